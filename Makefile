@@ -1,0 +1,34 @@
+# `make demo` and `make test` do all set-up on a fresh machine: a virtual environment in .venv,
+# the package with its extras, then the molecule benchmark or the tests.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: install demo test lint types docs clean
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[mol,bench,docs,test]"
+	touch $@
+
+demo: install
+	$(BIN)/python -m benchmarks.molecules --dataset chembl --model wl-gated gine mean --out runs/demo --overwrite
+
+test: install
+	$(BIN)/python -m pytest -n 2
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/mypy
+
+docs: install
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf .venv docs/_build docs/generated build *.egg-info

@@ -1,0 +1,1 @@
+"""Neural layers derived from kernels over graphs and sequences, for PyTorch Geometric."""

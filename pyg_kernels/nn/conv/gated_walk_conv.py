@@ -1,0 +1,68 @@
+"""The gated random-walk kernel layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyg_kernels.nn.conv.edge_weight import EdgeGate
+from pyg_kernels.nn.conv.walk_conv import Act, WalkConv, pair
+from pyg_kernels.walk import Combine
+
+
+class GatedWalkConv(WalkConv):
+    r"""The gated random-walk kernel layer of Lei et al., `"Deriving Neural Architectures from
+    Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 4.
+
+    .. math::
+        \lambda_{uv} &= \mathrm{sigmoid}(U [f_u, f_v, e_{uv}] + b) \\
+        c_1[v] &= W^{(1)} f_v \\
+        c_j[v] &= \Bigl( \sum_{u \in \mathcal{N}(v)} \lambda_{uv} \odot W_e^{(j)} e_{uv} \odot
+        \sigma(c_{j-1}[u]) \Bigr) \circ W^{(j)} f_v, \quad j = 2, \ldots, n
+
+    The random-walk layer with a gate in place of its decay: with the product and without an
+    activation, every walk is weighted by the product of the gates along it. The same gates
+    serve all steps.
+
+    Args:
+        in_channels: The number of node features F; -1 to read it off the first input; a tuple
+            for source and target nodes of a bipartite graph.
+        out_channels: The number of reference walks D.
+        order: The number of nodes n in a walk, at least 1 (a walk of one node has no gate).
+        combine: ``'mul'`` or ``'add'``.
+        edge_dim: The number of edge features (-1: any), or None where edges have none. With
+            them, bonds enter both the gate and the bond factors.
+        act: The activation :math:`\sigma` between steps, or None for the identity.
+        return_states: Whether to return the list :math:`[c_1, \ldots, c_n]`.
+        **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
+
+    Shapes:
+        As :class:`RandomWalkConv`.
+
+    Raises:
+        ValueError: As :class:`RandomWalkConv`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int | tuple[int, int],
+        out_channels: int,
+        order: int = 2,
+        combine: Combine = "mul",
+        edge_dim: int | None = None,
+        act: Act = None,
+        return_states: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if "decay" in kwargs:
+            raise ValueError("decay: the gates take its place, expected none")
+        super().__init__(
+            in_channels,
+            out_channels,
+            EdgeGate(pair(in_channels), out_channels, edge_dim) if order != 1 else None,
+            order=order,
+            combine=combine,
+            act=act,
+            edge_dim=edge_dim,
+            return_states=return_states,
+            **kwargs,
+        )

@@ -1,0 +1,132 @@
+"""One layer of the deep graph-kernel network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from torch.nn import ModuleList
+from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.typing import OptTensor
+
+from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
+from pyg_kernels.nn.conv.random_walk_conv import RandomWalkConv
+from pyg_kernels.nn.conv.walk_conv import Act, NodeFeatures, checked_aggregation
+from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.ops.products import project
+from pyg_kernels.propagation.graph import EdgeSource
+from pyg_kernels.walk import Combine
+
+
+def build_walk(
+    in_channels: int | tuple[int, int],
+    out_channels: int,
+    order: int,
+    decay: float | str,
+    gated: bool,
+    **kwargs: Any,
+) -> RandomWalkConv | GatedWalkConv:
+    """The walk inside another layer or model, gated or with a decay.
+
+    Raises:
+        ValueError: Where :obj:`gated` comes with a decay other than the default, which the
+            gates would silently replace.
+    """
+    if not gated:
+        return RandomWalkConv(in_channels, out_channels, order=order, decay=decay, **kwargs)
+    if decay != 0.5:
+        raise ValueError(f"decay={decay!r} with gated=True: the gates take the decay's place")
+    return GatedWalkConv(in_channels, out_channels, order=order, **kwargs)
+
+
+class GraphKernelConv(MessagePassing):
+    r"""One layer of the deep graph-kernel network of Lei et al., `"Deriving Neural Architectures
+    from Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), eq. 9.
+
+    .. math::
+        c_1[v] &= W^{(1)} h_v \\
+        c_j[v] &= W^{(j)} h_v \circ \lambda \sum_{u \in \mathcal{N}(v)} W_e^{(j)} e_{uv} \odot
+        \sigma(c_{j-1}[u]), \quad j = 2, \ldots, n \\
+        h'_v &= \sigma(U c_n[v])
+
+    Stacked L times, the layer's outputs lie in the space of the deep graph kernel of depth L
+    (theorem 4 of the paper).
+
+    Args:
+        in_channels: The number of node features; -1 to read it off the first input; a tuple for
+            source and target nodes of a bipartite graph.
+        out_channels: The number of channels D, of the states and of the output.
+        order: The number of nodes n in a walk, at least 1.
+        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        combine: ``'add'`` or ``'mul'``.
+        act: The activation :math:`\sigma`, by name or as a callable; None for the identity.
+        gated: Whether a gate :math:`\lambda_{uv}` takes the decay's place
+            (:class:`GatedWalkConv`).
+        edge_dim: The number of edge features (-1: any), or None where edges have none.
+        **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
+
+    Shapes:
+        - **input:** as :class:`RandomWalkConv`
+        - **output:** :math:`(N, D)`
+
+    Raises:
+        ValueError: As :class:`RandomWalkConv`, and for a decay that gates would replace.
+    """
+
+    def __init__(
+        self,
+        in_channels: int | tuple[int, int],
+        out_channels: int,
+        order: int = 2,
+        decay: float | str = 0.5,
+        combine: Combine = "add",
+        act: Act = "relu",
+        gated: bool = False,
+        edge_dim: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(aggr=checked_aggregation(kwargs), **kwargs)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.walk = build_walk(
+            in_channels,
+            out_channels,
+            order,
+            decay,
+            gated,
+            combine=combine,
+            act=act,
+            edge_dim=edge_dim,
+            **kwargs,
+        )
+        self.lin = UnitLinear(out_channels, out_channels)
+
+    @property
+    def lins(self) -> ModuleList:
+        """The n bias-free maps: ``lins[j].weight`` is :math:`W^{(j + 1)}`."""
+        return self.walk.lins
+
+    @property
+    def edge_lins(self) -> ModuleList:
+        """The bond factors' maps: ``edge_lins[j]`` belongs to step j + 2."""
+        return self.walk.edge_lins
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.walk.reset_parameters()
+        self.lin.reset_parameters()
+
+    def forward(
+        self, x: NodeFeatures, edge_index: EdgeSource, edge_attr: OptTensor = None
+    ) -> Tensor:
+        state = self.walk(x, edge_index, edge_attr)
+        (out,) = project(state, [self.lin.weight])
+        return out if self.walk.act is None else self.walk.act(out)
+
+    def __repr__(self) -> str:
+        walk = self.walk
+        return (
+            f"{self.__class__.__name__}({self.in_channels}, {self.out_channels}, "
+            f"order={walk.order}, combine={walk.combine!r}, "
+            f"gated={isinstance(walk, GatedWalkConv)})"
+        )

@@ -1,0 +1,84 @@
+"""The random-walk kernel layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from pyg_kernels.nn.conv.edge_weight import Decay
+from pyg_kernels.nn.conv.walk_conv import Act, WalkConv
+from pyg_kernels.walk import Combine
+
+
+class RandomWalkConv(WalkConv):
+    r"""The random-walk kernel layer of Lei et al., `"Deriving Neural Architectures from Sequence
+    and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), eqs. 6 and 8.
+
+    .. math::
+        c_1[v] &= W^{(1)} f_v \\
+        c_j[v] &= \lambda \Bigl( \sum_{u \in \mathcal{N}(v)} W_e^{(j)} e_{uv} \odot
+        \sigma(c_{j-1}[u]) \Bigr) \circ W^{(j)} f_v, \quad j = 2, \ldots, n
+
+    with :math:`\circ` the product or the sum and the bond factor :math:`W_e^{(j)} e_{uv}` there
+    only with :obj:`edge_dim`. With the product and without an activation,
+    :math:`\sum_v c_n[v]_k` is the random-walk kernel of order n between the graph and the k-th
+    reference walk, whose nodes carry the k-th rows of :math:`W^{(1)}, \ldots, W^{(n)}`
+    (theorem 3 of the paper).
+
+    Args:
+        in_channels: The number of node features F; -1 to read it off the first input; a tuple
+            for source and target nodes of a bipartite graph.
+        out_channels: The number of reference walks D.
+        order: The number of nodes n in a walk, at least 1.
+        decay: The weight :math:`\lambda` of every step: a number in [0, 1], or ``'learned'``
+            for a vector :math:`\mathrm{sigmoid}(l)`, one weight a channel.
+        combine: ``'mul'`` or ``'add'``. In the additive form a node without neighbours keeps
+            :math:`c_n = W^{(n)} f_v`.
+        act: The activation :math:`\sigma` between steps, by name or as a callable; None for the
+            identity.
+        edge_dim: The number of edge features (-1: any), or None where edges have none.
+        return_states: Whether to return the list :math:`[c_1, \ldots, c_n]`.
+        **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
+
+    Shapes:
+        - **input:** node features :math:`(N, F)`, or a pair :math:`((N_s, F_s), (N_t, F_t))`
+          where the order is 2; edge indices :math:`(2, E)` or a transposed sparse adjacency;
+          edge features :math:`(E, F_e)`.
+        - **output:** :math:`(N, D)`, or a list of n such tensors with :obj:`return_states`.
+
+    Raises:
+        ValueError: For an order below 1, an unknown :obj:`combine`, a decay outside [0, 1], edge
+            features that do not fit :obj:`edge_dim`, or a bipartite graph at another order than 2.
+    """
+
+    edge_weight: Decay
+
+    def __init__(
+        self,
+        in_channels: int | tuple[int, int],
+        out_channels: int,
+        order: int = 2,
+        decay: float | str = 0.5,
+        combine: Combine = "mul",
+        act: Act = None,
+        edge_dim: int | None = None,
+        return_states: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            Decay(out_channels, decay),
+            order=order,
+            combine=combine,
+            act=act,
+            edge_dim=edge_dim,
+            return_states=return_states,
+            **kwargs,
+        )
+
+    @property
+    def decay(self) -> float | Tensor:
+        r"""The decay :math:`\lambda`: a number, or a vector of :obj:`(D,)` where it is learned."""
+        return self.edge_weight.value

@@ -1,0 +1,106 @@
+"""The deep graph-kernel network."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import ModuleList
+from torch_geometric.nn import Linear
+from torch_geometric.typing import OptTensor
+
+from pyg_kernels.nn.conv import GraphKernelConv
+from pyg_kernels.nn.conv.walk_conv import Act
+from pyg_kernels.nn.models.pooling import build_norm, checked_count, sum_over_nodes
+from pyg_kernels.propagation.graph import EdgeSource, as_edges
+from pyg_kernels.walk import Combine
+
+
+class GraphKernelNet(torch.nn.Module):
+    r"""The deep graph-kernel network of Lei et al., `"Deriving Neural Architectures from Sequence
+    and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3.3, with a linear
+    head.
+
+    .. math::
+        h^{(l)} = \mathrm{GraphKernelConv}(h^{(l-1)}), \quad h^{(0)} = f, \qquad
+        y = A \sum_v h^{(L)}_v + a
+
+    Args:
+        in_channels: The number of node features F; -1 to read it off the first input.
+        hidden_channels: The number of channels D of every layer.
+        out_channels: The number of outputs a graph.
+        num_layers: The number of layers L.
+        order: The number of nodes n in a layer's walks, at least 1.
+        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        combine: ``'add'`` or ``'mul'``.
+        act: The activation of the layers.
+        gated: Whether gates take the decay's place.
+        edge_dim: The number of edge features, or None where edges have none.
+        norm: A normalisation of each layer's output and of the graph vector, by PyG's name
+            (``'batch'``, ``'layer'``, ...), or None.
+        dropout: The probability of dropping a channel of a layer's output.
+
+    Shapes:
+        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)`; graph of each
+          node :math:`(N)`; edge features :math:`(E, F_e)`
+        - **output:** :math:`(B, \mathrm{out\_channels})`
+
+    Raises:
+        ValueError: For sizes below 1 and as :class:`~pyg_kernels.nn.GraphKernelConv`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        order: int = 2,
+        decay: float | str = 0.5,
+        combine: Combine = "add",
+        act: Act = "relu",
+        gated: bool = False,
+        edge_dim: int | None = None,
+        norm: str | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        checked_count(hidden_channels, "hidden_channels")
+        checked_count(out_channels, "out_channels")
+        checked_count(num_layers, "num_layers")
+        self.edge_dim = edge_dim
+        self.dropout = dropout
+        self.convs = ModuleList(
+            GraphKernelConv(
+                in_channels if layer == 0 else hidden_channels,
+                hidden_channels,
+                order=order,
+                decay=decay,
+                combine=combine,
+                act=act,
+                gated=gated,
+                edge_dim=edge_dim,
+            )
+            for layer in range(num_layers)
+        )
+        self.norms = ModuleList(build_norm(norm, hidden_channels) for _ in range(num_layers + 1))
+        self.head = Linear(hidden_channels, out_channels)
+
+    def reset_parameters(self) -> None:
+        for module in [*self.convs, *self.norms, self.head]:
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: EdgeSource,
+        batch: OptTensor = None,
+        edge_attr: OptTensor = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        edges = as_edges(edge_index, x.size(0), x.size(0), edge_attr, self.edge_dim)
+        for conv, norm in zip(self.convs, self.norms, strict=False):
+            x = norm(conv(x, edges))
+            x = F.dropout(x, self.dropout, self.training)
+        return self.head(self.norms[-1](sum_over_nodes(x, batch, batch_size)))

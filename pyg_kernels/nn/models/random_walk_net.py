@@ -1,0 +1,80 @@
+"""The random-walk kernel network."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import Linear
+from torch_geometric.nn.resolver import activation_resolver
+from torch_geometric.typing import OptTensor
+
+from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
+from pyg_kernels.nn.conv.walk_conv import Act
+from pyg_kernels.nn.models.pooling import checked_count, sum_over_nodes
+from pyg_kernels.propagation.graph import EdgeSource
+from pyg_kernels.walk import Combine
+
+
+class RandomWalkNet(torch.nn.Module):
+    r"""The random-walk kernel network of Lei et al., `"Deriving Neural Architectures from
+    Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), eq. 6, with a linear
+    head.
+
+    .. math::
+        h_G = \sigma\Bigl(\sum_v c_n[v]\Bigr), \qquad y = A h_G + a
+
+    Args:
+        in_channels: The number of node features F; -1 to read it off the first input.
+        hidden_channels: The number of reference walks D.
+        out_channels: The number of outputs a graph.
+        order: The number of nodes n in a walk, at least 1.
+        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        gated: Whether a gate takes the decay's place.
+        combine: ``'mul'`` or ``'add'``.
+        act: The activation :math:`\sigma` of the graph vector; None for the identity.
+        edge_dim: The number of edge features, or None where edges have none.
+
+    Shapes:
+        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)`; graph of each
+          node :math:`(N)`; edge features :math:`(E, F_e)`
+        - **output:** :math:`(B, \mathrm{out\_channels})`
+
+    Raises:
+        ValueError: For sizes below 1 and as :class:`~pyg_kernels.nn.RandomWalkConv`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        order: int = 2,
+        decay: float | str = 0.5,
+        gated: bool = False,
+        combine: Combine = "mul",
+        act: Act = "tanh",
+        edge_dim: int | None = None,
+    ) -> None:
+        super().__init__()
+        checked_count(hidden_channels, "hidden_channels")
+        checked_count(out_channels, "out_channels")
+        self.conv = build_walk(
+            in_channels, hidden_channels, order, decay, gated, combine=combine, edge_dim=edge_dim
+        )
+        self.act = activation_resolver(act)
+        self.head = Linear(hidden_channels, out_channels)
+
+    def reset_parameters(self) -> None:
+        self.conv.reset_parameters()
+        self.head.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: EdgeSource,
+        batch: OptTensor = None,
+        edge_attr: OptTensor = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        graph = sum_over_nodes(self.conv(x, edge_index, edge_attr), batch, batch_size)
+        return self.head(graph if self.act is None else self.act(graph))

@@ -1,0 +1,137 @@
+"""The Weisfeiler-Lehman kernel network."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import ModuleList
+from torch_geometric.nn import Linear
+from torch_geometric.typing import OptTensor
+
+from pyg_kernels.nn.conv import WLKernelConv
+from pyg_kernels.nn.conv.walk_conv import Act
+from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.nn.models.pooling import build_norm, checked_count, sum_over_nodes
+from pyg_kernels.propagation.graph import EdgeSource, as_edges
+from pyg_kernels.walk import Combine
+
+
+class WLKernelNet(torch.nn.Module):
+    r"""The Weisfeiler-Lehman kernel network of Lei et al., `"Deriving Neural Architectures from
+    Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3.4, with a
+    linear head.
+
+    .. math::
+        h^{(0)} &= E f, \qquad (h^{(l)}, c_n^{(l)}) = \mathrm{WLKernelConv}(h^{(l-1)}) \\
+        h_G &= \sum_{l=1}^{L} \sum_v c_n^{(l)}[v], \qquad y = A h_G + a
+
+    With :obj:`readout='sum'`, :obj:`gated=False` and neither normalisation nor dropout,
+    channel k of :math:`h_G` is :math:`\sum_{i=0}^{L-1} K_W^n(r^i(G), \mathrm{chain}_k^{(i+1)})`,
+    where r is the relabelling and the reference chain carries the k-th rows of layer i + 1's
+    matrices (proposition 2 of the paper; eq. 11 has one term more).
+
+    Args:
+        in_channels: The number of node features F; -1 to read it off the first input.
+        hidden_channels: The number of channels D.
+        out_channels: The number of outputs a graph.
+        num_iterations: The number of iterations L.
+        order: The number of nodes n in a walk, at least 1.
+        gated: Whether gates take the decay's place.
+        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        act: The activation of the relabelling.
+        relabel: How the relabelling combines its two terms: ``'add'`` or ``'mul'``.
+        edge_dim: The number of edge features, or None where edges have none.
+        tie_weights: ``'all'`` iterations share every matrix (the authors' code), only the
+            ``'relabel'`` matrices :math:`U_1, U_2, V` are shared (the paper), or None.
+        readout: ``'sum'`` over all iterations (the paper) or the ``'last'`` iteration's states
+            (the authors' code).
+        norm: A normalisation of the labels and of the graph vector, by PyG's name (``'batch'``,
+            ``'layer'``, ...), or None.
+        dropout: The probability of dropping a channel of the labels.
+
+    Shapes:
+        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)`; graph of each
+          node :math:`(N)`; edge features :math:`(E, F_e)`
+        - **output:** :math:`(B, \mathrm{out\_channels})`
+
+    Raises:
+        ValueError: For sizes below 1, an unknown :obj:`tie_weights` or :obj:`readout`, and as
+            :class:`~pyg_kernels.nn.WLKernelConv`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_iterations: int = 4,
+        order: int = 2,
+        gated: bool = True,
+        decay: float | str = 0.5,
+        act: Act = "relu",
+        relabel: Combine = "add",
+        edge_dim: int | None = None,
+        tie_weights: Literal["all", "relabel"] | None = "all",
+        readout: Literal["sum", "last"] = "sum",
+        norm: str | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        checked_count(hidden_channels, "hidden_channels")
+        checked_count(out_channels, "out_channels")
+        checked_count(num_iterations, "num_iterations")
+        if tie_weights not in ("all", "relabel", None):
+            raise ValueError(f"tie_weights={tie_weights!r}: expected 'all', 'relabel' or None")
+        if readout not in ("sum", "last"):
+            raise ValueError(f"readout={readout!r}: expected 'sum' or 'last'")
+        self.edge_dim = edge_dim
+        self.readout = readout
+        self.dropout = dropout
+        self.embedding = UnitLinear(in_channels, hidden_channels)
+        self.convs = ModuleList()
+        for iteration in range(num_iterations):
+            last = iteration == num_iterations - 1
+            conv = WLKernelConv(
+                hidden_channels,
+                order=order,
+                decay=decay,
+                gated=gated,
+                act=act,
+                relabel=None if last else relabel,
+                edge_dim=edge_dim,
+            )
+            if iteration > 0 and tie_weights == "all":
+                conv.walk = self.convs[0].walk
+            if iteration > 0 and tie_weights is not None and not last:
+                conv.relabelling = self.convs[0].relabelling
+            self.convs.append(conv)
+        self.norms = ModuleList(build_norm(norm, hidden_channels) for _ in range(num_iterations))
+        self.head = Linear(hidden_channels, out_channels)
+
+    def reset_parameters(self) -> None:
+        for module in [self.embedding, *self.convs, *self.norms, self.head]:
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: EdgeSource,
+        batch: OptTensor = None,
+        edge_attr: OptTensor = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        edges = as_edges(edge_index, x.size(0), x.size(0), edge_attr, self.edge_dim)
+        label = self.embedding(x)
+        states = []
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            label, state = conv(label, edges)
+            states.append(state)
+            if label is not None:
+                label = F.dropout(norm(label), self.dropout, self.training)
+        state = torch.stack(states).sum(dim=0) if self.readout == "sum" else states[-1]
+        graph = sum_over_nodes(state, batch, batch_size)
+        return self.head(self.norms[-1](graph))

@@ -1,0 +1,130 @@
+"""The edges that the neighbour sums run over, and their order by target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_BLOCK_ELEMENTS = 2**19  # numbers in one block's E x D buffer: small enough to stay in cache
+_MOST_KINDS = 256
+_FEWEST_EDGES_A_KIND = 4
+_SAMPLE = 2048
+
+
+@dataclass
+class Edges:
+    """Edges from source to target nodes, in the caller's order.
+
+    Args:
+        source: The source of each edge, int64 of shape :obj:`(E,)`.
+        target: The target of each edge, int64 of shape :obj:`(E,)`.
+        num_sources: The number of source nodes.
+        num_targets: The number of target nodes (the same nodes unless the graph is bipartite).
+        attr: Edge features: one row a *kind* of edge, shape :obj:`(T, edge_dim)`, or None.
+        kind: The row of :obj:`attr` that belongs to each edge, int64 of shape :obj:`(E,)`;
+            None where every edge has a row of its own (then T = E).
+    """
+
+    source: Tensor
+    target: Tensor
+    num_sources: int
+    num_targets: int
+    attr: Tensor | None = None
+    kind: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self._by_target: SortedEdges | None = None
+
+    @property
+    def num_edges(self) -> int:
+        return self.source.numel()
+
+    def by_target(self) -> SortedEdges:
+        """These edges sorted by target; sorted once, then kept."""
+        if self._by_target is None:
+            self._by_target = _sort_by_target(self)
+        return self._by_target
+
+    def edge_rows(self, table: Tensor) -> Tensor:
+        """Spreads a table with one row a kind to one row an edge."""
+        return table if self.kind is None else table.index_select(0, self.kind)
+
+
+@dataclass(frozen=True)
+class SortedEdges:
+    """Edges sorted by target: those that end in node v are ``offset[v]:offset[v + 1]``.
+
+    :obj:`row` is the row of a table of kinds that belongs to each edge, or None for a table
+    with a row for each edge in this order.
+    """
+
+    source: Tensor
+    target: Tensor
+    offset: Tensor
+    row: Tensor | None
+
+    def blocks(self, channels: int) -> list[tuple[slice, slice]]:
+        """Cuts the edges into runs of whole targets: (edges, targets) of each run."""
+        num_edges, num_targets = self.source.numel(), self.offset.numel() - 1
+        if num_edges == 0:
+            return []
+        length = max(1, _BLOCK_ELEMENTS // max(1, channels))
+        if num_edges <= length:
+            return [(slice(0, num_edges), slice(0, num_targets))]
+        starts = torch.arange(length, num_edges, length)
+        rows = torch.searchsorted(self.offset, starts).unique().tolist()
+        rows = [0, *(v for v in rows if 0 < v < num_targets), num_targets]
+        ends = self.offset[torch.tensor(rows)].tolist()
+        return [
+            (slice(ends[i], ends[i + 1]), slice(rows[i], rows[i + 1])) for i in range(len(rows) - 1)
+        ]
+
+
+def _sort_by_target(edges: Edges) -> SortedEdges:
+    source, target, row = edges.source, edges.target, edges.kind
+    if not bool((target[1:] >= target[:-1]).all()):
+        order = torch.argsort(target, stable=True)
+        source, target = source[order], target[order]
+        row = order if row is None and edges.attr is not None else row
+        if edges.kind is not None:
+            row = edges.kind[order]
+    offset = target.new_zeros(edges.num_targets + 1)
+    torch.cumsum(torch.bincount(target, minlength=edges.num_targets), 0, out=offset[1:])
+    return SortedEdges(source, target, offset, row)
+
+
+def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Finds the few distinct rows of a large table, such as the bond types of molecules.
+
+    A weight that depends on edge features is then computed once for each kind of edge, not once
+    an edge. The rows are compared exactly: a random projection only proposes which are equal.
+
+    Args:
+        rows: The table, of shape :obj:`(E, edge_dim)`, that requires no gradient.
+
+    Returns:
+        The distinct rows, :obj:`(T, edge_dim)`, and the index of each row among them,
+        :obj:`(E,)`; or None where rows hardly repeat (continuous features).
+    """
+    num_rows, width = rows.shape
+    if num_rows < 2 * _FEWEST_EDGES_A_KIND or width == 0:
+        return None
+    direction = torch.linspace(1.0, 2.0, width, dtype=torch.float64, device=rows.device)
+    keys = rows.to(torch.float64) @ torch.exp(direction).frac_()
+    sample = keys[:: max(1, num_rows // _SAMPLE)].unique()
+    limit = min(_MOST_KINDS, num_rows // _FEWEST_EDGES_A_KIND)
+    if sample.numel() > limit:
+        return None
+    index = torch.searchsorted(sample, keys).clamp_(max=sample.numel() - 1)
+    if not torch.equal(sample[index], keys):  # rare rows that the sample missed
+        sample, index = keys.unique(return_inverse=True)
+        if sample.numel() > limit:
+            return None
+    first = torch.empty(sample.numel(), dtype=torch.long, device=rows.device)
+    first[index] = torch.arange(num_rows, device=rows.device)
+    distinct = rows.index_select(0, first)
+    if not torch.equal(distinct.index_select(0, index), rows):  # collision, or NaN
+        return None
+    return distinct, index

@@ -1,0 +1,96 @@
+"""The sums over neighbours that propagate walks along the edges of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.ops.edges import Edges
+from pyg_kernels.ops.neighbour_sum import cpu, reference
+from pyg_kernels.ops.neighbour_sum.reference import Gate, edge_weight
+
+__all__ = ["Gate", "edge_weight", "neighbour_activation_sum", "neighbour_sum", "path_in_use"]
+
+
+def neighbour_sum(
+    z: Tensor, edges: Edges, gate: Gate | None = None, bond: Tensor | None = None
+) -> Tensor:
+    r"""Sums the neighbours' states, each weighted by its edge.
+
+    .. math::
+        S(z)_v = \sum_{e = (u \to v)} \sigma(a_u + b_v + k_e) \odot B_e \odot z_u
+
+    with the sigmoid :math:`\sigma` there only for a gate and :math:`B_e` only for bond factors.
+
+    Args:
+        z: The states of the source nodes, shape :obj:`(num_sources, D)`.
+        edges: The edges.
+        gate: The gate's logits: a on source nodes, :obj:`(num_sources, D)`, b on target nodes,
+            :obj:`(num_targets, D)`, and k on kinds of edges, :obj:`(T, D)`, or None.
+        bond: The bond factors B, one row a kind of edge, :obj:`(T, D)`.
+
+    Returns:
+        The sums, of shape :obj:`(num_targets, D)`.
+    """
+    if gate is None:
+        z, bond = _one_dtype(z, bond)
+    else:
+        z, bond, *gates = _one_dtype(z, bond, *gate)
+        gate = (gates[0], gates[1], gates[2])
+    if path_in_use(z.device) == "definition":
+        return reference.neighbour_sum(z, edges, gate, bond)
+    return cpu.NeighbourSum.apply(z, *(gate or (None, None, None)), bond, edges)
+
+
+def neighbour_activation_sum(
+    a: Tensor, edges: Edges, act: Callable[[Tensor], Tensor], kind: Tensor | None = None
+) -> Tensor:
+    r"""Sums an activation of the neighbours: :math:`\sum_{e = (u \to v)} \sigma(a_u + k_e)`.
+
+    Args:
+        a: One row a source node, shape :obj:`(num_sources, D)`.
+        edges: The edges.
+        act: The activation :math:`\sigma`, elementwise; relu, tanh and sigmoid are fused.
+        kind: One row k a kind of edge, :obj:`(T, D)`, or None.
+
+    Returns:
+        The sums, of shape :obj:`(num_targets, D)`.
+    """
+    if kind is None:
+        return neighbour_sum(act(a), edges)
+    a, kind = _one_dtype(a, kind)
+    name = _name_of(act)
+    if name is None or path_in_use(a.device) == "definition":
+        return reference.neighbour_activation_sum(a, edges, act, kind)
+    return cpu.NeighbourActivationSum.apply(a, kind, edges, name)
+
+
+def path_in_use(device: torch.device) -> str:
+    """``'blocks'`` (CPU, hand-written backward) or ``'definition'`` (PyTorch ops)."""
+    if device.type == "cpu" and not torch.compiler.is_compiling():
+        return "blocks"
+    return "definition"
+
+
+def _one_dtype(*tensors: Tensor | None) -> list[Tensor | None]:
+    """Brings the operands to one dtype: float32 under autocast, as PyTorch's own sums."""
+    given = [t for t in tensors if t is not None]
+    if torch.is_autocast_enabled(given[0].device.type):
+        dtype = torch.float32
+    else:
+        dtype = given[0].dtype
+        for tensor in given[1:]:
+            dtype = torch.promote_types(dtype, tensor.dtype)
+    return [None if t is None else t.to(dtype) for t in tensors]
+
+
+def _name_of(act: Callable[[Tensor], Tensor]) -> str | None:
+    if isinstance(act, torch.nn.ReLU) or act in (torch.relu, torch.nn.functional.relu):
+        return "relu"
+    if isinstance(act, torch.nn.Tanh) or act in (torch.tanh, torch.nn.functional.tanh):
+        return "tanh"
+    if isinstance(act, torch.nn.Sigmoid) or act in (torch.sigmoid, torch.nn.functional.sigmoid):
+        return "sigmoid"
+    return None

@@ -1,0 +1,170 @@
+"""Matrix products with weight matrices: several projections of one input.
+
+On CPU in float32 the products go through oneDNN's inner product where PyTorch has it and where
+it is measurably faster than ``torch.mm`` on this machine (PyTorch's CPU build multiplies with
+MKL, which reaches about half of oneDNN's rate on AMD processors). The ops are private to
+PyTorch, so they are looked up, checked against ``torch.mm`` and timed on first use; in every
+other case the product is ``torch.nn.functional.linear``. The environment variable
+``PYG_KERNELS_PRODUCTS`` (``auto``, ``onednn`` or ``torch.mm``) takes the choice out of the
+measurement's hands.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_ENVIRONMENT = "PYG_KERNELS_PRODUCTS"
+_SMALLEST_ONEDNN_PRODUCT = 2**21  # multiply-adds; below, the call costs more than it saves
+
+
+def project(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    r"""Projects one input with several weight matrices: :math:`P_j = x W_j^\top`.
+
+    Args:
+        x: The input, of shape :obj:`(N, F)`.
+        weights: k matrices of shapes :obj:`(D_j, F)`.
+
+    Returns:
+        The k products, of shapes :obj:`(N, D_j)`.
+    """
+    if weights and _onednn_applies(x, weights):
+        return _OneDNNProject.apply(x, *weights)
+    return tuple(F.linear(x, weight) for weight in weights)
+
+
+def products_backend() -> str:
+    """The path that large float32 products take on CPU: ``'onednn'`` or ``'torch.mm'``."""
+    return "torch.mm" if _onednn() is None else "onednn"
+
+
+@dataclass(frozen=True)
+class _OneDNN:
+    """oneDNN's two products: ``x @ weight.T`` and, for the weights' gradient, ``grad.T @ x``."""
+
+    linear: Callable[[Tensor, Tensor], Tensor]
+    weight_gradient: Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def _onednn_applies(x: Tensor, weights: Sequence[Tensor]) -> bool:
+    if torch.compiler.is_compiling() or x.device.type != "cpu" or x.dtype != torch.float32:
+        return False
+    if x.dim() != 2 or torch.is_autocast_enabled("cpu"):
+        return False
+    if any(w.dtype != torch.float32 or w.size(1) != x.size(1) for w in weights):
+        return False
+    if x.numel() * max(w.size(0) for w in weights) < _SMALLEST_ONEDNN_PRODUCT:
+        return False
+    return _onednn() is not None
+
+
+@functools.cache
+def _onednn() -> _OneDNN | None:
+    """oneDNN's products, or None where they are missing, wrong or no faster than ``torch.mm``."""
+    choice = os.environ.get(_ENVIRONMENT, "auto")
+    if choice not in ("auto", "onednn", "torch.mm"):
+        raise ValueError(f"{_ENVIRONMENT}={choice!r}: expected 'auto', 'onednn' or 'torch.mm'")
+    if choice == "torch.mm" or not torch.backends.mkldnn.is_available():
+        return None
+    try:
+        pointwise = torch.ops.mkldnn._linear_pointwise
+        backward_weights = torch.ops.aten.mkldnn_linear_backward_weights
+    except (AttributeError, RuntimeError):
+        return None
+
+    def linear(x: Tensor, weight: Tensor) -> Tensor:
+        return pointwise(x, weight, None, "none", [], "")
+
+    def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        out = backward_weights(grad.to_mkldnn(), x.to_mkldnn(), weight, False)[0]
+        return out.to_dense() if out.is_mkldnn else out
+
+    products = _OneDNN(linear, weight_gradient)
+    with torch.no_grad():
+        try:
+            good = _agrees(products) and (choice == "onednn" or _faster(products))
+        except (RuntimeError, TypeError):  # another signature in another PyTorch
+            return None
+    return products if good else None
+
+
+def _agrees(products: _OneDNN) -> bool:
+    x = torch.arange(512 * 24, dtype=torch.float32).view(512, 24).remainder_(7)
+    grad = torch.arange(512 * 40, dtype=torch.float32).view(512, 40).remainder_(5)
+    weight = torch.arange(40 * 24, dtype=torch.float32).view(40, 24).remainder_(3)
+    return torch.equal(products.linear(x, weight), x @ weight.t()) and torch.equal(
+        products.weight_gradient(grad, x, weight), grad.t() @ x
+    )
+
+
+def _faster(products: _OneDNN) -> bool:
+    x, weight = torch.ones(4096, 192), torch.ones(192, 192)
+    ours = _seconds(lambda: products.linear(x, weight))
+    return ours < 0.95 * _seconds(lambda: torch.mm(x, weight.t()))
+
+
+def _seconds(run: Callable[[], Any], repeats: int = 5) -> float:
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+class _OneDNNProject(torch.autograd.Function):
+    """`project` through oneDNN, forward and backward; second derivatives by ``torch.mm``."""
+
+    @staticmethod
+    def forward(x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+        onednn = _onednn()
+        assert onednn is not None
+        x = x.contiguous()
+        return tuple(onednn.linear(x, weight) for weight in weights)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        x, *weights = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph=True
+            return _project_gradients(ctx.needs_input_grad, x, weights, grads)
+        onednn = _onednn()
+        assert onednn is not None
+        grad_x: Tensor | None = None
+        grad_weights: list[Tensor | None] = [None] * len(weights)
+        x = x.contiguous()
+        for k, (grad, weight) in enumerate(zip(grads, weights, strict=True)):
+            if grad is None:
+                continue
+            grad = grad.contiguous()
+            if ctx.needs_input_grad[0]:
+                part = onednn.linear(grad, weight.t().contiguous())
+                grad_x = part if grad_x is None else grad_x.add_(part)
+            if ctx.needs_input_grad[1 + k]:
+                grad_weights[k] = onednn.weight_gradient(grad, x, weight)
+        return grad_x, *grad_weights
+
+
+def _project_gradients(
+    needed: Sequence[bool], x: Tensor, weights: Sequence[Tensor], grads: Sequence[Tensor | None]
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `project` as differentiable products."""
+    parts = [g @ w for g, w in zip(grads, weights, strict=True) if g is not None]
+    grad_x = torch.stack(parts).sum(0) if needed[0] and parts else None
+    grad_weights = (
+        g.t() @ x if g is not None and wanted else None
+        for g, wanted in zip(grads, needed[1:], strict=True)
+    )
+    return grad_x, *grad_weights

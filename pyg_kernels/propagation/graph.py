@@ -1,0 +1,155 @@
+"""The walk's propagation operator on graphs, and the forms in which PyG gives edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+from torch_geometric.typing import SparseTensor
+from torch_geometric.utils import is_torch_sparse_tensor
+
+from pyg_kernels.ops.edges import Edges, distinct_rows
+from pyg_kernels.ops.neighbour_sum import Gate, neighbour_sum
+
+EdgeSource = Tensor | SparseTensor | EdgeIndex | Edges
+NeighbourSum = Callable[[Tensor, Edges, Gate | None, Tensor | None], Tensor]
+
+
+class GraphPropagation:
+    r"""Sums the neighbours' states along the edges.
+
+    .. math::
+        S_j(z)_v = \sum_{u \in \mathcal{N}(v)} w_{uv} \odot (W_e^{(j)} e_{uv}) \odot z_u
+
+    Args:
+        edges: The edges.
+        decay: The weight :math:`w` where it is constant: a number or a vector of :obj:`(D,)`.
+        gate: The logits of :math:`w_{uv}` where it is a gate: see
+            :func:`pyg_kernels.ops.neighbour_sum.neighbour_sum`.
+        bonds: The bond factors :math:`W_e^{(j)} e` of steps 2, ..., n, each :obj:`(T, D)`, one
+            row a kind of edge; empty without edge features.
+        neighbour_sum: What evaluates the sum.
+    """
+
+    def __init__(
+        self,
+        edges: Edges,
+        decay: float | Tensor = 1.0,
+        gate: Gate | None = None,
+        bonds: Sequence[Tensor] = (),
+        neighbour_sum: NeighbourSum = neighbour_sum,
+    ) -> None:
+        self.edges = edges
+        self.decay = decay
+        self.gate = gate
+        self.bonds = bonds
+        self.neighbour_sum = neighbour_sum
+
+    def __call__(self, z: Tensor, step: int) -> Tensor:
+        bond = self.bonds[step - 2] if self.bonds else None
+        total = self.neighbour_sum(z, self.edges, self.gate, bond)
+        if isinstance(self.decay, float) and self.decay == 1.0:
+            return total
+        return self.decay * total
+
+
+def as_edges(
+    edge_index: EdgeSource,
+    num_sources: int,
+    num_targets: int,
+    edge_attr: Tensor | None = None,
+    edge_dim: int | None = None,
+    flow: str = "source_to_target",
+) -> Edges:
+    """Reads edges in any form that PyG takes.
+
+    Args:
+        edge_index: An index of shape :obj:`(2, E)` (a tensor or ``EdgeIndex``), or a transposed
+            sparse adjacency of shape :obj:`(num_targets, num_sources)` (a PyTorch sparse tensor
+            or ``SparseTensor``), or `Edges`, which are returned as they are.
+        num_sources: The number of source nodes.
+        num_targets: The number of target nodes.
+        edge_attr: Edge features, :obj:`(E, edge_dim)`; by default the adjacency's values where
+            these have that shape (a vector of values counts where :obj:`edge_dim` is 1).
+        edge_dim: The number of edge features that the layer takes (-1: any); None for none.
+        flow: ``'source_to_target'`` or ``'target_to_source'``.
+
+    Raises:
+        ValueError: Where the index has another shape, or the edge features do not fit
+            :obj:`edge_dim` or the number of edges.
+    """
+    if isinstance(edge_index, Edges):
+        return edge_index
+    source, target, values = _endpoints(edge_index, flow)
+    if edge_attr is None and edge_dim is not None:
+        edge_attr = values
+    edge_attr = _checked_attr(edge_attr, edge_dim, source.numel())
+    kind = None
+    if edge_attr is not None and _may_repeat(edge_attr):
+        found = distinct_rows(edge_attr)
+        if found is not None:
+            edge_attr, kind = found
+    return Edges(source, target, num_sources, num_targets, edge_attr, kind)
+
+
+def _endpoints(
+    edge_index: Tensor | SparseTensor, flow: str
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Source and target of each edge, and the adjacency's values."""
+    if isinstance(edge_index, SparseTensor) or is_torch_sparse_tensor(edge_index):
+        if flow != "source_to_target":
+            raise ValueError(
+                f"flow={flow!r}: a sparse adjacency is transposed already; pass its transpose "
+                "with flow='source_to_target'"
+            )
+        if isinstance(edge_index, SparseTensor):
+            target, source, values = edge_index.coo()
+            return source, target, values
+        coo = edge_index.to_sparse_coo().coalesce()
+        target, source = coo.indices()
+        return source, target, coo.values()
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(
+            f"edge_index has shape {tuple(edge_index.shape)}: expected (2, num_edges) or a sparse "
+            "adjacency"
+        )
+    if edge_index.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"edge_index has dtype {edge_index.dtype}: expected torch.long")
+    if isinstance(edge_index, EdgeIndex):
+        edge_index = edge_index.as_tensor()
+    source, target = edge_index.long().unbind(0)
+    return (source, target, None) if flow == "source_to_target" else (target, source, None)
+
+
+def _checked_attr(edge_attr: Tensor | None, edge_dim: int | None, num_edges: int) -> Tensor | None:
+    if edge_dim is None:
+        if edge_attr is not None:
+            raise ValueError(
+                f"edge_attr of shape {tuple(edge_attr.shape)} was given, but the layer takes no "
+                "edge features: build it with edge_dim"
+            )
+        return None
+    if edge_attr is None:
+        raise ValueError(f"edge_attr is missing: the layer was built with edge_dim={edge_dim}")
+    if edge_attr.dim() == 1:
+        edge_attr = edge_attr.unsqueeze(1)
+    if edge_attr.dim() != 2 or edge_attr.size(0) != num_edges:
+        raise ValueError(
+            f"edge_attr has shape {tuple(edge_attr.shape)}: expected one row for each of "
+            f"{num_edges} edges"
+        )
+    if edge_dim != -1 and edge_attr.size(1) != edge_dim:
+        raise ValueError(
+            f"edge_attr has {edge_attr.size(1)} features: expected edge_dim={edge_dim}"
+        )
+    return edge_attr
+
+
+def _may_repeat(edge_attr: Tensor) -> bool:
+    return (
+        edge_attr.device.type == "cpu"
+        and not edge_attr.requires_grad
+        and not torch.compiler.is_compiling()
+    )

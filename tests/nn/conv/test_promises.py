@@ -1,0 +1,264 @@
+"""Every layer held to every promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch_geometric.explain import Explainer, GNNExplainer
+
+from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
+from tests import promises
+from tests.graphs import Graph, random_graph
+
+C, E = 4, 3
+LAYERS: dict[str, Callable[..., torch.nn.Module]] = {
+    "random-walk": partial(RandomWalkConv, C, C, order=3),
+    "random-walk-add-relu": partial(RandomWalkConv, C, C, order=3, combine="add", act="relu"),
+    "random-walk-learned": partial(RandomWalkConv, C, C, order=2, decay="learned"),
+    "random-walk-1": partial(RandomWalkConv, C, C, order=1),
+    "random-walk-states": partial(RandomWalkConv, C, C, order=3, return_states=True),
+    "gated-walk": partial(GatedWalkConv, C, C, order=3),
+    "gated-walk-1": partial(GatedWalkConv, C, C, order=1),
+    "gated-walk-add": partial(GatedWalkConv, C, C, order=2, combine="add", act="tanh"),
+    "graph-kernel": partial(GraphKernelConv, C, C),
+    "graph-kernel-gated": partial(GraphKernelConv, C, C, gated=True, combine="mul", act="tanh"),
+    "wl": partial(WLKernelConv, C),
+    "wl-gated-mul": partial(WLKernelConv, C, gated=True, relabel="mul", act="elu"),
+    "wl-3": partial(WLKernelConv, C, order=3, decay="learned", act="sigmoid"),
+    "wl-linear": partial(WLKernelConv, C, act=None),
+    "wl-no-relabel": partial(WLKernelConv, C, relabel=None),
+}
+CASES = [
+    pytest.param(build, with_attr, id=f"{name}{'-bonds' if with_attr else ''}")
+    for name, build in LAYERS.items()
+    for with_attr in (False, True)
+]
+GRAPHS = [random_graph(0), random_graph(1, num_nodes=9, num_edges=20, kinds=2)]
+
+
+@pytest.fixture
+def layer(build: Callable[..., torch.nn.Module], with_attr: bool) -> torch.nn.Module:
+    torch.manual_seed(0)
+    return build(edge_dim=E if with_attr else None).double()
+
+
+def built(build: Callable[..., torch.nn.Module], with_attr: bool, **kwargs: object):
+    return build(edge_dim=E if with_attr else None, **kwargs).double()
+
+
+@pytest.mark.parametrize(("build", "with_attr"), CASES)
+class TestPromises:
+    def test_permutation_equivariant(self, layer, build, with_attr) -> None:
+        for graph in GRAPHS:
+            promises.assert_permutation_equivariant(layer, graph, with_attr)
+
+    def test_batch_invariant(self, layer, build, with_attr) -> None:
+        promises.assert_batch_invariant(layer, GRAPHS, with_attr)
+
+    def test_every_edge_form(self, layer, build, with_attr) -> None:
+        for graph in GRAPHS:
+            promises.assert_same_from_every_edge_form(layer, graph, with_attr)
+
+    def test_flow(self, build, with_attr) -> None:
+        promises.assert_flow_swaps(partial(built, build, with_attr), GRAPHS[1], with_attr)
+
+    def test_copies(self, layer, build, with_attr) -> None:
+        promises.assert_survives_copies(layer, GRAPHS[0], with_attr)
+
+    def test_messages(self, layer, build, with_attr) -> None:
+        for graph in GRAPHS:
+            promises.assert_same_through_messages(layer, graph, with_attr)
+
+    def test_messages_of_the_other_flow(self, build, with_attr) -> None:
+        layer = built(build, with_attr, flow="target_to_source")
+        promises.assert_same_through_messages(layer, GRAPHS[0], with_attr)
+
+    def test_degenerate_graphs(self, layer, build, with_attr) -> None:
+        promises.assert_handles_degenerate_graphs(layer, C, E, with_attr)
+
+    def test_compiles(self, layer, build, with_attr) -> None:
+        promises.assert_compiles(layer, GRAPHS, with_attr)
+
+    def test_autocast(self, layer, build, with_attr) -> None:
+        promises.assert_autocasts(layer, GRAPHS[1], with_attr)
+
+    def test_gradcheck(self, layer, build, with_attr) -> None:
+        graph = random_graph(5, num_nodes=5, num_edges=7, kinds=2)
+        names, parameters = zip(*layer.named_parameters(), strict=True)
+
+        def run(x: torch.Tensor, attr: torch.Tensor, *values: torch.Tensor):
+            call = (x, graph.edge_index, attr if with_attr else None)
+            state = dict(zip(names, values, strict=True))
+            return tuple(promises.flat(torch.func.functional_call(layer, state, call)))
+
+        inputs = (graph.x.requires_grad_(), graph.edge_attr.requires_grad_(with_attr))
+        assert torch.autograd.gradcheck(run, (*inputs, *parameters), fast_mode=True)
+        fixed = graph.edge_attr.detach()  # repeated rows: one row a kind of edge
+        values = (graph.x, fixed, *parameters)
+        assert torch.autograd.gradcheck(run, values, fast_mode=True)
+        assert torch.autograd.gradgradcheck(run, values, fast_mode=True)
+
+
+def test_compiles_to_machine_code() -> None:
+    torch.manual_seed(0)
+    layer = WLKernelConv(C, gated=True, edge_dim=E).double()
+    promises.assert_compiles(layer, GRAPHS, True, backend="inductor")
+
+
+@pytest.mark.parametrize("name", ["random-walk", "gated-walk", "graph-kernel"])
+def test_lazy_sizes(name: str) -> None:
+    build = {
+        "random-walk": RandomWalkConv,
+        "gated-walk": GatedWalkConv,
+        "graph-kernel": GraphKernelConv,
+    }[name]
+    graph = random_graph(0, dtype=torch.float32)
+    layer = build(-1, 7, order=3, edge_dim=-1)
+    layer.reset_parameters()
+    out = layer(graph.x, graph.edge_index, graph.edge_attr)
+    assert out.shape == (graph.num_nodes, 7)
+    fresh = build(-1, 7, order=3, edge_dim=-1)
+    fresh.load_state_dict(layer.state_dict())
+    promises.assert_same(fresh(graph.x, graph.edge_index, graph.edge_attr), out)
+
+
+@pytest.mark.parametrize("name", ["random-walk", "gated-walk", "graph-kernel"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_bipartite(name: str, lazy: bool) -> None:
+    build = {
+        "random-walk": RandomWalkConv,
+        "gated-walk": GatedWalkConv,
+        "graph-kernel": GraphKernelConv,
+    }[name]
+    torch.manual_seed(0)
+    layer = build((-1, -1) if lazy else (4, 6), 5, edge_dim=3)
+    source, target = torch.randn(7, 4), torch.randn(3, 6)
+    edge_index = torch.stack([torch.randint(7, (8,)), torch.randint(3, (8,))])
+    attr = torch.randn(8, 3)
+    out = layer((source, target), edge_index, attr)
+    assert out.shape == (3, 5)
+    # the same graph with all nodes in one set, features of the other side zero
+    weights = [lin.weight for lin in layer.lins]
+    walk = getattr(layer, "walk", layer)
+    padded = torch.zeros(10, 10)
+    padded[:7, :4], padded[7:, 4:] = source, target
+    single = RandomWalkConv(10, 5, edge_dim=3, combine=walk.combine)
+    if isinstance(walk, GatedWalkConv):
+        single = GatedWalkConv(10, 5, edge_dim=3, combine=walk.combine)
+    with torch.no_grad():
+        for lin, weight, start in zip(single.lins, weights, (0, 4), strict=True):
+            lin.weight.zero_()[:, start : start + weight.size(1)] = weight
+        single.edge_lins.load_state_dict(walk.edge_lins.state_dict())
+        if isinstance(walk, GatedWalkConv):
+            for side, start in (("lin_source", 0), ("lin_target", 4)):
+                weight = getattr(walk.edge_weight, side).weight
+                getattr(single.edge_weight, side).weight.zero_()[
+                    :, start : start + weight.size(1)
+                ] = weight
+            single.edge_weight.lin_edge.load_state_dict(walk.edge_weight.lin_edge.state_dict())
+    single.act = walk.act
+    joined = single(padded, edge_index + torch.tensor([[0], [7]]), attr)[7:]
+    walked = walk((source, target), edge_index, attr)
+    torch.testing.assert_close(walked, joined)
+    promises.assert_same(layer((source, target), edge_index, attr), out)
+    sparse = torch.sparse_coo_tensor(edge_index.flip(0), torch.ones(8), (3, 7)).coalesce()
+    if build is RandomWalkConv:
+        plain = build((4, 6), 5)
+        unique = sparse.indices().flip(0)
+        promises.assert_same(
+            plain((source, target), sparse), plain((source, target), unique), 1e-5, 1e-6
+        )
+
+
+def test_explainer_finds_the_edges_that_matter() -> None:
+    """An explainer's edge mask reaches the sums: only walks into the explained node count."""
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = GatedWalkConv(C, 1)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index)
+
+    torch.manual_seed(0)
+    x, edge_index = torch.randn(4, C), torch.tensor([[0, 2], [1, 3]])
+    explainer = Explainer(
+        Net(),
+        GNNExplainer(epochs=20),
+        explanation_type="model",
+        edge_mask_type="object",
+        model_config={"mode": "regression", "task_level": "node", "return_type": "raw"},
+    )
+    mask = explainer(x, edge_index, index=1).edge_mask
+    assert mask[0] > 0 and mask[1] == 0
+
+
+def test_order_4_is_finite_on_wide_graphs() -> None:
+    torch.manual_seed(0)
+    graph: Graph = random_graph(0, 200, 800, 64, dtype=torch.float32)
+    layer = RandomWalkConv(64, 64, order=4)
+    out = layer(graph.x, graph.edge_index)
+    out.sum().backward()
+    assert 0.01 < out.std() < 100
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RandomWalkConv(4, 4, order=0), "order=0"),
+        (lambda: RandomWalkConv(4, 4, order=2.0), "order=2.0"),
+        (lambda: RandomWalkConv(4, 4, decay=1.5), "decay=1.5"),
+        (lambda: RandomWalkConv(4, 4, decay="gated"), "decay='gated'"),
+        (lambda: RandomWalkConv(4, 4, decay=float("nan")), "decay=nan"),
+        (lambda: RandomWalkConv(4, 4, combine="max"), "combine='max'"),
+        (lambda: RandomWalkConv(4, 4, aggr="mean"), "aggr='mean'"),
+        (lambda: RandomWalkConv((4, 4), 4, order=3), "order=3"),
+        (lambda: GatedWalkConv(4, 4, decay=0.5), "decay"),
+        (lambda: GraphKernelConv(4, 4, gated=True, decay=0.3), "decay=0.3"),
+        (lambda: WLKernelConv(4, gated=True, decay="learned"), "decay='learned'"),
+        (lambda: WLKernelConv(4, relabel="max"), "relabel='max'"),
+        (lambda: WLKernelConv(0), "channels=0"),
+    ],
+)
+def test_bad_arguments(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_bad_inputs() -> None:
+    graph = random_graph(0, dtype=torch.float32)
+    plain, bonds = RandomWalkConv(C, 5), RandomWalkConv(C, 5, edge_dim=E)
+    with pytest.raises(ValueError, match="edge_dim"):
+        plain(graph.x, graph.edge_index, graph.edge_attr)
+    with pytest.raises(ValueError, match="edge_attr is missing"):
+        bonds(graph.x, graph.edge_index)
+    with pytest.raises(ValueError, match="2 features: expected edge_dim=3"):
+        bonds(graph.x, graph.edge_index, graph.edge_attr[:, :2])
+    with pytest.raises(ValueError, match="one row for each"):
+        bonds(graph.x, graph.edge_index, graph.edge_attr[:-1])
+    with pytest.raises(ValueError, match="expected \\(2, num_edges\\)"):
+        plain(graph.x, graph.edge_index.t())
+    with pytest.raises(ValueError, match="dtype"):
+        plain(graph.x, graph.edge_index.float())
+    with pytest.raises(ValueError, match="order=3"):
+        RandomWalkConv(C, 5, order=3)((graph.x, graph.x), graph.edge_index)
+    with pytest.raises(ValueError, match="x_target"):
+        plain((graph.x, None), graph.edge_index)
+
+
+def test_repr() -> None:
+    assert repr(RandomWalkConv(8, 16)) == "RandomWalkConv(8, 16, order=2, combine='mul')"
+    assert repr(GatedWalkConv(8, 16, order=3, combine="add")) == (
+        "GatedWalkConv(8, 16, order=3, combine='add')"
+    )
+    assert repr(GraphKernelConv(8, 16)) == (
+        "GraphKernelConv(8, 16, order=2, combine='add', gated=False)"
+    )
+    assert repr(WLKernelConv(8, gated=True)) == (
+        "WLKernelConv(8, order=2, gated=True, relabel='add')"
+    )

@@ -1,0 +1,191 @@
+"""What every layer promises, one function a promise."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+
+from tests.graphs import Graph
+
+Out = Tensor | list[Tensor] | tuple[Tensor | None, ...]
+
+
+def flat(out: Out) -> list[Tensor]:
+    """A layer's outputs as a list of tensors."""
+    if isinstance(out, Tensor):
+        return [out]
+    return [t for t in out if t is not None]
+
+
+def assert_same(a: Out, b: Out, rtol: float = 1e-10, atol: float = 1e-12) -> None:
+    first, second = flat(a), flat(b)
+    assert len(first) == len(second)
+    for x, y in zip(first, second, strict=True):
+        torch.testing.assert_close(x, y, rtol=rtol, atol=atol)
+
+
+def call(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> Out:
+    return layer(graph.x, graph.edge_index, graph.edge_attr if with_attr else None)
+
+
+def assert_permutation_equivariant(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
+    """Renaming nodes and reordering edges renames the outputs and changes no number."""
+    generator = torch.Generator().manual_seed(1)
+    new = torch.randperm(graph.num_nodes, generator=generator)
+    order = torch.randperm(graph.edge_index.size(1), generator=generator)
+    x = torch.empty_like(graph.x)
+    x[new] = graph.x
+    moved = Graph(x, new[graph.edge_index][:, order], graph.edge_attr[order])
+    for before, after in zip(
+        flat(call(layer, graph, with_attr)), flat(call(layer, moved, with_attr)), strict=True
+    ):
+        torch.testing.assert_close(after[new], before, rtol=1e-10, atol=1e-12)
+
+
+def assert_batch_invariant(layer: torch.nn.Module, graphs: list[Graph], with_attr: bool) -> None:
+    """A graph's outputs do not depend on the graphs beside it."""
+    sizes = [g.num_nodes for g in graphs]
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    union = Graph(
+        torch.cat([g.x for g in graphs]),
+        torch.cat([g.edge_index + s for g, s in zip(graphs, starts, strict=True)], dim=1),
+        torch.cat([g.edge_attr for g in graphs]),
+    )
+    together = [t.split(sizes) for t in flat(call(layer, union, with_attr))]
+    for i, graph in enumerate(graphs):
+        assert_same([t[i] for t in together], list(flat(call(layer, graph, with_attr))))
+
+
+def assert_same_from_every_edge_form(
+    layer: torch.nn.Module, graph: Graph, with_attr: bool
+) -> None:
+    """Index, EdgeIndex and sparse adjacencies give the same numbers."""
+    index, n = graph.edge_index, graph.num_nodes
+    unique = torch.unique(index, dim=1)  # an adjacency holds an edge once
+    attr = graph.edge_attr[: unique.size(1)]
+    expected = layer(graph.x, unique, attr if with_attr else None)
+    by_target = torch.argsort(unique[1] * n + unique[0])
+    unique, attr = unique[:, by_target], attr[by_target]
+    passed = attr if with_attr else None
+    assert_same(layer(graph.x, EdgeIndex(unique, sparse_size=(n, n)), passed), expected)
+    assert_same(
+        layer(graph.x, EdgeIndex(unique, sparse_size=(n, n), sort_order="col"), passed), expected
+    )
+    values = attr if with_attr else torch.ones(unique.size(1), dtype=graph.x.dtype)
+    shape = (n, n, *values.shape[1:])
+    coo = torch.sparse_coo_tensor(unique.flip(0), values, shape).coalesce()
+    assert_same(layer(graph.x, coo), expected)
+    if not with_attr:
+        assert_same(layer(graph.x, coo.to_sparse_csr()), expected)
+        assert_same(layer(graph.x, coo.to_sparse_csc()), expected)
+    else:
+        csr = torch.sparse_coo_tensor(unique.flip(0), torch.ones(unique.size(1)), (n, n))
+        assert_same(layer(graph.x, csr.coalesce().to_sparse_csr(), passed), expected)
+
+
+def assert_flow_swaps(
+    build: Callable[..., torch.nn.Module], graph: Graph, with_attr: bool
+) -> None:
+    """``flow='target_to_source'`` reads the rows of the index the other way round."""
+    torch.manual_seed(3)
+    layer = build()
+    torch.manual_seed(3)
+    other = build(flow="target_to_source")
+    attr = graph.edge_attr if with_attr else None
+    assert_same(other(graph.x, graph.edge_index.flip(0), attr), call(layer, graph, with_attr))
+
+
+def assert_survives_copies(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
+    """deepcopy, pickle, torch.save and a state_dict round trip keep the function."""
+    expected = call(layer, graph, with_attr)
+    assert_same(call(copy.deepcopy(layer), graph, with_attr), expected)
+    assert_same(call(pickle.loads(pickle.dumps(layer)), graph, with_attr), expected)
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    buffer.seek(0)
+    other = copy.deepcopy(layer)
+    other.reset_parameters()  # type: ignore[operator]
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    assert_same(call(other, graph, with_attr), expected)
+
+
+def assert_same_through_messages(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
+    """PyG's own propagate, one message an edge, gives the ops' numbers and gradients."""
+    from torch_geometric.nn import MessagePassing
+
+    def run() -> tuple[list[Tensor], tuple[Tensor, ...]]:
+        out = flat(call(layer, graph, with_attr))
+        total = sum((t.square().sum() for t in out), torch.zeros(()))
+        parameters = [p for p in layer.parameters() if p.requires_grad]
+        return out, torch.autograd.grad(total, parameters, allow_unused=True)
+
+    fused, fused_gradients = run()
+    hooks = [
+        module.register_message_forward_hook(lambda *args: None)
+        for module in layer.modules()
+        if isinstance(module, MessagePassing)
+    ]
+    seen, gradients = run()
+    for hook in hooks:
+        hook.remove()
+    assert_same(seen, fused)
+    assert_same(list(gradients), list(fused_gradients), rtol=1e-9, atol=1e-10)
+
+
+def assert_handles_degenerate_graphs(
+    layer: torch.nn.Module, channels: int, edge_dim: int, with_attr: bool
+) -> None:
+    """No nodes, no edges, one node: finite outputs and gradients of the right shapes."""
+    dtype = next(layer.parameters()).dtype
+    for num_nodes in (0, 1, 4):
+        x = torch.randn(num_nodes, channels, dtype=dtype, requires_grad=True)
+        empty = Graph(
+            x, torch.empty(2, 0, dtype=torch.long), torch.empty(0, edge_dim, dtype=dtype)
+        )
+        out = flat(call(layer, empty, with_attr))
+        for t in out:
+            assert t.size(0) == num_nodes
+        sum((t.sum() for t in out), torch.zeros(())).backward()
+        assert x.grad is not None and x.grad.isfinite().all()
+
+
+def assert_compiles(
+    layer: torch.nn.Module, graphs: list[Graph], with_attr: bool, backend: str = "aot_eager"
+) -> None:
+    """One graph without breaks serves all sizes, forward and backward."""
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend=backend)
+    for graph in graphs:
+        expected = flat(call(layer, graph, with_attr))
+        out = flat(call(compiled, graph, with_attr))
+        assert_same(out, expected, rtol=1e-8, atol=1e-9)
+        wanted = torch.autograd.grad(_total(expected), list(layer.parameters()), allow_unused=True)
+        found = torch.autograd.grad(_total(out), list(layer.parameters()), allow_unused=True)
+        assert_same(list(found), list(wanted), rtol=1e-8, atol=1e-9)
+
+
+def assert_autocasts(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
+    """Under bfloat16 autocast the outputs stay close, and gradients are finite float32."""
+    layer = copy.deepcopy(layer).float()
+    single = Graph(graph.x.float(), graph.edge_index, graph.edge_attr.float())
+    expected = flat(call(layer, single, with_attr))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = flat(call(layer, single, with_attr))
+    for t, e in zip(out, expected, strict=True):
+        scale = e.abs().max().clamp(min=1.0)
+        assert (t.float() - e).abs().max() / scale < 0.05
+    _total(out).backward()
+    for parameter in layer.parameters():
+        if parameter.grad is not None:
+            assert parameter.grad.dtype == torch.float32 and parameter.grad.isfinite().all()
+
+
+def _total(out: list[Any]) -> Tensor:
+    return sum((t.square().sum() for t in out), torch.zeros(()))

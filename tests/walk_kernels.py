@@ -1,0 +1,60 @@
+"""The independent side of the tests: walks enumerated one by one, in plain loops, in float64."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+Walk = tuple[tuple[int, ...], tuple[int, ...]]  # nodes, edges
+
+
+def walks(edge_index: Tensor, num_nodes: int, length: int) -> list[Walk]:
+    """All walks of `length` nodes; parallel edges are different walks."""
+    leaving: dict[int, list[tuple[int, int]]] = {v: [] for v in range(num_nodes)}
+    for edge, (source, target) in enumerate(edge_index.t().tolist()):
+        leaving[source].append((target, edge))
+    found: list[Walk] = [((v,), ()) for v in range(num_nodes)]
+    for _ in range(length - 1):
+        found = [
+            ((*nodes, target), (*edges, edge))
+            for nodes, edges in found
+            for target, edge in leaving[nodes[-1]]
+        ]
+    return found
+
+
+def walk_kernel(
+    x: Tensor,
+    edge_index: Tensor,
+    weights: list[Tensor],
+    edge_weights: list[Tensor],
+    combine: str = "mul",
+) -> Tensor:
+    """The sum over walks against the reference walks, (D,).
+
+    Args:
+        x: Node features, (N, F).
+        edge_index: Edges, (2, E).
+        weights: W^(1), ..., W^(n), each (D, F).
+        edge_weights: The whole weight of every edge in steps 2, ..., n, each (E, D): decay or
+            gate times bond factor.
+        combine: 'mul' sums the walks of n nodes; 'add' sums the suffix walks of 1 to n nodes.
+    """
+    order, num_nodes = len(weights), x.size(0)
+    total = torch.zeros(weights[0].size(0), dtype=torch.float64)
+    if combine == "mul":
+        for nodes, edges in walks(edge_index, num_nodes, order):
+            value = torch.ones_like(total)
+            for step, node in enumerate(nodes):
+                value = value * (weights[step] @ x[node])
+            for step, edge in enumerate(edges):
+                value = value * edge_weights[step][edge]
+            total = total + value
+        return total
+    for first in range(order):
+        for nodes, edges in walks(edge_index, num_nodes, order - first):
+            value = weights[first] @ x[nodes[0]]
+            for step, edge in enumerate(edges, start=first):
+                value = value * edge_weights[step][edge]
+            total = total + value
+    return total
