@@ -1,0 +1,26 @@
+"""From SMILES to graphs: atom and bond features computed with RDKit."""
+
+try:
+    import rdkit  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "pyg_kernels.chem reads molecules with RDKit, which is not installed; "
+        "install the extra 'mol': pip install 'pyg_kernels[mol]'"
+    ) from error
+
+from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodes, MolCodeStore
+from pyg_kernels.chem.features import ATOM_FEATURES, BOND_FEATURES, Feature
+from pyg_kernels.chem.featurizer import MolFeaturizer
+from pyg_kernels.chem.scaffolds import murcko_scaffolds
+
+__all__ = [
+    "ATOM_FEATURES",
+    "BOND_FEATURES",
+    "Feature",
+    "InvalidRow",
+    "InvalidSmiles",
+    "MolCodeStore",
+    "MolCodes",
+    "MolFeaturizer",
+    "murcko_scaffolds",
+]

@@ -1,0 +1,131 @@
+"""Molecules as small integer codes, one at a time and in one ragged store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class InvalidSmiles(ValueError):  # noqa: N818
+    """A SMILES string that RDKit cannot read as a molecule with at least one atom.
+
+    Attributes:
+        smiles: the string.
+        reason: what RDKit finds wrong with it.
+    """
+
+    def __init__(self, smiles: str, reason: str) -> None:
+        super().__init__(f"cannot read the SMILES {shortened(smiles)!r}: {reason}")
+        self.smiles = smiles
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[InvalidSmiles], tuple[str, str]]:
+        return type(self), (self.smiles, self.reason)
+
+
+class InvalidRow(NamedTuple):
+    """A SMILES string that cannot be read, and where it stands.
+
+    Attributes:
+        row: its position in the sequence that was encoded, from 0; in a dataset that was read
+            from a file, its line there.
+        smiles: the string.
+        reason: what RDKit finds wrong with it.
+    """
+
+    row: int
+    smiles: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class MolCodes:
+    """One molecule of N atoms and E directed bonds as integer codes.
+
+    Attributes:
+        atoms: ``(N, 5)`` uint8: element, degree, hydrogens, implicit valence, aromatic.
+        edge_index: ``(2, E)`` int32, every bond in both directions, sorted by target and then by
+            source.
+        bonds: ``(E, 3)`` uint8: type, conjugated, in ring.
+    """
+
+    atoms: NDArray[np.uint8]
+    edge_index: NDArray[np.int32]
+    bonds: NDArray[np.uint8]
+
+    @property
+    def num_atoms(self) -> int:
+        """The number of atoms, N."""
+        return len(self.atoms)
+
+    @property
+    def num_edges(self) -> int:
+        """The number of directed bonds, E: twice the number of bonds."""
+        return len(self.bonds)
+
+
+@dataclass(frozen=True)
+class MolCodeStore:
+    """M molecules as integer codes, one after the other in flat arrays.
+
+    ``store[i]`` is the i-th molecule as :class:`MolCodes`, ``len(store)`` is M.
+
+    Attributes:
+        atoms: ``(sum of N, 5)`` uint8, as in :class:`MolCodes`.
+        edge_index: ``(2, sum of E)`` int32; atoms are counted from 0 within each molecule.
+        bonds: ``(sum of E, 3)`` uint8.
+        atom_ptr: ``(M + 1,)`` int64: the atoms of molecule i are ``atom_ptr[i] : atom_ptr[i+1]``.
+        edge_ptr: ``(M + 1,)`` int64, the same for the directed bonds.
+        positions: ``(M,)`` int64, the position of each molecule in the sequence of SMILES that
+            was encoded (those that cannot be read are not in the store).
+    """
+
+    atoms: NDArray[np.uint8]
+    edge_index: NDArray[np.int32]
+    bonds: NDArray[np.uint8]
+    atom_ptr: NDArray[np.int64]
+    edge_ptr: NDArray[np.int64]
+    positions: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, index: int) -> MolCodes:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is out of range for {len(self)} molecules")
+        index %= len(self)
+        atoms = slice(self.atom_ptr[index], self.atom_ptr[index + 1])
+        edges = slice(self.edge_ptr[index], self.edge_ptr[index + 1])
+        return MolCodes(self.atoms[atoms], self.edge_index[:, edges], self.bonds[edges])
+
+    @classmethod
+    def concatenate(cls, stores: Sequence[MolCodeStore]) -> MolCodeStore:
+        """Joins stores (at least one); ``positions`` are taken as they are."""
+        return cls(
+            atoms=np.concatenate([store.atoms for store in stores]),
+            edge_index=np.concatenate([store.edge_index for store in stores], axis=1),
+            bonds=np.concatenate([store.bonds for store in stores]),
+            atom_ptr=_joined_ptr([store.atom_ptr for store in stores]),
+            edge_ptr=_joined_ptr([store.edge_ptr for store in stores]),
+            positions=np.concatenate([store.positions for store in stores]),
+        )
+
+
+def _joined_ptr(ptrs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return pointers(np.concatenate([np.diff(ptr) for ptr in ptrs]))
+
+
+def pointers(counts: NDArray[np.int64] | Sequence[int]) -> NDArray[np.int64]:
+    """``(M + 1,)`` starts of M consecutive pieces of the given lengths, and their end."""
+    ptr = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=ptr[1:])
+    return ptr
+
+
+def shortened(text: str, length: int = 60) -> str:
+    """The text, cut to fit an error message of one line."""
+    return text if len(text) <= length else text[: length - 3] + "..."

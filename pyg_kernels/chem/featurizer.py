@@ -1,0 +1,230 @@
+"""Atom and bond features of molecules."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from rdkit import Chem, rdBase
+from torch import Tensor
+from torch_geometric.data import Data
+
+from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodes, MolCodeStore
+from pyg_kernels.chem.encoding import MolReader, encode_chunk, parse
+from pyg_kernels.chem.features import ATOM_FEATURES, BOND_FEATURES, Feature
+from pyg_kernels.chem.processes import map_chunks
+
+
+class MolFeaturizer:
+    """Atom and bond features of Duvenaud et al. 2015, as Lei et al. 2017, section 6.3, list them.
+
+    Atoms, 65 columns, in this order:
+
+    ================ ===== ==========================================================
+    feature          width choices
+    ================ ===== ==========================================================
+    element          44    43 elements (C, N, O, S, F, Si, ...), then unknown
+    degree           7     0 to 5 bonded atoms in the graph, then unknown
+    hydrogens        6     0 to 4 attached hydrogens outside the graph, then unknown
+    implicit valence 7     0 to 5, then unknown
+    aromatic         1     0 or 1
+    ================ ===== ==========================================================
+
+    Bonds, 7 columns:
+
+    ================ ===== ==========================================================
+    type             5     single, double, triple, aromatic, then unknown
+    conjugated       1     0 or 1
+    in ring          1     0 or 1
+    ================ ===== ==========================================================
+
+    A wildcard atom ``*`` has an unknown element; a dative or quadruple bond an unknown type.
+    Hydrogens that the SMILES writes as atoms of their own and RDKit keeps (isotopes, H2) are atoms.
+
+    Example:
+        >>> featurizer = MolFeaturizer()
+        >>> data = featurizer("CCO")
+        >>> data.x.shape, data.edge_index.shape, data.edge_attr.shape
+        (torch.Size([3, 65]), torch.Size([2, 4]), torch.Size([4, 7]))
+    """
+
+    version = 1
+
+    @property
+    def atom_features(self) -> tuple[Feature, ...]:
+        """The atom features in the order of their columns."""
+        return ATOM_FEATURES
+
+    @property
+    def bond_features(self) -> tuple[Feature, ...]:
+        """The bond features in the order of their columns."""
+        return BOND_FEATURES
+
+    @property
+    def atom_dim(self) -> int:
+        """The number of float columns of an atom: 65."""
+        return sum(feature.width for feature in ATOM_FEATURES)
+
+    @property
+    def bond_dim(self) -> int:
+        """The number of float columns of a bond: 7."""
+        return sum(feature.width for feature in BOND_FEATURES)
+
+    @property
+    def atom_code_dim(self) -> int:
+        """The number of integer codes of an atom: 5."""
+        return len(ATOM_FEATURES)
+
+    @property
+    def bond_code_dim(self) -> int:
+        """The number of integer codes of a bond: 3."""
+        return len(BOND_FEATURES)
+
+    def description(self) -> dict[str, Any]:
+        """The version and every feature with its choices, in plain JSON types."""
+        return {
+            "version": self.version,
+            "atom_features": [_described(feature) for feature in ATOM_FEATURES],
+            "bond_features": [_described(feature) for feature in BOND_FEATURES],
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hexadecimal digits that change whenever :meth:`description` does."""
+        text = json.dumps(self.description(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def encode(self, molecule: str | Chem.Mol) -> MolCodes:
+        """The integer codes of one molecule.
+
+        Args:
+            molecule: a SMILES string, or an RDKit molecule (sanitised here if it is not yet).
+
+        Raises:
+            InvalidSmiles: if RDKit cannot read the string, or finds no atoms.
+            TypeError: if the molecule is neither a string nor an RDKit molecule.
+        """
+        reader = MolReader()
+        reader.read(_sanitised(molecule))
+        return reader.store([0])[0]
+
+    def encode_many(
+        self, smiles: Sequence[str], num_workers: int | None = None, progress: bool = False
+    ) -> tuple[MolCodeStore, list[InvalidRow]]:
+        """The integer codes of many molecules, on several processes.
+
+        Args:
+            smiles: SMILES strings.
+            num_workers: the number of processes; 0 for none but this one; None for one a core, or
+                none where the molecules are too few to gain from it.
+            progress: whether to show a progress bar on standard error.
+
+        Returns:
+            The molecules that can be read, in the given order, and the strings that cannot, with
+            their positions. An empty string is one of the latter.
+
+        Raises:
+            TypeError: if an item is not a string, or ``smiles`` is a single one.
+            ValueError: if ``num_workers`` is negative.
+        """
+        if isinstance(smiles, str):
+            raise TypeError(f"smiles must be a sequence of strings, not the string {smiles!r}")
+        for position, text in enumerate(smiles):
+            if not isinstance(text, str):
+                raise TypeError(f"smiles[{position}] must be a string, not {text!r}")
+        chunks = map_chunks(encode_chunk, list(smiles), num_workers, progress, "molecules")
+        if not chunks:
+            return MolReader().store([]), []
+        store = MolCodeStore.concatenate([store for store, _ in chunks])
+        return store, [row for _, rows in chunks for row in rows]
+
+    def expand_atoms(self, codes: Tensor) -> Tensor:
+        """Float features of atoms: ``(N, 5)`` uint8 codes to ``(N, 65)`` float32.
+
+        Raises:
+            ValueError: if ``codes`` has another shape.
+        """
+        return _expanded(codes, ATOM_FEATURES)
+
+    def expand_bonds(self, codes: Tensor) -> Tensor:
+        """Float features of directed bonds: ``(E, 3)`` uint8 codes to ``(E, 7)`` float32.
+
+        Raises:
+            ValueError: if ``codes`` has another shape.
+        """
+        return _expanded(codes, BOND_FEATURES)
+
+    def __call__(self, molecule: str | Chem.Mol) -> Data:
+        """One molecule as a graph.
+
+        Args:
+            molecule: a SMILES string or an RDKit molecule.
+
+        Returns:
+            ``Data`` with ``x`` (N, 65), ``edge_index`` (2, E), ``edge_attr`` (E, 7) and ``smiles``
+            (the given string, or RDKit's for a molecule).
+
+        Raises:
+            InvalidSmiles: if RDKit cannot read the string, or finds no atoms.
+            TypeError: if the molecule is neither a string nor an RDKit molecule.
+        """
+        codes = self.encode(molecule)
+        return Data(
+            x=self.expand_atoms(torch.from_numpy(codes.atoms)),
+            edge_index=torch.from_numpy(codes.edge_index).long(),
+            edge_attr=self.expand_bonds(torch.from_numpy(codes.bonds)),
+            smiles=molecule if isinstance(molecule, str) else Chem.MolToSmiles(molecule),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MolFeaturizer) and self.description() == other.description()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(atom_dim={self.atom_dim}, bond_dim={self.bond_dim})"
+
+
+def _described(feature: Feature) -> dict[str, Any]:
+    return {
+        "name": feature.name,
+        "choices": list(feature.choices),
+        "has_unknown": feature.has_unknown,
+    }
+
+
+def _sanitised(molecule: str | Chem.Mol) -> Chem.Mol:
+    if isinstance(molecule, str):
+        return parse(molecule)
+    if not isinstance(molecule, Chem.Mol):
+        raise TypeError(f"a molecule must be a SMILES string or an RDKit Mol, not {molecule!r}")
+    mol = Chem.Mol(molecule)
+    with rdBase.BlockLogs():
+        if mol.GetNumAtoms() == 0:
+            raise InvalidSmiles("", "it has no atoms")
+        try:
+            Chem.SanitizeMol(mol)
+        except Chem.MolSanitizeException as error:
+            raise InvalidSmiles(Chem.MolToSmiles(molecule), str(error)) from error
+    return mol
+
+
+def _expanded(codes: Tensor, features: Sequence[Feature]) -> Tensor:
+    """One scatter: a one at ``offset + code`` of each one-hot, the code itself for an indicator."""
+    if codes.dim() != 2 or codes.size(1) != len(features):
+        raise ValueError(
+            f"codes must have the shape (n, {len(features)}), one column each for "
+            f"{', '.join(feature.name for feature in features)}; not {tuple(codes.shape)}"
+        )
+    offsets, start = [], 0
+    for feature in features:
+        offsets.append(start)
+        start += feature.width
+    indicator = torch.tensor([feature.is_indicator for feature in features], device=codes.device)
+    slots = torch.where(indicator, 0, codes.long()) + torch.tensor(offsets, device=codes.device)
+    ones = torch.where(indicator, codes, 1).to(torch.float32)
+    return torch.zeros(len(codes), start, device=codes.device).scatter_(1, slots, ones)

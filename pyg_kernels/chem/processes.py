@@ -1,0 +1,104 @@
+"""One function over many items, in chunks, on several processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+CHUNK_SIZE = 512
+# Below so many molecules the start of processes costs more than it saves: a forked one is there at
+# once, a spawned one imports torch first.
+FEWEST_FOR_PROCESSES = {"fork": 2000, "spawn": 20000, "forkserver": 20000}
+
+
+def map_chunks(
+    function: Callable[[tuple[int, Sequence[Item]]], Result],
+    items: Sequence[Item],
+    num_workers: int | None = None,
+    progress: bool = False,
+    description: str = "",
+) -> list[Result]:
+    """``[function((start, items[start : start + size])) for start in ...]``, on several processes.
+
+    Args:
+        function: takes the position of a chunk's first item and the chunk; must be importable.
+        items: what to go through; chunks and results travel between the processes.
+        num_workers: the number of processes; 0 or 1 for none but this one; None for one a core, or
+            none where there are too few items to gain from it (2,000 where processes are forked,
+            20,000 where they are spawned).
+        progress: whether to show a progress bar on standard error.
+        description: what the bar says.
+
+    Raises:
+        ValueError: if ``num_workers`` is negative.
+        RuntimeError: if a process ends before it is done.
+    """
+    chunks = [
+        (start, items[start : start + CHUNK_SIZE]) for start in range(0, len(items), CHUNK_SIZE)
+    ]
+    num_workers = min(_num_processes(num_workers, len(items)), len(chunks))
+    results: list[Result] = []
+    bar = tqdm(total=len(items), desc=description, unit="mol", disable=not progress)
+    with bar, _mapping(num_workers) as mapping:
+        for (_, chunk), result in zip(chunks, mapping(function, chunks), strict=True):
+            results.append(result)
+            bar.update(len(chunk))
+    return results
+
+
+def _num_processes(num_workers: int | None, num_items: int) -> int:
+    if num_workers is not None and num_workers < 0:
+        raise ValueError(f"num_workers must be None, 0 or a positive number, not {num_workers}")
+    if multiprocessing.current_process().daemon:  # may not have children of its own
+        return 0
+    if num_workers is not None:
+        return num_workers
+    return _num_cores() if num_items >= FEWEST_FOR_PROCESSES[_start_method()] else 0
+
+
+def _num_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def _mapping(num_workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """``map``, or its like on a pool of processes."""
+    if num_workers <= 1:
+        yield map
+        return
+    pool = ProcessPoolExecutor(num_workers, mp_context=multiprocessing.get_context(_start_method()))
+    try:
+        with warnings.catch_warnings():
+            # Python 3.12 warns of forking next to torch's idle threads; ours run no torch.
+            warnings.filterwarnings("ignore", ".*use of fork.*", DeprecationWarning)
+            yield pool.map
+    except BrokenProcessPool as error:
+        raise RuntimeError(
+            "a process that reads molecules ended before it was done; pass num_workers=0 to read "
+            "them in this process (a script that starts processes needs its code below "
+            "if __name__ == '__main__': where processes are spawned)"
+        ) from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_method() -> str:
+    """The one that the program has set; if none, fork on Linux (no import to repeat)."""
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    if chosen is None and sys.platform == "linux":
+        return "fork"
+    return chosen or multiprocessing.get_all_start_methods()[0]

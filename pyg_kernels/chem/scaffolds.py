@@ -1,0 +1,38 @@
+"""Bemis-Murcko scaffolds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rdkit import rdBase
+from rdkit.Chem.Scaffolds import MurckoScaffold
+
+from pyg_kernels.chem.encoding import parse
+from pyg_kernels.chem.processes import map_chunks
+
+
+def murcko_scaffolds(
+    smiles: Sequence[str], num_workers: int | None = None, progress: bool = False
+) -> list[str]:
+    """The Bemis-Murcko scaffold of each molecule: its rings and the chains that link them.
+
+    Bemis and Murcko 1996, as RDKit's ``MurckoScaffold`` computes it, without stereochemistry.
+
+    Args:
+        smiles: M SMILES strings.
+        num_workers: the number of processes; None for one a core where there are many molecules.
+        progress: whether to show a progress bar.
+
+    Returns:
+        M canonical SMILES; '' for a molecule without rings.
+
+    Raises:
+        InvalidSmiles: if a string cannot be read.
+    """
+    chunks = map_chunks(_scaffold_chunk, smiles, num_workers, progress, "scaffolds")
+    return [scaffold for chunk in chunks for scaffold in chunk]
+
+
+def _scaffold_chunk(chunk: tuple[int, Sequence[str]]) -> list[str]:
+    with rdBase.BlockLogs():
+        return [MurckoScaffold.MurckoScaffoldSmiles(mol=parse(smiles)) for smiles in chunk[1]]

@@ -1,0 +1,154 @@
+"""Splits of a data set into training, validation and test parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.chem import murcko_scaffolds
+
+Fractions = tuple[float, float, float]
+
+PART_NAMES = {"train": 0, "training": 0, "valid": 1, "val": 1, "validation": 1, "test": 2}
+
+
+class Split(NamedTuple):
+    """Positions of the molecules of each part: three vectors of integers (int64).
+
+    Attributes:
+        train: the training part.
+        valid: the validation part.
+        test: the test part.
+    """
+
+    train: Tensor
+    valid: Tensor
+    test: Tensor
+
+
+def random_split(num: int, fractions: Fractions = (0.8, 0.1, 0.1), seed: int = 0) -> Split:
+    """Splits ``0 .. num - 1`` at random; the same seed gives the same split.
+
+    Args:
+        num: how many molecules there are.
+        fractions: of training, validation and test; they add up to 1.
+        seed: of the permutation.
+
+    Raises:
+        ValueError: if the fractions do not fit, or a part is empty.
+    """
+    first, second = _cuts(num, fractions)
+    order = torch.randperm(num, generator=torch.Generator().manual_seed(seed))
+    return _checked(Split(order[:first], order[first:second], order[second:]), "random")
+
+
+def scaffold_split(
+    smiles: Sequence[str],
+    fractions: Fractions = (0.8, 0.1, 0.1),
+    seed: int | None = None,
+    num_workers: int | None = None,
+    progress: bool = False,
+) -> Split:
+    """Splits so that molecules with one Bemis-Murcko scaffold are all in one part.
+
+    Whole scaffolds are dealt out, the largest first (of equals the one that appears last): to
+    training as long as its share is not exceeded, else to validation as long as the two together
+    stay within theirs, else to test. These are the official scaffold splits of the Open Graph
+    Benchmark (Hu et al. 2020). A seed shuffles the scaffolds instead, except that those with more
+    molecules than half a validation or test part still come first, as in Chemprop. Molecules
+    without rings share one scaffold.
+
+    Args:
+        smiles: M SMILES strings.
+        fractions: of training, validation and test; they add up to 1. The parts are only about as
+            large, since scaffolds stay whole.
+        seed: None for largest first.
+        num_workers: the number of processes that compute scaffolds; None for one a core where
+            there are many molecules.
+        progress: whether to show a progress bar.
+
+    Returns:
+        A split with ascending positions.
+
+    Raises:
+        InvalidSmiles: if a string cannot be read.
+        ValueError: if the fractions do not fit, or a part is empty.
+    """
+    first, second = _cuts(len(smiles), fractions)
+    members: dict[str, list[int]] = {}
+    for position, scaffold in enumerate(murcko_scaffolds(smiles, num_workers, progress)):
+        members.setdefault(scaffold, []).append(position)
+    train: list[int] = []
+    valid: list[int] = []
+    test: list[int] = []
+    sizes = (second - first, len(smiles) - second)
+    for group in _dealing_order(list(members.values()), min(sizes), seed):
+        if len(train) + len(group) <= first:
+            train += group
+        elif len(train) + len(valid) + len(group) <= second:
+            valid += group
+        else:
+            test += group
+    return _checked(Split(*(_ascending(part) for part in (train, valid, test))), "scaffold")
+
+
+def column_split(values: Sequence[str]) -> Split:
+    """Splits by what a column says: ``train``, ``valid`` (``val``, ``validation``) or ``test``.
+
+    Args:
+        values: M part names, in any case.
+
+    Returns:
+        A split with ascending positions.
+
+    Raises:
+        ValueError: if a value is none of these names, or a part is empty.
+    """
+    names = [str(value).strip().lower() for value in values]
+    unknown = [k for k, name in enumerate(names) if name not in PART_NAMES]
+    if unknown:
+        raise ValueError(
+            f"a split column must say one of {', '.join(PART_NAMES)}; "
+            f"{len(unknown)} of {len(names)} values do not, the first {values[unknown[0]]!r}"
+        )
+    parts = torch.tensor([PART_NAMES[name] for name in names])
+    return _checked(Split(*((parts == k).nonzero().flatten() for k in range(3))), "column")
+
+
+def _dealing_order(groups: list[list[int]], smaller_part: int, seed: int | None) -> list[list[int]]:
+    """Scaffolds in the order in which they are dealt out; ``groups`` is in order of appearance."""
+    if seed is None:
+        return sorted(groups, key=lambda group: (len(group), group[0]), reverse=True)
+    order = torch.randperm(len(groups), generator=torch.Generator().manual_seed(seed)).tolist()
+    return sorted((groups[k] for k in order), key=lambda group: len(group) <= smaller_part / 2)
+
+
+def _ascending(part: list[int]) -> Tensor:
+    return torch.tensor(sorted(part), dtype=torch.long)
+
+
+def _cuts(num: int, fractions: Fractions) -> tuple[int, int]:
+    """Where training ends and validation ends, of ``num`` molecules in a row (rounded down)."""
+    if len(fractions) != 3 or min(fractions) <= 0 or not math.isclose(sum(fractions), 1.0):
+        raise ValueError(
+            "fractions must be three positive numbers that add up to 1 (training, validation, "
+            f"test), not {fractions}"
+        )
+    # 0.7 + 0.2 is a little less than 0.9: what is whole must not be rounded down.
+    train, valid, _ = fractions
+    return math.floor(train * num + 1e-6), math.floor((train + valid) * num + 1e-6)
+
+
+def _checked(split: Split, kind: str) -> Split:
+    sizes = {name: len(part) for name, part in split._asdict().items()}
+    if min(sizes.values()) == 0:
+        empty = ", ".join(name for name, size in sizes.items() if size == 0)
+        raise ValueError(
+            f"the {kind} split leaves no molecules for {empty}: sizes "
+            f"{', '.join(f'{name} {size}' for name, size in sizes.items())}"
+        )
+    return split

@@ -1,0 +1,343 @@
+"""The features against molecules written out by hand and against RDKit, atom by atom."""
+
+import json
+import pickle
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rdkit import Chem
+from torch import Tensor
+
+from pyg_kernels.chem import InvalidRow, InvalidSmiles, MolFeaturizer
+
+from .nci import nci_smiles, readable_nci_smiles
+
+# fmt: off
+ELEMENTS = [
+    "C", "N", "O", "S", "F", "Si", "P", "Cl", "Br", "Mg", "Na", "Ca", "Fe", "As", "Al", "I", "B",
+    "V", "K", "Tl", "Yb", "Sb", "Sn", "Ag", "Pd", "Co", "Se", "Ti", "Zn", "H", "Li", "Ge", "Cu",
+    "Au", "Ni", "Cd", "In", "Mn", "Zr", "Cr", "Pt", "Hg", "Pb",
+]
+# fmt: on
+BOND_TYPES = [
+    Chem.BondType.SINGLE,
+    Chem.BondType.DOUBLE,
+    Chem.BondType.TRIPLE,
+    Chem.BondType.AROMATIC,
+]
+
+featurizer = MolFeaturizer()
+
+
+def one_hot_or_unknown(value: Any, choices: list[Any]) -> list[float]:
+    return [float(value == choice) for choice in choices] + [float(value not in choices)]
+
+
+def atom_row(atom: Chem.Atom) -> list[float]:
+    return [
+        *one_hot_or_unknown(atom.GetSymbol(), ELEMENTS),
+        *one_hot_or_unknown(atom.GetDegree(), [0, 1, 2, 3, 4, 5]),
+        *one_hot_or_unknown(atom.GetTotalNumHs(), [0, 1, 2, 3, 4]),
+        *one_hot_or_unknown(atom.GetValence(Chem.ValenceType.IMPLICIT), [0, 1, 2, 3, 4, 5]),
+        float(atom.GetIsAromatic()),
+    ]
+
+
+def bond_row(bond: Chem.Bond) -> list[float]:
+    return [
+        *one_hot_or_unknown(bond.GetBondType(), BOND_TYPES),
+        float(bond.GetIsConjugated()),
+        float(bond.IsInRing()),
+    ]
+
+
+def read_atom(row: Tensor) -> tuple[Any, ...]:
+    """What an atom's columns say, None for unknown."""
+
+    def value(columns: Tensor, choices: list[Any]) -> Any:
+        (slot,) = columns.nonzero().flatten().tolist()
+        return [*choices, None][slot]
+
+    return (
+        value(row[0:44], ELEMENTS),
+        value(row[44:51], list(range(6))),
+        value(row[51:57], list(range(5))),
+        value(row[57:64], list(range(6))),
+        int(row[64]),
+    )
+
+
+# Atoms: element, degree, hydrogens, implicit valence, aromatic. Written by hand.
+KNOWN = {
+    "CCO": [("C", 1, 3, 3, 0), ("C", 2, 2, 2, 0), ("O", 1, 1, 1, 0)],
+    "c1ccccc1": [("C", 2, 1, 1, 1)] * 6,
+    "CC#N": [("C", 1, 3, 3, 0), ("C", 2, 0, 0, 0), ("N", 1, 0, 0, 0)],
+    "c1cc[nH]c1": [("C", 2, 1, 1, 1)] * 3 + [("N", 2, 1, 0, 1), ("C", 2, 1, 1, 1)],
+    "[Na+].[Cl-]": [("Na", 0, 0, 0, 0), ("Cl", 0, 0, 0, 0)],
+    "C": [("C", 0, 4, 4, 0)],
+    "[13CH4]": [("C", 0, 4, 0, 0)],
+    "[2H]O[2H]": [("H", 1, 0, 0, 0), ("O", 2, 0, 0, 0), ("H", 1, 0, 0, 0)],
+    "*C": [(None, 1, 0, 0, 0), ("C", 1, 3, 3, 0)],
+    "[U]": [(None, 0, 0, 0, 0)],
+    "N->[Pt]": [("N", 1, 3, 3, 0), ("Pt", 1, 0, 0, 0)],
+    "FS(F)(F)(F)(F)F": [("F", 1, 0, 0, 0), ("S", None, 0, 0, 0)] + [("F", 1, 0, 0, 0)] * 5,
+    "[BiH5]": [(None, 0, None, 0, 0)],
+}
+
+
+@pytest.mark.parametrize("smiles", KNOWN)
+def test_atoms_of_known_molecules(smiles: str) -> None:
+    assert [read_atom(row) for row in featurizer(smiles).x] == KNOWN[smiles]
+
+
+# Directed bonds, sorted by target and then source: source, target, then the seven columns.
+@pytest.mark.parametrize(
+    ("smiles", "bonds"),
+    [
+        ("CC=O", {(1, 0): "1000000", (0, 1): "1000000", (2, 1): "0100000", (1, 2): "0100000"}),
+        ("CC#N", {(1, 0): "1000000", (0, 1): "1000000", (2, 1): "0010000", (1, 2): "0010000"}),
+        ("N->[Pt]", {(1, 0): "0000100", (0, 1): "0000100"}),
+        ("C$C", {(1, 0): "0000100", (0, 1): "0000100"}),
+        (
+            "C1CC1",
+            {
+                (1, 0): "1000001",
+                (2, 0): "1000001",
+                (0, 1): "1000001",
+                (2, 1): "1000001",
+                (0, 2): "1000001",
+                (1, 2): "1000001",
+            },
+        ),
+        ("[Na+].[Cl-]", {}),
+        ("C", {}),
+    ],
+)
+def test_bonds_of_known_molecules(smiles: str, bonds: dict[tuple[int, int], str]) -> None:
+    data = featurizer(smiles)
+    assert [tuple(pair) for pair in data.edge_index.T.tolist()] == list(bonds)
+    assert ["".join(str(int(v)) for v in row) for row in data.edge_attr] == list(bonds.values())
+    assert data.edge_index.shape == (2, len(bonds))
+    assert data.edge_attr.shape == (len(bonds), 7)
+
+
+def test_benzene_has_conjugated_aromatic_ring_bonds() -> None:
+    data = featurizer("c1ccccc1")
+    assert data.edge_attr.tolist() == [[0, 0, 0, 1, 0, 1, 1]] * 12
+
+
+def test_equals_rdkit_on_nci_molecules() -> None:
+    for smiles in readable_nci_smiles()[::23]:
+        mol = Chem.MolFromSmiles(smiles)
+        data = featurizer(smiles)
+        assert data.smiles == smiles
+        assert data.x.tolist() == [atom_row(atom) for atom in mol.GetAtoms()]
+        pairs = [
+            (u.GetIdx(), v.GetIdx())
+            for v in mol.GetAtoms()
+            for u in sorted(v.GetNeighbors(), key=Chem.Atom.GetIdx)
+        ]
+        assert [tuple(pair) for pair in data.edge_index.T.tolist()] == pairs
+        assert data.edge_attr.tolist() == [
+            bond_row(mol.GetBondBetweenAtoms(u, v)) for u, v in pairs
+        ]
+
+
+def test_dtypes_and_widths() -> None:
+    data = featurizer("CCO")
+    assert (data.x.dtype, data.edge_attr.dtype) == (torch.float32, torch.float32)
+    assert data.edge_index.dtype == torch.int64
+    assert (
+        (featurizer.atom_dim, featurizer.bond_dim)
+        == (65, 7)
+        == (
+            data.num_node_features,
+            data.num_edge_features,
+        )
+    )
+    assert (featurizer.atom_code_dim, featurizer.bond_code_dim) == (5, 3)
+    codes = featurizer.encode("CCO")
+    assert {str(codes.atoms.dtype), str(codes.bonds.dtype)} == {"uint8"}
+    assert str(codes.edge_index.dtype) == "int32"
+    assert (codes.num_atoms, codes.num_edges) == (3, 4)
+    assert repr(featurizer) == "MolFeaturizer(atom_dim=65, bond_dim=7)"
+
+
+def test_renumbering_the_atoms_permutes_the_features() -> None:
+    shuffle = random.Random(0)
+    for smiles in readable_nci_smiles()[::211]:
+        mol = Chem.MolFromSmiles(smiles)
+        order = list(range(mol.GetNumAtoms()))
+        shuffle.shuffle(order)
+        before, after = featurizer(mol), featurizer(Chem.RenumberAtoms(mol, order))
+        assert torch.equal(before.x[order], after.x)
+        moved = {old: new for new, old in enumerate(order)}
+        edges = {
+            (moved[u], moved[v]): row
+            for (u, v), row in zip(
+                before.edge_index.T.tolist(), before.edge_attr.tolist(), strict=True
+            )
+        }
+        assert edges == {
+            (u, v): row
+            for (u, v), row in zip(
+                after.edge_index.T.tolist(), after.edge_attr.tolist(), strict=True
+            )
+        }
+
+
+def test_takes_rdkit_molecules_and_leaves_them_alone() -> None:
+    raw = Chem.MolFromSmiles("C1=CC=CC=C1O", sanitize=False)
+    data = featurizer(raw)
+    assert torch.equal(data.x, featurizer("c1ccccc1O").x)
+    assert not raw.GetAtomWithIdx(0).GetIsAromatic()
+    with_hydrogens = featurizer(Chem.AddHs(Chem.MolFromSmiles("C")))
+    assert with_hydrogens.num_nodes == 5
+    with pytest.raises(InvalidSmiles, match="valence"):
+        featurizer(Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False))
+    with pytest.raises(InvalidSmiles, match="no atoms"):
+        featurizer(Chem.Mol())
+
+
+@pytest.mark.parametrize(
+    ("smiles", "reason"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("C(C", "not well-formed"),
+        ("C1CC", "not well-formed"),
+        ("FF(F)", "valence"),
+        ("c1cccc1", "kekulize"),
+        ("é", "not well-formed"),
+        ("\ud800", "not well-formed"),
+        ("(" * 30000, "not well-formed"),
+    ],
+)
+def test_invalid_smiles(smiles: str, reason: str) -> None:
+    with pytest.raises(InvalidSmiles, match=reason) as caught:
+        featurizer.encode(smiles)
+    assert isinstance(caught.value, ValueError)
+    assert caught.value.smiles == smiles
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 200
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.smiles, str(again)) == (smiles, str(caught.value))
+
+
+def test_surrounding_space_and_a_trailing_name_are_not_part_of_it() -> None:
+    for text in (" CCO", "CCO ", "CCO ethanol", "CCO\t17"):
+        assert featurizer.encode(text).num_atoms == 3
+
+
+def test_wrong_types_are_named() -> None:
+    with pytest.raises(TypeError, match="SMILES string or an RDKit Mol, not 3"):
+        featurizer.encode(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"smiles\[1\] must be a string, not nan"):
+        featurizer.encode_many(["C", float("nan")])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="not the string 'CCO'"):
+        featurizer.encode_many("CCO")
+    with pytest.raises(ValueError, match="num_workers"):
+        featurizer.encode_many(["C"], num_workers=-1)
+    with pytest.raises(ValueError, match=r"\(n, 5\).*element, degree.*not \(4, 3\)"):
+        featurizer.expand_atoms(torch.zeros(4, 3, dtype=torch.uint8))
+    with pytest.raises(ValueError, match=r"\(n, 3\)"):
+        featurizer.expand_bonds(torch.zeros(3, dtype=torch.uint8))
+
+
+def test_encode_many_equals_encode_one_by_one() -> None:
+    smiles = readable_nci_smiles()[::17]
+    store, invalid = featurizer.encode_many(smiles)
+    assert invalid == []
+    assert len(store) == len(smiles)
+    for k, text in enumerate(smiles):
+        one, many = featurizer.encode(text), store[k]
+        for name in ("atoms", "edge_index", "bonds"):
+            assert np.array_equal(getattr(one, name), getattr(many, name))
+    assert np.array_equal(store[-1].atoms, store[len(store) - 1].atoms)
+    with pytest.raises(IndexError, match="out of range"):
+        store[len(store)]
+
+
+def test_encode_many_lists_what_it_cannot_read() -> None:
+    smiles = ["CCO", "C(C", "", "[Na+].[Cl-]", "FF(F)", "C"]
+    store, invalid = featurizer.encode_many(smiles)
+    assert store.positions.tolist() == [0, 3, 5]
+    assert store.atom_ptr.tolist() == [0, 3, 5, 6]
+    assert store.edge_ptr.tolist() == [0, 4, 4, 4]
+    assert [row.row for row in invalid] == [1, 2, 4]
+    assert invalid[1] == InvalidRow(2, "", "it is empty")
+
+
+@pytest.mark.parametrize("smiles", [[], ["C(C"], ["", ""]])
+def test_encode_many_of_nothing(smiles: list[str]) -> None:
+    store, invalid = featurizer.encode_many(smiles)
+    assert len(store) == 0
+    assert len(invalid) == len(smiles)
+    assert (store.atoms.shape, store.edge_index.shape, store.bonds.shape) == (
+        (0, 5),
+        (2, 0),
+        (0, 3),
+    )
+    assert store.atom_ptr.tolist() == [0]
+
+
+def test_two_processes_give_the_same_store_of_every_nci_molecule() -> None:
+    alone, invalid = featurizer.encode_many(nci_smiles(), num_workers=0)
+    together, also_invalid = featurizer.encode_many(nci_smiles(), num_workers=2)
+    assert invalid == also_invalid
+    assert [nci_smiles()[k] for k in alone.positions] == readable_nci_smiles()
+    assert len(alone) + len(invalid) == 4999
+    for name, array in vars(alone).items():
+        assert np.array_equal(array, getattr(together, name)), name
+
+
+def test_rdkit_is_quiet_while_reading_and_speaks_again_after(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    featurizer.encode_many(["FF(F)", "C(C", *readable_nci_smiles()[:200]])
+    with pytest.raises(InvalidSmiles):
+        featurizer("c1cccc1")
+    assert capfd.readouterr() == ("", "")
+    Chem.MolFromSmiles("FF(F)")
+    assert "valence" in capfd.readouterr().err
+
+
+def test_progress_is_shown_on_request(capfd: pytest.CaptureFixture[str]) -> None:
+    featurizer.encode_many(["C"] * 700, progress=True)
+    assert "700/700" in capfd.readouterr().err
+
+
+def test_expansion_of_no_atoms_and_no_bonds() -> None:
+    assert featurizer.expand_atoms(torch.zeros(0, 5, dtype=torch.uint8)).shape == (0, 65)
+    assert featurizer.expand_bonds(torch.zeros(0, 3, dtype=torch.uint8)).shape == (0, 7)
+
+
+def test_description_survives_json_and_names_every_column() -> None:
+    description = featurizer.description()
+    assert json.loads(json.dumps(description)) == description
+    assert description["atom_features"][0]["choices"] == ELEMENTS
+    widths = [
+        1 if f["choices"] == [False, True] else len(f["choices"]) + f["has_unknown"]
+        for f in description["atom_features"]
+    ]
+    assert sum(widths) == featurizer.atom_dim
+
+
+def test_fingerprint_follows_the_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = featurizer.fingerprint
+    assert before == MolFeaturizer().fingerprint
+    assert len(before) == 12
+    changed = MolFeaturizer()
+    monkeypatch.setattr(MolFeaturizer, "version", MolFeaturizer.version + 1)
+    assert changed.fingerprint != before
+
+
+def test_pickles_and_compares_equal() -> None:
+    again = pickle.loads(pickle.dumps(featurizer))
+    assert again == featurizer
+    assert hash(again) == hash(featurizer)
+    assert torch.equal(again("CCO").x, featurizer("CCO").x)
+    assert featurizer != "CCO"

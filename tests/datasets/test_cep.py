@@ -1,0 +1,144 @@
+import hashlib
+import io
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import torch
+from rdkit import Chem
+from torch_geometric.data import Batch
+
+from pyg_kernels.chem import MolFeaturizer
+from pyg_kernels.datasets import CEP, InvalidMolecules
+from tests.datasets.test_molecules import assert_same_graphs
+
+RAW = "smiles,PCE\nc1ccsc1,3.5\nC1=CC=CC1,-1.25\nc1ccc2nsnc2c1,0\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "cep-processed.csv").write_text(RAW)
+    return tmp_path
+
+
+def caches(root: Path) -> list[str]:
+    return sorted(file.name for file in (root / "processed").glob("cep-*"))
+
+
+def test_uses_the_raw_file_where_it_lies(root: Path) -> None:
+    molecules = CEP(root)
+    assert molecules.smiles == ["c1ccsc1", "C1=CC=CC1", "c1ccc2nsnc2c1"]
+    assert molecules.targets.tolist() == [[3.5], [-1.25], [0]]
+    assert (molecules.target_names, molecules.row_numbers) == (["PCE"], [2, 3, 4])
+
+
+def test_the_cache_gives_the_same_molecules_and_is_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = CEP(root)
+    monkeypatch.setattr(CEP, "process", lambda self: pytest.fail("encoded a second time"))
+    second = CEP(str(root))
+    assert_same_graphs(first.batch([0, 1, 2]), second.batch([0, 1, 2]))
+    assert second.row_numbers == first.row_numbers
+    with pytest.raises(pytest.fail.Exception):
+        CEP(root, force_reload=True)
+
+
+def test_the_cache_holds_nothing_but_data(root: Path) -> None:
+    CEP(root)
+    (name,) = caches(root)
+    torch.load(root / "processed" / name, weights_only=True)
+    assert MolFeaturizer().fingerprint in name
+
+
+def test_a_changed_featuriser_or_raw_file_is_encoded_anew(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CEP(root)
+    monkeypatch.setattr(MolFeaturizer, "version", 99)
+    CEP(root)
+    assert len(caches(root)) == 2
+    (root / "raw" / "cep-processed.csv").write_text(RAW + "C,1\n")
+    assert len(CEP(root)) == 4
+    assert len(caches(root)) == 3
+
+
+def test_an_unreadable_molecule_leaves_no_cache(root: Path) -> None:
+    (root / "raw" / "cep-processed.csv").write_text(RAW + "C(C,1\n")
+    with pytest.raises(InvalidMolecules, match="line 5"):
+        CEP(root)
+    assert caches(root) == []
+
+
+class Response(io.BytesIO):
+    """What urlopen returns, for a test without a network."""
+
+
+def test_downloads_the_known_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def urlopen(url: str, timeout: float) -> Response:
+        asked.append(url)
+        return Response(RAW.encode())
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    monkeypatch.setattr(CEP, "sha256", hashlib.sha256(RAW.encode()).hexdigest())
+    assert len(CEP(tmp_path)) == 3
+    assert (tmp_path / "raw" / "cep-processed.csv").read_text() == RAW
+    assert [file.name for file in (tmp_path / "raw").iterdir()] == ["cep-processed.csv"]
+    CEP(tmp_path)
+    assert asked == [CEP.url]
+
+
+def test_refuses_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: Response(b"<html>"))
+    with pytest.raises(OSError, match="no longer gives the known file"):
+        CEP(tmp_path)
+    assert list((tmp_path / "raw").iterdir()) == []
+
+
+def test_says_where_to_put_the_file_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def urlopen(url: str, timeout: float) -> Response:
+        raise urllib.error.URLError("no route")
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    with pytest.raises(OSError, match=r"no route.*put the file at .*raw.cep-processed\.csv"):
+        CEP(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def cep(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> CEP:
+    path = real_data / "molecules" / "cep-processed.csv"
+    if not path.is_file():
+        pytest.skip(f"{path} is missing")
+    root = tmp_path_factory.mktemp("cep")
+    (root / "raw").mkdir()
+    shutil.copy(path, root / "raw")
+    return CEP(root)
+
+
+def test_is_the_public_sample(cep: CEP) -> None:
+    assert len(cep) == 29978
+    assert float(cep.targets.mean()) == pytest.approx(3.90, abs=0.005)
+    assert float(cep.targets.std()) == pytest.approx(2.54, abs=0.005)
+    whole = cep.batch(range(len(cep)))
+    assert whole.num_nodes / len(cep) == pytest.approx(27.7, abs=0.05)
+    assert whole.num_edges / len(cep) == pytest.approx(66.8, abs=0.05)
+    raw = Path(cep.raw_paths[0])
+    assert hashlib.sha256(raw.read_bytes()).hexdigest() == CEP.sha256
+
+
+def test_molecules_and_batches_of_the_public_sample(cep: CEP) -> None:
+    chosen = torch.randperm(len(cep), generator=torch.Generator().manual_seed(0))[:64]
+    assert_same_graphs(cep.batch(chosen), Batch.from_data_list([cep[i] for i in chosen]))
+    lines = Path(cep.raw_paths[0]).read_text().splitlines()
+    for i in chosen.tolist():
+        smiles, pce = lines[cep.row_numbers[i] - 1].split(",")
+        assert cep[i].smiles == smiles
+        assert float(cep[i].y) == pytest.approx(float(pce), rel=1e-6)
+        assert cep[i].num_edges == 2 * Chem.MolFromSmiles(smiles).GetNumBonds()

@@ -1,0 +1,103 @@
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch
+from torch_geometric.loader import DataLoader
+
+from pyg_kernels.datasets import MoleculeDataset, MoleculeLoader
+from tests.chem.nci import readable_nci_smiles
+from tests.datasets.test_molecules import assert_same_graphs
+
+SMILES = list(dict.fromkeys(readable_nci_smiles()[:60]))[:50]
+molecules = MoleculeDataset.from_smiles(SMILES, torch.arange(50.0))
+
+
+def order(loader: MoleculeLoader) -> list[int]:
+    return [int(y) for batch in loader for y in batch.y]
+
+
+def test_gives_the_batches_of_pytorch_geometric() -> None:
+    loader, expected = MoleculeLoader(molecules, batch_size=16), DataLoader(molecules, 16)
+    assert len(loader) == len(expected) == 4
+    for batch, other in zip(loader, expected, strict=True):
+        assert_same_graphs(batch, other)
+
+
+def test_goes_through_the_given_molecules_only() -> None:
+    assert order(MoleculeLoader(molecules, [4, 2, 7, 2], batch_size=3)) == [4, 2, 7, 2]
+    assert order(MoleculeLoader(molecules, torch.arange(50) % 10 == 3)) == [3, 13, 23, 33, 43]
+    assert order(MoleculeLoader(molecules[10:], [0, -1])) == [10, 49]
+    shuffled = order(MoleculeLoader(molecules, range(5, 25), batch_size=7, shuffle=True))
+    assert sorted(shuffled) == list(range(5, 25)) != shuffled
+
+
+def test_each_epoch_has_its_own_order_that_can_be_taken_up_again() -> None:
+    loader = MoleculeLoader(molecules, batch_size=16, shuffle=True, seed=5)
+    first, second, third = order(loader), order(loader), order(loader)
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first != second != third
+    resumed = MoleculeLoader(molecules, batch_size=16, shuffle=True, seed=5)
+    resumed.set_epoch(2)
+    assert order(resumed) == third
+    assert order(MoleculeLoader(molecules, shuffle=True, seed=6)) == second
+
+
+def test_drop_last() -> None:
+    loader = MoleculeLoader(molecules, batch_size=16, drop_last=True)
+    assert len(loader) == 3
+    assert [batch.num_graphs for batch in loader] == [16, 16, 16]
+    assert len(MoleculeLoader(molecules, batch_size=25)) == 2
+    assert len(MoleculeLoader(molecules, batch_size=64, drop_last=True)) == 0
+
+
+def test_does_not_disturb_the_global_random_state() -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    order(MoleculeLoader(molecules, shuffle=True))
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
+        MoleculeLoader(molecules, batch_size=0)
+    with pytest.raises(ValueError, match="indices is empty"):
+        MoleculeLoader(molecules, [])
+    with pytest.raises(IndexError, match="out of range"):
+        MoleculeLoader(molecules, [50])
+
+
+def test_repr() -> None:
+    text = repr(MoleculeLoader(molecules, range(20), batch_size=8, shuffle=True))
+    assert text == "MoleculeLoader(MoleculeDataset(50), 20 molecules, batch_size=8, shuffle=True)"
+
+
+def test_feeds_a_lightning_trainer() -> None:
+    lightning: Any = pytest.importorskip("lightning")
+
+    class Mean(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mean = torch.nn.Parameter(torch.zeros(()))
+            self.seen = 0
+
+        def training_step(self, batch: Batch, _: int) -> Tensor:
+            self.seen += batch.num_graphs
+            return (self.mean - batch.y).square().mean()
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    model = Mean()
+    trainer = lightning.Trainer(
+        max_epochs=3,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    trainer.fit(model, MoleculeLoader(molecules, batch_size=16, shuffle=True))
+    assert model.seen == 150

@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, column_split
+from tests.chem.nci import nci_smiles
+
+TEXT = """id,smiles,y,part
+a,CCO,1.5,train
+b,C(C,2.5,train
+c,[Na+].[Cl-],,valid
+d,FF(F),3.5,test
+e,c1ccccc1,4.5,test
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "molecules.csv"
+    path.write_text(TEXT)
+    return path
+
+
+def test_unreadable_smiles_stop_it(path: Path) -> None:
+    with pytest.raises(InvalidMolecules) as error:
+        MoleculeCSV(path)
+    message = str(error.value)
+    assert message.startswith("2 of 5 SMILES in molecules.csv cannot be read: line 3 'C(C' (")
+    assert "line 5 'FF(F)'" in message
+    assert "\n" not in message
+    assert [row.row for row in error.value.rows] == [3, 5]
+
+
+def test_or_are_skipped_and_listed(path: Path) -> None:
+    molecules = MoleculeCSV(path, split_column="part", skip_invalid=True)
+    assert molecules.smiles == ["CCO", "[Na+].[Cl-]", "c1ccccc1"]
+    assert molecules.row_numbers == [2, 4, 6]
+    assert molecules.target_names == ["y"]
+    assert molecules.targets.nan_to_num(-1).tolist() == [[1.5], [-1], [4.5]]
+    assert molecules.split_values == ["train", "valid", "test"]
+    assert [(row.row, row.smiles) for row in molecules.skipped] == [(3, "C(C"), (5, "FF(F)")]
+    assert molecules.batch([0, 1, 2]).y.isnan().tolist() == [[False], [True], [False]]
+    split = column_split(molecules.split_values)
+    assert [part.tolist() for part in split] == [[0], [1], [2]]
+    view = molecules[1:]
+    assert (view.row_numbers, view.split_values) == ([4, 6], ["valid", "test"])
+
+
+def test_molecules_to_predict_need_no_target(path: Path) -> None:
+    molecules = MoleculeCSV(str(path), target_columns=(), skip_invalid=True)
+    assert molecules.num_tasks == 0
+    assert molecules.batch([0, 2]).x.shape == (9, 65)
+
+
+def test_leaves_no_file_behind(path: Path) -> None:
+    MoleculeCSV(path, skip_invalid=True)
+    assert [file.name for file in path.parent.iterdir()] == ["molecules.csv"]
+
+
+def test_nci_molecules_on_two_processes(tmp_path: Path) -> None:
+    path = tmp_path / "nci.csv"
+    lines = (f"{smiles},{k}" for k, smiles in enumerate(nci_smiles()))
+    path.write_text("\n".join(["smiles,number", *lines]))
+    molecules = MoleculeCSV(path, skip_invalid=True, num_workers=2)
+    assert len(molecules) + len(molecules.skipped) == 4999
+    rows = torch.tensor(molecules.row_numbers)
+    assert torch.equal(molecules.targets.flatten(), (rows - 2).float())
+    assert all(molecules.smiles[k] == nci_smiles()[rows[k] - 2] for k in range(0, len(rows), 50))

@@ -1,0 +1,217 @@
+"""A batch assembled at once against PyTorch Geometric's, made of one molecule after the other."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+
+from pyg_kernels.chem import MolFeaturizer
+from pyg_kernels.datasets import InvalidMolecules, MoleculeDataset
+from tests.chem.nci import readable_nci_smiles
+
+# Odd ones among ordinary ones: single atoms, salts, no bonds at all, a wildcard.
+SMILES = ["C", "[Na+].[Cl-]", "CCO", "c1ccccc1", "*", "O", *readable_nci_smiles()[:40], "[He]"]
+TARGETS = torch.randn(len(SMILES), 3, generator=torch.Generator().manual_seed(0))
+TARGETS[::5, 1] = torch.nan
+
+molecules = MoleculeDataset.from_smiles(SMILES, TARGETS, ["a", "b", "c"])
+
+
+def assert_same_graphs(batch: Batch, expected: Batch) -> None:
+    """Every attribute, its type, and what the two say when taken apart."""
+    assert type(batch) is type(expected)
+    assert set(batch.keys()) == set(expected.keys())
+    assert batch.num_graphs == expected.num_graphs
+    for key in expected.keys():  # noqa: SIM118
+        if isinstance(expected[key], Tensor):
+            assert batch[key].dtype == expected[key].dtype, key
+            assert torch.equal(batch[key].nan_to_num(7.5), expected[key].nan_to_num(7.5)), key
+        else:
+            assert batch[key] == expected[key], key
+    for one, other in zip(batch.to_data_list(), expected.to_data_list(), strict=True):
+        assert one.smiles == other.smiles
+        assert torch.equal(one.edge_index, other.edge_index)
+        assert torch.equal(one.x, other.x)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(-len(SMILES), len(SMILES) - 1), min_size=1, max_size=12),
+    st.sampled_from([list, torch.tensor, np.array, tuple]),
+)
+def test_batch_equals_that_of_single_molecules(indices: list[int], kind: type) -> None:
+    expected = Batch.from_data_list([molecules[i] for i in indices])
+    assert_same_graphs(molecules.batch(kind(indices)), expected)
+
+
+@pytest.mark.parametrize("indices", [[0], [0, 4, 5], [len(SMILES) - 1] * 3, range(7)])
+def test_batches_without_bonds_and_of_one_molecule(indices: list[int]) -> None:
+    batch = molecules.batch(indices)
+    assert_same_graphs(batch, Batch.from_data_list([molecules[i] for i in indices]))
+    assert batch.num_graphs == len(indices) == batch.batch[-1] + 1
+
+
+def test_batch_by_mask() -> None:
+    mask = torch.tensor([smiles.startswith("C") for smiles in SMILES])
+    chosen = [i for i, smiles in enumerate(SMILES) if smiles.startswith("C")]
+    assert_same_graphs(molecules.batch(mask), molecules.batch(chosen))
+
+
+def test_single_molecule_is_what_the_featurizer_gives() -> None:
+    featurizer = MolFeaturizer()
+    for i, smiles in enumerate(SMILES):
+        data, expected = molecules[i], featurizer(smiles)
+        assert isinstance(data, Data)
+        assert data.smiles == smiles
+        for key in ("x", "edge_index", "edge_attr"):
+            assert torch.equal(data[key], expected[key])
+        assert torch.equal(data.y.nan_to_num(9), TARGETS[i : i + 1].nan_to_num(9))
+        assert data.validate()
+
+
+def test_bonds_are_sorted_by_target_within_the_batch() -> None:
+    batch = molecules.batch(range(len(molecules)))
+    source, target = batch.edge_index
+    key = target * batch.num_nodes + source
+    assert bool((key.diff() > 0).all())
+    assert torch.equal(batch.batch[source], batch.batch[target])
+
+
+def test_equals_the_dataloader_of_pytorch_geometric() -> None:
+    loader = DataLoader(molecules, batch_size=16)
+    starts = range(0, len(molecules), 16)
+    assert len(loader) == len(starts)
+    for start, expected in zip(starts, loader, strict=True):
+        stop = min(start + 16, len(molecules))
+        assert_same_graphs(molecules.batch(range(start, stop)), expected)
+
+
+def test_what_the_data_set_says_of_itself() -> None:
+    assert len(molecules) == len(SMILES)
+    assert molecules.smiles == SMILES
+    assert molecules.target_names == ["a", "b", "c"]
+    assert molecules.num_tasks == 3
+    assert torch.equal(molecules.targets.isnan(), TARGETS.isnan())
+    assert torch.equal(molecules.y.nan_to_num(1), TARGETS.nan_to_num(1))
+    assert (molecules.num_node_features, molecules.num_edge_features) == (65, 7)
+    assert molecules.row_numbers == list(range(len(SMILES)))
+    assert molecules.split_values is None
+    assert repr(molecules) == f"MoleculeDataset({len(SMILES)})"
+
+
+def test_a_view_shows_its_own_molecules() -> None:
+    order = [7, 3, 3, 0, -1]
+    view = molecules[order]
+    assert len(view) == 5
+    assert view.smiles == [SMILES[i] for i in order]
+    assert view.row_numbers == [7, 3, 3, 0, len(SMILES) - 1]
+    assert torch.equal(view.targets.nan_to_num(1), TARGETS[order].nan_to_num(1))
+    assert_same_graphs(view.batch([0, -1, 2]), molecules.batch([7, -1, 3]))
+    again = view[1:][torch.tensor([True, False, True, False])]
+    assert again.smiles == [SMILES[3], SMILES[0]]
+    assert_same_graphs(again.batch([0, 1]), molecules.batch([3, 0]))
+    assert molecules.smiles == SMILES
+    assert molecules.copy([1, 2]).smiles == SMILES[1:3]
+    assert_same_graphs(
+        molecules.copy().batch(range(len(SMILES))), molecules.batch(range(len(SMILES)))
+    )
+    with pytest.raises(IndexError, match="index 5 is out of range for 5 molecules"):
+        view.batch([5])
+
+
+def test_changing_a_molecule_does_not_change_the_data_set() -> None:
+    data = molecules[2]
+    for key in ("x", "y", "edge_attr"):
+        data[key].fill_(5)
+    assert float(molecules[2].x.max()) == 1
+    assert float(molecules[2].y[0, 0]) == float(TARGETS[2, 0])
+    molecules.batch([2]).y.fill_(5)
+    assert float(molecules[2].y[0, 0]) == float(TARGETS[2, 0])
+
+
+def add_num_bonds(data: Data) -> Data:
+    data.num_bonds = torch.tensor([data.num_edges // 2])
+    return data
+
+
+def test_a_transform_reaches_batches() -> None:
+    counted = MoleculeDataset.from_smiles(SMILES[:6], transform=add_num_bonds)
+    assert counted.batch([2, 3, 0]).num_bonds.tolist() == [2, 6, 0]
+
+
+def test_no_targets() -> None:
+    bare = MoleculeDataset.from_smiles(["CCO", "C"])
+    assert bare.num_tasks == 0
+    assert bare.targets.shape == (2, 0)
+    assert bare.batch([1, 0]).y.shape == (2, 0)
+    assert bare[0].y.shape == (1, 0)
+
+
+def test_one_molecule_is_a_data_set() -> None:
+    one = MoleculeDataset.from_smiles(["CCO"], [1.5])
+    assert len(one) == 1
+    assert one[0].x.shape == (3, 65)
+    assert one.target_names == ["y0"]
+    assert_same_graphs(one.batch([0, 0]), Batch.from_data_list([one[0], one[0]]))
+
+
+def test_pickles() -> None:
+    again = pickle.loads(pickle.dumps(molecules[[4, 2]]))
+    assert again.smiles == [SMILES[4], SMILES[2]]
+    assert_same_graphs(again.batch([1]), molecules.batch([2]))
+
+
+def test_invalid_molecules_stop_it_or_are_listed() -> None:
+    smiles = ["C", "C(C", "CC", ""]
+    with pytest.raises(InvalidMolecules, match=r"2 of 4 SMILES.*line 1 'C\(C'.*line 3 ''") as error:
+        MoleculeDataset.from_smiles(smiles, [0.0, 1.0, 2.0, 3.0])
+    assert [row.row for row in error.value.rows] == [1, 3]
+    assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
+    kept = MoleculeDataset.from_smiles(smiles, [0.0, 1.0, 2.0, 3.0], skip_invalid=True)
+    assert kept.smiles == ["C", "CC"]
+    assert kept.targets.tolist() == [[0], [2]]
+    assert kept.row_numbers == [0, 2]
+    assert [row.smiles for row in kept.skipped] == ["C(C", ""]
+    with pytest.raises(ValueError, match="no molecule that can be read"):
+        MoleculeDataset.from_smiles(["C(C"], skip_invalid=True)
+
+
+def test_many_invalid_molecules_are_still_one_line() -> None:
+    with pytest.raises(InvalidMolecules, match=r"20 of 20.*and 15 more") as error:
+        MoleculeDataset.from_smiles(["C(" * 500] * 20)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 700
+    assert len(error.value.rows) == 20
+
+
+@pytest.mark.parametrize(
+    ("indices", "error", "message"),
+    [
+        ([], ValueError, "indices is empty"),
+        ([0.5], ValueError, "vector of integers"),
+        ([[0, 1]], ValueError, r"shape \(1, 2\)"),
+        ([True, False], ValueError, "mask"),
+        ([len(SMILES)], IndexError, "out of range"),
+        ([-len(SMILES) - 1], IndexError, "out of range"),
+    ],
+)
+def test_wrong_indices(indices: list[int], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        molecules.batch(indices)
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="targets must have 2 rows"):
+        MoleculeDataset.from_smiles(["C", "CC"], [1.0])
+    with pytest.raises(ValueError, match="target_names must have 1 names"):
+        MoleculeDataset.from_smiles(["C"], [1.0], ["a", "b"])
+    with pytest.raises(ValueError, match=r"\(M, T\)"):
+        MoleculeDataset.from_smiles(["C"], torch.zeros(1, 1, 1))
+    with pytest.raises(TypeError, match="not the string"):
+        MoleculeDataset.from_smiles("CCO")

@@ -1,0 +1,110 @@
+import gzip
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyg_kernels.chem import InvalidSmiles, murcko_scaffolds
+from pyg_kernels.datasets import Split, column_split, random_split, scaffold_split
+from pyg_kernels.datasets.table import read_table
+from tests.chem.nci import readable_nci_smiles
+
+
+def assert_partition(split: Split, num: int) -> None:
+    assert all(part.dtype == torch.int64 for part in split)
+    assert torch.equal(torch.cat(split).sort().values, torch.arange(num))
+
+
+@given(st.integers(10, 500), st.integers(0, 5))
+def test_random_split_is_a_partition_of_the_asked_sizes(num: int, seed: int) -> None:
+    split = random_split(num, seed=seed)
+    assert_partition(split, num)
+    assert len(split.train) == 8 * num // 10
+    assert len(split.train) + len(split.valid) == 9 * num // 10
+
+
+def test_random_split_depends_on_the_seed_alone() -> None:
+    assert all(map(torch.equal, random_split(100, seed=3), random_split(100, seed=3)))
+    assert not torch.equal(random_split(100, seed=3).train, random_split(100, seed=4).train)
+    sizes = [len(part) for part in random_split(10, (0.7, 0.2, 0.1))]
+    assert sizes == [7, 2, 1]
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_no_scaffold_is_in_two_parts(seed: int | None) -> None:
+    smiles = readable_nci_smiles()[:600]
+    split = scaffold_split(smiles, (0.6, 0.2, 0.2), seed)
+    assert_partition(split, 600)
+    scaffolds = murcko_scaffolds(smiles)
+    found = [{scaffolds[i] for i in part} for part in split]
+    assert sum(map(len, found)) == len(set.union(*found))
+    assert all(torch.equal(part, part.sort().values) for part in split)
+    again = scaffold_split(smiles, (0.6, 0.2, 0.2), seed)
+    assert all(map(torch.equal, split, again))
+    assert 0.5 < len(split.train) / 600 <= 0.6
+
+
+def test_seeds_give_different_scaffold_splits() -> None:
+    smiles = readable_nci_smiles()[:600]
+    one, other = (scaffold_split(smiles, seed=seed) for seed in (0, 1))
+    assert not torch.equal(one.test, other.test)
+
+
+def test_largest_scaffolds_are_trained_on() -> None:
+    # Five benzenes, three pyridines, two chains: 10 molecules, 5 + 3 + 2 in whole scaffolds.
+    smiles = ["CC", "c1ccccc1C", "c1ccncc1C", "c1ccccc1O", "c1ccncc1", "CCO", "c1ccccc1CC"]
+    smiles += ["c1ccccc1N", "c1ccncc1O", "c1ccccc1"]
+    split = scaffold_split(smiles, (0.5, 0.3, 0.2))
+    assert split.train.tolist() == [1, 3, 6, 7, 9]
+    assert split.valid.tolist() == [2, 4, 8]
+    assert split.test.tolist() == [0, 5]
+
+
+@pytest.mark.parametrize("name", ["ogbg_molesol", "ogbg_molfreesolv"])
+def test_equals_the_official_split_of_the_open_graph_benchmark(real_data: Path, name: str) -> None:
+    folder = real_data / "molecules" / "ogb" / name
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is missing")
+    smiles = read_table(folder / "mapping" / "mol.csv.gz", target_columns=()).smiles
+    split = scaffold_split(smiles)
+    for part in ("train", "valid", "test"):
+        with gzip.open(folder / "split" / "scaffold" / f"{part}.csv.gz", "rt") as file:
+            assert getattr(split, part).tolist() == sorted(map(int, file))
+
+
+def test_column_split() -> None:
+    values = ["train", "Valid", "test", "val", "training", " validation", "TEST"]
+    split = column_split(values)
+    assert [part.tolist() for part in split] == [[0, 4], [1, 3, 5], [2, 6]]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["train", "valid", "tset", ""], "2 of 4 values do not, the first 'tset'"),
+        (["train", "test"], "no molecules for valid: sizes train 1, valid 0, test 1"),
+        ([], "no molecules for train, valid, test"),
+    ],
+)
+def test_wrong_split_columns(values: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        column_split(values)
+
+
+@pytest.mark.parametrize(
+    "fractions", [(0.5, 0.5), (0.8, 0.1, 0.2), (1.0, 0.0, 0.0), (1.2, -0.1, -0.1)]
+)
+def test_wrong_fractions(fractions: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="three positive numbers that add up to 1"):
+        random_split(100, fractions)  # type: ignore[arg-type]
+
+
+def test_empty_parts_are_errors() -> None:
+    with pytest.raises(ValueError, match="random split leaves no molecules for valid"):
+        random_split(3)
+    with pytest.raises(ValueError, match="scaffold split leaves no molecules for train, valid"):
+        scaffold_split(["CCO", "CC", "C"])
+    with pytest.raises(InvalidSmiles):
+        scaffold_split(["CCO", "C(C"])

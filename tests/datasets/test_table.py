@@ -1,0 +1,119 @@
+import gzip
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyg_kernels.datasets.table import MoleculeTable, read_table
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Write:
+    def write(text: str, encoding: str = "utf-8") -> Path:
+        path = tmp_path / "molecules.csv"
+        path.write_bytes(text.encode(encoding))
+        return path
+
+    return write
+
+
+def test_every_other_column_of_numbers_is_a_target(written: Write) -> None:
+    table = read_table(
+        written("name,smiles,a,note,b\nx,CCO,1.5,,2\ny, C ,,text,-3e2\nz,CC,nan,,\n")
+    )
+    assert table.smiles == ["CCO", "C", "CC"]
+    assert table.target_names == ["a", "b"]
+    assert table.row_numbers == [2, 3, 4]
+    assert table.split_values is None
+    rows = [[None if math.isnan(v) else v for v in row] for row in table.targets.tolist()]
+    assert rows == [[1.5, 2], [None, -300], [None, None]]
+
+
+def test_named_columns(written: Write) -> None:
+    path = written("mol,a,b,part\nC,1,2,train\nCC,3,4, test\n")
+    table = read_table(path, "mol", ["b"], "part")
+    assert (table.target_names, table.targets.tolist()) == (["b"], [[2], [4]])
+    assert table.split_values == ["train", "test"]
+    assert read_table(path, "mol", ["b", "a"]).targets.tolist() == [[2, 1], [4, 3]]
+    assert read_table(path, "mol", "a").target_names == ["a"]
+    assert read_table(path, "mol", ()).targets.shape == (2, 0)
+    assert read_table(path, "mol").target_names == ["a", "b"]
+
+
+@pytest.mark.parametrize("missing", ["", " ", "nan", "NaN", "NA", "n/a", "null", "None"])
+def test_missing_targets(written: Write, missing: str) -> None:
+    table = read_table(written(f"smiles,y\nC,1\nCC,{missing}\n"))
+    assert table.targets.isnan().tolist() == [[False], [True]]
+
+
+def test_lines_are_counted_as_an_editor_counts_them(written: Write) -> None:
+    text = '\ufeffsmiles,note,y\r\n\r\nC,"two\r\nlines",1\r\nCC,,2\r\n\r\n'
+    table = read_table(written(text), target_columns=["y"])
+    assert table.smiles == ["C", "CC"]
+    assert table.row_numbers == [3, 5]
+
+
+def test_gzip(tmp_path: Path) -> None:
+    path = tmp_path / "molecules.csv.gz"
+    path.write_bytes(gzip.compress(b"smiles,y\nC,1\n"))
+    assert read_table(path).targets.tolist() == [[1]]
+    path.write_bytes(b"smiles,y\nC,1\n")
+    with pytest.raises(ValueError, match="is not a CSV file"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("", {}, "molecules.csv is empty"),
+        ("\n\n", {}, "molecules.csv is empty"),
+        ("smiles,y\n", {}, "no molecules below it"),
+        ("SMILES,y\nC,1\n", {}, "no column named 'smiles'.*its columns are 'SMILES', 'y'"),
+        ("smiles,y\nC,1\n", {"target_columns": ["z"]}, r"no column named 'z' \(target_columns\)"),
+        ("smiles,y\nC,1\n", {"split_column": "s"}, r"no column named 's' \(split_column\)"),
+        ("smiles,smiles\nC,1\n", {}, "2 columns named 'smiles'"),
+        ("smiles,y,y\nC,1,2\n", {}, "2 columns named 'y'"),
+        ("smiles,y\nC,1\nCC,abc\n", {"target_columns": ["y"]}, "line 3 .*'y'.*finite.*not 'abc'"),
+        ("smiles,y\nC,1\nCC,abc\n", {}, "line 3 .*'y'.*not 'abc'"),
+        ("smiles,y\nC,1\n\nCC,inf\n", {}, "line 4 .*not 'inf'"),
+        ("smiles,y\nC,1e60\nCC,1\n", {}, "line 2 .*not '1e60'"),
+        ("smiles,y\nC,1_0\nCC,1\n", {}, "line 2 .*not '1_0'"),
+        ("smiles,y\nC,high\n", {}, "no column of numbers"),
+        ("smiles,y\nC,\nCC,\n", {}, "no column of numbers"),
+        ("smiles\nC\n", {}, "no column of numbers"),
+        ("smiles,y\nC,\nCC,\n", {"target_columns": ["y"]}, "'y' of molecules.csv has no values"),
+        ("smiles,y\nC\n", {}, "line 2 of molecules.csv has 1 fields, its header 2"),
+        ("smiles,y\nC,1,2\n", {}, "line 2 of molecules.csv has 3 fields"),
+        ('smiles,y\n"C"x,1\n', {}, "not a CSV file in UTF-8, at line 2"),
+    ],
+)
+def test_bad_files_are_one_clear_line(
+    written: Write, text: str, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        read_table(written(text), **arguments)
+    assert "\n" not in str(error.value)
+
+
+def test_other_encodings_are_refused(written: Write) -> None:
+    with pytest.raises(ValueError, match="UTF-8"):
+        read_table(written("smiles,y\nC,1\n", "utf-16"))
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_table(tmp_path / "none.csv")
+
+
+def test_pick(written: Write) -> None:
+    table = read_table(written("smiles,y,s\nC,1,a\nCC,2,b\nCCC,3,c\n"), split_column="s")
+    picked = table.pick([2, 0])
+    assert isinstance(picked, MoleculeTable)
+    assert picked.smiles == ["CCC", "C"]
+    assert picked.targets.tolist() == [[3], [1]]
+    assert picked.row_numbers == [4, 2]
+    assert picked.split_values == ["c", "a"]
