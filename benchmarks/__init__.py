@@ -1,0 +1,1 @@
+"""Experiments: one runnable module each, ``python -m benchmarks.NAME --help``."""

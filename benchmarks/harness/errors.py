@@ -1,0 +1,46 @@
+"""The ways a run can end early with one line instead of a traceback."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+EXTRA_PACKAGES = {"lightning", "torchmetrics", "matplotlib", "pandas", "tqdm", "rdkit"}
+
+
+class InputError(ValueError):
+    """What the user gave cannot work; the message says what would. Exit status 2."""
+
+
+class DivergenceError(RuntimeError):
+    """The validation error stopped being a number. Exit status 1; finished runs are kept."""
+
+
+@contextmanager
+def as_input_error() -> Iterator[None]:
+    """Turns the errors of reading, splitting and writing files into :class:`InputError`."""
+    try:
+        yield
+    except OSError as error:
+        if error.strerror and error.filename:
+            raise InputError(f"{error.filename}: {error.strerror}") from error
+        raise InputError(_one_line(error)) from error
+    except ValueError as error:
+        raise InputError(_one_line(error)) from error
+
+
+@contextmanager
+def naming_extras() -> Iterator[None]:
+    """Turns the error of importing a package of an extra into an :class:`InputError`."""
+    try:
+        yield
+    except ImportError as error:
+        missing = error.__cause__ if isinstance(error.__cause__, ImportError) else error
+        package = (missing.name or "").partition(".")[0]
+        if package not in EXTRA_PACKAGES:
+            raise
+        raise InputError(
+            f"{package} is not installed: pip install 'pyg_kernels[mol,bench]'"
+        ) from error
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,175 @@
+"""A trained regressor on new molecules: a CSV in, the same CSV with predictions out."""
+
+import csv
+import gzip
+import io
+import pickle
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from torch import Tensor
+
+from benchmarks.harness.data import read_csv
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.regressor import MoleculeRegressor
+from benchmarks.harness.training import accelerator, quieten_lightning, write_text
+
+HYPER_PARAMETERS = {"model", "targets", "features", "optimiser"}
+PREFIX = "predicted_"
+
+
+def load_regressor(path: str | Path) -> MoleculeRegressor:
+    """The regressor of a checkpoint, in evaluation mode.
+
+    Args:
+        path: ``best.ckpt`` of a run.
+
+    Raises:
+        InputError: If there is no such file, it is no such checkpoint, or it was trained on other
+            atom and bond features than this version computes.
+    """
+    from pyg_kernels.chem import MolFeaturizer
+
+    if not Path(path).is_file():
+        raise InputError(f"--checkpoint {path}: no such file")
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        arguments = checkpoint["hyper_parameters"]
+        known = set(arguments) == HYPER_PARAMETERS
+    except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError, EOFError, OSError):
+        known = False
+    if not known:
+        raise InputError(f"--checkpoint {path} is not a checkpoint of this module")
+    features = MolFeaturizer().description()
+    if arguments["features"] != features:
+        raise InputError(
+            f"--checkpoint {path} was trained on other features: "
+            f"{_difference(arguments['features'], features)}"
+        )
+    try:
+        regressor = MoleculeRegressor(**arguments)
+        regressor.load_state_dict(checkpoint["state_dict"])
+    except (RuntimeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"--checkpoint {path} does not fit this version's {arguments['model'].get('name')}"
+        ) from error
+    return regressor.eval()
+
+
+def predict_molecules(
+    regressor: MoleculeRegressor, molecules: Any, device: str = "auto", batch_size: int = 256
+) -> Tensor:
+    """Predictions ``(M, T)`` in the targets' own units.
+
+    Args:
+        regressor: A trained regressor.
+        molecules: A ``pyg_kernels.datasets.MoleculeDataset`` of M molecules.
+        device (str): As on the command line.
+        batch_size (int): Molecules a batch.
+
+    Raises:
+        InputError: If the device is not there.
+    """
+    from pyg_kernels.datasets import MoleculeLoader
+
+    quieten_lightning()
+    kind, devices = accelerator(device)
+    trainer = lightning.Trainer(
+        accelerator=kind,
+        devices=devices,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    outputs = trainer.predict(regressor, MoleculeLoader(molecules, batch_size=batch_size))
+    return torch.cat([output for output in outputs or [] if isinstance(output, Tensor)])
+
+
+def predict_csv(
+    checkpoint: str,
+    path: str,
+    smiles_column: str = "smiles",
+    skip_invalid: bool = False,
+    device: str = "auto",
+    progress: bool = False,
+) -> tuple[str, Any]:
+    """The rows of a CSV with a column ``predicted_TARGET`` for every target.
+
+    Args:
+        checkpoint (str): ``best.ckpt`` of a run.
+        path (str): A CSV with a header; all its columns are kept.
+        smiles_column (str): The column of SMILES.
+        skip_invalid (bool): Leave predictions empty where a SMILES does not parse; otherwise stop.
+        device (str): As on the command line.
+        progress (bool): Show the progress of parsing many molecules.
+
+    Returns:
+        The CSV as text, and the molecules (whose ``skipped`` lists those without a prediction).
+
+    Raises:
+        InputError: If the checkpoint or the CSV cannot be read.
+    """
+    regressor = load_regressor(checkpoint)
+    molecules = read_csv(path, smiles_column, (), None, skip_invalid, progress)
+    predictions = predict_molecules(regressor, molecules, device)
+    names = regressor.hparams["targets"]["names"]
+    rows = _with_predictions(path, names, molecules.row_numbers, predictions)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue(), molecules
+
+
+def write_predictions(text: str, out: str, inputs: Sequence[str]) -> None:
+    """Writes the predictions to a file that is none of the inputs.
+
+    Raises:
+        InputError: If `out` is one of `inputs`, or cannot be written.
+    """
+    check_output(out, inputs)
+    with as_input_error():
+        write_text(Path(out), text)
+
+
+def check_output(out: str, inputs: Sequence[str]) -> None:
+    """Raises an :class:`InputError` if a file cannot become the output."""
+    path = Path(out)
+    if path.is_dir() or not path.resolve().parent.is_dir():
+        raise InputError(f"--out {out} must be a file in an existing folder")
+    if path.resolve() in [Path(name).resolve() for name in inputs]:
+        raise InputError(f"--out {out} would overwrite an input")
+
+
+def _with_predictions(
+    path: str, names: Sequence[str], row_numbers: Sequence[int], predictions: Tensor
+) -> Iterator[list[str]]:
+    cells = {
+        int(line): [f"{value:.6g}" for value in values]
+        for line, values in zip(row_numbers, predictions.tolist(), strict=True)
+    }
+    records = _records(path)
+    yield [*next(records)[1], *[f"{PREFIX}{name}" for name in names]]
+    for line, row in records:
+        yield [*row, *cells.get(line, [""] * len(names))]
+
+
+def _records(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, with the line on which each begins."""
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        line = 1
+        for row in reader:
+            if row:
+                yield line, row
+            line = reader.line_num + 1
+
+
+def _difference(trained: Any, present: dict[str, Any]) -> str:
+    for name, value in present.items():
+        if not isinstance(trained, dict) or trained.get(name) != value:
+            return f"its {name.replace('_', ' ')} differs from this version's"
+    return "it has features that this version does not know"

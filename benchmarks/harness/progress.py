@@ -1,0 +1,153 @@
+"""What is recorded and shown of a run while it trains."""
+
+import math
+import time
+from typing import Any
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+from tqdm import tqdm
+
+from benchmarks.harness.errors import DivergenceError
+
+LINES_PER_RUN = 10
+
+
+class EpochHistory(Callback):
+    """Records every epoch: errors, learning rate and seconds, and keeps epochs reproducible.
+
+    Seconds are those of the training batches alone, without validation and checkpoints. The random
+    generator is seeded anew each epoch, so that a resumed run draws what the uninterrupted one
+    would have drawn. The history travels in the checkpoint.
+
+    Args:
+        seed (int): Seed of the run.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.epochs: list[dict[str, float]] = []
+        self._started = 0.0
+        self._seconds = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The epochs so far."""
+        return {"epochs": self.epochs}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes up the epochs of a checkpoint."""
+        self.epochs = list(state_dict["epochs"])
+
+    def best(self) -> float:
+        """The lowest validation RMSE so far."""
+        return min((epoch["valid_rmse"] for epoch in self.epochs), default=math.inf)
+
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Seeds the epoch and starts its clock."""
+        torch.manual_seed(10_000 * self.seed + trainer.current_epoch)
+        self._started = _now(pl_module)
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Stops the clock after the last batch, before validation."""
+        if trainer.is_last_batch:
+            self._seconds = _now(pl_module) - self._started
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Records the epoch; raises :class:`DivergenceError` where its error is no number."""
+        metrics = trainer.callback_metrics
+        record = {
+            "epoch": trainer.current_epoch + 1,
+            "train_rmse": metrics["train_rmse"].item(),
+            "valid_rmse": metrics["valid_rmse"].item(),
+            "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
+            "seconds": self._seconds,
+        }
+        if not math.isfinite(record["valid_rmse"]):
+            raise DivergenceError(
+                f"the validation RMSE is {record['valid_rmse']} after epoch {record['epoch']}; "
+                f"a lower --lr or --clip may help"
+            )
+        self.epochs.append(record)
+
+
+def _now(module: LightningModule) -> float:
+    if module.device.type == "cuda":
+        torch.cuda.synchronize(module.device)
+    return time.perf_counter()
+
+
+class ProgressBar(Callback):
+    """One compact bar for a whole run, on a terminal.
+
+    Args:
+        name (str): What is trained.
+        history: The run's history.
+    """
+
+    def __init__(self, name: str, history: EpochHistory) -> None:
+        self.name = name
+        self.history = history
+        self._bar: tqdm[Any] | None = None
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Opens the bar at the epoch that comes next."""
+        self._bar = tqdm(
+            total=(trainer.max_epochs or 0) * int(trainer.num_training_batches),
+            initial=trainer.current_epoch * int(trainer.num_training_batches),
+            desc=self.name,
+            bar_format="{desc} {percentage:3.0f}%|{bar:24}| {elapsed}<{remaining}{postfix}",
+            dynamic_ncols=True,
+        )
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """One step."""
+        if self._bar is not None:
+            self._bar.update()
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Shows the last and the best validation RMSE."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(_epoch_line(trainer, self.history), refresh=False)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Leaves the full bar standing."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def on_exception(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
+    ) -> None:
+        """Leaves the bar standing where it is."""
+        self.on_train_end(trainer, pl_module)
+
+
+class ProgressLines(Callback):
+    """About ten lines a run, where the output is not a terminal.
+
+    Args:
+        name (str): What is trained.
+        history: The run's history.
+    """
+
+    def __init__(self, name: str, history: EpochHistory) -> None:
+        self.name = name
+        self.history = history
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Prints the first, the last and about every tenth of the epochs."""
+        total = trainer.max_epochs or 0
+        epoch = trainer.current_epoch + 1
+        if epoch in (1, total) or epoch % max(1, total // LINES_PER_RUN) == 0:
+            print(f"{self.name}: {_epoch_line(trainer, self.history)}", flush=True)
+
+
+def _epoch_line(trainer: Trainer, history: EpochHistory) -> str:
+    last = history.epochs[-1]
+    return (
+        f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}, "
+        f"valid RMSE {last['valid_rmse']:.3f} (best {history.best():.3f})"
+    )

@@ -1,0 +1,233 @@
+"""The table and the pictures of an experiment."""
+
+import io
+import math
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.harness.data import PARTS, MoleculeData
+from benchmarks.harness.models import MODELS
+
+if TYPE_CHECKING:
+    from benchmarks.harness.training import Run
+
+HEADER = (
+    "model",
+    "bond features",
+    "split",
+    "parameters",
+    "train RMSE",
+    "valid RMSE",
+    "test RMSE",
+    "s/epoch",
+)
+MOST_TARGETS_DRAWN = 4
+
+
+@dataclass(frozen=True)
+class Table:
+    """A caption and rows of text under a header.
+
+    Args:
+        caption (str): What the numbers are.
+        header: Column names.
+        rows: Cells.
+    """
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def text(self) -> str:
+        """Plain columns: the first to the left, the others to the right."""
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(self.header))]
+
+        def row(cells: Sequence[str]) -> str:
+            rest = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+            return "  ".join([cells[0].ljust(widths[0]), *rest])
+
+        rule = "  ".join("-" * width for width in widths)
+        return "\n".join([self.caption, "", row(self.header), rule, *map(row, self.rows)])
+
+    def markdown(self) -> str:
+        """The same as Markdown."""
+        rule = [":--", *["--:"] * (len(self.header) - 1)]
+        lines = [f"| {' | '.join(cells)} |" for cells in (self.header, rule, *self.rows)]
+        return "\n".join([self.caption, "", *lines])
+
+
+def tables(runs: Sequence["Run"], data: MoleculeData) -> list[Table]:
+    """The comparison of models and, with several targets, the test RMSE of each target.
+
+    Args:
+        runs: Finished runs, model by model.
+        data: Molecules and split.
+    """
+    targets = data.molecules.target_names
+    first = Table(
+        f"{describe(data)}\nRMSE of {_listed(targets)}"
+        f"{' (mean over targets)' if len(targets) > 1 else ''}; {_seeds_text(runs)}",
+        HEADER,
+        [_row(group) for group in _by_model(runs)],
+    )
+    if len(targets) == 1:
+        return [first]
+    rows = [
+        [
+            group[0].record["model"],
+            *[_spread([_test_rmse(run, t) for run in group]) for t in targets],
+        ]
+        for group in _by_model(runs)
+    ]
+    return [first, Table("Test RMSE of each target", ("model", *targets), rows)]
+
+
+def describe(data: MoleculeData) -> str:
+    """One line on the molecules and the split."""
+    choice = data.choice
+    name = f"csv {Path(choice.csv).name}" if choice.csv else choice.dataset
+    seed = f" (seed {choice.split_seed})" if choice.split == "random" else ""
+    sizes = ", ".join(f"{len(data.parts[part]):,} {part}" for part in PARTS)
+    return f"{name}: {len(data.molecules):,} molecules, {choice.split} split{seed}: {sizes}"
+
+
+def write_report(out: Path, runs: Sequence["Run"], data: MoleculeData) -> None:
+    """Writes ``table.md``, ``parity.png`` and ``learning_curves.png``.
+
+    Args:
+        out (Path): The results folder.
+        runs: Finished runs, model by model.
+        data: Molecules and split.
+    """
+    text = "\n\n".join(table.markdown() for table in tables(runs, data)) + "\n"
+    _write_bytes(out / "table.md", text.encode())
+    _write_bytes(out / "parity.png", _png(parity_plot(runs, data)))
+    _write_bytes(out / "learning_curves.png", _png(learning_curves(runs, data)))
+
+
+def parity_plot(runs: Sequence["Run"], data: MoleculeData) -> Figure:
+    """Predicted against measured values of the test part: a column a model, a row a target."""
+    groups = _by_model(runs)
+    targets = data.molecules.target_names[:MOST_TARGETS_DRAWN]
+    figure = Figure(figsize=(3.2 * len(groups), 3.2 * len(targets)), layout="constrained")
+    axes = figure.subplots(len(targets), len(groups), squeeze=False, sharex="row", sharey="row")
+    for i, target in enumerate(targets):
+        for j, group in enumerate(groups):
+            _parity_panel(axes[i][j], group, target, colour=f"C{j % 10}")
+        axes[i][0].set_ylabel(f"predicted {target}")
+    figure.suptitle(f"Test part, {data.choice.split} split", fontsize="medium")
+    return figure
+
+
+def learning_curves(runs: Sequence["Run"], data: MoleculeData) -> Figure:
+    """Validation RMSE (solid) and training RMSE (dotted) by epoch, a line a run."""
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for j, group in enumerate(_by_model(runs)):
+        style: dict[str, Any] = {"color": f"C{j % 10}", "linewidth": 1.2}
+        name = group[0].record["model"]
+        if not group[0].history:
+            axes.axhline(group[0].record["valid"], label=name, linestyle="--", **style)
+        for k, run in enumerate(group):
+            epochs = [epoch["epoch"] for epoch in run.history]
+            label = name if k == 0 and epochs else None
+            axes.plot(epochs, [e["valid_rmse"] for e in run.history], label=label, **style)
+            axes.plot(epochs, [e["train_rmse"] for e in run.history], linestyle=":", **style)
+    axes.set_xlabel("epoch")
+    axes.set_ylabel(f"RMSE of {_listed(data.molecules.target_names)}")
+    axes.set_ylim(bottom=0, top=_curve_limit(runs))
+    axes.set_title(
+        f"{data.choice.split.capitalize()} split; solid: validation, dotted: training",
+        fontsize="medium",
+    )
+    axes.legend()
+    return figure
+
+
+def _by_model(runs: Sequence["Run"]) -> list[list["Run"]]:
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.record["model"], []).append(run)
+    return list(groups.values())
+
+
+def _row(group: Sequence["Run"]) -> list[str]:
+    record = group[0].record
+    trained = MODELS[record["model"]].trained
+    seconds = statistics.mean(run.record["seconds_per_epoch"] for run in group)
+    return [
+        record["model"],
+        "yes" if MODELS[record["model"]].bond_features else "no",
+        record["split"],
+        f"{record['num_parameters']:,}",
+        *[_spread([run.record[part] for run in group]) for part in PARTS],
+        f"{seconds:.2f}" if trained else "-",
+    ]
+
+
+def _spread(values: Sequence[float]) -> str:
+    mean = f"{statistics.mean(values):.3f}"
+    return f"{mean} ± {statistics.stdev(values):.3f}" if len(values) > 1 else mean
+
+
+def _seeds_text(runs: Sequence["Run"]) -> str:
+    seeds = list(dict.fromkeys(str(run.record["seed"]) for run in runs))
+    if len(seeds) == 1:
+        return f"one run, seed {seeds[0]}"
+    return f"mean ± standard deviation over seeds {', '.join(seeds)}"
+
+
+def _listed(targets: Sequence[str]) -> str:
+    shown = ", ".join(targets[:MOST_TARGETS_DRAWN])
+    return shown if len(targets) <= MOST_TARGETS_DRAWN else f"{shown}, ... ({len(targets)} targets)"
+
+
+def _measured_test_rows(run: "Run", target: str) -> pandas.DataFrame:
+    rows = run.predictions
+    chosen = rows[(rows["part"] == "test") & (rows["target"] == target)]
+    return chosen.dropna(subset=["y"])
+
+
+def _test_rmse(run: "Run", target: str) -> float:
+    rows = _measured_test_rows(run, target)
+    return math.sqrt(((rows["prediction"] - rows["y"]) ** 2).mean())
+
+
+def _parity_panel(axes: Axes, group: Sequence["Run"], target: str, colour: str) -> None:
+    for run in group:
+        rows = _measured_test_rows(run, target)
+        axes.plot(rows["y"], rows["prediction"], ".", color=colour, markersize=3, alpha=0.5)
+    values = _measured_test_rows(group[0], target)["y"]
+    if len(values):
+        axes.axline((values.mean(), values.mean()), slope=1, color="0.4", linewidth=0.8)
+        spread = _spread([_test_rmse(run, target) for run in group])
+        axes.set_title(f"{group[0].record['model']}\nRMSE {spread}", fontsize="small")
+    axes.set_xlabel(f"measured {target}")
+
+
+def _curve_limit(runs: Sequence["Run"]) -> float | None:
+    """Twice the largest final error: a first epoch far off does not flatten the rest."""
+    finals = [run.record[part] for run in runs for part in ("train", "valid")]
+    largest = max(finals)
+    return 2 * largest if math.isfinite(largest) and largest > 0 else None
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)

@@ -1,0 +1,297 @@
+"""One model, one seed: train, go back to the best epoch, predict every part."""
+
+import json
+import logging
+import os
+import statistics
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as lightning
+import pandas
+import torch
+from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from torch import Tensor
+
+from benchmarks.harness.data import PARTS, MoleculeBatches, MoleculeData
+from benchmarks.harness.errors import DivergenceError, InputError
+from benchmarks.harness.models import MODELS, ModelConfig, num_parameters
+from benchmarks.harness.progress import EpochHistory, ProgressBar, ProgressLines
+from benchmarks.harness.regressor import (
+    MaskedRMSE,
+    MoleculeRegressor,
+    OptimiserConfig,
+    TargetScale,
+)
+
+METRIC = "rmse"
+RECORD = "run.json"
+PREDICTIONS = "predictions.csv"
+BEST = "best.ckpt"
+LAST = "last.ckpt"
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How a run is trained.
+
+    Args:
+        epochs (int): Epochs at most.
+        batch_size (int): Molecules a batch.
+        patience (int): Epochs without a better validation RMSE after which training stops.
+        clip (float): Largest gradient norm; 0: no clipping.
+        optimiser: Adam's settings.
+        device (str): ``'auto'``, ``'cpu'``, ``'cuda'``, ``'cuda:1'``, ...
+        precision (str): Lightning's name of a precision, or ``'auto'``.
+        show (str): ``'bar'``, ``'lines'`` or ``'nothing'``.
+    """
+
+    epochs: int
+    batch_size: int
+    patience: int
+    clip: float
+    optimiser: OptimiserConfig
+    device: str = "auto"
+    precision: str = "auto"
+    show: str = "nothing"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Args:
+        record: One object of ``metrics.json``.
+        history: One dictionary an epoch, see :class:`EpochHistory`.
+        predictions: One row for each molecule and target: model, seed, part, row, smiles, target,
+            y, prediction.
+    """
+
+    record: dict[str, Any]
+    history: list[dict[str, float]]
+    predictions: pandas.DataFrame
+
+    def write(self, folder: Path) -> None:
+        """Writes the run; the record comes last and says that the rest is complete."""
+        write_text(folder / PREDICTIONS, predictions_text(self.predictions))
+        content = {"record": self.record, "history": self.history}
+        write_text(folder / RECORD, json.dumps(content, indent=1))
+        (folder / LAST).unlink(missing_ok=True)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Run | None":
+        """The run that was finished in a folder, or ``None``."""
+        if not (folder / RECORD).exists():
+            return None
+        content = json.loads((folder / RECORD).read_text())
+        frame = pandas.read_csv(folder / PREDICTIONS, dtype={"smiles": str, "target": str})
+        return cls(content["record"], content["history"], frame)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a whole file or none of it."""
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def predictions_text(frame: pandas.DataFrame) -> str:
+    """The CSV text of a table of predictions."""
+    return str(frame.to_csv(index=False, float_format="%.7g"))
+
+
+def train(
+    model: ModelConfig, seed: int, data: MoleculeData, config: TrainingConfig, folder: Path
+) -> Run:
+    """Trains one model with one seed, or continues where a run in `folder` stopped.
+
+    The weights of the epoch with the lowest validation RMSE make all predictions, with the network
+    in evaluation mode. Leaves ``best.ckpt`` in the folder.
+
+    Args:
+        model: The network.
+        seed (int): Seed of the initial weights, of the order of molecules and of dropout.
+        data: Molecules and split.
+        config: How to train.
+        folder (Path): Where checkpoints lie; made if missing.
+
+    Returns:
+        The finished run, not yet written.
+
+    Raises:
+        DivergenceError: If the validation RMSE stops being a number.
+        KeyboardInterrupt: If interrupted; the last whole epoch is in ``last.ckpt``.
+    """
+    quieten_lightning()
+    folder.mkdir(parents=True, exist_ok=True)
+    lightning.seed_everything(seed, verbose=False)
+    regressor = new_regressor(model, data, config.optimiser)
+    batches = MoleculeBatches(data, config.batch_size, seed)
+    history = EpochHistory(seed)
+    name = f"{model.name} (seed {seed})"
+    trainer = _trainer(config, folder, [history, *_shown(config, name, history)], model)
+    try:
+        _fit(trainer, regressor, batches, folder)
+        predictions = _predict(trainer, regressor, batches, folder / BEST)
+    except DivergenceError as error:
+        raise DivergenceError(f"{name}: {error}") from error
+    except SystemExit:  # Lightning's answer to an interrupt
+        raise KeyboardInterrupt from None
+    record = {
+        "dataset": data.choice.dataset,
+        "split": data.choice.split,
+        "model": model.name,
+        "seed": seed,
+        "num_parameters": num_parameters(regressor.net),
+        "metric": METRIC,
+        **{part: rmse(predictions[part], data.targets(part)) for part in PARTS},
+        "epochs": len(history.epochs),
+        "seconds_per_epoch": round(
+            statistics.median([epoch["seconds"] for epoch in history.epochs] or [0.0]), 4
+        ),
+    }
+    return Run(record, history.epochs, _prediction_table(record, predictions, data))
+
+
+def new_regressor(
+    model: ModelConfig, data: MoleculeData, optimiser: OptimiserConfig
+) -> MoleculeRegressor:
+    """An untrained regressor, with the scale of the training part's targets."""
+    scale = TargetScale.fit(data.molecules.target_names, data.targets("train"))
+    features = data.molecules.featurizer.description()
+    return MoleculeRegressor(asdict(model), asdict(scale), features, asdict(optimiser))
+
+
+def rmse(prediction: Tensor, y: Tensor) -> float:
+    """RMSE over measured entries, averaged over targets; both ``(M, T)``."""
+    metric = MaskedRMSE(y.size(1))
+    metric.update(prediction, y)
+    return float(metric.compute())
+
+
+def accelerator(device: str) -> tuple[str, list[int] | int]:
+    """Lightning's accelerator and devices for the name of a device.
+
+    Raises:
+        InputError: If the device has an unknown name or is not there.
+    """
+    if device == "auto":
+        return ("gpu", 1) if torch.cuda.is_available() else ("cpu", 1)
+    kind, _, index = device.partition(":")
+    if kind == "cpu" and not index:
+        return "cpu", 1
+    if kind == "mps" and not index:
+        if torch.backends.mps.is_available():
+            return "mps", 1
+        raise InputError("--device mps: torch sees no such device here")
+    if kind != "cuda" or not (index.isdecimal() or device == "cuda"):
+        raise InputError(f"--device must be auto, cpu, cuda, cuda:N or mps, got {device!r}")
+    if int(index or 0) >= torch.cuda.device_count():
+        raise InputError(f"--device {device}: torch sees {torch.cuda.device_count()} CUDA devices")
+    return "gpu", [int(index or 0)]
+
+
+def quieten_lightning() -> None:
+    """Leaves out Lightning's tips and its advice on data loader workers, which do not apply."""
+    for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    for message in (
+        r".*does not have many workers.*",
+        r".*Checkpoint directory .* exists and is not empty.*",
+        r".*Trying to infer the `batch_size`.*",
+        r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",
+    ):
+        warnings.filterwarnings("ignore", message=message)
+
+
+def _shown(config: TrainingConfig, name: str, history: EpochHistory) -> list[Callback]:
+    if config.show == "nothing":
+        return []
+    return [ProgressBar(name, history) if config.show == "bar" else ProgressLines(name, history)]
+
+
+def _trainer(
+    config: TrainingConfig, folder: Path, callbacks: list[Callback], model: ModelConfig
+) -> lightning.Trainer:
+    kind, devices = accelerator(config.device)
+    precision = config.precision
+    if precision == "auto":
+        precision = "bf16-mixed" if kind == "gpu" and torch.cuda.is_bf16_supported() else "32-true"
+    stopping = EarlyStopping("valid_rmse", patience=config.patience, check_finite=False)
+    keep: dict[str, Any] = {
+        "dirpath": folder,
+        "enable_version_counter": False,
+        "save_on_train_epoch_end": True,
+    }
+    best = ModelCheckpoint(filename="best", monitor="valid_rmse", **keep)
+    last = ModelCheckpoint(filename="last", **keep)  # after best: it carries best's state
+    return lightning.Trainer(
+        accelerator=kind,
+        devices=devices,
+        precision=precision,  # type: ignore[arg-type]
+        max_epochs=config.epochs if MODELS[model.name].trained else 0,
+        gradient_clip_val=config.clip or None,
+        callbacks=[*callbacks, stopping, best, last],
+        default_root_dir=folder,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        reload_dataloaders_every_n_epochs=1,
+    )
+
+
+def _fit(
+    trainer: lightning.Trainer,
+    regressor: MoleculeRegressor,
+    batches: MoleculeBatches,
+    folder: Path,
+) -> None:
+    last = folder / LAST if (folder / LAST).exists() else None
+    if last is not None:
+        trainer.fit_loop.max_epochs = _epochs_to_reach(last, trainer.max_epochs or 0)
+    trainer.fit(regressor, datamodule=batches, ckpt_path=last, weights_only=True)
+    if not (folder / BEST).exists():  # nothing was trained
+        trainer.save_checkpoint(folder / BEST)
+
+
+def _epochs_to_reach(last: Path, wanted: int) -> int:
+    """The epochs wanted, or those that are done where early stopping had ended the run."""
+    checkpoint = torch.load(last, map_location="cpu", weights_only=True)
+    states = checkpoint["callbacks"].values()
+    stopped = any(state.get("stopped_epoch", 0) > 0 for state in states)
+    return int(checkpoint["epoch"]) + 1 if stopped else wanted
+
+
+def _predict(
+    trainer: lightning.Trainer, regressor: MoleculeRegressor, batches: MoleculeBatches, best: Path
+) -> dict[str, Tensor]:
+    # Not through ckpt_path, which would take the history back to the best epoch as well.
+    checkpoint = torch.load(best, map_location="cpu", weights_only=True)
+    regressor.load_state_dict(checkpoint["state_dict"])
+    outputs = trainer.predict(regressor, batches.all_parts())
+    return {part: torch.cat(output) for part, output in zip(PARTS, outputs or [], strict=True)}
+
+
+def _prediction_table(
+    record: dict[str, Any], predictions: dict[str, Tensor], data: MoleculeData
+) -> pandas.DataFrame:
+    molecules = data.molecules
+    frames = []
+    for part in PARTS:
+        for column, target in enumerate(molecules.target_names):
+            places = data.parts[part].tolist()
+            frame = {
+                "model": record["model"],
+                "seed": record["seed"],
+                "part": part,
+                "row": [int(molecules.row_numbers[i]) for i in places],
+                "smiles": [molecules.smiles[i] for i in places],
+                "target": target,
+                "y": data.targets(part)[:, column].numpy(),
+                "prediction": predictions[part][:, column].numpy(),
+            }
+            frames.append(pandas.DataFrame(frame))
+    return pandas.concat(frames, ignore_index=True)

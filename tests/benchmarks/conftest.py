@@ -1,0 +1,92 @@
+"""Small molecule files, and the command line called in this process."""
+
+import csv
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("rdkit")
+pytest.importorskip("lightning")
+
+from rdkit import RDConfig
+
+from benchmarks.harness.command_line import main
+
+Rows = list[dict[str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_trace() -> Iterator[None]:
+    """Small models gain nothing from threads; Lightning ignores further interrupts after one."""
+    handler, threads = signal.getsignal(signal.SIGINT), torch.get_num_threads()
+    state = torch.get_rng_state()
+    torch.set_num_threads(1)
+    yield
+    signal.signal(signal.SIGINT, handler)
+    torch.set_num_threads(threads)
+    torch.set_rng_state(state)
+
+
+@pytest.fixture(scope="session")
+def sulfonamides() -> Rows:
+    """60 molecules of RDKit's Free-Wilson example, spread over its potencies."""
+    folder = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"
+    with open(folder / "CHEMBL2321810_act.csv", newline="") as file:
+        potency = {row["Name"]: row["Act"] for row in csv.DictReader(file)}
+    lines = (folder / "CHEMBL2321810.smi").read_text().splitlines()
+    pairs = [line.split() for line in lines[::16][:60]]
+    return [{"smiles": smiles, "id": f"M{name}", "pIC50": potency[name]} for smiles, name in pairs]
+
+
+@pytest.fixture
+def write_csv(tmp_path: Path) -> Callable[..., Path]:
+    """Writes rows as ``NAME.csv`` in the test's folder."""
+
+    def write(rows: Rows, name: str = "molecules") -> Path:
+        path = tmp_path / f"{name}.csv"
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def molecules_csv(sulfonamides: Rows, write_csv: Callable[..., Path]) -> Path:
+    """The 60 molecules as a file with the columns smiles, id, pIC50."""
+    return write_csv(sulfonamides)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Calls the command line; gives exit status, standard output and standard error."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as stop:
+            status = int(stop.code or 0)
+        output = capsys.readouterr()
+        return status, output.out, output.err
+
+    return run
+
+
+@pytest.fixture
+def compare(
+    call: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
+    """Trains small models for 2 epochs into ``out`` unless the words say otherwise."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        small = ("--device", "cpu", "--hidden", 8, "--layers", 2, "--batch-size", 16, "--quiet")
+        defaults = ("--epochs", 2, "--out", tmp_path / "out")
+        return call(*small, *defaults, *words)
+
+    return run

@@ -1,0 +1,79 @@
+"""The registry: shapes, sizes, bond features, and outputs that training can start from."""
+
+import pytest
+import torch
+
+from benchmarks.harness import command_line, regressor
+from benchmarks.harness.models import (
+    DEFAULT_PARAMETERS,
+    MODELS,
+    ModelConfig,
+    build_model,
+    fit_hidden_size,
+    num_parameters,
+)
+from pyg_kernels.datasets import ChEMBLSulfonamides
+
+TRAINED = [name for name, kind in MODELS.items() if kind.trained]
+
+
+@pytest.fixture(scope="module")
+def molecules():
+    return ChEMBLSulfonamides()
+
+
+def config(name, **sizes):
+    return ModelConfig(**{"name": name, "node_dim": 65, "edge_dim": 7, "num_targets": 2} | sizes)
+
+
+def test_command_line_repeats_the_registry():
+    assert tuple(MODELS) == command_line.MODELS
+    assert command_line.SCHEDULES == regressor.SCHEDULES
+    assert command_line.PARAMETERS == DEFAULT_PARAMETERS
+
+
+def test_unknown_name():
+    with pytest.raises(ValueError, match=r"model must be one of wl-gated.*'unknown'"):
+        build_model(config("unknown", hidden=8))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_output_is_a_row_a_molecule_whatever_the_batch(molecules, name):
+    torch.manual_seed(0)
+    model = build_model(config(name, hidden=8, num_layers=2)).eval()
+    together = model(molecules.batch(range(5)))
+    assert together.shape == (5, 2)
+    alone = torch.cat([model(molecules.batch([k])) for k in range(5)])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_bond_features_are_read_as_the_table_says(molecules, name):
+    torch.manual_seed(0)
+    model = build_model(config(name, hidden=8, num_layers=2)).eval()
+    batch = molecules.batch(range(5))
+    before = model(batch)
+    batch.edge_attr = batch.edge_attr.flip(1)
+    assert torch.equal(before, model(batch)) != MODELS[name].bond_features
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_default_sizes_are_alike(name):
+    fitted = fit_hidden_size(config(name, hidden=1))
+    count = num_parameters(build_model(fitted))
+    assert 0.97 * DEFAULT_PARAMETERS <= count <= DEFAULT_PARAMETERS
+
+
+def test_too_small_a_budget():
+    with pytest.raises(ValueError, match="'gine' has at most 5 parameters"):
+        fit_hidden_size(config("gine", hidden=1), budget=5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_starts_near_the_mean_predictor(molecules, name):
+    torch.manual_seed(0)
+    fitted = fit_hidden_size(config(name, hidden=1, num_targets=1))
+    y = molecules.targets[::8]
+    standardised = (y - y.mean()) / y.std()
+    prediction = build_model(fitted)(molecules.batch(torch.arange(0, 1017, 8)))
+    assert (prediction - standardised).square().mean() < 4

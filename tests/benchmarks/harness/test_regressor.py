@@ -1,0 +1,77 @@
+"""Loss, metric, scale and schedules against their definitions."""
+
+import math
+
+import pytest
+import torch
+
+from benchmarks.harness.regressor import (
+    SCHEDULES,
+    MaskedRMSE,
+    OptimiserConfig,
+    TargetScale,
+    learning_rate_factor,
+    masked_mean_squared_error,
+)
+
+NAN = float("nan")
+
+
+def test_loss_leaves_missing_targets_out_of_value_and_gradient():
+    prediction = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+    y = torch.tensor([[0.0, NAN], [NAN, NAN], [2.0, 6.5]])
+    loss = masked_mean_squared_error(prediction, y)
+    assert loss.item() == pytest.approx((1.0 + 9.0 + 0.25) / 3)
+    loss.backward()
+    expected = torch.tensor([[2 / 3, 0.0], [0.0, 0.0], [2.0, -1 / 3]])
+    torch.testing.assert_close(prediction.grad, expected)
+
+
+def test_loss_without_any_target_is_zero():
+    prediction = torch.ones(2, 1, requires_grad=True)
+    loss = masked_mean_squared_error(prediction, torch.full((2, 1), NAN))
+    loss.backward()
+    assert loss.item() == 0
+    assert prediction.grad is not None
+    assert not prediction.grad.any()
+
+
+def test_rmse_is_the_mean_over_targets_and_does_not_depend_on_batches():
+    generator = torch.Generator().manual_seed(0)
+    prediction, y = torch.randn(2, 50, 3, generator=generator)
+    y[torch.rand(50, 3, generator=generator) < 0.3] = NAN
+    y[:, 2] = NAN
+    metric = MaskedRMSE(3)
+    for rows in torch.arange(50).split(7):
+        metric.update(prediction[rows], y[rows])
+    each = []
+    for k in range(2):
+        errors = [(p - t) ** 2 for p, t in zip(prediction[:, k], y[:, k], strict=True) if t == t]
+        each.append(math.sqrt(sum(errors) / len(errors)))
+    assert metric.compute().item() == pytest.approx(sum(each) / 2, rel=1e-5)
+
+
+def test_scale_is_that_of_the_measured_values():
+    scale = TargetScale.fit(["a", "b"], torch.tensor([[1.0, 5.0], [3.0, 5.0], [NAN, 5.0]]))
+    assert scale == TargetScale(["a", "b"], [2.0, 5.0], [1.0, 1.0])
+    with pytest.raises(ValueError, match="'b'"):
+        TargetScale.fit(["a", "b"], torch.tensor([[1.0, NAN], [3.0, NAN]]))
+
+
+def test_schedules():
+    factor = learning_rate_factor(OptimiserConfig(schedule="cosine"), 1000, 100)
+    warmup = [factor(step) for step in range(50)]
+    assert warmup == pytest.approx([(k + 1) / 50 for k in range(50)])
+    assert factor(50) == pytest.approx(1.0)
+    assert factor(1000) == pytest.approx(0.01)
+    assert factor(525) == pytest.approx(0.505)
+    later = [factor(step) for step in range(50, 1001)]
+    assert later == sorted(later, reverse=True)
+
+    factor = learning_rate_factor(OptimiserConfig(schedule="exponential", factor=0.9), 1000, 100)
+    assert [factor(0), factor(99), factor(100), factor(950)] == pytest.approx(
+        [1.0, 1.0, 0.9, 0.9**9]
+    )
+    factor = learning_rate_factor(OptimiserConfig(schedule="none"), 1000, 100)
+    assert factor(0) == factor(999) == 1.0
+    assert SCHEDULES == ("cosine", "exponential", "plateau", "none")
