@@ -29,16 +29,16 @@ def walk(
     combine: Combine = "mul",
     act: Activation | None = None,
 ) -> list[Tensor]:
-    """Takes n steps along the walks.
+    r"""Takes n steps along the walks.
 
     Args:
-        projections: :math:`P_1, \\ldots, P_n`, of any shapes that combine elementwise.
+        projections: :math:`P_1, \ldots, P_n`, of any shapes that combine elementwise.
         propagate: The operator S; called with the states and the step j = 2, ..., n.
         combine: ``'mul'`` or ``'add'``.
         act: The activation between steps, or None for the identity.
 
     Returns:
-        The states :math:`z_1, \\ldots, z_n`.
+        The states :math:`z_1, \ldots, z_n`.
     """
     states = [projections[0]]
     for step, projection in enumerate(projections[1:], start=2):

@@ -63,9 +63,7 @@ def assert_batch_invariant(layer: torch.nn.Module, graphs: list[Graph], with_att
         assert_same([t[i] for t in together], list(flat(call(layer, graph, with_attr))))
 
 
-def assert_same_from_every_edge_form(
-    layer: torch.nn.Module, graph: Graph, with_attr: bool
-) -> None:
+def assert_same_from_every_edge_form(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
     """Index, EdgeIndex and sparse adjacencies give the same numbers."""
     index, n = graph.edge_index, graph.num_nodes
     unique = torch.unique(index, dim=1)  # an adjacency holds an edge once
@@ -90,9 +88,7 @@ def assert_same_from_every_edge_form(
         assert_same(layer(graph.x, csr.coalesce().to_sparse_csr(), passed), expected)
 
 
-def assert_flow_swaps(
-    build: Callable[..., torch.nn.Module], graph: Graph, with_attr: bool
-) -> None:
+def assert_flow_swaps(build: Callable[..., torch.nn.Module], graph: Graph, with_attr: bool) -> None:
     """``flow='target_to_source'`` reads the rows of the index the other way round."""
     torch.manual_seed(3)
     layer = build()
@@ -146,9 +142,7 @@ def assert_handles_degenerate_graphs(
     dtype = next(layer.parameters()).dtype
     for num_nodes in (0, 1, 4):
         x = torch.randn(num_nodes, channels, dtype=dtype, requires_grad=True)
-        empty = Graph(
-            x, torch.empty(2, 0, dtype=torch.long), torch.empty(0, edge_dim, dtype=dtype)
-        )
+        empty = Graph(x, torch.empty(2, 0, dtype=torch.long), torch.empty(0, edge_dim, dtype=dtype))
         out = flat(call(layer, empty, with_attr))
         for t in out:
             assert t.size(0) == num_nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch_geometric.utils import is_torch_sparse_tensor
 from pyg_kernels.ops.edges import Edges, distinct_rows
 from pyg_kernels.ops.neighbour_sum import Gate, neighbour_sum
 
-EdgeSource = Tensor | SparseTensor | EdgeIndex | Edges
+EdgeSource: TypeAlias = Tensor | SparseTensor | EdgeIndex | Edges
 NeighbourSum = Callable[[Tensor, Edges, Gate | None, Tensor | None], Tensor]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor
-from torch.nn import ModuleList
+from torch.nn import Module, ModuleList
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import OptTensor
 
@@ -63,6 +63,7 @@ class GraphKernelConv(MessagePassing):
         gated: Whether a gate :math:`\lambda_{uv}` takes the decay's place
             (:class:`GatedWalkConv`).
         edge_dim: The number of edge features (-1: any), or None where edges have none.
+        norm: A module that normalises :math:`U c_n`, :math:`(N, D)`, before its activation.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
@@ -83,6 +84,7 @@ class GraphKernelConv(MessagePassing):
         act: Act = "relu",
         gated: bool = False,
         edge_dim: int | None = None,
+        norm: Module | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(aggr=checked_aggregation(kwargs), **kwargs)
@@ -100,6 +102,7 @@ class GraphKernelConv(MessagePassing):
             **kwargs,
         )
         self.lin = UnitLinear(out_channels, out_channels)
+        self.norm = norm
 
     @property
     def lins(self) -> ModuleList:
@@ -115,12 +118,15 @@ class GraphKernelConv(MessagePassing):
         super().reset_parameters()
         self.walk.reset_parameters()
         self.lin.reset_parameters()
+        if self.norm is not None:
+            self.norm.reset_parameters()  # type: ignore[operator]
 
     def forward(
         self, x: NodeFeatures, edge_index: EdgeSource, edge_attr: OptTensor = None
     ) -> Tensor:
         state = self.walk(x, edge_index, edge_attr)
         (out,) = project(state, [self.lin.weight])
+        out = out if self.norm is None else self.norm(out)
         return out if self.walk.act is None else self.walk.act(out)
 
     def __repr__(self) -> str:

@@ -97,7 +97,7 @@ class WalkConv(MessagePassing):
 
     def weights(self, source: Tensor, target: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         """The matrices that multiply source nodes, and those that multiply target nodes."""
-        first, *others = self.lins
+        first, *others = cast(list[UnitLinear], list(self.lins))
         on_source = [first.weight_for(source)]
         on_target = [lin.weight_for(target) for lin in others]
         if isinstance(self.edge_weight, EdgeGate):
@@ -181,18 +181,21 @@ def as_propagated(conv: MessagePassing, edges: Edges) -> tuple[Tensor, tuple[int
 
 
 def checked_order(order: int) -> int:
+    """The order, or a ``ValueError`` unless it is a whole number of at least 1."""
     if isinstance(order, bool) or not isinstance(order, int) or order < 1:
         raise ValueError(f"order={order!r}: expected a whole number of at least 1")
     return order
 
 
 def checked_combine(combine: str, name: str = "combine") -> Combine:
+    """The combination, or a ``ValueError`` that names the argument."""
     if combine not in get_args(Combine):
         raise ValueError(f"{name}={combine!r}: expected 'mul' or 'add'")
     return cast(Combine, combine)
 
 
 def checked_aggregation(kwargs: dict[str, Any]) -> str:
+    """Takes the aggregation out of the arguments for PyG; a ``ValueError`` unless it is a sum."""
     aggr = kwargs.pop("aggr", "add")
     if aggr not in ("add", "sum"):
         raise ValueError(f"aggr={aggr!r}: a walk kernel is a sum over walks, expected 'add'")

@@ -69,6 +69,7 @@ class WLKernelConv(MessagePassing):
         relabel: How the two terms of the relabelling combine, ``'add'`` (eq. 10) or ``'mul'``;
             None builds no relabelling, and :obj:`h_next` is then None.
         edge_dim: The number of edge features (-1: any), or None where edges have none.
+        norm: A module that normalises the new labels, :math:`(N, D)`, before their activation.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
@@ -89,6 +90,7 @@ class WLKernelConv(MessagePassing):
         act: Act = "relu",
         relabel: Combine | None = "add",
         edge_dim: int | None = None,
+        norm: Module | None = None,
         **kwargs: Any,
     ) -> None:
         if not isinstance(channels, int) or channels < 1:
@@ -98,10 +100,9 @@ class WLKernelConv(MessagePassing):
         self.act = activation_resolver(act)
         self.relabel = None if relabel is None else checked_combine(relabel, "relabel")
         self.edge_dim = edge_dim
-        self.walk = build_walk(
-            channels, channels, order, decay, gated, edge_dim=edge_dim, **kwargs
-        )
+        self.walk = build_walk(channels, channels, order, decay, gated, edge_dim=edge_dim, **kwargs)
         self.relabelling = None if relabel is None else Relabelling(channels, edge_dim)
+        self.norm = norm
 
     @property
     def order(self) -> int:
@@ -128,6 +129,8 @@ class WLKernelConv(MessagePassing):
         self.walk.reset_parameters()
         if self.relabelling is not None:
             self.relabelling.reset_parameters()
+        if self.norm is not None:
+            self.norm.reset_parameters()  # type: ignore[operator]
 
     def forward(
         self, h: Tensor, edge_index: EdgeSource, edge_attr: OptTensor = None
@@ -158,6 +161,7 @@ class WLKernelConv(MessagePassing):
             total = neighbour_activation_sum(neighbour, edges, act, shift)
         (aggregated,) = project(total, [maps.lin_aggregated.weight])
         label = own + aggregated if self.relabel == "add" else own * aggregated
+        label = label if self.norm is None else self.norm(label)
         return label if self.act is None else self.act(label)
 
     def message(self, a_j: Tensor, shift: OptTensor) -> Tensor:

@@ -6,24 +6,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import ModuleList
-from torch_geometric.nn import Linear
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.conv import GraphKernelConv
 from pyg_kernels.nn.conv.walk_conv import Act
-from pyg_kernels.nn.models.pooling import build_norm, checked_count, sum_over_nodes
+from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, checked_count, sum_over_nodes
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import Combine
 
 
 class GraphKernelNet(torch.nn.Module):
     r"""The deep graph-kernel network of Lei et al., `"Deriving Neural Architectures from Sequence
-    and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3.3, with a linear
-    head.
+    and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3.3.
 
     .. math::
         h^{(l)} = \mathrm{GraphKernelConv}(h^{(l-1)}), \quad h^{(0)} = f, \qquad
-        y = A \sum_v h^{(L)}_v + a
+        y = A\, \sigma\Bigl(\mathrm{norm}\Bigl(\sum_v h^{(L)}_v\Bigr)\Bigr) + a
 
     Args:
         in_channels: The number of node features F; -1 to read it off the first input.
@@ -33,11 +31,11 @@ class GraphKernelNet(torch.nn.Module):
         order: The number of nodes n in a layer's walks, at least 1.
         decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
         combine: ``'add'`` or ``'mul'``.
-        act: The activation of the layers.
+        act: The activation of the layers and of the graph vector.
         gated: Whether gates take the decay's place.
         edge_dim: The number of edge features, or None where edges have none.
-        norm: A normalisation of each layer's output and of the graph vector, by PyG's name
-            (``'batch'``, ``'layer'``, ...), or None.
+        norm: A normalisation before the activation of each layer and of the graph vector:
+            ``'batch'``, ``'layer'`` or None.
         dropout: The probability of dropping a channel of a layer's output.
 
     Shapes:
@@ -80,16 +78,15 @@ class GraphKernelNet(torch.nn.Module):
                 act=act,
                 gated=gated,
                 edge_dim=edge_dim,
+                norm=build_norm(norm, hidden_channels),
             )
             for layer in range(num_layers)
         )
-        self.norms = ModuleList(build_norm(norm, hidden_channels) for _ in range(num_layers + 1))
-        self.head = Linear(hidden_channels, out_channels)
+        self.head = GraphHead(hidden_channels, out_channels, norm, act)
 
     def reset_parameters(self) -> None:
-        for module in [*self.convs, *self.norms, self.head]:
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+        for module in [*self.convs, self.head]:
+            module.reset_parameters()
 
     def forward(
         self,
@@ -100,7 +97,6 @@ class GraphKernelNet(torch.nn.Module):
         batch_size: int | None = None,
     ) -> Tensor:
         edges = as_edges(edge_index, x.size(0), x.size(0), edge_attr, self.edge_dim)
-        for conv, norm in zip(self.convs, self.norms, strict=False):
-            x = norm(conv(x, edges))
-            x = F.dropout(x, self.dropout, self.training)
-        return self.head(self.norms[-1](sum_over_nodes(x, batch, batch_size)))
+        for conv in self.convs:
+            x = F.dropout(conv(x, edges), self.dropout, self.training)
+        return self.head(sum_over_nodes(x, batch, batch_size))

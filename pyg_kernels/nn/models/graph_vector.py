@@ -1,11 +1,13 @@
-"""What the models share between their layers and their graph vectors."""
+"""From node states to outputs: the sum over nodes, normalisations, the head."""
 
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn import Identity, Module
-from torch_geometric.nn import global_add_pool
-from torch_geometric.nn.resolver import normalization_resolver
+from torch.nn import BatchNorm1d, Identity, LayerNorm, Module, Sequential
+from torch_geometric.nn import Linear, global_add_pool
+from torch_geometric.nn.resolver import activation_resolver
+
+from pyg_kernels.nn.conv.walk_conv import Act
 
 
 def sum_over_nodes(x: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
@@ -17,19 +19,47 @@ def sum_over_nodes(x: Tensor, batch: Tensor | None, batch_size: int | None) -> T
     return global_add_pool(x, batch, batch_size)
 
 
-def build_norm(norm: str | None, channels: int) -> Module:
-    """A normalisation layer by PyG's name (``'batch'``, ``'layer'``, ...); the identity for None.
+def build_norm(norm: str | None, channels: int) -> Module | None:
+    """A normalisation that needs no batch vector: of channels, over the batch or over a row.
 
     Raises:
-        ValueError: For a name that PyG does not know.
+        ValueError: For another name than ``'batch'`` and ``'layer'``.
     """
     if norm is None:
-        return Identity()
-    aliases = {"batch": "BatchNorm", "layer": "LayerNorm"}
-    return normalization_resolver(aliases.get(norm, norm), channels)
+        return None
+    if norm == "batch":
+        return BatchNorm1d(channels)
+    if norm == "layer":
+        return LayerNorm(channels)
+    raise ValueError(f"norm={norm!r}: expected 'batch', 'layer' or None")
+
+
+class GraphHead(Sequential):
+    r"""Maps graph vectors to outputs: :math:`y = A\, \sigma(\mathrm{norm}(h_G)) + a`.
+
+    Args:
+        channels: The size of the graph vectors.
+        out_channels: The number of outputs.
+        norm: ``'batch'``, ``'layer'`` or None.
+        act: The activation :math:`\sigma`; None for the identity.
+    """
+
+    def __init__(self, channels: int, out_channels: int, norm: str | None, act: Act) -> None:
+        activation = activation_resolver(act)
+        super().__init__(
+            build_norm(norm, channels) or Identity(),
+            Identity() if activation is None else activation,
+            Linear(channels, out_channels),
+        )
+
+    def reset_parameters(self) -> None:
+        for module in self:
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
 
 
 def checked_count(value: int, name: str) -> int:
+    """The value, or a ``ValueError`` unless it is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
     return value

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import Linear
-from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
 from pyg_kernels.nn.conv.walk_conv import Act
-from pyg_kernels.nn.models.pooling import checked_count, sum_over_nodes
+from pyg_kernels.nn.models.graph_vector import GraphHead, checked_count, sum_over_nodes
 from pyg_kernels.propagation.graph import EdgeSource
 from pyg_kernels.walk import Combine
 
@@ -21,7 +19,7 @@ class RandomWalkNet(torch.nn.Module):
     head.
 
     .. math::
-        h_G = \sigma\Bigl(\sum_v c_n[v]\Bigr), \qquad y = A h_G + a
+        h_G = \sigma\Bigl(\mathrm{norm}\Bigl(\sum_v c_n[v]\Bigr)\Bigr), \qquad y = A h_G + a
 
     Args:
         in_channels: The number of node features F; -1 to read it off the first input.
@@ -33,6 +31,8 @@ class RandomWalkNet(torch.nn.Module):
         combine: ``'mul'`` or ``'add'``.
         act: The activation :math:`\sigma` of the graph vector; None for the identity.
         edge_dim: The number of edge features, or None where edges have none.
+        norm: A normalisation of the sum over nodes, ``'batch'`` or ``'layer'``; None, as in the
+            paper, for none.
 
     Shapes:
         - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)`; graph of each
@@ -54,6 +54,7 @@ class RandomWalkNet(torch.nn.Module):
         combine: Combine = "mul",
         act: Act = "tanh",
         edge_dim: int | None = None,
+        norm: str | None = None,
     ) -> None:
         super().__init__()
         checked_count(hidden_channels, "hidden_channels")
@@ -61,8 +62,7 @@ class RandomWalkNet(torch.nn.Module):
         self.conv = build_walk(
             in_channels, hidden_channels, order, decay, gated, combine=combine, edge_dim=edge_dim
         )
-        self.act = activation_resolver(act)
-        self.head = Linear(hidden_channels, out_channels)
+        self.head = GraphHead(hidden_channels, out_channels, norm, act)
 
     def reset_parameters(self) -> None:
         self.conv.reset_parameters()
@@ -76,5 +76,4 @@ class RandomWalkNet(torch.nn.Module):
         edge_attr: OptTensor = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        graph = sum_over_nodes(self.conv(x, edge_index, edge_attr), batch, batch_size)
-        return self.head(graph if self.act is None else self.act(graph))
+        return self.head(sum_over_nodes(self.conv(x, edge_index, edge_attr), batch, batch_size))

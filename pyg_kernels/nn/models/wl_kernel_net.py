@@ -8,25 +8,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import ModuleList
-from torch_geometric.nn import Linear
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.conv import WLKernelConv
 from pyg_kernels.nn.conv.walk_conv import Act
 from pyg_kernels.nn.linear import UnitLinear
-from pyg_kernels.nn.models.pooling import build_norm, checked_count, sum_over_nodes
+from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, checked_count, sum_over_nodes
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import Combine
 
 
 class WLKernelNet(torch.nn.Module):
     r"""The Weisfeiler-Lehman kernel network of Lei et al., `"Deriving Neural Architectures from
-    Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3.4, with a
-    linear head.
+    Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3.4.
 
     .. math::
         h^{(0)} &= E f, \qquad (h^{(l)}, c_n^{(l)}) = \mathrm{WLKernelConv}(h^{(l-1)}) \\
-        h_G &= \sum_{l=1}^{L} \sum_v c_n^{(l)}[v], \qquad y = A h_G + a
+        h_G &= \sum_{l=1}^{L} \sum_v c_n^{(l)}[v], \qquad y = A\, \sigma(\mathrm{norm}(h_G)) + a
 
     With :obj:`readout='sum'`, :obj:`gated=False` and neither normalisation nor dropout,
     channel k of :math:`h_G` is :math:`\sum_{i=0}^{L-1} K_W^n(r^i(G), \mathrm{chain}_k^{(i+1)})`,
@@ -41,15 +39,15 @@ class WLKernelNet(torch.nn.Module):
         order: The number of nodes n in a walk, at least 1.
         gated: Whether gates take the decay's place.
         decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
-        act: The activation of the relabelling.
+        act: The activation of the relabelling and of the head.
         relabel: How the relabelling combines its two terms: ``'add'`` or ``'mul'``.
         edge_dim: The number of edge features, or None where edges have none.
         tie_weights: ``'all'`` iterations share every matrix (the authors' code), only the
             ``'relabel'`` matrices :math:`U_1, U_2, V` are shared (the paper), or None.
         readout: ``'sum'`` over all iterations (the paper) or the ``'last'`` iteration's states
             (the authors' code).
-        norm: A normalisation of the labels and of the graph vector, by PyG's name (``'batch'``,
-            ``'layer'``, ...), or None.
+        norm: A normalisation before the activation of the labels and of the head: ``'batch'``,
+            ``'layer'`` or None.
         dropout: The probability of dropping a channel of the labels.
 
     Shapes:
@@ -91,7 +89,7 @@ class WLKernelNet(torch.nn.Module):
         self.readout = readout
         self.dropout = dropout
         self.embedding = UnitLinear(in_channels, hidden_channels)
-        self.convs = ModuleList()
+        convs: list[WLKernelConv] = []
         for iteration in range(num_iterations):
             last = iteration == num_iterations - 1
             conv = WLKernelConv(
@@ -102,19 +100,19 @@ class WLKernelNet(torch.nn.Module):
                 act=act,
                 relabel=None if last else relabel,
                 edge_dim=edge_dim,
+                norm=None if last else build_norm(norm, hidden_channels),
             )
             if iteration > 0 and tie_weights == "all":
-                conv.walk = self.convs[0].walk
+                conv.walk = convs[0].walk
             if iteration > 0 and tie_weights is not None and not last:
-                conv.relabelling = self.convs[0].relabelling
-            self.convs.append(conv)
-        self.norms = ModuleList(build_norm(norm, hidden_channels) for _ in range(num_iterations))
-        self.head = Linear(hidden_channels, out_channels)
+                conv.relabelling = convs[0].relabelling
+            convs.append(conv)
+        self.convs = ModuleList(convs)
+        self.head = GraphHead(hidden_channels, out_channels, norm, act)
 
     def reset_parameters(self) -> None:
-        for module in [self.embedding, *self.convs, *self.norms, self.head]:
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+        for module in [self.embedding, *self.convs, self.head]:
+            module.reset_parameters()
 
     def forward(
         self,
@@ -127,11 +125,10 @@ class WLKernelNet(torch.nn.Module):
         edges = as_edges(edge_index, x.size(0), x.size(0), edge_attr, self.edge_dim)
         label = self.embedding(x)
         states = []
-        for conv, norm in zip(self.convs, self.norms, strict=True):
+        for conv in self.convs:
             label, state = conv(label, edges)
             states.append(state)
             if label is not None:
-                label = F.dropout(norm(label), self.dropout, self.training)
+                label = F.dropout(label, self.dropout, self.training)
         state = torch.stack(states).sum(dim=0) if self.readout == "sum" else states[-1]
-        graph = sum_over_nodes(state, batch, batch_size)
-        return self.head(self.norms[-1](graph))
+        return self.head(sum_over_nodes(state, batch, batch_size))

@@ -34,11 +34,11 @@ def neighbour_sum(
     Returns:
         The sums, of shape :obj:`(num_targets, D)`.
     """
-    if gate is None:
-        z, bond = _one_dtype(z, bond)
-    else:
-        z, bond, *gates = _one_dtype(z, bond, *gate)
-        gate = (gates[0], gates[1], gates[2])
+    dtype = _common_dtype(z, bond, *(gate or ()))
+    z, bond = z.to(dtype), None if bond is None else bond.to(dtype)
+    if gate is not None:
+        source, target, kind = gate
+        gate = (source.to(dtype), target.to(dtype), None if kind is None else kind.to(dtype))
     if path_in_use(z.device) == "definition":
         return reference.neighbour_sum(z, edges, gate, bond)
     return cpu.NeighbourSum.apply(z, *(gate or (None, None, None)), bond, edges)
@@ -60,7 +60,8 @@ def neighbour_activation_sum(
     """
     if kind is None:
         return neighbour_sum(act(a), edges)
-    a, kind = _one_dtype(a, kind)
+    dtype = _common_dtype(a, kind)
+    a, kind = a.to(dtype), kind.to(dtype)
     name = _name_of(act)
     if name is None or path_in_use(a.device) == "definition":
         return reference.neighbour_activation_sum(a, edges, act, kind)
@@ -74,16 +75,15 @@ def path_in_use(device: torch.device) -> str:
     return "definition"
 
 
-def _one_dtype(*tensors: Tensor | None) -> list[Tensor | None]:
-    """Brings the operands to one dtype: float32 under autocast, as PyTorch's own sums."""
-    given = [t for t in tensors if t is not None]
-    if torch.is_autocast_enabled(given[0].device.type):
-        dtype = torch.float32
-    else:
-        dtype = given[0].dtype
-        for tensor in given[1:]:
+def _common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
+    """The operands' common dtype; under autocast float32, as for PyTorch's own sums."""
+    if torch.is_autocast_enabled(first.device.type):
+        return torch.float32
+    dtype = first.dtype
+    for tensor in others:
+        if tensor is not None:
             dtype = torch.promote_types(dtype, tensor.dtype)
-    return [None if t is None else t.to(dtype) for t in tensors]
+    return dtype
 
 
 def _name_of(act: Callable[[Tensor], Tensor]) -> str | None:

@@ -7,7 +7,7 @@ which recomputes the gates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -63,8 +63,8 @@ def _blocks(edges: SortedEdges, like: Tensor, buffers: int) -> Iterator[_Block]:
         yield _Block(edges, span, targets, scratch)
 
 
-def _contiguous(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:
-    return tuple(None if t is None else t.contiguous() for t in tensors)
+def _contiguous(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()
 
 
 def _zeros_like(tensor: Tensor | None, wanted: bool) -> Tensor | None:
@@ -83,15 +83,15 @@ class NeighbourSum(torch.autograd.Function):
         bond: Tensor | None,
         edges: Edges,
     ) -> Tensor:
-        gates = _contiguous(gate_source, gate_target, gate_kind)
-        z, bond = z.contiguous(), None if bond is None else bond.contiguous()
+        gates = [_contiguous(g) for g in (gate_source, gate_target, gate_kind)]
+        z, bond = z.contiguous(), _contiguous(bond)
         out = z.new_zeros(edges.num_targets, z.size(1))
         for block in _blocks(edges.by_target(), z, 3):
             message = block.gather(z, block.source, 0)
             if bond is not None:
                 message.mul_(block.gather(bond, block.row, 1))
             if gate_source is not None:
-                message.mul_(_gate(block, *gates))
+                message.mul_(_gate(block, gates))
             block.add_to_targets(message, out)
         return out
 
@@ -110,8 +110,8 @@ class NeighbourSum(torch.autograd.Function):
             return _by_definition(
                 lambda: reference.neighbour_sum(z, ctx.edges, gate, bond), inputs, needed, grad
             )
-        grad, z, bond = _contiguous(grad, z, bond)
-        gates = _contiguous(gate_source, gate_target, gate_kind)
+        grad, z, bond = grad.contiguous(), z.contiguous(), _contiguous(bond)
+        gates = [_contiguous(g) for g in (gate_source, gate_target, gate_kind)]
         grad_z = _zeros_like(z, needed[0])
         grad_gates = [_zeros_like(g, n) for g, n in zip(gates, needed[1:4], strict=True)]
         grad_bond = _zeros_like(bond, needed[4])
@@ -120,8 +120,11 @@ class NeighbourSum(torch.autograd.Function):
         return grad_z, *grad_gates, grad_bond, None
 
 
-def _gate(block: _Block, source: Tensor, target: Tensor, kind: Tensor | None) -> Tensor:
+def _gate(block: _Block, gates: Sequence[Tensor | None]) -> Tensor:
     """sigmoid(source[u] + target[v] + kind) of a block's edges, in buffer 1 (and 2)."""
+    source, target, kind = gates
+    assert source is not None
+    assert target is not None
     gate = block.gather(source, block.source, 1)
     gate.add_(block.gather(target, block.target, 2))
     if kind is not None:
@@ -133,17 +136,16 @@ def _backward_block(
     block: _Block,
     grad: Tensor,
     z: Tensor,
-    gates: tuple[Tensor | None, ...],
+    gates: Sequence[Tensor | None],
     bond: Tensor | None,
     grad_z: Tensor | None,
     grad_gates: list[Tensor | None],
     grad_bond: Tensor | None,
 ) -> None:
     """Adds one block's share to every gradient that is not None."""
-    gated = gates[0] is not None
     upstream = block.gather(grad, block.target, 0)
     message = block.gather(z, block.source, 3)
-    gate = _gate(block, *gates) if gated else None  # type: ignore[arg-type]
+    gate = None if gates[0] is None else _gate(block, gates)
     factor = None if bond is None else block.gather(bond, block.row, 4)
     if gate is not None:
         if any(g is not None for g in grad_gates):
@@ -191,7 +193,7 @@ class NeighbourActivationSum(torch.autograd.Function):
                 ctx.needs_input_grad,
                 grad,
             )
-        grad, a, kind = _contiguous(grad, a, kind)
+        grad, a, kind = grad.contiguous(), a.contiguous(), kind.contiguous()
         grad_a = _zeros_like(a, ctx.needs_input_grad[0])
         grad_kind = _zeros_like(kind, ctx.needs_input_grad[1])
         slope = ACTIVATIONS[ctx.act][2]
@@ -229,11 +231,9 @@ def _by_definition(
     grad: Tensor,
 ) -> tuple[Tensor | None, ...]:
     """Differentiable gradients, for second derivatives."""
-    wanted = [k for k, t in enumerate(inputs) if t is not None and needed[k]]
+    wanted = {k: t for k, t in enumerate(inputs) if t is not None and needed[k]}
     with torch.enable_grad():
-        found = torch.autograd.grad(
-            run(), [inputs[k] for k in wanted], grad, create_graph=True, allow_unused=True
-        )
+        found = torch.autograd.grad(run(), list(wanted.values()), grad, create_graph=True)
     gradients: list[Tensor | None] = [None] * len(needed)
     for k, gradient in zip(wanted, found, strict=True):
         gradients[k] = gradient

@@ -28,6 +28,7 @@ def edge_weight(edges: Edges, gate: Gate | None, bond: Tensor | None) -> Tensor 
 def neighbour_sum(
     z: Tensor, edges: Edges, gate: Gate | None = None, bond: Tensor | None = None
 ) -> Tensor:
+    """Gathers, weights and adds up: see :func:`pyg_kernels.ops.neighbour_sum.neighbour_sum`."""
     message = z.index_select(0, edges.source)
     weight = edge_weight(edges, gate, bond)
     return _add_up(message if weight is None else weight * message, edges)
@@ -36,6 +37,7 @@ def neighbour_sum(
 def neighbour_activation_sum(
     a: Tensor, edges: Edges, act: Callable[[Tensor], Tensor], kind: Tensor | None = None
 ) -> Tensor:
+    """Gathers, shifts, activates and adds up."""
     message = a.index_select(0, edges.source)
     if kind is not None:
         message = message + edges.edge_rows(kind)

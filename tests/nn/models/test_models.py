@@ -1,0 +1,223 @@
+"""The whole models: their formulas, their kernels, and what PyG's users do with them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from pyg_kernels.nn import GraphKernelNet, RandomWalkNet, WLKernelNet
+from tests.graphs import SMILES, Graph, molecule, random_graph
+from tests.walk_kernels import walk_kernel
+
+MODELS: dict[str, Callable[..., torch.nn.Module]] = {
+    "random-walk": partial(RandomWalkNet, 4, 6, 2),
+    "random-walk-gated": partial(RandomWalkNet, 4, 6, 2, order=3, gated=True),
+    "graph-kernel": partial(GraphKernelNet, 4, 6, 2, num_layers=2),
+    "graph-kernel-norm": partial(GraphKernelNet, 4, 6, 2, num_layers=2, norm="layer"),
+    "wl": partial(WLKernelNet, 4, 6, 2),
+    "wl-untied": partial(WLKernelNet, 4, 6, 2, tie_weights=None, gated=False, decay="learned"),
+    "wl-paper": partial(WLKernelNet, 4, 6, 2, tie_weights="relabel", gated=False),
+    "wl-code": partial(WLKernelNet, 4, 6, 2, readout="last", relabel="mul"),
+    "wl-1": partial(WLKernelNet, 4, 6, 2, num_iterations=1),
+    "random-walk-norm": partial(RandomWalkNet, 4, 6, 2, norm="layer"),
+    "wl-batch-norm": partial(WLKernelNet, 4, 6, 2, norm="batch", dropout=0.2),
+}
+CASES = [
+    pytest.param(build, bonds, id=f"{name}{'-bonds' if bonds else ''}")
+    for name, build in MODELS.items()
+    for bonds in (False, True)
+]
+
+
+def batch_of(graphs: list[Graph]) -> Batch:
+    return Batch.from_data_list(
+        [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in graphs]
+    )
+
+
+def predict(model: torch.nn.Module, data: Data | Batch, bonds: bool, **kwargs: object) -> Tensor:
+    attr = data.edge_attr if bonds else None
+    batch = data.batch if isinstance(data, Batch) else None
+    return model(data.x, data.edge_index, batch, attr, **kwargs)
+
+
+@pytest.mark.parametrize(("build", "bonds"), CASES)
+class TestModels:
+    @pytest.fixture
+    def model(self, build, bonds) -> torch.nn.Module:
+        torch.manual_seed(0)
+        return build(edge_dim=3 if bonds else None).double().eval()
+
+    def test_batching_changes_nothing(self, model, build, bonds) -> None:
+        graphs = [random_graph(0), random_graph(1, 9, 20), random_graph(2, 2, 0)]
+        together = predict(model, batch_of(graphs), bonds)
+        assert together.shape == (3, 2)
+        for row, graph in zip(together, graphs, strict=True):
+            alone = model(graph.x, graph.edge_index, None, graph.edge_attr if bonds else None)
+            torch.testing.assert_close(alone[0], row, rtol=1e-10, atol=1e-12)
+
+    def test_trailing_graph_without_atoms(self, model, build, bonds) -> None:
+        data = batch_of([random_graph(0)])
+        out = predict(model, data, bonds, batch_size=2)
+        assert out.shape == (2, 2)
+        assert out.isfinite().all()
+        torch.testing.assert_close(out[:1], predict(model, data, bonds))
+
+    def test_permuting_atoms_changes_nothing(self, model, build, bonds) -> None:
+        graph = random_graph(3)
+        new = torch.randperm(graph.num_nodes)
+        x = torch.empty_like(graph.x)
+        x[new] = graph.x
+        attr = graph.edge_attr if bonds else None
+        torch.testing.assert_close(
+            model(x, new[graph.edge_index], None, attr),
+            model(graph.x, graph.edge_index, None, attr),
+            rtol=1e-10,
+            atol=1e-12,
+        )
+
+    def test_copies(self, model, build, bonds) -> None:
+        data = batch_of([random_graph(0), random_graph(1)])
+        expected = predict(model, data, bonds)
+        count = sum(p.numel() for p in model.parameters())
+        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            assert sum(p.numel() for p in other.parameters()) == count  # sharing survives
+            torch.testing.assert_close(predict(other, data, bonds), expected)
+        other = build(edge_dim=3 if bonds else None).double().eval()
+        other.load_state_dict(model.state_dict())
+        torch.testing.assert_close(predict(other, data, bonds), expected)
+
+    def test_every_parameter_is_read(self, model, build, bonds) -> None:
+        """No matrix is built that nothing reads."""
+        out = predict(model.train(), batch_of([random_graph(0), random_graph(1, 9, 20)]), bonds)
+        out.sum().backward()
+        assert all(p.grad is not None for p in model.parameters())
+
+    def test_compiles(self, model, build, bonds) -> None:
+        torch._dynamo.reset()
+        compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
+        for seeds in ([0, 1], [2, 3, 4]):
+            data = batch_of([random_graph(s, 5 + s, 9 + s) for s in seeds])
+            size = {"batch_size": len(seeds)}
+            torch.testing.assert_close(
+                predict(compiled, data, bonds, **size), predict(model, data, bonds, **size)
+            )
+
+    def test_reset(self, model, build, bonds) -> None:
+        data = batch_of([random_graph(0)])
+        before = predict(model, data, bonds)
+        model.reset_parameters()
+        assert not torch.equal(predict(model, data, bonds), before)
+
+
+@pytest.mark.parametrize("tie_weights", ["all", "relabel", None])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_proposition_2(tie_weights: str | None, order: int) -> None:
+    """Before the head: sum over i of K_W^n(r^i(G), chain of layer i + 1's rows)."""
+    torch.manual_seed(0)
+    graphs = [random_graph(0, kinds=2), *(molecule(s) for s in SMILES[:3])]
+    for graph in graphs:
+        bonds = graph.edge_attr.size(1)
+        model = WLKernelNet(
+            graph.x.size(1), 6, 1, 3, order, gated=False, edge_dim=bonds, tie_weights=tie_weights
+        ).double()
+        model.head = torch.nn.Identity()
+        before_head = model(graph.x, graph.edge_index, None, graph.edge_attr)
+        label = graph.x @ model.embedding.weight.t()
+        expected = torch.zeros(6, dtype=torch.float64)
+        for conv in model.convs:
+            expected += walk_kernel(
+                label,
+                graph.edge_index,
+                [lin.weight for lin in conv.lins],
+                [0.5 * (graph.edge_attr @ lin.weight.t()) for lin in conv.edge_lins],
+            ).detach()
+            label = conv(label, graph.edge_index, graph.edge_attr)[0]
+        torch.testing.assert_close(before_head[0], expected, rtol=1e-10, atol=1e-12)
+
+
+def test_random_walk_net_is_equation_6() -> None:
+    torch.manual_seed(0)
+    graph = random_graph(0)
+    model = RandomWalkNet(4, 6, 2, order=3).double()
+    kernel = walk_kernel(
+        graph.x,
+        graph.edge_index,
+        [lin.weight for lin in model.conv.lins],
+        [torch.full((graph.edge_index.size(1), 6), 0.5, dtype=torch.float64)] * 2,
+    )
+    linear = model.head[-1]
+    expected = linear.weight @ torch.tanh(kernel) + linear.bias
+    torch.testing.assert_close(model(graph.x, graph.edge_index)[0], expected)
+
+
+def test_tying() -> None:
+    def size(tie_weights: str | None) -> int:
+        model = WLKernelNet(4, 10, 1, 3, gated=False, tie_weights=tie_weights)
+        return sum(p.numel() for p in model.convs.parameters())
+
+    walk, relabelling = 2 * 100, 3 * 100
+    assert size("all") == walk + relabelling
+    assert size("relabel") == 3 * walk + relabelling
+    assert size(None) == 3 * walk + 2 * relabelling  # nothing reads the last relabelling
+
+
+def test_last_readout() -> None:
+    torch.manual_seed(0)
+    graph = random_graph(0)
+    model = WLKernelNet(4, 6, 2, 2, readout="last").double()
+    label, _ = model.convs[0](model.embedding(graph.x), graph.edge_index)
+    _, state = model.convs[1](label, graph.edge_index)
+    expected = model.head(state.sum(dim=0, keepdim=True))
+    torch.testing.assert_close(model(graph.x, graph.edge_index), expected)
+
+
+def test_lazy_sizes() -> None:
+    graph = random_graph(0, dtype=torch.float32)
+    for model in (RandomWalkNet(-1, 6, 2), GraphKernelNet(-1, 6, 2, 2), WLKernelNet(-1, 6, 2)):
+        assert model(graph.x, graph.edge_index).shape == (1, 2)
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_gradients_stay_finite_on_molecules(order: int) -> None:
+    torch.manual_seed(0)
+    graphs = [molecule(s, torch.float32) for s in SMILES]
+    data = batch_of(graphs)
+    for gated in (False, True):
+        model = WLKernelNet(5, 64, 1, order=order, gated=gated, edge_dim=7)
+        out = predict(model, data, True)
+        out.square().mean().backward()
+        assert out.isfinite().all()
+        assert all(p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: WLKernelNet(4, 6, 1, tie_weights="none"), "tie_weights='none'"),
+        (lambda: WLKernelNet(4, 6, 1, readout="mean"), "readout='mean'"),
+        (lambda: WLKernelNet(4, 6, 1, num_iterations=0), "num_iterations=0"),
+        (lambda: WLKernelNet(4, 6, 1, norm="graph"), "norm='graph'"),
+        (lambda: WLKernelNet(4, 6, 1, decay=0.1), "decay=0.1"),
+        (lambda: GraphKernelNet(4, 0, 1, 2), "hidden_channels=0"),
+        (lambda: GraphKernelNet(4, 6, 1, 0), "num_layers=0"),
+        (lambda: RandomWalkNet(4, 6, 0), "out_channels=0"),
+        (lambda: RandomWalkNet(4, 6, 1, order=0), "order=0"),
+    ],
+)
+def test_bad_arguments(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_batch_size_without_batch() -> None:
+    graph = random_graph(0, dtype=torch.float32)
+    with pytest.raises(ValueError, match="batch_size=3"):
+        RandomWalkNet(4, 6, 1)(graph.x, graph.edge_index, batch_size=3)

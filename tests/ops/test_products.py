@@ -1,0 +1,76 @@
+"""Products through oneDNN against torch.mm: values and first and second derivatives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pyg_kernels.ops import backend, products
+
+
+@pytest.fixture(autouse=True)
+def small_products_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "_SMALLEST_ONEDNN_PRODUCT", 1)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 5), (17, 8, 8), (40, 33, 65)])
+def test_values_and_gradients(shape: tuple[int, int, int]) -> None:
+    torch.manual_seed(0)
+    n, f, d = shape
+    x = torch.randn(n, f, requires_grad=True)
+    weights = [torch.randn(d, f, requires_grad=True) for _ in range(3)]
+    out = products.project(x, weights)
+    grads = [torch.randn(n, d), None, torch.randn(n, d)]
+    expected = [x @ w.t() for w in weights]
+    found = torch.autograd.grad([out[0], out[2]], [x, *weights], grads[::2], allow_unused=True)
+    wanted = torch.autograd.grad(
+        [expected[0], expected[2]], [x, *weights], grads[::2], allow_unused=True
+    )
+    for o, e in zip(out, expected, strict=True):
+        torch.testing.assert_close(o, e, rtol=1e-5, atol=1e-5)
+    for f_, w in zip(found, wanted, strict=True):
+        assert (f_ is None) == (w is None)
+        if w is not None:
+            torch.testing.assert_close(f_, w, rtol=1e-5, atol=1e-5)
+
+
+def test_second_derivatives() -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(6, 4, requires_grad=True), torch.randn(5, 4, requires_grad=True)
+
+    def penalty(product):
+        (g,) = torch.autograd.grad(product.tanh().sum(), x, create_graph=True)
+        return torch.autograd.grad(g.square().sum(), [x, w])
+
+    found = penalty(products.project(x, [w])[0])
+    for f, e in zip(found, penalty(x @ w.t()), strict=True):
+        torch.testing.assert_close(f, e, rtol=1e-4, atol=1e-5)
+
+
+def test_no_weights() -> None:
+    assert products.project(torch.randn(3, 4), []) == ()
+
+
+def test_backend_names_the_paths() -> None:
+    report = backend()
+    assert report["products"] in ("onednn", "torch.mm")
+    assert report["neighbour_sum"] == "blocks"
+    assert backend("cuda")["neighbour_sum"] in ("definition", "triton")
+
+
+@pytest.mark.parametrize("choice", ["torch.mm", "wrong"])
+def test_environment_decides(choice: str) -> None:
+    code = "from pyg_kernels.ops import backend; print(backend()['products'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYG_KERNELS_PRODUCTS": choice, "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    if choice == "wrong":
+        assert done.returncode != 0 and "expected 'auto'" in done.stderr
+    else:
+        assert done.stdout.strip() == "torch.mm"

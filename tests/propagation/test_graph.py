@@ -1,0 +1,60 @@
+"""Reading edges, and the propagation operator as a dense matrix product."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pyg_kernels.propagation.graph import GraphPropagation, as_edges
+from tests.graphs import random_graph
+
+
+def test_propagation_is_the_transposed_adjacency() -> None:
+    graph = random_graph(0)
+    edges = as_edges(graph.edge_index, 6, 6)
+    adjacency = torch.zeros(6, 6, dtype=torch.float64)
+    for source, target in graph.edge_index.t().tolist():
+        adjacency[target, source] += 1
+    z = torch.randn(6, 3, dtype=torch.float64)
+    torch.testing.assert_close(GraphPropagation(edges, 0.25)(z, 2), 0.25 * adjacency @ z)
+    decay = torch.rand(3, dtype=torch.float64)
+    torch.testing.assert_close(GraphPropagation(edges, decay)(z, 2), decay * (adjacency @ z))
+
+
+def test_bond_factors_belong_to_their_step() -> None:
+    graph = random_graph(0)
+    edges = as_edges(graph.edge_index, 6, 6, graph.edge_attr, 3)
+    ones = torch.ones(edges.attr.size(0), 2, dtype=torch.float64)
+    z = torch.randn(6, 2, dtype=torch.float64)
+    propagation = GraphPropagation(edges, bonds=[ones, 2 * ones])
+    torch.testing.assert_close(propagation(z, 3), 2 * propagation(z, 2))
+
+
+def test_kinds_are_found_only_where_no_gradient_is_needed() -> None:
+    graph = random_graph(0, num_edges=30, kinds=2)
+    assert as_edges(graph.edge_index, 6, 6, graph.edge_attr, 3).attr.size(0) == 2
+    attr = graph.edge_attr.clone().requires_grad_()
+    assert as_edges(graph.edge_index, 6, 6, attr, 3).attr is attr
+
+
+def test_values_of_an_adjacency_are_features() -> None:
+    graph = random_graph(0)
+    index = torch.unique(graph.edge_index, dim=1)
+    by_target = torch.argsort(index[1] * 6 + index[0])
+    index = index[:, by_target]
+    values = torch.randn(index.size(1), dtype=torch.float64)
+    adjacency = torch.sparse_coo_tensor(index.flip(0), values, (6, 6)).coalesce()
+    edges = as_edges(adjacency.to_sparse_csr(), 6, 6, edge_dim=1)
+    assert torch.equal(edges.edge_rows(edges.attr).flatten(), values)
+    assert as_edges(adjacency, 6, 6).attr is None
+
+
+def test_edges_pass_through() -> None:
+    edges = as_edges(torch.zeros(2, 0, dtype=torch.long), 3, 3)
+    assert as_edges(edges, 3, 3) is edges
+
+
+def test_a_transposed_adjacency_has_one_flow() -> None:
+    adjacency = torch.eye(3).to_sparse_csr()
+    with pytest.raises(ValueError, match="target_to_source"):
+        as_edges(adjacency, 3, 3, flow="target_to_source")
