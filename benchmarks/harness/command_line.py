@@ -8,7 +8,7 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,6 +33,7 @@ SCHEDULES = ("cosine", "exponential", "plateau", "none")
 PRECISIONS = ("auto", "32-true", "16-mixed", "bf16-mixed")
 EPOCHS = {"chembl": 60, "cep": 15, "csv": 60}
 BATCH_SIZE = {"chembl": 64, "cep": 128, "csv": 64}
+LEARNING_RATE = {"chembl": 0.001, "cep": 0.005, "csv": 0.001}
 PARAMETERS = 260_000
 FACTOR = {"exponential": 0.9, "plateau": 0.5}
 LARGEST = 2**31 - 1
@@ -201,7 +202,10 @@ def _add_training_options(group: Any) -> None:
         "--batch-size", type=_integer(2), metavar="N", help=f"({_by_dataset(BATCH_SIZE)})"
     )
     group.add_argument(
-        "--lr", type=_number(above=0), default=1e-3, metavar="X", help="learning rate (0.001)"
+        "--lr",
+        type=_number(above=0),
+        metavar="X",
+        help=f"learning rate ({_by_dataset(LEARNING_RATE)})",
     )
     group.add_argument(
         "--schedule",
@@ -248,7 +252,7 @@ def _add_device_option(group: Any) -> None:
     )
 
 
-def _by_dataset(values: dict[str, int]) -> str:
+def _by_dataset(values: Mapping[str, float]) -> str:
     return ", ".join(f"{value} for {name}" for name, value in values.items())
 
 
@@ -358,7 +362,7 @@ def _training_config(options: argparse.Namespace) -> Any:
         patience=options.patience or max(10, epochs // 3),
         clip=options.clip,
         optimiser=OptimiserConfig(
-            learning_rate=options.lr,
+            learning_rate=options.lr or LEARNING_RATE[options.dataset],
             schedule=options.schedule,
             factor=options.lr_factor or FACTOR.get(options.schedule, 1.0),
             weight_decay=options.weight_decay,

@@ -48,10 +48,10 @@ def products_backend() -> str:
 
 @dataclass(frozen=True)
 class _OneDNN:
-    """oneDNN's two products: ``x @ weight.T`` and, for the weights' gradient, ``grad.T @ x``."""
+    """oneDNN's two products: ``x @ weight.T`` and, for the weights' gradients, ``grad.T @ x``."""
 
     linear: Callable[[Tensor, Tensor], Tensor]
-    weight_gradient: Callable[[Tensor, Tensor, Tensor], Tensor]
+    weight_gradients: Callable[[Tensor, Sequence[tuple[Tensor, Tensor]]], list[Tensor]]
 
 
 def _onednn_applies(x: Tensor, weights: Sequence[Tensor]) -> bool:
@@ -83,11 +83,12 @@ def _onednn() -> _OneDNN | None:
     def linear(x: Tensor, weight: Tensor) -> Tensor:
         return pointwise(x, weight, None, "none", [], "")
 
-    def weight_gradient(grad: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-        out = backward_weights(grad.to_mkldnn(), x.to_mkldnn(), weight, False)[0]
-        return out.to_dense() if out.is_mkldnn else out
+    def weight_gradients(x: Tensor, pairs: Sequence[tuple[Tensor, Tensor]]) -> list[Tensor]:
+        packed = x.to_mkldnn()
+        outs = (backward_weights(g.to_mkldnn(), packed, weight, False)[0] for g, weight in pairs)
+        return [out.to_dense() if out.is_mkldnn else out for out in outs]
 
-    products = _OneDNN(linear, weight_gradient)
+    products = _OneDNN(linear, weight_gradients)
     with torch.no_grad():
         try:
             good = _agrees(products) and (choice == "onednn" or _faster(products))
@@ -101,7 +102,7 @@ def _agrees(products: _OneDNN) -> bool:
     grad = torch.arange(512 * 40, dtype=torch.float32).view(512, 40).remainder_(5)
     weight = torch.arange(40 * 24, dtype=torch.float32).view(40, 24).remainder_(3)
     return torch.equal(products.linear(x, weight), x @ weight.t()) and torch.equal(
-        products.weight_gradient(grad, x, weight), grad.t() @ x
+        products.weight_gradients(x, [(grad, weight)])[0], grad.t() @ x
     )
 
 
@@ -142,18 +143,19 @@ class _OneDNNProject(torch.autograd.Function):
             return _project_gradients(ctx.needs_input_grad, x, weights, grads)
         onednn = _onednn()
         assert onednn is not None
+        given = {k: grad.contiguous() for k, grad in enumerate(grads) if grad is not None}
         grad_x: Tensor | None = None
-        grad_weights: list[Tensor | None] = [None] * len(weights)
-        x = x.contiguous()
-        for k, (grad, weight) in enumerate(zip(grads, weights, strict=True)):
-            if grad is None:
-                continue
-            grad = grad.contiguous()
-            if ctx.needs_input_grad[0]:
-                part = onednn.linear(grad, weight.t().contiguous())
+        if ctx.needs_input_grad[0]:
+            for k, grad in given.items():
+                part = onednn.linear(grad, weights[k].t().contiguous())
                 grad_x = part if grad_x is None else grad_x.add_(part)
-            if ctx.needs_input_grad[1 + k]:
-                grad_weights[k] = onednn.weight_gradient(grad, x, weight)
+        grad_weights: list[Tensor | None] = [None] * len(weights)
+        wanted = [k for k in given if ctx.needs_input_grad[1 + k]]
+        if wanted:
+            pairs = [(given[k], weights[k]) for k in wanted]
+            found = onednn.weight_gradients(x.contiguous(), pairs)
+            for k, gradient in zip(wanted, found, strict=True):
+                grad_weights[k] = gradient
         return grad_x, *grad_weights
 
 

@@ -21,7 +21,7 @@ class GraphKernelNet(torch.nn.Module):
 
     .. math::
         h^{(l)} = \mathrm{GraphKernelConv}(h^{(l-1)}), \quad h^{(0)} = f, \qquad
-        y = A\, \sigma\Bigl(\mathrm{norm}\Bigl(\sum_v h^{(L)}_v\Bigr)\Bigr) + a
+        y = A_2\, \sigma\Bigl(A_1 \mathrm{norm}\Bigl(\sum_v h^{(L)}_v\Bigr) + a_1\Bigr) + a_2
 
     Args:
         in_channels: The number of node features F; -1 to read it off the first input.

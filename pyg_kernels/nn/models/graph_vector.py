@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn import BatchNorm1d, Identity, LayerNorm, Module, Sequential
+from torch.nn import BatchNorm1d, LayerNorm, Module, Sequential
 from torch_geometric.nn import Linear, global_add_pool
 from torch_geometric.nn.resolver import activation_resolver
 
@@ -35,22 +35,23 @@ def build_norm(norm: str | None, channels: int) -> Module | None:
 
 
 class GraphHead(Sequential):
-    r"""Maps graph vectors to outputs: :math:`y = A\, \sigma(\mathrm{norm}(h_G)) + a`.
+    r"""Maps graph vectors to outputs: :math:`y = A_2\, \sigma(A_1 \mathrm{norm}(h_G) + a_1) + a_2`.
 
     Args:
-        channels: The size of the graph vectors.
+        channels: The size of the graph vectors and of the hidden layer.
         out_channels: The number of outputs.
         norm: ``'batch'``, ``'layer'`` or None.
         act: The activation :math:`\sigma`; None for the identity.
     """
 
     def __init__(self, channels: int, out_channels: int, norm: str | None, act: Act) -> None:
-        activation = activation_resolver(act)
-        super().__init__(
-            build_norm(norm, channels) or Identity(),
-            Identity() if activation is None else activation,
+        modules = [
+            build_norm(norm, channels),
+            Linear(channels, channels),
+            activation_resolver(act),
             Linear(channels, out_channels),
-        )
+        ]
+        super().__init__(*(module for module in modules if module is not None))
 
     def reset_parameters(self) -> None:
         for module in self:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import Linear
+from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
 from pyg_kernels.nn.conv.walk_conv import Act
-from pyg_kernels.nn.models.graph_vector import GraphHead, checked_count, sum_over_nodes
+from pyg_kernels.nn.models.graph_vector import build_norm, checked_count, sum_over_nodes
 from pyg_kernels.propagation.graph import EdgeSource
 from pyg_kernels.walk import Combine
 
@@ -62,11 +64,15 @@ class RandomWalkNet(torch.nn.Module):
         self.conv = build_walk(
             in_channels, hidden_channels, order, decay, gated, combine=combine, edge_dim=edge_dim
         )
-        self.head = GraphHead(hidden_channels, out_channels, norm, act)
+        self.norm = build_norm(norm, hidden_channels)
+        self.act = activation_resolver(act)
+        self.head = Linear(hidden_channels, out_channels)
 
     def reset_parameters(self) -> None:
         self.conv.reset_parameters()
         self.head.reset_parameters()
+        if self.norm is not None:
+            self.norm.reset_parameters()  # type: ignore[operator]
 
     def forward(
         self,
@@ -76,4 +82,6 @@ class RandomWalkNet(torch.nn.Module):
         edge_attr: OptTensor = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        return self.head(sum_over_nodes(self.conv(x, edge_index, edge_attr), batch, batch_size))
+        graph = sum_over_nodes(self.conv(x, edge_index, edge_attr), batch, batch_size)
+        graph = graph if self.norm is None else self.norm(graph)
+        return self.head(graph if self.act is None else self.act(graph))

@@ -24,7 +24,8 @@ class WLKernelNet(torch.nn.Module):
 
     .. math::
         h^{(0)} &= E f, \qquad (h^{(l)}, c_n^{(l)}) = \mathrm{WLKernelConv}(h^{(l-1)}) \\
-        h_G &= \sum_{l=1}^{L} \sum_v c_n^{(l)}[v], \qquad y = A\, \sigma(\mathrm{norm}(h_G)) + a
+        h_G &= \sum_{l=1}^{L} \sum_v c_n^{(l)}[v] \\
+        y &= A_2\, \sigma(A_1 \mathrm{norm}(h_G) + a_1) + a_2
 
     With :obj:`readout='sum'`, :obj:`gated=False` and neither normalisation nor dropout,
     channel k of :math:`h_G` is :math:`\sum_{i=0}^{L-1} K_W^n(r^i(G), \mathrm{chain}_k^{(i+1)})`,

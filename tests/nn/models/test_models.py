@@ -153,8 +153,7 @@ def test_random_walk_net_is_equation_6() -> None:
         [lin.weight for lin in model.conv.lins],
         [torch.full((graph.edge_index.size(1), 6), 0.5, dtype=torch.float64)] * 2,
     )
-    linear = model.head[-1]
-    expected = linear.weight @ torch.tanh(kernel) + linear.bias
+    expected = model.head.weight @ torch.tanh(kernel) + model.head.bias
     torch.testing.assert_close(model(graph.x, graph.edge_index)[0], expected)
 
 
