@@ -17,3 +17,4 @@ html_title = "pyg_kernels"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 napoleon_custom_sections = [("Shapes", "params_style")]
+napoleon_use_ivar = True

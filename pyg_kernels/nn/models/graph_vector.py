@@ -56,7 +56,7 @@ class GraphHead(Sequential):
     def reset_parameters(self) -> None:
         for module in self:
             if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+                module.reset_parameters()  # type: ignore[operator]
 
 
 def checked_count(value: int, name: str) -> int:
