@@ -135,6 +135,42 @@ def assert_same_through_messages(layer: torch.nn.Module, graph: Graph, with_attr
     assert_same(list(gradients), list(fused_gradients), rtol=1e-9, atol=1e-10)
 
 
+def assert_same_gradients_with_create_graph(
+    layer: torch.nn.Module, graph: Graph, with_attr: bool
+) -> None:
+    """Gradients that keep their graph equal those that do not."""
+    x = graph.x.clone().requires_grad_()
+    attr = graph.edge_attr.clone().requires_grad_() if with_attr else None
+    inputs = [x, *([attr] if attr is not None else []), *layer.parameters()]
+
+    def gradients(create_graph: bool) -> list[Tensor]:
+        total = _total(flat(layer(x, graph.edge_index, attr)))
+        found = torch.autograd.grad(total, inputs, create_graph=create_graph, allow_unused=True)
+        return [g for g in found if g is not None]
+
+    assert_same(gradients(True), gradients(False))
+
+
+def assert_transforms(layer: torch.nn.Module, graph: Graph, with_attr: bool) -> None:
+    """torch.func's grad, jacrev, vmap and jvp agree with plain autograd."""
+    attr = graph.edge_attr if with_attr else None
+
+    def total(x: Tensor) -> Tensor:
+        return _total(flat(layer(x, graph.edge_index, attr)))
+
+    x = graph.x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(total(x), x)
+    assert_same(torch.func.grad(total)(graph.x), expected)
+    assert_same(torch.func.jacrev(total)(graph.x), expected)
+    stacked = torch.stack([graph.x, 2 * graph.x])
+    assert_same(torch.func.vmap(total)(stacked), torch.stack([total(g) for g in stacked]))
+    tangent = torch.randn(graph.x.shape, dtype=graph.x.dtype)
+    _, directional = torch.func.jvp(total, (graph.x,), (tangent,))
+    assert_same(directional, (expected * tangent).sum())
+    jacobian = torch.autograd.functional.jacobian(total, graph.x, vectorize=True)
+    assert_same(jacobian, expected)
+
+
 def assert_handles_degenerate_graphs(
     layer: torch.nn.Module, channels: int, edge_dim: int, with_attr: bool
 ) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
+
+from pyg_kernels.ops.products import project
 
 
 class UnitLinear(Linear):
@@ -33,8 +38,30 @@ class UnitLinear(Linear):
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
-    def weight_for(self, x: Tensor) -> Tensor:
-        """The weight matrix, created first where its width waits for the first input."""
-        if is_uninitialized_parameter(self.weight):
-            self.initialize_parameters(self, (x,))
-        return self.weight
+    @property
+    def plain(self) -> bool:
+        """Whether a call is the product with ``weight`` and nothing else: no bias, no hooks."""
+        return (
+            type(self) is UnitLinear
+            and self.bias is None
+            and not self._forward_hooks
+            and not self._forward_pre_hooks
+        )
+
+
+def apply_all(x: Tensor, lins: Sequence[Module]) -> tuple[Tensor, ...]:
+    """Applies several linear maps to one input, in one op where nobody listens to the modules.
+
+    Args:
+        x: The input, of shape :obj:`(N, F)`.
+        lins: Maps from F features; lazy ones take their size from :obj:`x`.
+
+    Returns:
+        Their outputs, in order.
+    """
+    for lin in lins:
+        if isinstance(lin, UnitLinear) and is_uninitialized_parameter(lin.weight):
+            lin.initialize_parameters(lin, (x,))
+    if all(isinstance(lin, UnitLinear) and lin.plain for lin in lins):
+        return project(x, [cast(UnitLinear, lin).weight for lin in lins])
+    return tuple(lin(x) for lin in lins)

@@ -25,6 +25,9 @@ class Edges:
         attr: Edge features: one row a *kind* of edge, shape :obj:`(T, edge_dim)`, or None.
         kind: The row of :obj:`attr` that belongs to each edge, int64 of shape :obj:`(E,)`;
             None where every edge has a row of its own (then T = E).
+
+    Raises:
+        ValueError: Where an index names no node (on CPU, outside ``torch.compile``).
     """
 
     source: Tensor
@@ -36,6 +39,9 @@ class Edges:
 
     def __post_init__(self) -> None:
         self._by_target: SortedEdges | None = None
+        if self.source.device.type == "cpu" and not torch.compiler.is_compiling():
+            _check_range(self.source, self.num_sources, "source")
+            _check_range(self.target, self.num_targets, "target")
 
     @property
     def num_edges(self) -> int:
@@ -73,13 +79,24 @@ class SortedEdges:
         length = max(1, _BLOCK_ELEMENTS // max(1, channels))
         if num_edges <= length:
             return [(slice(0, num_edges), slice(0, num_targets))]
-        starts = torch.arange(length, num_edges, length)
+        starts = torch.arange(length, num_edges, length, device=self.offset.device)
         rows = torch.searchsorted(self.offset, starts).unique().tolist()
         rows = [0, *(v for v in rows if 0 < v < num_targets), num_targets]
-        ends = self.offset[torch.tensor(rows)].tolist()
+        ends = self.offset[torch.tensor(rows, device=self.offset.device)].tolist()
         return [
             (slice(ends[i], ends[i + 1]), slice(rows[i], rows[i + 1])) for i in range(len(rows) - 1)
         ]
+
+
+def _check_range(index: Tensor, num_nodes: int, side: str) -> None:
+    if index.numel() == 0:
+        return
+    least, most = (int(value) for value in index.aminmax())
+    if least < 0 or most >= num_nodes:
+        raise ValueError(
+            f"edge_index names {side} node {most if most >= num_nodes else least}, but there are "
+            f"{num_nodes} {side} nodes: expected 0 to {num_nodes - 1}"
+        )
 
 
 def _sort_by_target(edges: Edges) -> SortedEdges:
@@ -87,11 +104,9 @@ def _sort_by_target(edges: Edges) -> SortedEdges:
     if not bool((target[1:] >= target[:-1]).all()):
         order = torch.argsort(target, stable=True)
         source, target = source[order], target[order]
-        row = order if row is None and edges.attr is not None else row
-        if edges.kind is not None:
-            row = edges.kind[order]
-    offset = target.new_zeros(edges.num_targets + 1)
-    torch.cumsum(torch.bincount(target, minlength=edges.num_targets), 0, out=offset[1:])
+        row = order if edges.kind is None else edges.kind[order]
+    counts = torch.bincount(target, minlength=edges.num_targets)
+    offset = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     return SortedEdges(source, target, offset, row)
 
 

@@ -11,8 +11,8 @@ measurement's hands.
 
 from __future__ import annotations
 
-import functools
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from pyg_kernels.ops.transforms import is_batched, transforms_active
 
 _ENVIRONMENT = "PYG_KERNELS_PRODUCTS"
 _SMALLEST_ONEDNN_PRODUCT = 2**21  # multiply-adds; below, the call costs more than it saves
@@ -57,7 +59,7 @@ class _OneDNN:
 def _onednn_applies(x: Tensor, weights: Sequence[Tensor]) -> bool:
     if torch.compiler.is_compiling() or x.device.type != "cpu" or x.dtype != torch.float32:
         return False
-    if x.dim() != 2 or torch.is_autocast_enabled("cpu"):
+    if x.dim() != 2 or torch.is_autocast_enabled("cpu") or transforms_active():
         return False
     if any(w.dtype != torch.float32 or w.size(1) != x.size(1) for w in weights):
         return False
@@ -66,9 +68,20 @@ def _onednn_applies(x: Tensor, weights: Sequence[Tensor]) -> bool:
     return _onednn() is not None
 
 
-@functools.cache
+_lock = threading.Lock()
+_choice: list[_OneDNN | None] = []  # empty until the first use has measured
+
+
 def _onednn() -> _OneDNN | None:
     """oneDNN's products, or None where they are missing, wrong or no faster than ``torch.mm``."""
+    if not _choice:
+        with _lock:
+            if not _choice:
+                _choice.append(_measured())
+    return _choice[0]
+
+
+def _measured() -> _OneDNN | None:
     choice = os.environ.get(_ENVIRONMENT, "auto")
     if choice not in ("auto", "onednn", "torch.mm"):
         raise ValueError(f"{_ENVIRONMENT}={choice!r}: expected 'auto', 'onednn' or 'torch.mm'")
@@ -89,7 +102,7 @@ def _onednn() -> _OneDNN | None:
         return [out.to_dense() if out.is_mkldnn else out for out in outs]
 
     products = _OneDNN(linear, weight_gradients)
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast("cpu", enabled=False), torch.device("cpu"):
         try:
             good = _agrees(products) and (choice == "onednn" or _faster(products))
         except (RuntimeError, TypeError):  # another signature in another PyTorch
@@ -107,7 +120,8 @@ def _agrees(products: _OneDNN) -> bool:
 
 
 def _faster(products: _OneDNN) -> bool:
-    x, weight = torch.ones(4096, 192), torch.ones(192, 192)
+    x = torch.ones(4096, 192, dtype=torch.float32)
+    weight = torch.ones(192, 192, dtype=torch.float32)
     ours = _seconds(lambda: products.linear(x, weight))
     return ours < 0.95 * _seconds(lambda: torch.mm(x, weight.t()))
 
@@ -139,7 +153,7 @@ class _OneDNNProject(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         x, *weights = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph=True
+        if torch.is_grad_enabled() or transforms_active() or any(map(is_batched, grads)):
             return _project_gradients(ctx.needs_input_grad, x, weights, grads)
         onednn = _onednn()
         assert onednn is not None

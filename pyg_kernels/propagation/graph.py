@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.typing import SparseTensor
-from torch_geometric.utils import is_torch_sparse_tensor
+from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from pyg_kernels.ops.edges import Edges, distinct_rows
 from pyg_kernels.ops.neighbour_sum import Gate, neighbour_sum
@@ -72,20 +72,20 @@ def as_edges(
             or ``SparseTensor``), or `Edges`, which are returned as they are.
         num_sources: The number of source nodes.
         num_targets: The number of target nodes.
-        edge_attr: Edge features, :obj:`(E, edge_dim)`; by default the adjacency's values where
-            these have that shape (a vector of values counts where :obj:`edge_dim` is 1).
+        edge_attr: Edge features, :obj:`(E, edge_dim)`, in the order of the index or of the
+            adjacency's entries; by default the adjacency's values.
         edge_dim: The number of edge features that the layer takes (-1: any); None for none.
         flow: ``'source_to_target'`` or ``'target_to_source'``.
 
     Raises:
-        ValueError: Where the index has another shape, or the edge features do not fit
-            :obj:`edge_dim` or the number of edges.
+        ValueError: Where the index or adjacency has another shape or names nodes that are not
+            there, or the edge features do not fit :obj:`edge_dim` or the number of edges.
     """
     if isinstance(edge_index, Edges):
-        return edge_index
-    source, target, values = _endpoints(edge_index, flow)
-    if edge_attr is None and edge_dim is not None:
-        edge_attr = values
+        return _checked_edges(edge_index, num_sources, num_targets, edge_attr, edge_dim)
+    source, target, values = _endpoints(edge_index, num_sources, num_targets, flow)
+    if edge_attr is None:
+        edge_attr = _as_features(values, edge_dim)
     edge_attr = _checked_attr(edge_attr, edge_dim, source.numel())
     kind = None
     if edge_attr is not None and _may_repeat(edge_attr):
@@ -95,8 +95,23 @@ def as_edges(
     return Edges(source, target, num_sources, num_targets, edge_attr, kind)
 
 
+def _checked_edges(
+    edges: Edges, num_sources: int, num_targets: int, edge_attr: Tensor | None, edge_dim: int | None
+) -> Edges:
+    if (edges.num_sources, edges.num_targets) != (num_sources, num_targets):
+        raise ValueError(
+            f"Edges of {edges.num_sources} source and {edges.num_targets} target nodes: expected "
+            f"{num_sources} and {num_targets}"
+        )
+    if edge_attr is not None:
+        raise ValueError("edge_attr was given beside Edges, which carry their own features")
+    if edge_dim is not None and edges.attr is None:
+        raise ValueError(f"edge_attr is missing: the layer was built with edge_dim={edge_dim}")
+    return edges
+
+
 def _endpoints(
-    edge_index: Tensor | SparseTensor, flow: str
+    edge_index: Tensor | SparseTensor, num_sources: int, num_targets: int, flow: str
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Source and target of each edge, and the adjacency's values."""
     if isinstance(edge_index, SparseTensor) or is_torch_sparse_tensor(edge_index):
@@ -105,12 +120,13 @@ def _endpoints(
                 f"flow={flow!r}: a sparse adjacency is transposed already; pass its transpose "
                 "with flow='source_to_target'"
             )
-        if isinstance(edge_index, SparseTensor):
-            target, source, values = edge_index.coo()
-            return source, target, values
-        coo = edge_index.to_sparse_coo().coalesce()
-        target, source = coo.indices()
-        return source, target, coo.values()
+        rows, columns = edge_index.size(0), edge_index.size(1)
+        if (rows, columns) != (num_targets, num_sources):
+            raise ValueError(
+                f"the adjacency has shape ({rows}, {columns}): expected the transposed one, "
+                f"(num_targets, num_sources) = ({num_targets}, {num_sources})"
+            )
+        return _entries(edge_index)
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ValueError(
             f"edge_index has shape {tuple(edge_index.shape)}: expected (2, num_edges) or a sparse "
@@ -118,10 +134,42 @@ def _endpoints(
         )
     if edge_index.dtype not in (torch.int64, torch.int32):
         raise ValueError(f"edge_index has dtype {edge_index.dtype}: expected torch.long")
+    forward = flow == "source_to_target"
     if isinstance(edge_index, EdgeIndex):
+        size = (num_sources, num_targets) if forward else (num_targets, num_sources)
+        for known, needed in zip(edge_index.sparse_size(), size, strict=True):
+            if known is not None and known != needed:
+                raise ValueError(
+                    f"the EdgeIndex has sparse size {tuple(edge_index.sparse_size())}: expected "
+                    f"{size}"
+                )
         edge_index = edge_index.as_tensor()
-    source, target = edge_index.long().unbind(0)
-    return (source, target, None) if flow == "source_to_target" else (target, source, None)
+    first, second = edge_index.long().unbind(0)
+    return (first, second, None) if forward else (second, first, None)
+
+
+def _entries(adjacency: Tensor | SparseTensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The entries of a transposed adjacency in their own order; parallel edges stay apart."""
+    if isinstance(adjacency, SparseTensor):
+        target, source, values = adjacency.coo()
+        return source, target, values
+    if adjacency.layout == torch.sparse_coo:
+        target, source = adjacency._indices()
+        return source, target, adjacency._values()
+    (target, source), values = to_edge_index(adjacency)
+    return source, target, values
+
+
+def _as_features(values: Tensor | None, edge_dim: int | None) -> Tensor | None:
+    """The adjacency's values where they are edge features; ones count as no features."""
+    if values is None or edge_dim is not None:
+        return values
+    if torch.compiler.is_compiling() or (values.dim() == 1 and bool((values == 1).all())):
+        return None
+    raise ValueError(
+        "the adjacency carries values other than one, but the layer takes no edge features: "
+        "build it with edge_dim, or set the values to one"
+    )
 
 
 def _checked_attr(edge_attr: Tensor | None, edge_dim: int | None, num_edges: int) -> Tensor | None:

@@ -143,6 +143,28 @@ def test_strided_operands() -> None:
     assert_same_with_gradients(run(neighbour_sum), run(reference.neighbour_sum), [wide])
 
 
+def test_one_tensor_in_several_roles_with_create_graph() -> None:
+    torch.manual_seed(0)
+    edges = random_edges(9, 9, 30, None, ordered=False)
+    z = torch.randn(9, 4, dtype=torch.float64, requires_grad=True)
+    total = neighbour_sum(z, edges, (z, z, None)).square().sum()
+    (plain,) = torch.autograd.grad(total, z, retain_graph=True)
+    (kept,) = torch.autograd.grad(total, z, create_graph=True)
+    torch.testing.assert_close(kept, plain, rtol=1e-11, atol=1e-12)
+
+
+def test_tables_of_one_row_an_edge_without_features() -> None:
+    torch.manual_seed(0)
+    source, target = torch.randint(9, (30,)), torch.randint(9, (30,))
+    edges = Edges(source, target, 9, 9)
+    z, factor = leaves((9, 4), (30, 4), dtype=torch.float64)
+    assert_same_with_gradients(
+        neighbour_sum(z, edges, bond=factor),
+        reference.neighbour_sum(z, edges, bond=factor),
+        [z, factor],
+    )
+
+
 def test_a_hub_in_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A target with more edges than a block holds."""
     monkeypatch.setattr(edges_module, "_BLOCK_ELEMENTS", 8)

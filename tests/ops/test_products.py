@@ -50,6 +50,38 @@ def test_second_derivatives() -> None:
         torch.testing.assert_close(f, e, rtol=1e-4, atol=1e-5)
 
 
+def test_first_derivatives_that_keep_their_graph() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(6, 4, requires_grad=True)
+    weights = [torch.randn(5, 4, requires_grad=True) for _ in range(2)]
+    total = sum(o.square().sum() for o in products.project(x, weights))
+    plain = torch.autograd.grad(total, [x, *weights], retain_graph=True)
+    kept = torch.autograd.grad(total, [x, *weights], create_graph=True)
+    for p, k in zip(plain, kept, strict=True):
+        torch.testing.assert_close(k, p, rtol=1e-5, atol=1e-5)
+
+
+def test_wrong_products_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert products._agrees(products._OneDNN(torch.nn.functional.linear, gradients))
+    double = products._OneDNN(lambda x, w: 2 * (x @ w.t()), gradients)
+    assert not products._agrees(double)
+    monkeypatch.setattr(products, "_agrees", lambda _: False)
+    monkeypatch.setenv("PYG_KERNELS_PRODUCTS", "onednn")
+    assert products._measured() is None
+
+
+def gradients(x, pairs):
+    return [g.t() @ x for g, _ in pairs]
+
+
+def test_the_measurement_ignores_its_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYG_KERNELS_PRODUCTS", "onednn")
+    expected = products._measured() is None
+    monkeypatch.setattr(torch, "get_default_dtype", lambda: torch.float64)
+    with torch.device("meta"), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (products._measured() is None) == expected
+
+
 def test_no_weights() -> None:
     assert products.project(torch.randn(3, 4), []) == ()
 

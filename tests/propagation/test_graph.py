@@ -46,12 +46,25 @@ def test_values_of_an_adjacency_are_features() -> None:
     adjacency = torch.sparse_coo_tensor(index.flip(0), values, (6, 6)).coalesce()
     edges = as_edges(adjacency.to_sparse_csr(), 6, 6, edge_dim=1)
     assert torch.equal(edges.edge_rows(edges.attr).flatten(), values)
-    assert as_edges(adjacency, 6, 6).attr is None
+    ones = torch.sparse_coo_tensor(index.flip(0), torch.ones(index.size(1)), (6, 6))
+    assert as_edges(ones, 6, 6).attr is None
+
+
+def test_an_uncoalesced_adjacency_keeps_order_and_parallel_edges() -> None:
+    index = torch.tensor([[2, 0, 0], [1, 1, 1]])
+    adjacency = torch.sparse_coo_tensor(index.flip(0), torch.ones(3), (3, 3))
+    edges = as_edges(adjacency, 3, 3, torch.arange(3.0), 1)
+    assert torch.equal(torch.stack([edges.source, edges.target]), index)
+    assert edges.edge_rows(edges.attr).flatten().tolist() == [0, 1, 2]
 
 
 def test_edges_pass_through() -> None:
     edges = as_edges(torch.zeros(2, 0, dtype=torch.long), 3, 3)
     assert as_edges(edges, 3, 3) is edges
+    with pytest.raises(ValueError, match="carry their own"):
+        as_edges(edges, 3, 3, torch.zeros(0, 2), 2)
+    with pytest.raises(ValueError, match="edge_attr is missing"):
+        as_edges(edges, 3, 3, edge_dim=2)
 
 
 def test_a_transposed_adjacency_has_one_flow() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
+from pyg_kernels.nn.arguments import checked_decay
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbour_sum import Gate
@@ -46,20 +45,11 @@ class Decay(Module):
         return "learned" if self.constant is None else f"{self.constant}"
 
 
-def checked_decay(decay: float | str) -> float | None:
-    """The constant decay as a float, or None where it is learned."""
-    if decay == "learned":
-        return None
-    if isinstance(decay, str) or not math.isfinite(decay) or not 0.0 <= decay <= 1.0:
-        raise ValueError(f"decay={decay!r}: expected a number in [0, 1] or 'learned'")
-    return float(decay)
-
-
 class EdgeGate(Module):
     r"""The gate :math:`\lambda_{uv} = \mathrm{sigmoid}(U[f_u, f_v, e_{uv}] + b)`.
 
-    U is applied by its three blocks, to source nodes, target nodes and kinds of edges, so that
-    no matrix of one row an edge is multiplied. The bias starts at zero.
+    U is applied by its three blocks: to source nodes, to target nodes, and to each kind of edge
+    once where edge features repeat. The bias starts at zero.
 
     Args:
         in_channels: The number of features of source and target nodes (-1 for lazy sizes).

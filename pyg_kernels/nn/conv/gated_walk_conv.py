@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyg_kernels.nn.arguments import Act, checked_count, checked_edge_dim, checked_pair
 from pyg_kernels.nn.conv.edge_weight import EdgeGate
-from pyg_kernels.nn.conv.walk_conv import Act, WalkConv, pair
+from pyg_kernels.nn.conv.walk_conv import WalkConv
 from pyg_kernels.walk import Combine
 
 
@@ -55,10 +56,12 @@ class GatedWalkConv(WalkConv):
     ) -> None:
         if "decay" in kwargs:
             raise ValueError("decay: the gates take its place, expected none")
+        checked_count(out_channels, "out_channels")
+        gate = EdgeGate(checked_pair(in_channels), out_channels, checked_edge_dim(edge_dim))
         super().__init__(
             in_channels,
             out_channels,
-            EdgeGate(pair(in_channels), out_channels, edge_dim) if order != 1 else None,
+            gate if order != 1 else None,
             order=order,
             combine=combine,
             act=act,

@@ -7,13 +7,14 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch_geometric.nn.conv import MessagePassing
+from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
+from pyg_kernels.nn.arguments import Act, checked_aggregation, checked_module
 from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
 from pyg_kernels.nn.conv.random_walk_conv import RandomWalkConv
-from pyg_kernels.nn.conv.walk_conv import Act, NodeFeatures, checked_aggregation
-from pyg_kernels.nn.linear import UnitLinear
-from pyg_kernels.ops.products import project
+from pyg_kernels.nn.conv.walk_conv import NodeFeatures
+from pyg_kernels.nn.linear import UnitLinear, apply_all
 from pyg_kernels.propagation.graph import EdgeSource
 from pyg_kernels.walk import Combine
 
@@ -102,7 +103,12 @@ class GraphKernelConv(MessagePassing):
             **kwargs,
         )
         self.lin = UnitLinear(out_channels, out_channels)
-        self.norm = norm
+        self.norm = checked_module(norm, "norm")
+
+    @property
+    def decay(self) -> float | Tensor:
+        r"""The decay :math:`\lambda`; an ``AttributeError`` where gates take its place."""
+        return self.walk.decay
 
     @property
     def lins(self) -> ModuleList:
@@ -118,14 +124,13 @@ class GraphKernelConv(MessagePassing):
         super().reset_parameters()
         self.walk.reset_parameters()
         self.lin.reset_parameters()
-        if self.norm is not None:
-            self.norm.reset_parameters()  # type: ignore[operator]
+        reset(self.norm)
 
     def forward(
         self, x: NodeFeatures, edge_index: EdgeSource, edge_attr: OptTensor = None
     ) -> Tensor:
         state = self.walk(x, edge_index, edge_attr)
-        (out,) = project(state, [self.lin.weight])
+        (out,) = apply_all(state, [self.lin])
         out = out if self.norm is None else self.norm(out)
         return out if self.walk.act is None else self.walk.act(out)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
+from pyg_kernels.nn.arguments import Act, checked_count
 from pyg_kernels.nn.conv.edge_weight import Decay
-from pyg_kernels.nn.conv.walk_conv import Act, WalkConv
+from pyg_kernels.nn.conv.walk_conv import WalkConv
 from pyg_kernels.walk import Combine
 
 
@@ -43,8 +44,8 @@ class RandomWalkConv(WalkConv):
 
     Shapes:
         - **input:** node features :math:`(N, F)`, or a pair :math:`((N_s, F_s), (N_t, F_t))`
-          where the order is 2; edge indices :math:`(2, E)` or a transposed sparse adjacency;
-          edge features :math:`(E, F_e)`.
+          where the order is 2; edge indices :math:`(2, E)` or a transposed sparse adjacency
+          :math:`(N_t, N_s)`, whose values are edge features; edge features :math:`(E, F_e)`.
         - **output:** :math:`(N, D)`, or a list of n such tensors with :obj:`return_states`.
 
     Raises:
@@ -69,7 +70,7 @@ class RandomWalkConv(WalkConv):
         super().__init__(
             in_channels,
             out_channels,
-            Decay(out_channels, decay),
+            Decay(checked_count(out_channels, "out_channels"), decay),
             order=order,
             combine=combine,
             act=act,

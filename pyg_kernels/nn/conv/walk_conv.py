@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import ModuleList
+from torch.nn import Module, ModuleList
 from torch_geometric.nn.conv import MessagePassing
-from torch_geometric.nn.resolver import activation_resolver
 from torch_geometric.typing import OptTensor
 
+from pyg_kernels.nn.arguments import (
+    Act,
+    build_activation,
+    checked_aggregation,
+    checked_combine,
+    checked_count,
+    checked_edge_dim,
+    checked_nodes,
+    checked_pair,
+)
 from pyg_kernels.nn.conv.edge_weight import Decay, EdgeGate
-from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.nn.linear import UnitLinear, apply_all
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbour_sum import Gate, edge_weight, neighbour_sum
-from pyg_kernels.ops.products import project
 from pyg_kernels.propagation.graph import EdgeSource, GraphPropagation, as_edges
 from pyg_kernels.walk import Combine, walk
 
 NodeFeatures = Tensor | tuple[Tensor, Tensor]
-Act = str | Callable[[Tensor], Tensor] | None
 
 
 class WalkConv(MessagePassing):
@@ -53,18 +59,17 @@ class WalkConv(MessagePassing):
     ) -> None:
         super().__init__(aggr=checked_aggregation(kwargs), **kwargs)
         self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.order = checked_order(order)
+        self.out_channels = checked_count(out_channels, "out_channels")
+        self.order = checked_count(order, "order")
         self.combine = checked_combine(combine)
-        self.act = activation_resolver(act)
-        self.edge_dim = edge_dim
+        self.act = build_activation(act)
+        self.edge_dim = checked_edge_dim(edge_dim)
         self.return_states = return_states
-        self._bipartite = not isinstance(in_channels, int)
-        if self._bipartite and order != 2:
+        source, target = checked_pair(in_channels)
+        if not isinstance(in_channels, int) and order != 2:
             raise ValueError(
                 f"in_channels={in_channels} with order={order}: a bipartite graph needs order=2"
             )
-        source, target = pair(in_channels)
         self.lins = ModuleList(
             UnitLinear(source if step == 0 else target, out_channels) for step in range(order)
         )
@@ -87,26 +92,25 @@ class WalkConv(MessagePassing):
         edges = as_edges(
             edge_index, source.size(0), target.size(0), edge_attr, self.edge_dim, self.flow
         )
-        from_source, from_target = self.weights(source, target)
+        on_source, on_target = self.linears()
         if source is target:
-            projections = project(source, [*from_source, *from_target])
+            projections = apply_all(source, [*on_source, *on_target])
         else:
-            projections = project(source, from_source) + project(target, from_target)
+            projections = apply_all(source, on_source) + apply_all(target, on_target)
         states = self.states(projections, edges)
         return states if self.return_states else states[-1]
 
-    def weights(self, source: Tensor, target: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """The matrices that multiply source nodes, and those that multiply target nodes."""
-        first, *others = cast(list[UnitLinear], list(self.lins))
-        on_source = [first.weight_for(source)]
-        on_target = [lin.weight_for(target) for lin in others]
+    def linears(self) -> tuple[list[Module], list[Module]]:
+        """The linear maps of source nodes, and those of target nodes."""
+        first, *others = self.lins
+        on_source, on_target = [first], others
         if isinstance(self.edge_weight, EdgeGate):
-            on_source.append(self.edge_weight.lin_source.weight_for(source))
-            on_target.append(self.edge_weight.lin_target.weight_for(target))
+            on_source = [*on_source, self.edge_weight.lin_source]
+            on_target = [*on_target, self.edge_weight.lin_target]
         return on_source, on_target
 
     def states(self, projections: tuple[Tensor, ...], edges: Edges) -> list[Tensor]:
-        """Takes the n steps, from the products with `weights` in their order."""
+        """Takes the n steps, from the outputs of `linears` in their order."""
         propagation = GraphPropagation(
             edges,
             bonds=[lin(edges.attr) for lin in self.edge_lins],
@@ -122,11 +126,7 @@ class WalkConv(MessagePassing):
 
     def _node_features(self, x: NodeFeatures) -> tuple[Tensor, Tensor]:
         if isinstance(x, Tensor):
-            if self._bipartite:
-                raise ValueError(
-                    f"in_channels={self.in_channels} describes a bipartite graph: expected a pair "
-                    "(x_source, x_target)"
-                )
+            checked_nodes(x)
             return x, x
         source, target = x
         if self.order != 2:
@@ -136,7 +136,7 @@ class WalkConv(MessagePassing):
             )
         if target is None:
             raise ValueError("x_target is None: the last step of a walk reads its node's features")
-        return source, target
+        return checked_nodes(source), checked_nodes(target)
 
     def _neighbour_sum(self, z: Tensor, edges: Edges, gate: Gate | None, bond: OptTensor) -> Tensor:
         if not is_observed(self):
@@ -178,33 +178,3 @@ def as_propagated(conv: MessagePassing, edges: Edges) -> tuple[Tensor, tuple[int
     if conv.flow == "source_to_target":
         return index, size
     return index.flip(0), (size[1], size[0])
-
-
-def checked_order(order: int) -> int:
-    """The order, or a ``ValueError`` unless it is a whole number of at least 1."""
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
-        raise ValueError(f"order={order!r}: expected a whole number of at least 1")
-    return order
-
-
-def checked_combine(combine: str, name: str = "combine") -> Combine:
-    """The combination, or a ``ValueError`` that names the argument."""
-    if combine not in get_args(Combine):
-        raise ValueError(f"{name}={combine!r}: expected 'mul' or 'add'")
-    return cast(Combine, combine)
-
-
-def checked_aggregation(kwargs: dict[str, Any]) -> str:
-    """Takes the aggregation out of the arguments for PyG; a ``ValueError`` unless it is a sum."""
-    aggr = kwargs.pop("aggr", "add")
-    if aggr not in ("add", "sum"):
-        raise ValueError(f"aggr={aggr!r}: a walk kernel is a sum over walks, expected 'add'")
-    return "add"
-
-
-def pair(in_channels: int | tuple[int, int]) -> tuple[int, int]:
-    """The numbers of features of source and target nodes."""
-    if isinstance(in_channels, int):
-        return in_channels, in_channels
-    source, target = in_channels
-    return source, target

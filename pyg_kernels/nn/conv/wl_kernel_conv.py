@@ -7,22 +7,25 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch_geometric.nn.conv import MessagePassing
-from torch_geometric.nn.resolver import activation_resolver
+from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
-from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
-from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
-from pyg_kernels.nn.conv.walk_conv import (
+from pyg_kernels.nn.arguments import (
     Act,
-    as_propagated,
+    build_activation,
     checked_aggregation,
     checked_combine,
-    is_observed,
+    checked_count,
+    checked_edge_dim,
+    checked_module,
+    checked_nodes,
 )
-from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
+from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
+from pyg_kernels.nn.conv.walk_conv import as_propagated, is_observed
+from pyg_kernels.nn.linear import UnitLinear, apply_all
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbour_sum import neighbour_activation_sum
-from pyg_kernels.ops.products import project
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import Combine
 
@@ -93,16 +96,16 @@ class WLKernelConv(MessagePassing):
         norm: Module | None = None,
         **kwargs: Any,
     ) -> None:
-        if not isinstance(channels, int) or channels < 1:
-            raise ValueError(f"channels={channels!r}: expected a whole number of at least 1")
         super().__init__(aggr=checked_aggregation(kwargs), **kwargs)
-        self.channels = channels
-        self.act = activation_resolver(act)
+        self.channels = checked_count(channels, "channels")
+        self.act = None if relabel is None else build_activation(act)
         self.relabel = None if relabel is None else checked_combine(relabel, "relabel")
-        self.edge_dim = edge_dim
+        self.edge_dim = checked_edge_dim(edge_dim)
+        if relabel is None and norm is not None:
+            raise ValueError("norm with relabel=None: there are no new labels to normalise")
         self.walk = build_walk(channels, channels, order, decay, gated, edge_dim=edge_dim, **kwargs)
         self.relabelling = None if relabel is None else Relabelling(channels, edge_dim)
-        self.norm = norm
+        self.norm = checked_module(norm, "norm")
 
     @property
     def order(self) -> int:
@@ -129,21 +132,18 @@ class WLKernelConv(MessagePassing):
         self.walk.reset_parameters()
         if self.relabelling is not None:
             self.relabelling.reset_parameters()
-        if self.norm is not None:
-            self.norm.reset_parameters()  # type: ignore[operator]
+        reset(self.norm)
 
     def forward(
         self, h: Tensor, edge_index: EdgeSource, edge_attr: OptTensor = None
     ) -> tuple[Tensor | None, Tensor]:
-        num_nodes = h.size(0)
+        num_nodes = checked_nodes(h).size(0)
         edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim, self.flow)
-        weights = [weight for part in self.walk.weights(h, h) for weight in part]
+        lins = [lin for part in self.walk.linears() for lin in part]
         maps = self.relabelling
         if maps is None:
-            return None, self.walk.states(project(h, weights), edges)[-1]
-        *projections, own, neighbour = project(
-            h, [*weights, maps.lin_self.weight, maps.lin_neighbour.weight]
-        )
+            return None, self.walk.states(apply_all(h, lins), edges)[-1]
+        *projections, own, neighbour = apply_all(h, [*lins, maps.lin_self, maps.lin_neighbour])
         state = self.walk.states(tuple(projections), edges)[-1]
         return self._relabelled(maps, own, neighbour, edges), state
 
@@ -159,7 +159,7 @@ class WLKernelConv(MessagePassing):
         else:
             act = _identity if self.act is None else self.act
             total = neighbour_activation_sum(neighbour, edges, act, shift)
-        (aggregated,) = project(total, [maps.lin_aggregated.weight])
+        (aggregated,) = apply_all(total, [maps.lin_aggregated])
         label = own + aggregated if self.relabel == "add" else own * aggregated
         label = label if self.norm is None else self.norm(label)
         return label if self.act is None else self.act(label)

@@ -8,9 +8,15 @@ from torch import Tensor
 from torch.nn import ModuleList
 from torch_geometric.typing import OptTensor
 
+from pyg_kernels.nn.arguments import (
+    Act,
+    checked_batch,
+    checked_count,
+    checked_dropout,
+    checked_nodes,
+)
 from pyg_kernels.nn.conv import GraphKernelConv
-from pyg_kernels.nn.conv.walk_conv import Act
-from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, checked_count, sum_over_nodes
+from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, sum_over_nodes
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import Combine
 
@@ -67,7 +73,7 @@ class GraphKernelNet(torch.nn.Module):
         checked_count(out_channels, "out_channels")
         checked_count(num_layers, "num_layers")
         self.edge_dim = edge_dim
-        self.dropout = dropout
+        self.dropout = checked_dropout(dropout)
         self.convs = ModuleList(
             GraphKernelConv(
                 in_channels if layer == 0 else hidden_channels,
@@ -96,7 +102,9 @@ class GraphKernelNet(torch.nn.Module):
         edge_attr: OptTensor = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        edges = as_edges(edge_index, x.size(0), x.size(0), edge_attr, self.edge_dim)
+        num_nodes = checked_nodes(x).size(0)
+        checked_batch(batch, num_nodes)
+        edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim)
         for conv in self.convs:
             x = F.dropout(conv(x, edges), self.dropout, self.training)
         return self.head(sum_over_nodes(x, batch, batch_size))

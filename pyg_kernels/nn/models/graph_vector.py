@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn import BatchNorm1d, LayerNorm, Module, Sequential
-from torch_geometric.nn import Linear, global_add_pool
-from torch_geometric.nn.resolver import activation_resolver
+from torch.nn import LayerNorm, Module, Sequential
+from torch_geometric.nn import BatchNorm, Linear, global_add_pool
+from torch_geometric.nn.inits import reset
 
-from pyg_kernels.nn.conv.walk_conv import Act
+from pyg_kernels.nn.arguments import Act, build_activation
 
 
 def sum_over_nodes(x: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
@@ -22,13 +22,15 @@ def sum_over_nodes(x: Tensor, batch: Tensor | None, batch_size: int | None) -> T
 def build_norm(norm: str | None, channels: int) -> Module | None:
     """A normalisation that needs no batch vector: of channels, over the batch or over a row.
 
+    Batch normalisation of a single row falls back to the running statistics.
+
     Raises:
         ValueError: For another name than ``'batch'`` and ``'layer'``.
     """
     if norm is None:
         return None
     if norm == "batch":
-        return BatchNorm1d(channels)
+        return BatchNorm(channels, allow_single_element=True)
     if norm == "layer":
         return LayerNorm(channels)
     raise ValueError(f"norm={norm!r}: expected 'batch', 'layer' or None")
@@ -48,19 +50,11 @@ class GraphHead(Sequential):
         modules = [
             build_norm(norm, channels),
             Linear(channels, channels),
-            activation_resolver(act),
+            build_activation(act),
             Linear(channels, out_channels),
         ]
         super().__init__(*(module for module in modules if module is not None))
 
     def reset_parameters(self) -> None:
         for module in self:
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()  # type: ignore[operator]
-
-
-def checked_count(value: int, name: str) -> int:
-    """The value, or a ``ValueError`` unless it is a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
-    return value
+            reset(module)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import ModuleList
 from torch_geometric.nn import Linear
-from torch_geometric.nn.resolver import activation_resolver
+from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
+from pyg_kernels.nn.arguments import (
+    Act,
+    build_activation,
+    checked_batch,
+    checked_count,
+    checked_nodes,
+)
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
-from pyg_kernels.nn.conv.walk_conv import Act
-from pyg_kernels.nn.models.graph_vector import build_norm, checked_count, sum_over_nodes
+from pyg_kernels.nn.models.graph_vector import build_norm, sum_over_nodes
 from pyg_kernels.propagation.graph import EdgeSource
 from pyg_kernels.walk import Combine
 
@@ -61,18 +68,17 @@ class RandomWalkNet(torch.nn.Module):
         super().__init__()
         checked_count(hidden_channels, "hidden_channels")
         checked_count(out_channels, "out_channels")
-        self.conv = build_walk(
+        conv = build_walk(
             in_channels, hidden_channels, order, decay, gated, combine=combine, edge_dim=edge_dim
         )
+        self.convs = ModuleList([conv])
         self.norm = build_norm(norm, hidden_channels)
-        self.act = activation_resolver(act)
+        self.act = build_activation(act)
         self.head = Linear(hidden_channels, out_channels)
 
     def reset_parameters(self) -> None:
-        self.conv.reset_parameters()
-        self.head.reset_parameters()
-        if self.norm is not None:
-            self.norm.reset_parameters()  # type: ignore[operator]
+        for module in (self.convs, self.norm, self.head):
+            reset(module)
 
     def forward(
         self,
@@ -82,6 +88,7 @@ class RandomWalkNet(torch.nn.Module):
         edge_attr: OptTensor = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        graph = sum_over_nodes(self.conv(x, edge_index, edge_attr), batch, batch_size)
+        checked_batch(batch, checked_nodes(x).size(0))
+        graph = sum_over_nodes(self.convs[0](x, edge_index, edge_attr), batch, batch_size)
         graph = graph if self.norm is None else self.norm(graph)
         return self.head(graph if self.act is None else self.act(graph))

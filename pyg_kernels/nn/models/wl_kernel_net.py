@@ -10,10 +10,17 @@ from torch import Tensor
 from torch.nn import ModuleList
 from torch_geometric.typing import OptTensor
 
+from pyg_kernels.nn.arguments import (
+    Act,
+    checked_batch,
+    checked_combine,
+    checked_count,
+    checked_dropout,
+    checked_nodes,
+)
 from pyg_kernels.nn.conv import WLKernelConv
-from pyg_kernels.nn.conv.walk_conv import Act
 from pyg_kernels.nn.linear import UnitLinear
-from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, checked_count, sum_over_nodes
+from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, sum_over_nodes
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import Combine
 
@@ -82,13 +89,14 @@ class WLKernelNet(torch.nn.Module):
         checked_count(hidden_channels, "hidden_channels")
         checked_count(out_channels, "out_channels")
         checked_count(num_iterations, "num_iterations")
+        checked_combine(relabel, "relabel")
         if tie_weights not in ("all", "relabel", None):
             raise ValueError(f"tie_weights={tie_weights!r}: expected 'all', 'relabel' or None")
         if readout not in ("sum", "last"):
             raise ValueError(f"readout={readout!r}: expected 'sum' or 'last'")
         self.edge_dim = edge_dim
         self.readout = readout
-        self.dropout = dropout
+        self.dropout = checked_dropout(dropout)
         self.embedding = UnitLinear(in_channels, hidden_channels)
         convs: list[WLKernelConv] = []
         for iteration in range(num_iterations):
@@ -123,7 +131,9 @@ class WLKernelNet(torch.nn.Module):
         edge_attr: OptTensor = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        edges = as_edges(edge_index, x.size(0), x.size(0), edge_attr, self.edge_dim)
+        num_nodes = checked_nodes(x).size(0)
+        checked_batch(batch, num_nodes)
+        edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim)
         label = self.embedding(x)
         states = []
         for conv in self.convs:

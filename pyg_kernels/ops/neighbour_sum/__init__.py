@@ -10,6 +10,7 @@ from torch import Tensor
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbour_sum import cpu, reference
 from pyg_kernels.ops.neighbour_sum.reference import Gate, edge_weight
+from pyg_kernels.ops.transforms import transforms_active
 
 __all__ = ["Gate", "edge_weight", "neighbour_activation_sum", "neighbour_sum", "path_in_use"]
 
@@ -69,28 +70,42 @@ def neighbour_activation_sum(
 
 
 def path_in_use(device: torch.device) -> str:
-    """``'blocks'`` (CPU, hand-written backward) or ``'definition'`` (PyTorch ops)."""
-    if device.type == "cpu" and not torch.compiler.is_compiling():
-        return "blocks"
-    return "definition"
+    """``'blocks'`` (CPU, hand-written backward) or ``'definition'`` (PyTorch ops).
+
+    The definition also serves ``torch.compile`` and the transforms of ``torch.func``.
+    """
+    if device.type != "cpu" or torch.compiler.is_compiling() or transforms_active():
+        return "definition"
+    return "blocks"
 
 
 def _common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
-    """The operands' common dtype; under autocast float32, as for PyTorch's own sums."""
-    if torch.is_autocast_enabled(first.device.type):
-        return torch.float32
+    """The operands' common dtype; under autocast at least float32, as PyTorch's sums."""
     dtype = first.dtype
+    if torch.is_autocast_enabled(first.device.type):
+        dtype = torch.promote_types(dtype, torch.float32)
     for tensor in others:
         if tensor is not None:
             dtype = torch.promote_types(dtype, tensor.dtype)
     return dtype
 
 
+_FUSED = {
+    torch.nn.ReLU: "relu",
+    torch.nn.Tanh: "tanh",
+    torch.nn.Sigmoid: "sigmoid",
+    torch.relu: "relu",
+    torch.tanh: "tanh",
+    torch.sigmoid: "sigmoid",
+}
+
+
 def _name_of(act: Callable[[Tensor], Tensor]) -> str | None:
-    if isinstance(act, torch.nn.ReLU) or act in (torch.relu, torch.nn.functional.relu):
-        return "relu"
-    if isinstance(act, torch.nn.Tanh) or act in (torch.tanh, torch.nn.functional.tanh):
-        return "tanh"
-    if isinstance(act, torch.nn.Sigmoid) or act in (torch.sigmoid, torch.nn.functional.sigmoid):
-        return "sigmoid"
-    return None
+    """The name of an activation that is fused; None for others, and where hooks listen."""
+    if isinstance(act, torch.nn.Module):
+        listened = act._forward_hooks or act._forward_pre_hooks or act._backward_hooks
+        return None if listened else _FUSED.get(type(act))
+    try:
+        return _FUSED.get(act)
+    except TypeError:  # not hashable
+        return None

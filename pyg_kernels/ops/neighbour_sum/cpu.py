@@ -8,6 +8,7 @@ which recomputes the gates.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.edges import Edges, SortedEdges
 from pyg_kernels.ops.neighbour_sum import reference
+from pyg_kernels.ops.transforms import is_batched, transforms_active
 
 _BAG_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -98,18 +100,15 @@ class NeighbourSum(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         *tensors, ctx.edges = inputs
-        ctx.save_for_backward(*tensors)
+        ctx.save_for_backward(*tensors, ctx.edges.source, ctx.edges.target)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        z, gate_source, gate_target, gate_kind, bond = ctx.saved_tensors
+        inputs = ctx.saved_tensors[:5]
+        z, gate_source, gate_target, gate_kind, bond = inputs
         needed = ctx.needs_input_grad
-        if torch.is_grad_enabled():  # create_graph=True: the definition, differentiated
-            gate = None if gate_source is None else (gate_source, gate_target, gate_kind)
-            inputs = (z, gate_source, gate_target, gate_kind, bond)
-            return _by_definition(
-                lambda: reference.neighbour_sum(z, ctx.edges, gate, bond), inputs, needed, grad
-            )
+        if torch.is_grad_enabled() or transforms_active() or is_batched(grad):
+            return _by_definition(partial(_definition, ctx.edges), inputs, needed, grad)
         grad, z, bond = grad.contiguous(), z.contiguous(), _contiguous(bond)
         gates = [_contiguous(g) for g in (gate_source, gate_target, gate_kind)]
         grad_z = _zeros_like(z, needed[0])
@@ -118,6 +117,18 @@ class NeighbourSum(torch.autograd.Function):
         for block in _blocks(ctx.edges.by_target(), z, 5):
             _backward_block(block, grad, z, gates, bond, grad_z, grad_gates, grad_bond)
         return grad_z, *grad_gates, grad_bond, None
+
+
+def _definition(
+    edges: Edges,
+    z: Tensor,
+    source: Tensor | None,
+    target: Tensor | None,
+    kind: Tensor | None,
+    bond: Tensor | None,
+) -> Tensor:
+    gate = None if source is None or target is None else (source, target, kind)
+    return reference.neighbour_sum(z, edges, gate, bond)
 
 
 def _gate(block: _Block, gates: Sequence[Tensor | None]) -> Tensor:
@@ -180,16 +191,16 @@ class NeighbourActivationSum(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         a, kind, ctx.edges, ctx.act = inputs
-        ctx.save_for_backward(a, kind)
+        ctx.save_for_backward(a, kind, ctx.edges.source, ctx.edges.target)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        a, kind = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            act = ACTIVATIONS[ctx.act][1]
+        a, kind = ctx.saved_tensors[:2]
+        if torch.is_grad_enabled() or transforms_active() or is_batched(grad):
+            act, edges = ACTIVATIONS[ctx.act][1], ctx.edges
             return _by_definition(
-                lambda: reference.neighbour_activation_sum(a, ctx.edges, act, kind),
-                (a, kind, None),
+                lambda a, kind: reference.neighbour_activation_sum(a, edges, act, kind),
+                (a, kind),
                 ctx.needs_input_grad,
                 grad,
             )
@@ -225,15 +236,20 @@ ACTIVATIONS: dict[str, tuple[_Unary, _Unary, _Slope]] = {
 
 
 def _by_definition(
-    run: Callable[[], Tensor],
-    inputs: tuple[Tensor | None, ...],
-    needed: tuple[bool, ...],
+    run: Callable[..., Tensor],
+    inputs: Sequence[Tensor | None],
+    needed: Sequence[bool],
     grad: Tensor,
 ) -> tuple[Tensor | None, ...]:
-    """Differentiable gradients, for second derivatives."""
-    wanted = {k: t for k, t in enumerate(inputs) if t is not None and needed[k]}
+    """The gradients as PyTorch ops: for second derivatives, and under transforms.
+
+    The definition is run on views of its own, so that only its own dependence on each input
+    counts, and not that of one input on another.
+    """
     with torch.enable_grad():
-        found = torch.autograd.grad(run(), list(wanted.values()), grad, create_graph=True)
+        own = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
+        wanted = {k: t for k, t in enumerate(own) if t is not None and needed[k]}
+        found = torch.autograd.grad(run(*own), list(wanted.values()), grad, create_graph=True)
     gradients: list[Tensor | None] = [None] * len(needed)
     for k, gradient in zip(wanted, found, strict=True):
         gradients[k] = gradient

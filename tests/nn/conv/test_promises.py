@@ -7,11 +7,15 @@ from functools import partial
 
 import pytest
 import torch
+import torch.nn.utils.prune
+from torch_geometric import EdgeIndex
 from torch_geometric.explain import Explainer, GNNExplainer
+from torch_geometric.nn import HeteroConv, to_hetero
 
 from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 from tests import promises
 from tests.graphs import Graph, random_graph
+from tests.promises import flat
 
 C, E = 4, 3
 LAYERS: dict[str, Callable[..., torch.nn.Module]] = {
@@ -84,6 +88,13 @@ class TestPromises:
 
     def test_autocast(self, layer, build, with_attr) -> None:
         promises.assert_autocasts(layer, GRAPHS[1], with_attr)
+
+    def test_gradients_with_create_graph(self, layer, build, with_attr) -> None:
+        for graph in GRAPHS:
+            promises.assert_same_gradients_with_create_graph(layer, graph, with_attr)
+
+    def test_transforms(self, layer, build, with_attr) -> None:
+        promises.assert_transforms(layer, GRAPHS[1], with_attr)
 
     def test_gradcheck(self, layer, build, with_attr) -> None:
         graph = random_graph(5, num_nodes=5, num_edges=7, kinds=2)
@@ -167,6 +178,7 @@ def test_bipartite(name: str, lazy: bool) -> None:
     sparse = torch.sparse_coo_tensor(edge_index.flip(0), torch.ones(8), (3, 7)).coalesce()
     if build is RandomWalkConv:
         plain = build((4, 6), 5)
+        sparse.values().fill_(1)
         unique = sparse.indices().flip(0)
         promises.assert_same(
             plain((source, target), sparse), plain((source, target), unique), 1e-5, 1e-6
@@ -197,6 +209,121 @@ def test_explainer_finds_the_edges_that_matter() -> None:
     assert mask[0] > 0 and mask[1] == 0
 
 
+@pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
+def test_bipartite_through_messages(flow: str) -> None:
+    torch.manual_seed(0)
+    layer = GatedWalkConv((4, 6), 5, edge_dim=3, flow=flow)
+    edge_index = torch.stack([torch.randint(7, (8,)), torch.randint(3, (8,))])
+    if flow == "target_to_source":
+        edge_index = edge_index.flip(0)
+    inputs = ((torch.randn(7, 4), torch.randn(3, 6)), edge_index, torch.randn(8, 3))
+    fused = layer(*inputs)
+    layer.register_message_forward_hook(lambda *args: None)
+    promises.assert_same(layer(*inputs), fused, 1e-5, 1e-6)
+
+
+def test_plain_calls_take_the_fused_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = WLKernelConv(C, gated=True)
+    graph = random_graph(0, dtype=torch.float32)
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise AssertionError("propagate was called")
+
+    monkeypatch.setattr(layer, "propagate", fail)
+    monkeypatch.setattr(layer.walk, "propagate", fail)
+    layer(graph.x, graph.edge_index)
+
+
+@pytest.mark.parametrize("name", ["random-walk", "gated-walk", "graph-kernel"])
+def test_heterogeneous_graphs(name: str) -> None:
+    """In PyG's HeteroConv and to_hetero, relations within and between node types."""
+    build = {
+        "random-walk": RandomWalkConv,
+        "gated-walk": GatedWalkConv,
+        "graph-kernel": GraphKernelConv,
+    }[name]
+    x = {"a": torch.randn(4, 3), "b": torch.randn(5, 6)}
+    edges = {
+        ("a", "to", "a"): torch.tensor([[0, 1], [1, 3]]),
+        ("a", "to", "b"): torch.tensor([[0, 1, 3], [4, 0, 2]]),
+        ("b", "to", "a"): torch.tensor([[4, 2], [0, 2]]),
+    }
+    out = HeteroConv({relation: build((-1, -1), 8) for relation in edges})(x, edges)
+    assert {key: tuple(value.shape) for key, value in out.items()} == {"a": (4, 8), "b": (5, 8)}
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = build((-1, -1), 8)
+
+        def forward(self, x, edge_index):
+            return self.conv(x, edge_index).relu()
+
+    out = to_hetero(Net(), (["a", "b"], list(edges)))(x, edges)
+    assert {key: tuple(value.shape) for key, value in out.items()} == {"a": (4, 8), "b": (5, 8)}
+
+
+def test_hooks_and_replacements_of_the_linear_maps_are_heard() -> None:
+    torch.manual_seed(0)
+    graph = random_graph(0, dtype=torch.float32)
+    layer = WLKernelConv(C, gated=True)
+    expected = flat(layer(graph.x, graph.edge_index))
+    seen: list[str] = []
+    layer.lins[1].register_forward_hook(lambda *args: seen.append("hook"))
+    promises.assert_same(layer(graph.x, graph.edge_index), expected, 1e-5, 1e-6)
+    assert seen == ["hook"]
+    torch.nn.utils.prune.identity(layer.lins[0], "weight")
+    promises.assert_same(layer(graph.x, graph.edge_index), expected, 1e-5, 1e-6)
+    layer.walk.lins[1] = torch.nn.Sequential(layer.lins[1], torch.nn.Identity())
+    promises.assert_same(layer(graph.x, graph.edge_index), expected, 1e-5, 1e-6)
+
+
+def test_a_users_own_activation_is_called() -> None:
+    class Shifted(torch.nn.ReLU):
+        def forward(self, x):
+            return super().forward(x) + 1.0
+
+    graph = random_graph(0)
+    layer = WLKernelConv(C, act=Shifted(), edge_dim=E).double()
+    promises.assert_same_through_messages(layer, graph, True)
+    calls: list[int] = []
+    layer = WLKernelConv(C, act=torch.nn.ReLU(), edge_dim=E).double()
+    layer.act.register_forward_hook(lambda *args: calls.append(1))
+    layer(graph.x, graph.edge_index, graph.edge_attr)
+    assert len(calls) == 2
+
+
+def test_reset_draws_everything_anew() -> None:
+    for layer in (
+        GatedWalkConv(C, C, order=2, edge_dim=E),
+        GraphKernelConv(C, C, decay="learned", edge_dim=E, norm=torch.nn.LayerNorm(C)),
+        WLKernelConv(C, gated=True, edge_dim=E, norm=torch.nn.LayerNorm(C)),
+    ):
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.fill_(7.0)
+        layer.reset_parameters()
+        assert all((parameter != 7.0).all() for parameter in layer.parameters())
+
+
+def test_changing_edges_before_backward_is_an_error() -> None:
+    layer, x = RandomWalkConv(C, C), torch.randn(4, C)
+    edge_index = torch.tensor([[0, 1], [1, 2]])
+    out = layer(x, edge_index)
+    edge_index[0, 0] = 3
+    with pytest.raises(RuntimeError, match="inplace operation"):
+        out.sum().backward()
+
+
+def test_float64_keeps_its_precision_under_autocast() -> None:
+    graph = random_graph(0)
+    layer = GatedWalkConv(C, C).double()
+    expected = layer(graph.x, graph.edge_index)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = layer(graph.x, graph.edge_index)
+    promises.assert_same(out, expected)
+
+
 def test_order_4_is_finite_on_wide_graphs() -> None:
     torch.manual_seed(0)
     graph: Graph = random_graph(0, 200, 800, 64, dtype=torch.float32)
@@ -218,6 +345,18 @@ def test_order_4_is_finite_on_wide_graphs() -> None:
         (lambda: RandomWalkConv(4, 4, combine="max"), "combine='max'"),
         (lambda: RandomWalkConv(4, 4, aggr="mean"), "aggr='mean'"),
         (lambda: RandomWalkConv((4, 4), 4, order=3), "order=3"),
+        (lambda: RandomWalkConv((4, 4, 4), 4), "in_channels"),
+        (lambda: RandomWalkConv(0, 4), "in_channels=0"),
+        (lambda: RandomWalkConv(4, -1), "out_channels=-1"),
+        (lambda: GatedWalkConv(4, 0), "out_channels=0"),
+        (lambda: RandomWalkConv(4, 4, edge_dim=0), "edge_dim=0"),
+        (lambda: GatedWalkConv(4, 4, edge_dim="a"), "edge_dim='a'"),
+        (lambda: WLKernelConv(4, edge_dim=-3), "edge_dim=-3"),
+        (lambda: RandomWalkConv(4, 4, decay=None), "decay=None"),
+        (lambda: RandomWalkConv(4, 4, act=torch.nn.ReLU), "act=ReLU"),
+        (lambda: RandomWalkConv(4, 4, act=torch.nn.ReLU(inplace=True)), "inplace"),
+        (lambda: GraphKernelConv(4, 4, norm="batch"), "norm='batch'"),
+        (lambda: WLKernelConv(4, relabel=None, norm=torch.nn.LayerNorm(4)), "relabel=None"),
         (lambda: GatedWalkConv(4, 4, decay=0.5), "decay"),
         (lambda: GraphKernelConv(4, 4, gated=True, decay=0.3), "decay=0.3"),
         (lambda: WLKernelConv(4, gated=True, decay="learned"), "decay='learned'"),
@@ -245,6 +384,20 @@ def test_bad_inputs() -> None:
         plain(graph.x, graph.edge_index.t())
     with pytest.raises(ValueError, match="dtype"):
         plain(graph.x, graph.edge_index.float())
+    with pytest.raises(ValueError, match="names target node 5"):
+        plain(graph.x[:5], torch.tensor([[0], [5]]))
+    with pytest.raises(ValueError, match="names source node -1"):
+        plain(graph.x[:5], torch.tensor([[-1], [0]]))
+    with pytest.raises(ValueError, match="expected the transposed one"):
+        RandomWalkConv((C, C), 5)((graph.x, graph.x[:2]), torch.ones(6, 2).to_sparse_csr())
+    with pytest.raises(ValueError, match="sparse size"):
+        plain(graph.x, EdgeIndex(graph.edge_index, sparse_size=(7, 7)))
+    with pytest.raises(ValueError, match="values other than one"):
+        plain(graph.x, 2 * torch.eye(6).to_sparse_csr())
+    with pytest.raises(ValueError, match=r"expected \(N, F\)"):
+        plain(graph.x[None], graph.edge_index)
+    with pytest.raises(ValueError, match="x is a tuple"):
+        WLKernelConv(C)((graph.x, graph.x), graph.edge_index)
     with pytest.raises(ValueError, match="order=3"):
         RandomWalkConv(C, 5, order=3)((graph.x, graph.x), graph.edge_index)
     with pytest.raises(ValueError, match="x_target"):

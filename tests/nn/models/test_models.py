@@ -143,6 +143,96 @@ def test_proposition_2(tie_weights: str | None, order: int) -> None:
         torch.testing.assert_close(before_head[0], expected, rtol=1e-10, atol=1e-12)
 
 
+def settled(norm: str | None, model: torch.nn.Module) -> torch.nn.Module:
+    """The model in evaluation mode, its batch statistics away from 0 and 1."""
+    if norm == "batch":
+        model.train()
+        for seed in range(3):
+            graphs = [random_graph(seed, 9, 30), random_graph(seed + 9, 8, 20)]
+            predict(model, batch_of(graphs), bonds=True)
+    return model.eval()
+
+
+@pytest.mark.parametrize("norm", [None, "batch", "layer"])
+@pytest.mark.parametrize("gated", [False, True])
+def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch) -> None:
+    """Embedding, layers, norms, activations, dropout and head, one after the other."""
+    torch.manual_seed(0)
+    monkeypatch.setattr(torch.nn.functional, "dropout", lambda x, p, training: 3.0 * x + p)
+    graph = random_graph(0)
+    x, index, bonds = graph.x, graph.edge_index, graph.edge_attr
+    common = {"gated": gated, "norm": norm, "dropout": 0.25, "act": "tanh", "edge_dim": 3}
+
+    def normed(module: torch.nn.Module | None, value: Tensor) -> Tensor:
+        assert (module is None) == (norm is None)
+        return value if module is None else module(value)
+
+    def head(model: torch.nn.Module, vector: Tensor) -> Tensor:
+        first, *_, last = (
+            m for m in model.head if hasattr(m, "bias") and hasattr(m, "in_channels")
+        )
+        normal = None if norm is None else model.head[0]
+        return last(torch.tanh(first(normed(normal, vector[None]))))
+
+    deep = settled(norm, GraphKernelNet(4, 6, 2, 2, **common).double())
+    h = x
+    for conv in deep.convs:
+        h = torch.tanh(normed(conv.norm, conv.walk(h, index, bonds) @ conv.lin.weight.t()))
+        h = 3.0 * h + 0.25
+    torch.testing.assert_close(deep(x, index, None, bonds), head(deep, h.sum(dim=0)))
+
+    wl = settled(norm, WLKernelNet(4, 6, 2, 3, **common).double())
+    h = x @ wl.embedding.weight.t()
+    total = torch.zeros(6, dtype=torch.float64)
+    for conv in wl.convs:
+        total = total + conv.walk(h, index, bonds).sum(dim=0)
+        if conv.relabelling is None:
+            break
+        maps = conv.relabelling
+        message = h[index[0]] @ maps.lin_neighbour.weight.t() + bonds @ maps.lin_edge.weight.t()
+        arrived = torch.zeros_like(h).index_add(0, index[1], torch.tanh(message))
+        label = h @ maps.lin_self.weight.t() + arrived @ maps.lin_aggregated.weight.t()
+        h = 3.0 * torch.tanh(normed(conv.norm, label)) + 0.25
+    torch.testing.assert_close(wl(x, index, None, bonds), head(wl, total))
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_random_walk_net_normalises_the_sum(norm: str) -> None:
+    torch.manual_seed(0)
+    graph = random_graph(0)
+    model = settled(norm, RandomWalkNet(4, 6, 2, norm=norm, edge_dim=3).double())
+    total = model.convs[0](graph.x, graph.edge_index, graph.edge_attr).sum(dim=0, keepdim=True)
+    expected = model.head(torch.tanh(model.norm(total)))
+    out = model(graph.x, graph.edge_index, None, graph.edge_attr)
+    torch.testing.assert_close(out, expected)
+
+
+def test_batch_norm_trains_on_a_batch_of_one_graph() -> None:
+    graph = random_graph(0, dtype=torch.float32)
+    for model in (
+        WLKernelNet(4, 6, 1, norm="batch"),
+        GraphKernelNet(4, 6, 1, 2, norm="batch"),
+        RandomWalkNet(4, 6, 1, norm="batch"),
+    ):
+        model.train()(graph.x, graph.edge_index).sum().backward()
+
+
+def test_compiles_in_training_mode() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = WLKernelNet(4, 6, 1, 2, edge_dim=3, norm="batch").double().train()
+    other = copy.deepcopy(model)
+    counter = torch._dynamo.testing.CompileCounter()
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
+    for seeds in ([0, 1], [2, 3, 4], [5, 6]):
+        data = batch_of([random_graph(s, 5 + s, 9 + s) for s in seeds])
+        size = {"batch_size": len(seeds)}
+        torch.testing.assert_close(
+            predict(compiled, data, True, **size), predict(other, data, True, **size)
+        )
+    assert counter.frame_count == 1  # one graph serves all sizes
+
+
 def test_random_walk_net_is_equation_6() -> None:
     torch.manual_seed(0)
     graph = random_graph(0)
@@ -150,7 +240,7 @@ def test_random_walk_net_is_equation_6() -> None:
     kernel = walk_kernel(
         graph.x,
         graph.edge_index,
-        [lin.weight for lin in model.conv.lins],
+        [lin.weight for lin in model.convs[0].lins],
         [torch.full((graph.edge_index.size(1), 6), 0.5, dtype=torch.float64)] * 2,
     )
     expected = model.head.weight @ torch.tanh(kernel) + model.head.bias
@@ -205,6 +295,9 @@ def test_gradients_stay_finite_on_molecules(order: int) -> None:
         (lambda: WLKernelNet(4, 6, 1, num_iterations=0), "num_iterations=0"),
         (lambda: WLKernelNet(4, 6, 1, norm="graph"), "norm='graph'"),
         (lambda: WLKernelNet(4, 6, 1, decay=0.1), "decay=0.1"),
+        (lambda: WLKernelNet(4, 6, 1, relabel=None), "relabel=None"),
+        (lambda: WLKernelNet(4, 6, 1, 1, relabel="max"), "relabel='max'"),
+        (lambda: WLKernelNet(4, 6, 1, dropout=2.0), "dropout=2.0"),
         (lambda: GraphKernelNet(4, 0, 1, 2), "hidden_channels=0"),
         (lambda: GraphKernelNet(4, 6, 1, 0), "num_layers=0"),
         (lambda: RandomWalkNet(4, 6, 0), "out_channels=0"),
@@ -214,6 +307,17 @@ def test_gradients_stay_finite_on_molecules(order: int) -> None:
 def test_bad_arguments(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_misplaced_arguments() -> None:
+    graph = random_graph(0, dtype=torch.float32)
+    for model in (
+        RandomWalkNet(4, 6, 1, edge_dim=3),
+        GraphKernelNet(4, 6, 1, 2, edge_dim=3),
+        WLKernelNet(4, 6, 1, edge_dim=3),
+    ):
+        with pytest.raises(ValueError, match=r"edge_attr is the *fourth"):
+            model(graph.x, graph.edge_index, graph.edge_attr)
 
 
 def test_batch_size_without_batch() -> None:

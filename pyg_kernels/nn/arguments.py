@@ -1,0 +1,118 @@
+"""Checks of constructor arguments and inputs: the value, or a ``ValueError`` that names it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, cast, get_args
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn.resolver import activation_resolver
+
+from pyg_kernels.walk import Combine
+
+Act = str | Callable[[Tensor], Tensor] | None
+
+
+def checked_count(value: int, name: str) -> int:
+    """A whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
+    return value
+
+
+def checked_lazy_count(value: int, name: str) -> int:
+    """A whole number of at least 1, or -1 for what the first input shows."""
+    if value == -1:
+        return value
+    try:
+        return checked_count(value, name)
+    except ValueError as error:
+        raise ValueError(f"{error}, or -1 for a lazy size") from None
+
+
+def checked_pair(in_channels: int | tuple[int, int]) -> tuple[int, int]:
+    """The numbers of features of source and target nodes."""
+    if isinstance(in_channels, (tuple, list)):
+        if len(in_channels) != 2:
+            raise ValueError(f"in_channels={in_channels!r}: expected a number or a pair of numbers")
+        source, target = in_channels
+        return checked_lazy_count(source, "in_channels"), checked_lazy_count(target, "in_channels")
+    return (checked_lazy_count(in_channels, "in_channels"),) * 2
+
+
+def checked_edge_dim(edge_dim: int | None) -> int | None:
+    """A number of edge features, -1 for any, or None for none."""
+    return None if edge_dim is None else checked_lazy_count(edge_dim, "edge_dim")
+
+
+def checked_combine(combine: str, name: str = "combine") -> Combine:
+    """``'mul'`` or ``'add'``."""
+    if combine not in get_args(Combine):
+        raise ValueError(f"{name}={combine!r}: expected 'mul' or 'add'")
+    return cast(Combine, combine)
+
+
+def checked_decay(decay: float | str) -> float | None:
+    """The constant decay as a float, or None where it is learned."""
+    if decay == "learned":
+        return None
+    known = isinstance(decay, (int, float)) and not isinstance(decay, bool)
+    if not known or not math.isfinite(decay) or not 0.0 <= decay <= 1.0:  # type: ignore[arg-type, operator]
+        raise ValueError(f"decay={decay!r}: expected a number in [0, 1] or 'learned'")
+    return float(decay)
+
+
+def checked_dropout(dropout: float) -> float:
+    """A probability below 1."""
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout={dropout!r}: expected a probability in [0, 1)")
+    return dropout
+
+
+def checked_aggregation(kwargs: dict[str, Any]) -> str:
+    """Takes the aggregation out of the arguments for PyG: a walk kernel is a sum."""
+    aggr = kwargs.pop("aggr", "add")
+    if aggr not in ("add", "sum"):
+        raise ValueError(f"aggr={aggr!r}: a walk kernel is a sum over walks, expected 'add'")
+    return "add"
+
+
+def checked_module(module: Module | None, name: str) -> Module | None:
+    """A module, or None."""
+    if module is not None and not isinstance(module, Module):
+        raise ValueError(f"{name}={module!r}: expected a torch.nn.Module or None")
+    return module
+
+
+def build_activation(act: Act) -> Callable[[Tensor], Tensor] | None:
+    """The activation by name or as it is; None for the identity."""
+    if isinstance(act, type):
+        raise ValueError(f"act={act.__name__}: expected an instance, {act.__name__}()")
+    if getattr(act, "inplace", False):
+        raise ValueError(f"act={act!r}: the states that it would overwrite are still read")
+    return cast("Callable[[Tensor], Tensor] | None", activation_resolver(act))
+
+
+def checked_nodes(x: Tensor) -> Tensor:
+    """Node features of shape (N, F)."""
+    if not isinstance(x, Tensor):
+        raise ValueError(f"x is a {type(x).__name__}: expected a tensor of shape (N, F)")
+    if x.dim() != 2:
+        raise ValueError(f"x has shape {tuple(x.shape)}: expected (N, F)")
+    return x
+
+
+def checked_batch(batch: Tensor | None, num_nodes: int) -> Tensor | None:
+    """The graph of each node, (N,)."""
+    if batch is None:
+        return None
+    if batch.dim() != 1 or batch.size(0) != num_nodes or batch.dtype != torch.long:
+        raise ValueError(
+            f"batch, the third argument, has shape {tuple(batch.shape)} and dtype {batch.dtype}: "
+            f"expected the graph of each node, ({num_nodes},) and torch.int64 (edge_attr is the "
+            "fourth)"
+        )
+    return batch
