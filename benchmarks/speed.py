@@ -215,6 +215,9 @@ def main(words: Sequence[str] | None = None) -> int:
     options = parse(list(sys.argv[1:] if words is None else words))
     try:
         device = _device(options.device)
+        with as_input_error():
+            if options.out:
+                Path(options.out).mkdir(parents=True, exist_ok=True)
         torch.set_num_threads(options.threads)
         graphs = load_graphs(options.molecules, options.root, options.channels, device)
     except InputError as error:
@@ -233,9 +236,8 @@ def main(words: Sequence[str] | None = None) -> int:
     print(", ".join(f"{key}: {value}" for key, value in setting.items()))
     print("forward + backward, medians of interleaved rounds\n" + show(rows))
     if options.out:
-        folder = Path(options.out)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "metrics.json").write_text(json.dumps({**setting, "layers": rows}, indent=2))
+        content = json.dumps({**setting, "layers": rows}, indent=2)
+        (Path(options.out) / "metrics.json").write_text(content)
     return 0
 
 

@@ -49,6 +49,7 @@ def test_products_are_those_of_the_layers() -> None:
         (["graph", "--device", "meta"], "expected cpu or cuda"),
         (["graph", "--rounds", "0"], "--rounds 0"),
         (["nonsense"], "invalid choice"),
+        (["graph", "--molecules", "chembl", "--out", __file__], "File exists"),
     ],
 )
 def test_bad_input(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
