@@ -18,6 +18,9 @@ from pyg_kernels.chem import MolCodeStore, MolFeaturizer
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.table import MoleculeTable, read_table
 
+# Changes whenever what process writes does, so that an older file is never taken for a new one.
+CACHE_FORMAT = 2
+
 
 class CEP(MoleculeDataset):
     """29,978 organic molecules of the Harvard Clean Energy Project (Hachmann et al. 2011).
@@ -60,6 +63,9 @@ class CEP(MoleculeDataset):
         featurizer: MolFeaturizer | None = None,
     ) -> None:
         self._workers, self._progress = num_workers, progress
+        raw = Path(root).expanduser() / "raw" / self.raw_file_names[0]
+        if not raw.is_file():
+            self._download_to(raw)
         super().__init__(
             os.fspath(root), transform, featurizer, log=progress, force_reload=force_reload
         )
@@ -74,11 +80,15 @@ class CEP(MoleculeDataset):
     def processed_file_names(self) -> list[str]:
         """The file of encoded molecules in ``root/processed``."""
         raw = hashlib.sha256(Path(self.raw_paths[0]).read_bytes()).hexdigest()[:12]
-        return [f"cep-{self.featurizer.fingerprint}-rdkit{rdBase.rdkitVersion}-{raw}.pt"]
+        return [
+            f"cep-v{CACHE_FORMAT}-{self.featurizer.fingerprint}-rdkit{rdBase.rdkitVersion}-{raw}.pt"
+        ]
 
-    def download(self) -> None:
-        """Fetches the raw file; nothing is left at its place where that fails."""
-        path = self.raw_paths[0]
+    def _download_to(self, path: Path) -> None:
+        """Fetches the raw file; where that fails, not even its folder is made.
+
+        PyTorch Geometric would make the folder before it calls ``download``.
+        """
         try:
             with urllib.request.urlopen(self.url, timeout=60) as response:
                 content = response.read()
@@ -88,7 +98,8 @@ class CEP(MoleculeDataset):
             ) from error
         if hashlib.sha256(content).hexdigest() != self.sha256:
             raise OSError(f"{self.url} no longer gives the known file; put that at {path}")
-        _write(path, lambda partial: Path(partial).write_bytes(content))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, lambda partial: partial.write_bytes(content))
 
     def process(self) -> None:
         """Encodes the molecules and writes them to ``root/processed``."""
@@ -104,7 +115,7 @@ class CEP(MoleculeDataset):
             "store": {name: torch.from_numpy(array) for name, array in vars(store).items()},
             "table": vars(table),
         }
-        _write(self.processed_paths[0], lambda partial: torch.save(content, partial))
+        _write(Path(self.processed_paths[0]), lambda partial: torch.save(content, partial))
 
     def _load(self) -> None:
         content = torch.load(self.processed_paths[0], weights_only=True)
@@ -112,11 +123,11 @@ class CEP(MoleculeDataset):
         self._hold(MolCodeStore(**store), MoleculeTable(**content["table"]))
 
 
-def _write(path: str, write: Callable[[str], Any]) -> None:
+def _write(path: Path, write: Callable[[Path], Any]) -> None:
     """Writes a file so that it is there whole or not at all."""
-    partial = f"{path}.{os.getpid()}"
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         write(partial)
-        os.replace(partial, path)
+        partial.replace(path)
     finally:
-        Path(partial).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)

@@ -52,7 +52,7 @@ class ChEMBLSulfonamides(MoleculeDataset):
         smiles, names = zip(*(line.split() for line in lines), strict=True)
         table = MoleculeTable(
             smiles=list(smiles),
-            targets=torch.tensor([[potency[name]] for name in names]),
+            targets=torch.tensor([[potency[name]] for name in names], dtype=torch.float64),
             target_names=["potency"],
             row_numbers=list(range(1, len(lines) + 1)),
         )

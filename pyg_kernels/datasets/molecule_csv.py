@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.datasets.molecules import MoleculeDataset
-from pyg_kernels.datasets.table import read_table
+from pyg_kernels.datasets.table import Record, read_table
 
 
 class MoleculeCSV(MoleculeDataset):
@@ -22,8 +22,9 @@ class MoleculeCSV(MoleculeDataset):
     Args:
         path: the file; decompressed if its name ends in ``.gz``.
         smiles_column: the column of SMILES.
-        target_columns: the columns of targets. None takes every other column that holds numbers;
-            an empty sequence takes none, which is all that prediction needs.
+        target_columns: the columns of targets. None takes every other column that has a name
+            and holds numbers (a column without one is most often a mere index); an empty sequence
+            takes none, which is all that prediction needs.
         split_column: a column that says of each molecule to which part it belongs, kept as
             ``split_values`` for :func:`~pyg_kernels.datasets.column_split`.
         skip_invalid: leave out the SMILES that cannot be read (listed in ``skipped``, with their
@@ -33,6 +34,8 @@ class MoleculeCSV(MoleculeDataset):
         progress: whether to show a progress bar.
         transform: applied to each molecule as it is taken out.
         featurizer: a MolFeaturizer; a new one by default.
+        records: what :func:`~pyg_kernels.datasets.table.read_records` gave for ``path``, if it has
+            been read already (a pipe can be read only once).
 
     Raises:
         FileNotFoundError: if there is no such file.
@@ -52,8 +55,9 @@ class MoleculeCSV(MoleculeDataset):
         progress: bool = False,
         transform: Callable[[Data], Any] | None = None,
         featurizer: MolFeaturizer | None = None,
+        records: Sequence[Record] | None = None,
     ) -> None:
         super().__init__(transform=transform, featurizer=featurizer)
-        table = read_table(path, smiles_column, target_columns, split_column)
+        table = read_table(path, smiles_column, target_columns, split_column, records)
         name = Path(path).name
         self._hold(*self._read(table, name, skip_invalid, num_workers, progress))

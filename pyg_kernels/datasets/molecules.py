@@ -13,7 +13,7 @@ from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from pyg_kernels.chem import InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.codes import shortened
-from pyg_kernels.datasets.table import MoleculeTable
+from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable
 
 Indices = Tensor | np.ndarray | Sequence[int]
 
@@ -25,20 +25,34 @@ class InvalidMolecules(ValueError):  # noqa: N818
         rows: every one of them, with its line in the file.
     """
 
-    def __init__(self, rows: Sequence[InvalidRow], total: int, source: str) -> None:
-        shown = "; ".join(
+    def __init__(
+        self, rows: Sequence[InvalidRow], total: int, source: str, advice: str = "correct them"
+    ) -> None:
+        reasons = "; ".join(
             f"line {row.row} {shortened(row.smiles, 40)!r} ({row.reason})" for row in rows[:5]
         )
-        more = f"; and {len(rows) - 5} more" if len(rows) > 5 else ""
         super().__init__(
-            f"{len(rows)} of {total} SMILES in {source} cannot be read: {shown}{more}. "
-            "Correct them, or leave them out with skip_invalid=True"
+            f"{len(rows)} of {total} SMILES in {source} cannot be read, "
+            f"on {line_ranges([row.row for row in rows])}; {advice}. "
+            f"{'The first 5' if len(rows) > 5 else 'Reasons'}: {reasons}"
         )
         self.rows = list(rows)
-        self._arguments = (self.rows, total, source)
+        self._arguments = (self.rows, total, source, advice)
 
-    def __reduce__(self) -> tuple[type[InvalidMolecules], tuple[list[InvalidRow], int, str]]:
+    def __reduce__(self) -> tuple[type[InvalidMolecules], tuple[list[InvalidRow], int, str, str]]:
         return type(self), self._arguments
+
+
+def line_ranges(lines: Sequence[int]) -> str:
+    """All these ascending line numbers in few words, such as ``lines 2, 5, 8-11``."""
+    runs: list[list[int]] = []
+    for line in lines:
+        if runs and line == runs[-1][-1] + 1:
+            runs[-1] = [runs[-1][0], line]
+        else:
+            runs.append([line])
+    listed = ", ".join("-".join(map(str, run)) for run in runs)
+    return f"line{'' if len(lines) == 1 else 's'} {listed}"
 
 
 class MoleculeDataset(InMemoryDataset):
@@ -47,8 +61,10 @@ class MoleculeDataset(InMemoryDataset):
     ``dataset[i]`` is a :class:`~torch_geometric.data.Data` with ``x`` (N, 65) and ``edge_attr``
     (E, 7) float32 as :class:`~pyg_kernels.chem.MolFeaturizer` describes them, ``edge_index``
     (2, E) sorted by target and then by source, ``y`` (1, T) float32 with NaN where a target is
-    missing, and ``smiles``. An index that is a list, slice or mask gives a view of part of the
-    data set, as in PyTorch Geometric; every property below is then that of the view.
+    missing, and ``smiles``. ``y`` is :attr:`targets` rounded for training; standardise and measure
+    errors on :attr:`targets`, which keep the precision of the source (float64). An index that is
+    a list, slice or mask gives a view of part of the data set, as in PyTorch Geometric; every
+    property below is then that of the view.
 
     The float features are made when a molecule is asked for, so that a data set takes about 30
     bytes an atom. :meth:`batch` makes those of a whole batch at once; PyTorch Geometric's own
@@ -71,7 +87,7 @@ class MoleculeDataset(InMemoryDataset):
     ) -> None:
         self.featurizer = MolFeaturizer() if featurizer is None else featurizer
         self.skipped: list[InvalidRow] = []
-        self._table = MoleculeTable([], torch.zeros(0, 0), [], [])
+        self._table = MoleculeTable([], torch.zeros(0, 0, dtype=torch.float64), [], [])
         self._view: _View | None = None
         super().__init__(root, transform, log=log, force_reload=force_reload)
 
@@ -91,7 +107,8 @@ class MoleculeDataset(InMemoryDataset):
 
         Args:
             smiles: M SMILES strings.
-            targets: (M, T) or (M,) numbers, NaN where missing; None for T = 0.
+            targets: (M, T) or (M,) numbers in the range of float32, NaN where missing; None for
+                T = 0.
             target_names: T names; ``y0, y1, ...`` by default.
             skip_invalid: leave out the strings that cannot be read (listed in ``skipped`` with
                 their positions) rather than raise.
@@ -111,7 +128,7 @@ class MoleculeDataset(InMemoryDataset):
         """
         if isinstance(smiles, str):
             raise TypeError(f"smiles must be a sequence of strings, not the string {smiles!r}")
-        values = torch.zeros(len(smiles), 0) if targets is None else _as_matrix(targets)
+        values = _as_matrix(np.zeros((len(smiles), 0)) if targets is None else targets)
         names = [f"y{k}" for k in range(values.size(1))] if target_names is None else target_names
         table = MoleculeTable(list(smiles), values, list(names), list(range(len(smiles))))
         dataset = MoleculeDataset(transform=transform, featurizer=featurizer)
@@ -126,7 +143,7 @@ class MoleculeDataset(InMemoryDataset):
 
     @property
     def targets(self) -> Tensor:
-        """``(M, T)`` float32, NaN where a target is missing."""
+        """``(M, T)`` float64, NaN where a target is missing."""
         return self._shown().table.targets
 
     @property
@@ -223,15 +240,20 @@ class MoleculeDataset(InMemoryDataset):
         self,
         table: MoleculeTable,
         source: str,
-        skip_invalid: bool = False,
+        skip_invalid: bool | None = None,
         num_workers: int | None = None,
         progress: bool = False,
     ) -> tuple[MolCodeStore, MoleculeTable]:
-        """The codes of the molecules of a table that are valid, and their rows of the table."""
+        """The codes of the molecules of a table that are valid, and their rows of the table.
+
+        ``skip_invalid`` is None where the caller's own caller has no such choice.
+        """
         store, invalid = self.featurizer.encode_many(table.smiles, num_workers, progress)
         skipped = [InvalidRow(table.row_numbers[i], text, reason) for i, text, reason in invalid]
         if skipped and not skip_invalid:
-            raise InvalidMolecules(skipped, len(table.smiles), source)
+            choice = "" if skip_invalid is None else ", or leave them out with skip_invalid=True"
+            advice = f"correct them{choice}"
+            raise InvalidMolecules(skipped, len(table.smiles), source, advice)
         if len(store) == 0:
             raise ValueError(f"{source} has no molecule that can be read")
         self.skipped = skipped
@@ -243,7 +265,7 @@ class MoleculeDataset(InMemoryDataset):
             atom_codes=torch.from_numpy(store.atoms),
             edge_index=torch.from_numpy(store.edge_index),
             bond_codes=torch.from_numpy(store.bonds),
-            y=table.targets,
+            y=table.targets.float(),
             num_nodes=len(store.atoms),
         )
         edge_ptr = torch.from_numpy(store.edge_ptr)
@@ -328,8 +350,11 @@ def _separable(batch: Batch, ptr: Tensor, edge_ptr: Tensor) -> Batch:
 
 
 def _as_matrix(targets: Tensor | np.ndarray | Sequence[Any]) -> Tensor:
-    values = torch.as_tensor(targets, dtype=torch.float32)
+    values = torch.as_tensor(targets, dtype=torch.float64)
     values = values.unsqueeze(1) if values.dim() == 1 else values
     if values.dim() != 2:
         raise ValueError(f"targets must have the shape (M, T), not {tuple(values.shape)}")
+    too_large = values[values.abs() > LARGEST_FLOAT32]
+    if len(too_large):
+        raise ValueError(f"targets must be in the range of float32 or NaN, not {too_large[0]:g}")
     return values

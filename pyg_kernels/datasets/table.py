@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import math
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from pyg_kernels.chem.codes import shortened
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none"))
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
+Record = tuple[int, list[str]]
+
 
 @dataclass(frozen=True)
 class MoleculeTable:
@@ -25,7 +28,7 @@ class MoleculeTable:
 
     Attributes:
         smiles: M strings, not yet read as molecules.
-        targets: (M, T) float32, NaN where a target is missing.
+        targets: (M, T) float64, NaN where a target is missing.
         target_names: the T columns.
         row_numbers: M lines in the file; the header is line 1.
         split_values: M values of the split column, or None.
@@ -60,27 +63,79 @@ class MoleculeTable:
         )
 
 
+def read_records(path: str | Path) -> list[Record]:
+    """Reads a CSV file in one pass, so that it may be a pipe such as ``/dev/stdin``.
+
+    Args:
+        path: the file, in UTF-8; decompressed if its name ends in ``.gz``.
+
+    Returns:
+        The header and then at least one row, with as many cells as the header; blank lines are
+        left out. Each is a pair of the line on which it begins, from 1, and its cells as they
+        stand.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not such a table.
+    """
+    path = Path(path)
+    records: list[Record] = []
+    opened = gzip.open if path.suffix == ".gz" else open
+    line = 1
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            for row in reader:
+                if row:
+                    records.append((line, row))
+                line = reader.line_num + 1
+    except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(
+            f"{path.name} is not a CSV file in UTF-8, at line {line}: {error}"
+        ) from error
+    if not records:
+        raise ValueError(f"{path.name} is empty; it needs a header line and molecules below it")
+    width = len(records[0][1])
+    for line, row in records:
+        if len(row) != width:
+            raise ValueError(
+                f"line {line} of {path.name} has {len(row)} fields, its header {width}"
+            )
+    if len(records) == 1:
+        raise ValueError(f"{path.name} has a header but no molecules below it")
+    return records
+
+
 def read_table(
     path: str | Path,
     smiles_column: str = "smiles",
     target_columns: Sequence[str] | str | None = None,
     split_column: str | None = None,
+    records: Sequence[Record] | None = None,
 ) -> MoleculeTable:
-    """Reads a CSV file with a header; a name that ends in ``.gz`` is decompressed.
+    """Reads a CSV file with a header, as :func:`read_records` does.
 
     Args:
         path: the file.
         smiles_column: the column of SMILES.
         target_columns: the columns of targets, none for an empty sequence; None for every other
-            column that holds numbers.
+            column that has a name and holds numbers.
         split_column: a column of part names; None for none.
+        records: what :func:`read_records` gave, if the file has been read already.
 
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if the file is empty or not such a table, a column is missing, or a target is
-            neither a number nor missing (empty, ``nan``, ``na``, ``n/a``, ``null``, ``none``).
+            neither a number (in the range of float32) nor missing (empty, ``nan``, ``na``,
+            ``n/a``, ``null``, ``none``).
     """
-    sheet = _Sheet.read(Path(path))
+    (_, header), *below = read_records(path) if records is None else records
+    sheet = _Sheet(
+        Path(path).name,
+        [name.strip() for name in header],
+        [row for _, row in below],
+        [line for line, _ in below],
+    )
     smiles_index = sheet.find(smiles_column, "smiles_column")
     split_index = None if split_column is None else sheet.find(split_column, "split_column")
     if target_columns is None:
@@ -89,7 +144,7 @@ def read_table(
         targets = {target_columns: sheet.target(target_columns)}
     else:
         targets = {name: sheet.target(name) for name in target_columns}
-    numbers = torch.tensor(list(targets.values()), dtype=torch.float32)
+    numbers = torch.tensor(list(targets.values()), dtype=torch.float64)
     return MoleculeTable(
         smiles=sheet.values(smiles_index),
         targets=numbers.reshape(len(targets), len(sheet.rows)).T.contiguous(),
@@ -107,24 +162,6 @@ class _Sheet:
     header: list[str]
     rows: list[list[str]]
     lines: list[int]
-
-    @classmethod
-    def read(cls, path: Path) -> _Sheet:
-        records = _records(path)
-        _, header = next(records, (0, []))
-        if not header:
-            raise ValueError(f"{path.name} is empty; it needs a header line and molecules below it")
-        rows, lines = [], []
-        for line, row in records:
-            if len(row) != len(header):
-                raise ValueError(
-                    f"line {line} of {path.name} has {len(row)} fields, its header {len(header)}"
-                )
-            rows.append(row)
-            lines.append(line)
-        if not rows:
-            raise ValueError(f"{path.name} has a header but no molecules below it")
-        return cls(path.name, [name.strip() for name in header], rows, lines)
 
     def find(self, column: str, argument: str) -> int:
         """Where the column is that an argument names."""
@@ -147,24 +184,29 @@ class _Sheet:
             bad = numbers.index(None)
             raise ValueError(
                 f"line {self.lines[bad]} of {self.name}: the target {column!r} must be a finite "
-                f"number or empty, not {shortened(values[bad], 40)!r} (target_columns chooses the "
-                "targets)"
+                f"number in the range of float32, or empty, not {shortened(values[bad], 40)!r} "
+                "(target_columns chooses the targets)"
             )
         if all(map(math.isnan, found)):
             raise ValueError(f"the target column {column!r} of {self.name} has no values")
         return found
 
     def all_numbers(self, besides: Sequence[int | None]) -> dict[str, list[float]]:
-        """Every other column that holds numbers; one that also holds text is an error."""
+        """Every other named column that holds numbers; one that also holds text is an error.
+
+        A column without a name is most often the index that pandas writes by default.
+        """
         targets = {}
         for index, column in enumerate(self.header):
+            if index in besides or not column:
+                continue
             numbers = map(_number, self.values(index))
-            if index not in besides and any(n is not None and not math.isnan(n) for n in numbers):
+            if any(n is not None and not math.isnan(n) for n in numbers):
                 targets[column] = self.target(column)
         if not targets:
             raise ValueError(
-                f"{self.name} has no column of numbers to take as a target (target_columns); its "
-                f"columns are {self._listed}"
+                f"{self.name} has no column of numbers with a name to take as a target "
+                f"(target_columns); its columns are {self._listed}"
             )
         return targets
 
@@ -173,25 +215,8 @@ class _Sheet:
         return ", ".join(repr(shortened(name, 40)) for name in self.header)
 
 
-def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The records that are not blank, each with the line on which it begins."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        line = 1
-        try:
-            for row in reader:
-                if row:
-                    yield line, row
-                line = reader.line_num + 1
-        except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-            raise ValueError(
-                f"{path.name} is not a CSV file in UTF-8, at line {line}: {error}"
-            ) from error
-
-
 def _number(text: str) -> float | None:
-    """A finite number, NaN for a missing one, None for anything else."""
+    """A finite number in the range of float32, NaN for a missing one, None for anything else."""
     if text.lower() in MISSING:
         return math.nan
     try:

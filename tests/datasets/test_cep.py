@@ -14,7 +14,7 @@ from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.datasets import CEP, InvalidMolecules
 from tests.datasets.test_molecules import assert_same_graphs
 
-RAW = "smiles,PCE\nc1ccsc1,3.5\nC1=CC=CC1,-1.25\nc1ccc2nsnc2c1,0\n"
+RAW = "smiles,PCE\nc1ccsc1,3.51\nC1=CC=CC1,-1.25\nc1ccc2nsnc2c1,0\n"
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def caches(root: Path) -> list[str]:
 def test_uses_the_raw_file_where_it_lies(root: Path) -> None:
     molecules = CEP(root)
     assert molecules.smiles == ["c1ccsc1", "C1=CC=CC1", "c1ccc2nsnc2c1"]
-    assert molecules.targets.tolist() == [[3.5], [-1.25], [0]]
+    assert molecules.targets.tolist() == [[3.51], [-1.25], [0]]
     assert (molecules.target_names, molecules.row_numbers) == (["PCE"], [2, 3, 4])
 
 
@@ -66,10 +66,24 @@ def test_a_changed_featuriser_or_raw_file_is_encoded_anew(
     assert len(caches(root)) == 3
 
 
+def test_a_cache_of_the_first_format_is_not_read(root: Path) -> None:
+    CEP(root)
+    (name,) = caches(root)
+    content = torch.load(root / "processed" / name, weights_only=True)
+    content["table"]["targets"] = content["table"]["targets"].float() + 1
+    (root / "processed" / name).unlink()
+    old = "cep-" + name[name.index(MolFeaturizer().fingerprint) :]
+    torch.save(content, root / "processed" / old)
+    molecules = CEP(root)
+    assert molecules.targets.dtype == torch.float64
+    assert molecules.targets.tolist() == [[3.51], [-1.25], [0]]
+
+
 def test_an_unreadable_molecule_leaves_no_cache(root: Path) -> None:
     (root / "raw" / "cep-processed.csv").write_text(RAW + "C(C,1\n")
-    with pytest.raises(InvalidMolecules, match="line 5"):
+    with pytest.raises(InvalidMolecules, match="line 5; correct them") as error:
         CEP(root)
+    assert "skip_invalid" not in str(error.value)
     assert caches(root) == []
 
 
@@ -97,7 +111,7 @@ def test_refuses_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: Response(b"<html>"))
     with pytest.raises(OSError, match="no longer gives the known file"):
         CEP(tmp_path)
-    assert list((tmp_path / "raw").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_says_where_to_put_the_file_without_a_network(
@@ -108,7 +122,8 @@ def test_says_where_to_put_the_file_without_a_network(
 
     monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     with pytest.raises(OSError, match=r"no route.*put the file at .*raw.cep-processed\.csv"):
-        CEP(tmp_path)
+        CEP(tmp_path / "data")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture(scope="session")
@@ -140,5 +155,6 @@ def test_molecules_and_batches_of_the_public_sample(cep: CEP) -> None:
     for i in chosen.tolist():
         smiles, pce = lines[cep.row_numbers[i] - 1].split(",")
         assert cep[i].smiles == smiles
+        assert float(cep.targets[i]) == float(pce)
         assert float(cep[i].y) == pytest.approx(float(pce), rel=1e-6)
         assert cep[i].num_edges == 2 * Chem.MolFromSmiles(smiles).GetNumBonds()

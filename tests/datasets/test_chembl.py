@@ -18,6 +18,7 @@ def test_potencies_belong_to_their_molecules() -> None:
         smiles, name = lines[k].split()
         assert molecules.row_numbers[k] == k + 1
         assert molecules[k].smiles == molecules.smiles[k] == smiles
+        assert float(molecules.targets[k]) == potency[name]
         assert float(molecules[k].y) == pytest.approx(potency[name])
         assert molecules[k].num_nodes == Chem.MolFromSmiles(smiles).GetNumAtoms()
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, column_split
+from pyg_kernels.datasets.table import read_records
 from tests.chem.nci import nci_smiles
 
 TEXT = """id,smiles,y,part
@@ -26,7 +27,10 @@ def test_unreadable_smiles_stop_it(path: Path) -> None:
     with pytest.raises(InvalidMolecules) as error:
         MoleculeCSV(path)
     message = str(error.value)
-    assert message.startswith("2 of 5 SMILES in molecules.csv cannot be read: line 3 'C(C' (")
+    assert message.startswith(
+        "2 of 5 SMILES in molecules.csv cannot be read, on lines 3, 5; correct them, or leave them "
+        "out with skip_invalid=True. Reasons: line 3 'C(C' ("
+    )
     assert "line 5 'FF(F)'" in message
     assert "\n" not in message
     assert [row.row for row in error.value.rows] == [3, 5]
@@ -53,6 +57,14 @@ def test_molecules_to_predict_need_no_target(path: Path) -> None:
     assert molecules.batch([0, 2]).x.shape == (9, 65)
 
 
+def test_a_file_that_has_been_read_is_not_read_again(path: Path) -> None:
+    records = read_records(path)
+    path.unlink()
+    molecules = MoleculeCSV(path, skip_invalid=True, records=records)
+    assert molecules.row_numbers == [2, 4, 6]
+    assert molecules.targets.nan_to_num(-1).tolist() == [[1.5], [-1], [4.5]]
+
+
 def test_leaves_no_file_behind(path: Path) -> None:
     MoleculeCSV(path, skip_invalid=True)
     assert [file.name for file in path.parent.iterdir()] == ["molecules.csv"]
@@ -65,5 +77,5 @@ def test_nci_molecules_on_two_processes(tmp_path: Path) -> None:
     molecules = MoleculeCSV(path, skip_invalid=True, num_workers=2)
     assert len(molecules) + len(molecules.skipped) == 4999
     rows = torch.tensor(molecules.row_numbers)
-    assert torch.equal(molecules.targets.flatten(), (rows - 2).float())
+    assert torch.equal(molecules.targets.flatten(), (rows - 2).double())
     assert all(molecules.smiles[k] == nci_smiles()[rows[k] - 2] for k in range(0, len(rows), 50))

@@ -13,6 +13,7 @@ from torch_geometric.loader import DataLoader
 
 from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.datasets import InvalidMolecules, MoleculeDataset
+from pyg_kernels.datasets.molecules import line_ranges
 from tests.chem.nci import readable_nci_smiles
 
 # Odd ones among ordinary ones: single atoms, salts, no bonds at all, a wildcard.
@@ -135,6 +136,16 @@ def test_changing_a_molecule_does_not_change_the_data_set() -> None:
     assert float(molecules[2].y[0, 0]) == float(TARGETS[2, 0])
 
 
+def test_targets_are_float64_and_y_is_theirs_rounded() -> None:
+    fine = [-1e8 + 0.25, 1e-60, 0.1]
+    precise = MoleculeDataset.from_smiles(["C", "CC", "CO"], fine)
+    assert precise.targets.dtype == precise[1:].targets.dtype == torch.float64
+    assert precise.targets.flatten().tolist() == fine
+    assert torch.equal(precise[1:].targets, precise.targets[1:])
+    assert precise.batch([0, 2]).y.flatten().tolist() == torch.tensor([fine[0], 0.1]).tolist()
+    assert precise[2].y.dtype == precise.batch([0]).y.dtype == torch.float32
+
+
 def add_num_bonds(data: Data) -> Data:
     data.num_bonds = torch.tensor([data.num_edges // 2])
     return data
@@ -169,7 +180,9 @@ def test_pickles() -> None:
 
 def test_invalid_molecules_stop_it_or_are_listed() -> None:
     smiles = ["C", "C(C", "CC", ""]
-    with pytest.raises(InvalidMolecules, match=r"2 of 4 SMILES.*line 1 'C\(C'.*line 3 ''") as error:
+    with pytest.raises(
+        InvalidMolecules, match=r"2 of 4 .* lines 1, 3; .*line 1 'C\(C'.*line 3 ''"
+    ) as error:
         MoleculeDataset.from_smiles(smiles, [0.0, 1.0, 2.0, 3.0])
     assert [row.row for row in error.value.rows] == [1, 3]
     assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
@@ -183,11 +196,18 @@ def test_invalid_molecules_stop_it_or_are_listed() -> None:
 
 
 def test_many_invalid_molecules_are_still_one_line() -> None:
-    with pytest.raises(InvalidMolecules, match=r"20 of 20.*and 15 more") as error:
-        MoleculeDataset.from_smiles(["C(" * 500] * 20)
+    with pytest.raises(InvalidMolecules, match=r"20 of 21.* on lines 0-18, 20; .*first 5") as error:
+        MoleculeDataset.from_smiles([*["C(" * 500] * 19, "C", "C("])
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 700
+    assert str(error.value).count("'C(") == 5
     assert len(error.value.rows) == 20
+
+
+def test_line_ranges() -> None:
+    assert line_ranges([7]) == "line 7"
+    assert line_ranges([2, 5, 8, 9, 10, 11]) == "lines 2, 5, 8-11"
+    assert line_ranges([2, 3]) == "lines 2-3"
 
 
 @pytest.mark.parametrize(
@@ -213,5 +233,7 @@ def test_wrong_arguments() -> None:
         MoleculeDataset.from_smiles(["C"], [1.0], ["a", "b"])
     with pytest.raises(ValueError, match=r"\(M, T\)"):
         MoleculeDataset.from_smiles(["C"], torch.zeros(1, 1, 1))
+    with pytest.raises(ValueError, match=r"range of float32 or NaN, not -1e\+60"):
+        MoleculeDataset.from_smiles(["C", "CC"], [torch.nan, -1e60])
     with pytest.raises(TypeError, match="not the string"):
         MoleculeDataset.from_smiles("CCO")

@@ -1,12 +1,16 @@
 import gzip
 import math
+import os
+import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from pyg_kernels.datasets.table import MoleculeTable, read_table
+from pyg_kernels.datasets.table import MoleculeTable, read_records, read_table
 
 Write = Callable[..., Path]
 
@@ -57,12 +61,59 @@ def test_lines_are_counted_as_an_editor_counts_them(written: Write) -> None:
     assert table.row_numbers == [3, 5]
 
 
+def test_targets_keep_the_precision_of_the_file(written: Write) -> None:
+    numbers = ["-100000000.25", "1e-45", "0.1"]
+    table = read_table(written("smiles,y\n" + "".join(f"C,{number}\n" for number in numbers)))
+    assert table.targets.dtype == torch.float64
+    assert table.targets.flatten().tolist() == [float(number) for number in numbers]
+
+
+def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -> None:
+    path = written(",smiles,y, \n0,C,5,7\n1,CC,6,8\n")
+    assert read_table(path).target_names == ["y"]
+    with pytest.raises(ValueError, match="2 columns named ''"):
+        read_table(path, target_columns=[""])
+    assert read_table(written(",smiles\n3,C\n"), target_columns=[""]).targets.tolist() == [[3]]
+
+
+def test_records_are_the_header_and_the_cells_as_they_stand(written: Write) -> None:
+    path = written('\ufeff smiles,y\n\n C ,"1\n"\nCC,\n')
+    assert read_records(str(path)) == [(1, [" smiles", "y"]), (3, [" C ", "1\n"]), (5, ["CC", ""])]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_read_once_for_its_records_and_its_table(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("smiles,y\nC,1\n",), daemon=True)
+    writer.start()
+    records = read_records(pipe)
+    writer.join()
+    assert records == [(1, ["smiles", "y"]), (2, ["C", "1"])]
+    pipe.unlink()
+    table = read_table(pipe, records=records)
+    assert (table.smiles, table.targets.tolist(), table.row_numbers) == (["C"], [[1]], [2])
+
+
 def test_gzip(tmp_path: Path) -> None:
     path = tmp_path / "molecules.csv.gz"
     path.write_bytes(gzip.compress(b"smiles,y\nC,1\n"))
     assert read_table(path).targets.tolist() == [[1]]
     path.write_bytes(b"smiles,y\nC,1\n")
     with pytest.raises(ValueError, match="is not a CSV file"):
+        read_table(path)
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    rows = "".join(f"C,{random.Random(k).random()}\n" for k in range(999))
+    whole = bytearray(gzip.compress(f"smiles,y\n{rows}".encode()))
+    path = tmp_path / "molecules.csv.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"molecules\.csv\.gz is not a CSV file.*end-of-stream"):
+        read_table(path)
+    whole[10] = 0xFF  # the first block, of a kind that there is not
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"molecules\.csv\.gz is not a CSV file.*invalid block"):
         read_table(path)
 
 
