@@ -5,6 +5,7 @@ misspelt option answer at once.
 """
 
 import argparse
+import io
 import math
 import os
 import sys
@@ -12,7 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks.harness.errors import DivergenceError, InputError, naming_extras
+from benchmarks.harness.errors import (
+    DivergenceError,
+    InputError,
+    as_input_error,
+    naming_extras,
+    say,
+)
 
 PROGRAM = "benchmarks.molecules"
 DATASETS = ("chembl", "cep", "csv")
@@ -35,8 +42,11 @@ EPOCHS = {"chembl": 60, "cep": 15, "csv": 60}
 BATCH_SIZE = {"chembl": 64, "cep": 128, "csv": 64}
 LEARNING_RATE = {"chembl": 0.001, "cep": 0.005, "csv": 0.001}
 PARAMETERS = 260_000
+CEP_ROOT = "data/cep"
 FACTOR = {"exponential": 0.9, "plateau": 0.5}
 LARGEST = 2**31 - 1
+LARGEST_WIDTH = 2**16
+MOST_LAYERS = 1000
 SKIPPED_SHOWN = 10  # all of them are in skipped.csv of a results folder
 
 EPILOG = """\
@@ -66,6 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name may have letters that it cannot write
+            stream.reconfigure(errors="replace")
     words = list(sys.argv[1:] if arguments is None else arguments)
     command, parser = (
         (_predict, predict_parser()) if words[:1] == ["predict"] else (_compare, compare_parser())
@@ -96,7 +109,9 @@ def compare_parser() -> argparse.ArgumentParser:
     _add_model_options(parser.add_argument_group("models"))
     _add_training_options(parser.add_argument_group("training"))
     results = parser.add_argument_group("results")
-    results.add_argument("--out", metavar="DIR", help="results folder (runs/DATASET-SPLIT)")
+    results.add_argument(
+        "--out", type=_name, metavar="DIR", help="results folder (runs/DATASET-SPLIT)"
+    )
     results.add_argument(
         "--resume",
         action="store_true",
@@ -115,10 +130,14 @@ def predict_parser() -> argparse.ArgumentParser:
         prog=f"python -m {PROGRAM} predict",
         description="Adds a column predicted_TARGET for every target to a CSV of SMILES.",
     )
-    parser.add_argument("--checkpoint", required=True, metavar="FILE", help="best.ckpt of a run")
-    parser.add_argument("--csv", required=True, metavar="FILE", help="CSV with a header")
+    parser.add_argument(
+        "--checkpoint", required=True, type=_name, metavar="FILE", help="best.ckpt of a run"
+    )
+    parser.add_argument(
+        "--csv", required=True, type=_name, metavar="FILE", help="CSV with a header"
+    )
     parser.add_argument("--smiles-column", default="smiles", metavar="NAME", help="(smiles)")
-    parser.add_argument("--out", metavar="FILE", help="CSV to write (standard output)")
+    parser.add_argument("--out", type=_name, metavar="FILE", help="CSV to write (standard output)")
     parser.add_argument(
         "--skip-invalid",
         action="store_true",
@@ -136,10 +155,16 @@ def _add_molecule_options(group: Any) -> None:
         help="chembl: 1,017 sulfonamides from inside RDKit; cep: 29,978 molecules of the Clean "
         "Energy Project, downloaded; csv: your own (chembl; csv where --csv is given)",
     )
-    group.add_argument("--csv", metavar="FILE", help="CSV with a header, for --dataset csv")
-    group.add_argument("--smiles-column", default="smiles", metavar="NAME", help="(smiles)")
     group.add_argument(
-        "--target-columns", nargs="+", metavar="NAME", help="(every other column of numbers)"
+        "--csv", type=_name, metavar="FILE", help="CSV with a header, for --dataset csv"
+    )
+    group.add_argument("--smiles-column", type=_name, metavar="NAME", help="(smiles)")
+    group.add_argument(
+        "--target-columns",
+        nargs="+",
+        type=_name,
+        metavar="NAME",
+        help="(every other column of numbers)",
     )
     group.add_argument(
         "--skip-invalid",
@@ -147,7 +172,7 @@ def _add_molecule_options(group: Any) -> None:
         help="leave out SMILES that do not parse, and list them, instead of stopping",
     )
     group.add_argument(
-        "--root", default="data/cep", metavar="DIR", help="folder of --dataset cep (data/cep)"
+        "--root", type=_name, metavar="DIR", help=f"folder of --dataset cep ({CEP_ROOT})"
     )
     group.add_argument(
         "--split",
@@ -156,10 +181,16 @@ def _add_molecule_options(group: Any) -> None:
         "column where --split-column is given)",
     )
     group.add_argument(
-        "--split-column", metavar="NAME", help="column of train, valid, test in --csv"
+        "--split-column",
+        type=_name,
+        metavar="NAME",
+        help="column of train, valid, test in --csv",
     )
     group.add_argument(
-        "--split-seed", type=_integer(0), default=0, metavar="N", help="of the random split (0)"
+        "--split-seed",
+        type=_integer(0),
+        metavar="N",
+        help="of the random split (0), or of the order of scaffolds (largest first)",
     )
 
 
@@ -175,17 +206,22 @@ def _add_model_options(group: Any) -> None:
     group.add_argument(
         "--parameters",
         type=_integer(1),
-        default=PARAMETERS,
         metavar="N",
         help=f"each model gets the largest width within this number of parameters ({PARAMETERS})",
     )
-    group.add_argument("--hidden", type=_integer(1), metavar="N", help="this width instead")
     group.add_argument(
-        "--layers", type=_integer(1), default=4, metavar="N", help="layers or iterations (4)"
+        "--hidden", type=_integer(1, LARGEST_WIDTH), metavar="N", help="this width instead"
+    )
+    group.add_argument(
+        "--layers",
+        type=_integer(1, MOST_LAYERS),
+        default=4,
+        metavar="N",
+        help="layers or iterations (4)",
     )
     group.add_argument(
         "--order",
-        type=_integer(1),
+        type=_integer(1, MOST_LAYERS),
         metavar="N",
         help="nodes in a walk (2; as many as --layers for gated-walk and random-walk)",
     )
@@ -234,7 +270,7 @@ def _add_training_options(group: Any) -> None:
         "--patience",
         type=_integer(1),
         metavar="N",
-        help="stop after N epochs without a better validation RMSE (a third of --epochs, "
+        help="stop after N epochs without a better validation error (a third of --epochs, "
         "at least 10)",
     )
     _add_device_option(group)
@@ -256,11 +292,17 @@ def _by_dataset(values: Mapping[str, float]) -> str:
     return ", ".join(f"{value} for {name}" for name, value in values.items())
 
 
-def _integer(least: int) -> Callable[[str], int]:
+def _name(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    return text
+
+
+def _integer(least: int, most: int = LARGEST) -> Callable[[str], int]:
     def convert(text: str) -> int:
-        if not (text.isascii() and text.isdecimal()) or not least <= int(text) <= LARGEST:
+        if not (text.isascii() and text.isdecimal()) or not least <= int(text) <= most:
             raise argparse.ArgumentTypeError(
-                f"must be an integer of at least {least} and at most {LARGEST}, got {text}"
+                f"must be an integer of at least {least} and at most {most}, got {text}"
             )
         return int(text)
 
@@ -286,37 +328,48 @@ def _number(
     return convert
 
 
-def _check_dataset(options: argparse.Namespace) -> None:
-    """Fills in the data set and the split, and refuses options that contradict each other."""
+def _check_options(options: argparse.Namespace) -> None:
+    """Fills in the data set and the split, and refuses options that would have no effect."""
     options.dataset = options.dataset or ("csv" if options.csv else "chembl")
     options.split = options.split or ("column" if options.split_column else "random")
     if options.dataset == "csv" and not options.csv:
         raise InputError("--dataset csv needs --csv FILE")
     if options.dataset != "csv":
-        for name in ("csv", "split_column", "target_columns", "skip_invalid"):
+        for name in ("csv", "smiles_column", "split_column", "target_columns", "skip_invalid"):
             if getattr(options, name):
                 flag = name.replace("_", "-")
                 raise InputError(f"--{flag} goes with --dataset csv, not {options.dataset}")
     if (options.split == "column") != bool(options.split_column):
         raise InputError("--split column and --split-column NAME go together")
-    if options.resume and options.overwrite:
-        raise InputError("--resume and --overwrite exclude each other")
+    if options.root and options.dataset != "cep":
+        raise InputError(f"--root goes with --dataset cep, not {options.dataset}")
+    if options.split == "column" and options.split_seed is not None:
+        raise InputError("--split-seed goes with --split random or scaffold, not column")
+    if options.lr_factor and options.schedule not in FACTOR:
+        raise InputError(
+            f"--lr-factor goes with --schedule {' or '.join(FACTOR)}, not {options.schedule}"
+        )
+    for one, other in (("resume", "overwrite"), ("hidden", "parameters")):
+        if getattr(options, one) and getattr(options, other):
+            raise InputError(f"--{one} and --{other} exclude each other")
+    if options.split == "random" and options.split_seed is None:
+        options.split_seed = 0
 
 
 def _compare(options: argparse.Namespace) -> int:
-    _check_dataset(options)
+    _check_options(options)
     with naming_extras():
         import pyg_kernels.datasets  # noqa: F401
         from benchmarks.harness.data import DataChoice, load_molecules
         from benchmarks.harness.experiment import Experiment, model_configs
-        from benchmarks.harness.report import describe, tables
+        from benchmarks.harness.report import describe, tables, write_report
     choice = DataChoice(
         dataset=options.dataset,
         split=options.split,
         split_seed=options.split_seed,
-        root=options.root,
+        root=options.root or CEP_ROOT,
         csv=options.csv,
-        smiles_column=options.smiles_column,
+        smiles_column=options.smiles_column or "smiles",
         target_columns=options.target_columns,
         split_column=options.split_column,
         skip_invalid=options.skip_invalid,
@@ -330,7 +383,7 @@ def _compare(options: argparse.Namespace) -> int:
             hidden=options.hidden,
             num_layers=options.layers,
             order=options.order,
-            budget=options.parameters,
+            budget=options.parameters or PARAMETERS,
         ),
         seeds=list(dict.fromkeys(options.seeds)),
         training=_training_config(options),
@@ -339,15 +392,18 @@ def _compare(options: argparse.Namespace) -> int:
     experiment.check()
     experiment.open_folder(options.resume, options.overwrite)
     _tell_skipped(data.molecules)
+    _tell_targets(options, data.molecules.target_names)
     if not options.quiet:
-        print(describe(data), flush=True)
+        say(describe(data))
     try:
         runs = experiment.run()
     except KeyboardInterrupt:
         raise KeyboardInterrupt("continue with the same command and --resume") from None
-    print("\n\n".join(table.text() for table in tables(runs, data)))
+    say("\n\n".join(table.text() for table in tables(runs, data)))
+    with as_input_error():
+        write_report(experiment.out, runs, data)
     if not options.quiet:
-        print(f"\nresults in {experiment.out}")
+        say(f"\nresults in {experiment.out}")
     return 0
 
 
@@ -392,7 +448,9 @@ def _predict(options: argparse.Namespace) -> int:
     if options.out:
         write_predictions(text, options.out, inputs)
     else:
-        sys.stdout.write(text)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as the input and --out
+        say(text, end="")
     return 0
 
 
@@ -416,3 +474,13 @@ def _tell_skipped(molecules: Any) -> None:
         f"{PROGRAM}: left out {len(skipped)} SMILES that cannot be read: {listed}{more}",
         file=sys.stderr,
     )
+
+
+def _tell_targets(options: argparse.Namespace, names: Sequence[str]) -> None:
+    """Names on standard error the targets that were taken without being asked for."""
+    if options.dataset == "csv" and not options.target_columns and len(names) > 1:
+        taken = ", ".join(map(repr, names))
+        print(
+            f"{PROGRAM}: predicts {len(names)} columns: {taken} (--target-columns chooses)",
+            file=sys.stderr,
+        )

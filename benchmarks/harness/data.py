@@ -28,7 +28,8 @@ class DataChoice:
     Args:
         dataset (str): ``'chembl'``, ``'cep'`` or ``'csv'``.
         split (str): ``'random'``, ``'scaffold'`` or ``'column'``.
-        split_seed (int): Seed of the random split.
+        split_seed (int, optional): Seed of the random split (``None``: 0) or of the order in which
+            scaffolds are dealt out (``None``: largest first).
         root (str): Folder of the downloaded data sets.
         csv (str, optional): The file, for ``'csv'``.
         smiles_column (str): Its SMILES column.
@@ -39,7 +40,7 @@ class DataChoice:
 
     dataset: str = "chembl"
     split: str = "random"
-    split_seed: int = 0
+    split_seed: int | None = None
     root: str = "data"
     csv: str | None = None
     smiles_column: str = "smiles"
@@ -92,8 +93,13 @@ def load_molecules(choice: DataChoice, progress: bool = False) -> MoleculeData:
     if len(parts["train"]) < 2:
         raise InputError("the training part has a single molecule; at least 2 are needed")
     for part in PARTS:
-        if bool(data.targets(part).isnan().all()):
-            raise InputError(f"the {part} part has no measured target value")
+        missing = data.targets(part).isnan().all(dim=0).tolist()
+        for name, absent in zip(molecules.target_names, missing, strict=True):
+            if absent:
+                raise InputError(
+                    f"the {part} part has no measured value of target {name!r}; "
+                    f"another --split or other --target-columns may have one"
+                )
     return data
 
 
@@ -121,8 +127,11 @@ def read_csv(
     split_column: str | None,
     skip_invalid: bool,
     progress: bool,
+    records: Sequence[tuple[int, list[str]]] | None = None,
 ) -> Any:
-    """The ``MoleculeCSV`` of a file; its errors name the options of the command line.
+    """The ``MoleculeCSV`` of a file, or of its records if they have been read already.
+
+    Its errors name the options of the command line.
 
     Raises:
         InputError: If the file is not such a table of molecules.
@@ -138,6 +147,7 @@ def read_csv(
                 split_column=split_column,
                 skip_invalid=skip_invalid,
                 progress=progress,
+                records=records,
             )
     except InputError as error:
         message = str(error)
@@ -150,14 +160,36 @@ def _split(choice: DataChoice, molecules: Any) -> dict[str, Tensor]:
     from pyg_kernels.datasets import column_split, random_split, scaffold_split
 
     if choice.split == "random":
-        split = random_split(len(molecules), seed=choice.split_seed)
+        split = random_split(len(molecules), seed=choice.split_seed or 0)
     elif choice.split == "scaffold":
-        split = scaffold_split(molecules.smiles)
+        split = scaffold_split(molecules.smiles, seed=choice.split_seed)
     elif molecules.split_values is None:
         raise ValueError("--split column needs --split-column, the name of a column of --csv")
     else:
         split = column_split(molecules.split_values)
     return {part: getattr(split, part) for part in PARTS}
+
+
+class Standardised:
+    """Molecules whose batches carry standardised targets.
+
+    Args:
+        molecules: A ``pyg_kernels.datasets.MoleculeDataset`` of M molecules.
+        y: ``(M, T)`` float32 standardised targets, NaN where one was not measured.
+    """
+
+    def __init__(self, molecules: Any, y: Tensor) -> None:
+        self.molecules = molecules
+        self.y = y
+
+    def __len__(self) -> int:
+        return len(self.molecules)
+
+    def batch(self, indices: Tensor) -> Any:
+        """The molecules at these positions, ``(B, T)`` standardised targets as ``y``."""
+        batch = self.molecules.batch(indices)
+        batch.y = self.y[indices]
+        return batch
 
 
 class MoleculeBatches(lightning.LightningDataModule):
@@ -168,13 +200,15 @@ class MoleculeBatches(lightning.LightningDataModule):
 
     Args:
         data: Molecules and split.
+        y: ``(M, T)`` float32 standardised targets of all molecules.
         batch_size (int): Molecules a batch, at least 2 (batch normalisation needs two).
         seed (int): Seed of the order.
     """
 
-    def __init__(self, data: MoleculeData, batch_size: int, seed: int) -> None:
+    def __init__(self, data: MoleculeData, y: Tensor, batch_size: int, seed: int) -> None:
         super().__init__()
         self.data = data
+        self.molecules: Any = Standardised(data.molecules, y)
         self.batch_size = batch_size
         self.seed = seed
 
@@ -183,7 +217,7 @@ class MoleculeBatches(lightning.LightningDataModule):
         from pyg_kernels.datasets import MoleculeLoader
 
         return MoleculeLoader(
-            self.data.molecules, self.data.parts[name], batch_size=self.batch_size, **options
+            self.molecules, self.data.parts[name], batch_size=self.batch_size, **options
         )
 
     def train_dataloader(self) -> Any:

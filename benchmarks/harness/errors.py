@@ -1,5 +1,7 @@
-"""The ways a run can end early with one line instead of a traceback."""
+"""The ways a run can end early with one line instead of a traceback, and printing safely."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,9 +39,22 @@ def naming_extras() -> Iterator[None]:
         package = (missing.name or "").partition(".")[0]
         if package not in EXTRA_PACKAGES:
             raise
-        raise InputError(
-            f"{package} is not installed: pip install 'pyg_kernels[mol,bench]'"
-        ) from error
+        raise InputError(f"{package} is not installed: pip install '.[mol,bench]'") from error
+
+
+def say(text: str, end: str = "\n") -> None:
+    """Prints on standard output; where nobody reads it any more, work goes on in silence.
+
+    Raises:
+        InputError: If standard output cannot be written for another reason, such as a full disk.
+    """
+    try:
+        print(text, end=end, flush=True)
+    except OSError as error:
+        # What is left in the buffer would fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise InputError(f"standard output: {error.strerror}") from error
 
 
 def _one_line(error: Exception) -> str:

@@ -4,7 +4,7 @@ import importlib.metadata
 import json
 import platform
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.models import (
     DEFAULT_PARAMETERS,
     MODELS,
+    MOST_PARAMETERS,
     ModelConfig,
+    count_parameters,
     fit_hidden_size,
 )
-from benchmarks.harness.report import write_report
 from benchmarks.harness.training import (
     Run,
     TrainingConfig,
@@ -30,12 +31,14 @@ from benchmarks.harness.training import (
     train,
     write_text,
 )
+from pyg_kernels.ops import backend
 
 CONFIGURATION = "configuration.json"
 RUNS = "runs"
 PACKAGES = ("torch", "torch-geometric", "lightning", "rdkit", "numpy")
-# These may differ between an interrupted run and its continuation.
-FREE_SETTINGS = ("device", "show")
+# These may differ between an interrupted run and its continuation: where the molecules were read
+# (their digest is compared), and what does not change the result.
+FREE_SETTINGS = ("csv", "root", "device", "show")
 
 
 @dataclass(frozen=True)
@@ -57,24 +60,23 @@ class Experiment:
     out: Path
 
     def settings(self) -> dict[str, Any]:
-        """What a continuation must have in common with what lies in the folder."""
-        training = asdict(self.training)
-        for name in FREE_SETTINGS:
-            training.pop(name)
+        """What a continuation must have in common with the folder, but for `FREE_SETTINGS`."""
         molecules = {"number": len(self.data.molecules), "digest": self.data.digest()}
+        training = asdict(self.training)
         return {"data": asdict(self.data.choice), "molecules": molecules, "training": training}
 
     def check(self) -> None:
         """Builds every regressor once and looks at the device: a mistake costs no training.
 
         Raises:
-            InputError: If the device is not there, a network cannot be built, or a target has no
-                measured value to train on.
+            InputError: If the device is not there, a network cannot be built, or a target cannot
+                be standardised.
         """
         accelerator(self.training.device)
         with as_input_error():
             for model in self.models:
-                new_regressor(model, self.data, self.training.optimiser)
+                regressor = new_regressor(model, self.data, self.training.optimiser)
+            regressor.scale.standardise(self.data.molecules.targets)
 
     def open_folder(self, resume: bool, overwrite: bool) -> None:
         """Makes the results folder, or finds the interrupted experiment in it.
@@ -99,12 +101,12 @@ class Experiment:
                     f"--out {self.out} already holds results; give --resume to continue them, "
                     f"--overwrite to replace them, or another --out"
                 )
-            found: dict[str, Any] = {}
+            found: dict[str, Any] = _read_configuration(configuration) if occupied else {}
             if occupied and resume:
-                found = json.loads(configuration.read_text())
                 self._check_settings(found)
             elif occupied:
-                _remove_results(self.out)
+                _remove_results(self.out, found)
+                found = {}
             self.out.mkdir(parents=True, exist_ok=True)
             if self.data.molecules.skipped:
                 skipped = pandas.DataFrame(self.data.molecules.skipped)
@@ -115,20 +117,20 @@ class Experiment:
         """Trains what is not finished yet and writes the results after every run.
 
         Returns:
-            All runs of these models and seeds, model by model.
+            All finished runs of the folder, also those of other models and seeds than these, model
+            by model.
         """
-        runs = []
+        folders = list(_run_folders(self.out, _read_configuration(self.out / CONFIGURATION)))
+        runs = {folder: Run.read(folder) for folder in folders}
         for model in self.models:
             for seed in self.seeds:
-                folder = self.out / RUNS / f"{model.name}-seed{seed}"
-                run = Run.read(folder)
-                if run is None:
-                    run = train(model, seed, self.data, self.training, folder)
+                folder = _run_folder(self.out, model.name, seed)
+                if runs[folder] is None:
+                    runs[folder] = run = train(model, seed, self.data, self.training, folder)
                     run.write(folder)
-                runs.append(run)
-                self._write_results(runs)
-        write_report(self.out, runs, self.data)
-        return runs
+                    self._write_results(_finished(runs))
+        self._write_results(_finished(runs))
+        return _finished(runs)
 
     def _write_results(self, runs: Sequence[Run]) -> None:
         records = [run.record for run in runs]
@@ -149,6 +151,7 @@ class Experiment:
                 "python": platform.python_version(),
                 **{name: importlib.metadata.version(name) for name in PACKAGES},
             },
+            "backend": backend(),
             "threads": torch.get_num_threads(),
         }
 
@@ -156,12 +159,12 @@ class Experiment:
         mine = json.loads(json.dumps(self.settings()))
         for group, settings in mine.items():
             for name, value in settings.items():
-                before = found.get(group, {}).get(name)
-                if before != value:
+                before = found[group].get(name)
+                if before != value and name not in FREE_SETTINGS:
                     raise InputError(
                         f"--resume: {self.out} was made with {name} {before!r}, not {value!r}"
                     )
-        sizes = {model["name"]: model for model in found.get("models", [])}
+        sizes = {model["name"]: model for model in found["models"]}
         for model in self.models:
             if sizes.get(model.name, asdict(model)) != asdict(model):
                 raise InputError(
@@ -188,7 +191,7 @@ def model_configs(
         budget (int): Number of parameters.
 
     Raises:
-        InputError: If no width of a model stays within `budget`.
+        InputError: If no width of a model stays within `budget`, or it has too many.
     """
     featurizer = data.molecules.featurizer
     configs = []
@@ -204,12 +207,51 @@ def model_configs(
         )
         with as_input_error():
             configs.append(config if hidden else fit_hidden_size(config, budget))
+            count = count_parameters(configs[-1])
+        if count > MOST_PARAMETERS:
+            raise InputError(
+                f"{name} of width {configs[-1].hidden} has {count:,} parameters; "
+                f"at most {MOST_PARAMETERS:,} are allowed (--hidden, --parameters, --layers)"
+            )
     return configs
 
 
-def _remove_results(folder: Path) -> None:
+def _read_configuration(path: Path) -> dict[str, Any]:
+    """The ``configuration.json`` of a results folder.
+
+    Raises:
+        InputError: If this module did not write it, or not all of it.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        ours = all(isinstance(found[group], dict) for group in ("data", "molecules", "training"))
+        ours = ours and all(model["name"] in MODELS for model in found["models"])
+        ours = ours and all(isinstance(seed, int) for seed in found["seeds"])
+    except (ValueError, KeyError, TypeError):
+        ours = False
+    if not ours:
+        raise InputError(f"{path} is damaged or not of this module; remove its folder yourself")
+    return dict(found)
+
+
+def _run_folder(out: Path, model: str, seed: int) -> Path:
+    return out / RUNS / f"{model}-seed{seed}"
+
+
+def _run_folders(out: Path, configuration: dict[str, Any]) -> Iterator[Path]:
+    for model in configuration["models"]:
+        for seed in configuration["seeds"]:
+            yield _run_folder(out, model["name"], seed)
+
+
+def _finished(runs: Mapping[Path, Run | None]) -> list[Run]:
+    return [run for run in runs.values() if run is not None]
+
+
+def _remove_results(out: Path, configuration: dict[str, Any]) -> None:
     """Removes what an experiment wrote and nothing else."""
-    shutil.rmtree(folder / RUNS, ignore_errors=True)
+    for folder in _run_folders(out, configuration):
+        shutil.rmtree(folder, ignore_errors=True)
     for name in (
         "metrics.json",
         "predictions.csv",
@@ -219,4 +261,4 @@ def _remove_results(folder: Path) -> None:
         "skipped.csv",
         CONFIGURATION,
     ):
-        (folder / name).unlink(missing_ok=True)
+        (out / name).unlink(missing_ok=True)

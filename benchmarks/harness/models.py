@@ -15,6 +15,7 @@ from torch_geometric.nn import GINConv, GINEConv, global_add_pool
 from torch_geometric.nn.models import NeuralFingerprint
 
 DEFAULT_PARAMETERS = 260_000
+MOST_PARAMETERS = 100_000_000
 FINGERPRINT_LENGTH = 256
 MAX_DEGREE = 5  # Duvenaud et al. 2015: one weight matrix for each number of bonds, 0 to 5
 
@@ -276,6 +277,12 @@ def num_parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters() if p.requires_grad)
 
 
+def count_parameters(config: ModelConfig) -> int:
+    """Number of trained numbers of a configuration's network, without memory for them."""
+    with torch.device("meta"):
+        return num_parameters(build_model(config))
+
+
 def fit_hidden_size(config: ModelConfig, budget: int = DEFAULT_PARAMETERS) -> ModelConfig:
     """The configuration with the largest width whose network stays within a number of parameters.
 
@@ -291,7 +298,7 @@ def fit_hidden_size(config: ModelConfig, budget: int = DEFAULT_PARAMETERS) -> Mo
     """
 
     def fits(width: int) -> bool:
-        return num_parameters(build_model(replace(config, hidden=width))) <= budget
+        return count_parameters(replace(config, hidden=width)) <= budget
 
     if not fits(1):
         raise ValueError(f"no width of {config.name!r} has at most {budget} parameters")

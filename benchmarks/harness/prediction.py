@@ -1,8 +1,8 @@
 """A trained regressor on new molecules: a CSV in, the same CSV with predictions out."""
 
 import csv
-import gzip
 import io
+import math
 import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,8 +14,9 @@ from torch import Tensor
 
 from benchmarks.harness.data import read_csv
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.regressor import MoleculeRegressor
+from benchmarks.harness.regressor import MoleculeRegressor, TargetScale
 from benchmarks.harness.training import accelerator, quieten_lightning, write_text
+from pyg_kernels.datasets.table import read_records
 
 HYPER_PARAMETERS = {"model", "targets", "features", "optimiser"}
 PREFIX = "predicted_"
@@ -114,10 +115,15 @@ def predict_csv(
         InputError: If the checkpoint or the CSV cannot be read.
     """
     regressor = load_regressor(checkpoint)
-    molecules = read_csv(path, smiles_column, (), None, skip_invalid, progress)
+    with as_input_error():
+        records = read_records(path)  # once: it may be a pipe
+    taken = {name.strip() for name in records[0][1]}
+    for name in regressor.scale.names:
+        if PREFIX + name in taken:
+            raise InputError(f"--csv {path} already has a column {PREFIX + name!r}; rename it")
+    molecules = read_csv(path, smiles_column, (), None, skip_invalid, progress, records)
     predictions = predict_molecules(regressor, molecules, device)
-    names = regressor.hparams["targets"]["names"]
-    rows = _with_predictions(path, names, molecules.row_numbers, predictions)
+    rows = _with_predictions(records, regressor.scale, molecules.row_numbers, predictions)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue(), molecules
@@ -144,28 +150,23 @@ def check_output(out: str, inputs: Sequence[str]) -> None:
 
 
 def _with_predictions(
-    path: str, names: Sequence[str], row_numbers: Sequence[int], predictions: Tensor
+    records: Sequence[tuple[int, list[str]]],
+    scale: TargetScale,
+    row_numbers: Sequence[int],
+    predictions: Tensor,
 ) -> Iterator[list[str]]:
     cells = {
-        int(line): [f"{value:.6g}" for value in values]
+        int(line): [_rounded(value, std) for value, std in zip(values, scale.std, strict=True)]
         for line, values in zip(row_numbers, predictions.tolist(), strict=True)
     }
-    records = _records(path)
-    yield [*next(records)[1], *[f"{PREFIX}{name}" for name in names]]
-    for line, row in records:
-        yield [*row, *cells.get(line, [""] * len(names))]
+    yield [*records[0][1], *[f"{PREFIX}{name}" for name in scale.names]]
+    for line, row in records[1:]:
+        yield [*row, *cells.get(line, [""] * len(scale.names))]
 
 
-def _records(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, with the line on which each begins."""
-    opened = gzip.open if path.endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file)
-        line = 1
-        for row in reader:
-            if row:
-                yield line, row
-            line = reader.line_num + 1
+def _rounded(value: float, std: float) -> str:
+    """The digits that a float32 network can tell apart, a millionth of the standard deviation."""
+    return f"{round(value, 6 - math.floor(math.log10(std))):.15g}"
 
 
 def _difference(trained: Any, present: dict[str, Any]) -> str:

@@ -8,7 +8,9 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from tqdm import tqdm
 
-from benchmarks.harness.errors import DivergenceError
+from benchmarks.harness.errors import DivergenceError, say
+from benchmarks.harness.regressor import MoleculeRegressor
+from benchmarks.harness.table import number_format
 
 LINES_PER_RUN = 10
 
@@ -38,9 +40,9 @@ class EpochHistory(Callback):
         """Takes up the epochs of a checkpoint."""
         self.epochs = list(state_dict["epochs"])
 
-    def best(self) -> float:
-        """The lowest validation RMSE so far."""
-        return min((epoch["valid_rmse"] for epoch in self.epochs), default=math.inf)
+    def best(self) -> dict[str, float]:
+        """The first epoch with the lowest validation error so far."""
+        return min(self.epochs, key=lambda epoch: epoch["valid_error"])
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Seeds the epoch and starts its clock."""
@@ -56,15 +58,16 @@ class EpochHistory(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Records the epoch; raises :class:`DivergenceError` where its error is no number."""
-        metrics = trainer.callback_metrics
+        assert isinstance(pl_module, MoleculeRegressor)
         record = {
             "epoch": trainer.current_epoch + 1,
-            "train_rmse": metrics["train_rmse"].item(),
-            "valid_rmse": metrics["valid_rmse"].item(),
+            "train_rmse": pl_module.rmse(pl_module.train_error),
+            "valid_rmse": pl_module.rmse(pl_module.valid_error),
+            "valid_error": pl_module.valid_error.compute().item(),
             "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
             "seconds": self._seconds,
         }
-        if not math.isfinite(record["valid_rmse"]):
+        if not math.isfinite(record["valid_error"]):
             raise DivergenceError(
                 f"the validation RMSE is {record['valid_rmse']} after epoch {record['epoch']}; "
                 f"a lower --lr or --clip may help"
@@ -142,12 +145,14 @@ class ProgressLines(Callback):
         total = trainer.max_epochs or 0
         epoch = trainer.current_epoch + 1
         if epoch in (1, total) or epoch % max(1, total // LINES_PER_RUN) == 0:
-            print(f"{self.name}: {_epoch_line(trainer, self.history)}", flush=True)
+            say(f"{self.name}: {_epoch_line(trainer, self.history)}")
 
 
 def _epoch_line(trainer: Trainer, history: EpochHistory) -> str:
-    last = history.epochs[-1]
+    digits = number_format([history.epochs[0]["valid_rmse"]])
+    last, best = history.epochs[-1], history.best()
     return (
         f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}, "
-        f"valid RMSE {last['valid_rmse']:.3f} (best {history.best():.3f})"
+        f"valid RMSE {last['valid_rmse']:{digits}} "
+        f"(best epoch {best['epoch']}: {best['valid_rmse']:{digits}})"
     )

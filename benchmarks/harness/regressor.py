@@ -42,17 +42,35 @@ class TargetScale:
             y: ``(M, T)``, NaN where a target was not measured.
 
         Raises:
-            ValueError: If a target has no measured value.
+            ValueError: If a target has no measured value, or float64 cannot hold its scale.
         """
         mean, std = [], []
         for name, column in zip(names, y.double().t(), strict=True):
             measured = column[~column.isnan()]
             if not len(measured):
                 raise ValueError(f"the training part has no measured value of target {name!r}")
-            constant = bool(measured.min() == measured.max())
-            mean.append(measured.mean().item())
-            std.append(1.0 if constant else measured.std(unbiased=False).item())
+            low, spread = measured.min().item(), (measured.max() - measured.min()).item()
+            unit = (measured - low) / (spread or 1.0)  # its square neither vanishes nor overflows
+            mean.append(low + spread * unit.mean().item())
+            std.append(spread * unit.std(unbiased=False).item() if spread else 1.0)
+            if not 0 < std[-1] < math.inf:
+                raise ValueError(f"the values of target {name!r} are too large or small; scale it")
         return cls(list(names), mean, std)
+
+    def standardise(self, y: Tensor) -> Tensor:
+        """``(y - mean) / std`` of ``(M, T)`` values, computed in float64, as float32.
+
+        Raises:
+            ValueError: If a value is too far from the training part's for float32.
+        """
+        mean, std = (torch.tensor(values, dtype=torch.float64) for values in (self.mean, self.std))
+        standardised = ((y.double() - mean) / std).float()
+        for name, far in zip(self.names, standardised.isinf().any(dim=0).tolist(), strict=True):
+            if far:
+                raise ValueError(
+                    f"target {name!r} has values too far from those of the training part"
+                )
+        return standardised
 
 
 @dataclass(frozen=True)
@@ -63,7 +81,7 @@ class OptimiserConfig:
         learning_rate (float): The highest learning rate.
         schedule (str): ``'cosine'``: a linear warm-up over the first 5% of the steps, then a
             cosine down to 1%; ``'exponential'``: times `factor` every epoch; ``'plateau'``: times
-            `factor` after 5 epochs without a better validation RMSE; ``'none'``: constant.
+            `factor` after 5 epochs without a better validation error; ``'none'``: constant.
         factor (float): See `schedule`.
         weight_decay (float): Adam's L2 penalty.
     """
@@ -84,6 +102,11 @@ def masked_mean_squared_error(prediction: Tensor, y: Tensor) -> Tensor:
     measured = ~y.isnan()
     error = torch.where(measured, prediction - y.nan_to_num(), 0.0)
     return error.square().sum() / measured.sum().clamp(min=1)
+
+
+def root_mean_square(errors: Sequence[float]) -> float:
+    """The root mean square of at least one number, however large or small they are."""
+    return math.hypot(*errors) / math.sqrt(len(errors))
 
 
 class MaskedRMSE(Metric):
@@ -113,8 +136,11 @@ class MaskedRMSE(Metric):
 
     def compute(self) -> Tensor:
         """The RMSE so far, NaN where nothing was measured."""
-        measured = self.count > 0
-        return (self.squared_error[measured] / self.count[measured]).sqrt().mean()
+        return self.each()[self.count > 0].mean()
+
+    def each(self) -> Tensor:
+        """``(T,)`` the RMSE of each target so far, NaN where nothing was measured."""
+        return (self.squared_error / self.count).sqrt()
 
 
 def learning_rate_factor(
@@ -139,9 +165,10 @@ def learning_rate_factor(
 class MoleculeRegressor(lightning.LightningModule):
     """A network on batches of molecules, trained on standardised targets.
 
-    Loss: mean squared error of the standardised targets over measured entries. Metrics, logged as
-    ``train_rmse`` (while training) and ``valid_rmse``: RMSE in the targets' own units. All
-    arguments are plain values, so that a checkpoint alone rebuilds the regressor.
+    Batches to train and validate on carry the standardised targets as ``y``. Loss: their mean
+    squared error over measured entries. Logs ``valid_error``, the RMSE of the standardised targets
+    averaged over them: every target weighs the same, whatever its unit. All arguments are plain
+    values, so that a checkpoint alone rebuilds the regressor.
 
     Args:
         model (dict): The fields of a :class:`ModelConfig`.
@@ -149,9 +176,6 @@ class MoleculeRegressor(lightning.LightningModule):
         features (dict): ``MolFeaturizer().description()``.
         optimiser (dict): The fields of an :class:`OptimiserConfig`.
     """
-
-    mean: Tensor
-    std: Tensor
 
     def __init__(
         self,
@@ -167,30 +191,43 @@ class MoleculeRegressor(lightning.LightningModule):
         )
         self.optimiser = OptimiserConfig(**optimiser)
         self.net = build_model(ModelConfig(**model))
-        self.register_buffer("mean", torch.tensor(targets["mean"]), persistent=False)
-        self.register_buffer("std", torch.tensor(targets["std"]), persistent=False)
-        self.train_rmse = MaskedRMSE(len(targets["names"]))
-        self.valid_rmse = MaskedRMSE(len(targets["names"]))
+        self.scale = TargetScale(**targets)
+        # No buffers: float64 stays on the CPU, since not every device has it.
+        self.mean = torch.tensor(self.scale.mean, dtype=torch.float64)
+        self.std = torch.tensor(self.scale.std, dtype=torch.float64)
+        self.train_error = MaskedRMSE(len(self.scale.names))
+        self.valid_error = MaskedRMSE(len(self.scale.names))
 
     def forward(self, batch: Batch) -> Tensor:
-        """Predictions ``(B, T)`` in the targets' own units."""
-        return self.net(batch).float() * self.std + self.mean
+        """Predictions ``(B, T)`` in the targets' own units, float64 on the CPU."""
+        return self.net(batch).cpu().double() * self.std + self.mean
+
+    def rmse(self, error: MaskedRMSE) -> float:
+        """The error so far in the targets' own units, averaged over targets."""
+        measured = (error.count > 0).cpu()
+        return (error.each().cpu().double() * self.std)[measured].mean().item()
+
+    def on_train_epoch_start(self) -> None:
+        """Forgets the epoch before."""
+        self.train_error.reset()
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of a batch."""
         standardised = self.net(batch).float()
-        self.train_rmse.update(standardised.detach() * self.std + self.mean, batch.y)
-        self.log("train_rmse", self.train_rmse, on_epoch=True, on_step=False, batch_size=len(batch))
-        return masked_mean_squared_error(standardised, (batch.y - self.mean) / self.std)
+        self.train_error.update(standardised.detach(), batch.y)
+        return masked_mean_squared_error(standardised, batch.y)
+
+    def on_validation_epoch_start(self) -> None:
+        """Forgets the epoch before."""
+        self.valid_error.reset()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Adds a batch to the validation RMSE."""
-        self.valid_rmse.update(self(batch), batch.y)
-        self.log("valid_rmse", self.valid_rmse, on_epoch=True, on_step=False, batch_size=len(batch))
+        """Adds a batch to the validation error."""
+        self.valid_error.update(self.net(batch), batch.y)
 
     def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """Predictions of a batch, ``(B, T)``, on the CPU."""
-        return self(batch).cpu()
+        """Predictions of a batch, ``(B, T)``, in the targets' own units."""
+        return self(batch)
 
     def configure_optimizers(self) -> Any:
         """Adam and its schedule."""
@@ -200,7 +237,7 @@ class MoleculeRegressor(lightning.LightningModule):
         )
         if config.schedule == "plateau":
             plateau = ReduceLROnPlateau(adam, factor=config.factor, patience=5)
-            return [adam], [{"scheduler": plateau, "monitor": "valid_rmse"}]
+            return [adam], [{"scheduler": plateau, "monitor": "valid_error"}]
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         steps_per_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
         factor = learning_rate_factor(config, steps, steps_per_epoch)
@@ -214,7 +251,9 @@ class MoleculeRegressor(lightning.LightningModule):
             scheduler.step()
 
     def on_validation_epoch_end(self) -> None:
-        """Steps the schedule ``plateau``."""
+        """Logs the validation error and steps the schedule ``plateau``."""
+        error = self.valid_error.compute()
+        self.log("valid_error", error)
         scheduler = self.lr_schedulers()
         if isinstance(scheduler, ReduceLROnPlateau):
-            scheduler.step(self.valid_rmse.compute().item())
+            scheduler.step(error.item())

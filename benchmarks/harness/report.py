@@ -5,16 +5,18 @@ import math
 import os
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.harness.data import PARTS, MoleculeData
 from benchmarks.harness.models import MODELS
+from benchmarks.harness.regressor import root_mean_square
+from benchmarks.harness.table import Table, number_format, one_line
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
@@ -32,39 +34,6 @@ HEADER = (
 MOST_TARGETS_DRAWN = 4
 
 
-@dataclass(frozen=True)
-class Table:
-    """A caption and rows of text under a header.
-
-    Args:
-        caption (str): What the numbers are.
-        header: Column names.
-        rows: Cells.
-    """
-
-    caption: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def text(self) -> str:
-        """Plain columns: the first to the left, the others to the right."""
-        lines = [self.header, *self.rows]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(self.header))]
-
-        def row(cells: Sequence[str]) -> str:
-            rest = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-            return "  ".join([cells[0].ljust(widths[0]), *rest])
-
-        rule = "  ".join("-" * width for width in widths)
-        return "\n".join([self.caption, "", row(self.header), rule, *map(row, self.rows)])
-
-    def markdown(self) -> str:
-        """The same as Markdown."""
-        rule = [":--", *["--:"] * (len(self.header) - 1)]
-        lines = [f"| {' | '.join(cells)} |" for cells in (self.header, rule, *self.rows)]
-        return "\n".join([self.caption, "", *lines])
-
-
 def tables(runs: Sequence["Run"], data: MoleculeData) -> list[Table]:
     """The comparison of models and, with several targets, the test RMSE of each target.
 
@@ -73,21 +42,22 @@ def tables(runs: Sequence["Run"], data: MoleculeData) -> list[Table]:
         data: Molecules and split.
     """
     targets = data.molecules.target_names
+    groups = _by_model(runs)
+    digits = number_format(run.record[part] for run in runs for part in PARTS)
     first = Table(
         f"{describe(data)}\nRMSE of {_listed(targets)}"
         f"{' (mean over targets)' if len(targets) > 1 else ''}; {_seeds_text(runs)}",
         HEADER,
-        [_row(group) for group in _by_model(runs)],
+        [_row(group, digits) for group in groups],
     )
     if len(targets) == 1:
         return [first]
-    rows = [
-        [
-            group[0].record["model"],
-            *[_spread([_test_rmse(run, t) for run in group]) for t in targets],
-        ]
-        for group in _by_model(runs)
-    ]
+    columns = [[group[0].record["model"] for group in groups]]
+    for target in targets:
+        errors = [[_test_rmse(run, target) for run in group] for group in groups]
+        digits = number_format(error for group in errors for error in group)
+        columns.append([_spread(group, digits) for group in errors])
+    rows = list(zip(*columns, strict=True))
     return [first, Table("Test RMSE of each target", ("model", *targets), rows)]
 
 
@@ -95,7 +65,7 @@ def describe(data: MoleculeData) -> str:
     """One line on the molecules and the split."""
     choice = data.choice
     name = f"csv {Path(choice.csv).name}" if choice.csv else choice.dataset
-    seed = f" (seed {choice.split_seed})" if choice.split == "random" else ""
+    seed = "" if choice.split_seed is None else f" (seed {choice.split_seed})"
     sizes = ", ".join(f"{len(data.parts[part]):,} {part}" for part in PARTS)
     return f"{name}: {len(data.molecules):,} molecules, {choice.split} split{seed}: {sizes}"
 
@@ -110,21 +80,31 @@ def write_report(out: Path, runs: Sequence["Run"], data: MoleculeData) -> None:
     """
     text = "\n\n".join(table.markdown() for table in tables(runs, data)) + "\n"
     _write_bytes(out / "table.md", text.encode())
-    _write_bytes(out / "parity.png", _png(parity_plot(runs, data)))
-    _write_bytes(out / "learning_curves.png", _png(learning_curves(runs, data)))
+    with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a target's name is a $
+        _write_bytes(out / "parity.png", _png(parity_plot(runs, data)))
+        _write_bytes(out / "learning_curves.png", _png(learning_curves(runs, data)))
 
 
 def parity_plot(runs: Sequence["Run"], data: MoleculeData) -> Figure:
     """Predicted against measured values of the test part: a column a model, a row a target."""
     groups = _by_model(runs)
+    number = len(data.molecules.target_names)
     targets = data.molecules.target_names[:MOST_TARGETS_DRAWN]
     figure = Figure(figsize=(3.2 * len(groups), 3.2 * len(targets)), layout="constrained")
     axes = figure.subplots(len(targets), len(groups), squeeze=False, sharex="row", sharey="row")
     for i, target in enumerate(targets):
+        errors = [[_test_rmse(run, target) for run in group] for group in groups]
+        digits = number_format(error for group in errors for error in group)
         for j, group in enumerate(groups):
             _parity_panel(axes[i][j], group, target, colour=f"C{j % 10}")
+            axes[i][j].set_title(
+                f"{group[0].record['model']}\nRMSE {_spread(errors[j], digits)}", fontsize="small"
+            )
         axes[i][0].set_ylabel(f"predicted {target}")
-    figure.suptitle(f"Test part, {data.choice.split} split", fontsize="medium")
+        low, high = zip(axes[i][0].get_xlim(), axes[i][0].get_ylim(), strict=True)
+        axes[i][0].set(xlim=(min(low), max(high)), ylim=(min(low), max(high)))
+    first = f", the first {len(targets)} of {number} targets" if number > len(targets) else ""
+    figure.suptitle(f"Test part, {data.choice.split} split{first}", fontsize="medium")
     return figure
 
 
@@ -160,7 +140,7 @@ def _by_model(runs: Sequence["Run"]) -> list[list["Run"]]:
     return list(groups.values())
 
 
-def _row(group: Sequence["Run"]) -> list[str]:
+def _row(group: Sequence["Run"], digits: str) -> list[str]:
     record = group[0].record
     trained = MODELS[record["model"]].trained
     seconds = statistics.mean(run.record["seconds_per_epoch"] for run in group)
@@ -169,14 +149,14 @@ def _row(group: Sequence["Run"]) -> list[str]:
         "yes" if MODELS[record["model"]].bond_features else "no",
         record["split"],
         f"{record['num_parameters']:,}",
-        *[_spread([run.record[part] for run in group]) for part in PARTS],
+        *[_spread([run.record[part] for run in group], digits) for part in PARTS],
         f"{seconds:.2f}" if trained else "-",
     ]
 
 
-def _spread(values: Sequence[float]) -> str:
-    mean = f"{statistics.mean(values):.3f}"
-    return f"{mean} ± {statistics.stdev(values):.3f}" if len(values) > 1 else mean
+def _spread(values: Sequence[float], digits: str) -> str:
+    mean = f"{statistics.mean(values):{digits}}"
+    return f"{mean} ± {statistics.stdev(values):{digits}}" if len(values) > 1 else mean
 
 
 def _seeds_text(runs: Sequence["Run"]) -> str:
@@ -187,7 +167,7 @@ def _seeds_text(runs: Sequence["Run"]) -> str:
 
 
 def _listed(targets: Sequence[str]) -> str:
-    shown = ", ".join(targets[:MOST_TARGETS_DRAWN])
+    shown = ", ".join(map(one_line, targets[:MOST_TARGETS_DRAWN]))
     return shown if len(targets) <= MOST_TARGETS_DRAWN else f"{shown}, ... ({len(targets)} targets)"
 
 
@@ -199,18 +179,16 @@ def _measured_test_rows(run: "Run", target: str) -> pandas.DataFrame:
 
 def _test_rmse(run: "Run", target: str) -> float:
     rows = _measured_test_rows(run, target)
-    return math.sqrt(((rows["prediction"] - rows["y"]) ** 2).mean())
+    return root_mean_square((rows["prediction"] - rows["y"]).tolist())
 
 
 def _parity_panel(axes: Axes, group: Sequence["Run"], target: str, colour: str) -> None:
     for run in group:
         rows = _measured_test_rows(run, target)
         axes.plot(rows["y"], rows["prediction"], ".", color=colour, markersize=3, alpha=0.5)
-    values = _measured_test_rows(group[0], target)["y"]
-    if len(values):
-        axes.axline((values.mean(), values.mean()), slope=1, color="0.4", linewidth=0.8)
-        spread = _spread([_test_rmse(run, target) for run in group])
-        axes.set_title(f"{group[0].record['model']}\nRMSE {spread}", fontsize="small")
+    mean = _measured_test_rows(group[0], target)["y"].mean()
+    axes.axline((mean, mean), slope=1, color="0.4", linewidth=0.8)
+    axes.set_aspect("equal")
     axes.set_xlabel(f"measured {target}")
 
 

@@ -2,9 +2,13 @@
 
 import json
 import logging
+import math
 import os
+import pickle
 import statistics
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,7 @@ from typing import Any
 import lightning.pytorch as lightning
 import pandas
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
 from torch import Tensor
 
 from benchmarks.harness.data import PARTS, MoleculeBatches, MoleculeData
@@ -20,10 +24,10 @@ from benchmarks.harness.errors import DivergenceError, InputError
 from benchmarks.harness.models import MODELS, ModelConfig, num_parameters
 from benchmarks.harness.progress import EpochHistory, ProgressBar, ProgressLines
 from benchmarks.harness.regressor import (
-    MaskedRMSE,
     MoleculeRegressor,
     OptimiserConfig,
     TargetScale,
+    root_mean_square,
 )
 
 METRIC = "rmse"
@@ -40,7 +44,7 @@ class TrainingConfig:
     Args:
         epochs (int): Epochs at most.
         batch_size (int): Molecules a batch.
-        patience (int): Epochs without a better validation RMSE after which training stops.
+        patience (int): Epochs without a better validation error after which training stops.
         clip (float): Largest gradient norm; 0: no clipping.
         optimiser: Adam's settings.
         device (str): ``'auto'``, ``'cpu'``, ``'cuda'``, ``'cuda:1'``, ...
@@ -83,11 +87,28 @@ class Run:
     @classmethod
     def read(cls, folder: Path) -> "Run | None":
         """The run that was finished in a folder, or ``None``."""
-        if not (folder / RECORD).exists():
+        if not (folder / RECORD).exists() or not (folder / PREDICTIONS).exists():
             return None
-        content = json.loads((folder / RECORD).read_text())
-        frame = pandas.read_csv(folder / PREDICTIONS, dtype={"smiles": str, "target": str})
-        return cls(content["record"], content["history"], frame)
+        with _naming_damage(folder / RECORD):
+            content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            record, history = content["record"], content["history"]
+        with _naming_damage(folder / PREDICTIONS):
+            frame = pandas.read_csv(
+                folder / PREDICTIONS,
+                dtype={"smiles": str, "target": str, "y": float, "prediction": float},
+                keep_default_na=False,  # a target may be called NA
+                na_values={"y": [""], "prediction": [""]},
+            )
+        return cls(record, history, frame)
+
+
+@contextmanager
+def _naming_damage(path: Path) -> Iterator[None]:
+    """Turns the errors of reading a file of an earlier run into one that names it."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, RuntimeError, EOFError, pickle.UnpicklingError) as e:
+        raise InputError(f"{path} is damaged; remove it to train this run again") from e
 
 
 def write_text(path: Path, text: str) -> None:
@@ -99,7 +120,7 @@ def write_text(path: Path, text: str) -> None:
 
 def predictions_text(frame: pandas.DataFrame) -> str:
     """The CSV text of a table of predictions."""
-    return str(frame.to_csv(index=False, float_format="%.7g"))
+    return str(frame.to_csv(index=False))
 
 
 def train(
@@ -107,7 +128,7 @@ def train(
 ) -> Run:
     """Trains one model with one seed, or continues where a run in `folder` stopped.
 
-    The weights of the epoch with the lowest validation RMSE make all predictions, with the network
+    The weights of the epoch with the lowest validation error make all predictions, with the network
     in evaluation mode. Leaves ``best.ckpt`` in the folder.
 
     Args:
@@ -121,17 +142,20 @@ def train(
         The finished run, not yet written.
 
     Raises:
-        DivergenceError: If the validation RMSE stops being a number.
+        DivergenceError: If an error is no finite number.
+        InputError: If a checkpoint of the interrupted run is missing or damaged.
         KeyboardInterrupt: If interrupted; the last whole epoch is in ``last.ckpt``.
     """
     quieten_lightning()
     folder.mkdir(parents=True, exist_ok=True)
     lightning.seed_everything(seed, verbose=False)
     regressor = new_regressor(model, data, config.optimiser)
-    batches = MoleculeBatches(data, config.batch_size, seed)
+    y = regressor.scale.standardise(data.molecules.targets)
+    batches = MoleculeBatches(data, y, config.batch_size, seed)
     history = EpochHistory(seed)
     name = f"{model.name} (seed {seed})"
-    trainer = _trainer(config, folder, [history, *_shown(config, name, history)], model)
+    callbacks = [history, *_shown(config, name, history), KeepCheckpoints(folder, history)]
+    trainer = _trainer(config, callbacks, model)
     try:
         _fit(trainer, regressor, batches, folder)
         predictions = _predict(trainer, regressor, batches, folder / BEST)
@@ -139,6 +163,10 @@ def train(
         raise DivergenceError(f"{name}: {error}") from error
     except SystemExit:  # Lightning's answer to an interrupt
         raise KeyboardInterrupt from None
+    errors = {part: rmse(predictions[part], data.targets(part)) for part in PARTS}
+    for part, value in errors.items():
+        if not math.isfinite(value):
+            raise DivergenceError(f"{name}: the RMSE of the {part} part is {value}")
     record = {
         "dataset": data.choice.dataset,
         "split": data.choice.split,
@@ -146,7 +174,7 @@ def train(
         "seed": seed,
         "num_parameters": num_parameters(regressor.net),
         "metric": METRIC,
-        **{part: rmse(predictions[part], data.targets(part)) for part in PARTS},
+        **errors,
         "epochs": len(history.epochs),
         "seconds_per_epoch": round(
             statistics.median([epoch["seconds"] for epoch in history.epochs] or [0.0]), 4
@@ -166,9 +194,8 @@ def new_regressor(
 
 def rmse(prediction: Tensor, y: Tensor) -> float:
     """RMSE over measured entries, averaged over targets; both ``(M, T)``."""
-    metric = MaskedRMSE(y.size(1))
-    metric.update(prediction, y)
-    return float(metric.compute())
+    columns = [column[~column.isnan()].tolist() for column in (prediction - y).t()]
+    return statistics.fmean(root_mean_square(column) for column in columns)
 
 
 def accelerator(device: str) -> tuple[str, list[int] | int]:
@@ -206,6 +233,30 @@ def quieten_lightning() -> None:
         warnings.filterwarnings("ignore", message=message)
 
 
+class KeepCheckpoints(Checkpoint):
+    """Writes ``best.ckpt`` after every epoch that is the best so far, ``last.ckpt`` after each.
+
+    What is best follows from the history alone, which ``last.ckpt`` carries: unlike Lightning's
+    ``ModelCheckpoint``, a resumed run knows its best epoch wherever the folder was moved.
+
+    Args:
+        folder (Path): Where they lie.
+        history: The run's history.
+    """
+
+    def __init__(self, folder: Path, history: EpochHistory) -> None:
+        self.folder = folder
+        self.history = history
+
+    def on_train_epoch_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
+        """Writes them; as a ``Checkpoint`` after early stopping, whose state they carry."""
+        if self.history.best() is self.history.epochs[-1]:
+            trainer.save_checkpoint(self.folder / BEST, weights_only=True)
+        trainer.save_checkpoint(self.folder / LAST)
+
+
 def _shown(config: TrainingConfig, name: str, history: EpochHistory) -> list[Callback]:
     if config.show == "nothing":
         return []
@@ -213,28 +264,20 @@ def _shown(config: TrainingConfig, name: str, history: EpochHistory) -> list[Cal
 
 
 def _trainer(
-    config: TrainingConfig, folder: Path, callbacks: list[Callback], model: ModelConfig
+    config: TrainingConfig, callbacks: list[Callback], model: ModelConfig
 ) -> lightning.Trainer:
     kind, devices = accelerator(config.device)
     precision = config.precision
     if precision == "auto":
         precision = "bf16-mixed" if kind == "gpu" and torch.cuda.is_bf16_supported() else "32-true"
-    stopping = EarlyStopping("valid_rmse", patience=config.patience, check_finite=False)
-    keep: dict[str, Any] = {
-        "dirpath": folder,
-        "enable_version_counter": False,
-        "save_on_train_epoch_end": True,
-    }
-    best = ModelCheckpoint(filename="best", monitor="valid_rmse", **keep)
-    last = ModelCheckpoint(filename="last", **keep)  # after best: it carries best's state
+    stopping = EarlyStopping("valid_error", patience=config.patience, check_finite=False)
     return lightning.Trainer(
         accelerator=kind,
         devices=devices,
         precision=precision,  # type: ignore[arg-type]
         max_epochs=config.epochs if MODELS[model.name].trained else 0,
         gradient_clip_val=config.clip or None,
-        callbacks=[*callbacks, stopping, best, last],
-        default_root_dir=folder,
+        callbacks=[*callbacks, stopping],
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
@@ -252,25 +295,29 @@ def _fit(
     last = folder / LAST if (folder / LAST).exists() else None
     if last is not None:
         trainer.fit_loop.max_epochs = _epochs_to_reach(last, trainer.max_epochs or 0)
+        if not (folder / BEST).exists():
+            raise InputError(f"{folder / BEST} is missing; remove {last} to train this run again")
     trainer.fit(regressor, datamodule=batches, ckpt_path=last, weights_only=True)
-    if not (folder / BEST).exists():  # nothing was trained
-        trainer.save_checkpoint(folder / BEST)
+    if not MODELS[regressor.hparams["model"]["name"]].trained:
+        trainer.save_checkpoint(folder / BEST, weights_only=True)
 
 
 def _epochs_to_reach(last: Path, wanted: int) -> int:
     """The epochs wanted, or those that are done where early stopping had ended the run."""
-    checkpoint = torch.load(last, map_location="cpu", weights_only=True)
-    states = checkpoint["callbacks"].values()
-    stopped = any(state.get("stopped_epoch", 0) > 0 for state in states)
-    return int(checkpoint["epoch"]) + 1 if stopped else wanted
+    with _naming_damage(last):
+        checkpoint = torch.load(last, map_location="cpu", weights_only=True)
+        states = checkpoint["callbacks"].values()
+        stopped = any(state.get("stopped_epoch", 0) > 0 for state in states)
+        return int(checkpoint["epoch"]) + 1 if stopped else wanted
 
 
 def _predict(
     trainer: lightning.Trainer, regressor: MoleculeRegressor, batches: MoleculeBatches, best: Path
 ) -> dict[str, Tensor]:
     # Not through ckpt_path, which would take the history back to the best epoch as well.
-    checkpoint = torch.load(best, map_location="cpu", weights_only=True)
-    regressor.load_state_dict(checkpoint["state_dict"])
+    with _naming_damage(best):
+        checkpoint = torch.load(best, map_location="cpu", weights_only=True)
+        regressor.load_state_dict(checkpoint["state_dict"])
     outputs = trainer.predict(regressor, batches.all_parts())
     return {part: torch.cat(output) for part, output in zip(PARTS, outputs or [], strict=True)}
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pandas
 import pytest
 
+from pyg_kernels.ops import backend
+
 ROOT = Path(__file__).parents[2]
 KEYS = [
     "dataset",
@@ -186,6 +188,23 @@ BAD_INPUT = [
     ("csv without file", None, ("--dataset", "csv"), "--csv"),
     ("file without csv", GOOD, ("--dataset", "chembl"), "--csv goes with"),
     ("resume and overwrite", GOOD, ("--resume", "--overwrite"), "exclude"),
+    ("no file name", None, ("--csv", ""), "--csv: must not be empty"),
+    ("no folder name", GOOD, ("--out", ""), "--out: must not be empty"),
+    (
+        "split seed of a column",
+        "smiles,y,part\nCO,1,train\nCC,2,valid\nCCO,3,test\n",
+        ("--split-column", "part", "--split-seed", "5"),
+        "--split-seed goes with",
+    ),
+    ("root of a file", GOOD, ("--root", "data"), "--root goes with"),
+    ("smiles column of chembl", None, ("--smiles-column", "s"), "--smiles-column goes with"),
+    ("two sizes", GOOD, ("--hidden", "8", "--parameters", "900"), "--hidden and --parameters"),
+    ("factor of cosine", GOOD, ("--lr-factor", "0.5"), "--lr-factor goes with"),
+    ("factor of none", GOOD, ("--lr-factor", "0.5", "--schedule", "none"), "not none"),
+    ("width beyond memory", GOOD, ("--hidden", "2147483647"), "at most 65536"),
+    ("too many parameters", GOOD, ("--hidden", "65536", "--model", "gine"), "parameters; at most"),
+    ("budget beyond memory", GOOD, ("--parameters", "2147483647"), "parameters; at most"),
+    ("too many layers", GOOD, ("--layers", "2147483647"), "at most 1000"),
     ("missing smiles column", GOOD, ("--smiles-column", "SMILES"), "'SMILES'"),
     ("missing target column", GOOD, ("--target-columns", "z"), "'z'"),
     ("missing split column", GOOD, ("--split-column", "part"), "'part'"),
@@ -265,6 +284,20 @@ def test_results_are_neither_mixed_nor_lost(compare, call, molecules_csv, tmp_pa
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
     assert len(pandas.read_csv(tmp_path / "out" / "predictions.csv")) == 61
 
+    mine = tmp_path / "out" / "runs" / "thesis" / "chapter.tex"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    assert compare(*words, "--overwrite", "--model", "gin")[0] == 0
+    assert sorted(p.name for p in (tmp_path / "out" / "runs").iterdir()) == ["gin-seed0", "thesis"]
+    assert mine.read_text() == "mine"
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "configuration.json").write_text('{"name": "a robot"}')
+    (tmp_path / "theirs" / "metrics.json").write_text("[]")
+    status, _, err = compare(*words, "--out", tmp_path / "theirs", "--overwrite")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "not of this module" in err
+    assert len(list((tmp_path / "theirs").iterdir())) == 2
+
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("mine")
     status, _, err = compare(*words, "--out", tmp_path / "other", "--overwrite")
@@ -283,9 +316,110 @@ def test_models_can_be_added_with_resume(compare, molecules_csv, tmp_path):
     assert both[0] == first[0]
     assert both[1]["model"] == "mean"
     assert compare("--csv", molecules_csv, "--model", "mean", "--resume")[0] == 0
+    assert json.loads((tmp_path / "out" / "metrics.json").read_text()) == both
+    assert compare("--csv", molecules_csv, "--model", "mean", "--seed", 1, "--resume")[0] == 0
+    more = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert [(r["model"], r["seed"]) for r in more] == [("gine", 0), ("mean", 0), ("mean", 1)]
+    predicted = pandas.read_csv(tmp_path / "out" / "predictions.csv")
+    assert len(predicted.groupby(["model", "seed"])) == 3
+    assert "| gine |" in (tmp_path / "out" / "table.md").read_text()
     status, _, err = compare("--csv", molecules_csv, "--model", "gine", "--resume", "--hidden", 9)
     assert (status, err.count("\n")) == (2, 1)
     assert "gine of another size" in err
+
+
+def test_resume_compares_molecules_not_paths(compare, molecules_csv, tmp_path):
+    assert compare("--csv", molecules_csv, "--model", "mean")[0] == 0
+    moved = molecules_csv.rename(tmp_path / "renamed.csv")
+    assert compare("--csv", moved, "--model", "mean", "--resume")[0] == 0
+    configuration = json.loads((tmp_path / "out" / "configuration.json").read_text())
+    assert configuration["data"]["csv"] == str(moved)
+    assert configuration["backend"] == backend()
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1.0, -1e8), (1e-30, 0.0), (1e30, 0.0)])
+def test_metrics_scale_with_the_unit(
+    compare, call, sulfonamides, write_csv, tmp_path, unit, offset
+):
+    rows = [
+        {"smiles": r["smiles"], "y": repr(float(r["pIC50"]) * unit + offset)} for r in sulfonamides
+    ]
+    words = ("--model", "gine", "mean", "--csv")
+    assert compare(*words, write_csv(sulfonamides), "--target-columns", "pIC50")[0] == 0
+    expected = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    path = write_csv(rows, "scaled")
+    status, out, _ = compare(*words, path, "--out", tmp_path / "scaled")
+    assert status == 0
+    found = json.loads((tmp_path / "scaled" / "metrics.json").read_text())
+    for mine, theirs in zip(found, expected, strict=True):
+        for part in ("train", "valid", "test"):
+            # Adam makes much of rounding where a bias has no effect before batch normalisation.
+            tolerance = 1e-6 if mine["model"] == "mean" else 0.02
+            assert mine[part] / unit == pytest.approx(theirs[part], rel=tolerance)
+    assert not re.search(r" 0\.000 ", out)
+    checkpoint = tmp_path / "scaled" / "runs" / "gine-seed0" / "best.ckpt"
+    call("predict", "--checkpoint", checkpoint, "--csv", path, "--out", tmp_path / "p.csv")
+    table = pandas.read_csv(tmp_path / "scaled" / "predictions.csv").sort_values("row")
+    table = table[table["model"] == "gine"]
+    predicted = pandas.read_csv(tmp_path / "p.csv")["predicted_y"]
+    error = (predicted.to_numpy() - table["prediction"].to_numpy()) / unit
+    assert abs(error).max() < 1e-4
+
+
+def test_target_names_are_shown_as_they_are(compare, sulfonamides, write_csv, tmp_path):
+    names = ("NA", "$a_$", "a|b$", "two\nlines", "five")
+    rows = [{"smiles": r["smiles"]} | dict.fromkeys(names, r["pIC50"]) for r in sulfonamides]
+    words = ("--csv", write_csv(rows), "--model", "mean")
+    status, out, err = compare(*words)
+    assert status == 0
+    assert err.count("\n") == 1
+    assert "predicts 5 columns: 'NA', '$a_$', 'a|b$', 'two\\nlines', 'five'" in err
+    lines = out.splitlines()
+    start = lines.index("Test RMSE of each target")
+    assert len({len(line) for line in lines[start + 2 :]}) == 1
+    markdown = (tmp_path / "out" / "table.md").read_text()
+    assert r"| model | NA | $a_$ | a\|b$ | two lines | five |" in markdown
+    status, again, _ = compare(*words, "--resume")
+    assert (status, again) == (0, out)
+    assert "nan" not in again
+
+
+def test_chosen_or_single_targets_are_not_named(compare, sulfonamides, write_csv):
+    rows = [{"smiles": r["smiles"], "a": r["pIC50"], "b": r["pIC50"]} for r in sulfonamides]
+    words = ("--csv", write_csv(rows), "--model", "mean", "--target-columns", "a", "b")
+    assert compare(*words)[::2] == (0, "")
+
+
+def shell(command, tmp_path, molecules_csv):
+    words = f"--csv {molecules_csv} --model gine mean --hidden 8 --device cpu --epochs 3"
+    program = f"{sys.executable} -m benchmarks.molecules {words} --out {tmp_path / 'out'}"
+    return subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {program} {command}"],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_training_goes_on_when_nobody_reads(tmp_path, molecules_csv):
+    done = shell("| head -1", tmp_path, molecules_csv)
+    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
+    assert len(json.loads((tmp_path / "out" / "metrics.json").read_text())) == 2
+    assert (tmp_path / "out" / "parity.png").exists()
+
+
+def test_output_need_not_be_utf8(tmp_path, molecules_csv):
+    done = shell("--seeds 0 1", tmp_path, molecules_csv)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.search(r"\d \? \d", done.stdout)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_full_disk_is_one_line(tmp_path, molecules_csv):
+    done = shell("> /dev/full", tmp_path, molecules_csv)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("benchmarks.molecules: error: standard output: ")
 
 
 def test_interrupt_says_how_to_continue(molecules_csv, tmp_path):

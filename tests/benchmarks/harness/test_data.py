@@ -6,13 +6,21 @@ import pytest
 import torch
 
 from benchmarks.harness.data import DataChoice, MoleculeBatches, load_molecules
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.models import ModelConfig
-from benchmarks.harness.regressor import OptimiserConfig
+from benchmarks.harness.regressor import OptimiserConfig, TargetScale
 from benchmarks.harness.training import new_regressor
+from pyg_kernels.datasets import scaffold_split
 
 
 def load(path, **options):
     return load_molecules(DataChoice(dataset="csv", csv=str(path), **options))
+
+
+def loader(data, batch_size, seed):
+    scale = TargetScale.fit(data.molecules.target_names, data.targets("train"))
+    y = scale.standardise(data.molecules.targets)
+    return MoleculeBatches(data, y, batch_size, seed).train_dataloader()
 
 
 def test_only_the_training_part_is_standardised(molecules_csv):
@@ -48,10 +56,9 @@ def test_order_depends_on_seed_and_epoch_alone(molecules_csv):
     data = load(molecules_csv)
 
     def order(seed, epoch):
-        batches = MoleculeBatches(data, 16, seed)
-        loader = batches.train_dataloader()
-        loader.set_epoch(epoch)
-        return [smiles for batch in loader for smiles in batch.smiles]
+        batches = loader(data, 16, seed)
+        batches.set_epoch(epoch)
+        return [smiles for batch in batches for smiles in batch.smiles]
 
     assert order(0, 3) == order(0, 3)
     orders = [order(0, 0), order(0, 1), order(1, 0), order(1, 1)]
@@ -63,5 +70,33 @@ def test_order_depends_on_seed_and_epoch_alone(molecules_csv):
     ("batch_size", "sizes"), [(47, [47]), (16, [16, 16, 16]), (20, [20, 20, 8])]
 )
 def test_no_training_batch_has_a_single_molecule(molecules_csv, batch_size, sizes):
-    loader = MoleculeBatches(load(molecules_csv), batch_size, 0).train_dataloader()
-    assert [batch.num_graphs for batch in loader] == sizes
+    batches = loader(load(molecules_csv), batch_size, 0)
+    assert [batch.num_graphs for batch in batches] == sizes
+
+
+def test_batches_carry_each_molecules_standardised_target(molecules_csv):
+    data = load(molecules_csv)
+    of = dict(zip(data.molecules.smiles, data.molecules.targets.flatten().tolist(), strict=True))
+    train = data.targets("train")
+    for batch in loader(data, 16, 0):
+        expected = torch.tensor([of[smiles] for smiles in batch.smiles], dtype=torch.float64)
+        expected = (expected - train.mean()) / train.std(unbiased=False)
+        torch.testing.assert_close(batch.y.flatten(), expected.float())
+        assert batch.y.dtype == torch.float32
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_scaffold_split_is_that_of_the_library(molecules_csv, seed):
+    data = load(molecules_csv, split="scaffold", split_seed=seed)
+    expected = scaffold_split(data.molecules.smiles, seed=seed)
+    for part in ("train", "valid", "test"):
+        assert torch.equal(data.parts[part], getattr(expected, part))
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "test"])
+def test_every_part_needs_every_target(tmp_path, part):
+    rows = ["CO,1,1,train", "CC,2,2,train", "CCO,3,3,valid", "CCC,4,4,test"]
+    rows = [row.replace(f",{k},{part}", f",,{part}") for k, row in enumerate(rows, 1)]
+    (tmp_path / "m.csv").write_text("\n".join(["smiles,a,b,part", *rows]))
+    with pytest.raises(InputError, match=f"{part} part has no measured value of target 'b'"):
+        load(tmp_path / "m.csv", split="column", split_column="part")

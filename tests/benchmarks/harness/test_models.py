@@ -9,6 +9,7 @@ from benchmarks.harness.models import (
     MODELS,
     ModelConfig,
     build_model,
+    count_parameters,
     fit_hidden_size,
     num_parameters,
 )
@@ -62,6 +63,12 @@ def test_default_sizes_are_alike(name):
     fitted = fit_hidden_size(config(name, hidden=1))
     count = num_parameters(build_model(fitted))
     assert 0.97 * DEFAULT_PARAMETERS <= count <= DEFAULT_PARAMETERS
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_are_counted_without_building(name):
+    sizes = config(name, hidden=8, num_layers=2)
+    assert count_parameters(sizes) == num_parameters(build_model(sizes))
 
 
 def test_too_small_a_budget():

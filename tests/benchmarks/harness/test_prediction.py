@@ -2,12 +2,18 @@
 
 import csv
 import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pandas
 import pytest
 import torch
 
 from benchmarks.harness.prediction import load_regressor
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -46,6 +52,28 @@ def test_only_a_smiles_column_is_needed(call, trained, tmp_path):
     assert (status, err, header) == (0, "", "name,Molecule,predicted_pIC50")
     assert float(first.rpartition(",")[2]) == pytest.approx(expected[smiles], rel=1e-4)
     assert second.startswith("second,C,")
+
+
+def test_a_pipe_is_read_once(trained, molecules_csv, call):
+    words = ("predict", "--checkpoint", trained[0], "--device", "cpu", "--quiet", "--csv")
+    _, expected, _ = call(*words, molecules_csv)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.molecules", *map(str, words), "/dev/stdin"],
+        input=molecules_csv.read_bytes(),
+        capture_output=True,
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == expected
+
+
+def test_predictions_are_not_predicted_again(call, trained, tmp_path):
+    path = tmp_path / "twice.csv"
+    path.write_text("smiles,predicted_pIC50\nCCO,1\n")
+    status, out, err = call("predict", "--checkpoint", trained[0], "--csv", path)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "'predicted_pIC50'" in err
 
 
 def test_invalid_molecules_keep_their_row(call, trained, tmp_path):

@@ -12,6 +12,7 @@ from benchmarks.harness.regressor import (
     TargetScale,
     learning_rate_factor,
     masked_mean_squared_error,
+    root_mean_square,
 )
 
 NAN = float("nan")
@@ -56,6 +57,27 @@ def test_scale_is_that_of_the_measured_values():
     assert scale == TargetScale(["a", "b"], [2.0, 5.0], [1.0, 1.0])
     with pytest.raises(ValueError, match="'b'"):
         TargetScale.fit(["a", "b"], torch.tensor([[1.0, NAN], [3.0, NAN]]))
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(1.0, -1e8), (1e-30, 0.0), (1e30, 0.0), (1e-200, 0)])
+def test_scale_keeps_the_differences_between_targets(unit, offset):
+    y = torch.linspace(-1, 1, 9, dtype=torch.float64).unsqueeze(1)
+    scale = TargetScale.fit(["a"], y * unit + offset)
+    expected = (y / y.std(unbiased=False)).float()
+    torch.testing.assert_close(scale.standardise(y * unit + offset), expected)
+
+
+def test_targets_that_cannot_be_standardised():
+    with pytest.raises(ValueError, match="'a' are too large or small"):
+        TargetScale.fit(["a"], torch.tensor([[-1.7e308], [1.7e308]], dtype=torch.float64))
+    with pytest.raises(ValueError, match="'a' has values too far"):
+        TargetScale(["a"], [0.0], [1e-30]).standardise(torch.tensor([[1e20]]))
+
+
+def test_root_mean_square_of_any_size():
+    assert root_mean_square([3.0, -4.0]) == pytest.approx(math.sqrt(12.5))
+    for unit in (1e-200, 1e200):
+        assert root_mean_square([3 * unit, 4 * unit]) / unit == pytest.approx(math.sqrt(12.5))
 
 
 def test_schedules():

@@ -1,16 +1,44 @@
-"""The table's text."""
+"""The pictures, and the lines shown while training."""
 
-from benchmarks.harness.report import Table
+import re
+
+import pytest
+
+from benchmarks.harness.data import DataChoice, load_molecules
+from benchmarks.harness.errors import InputError, naming_extras
+from benchmarks.harness.report import parity_plot
+from benchmarks.harness.training import Run
 
 
-def test_columns_line_up():
-    table = Table("caption", ("model", "test"), [["wl-gated", "0.912 ± 0.010"], ["mean", "2.5"]])
-    lines = table.text().splitlines()
-    assert lines[0] == "caption"
-    assert len({len(line) for line in lines[2:]}) == 1
-    assert lines[-1] == "mean      " + "2.5".rjust(13)
-    assert table.markdown().splitlines()[-3:] == [
-        "| :-- | --: |",
-        "| wl-gated | 0.912 ± 0.010 |",
-        "| mean | 2.5 |",
+def test_parity_panels_are_square_and_say_which_targets_they_leave_out(
+    compare, sulfonamides, write_csv, tmp_path
+):
+    rows = [
+        {"smiles": r["smiles"]} | {f"y{k}": float(r["pIC50"]) * 10**k for k in range(5)}
+        for r in sulfonamides
     ]
+    path = write_csv(rows)
+    assert compare("--csv", path, "--model", "gine", "mean")[0] == 0
+    data = load_molecules(DataChoice(dataset="csv", csv=str(path)))
+    runs = [Run.read(tmp_path / "out" / "runs" / f"{name}-seed0") for name in ("gine", "mean")]
+    figure = parity_plot(runs, data)
+    assert figure.get_suptitle() == "Test part, random split, the first 4 of 5 targets"
+    assert len(figure.axes) == 8
+    for axes in figure.axes:
+        assert axes.get_xlim() == axes.get_ylim()
+        assert axes.get_aspect() == 1
+
+
+def test_small_errors_keep_their_digits(call, sulfonamides, write_csv, tmp_path):
+    rows = [{"smiles": r["smiles"], "y": float(r["pIC50"]) * 1e-5} for r in sulfonamides]
+    words = ("--csv", write_csv(rows), "--model", "gine", "--hidden", 8, "--device", "cpu")
+    status, out, _ = call(*words, "--epochs", 2, "--out", tmp_path / "out")
+    assert status == 0
+    number = r"0\.0000\d{2,3}\b"
+    assert re.search(rf"epoch 2/2, valid RMSE {number} \(best epoch \d: {number}\)", out)
+    assert re.search(rf"gine .* {number}  +{number}  +{number} ", out)
+
+
+def test_missing_extra_is_named_as_the_readme_installs_it():
+    with pytest.raises(InputError, match=r"pip install '\.\[mol,bench\]'"), naming_extras():
+        raise ImportError("no", name="lightning.pytorch")
