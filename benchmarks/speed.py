@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GINEConv, ResGatedGraphConv
 
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras
+from benchmarks.harness.table import Table
 from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.ops import backend
 
@@ -170,17 +171,21 @@ def load_graphs(source: str, root: str, channels: int, device: torch.device) -> 
     return Graphs(x.to(device), batch.edge_index.to(device), batch.edge_attr.to(device))
 
 
-def show(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as plain columns."""
-    lines = [
-        f"{'layer':<26}{'ms':>9}{'products':>10}{'/ products':>12}{'/ GINE':>9}{'/ ResGated':>12}"
-    ]
-    lines += [
-        f"{r['layer']:<26}{r['milliseconds']:>9.2f}{r['products_milliseconds']:>10.2f}"
-        f"{r['over_products']:>12.2f}{r['over_gine']:>9.2f}{r['over_res_gated']:>12.2f}"
-        for r in rows
-    ]
-    return "\n".join(lines)
+def table(rows: Sequence[dict[str, Any]], shape: str) -> Table:
+    """The rows as text."""
+    return Table(
+        f"forward + backward, medians of interleaved rounds; {shape}",
+        ("layer", "ms", "products", "/ products", "/ GINE", "/ ResGated"),
+        [
+            (
+                row["layer"],
+                f"{row['milliseconds']:.2f}",
+                f"{row['products_milliseconds']:.2f}",
+                *(f"{row[key]:.2f}" for key in ("over_products", "over_gine", "over_res_gated")),
+            )
+            for row in rows
+        ],
+    )
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -234,7 +239,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "ops": backend(device),
     }
     print(", ".join(f"{key}: {value}" for key, value in setting.items()))
-    print("forward + backward, medians of interleaved rounds\n" + show(rows))
+    print(table(rows, graphs.shape).text())
     if options.out:
         content = json.dumps({**setting, "layers": rows}, indent=2)
         (Path(options.out) / "metrics.json").write_text(content)
