@@ -24,29 +24,22 @@ class UnitLinear(Linear):
     Args:
         in_channels: The number of input features F; -1 to read it off the first input.
         out_channels: The number of output features.
-        bias: Whether to add a bias, which starts at zero.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, bias: bool = False) -> None:
-        super().__init__(in_channels, out_channels, bias=bias, bias_initializer="zeros")
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels, bias=False)
 
     def reset_parameters(self) -> None:
         if is_uninitialized_parameter(self.weight) or self.in_channels <= 0:
             return
         bound = math.sqrt(3.0 / self.in_channels)
         torch.nn.init.uniform_(self.weight, -bound, bound)
-        if self.bias is not None:
-            torch.nn.init.zeros_(self.bias)
 
     @property
     def plain(self) -> bool:
-        """Whether a call is the product with ``weight`` and nothing else: no bias, no hooks."""
-        return (
-            type(self) is UnitLinear
-            and self.bias is None
-            and not self._forward_hooks
-            and not self._forward_pre_hooks
-        )
+        """Whether a call is the product with ``weight`` and nothing else: no hooks listen."""
+        unchanged = type(self) is UnitLinear
+        return unchanged and not self._forward_hooks and not self._forward_pre_hooks
 
 
 def apply_all(x: Tensor, lins: Sequence[Module]) -> tuple[Tensor, ...]:
