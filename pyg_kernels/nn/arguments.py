@@ -65,10 +65,10 @@ def checked_decay(decay: float | str) -> float | None:
     return float(decay)
 
 
-def checked_dropout(dropout: float) -> float:
+def checked_dropout(dropout: float, name: str = "dropout") -> float:
     """A probability below 1."""
     if not 0.0 <= dropout < 1.0:
-        raise ValueError(f"dropout={dropout!r}: expected a probability in [0, 1)")
+        raise ValueError(f"{name}={dropout!r}: expected a probability in [0, 1)")
     return dropout
 
 

@@ -38,8 +38,18 @@ class UnitLinear(Linear):
     @property
     def plain(self) -> bool:
         """Whether a call is the product with ``weight`` and nothing else: no hooks listen."""
-        unchanged = type(self) is UnitLinear
-        return unchanged and not self._forward_hooks and not self._forward_pre_hooks
+        return type(self) is UnitLinear and self.unheard
+
+    @property
+    def unheard(self) -> bool:
+        """Whether a call is the product with ``weight``, which may be parametrized: no hooks."""
+        listeners = (
+            self._forward_hooks,
+            self._forward_pre_hooks,
+            self._backward_hooks,
+            self._backward_pre_hooks,
+        )
+        return type(self).forward is UnitLinear.forward and not any(listeners)
 
 
 def apply_all(x: Tensor, lins: Sequence[Module]) -> tuple[Tensor, ...]:

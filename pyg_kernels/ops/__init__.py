@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pyg_kernels.ops.neighbour_sum import path_in_use
+from pyg_kernels.ops import linear_scan, neighbour_sum
 from pyg_kernels.ops.products import products_backend
 
 __all__ = ["backend"]
@@ -19,8 +19,14 @@ def backend(device: str | torch.device = "cpu") -> dict[str, str]:
     Returns:
         One entry an op: ``neighbour_sum`` is ``'blocks'`` (cache-sized blocks with a
         hand-written backward) or ``'definition'`` (PyTorch's own gather, product and scatter);
-        ``products`` is ``'onednn'`` or ``'torch.mm'``, as measured on first use.
+        ``products`` is ``'onednn'`` or ``'torch.mm'``, as measured on first use;
+        ``linear_scan`` is ``'triton'``, or ``'steps and chunks'`` (PyTorch ops with a
+        hand-written backward: one step of all texts at a time, or all chunks of long ones).
     """
     device = torch.device(device)
     products = products_backend() if device.type == "cpu" else "torch.mm"
-    return {"neighbour_sum": path_in_use(device), "products": products}
+    return {
+        "neighbour_sum": neighbour_sum.path_in_use(device),
+        "products": products,
+        "linear_scan": linear_scan.path_in_use(device),
+    }

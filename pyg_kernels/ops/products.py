@@ -26,6 +26,9 @@ from pyg_kernels.ops.transforms import is_batched, transforms_active
 
 _ENVIRONMENT = "PYG_KERNELS_PRODUCTS"
 _SMALLEST_ONEDNN_PRODUCT = 2**21  # multiply-adds; below, the call costs more than it saves
+_SMALLEST_PACKED_PRODUCT = 2**22
+_MANY_BLOCKS = 8
+_FEW_ROWS = 256
 
 
 def project(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -43,6 +46,71 @@ def project(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
     return tuple(F.linear(x, weight) for weight in weights)
 
 
+class BlockProduct:
+    r"""The product :math:`x W^\top` of one matrix with one block of rows after the other.
+
+    For many blocks the matrix is brought into the order in which the product is fastest. Without
+    gradients.
+
+    Args:
+        weight: W, of shape :obj:`(D, F)`.
+        rows: About how many rows a block has.
+        blocks: How many blocks there are.
+    """
+
+    def __init__(self, weight: Tensor, rows: int, blocks: int) -> None:
+        self._packed = None
+        self._transposed = weight.t()
+        if blocks < _MANY_BLOCKS:
+            return
+        if _packing_pays(weight, rows):
+            try:
+                self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
+            except (AttributeError, RuntimeError, TypeError):  # another PyTorch
+                self._packed = None
+        if self._packed is None and rows < _FEW_ROWS:
+            self._transposed = self._transposed.contiguous()
+
+    def __call__(self, x: Tensor, out: Tensor | None = None, add: bool = False) -> Tensor:
+        """The product: a new tensor, or put into or added to one that is there."""
+        if self._packed is None:
+            if out is None:
+                return torch.mm(x, self._transposed)
+            return out.addmm_(x, self._transposed, beta=1.0 if add else 0.0)
+        product = torch.ops.mkldnn._linear_pointwise(x, self._packed, None, "none", [], "")
+        if out is None:
+            return product
+        return out.add_(product) if add else out.copy_(product)
+
+
+def weight_gradient(
+    x: Tensor, grad: Tensor, out: Tensor | None = None, add: bool = False
+) -> Tensor:
+    r"""The gradient of W in :math:`x W^\top`: the product of :obj:`(N, D)` and :obj:`(N, F)`.
+
+    Args:
+        x: The input, :obj:`(N, F)`.
+        grad: The gradient of the product, :obj:`(N, D)`.
+        out: Where the result goes, :obj:`(D, F)`; by default into a new tensor.
+        add: Whether it is added to what is there.
+    """
+    if out is None:
+        out, add = grad.new_empty(grad.size(1), x.size(1)), False
+    if _onednn_applies(x, [out]) and grad.dtype == x.dtype:
+        onednn = _onednn()
+        if onednn is not None and onednn.weight_gradients is not None:
+            pairs = [(grad.contiguous(), out)]
+            (found,) = onednn.weight_gradients(x.contiguous(), pairs)
+            return out.add_(found) if add else out.copy_(found)
+    return out.addmm_(grad.t(), x, beta=1.0 if add else 0.0)
+
+
+def _packing_pays(weight: Tensor, rows: int) -> bool:
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return False
+    return rows * weight.numel() >= _SMALLEST_PACKED_PRODUCT and _onednn() is not None
+
+
 def products_backend() -> str:
     """The path that large float32 products take on CPU: ``'onednn'`` or ``'torch.mm'``."""
     return "torch.mm" if _onednn() is None else "onednn"
@@ -50,10 +118,13 @@ def products_backend() -> str:
 
 @dataclass(frozen=True)
 class _OneDNN:
-    """oneDNN's two products: ``x @ weight.T`` and, for the weights' gradients, ``grad.T @ x``."""
+    """oneDNN's two products: ``x @ weight.T`` and, for the weights' gradients, ``grad.T @ x``.
+
+    The second is None where only the first is faster than ``torch.mm``.
+    """
 
     linear: Callable[[Tensor, Tensor], Tensor]
-    weight_gradients: Callable[[Tensor, Sequence[tuple[Tensor, Tensor]]], list[Tensor]]
+    weight_gradients: Callable[[Tensor, Sequence[tuple[Tensor, Tensor]]], list[Tensor]] | None
 
 
 def _onednn_applies(x: Tensor, weights: Sequence[Tensor]) -> bool:
@@ -101,29 +172,37 @@ def _measured() -> _OneDNN | None:
         outs = (backward_weights(g.to_mkldnn(), packed, weight, False)[0] for g, weight in pairs)
         return [out.to_dense() if out.is_mkldnn else out for out in outs]
 
-    products = _OneDNN(linear, weight_gradients)
     with torch.no_grad(), torch.autocast("cpu", enabled=False), torch.device("cpu"):
         try:
-            good = _agrees(products) and (choice == "onednn" or _faster(products))
+            if not _agrees(linear, weight_gradients):
+                return None
+            if choice == "onednn":
+                return _OneDNN(linear, weight_gradients)
+            forward, backward = _faster(linear, weight_gradients)
         except (RuntimeError, TypeError):  # another signature in another PyTorch
             return None
-    return products if good else None
+    return _OneDNN(linear, weight_gradients if backward else None) if forward else None
 
 
-def _agrees(products: _OneDNN) -> bool:
+def _agrees(linear: Any, weight_gradients: Any) -> bool:
     x = torch.arange(512 * 24, dtype=torch.float32).view(512, 24).remainder_(7)
     grad = torch.arange(512 * 40, dtype=torch.float32).view(512, 40).remainder_(5)
     weight = torch.arange(40 * 24, dtype=torch.float32).view(40, 24).remainder_(3)
-    return torch.equal(products.linear(x, weight), x @ weight.t()) and torch.equal(
-        products.weight_gradients(x, [(grad, weight)])[0], grad.t() @ x
+    return torch.equal(linear(x, weight), x @ weight.t()) and torch.equal(
+        weight_gradients(x, [(grad, weight)])[0], grad.t() @ x
     )
 
 
-def _faster(products: _OneDNN) -> bool:
+def _faster(linear: Any, weight_gradients: Any) -> tuple[bool, bool]:
+    """Whether each of the two products is faster than ``torch.mm``."""
     x = torch.ones(4096, 192, dtype=torch.float32)
     weight = torch.ones(192, 192, dtype=torch.float32)
-    ours = _seconds(lambda: products.linear(x, weight))
-    return ours < 0.95 * _seconds(lambda: torch.mm(x, weight.t()))
+    forward = _seconds(lambda: linear(x, weight))
+    backward = _seconds(lambda: weight_gradients(x, [(x, weight)]))
+    return (
+        forward < 0.95 * _seconds(lambda: torch.mm(x, weight.t())),
+        backward < 0.95 * _seconds(lambda: torch.mm(x.t(), x)),
+    )
 
 
 def _seconds(run: Callable[[], Any], repeats: int = 5) -> float:
@@ -167,7 +246,10 @@ class _OneDNNProject(torch.autograd.Function):
         wanted = [k for k in given if ctx.needs_input_grad[1 + k]]
         if wanted:
             pairs = [(given[k], weights[k]) for k in wanted]
-            found = onednn.weight_gradients(x.contiguous(), pairs)
+            if onednn.weight_gradients is None:
+                found = [grad.t() @ x for grad, _ in pairs]
+            else:
+                found = onednn.weight_gradients(x.contiguous(), pairs)
             for k, gradient in zip(wanted, found, strict=True):
                 grad_weights[k] = gradient
         return grad_x, *grad_weights

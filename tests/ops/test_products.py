@@ -62,10 +62,11 @@ def test_first_derivatives_that_keep_their_graph() -> None:
 
 
 def test_wrong_products_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert products._agrees(products._OneDNN(torch.nn.functional.linear, gradients))
-    double = products._OneDNN(lambda x, w: 2 * (x @ w.t()), gradients)
-    assert not products._agrees(double)
-    monkeypatch.setattr(products, "_agrees", lambda _: False)
+    linear = torch.nn.functional.linear
+    assert products._agrees(linear, gradients)
+    assert not products._agrees(lambda x, w: 2 * linear(x, w), gradients)
+    assert not products._agrees(linear, lambda x, pairs: [2 * g for g in gradients(x, pairs)])
+    monkeypatch.setattr(products, "_agrees", lambda *_: False)
     monkeypatch.setenv("PYG_KERNELS_PRODUCTS", "onednn")
     assert products._measured() is None
 
@@ -80,6 +81,35 @@ def test_the_measurement_ignores_its_surroundings(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(torch, "get_default_dtype", lambda: torch.float64)
     with torch.device("meta"), torch.autocast("cpu", dtype=torch.bfloat16):
         assert (products._measured() is None) == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("blocks", [1, 20])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_block_by_block(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, blocks: int, transposed: bool
+) -> None:
+    """One matrix with blocks of several sizes: returned, written and added."""
+    monkeypatch.setattr(products, "_SMALLEST_PACKED_PRODUCT", 1)
+    torch.manual_seed(0)
+    weight = torch.randn(33, 65, dtype=dtype).t() if transposed else torch.randn(65, 33).to(dtype)
+    product = products.BlockProduct(weight, 40, blocks)
+    for rows in (40, 7, 1):
+        x = torch.randn(rows, 33, dtype=dtype)
+        out, expected = torch.full((rows, 65), torch.nan, dtype=dtype), x @ weight.t()
+        torch.testing.assert_close(product(x), expected)
+        torch.testing.assert_close(product(x, out=out), expected)
+        torch.testing.assert_close(product(x, out=out, add=True), 2 * expected)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 40])
+def test_the_gradient_of_a_weight(rows: int) -> None:
+    torch.manual_seed(0)
+    x, grad = torch.randn(rows, 33), torch.randn(rows, 65)
+    out, expected = torch.full((65, 33), torch.nan), grad.t() @ x
+    torch.testing.assert_close(products.weight_gradient(x, grad), expected)
+    torch.testing.assert_close(products.weight_gradient(x, grad, out=out), expected)
+    torch.testing.assert_close(products.weight_gradient(x, grad, out=out, add=True), 2 * expected)
 
 
 def test_no_weights() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.activations import name_of
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbour_sum import cpu, reference
 from pyg_kernels.ops.neighbour_sum.reference import Gate, edge_weight
@@ -63,7 +64,7 @@ def neighbour_activation_sum(
         return neighbour_sum(act(a), edges)
     dtype = _common_dtype(a, kind)
     a, kind = a.to(dtype), kind.to(dtype)
-    name = _name_of(act)
+    name = name_of(act)
     if name is None or path_in_use(a.device) == "definition":
         return reference.neighbour_activation_sum(a, edges, act, kind)
     return cpu.NeighbourActivationSum.apply(a, kind, edges, name)
@@ -88,24 +89,3 @@ def _common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
         if tensor is not None:
             dtype = torch.promote_types(dtype, tensor.dtype)
     return dtype
-
-
-_FUSED = {
-    torch.nn.ReLU: "relu",
-    torch.nn.Tanh: "tanh",
-    torch.nn.Sigmoid: "sigmoid",
-    torch.relu: "relu",
-    torch.tanh: "tanh",
-    torch.sigmoid: "sigmoid",
-}
-
-
-def _name_of(act: Callable[[Tensor], Tensor]) -> str | None:
-    """The name of an activation that is fused; None for others, and where hooks listen."""
-    if isinstance(act, torch.nn.Module):
-        listened = act._forward_hooks or act._forward_pre_hooks or act._backward_hooks
-        return None if listened else _FUSED.get(type(act))
-    try:
-        return _FUSED.get(act)
-    except TypeError:  # not hashable
-        return None

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.edges import Edges, SortedEdges
 from pyg_kernels.ops.neighbour_sum import reference
-from pyg_kernels.ops.transforms import is_batched, transforms_active
+from pyg_kernels.ops.transforms import by_definition, is_batched, transforms_active
 
 _BAG_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -108,7 +108,7 @@ class NeighbourSum(torch.autograd.Function):
         z, gate_source, gate_target, gate_kind, bond = inputs
         needed = ctx.needs_input_grad
         if torch.is_grad_enabled() or transforms_active() or is_batched(grad):
-            return _by_definition(partial(_definition, ctx.edges), inputs, needed, grad)
+            return by_definition(partial(_definition, ctx.edges), inputs, needed, [grad])
         grad, z, bond = grad.contiguous(), z.contiguous(), _contiguous(bond)
         gates = [_contiguous(g) for g in (gate_source, gate_target, gate_kind)]
         grad_z = _zeros_like(z, needed[0])
@@ -198,11 +198,11 @@ class NeighbourActivationSum(torch.autograd.Function):
         a, kind = ctx.saved_tensors[:2]
         if torch.is_grad_enabled() or transforms_active() or is_batched(grad):
             act, edges = ACTIVATIONS[ctx.act][1], ctx.edges
-            return _by_definition(
+            return by_definition(
                 lambda a, kind: reference.neighbour_activation_sum(a, edges, act, kind),
                 (a, kind),
                 ctx.needs_input_grad,
-                grad,
+                [grad],
             )
         grad, a, kind = grad.contiguous(), a.contiguous(), kind.contiguous()
         grad_a = _zeros_like(a, ctx.needs_input_grad[0])
@@ -233,24 +233,3 @@ ACTIVATIONS: dict[str, tuple[_Unary, _Unary, _Slope]] = {
     "tanh": (torch.tanh_, torch.tanh, torch.ops.aten.tanh_backward),
     "sigmoid": (torch.sigmoid_, torch.sigmoid, torch.ops.aten.sigmoid_backward),
 }
-
-
-def _by_definition(
-    run: Callable[..., Tensor],
-    inputs: Sequence[Tensor | None],
-    needed: Sequence[bool],
-    grad: Tensor,
-) -> tuple[Tensor | None, ...]:
-    """The gradients as PyTorch ops: for second derivatives, and under transforms.
-
-    The definition is run on views of its own, so that only its own dependence on each input
-    counts, and not that of one input on another.
-    """
-    with torch.enable_grad():
-        own = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
-        wanted = {k: t for k, t in enumerate(own) if t is not None and needed[k]}
-        found = torch.autograd.grad(run(*own), list(wanted.values()), grad, create_graph=True)
-    gradients: list[Tensor | None] = [None] * len(needed)
-    for k, gradient in zip(wanted, found, strict=True):
-        gradients[k] = gradient
-    return tuple(gradients)
