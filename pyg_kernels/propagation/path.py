@@ -1,0 +1,115 @@
+"""The walk's propagation operator on path graphs: texts, whose walks are n-grams with gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.ops.linear_scan import fuses_orders, linear_scan, walk_scan
+from pyg_kernels.ops.packing import Packing
+from pyg_kernels.walk import Combine, walk
+
+
+class PathPropagation:
+    r"""Carries states from all earlier tokens of a text, decayed token by token.
+
+    .. math::
+        S(z)_t = c_{t-1}, \qquad
+        c_t = \lambda_t \odot c_{t-1} + (1 - \lambda_t)^\nu \odot z_t
+
+    This is the operator of :class:`~pyg_kernels.propagation.GraphPropagation` on the transitive
+    closure of the path, with the weight :math:`(1 - \lambda_s)^\nu \prod_{s<r<t} \lambda_r` on
+    the edge from s to t, in time linear in the length.
+
+    Args:
+        decay: :math:`\lambda`: a number or a tensor :obj:`(1,)`, :obj:`(D,)`, :obj:`(N, 1)` or
+            :obj:`(N, D)`.
+        packing: The texts whose tokens are the rows.
+        initial: The states :math:`c_1, \ldots, c_n` before the first token,
+            :obj:`(n, num_texts, D)`.
+        normalize: Whether :math:`\nu` is 1 or 0.
+    """
+
+    def __init__(
+        self,
+        decay: float | Tensor,
+        packing: Packing,
+        initial: Tensor,
+        normalize: bool = False,
+    ) -> None:
+        self.decay = decay
+        self.packing = packing
+        self.initial = initial
+        self.normalize = normalize
+
+    def __call__(self, z: Tensor, step: int) -> Tensor:
+        return self.before(self.aggregate(z, step - 1), step - 1)
+
+    def states(self, projections: Sequence[Tensor], combine: Combine = "mul") -> list[Tensor]:
+        r"""The states :math:`c_1, \ldots, c_n` of walks: what ends up to each token.
+
+        By :func:`pyg_kernels.walk.walk`, or in one op that equals it.
+        """
+        first = projections[0]
+        if fuses_orders(self.packing, first):
+            return list(
+                walk_scan(
+                    projections, self.decay, self.packing, self.initial, combine, self.normalize
+                )
+            )
+        aggregated = []
+
+        def propagate(z: Tensor, step: int) -> Tensor:
+            aggregated.append(self.aggregate(z, step - 1))
+            return self.before(aggregated[-1], step - 1)
+
+        last = walk(projections, propagate, combine)[-1]
+        return [*aggregated, self.aggregate(last, len(projections))]
+
+    def ending(
+        self, projections: Sequence[Tensor], states: Sequence[Tensor], combine: Combine = "mul"
+    ) -> Tensor:
+        """The state :math:`z_n`: what ends exactly at each token."""
+        order = len(projections)
+        return walk(projections[-2:], lambda *_: self.before(states[-2], order - 1), combine)[-1]
+
+    def aggregate(self, z: Tensor, order: int) -> Tensor:
+        r"""The state :math:`c` of one order, from what ends at each token."""
+        packing, initial = self.packing, self.initial[order - 1]
+        if packing.uniform:
+            grid = z.view(packing.num_steps, packing.num_texts, z.size(1))
+            a = self._decay(lambda d: d.view(*grid.shape[:2], d.size(1)))
+            c = linear_scan(a, grid, initial, normalize=self.normalize).view_as(z)
+        else:
+            rows = packing.rows(z.device)
+            a = self._decay(lambda d: d.index_select(0, rows.by_text))
+            in_turn = z.index_select(0, rows.by_text)
+            c = linear_scan(a, in_turn, initial, ptr=rows.ptr, normalize=self.normalize)
+            c = c.index_select(0, rows.place)
+        return c
+
+    def _decay(self, arrange: Callable[[Tensor], Tensor]) -> float | Tensor:
+        per_token = isinstance(self.decay, Tensor) and self.decay.dim() == 2
+        return arrange(self.decay) if per_token else self.decay  # type: ignore[arg-type]
+
+    def before(self, c: Tensor, order: int) -> Tensor:
+        """The state of one order before each token."""
+        packing = self.packing
+        if not packing.num_steps:
+            return c
+        initial = self.initial[order - 1][: packing.batch_sizes[0]].to(c.dtype)
+        if packing.uniform:
+            return torch.cat((initial, c[: c.size(0) - initial.size(0)]))
+        return torch.cat((initial, c.index_select(0, packing.rows(c.device).before)))
+
+    def last(self, up_to: Sequence[Tensor]) -> Tensor:
+        """The states after the last token of each text, :obj:`(n, num_texts, D)`."""
+        packing = self.packing
+        if packing.uniform and packing.num_steps:
+            return torch.stack([c[c.size(0) - packing.num_texts :] for c in up_to])
+        rows = packing.rows(up_to[0].device)
+        ends = torch.stack([c.index_select(0, rows.last) for c in up_to])
+        filled = ends.size(1)
+        return torch.cat((ends, self.initial[:, filled:].to(ends.dtype)), dim=1)

@@ -1,0 +1,207 @@
+"""How a layer pools the n-grams of a text: the decayed sum, or the maximum, over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.ops.linear_scan import projected_walk_scan
+from pyg_kernels.ops.max_scan import ProductExtremes, SumTable, product_max_scan, sum_max_scan
+from pyg_kernels.ops.packing import Packing
+from pyg_kernels.propagation.path import PathPropagation
+from pyg_kernels.walk import Combine
+
+Carried = tuple[Tensor, ...]
+
+
+class Pooling:
+    """Pools the n-grams up to each token of each text.
+
+    Args:
+        order: The number of tokens n in an n-gram.
+        channels: The number of channels D.
+        mapping: ``'mul'`` or ``'add'``.
+        state: ``'c'``, ``'z'`` or ``'sum'``.
+    """
+
+    def __init__(self, order: int, channels: int, mapping: Combine, state: str) -> None:
+        self.order, self.channels, self.mapping, self.state = order, channels, mapping, state
+
+    def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
+        """The shapes of the carried tensors, the texts first."""
+        raise NotImplementedError
+
+    def start(self, num_texts: int, like: Tensor) -> Carried:
+        """What is carried into the first token."""
+        raise NotImplementedError
+
+    def __call__(
+        self,
+        projections: Sequence[Tensor],
+        decay: float | Tensor,
+        packing: Packing,
+        carried: Carried,
+    ) -> tuple[Tensor, Carried]:
+        """The state at each token, :obj:`(N, D)`, and what is carried on from the last."""
+        raise NotImplementedError
+
+    def _select(self, up_to: Sequence[Tensor], at: Tensor | None) -> Tensor:
+        if self.state == "c":
+            return up_to[-1]
+        if self.state == "z":
+            assert at is not None
+            return at
+        total = up_to[0]
+        for c in up_to[1:]:
+            total = total + c
+        return total
+
+
+class SumPooling(Pooling):
+    r"""The decayed sums :math:`c_1, \ldots, c_n`, carried as :obj:`(B, n, D)`."""
+
+    def __init__(
+        self, order: int, channels: int, mapping: Combine, state: str, normalize: bool
+    ) -> None:
+        super().__init__(order, channels, mapping, state)
+        self.normalize = normalize
+
+    def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
+        return [(num_texts, self.order, self.channels)]
+
+    def start(self, num_texts: int, like: Tensor) -> Carried:
+        return (like.new_zeros(num_texts, self.order, self.channels),)
+
+    def __call__(
+        self,
+        projections: Sequence[Tensor],
+        decay: float | Tensor,
+        packing: Packing,
+        carried: Carried,
+    ) -> tuple[Tensor, Carried]:
+        path = PathPropagation(decay, packing, carried[0].transpose(0, 1), self.normalize)
+        up_to = path.states(projections, self.mapping)
+        at = path.ending(projections, up_to, self.mapping) if self.state == "z" else None
+        return self._select(up_to, at), (path.last(up_to).transpose(0, 1),)
+
+    def of_products(
+        self,
+        x: Tensor,
+        weights: Sequence[Tensor],
+        gate: tuple[Tensor, Tensor] | None,
+        decay: float | Tensor | None,
+        packing: Packing,
+        carried: Carried,
+        act: str | None,
+        bias: Tensor | None,
+    ) -> tuple[Tensor, Carried]:
+        """The activated state c from the tokens and weights, products and scan in one op."""
+        initial = carried[0].transpose(0, 1)
+        path = PathPropagation(1.0 if decay is None else decay, packing, initial, self.normalize)
+        h, *up_to = projected_walk_scan(
+            x, weights, gate, decay, packing, initial, self.mapping, self.normalize, act, bias
+        )
+        return h, (path.last(up_to).transpose(0, 1),)
+
+
+class ProductMaxPooling(Pooling):
+    """The largest and the smallest product, carried with the number of tokens read."""
+
+    def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
+        extremes = (num_texts, self.order, self.channels)
+        return [extremes, extremes, (num_texts,)]
+
+    def start(self, num_texts: int, like: Tensor) -> Carried:
+        extremes = like.new_zeros(num_texts, self.order, self.channels)
+        return extremes, extremes, torch.zeros(num_texts, dtype=torch.long, device=like.device)
+
+    def __call__(
+        self,
+        projections: Sequence[Tensor],
+        decay: float | Tensor,
+        packing: Packing,
+        carried: Carried,
+    ) -> tuple[Tensor, Carried]:
+        c_max, c_min, seen = carried
+        before = ProductExtremes(c_max.transpose(0, 1), c_min.transpose(0, 1), seen)
+        up_to, at, after = product_max_scan(projections, decay, packing, before)
+        c_max, c_min = after.c_max.transpose(0, 1), after.c_min.transpose(0, 1)
+        return self._select(up_to, at), (c_max, c_min, after.seen)
+
+
+class SumMaxPooling(Pooling):
+    """The best sums by their first token, carried with the number of tokens read."""
+
+    def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
+        starts = 0 if carried is None or carried[0].dim() != 4 else carried[0].size(2)
+        return [(num_texts, self.order, starts, self.channels), (num_texts,)]
+
+    def start(self, num_texts: int, like: Tensor) -> Carried:
+        best = like.new_zeros(num_texts, self.order, 0, self.channels)
+        return best, torch.zeros(num_texts, dtype=torch.long, device=like.device)
+
+    def __call__(
+        self,
+        projections: Sequence[Tensor],
+        decay: float | Tensor,
+        packing: Packing,
+        carried: Carried,
+    ) -> tuple[Tensor, Carried]:
+        best, seen = carried
+        before = SumTable(best.transpose(0, 1), seen)
+        up_to, at, after = sum_max_scan(projections, decay, packing, before)
+        return self._select(up_to, at), (after.best.transpose(0, 1), after.seen)
+
+
+class RCNNState(NamedTuple):
+    """What a layer with sum pooling carries from one piece of a text to the next.
+
+    Attributes:
+        h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
+        c: The states :math:`c_1, ..., c_n`, :obj:`(num_layers * num_directions, B, n, H)`.
+    """
+
+    h: Tensor
+    c: Tensor
+
+
+class RCNNProductState(NamedTuple):
+    """What a layer with max-pooling over products carries on.
+
+    Attributes:
+        h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
+        c_max: The largest products of each order, :obj:`(num_layers * num_directions, B, n, H)`.
+        c_min: The smallest.
+        seen: The number of tokens read, :obj:`(num_layers * num_directions, B)`.
+    """
+
+    h: Tensor
+    c_max: Tensor
+    c_min: Tensor
+    seen: Tensor
+
+
+class RCNNTableState(NamedTuple):
+    """What a layer with max-pooling over sums carries on; it grows with the text.
+
+    Attributes:
+        h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
+        best: The best sum of each order by its first token s, before decay,
+            :obj:`(num_layers * num_directions, B, n, S, H)`.
+        seen: The number of tokens read, :obj:`(num_layers * num_directions, B)`.
+    """
+
+    h: Tensor
+    best: Tensor
+    seen: Tensor
+
+
+State = RCNNState | RCNNProductState | RCNNTableState
+STATES: dict[type[Pooling], type[State]] = {
+    SumPooling: RCNNState,
+    ProductMaxPooling: RCNNProductState,
+    SumMaxPooling: RCNNTableState,
+}

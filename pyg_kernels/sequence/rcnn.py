@@ -1,0 +1,280 @@
+"""The string-kernel recurrent convolution."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import torch
+from torch import Tensor
+from torch.nn import Module, ModuleList
+from torch.nn.utils.rnn import PackedSequence
+from torch_geometric.data import Data
+
+from pyg_kernels.nn.arguments import Act, checked_count, checked_dropout
+from pyg_kernels.sequence.pooling import State
+from pyg_kernels.sequence.rcnn_cell import Masks, RCNNCell, described
+from pyg_kernels.sequence.texts import Texts, read_texts
+
+
+class RCNN(Module):
+    r"""The string-kernel recurrent convolution of Lei's `thesis
+    <https://people.csail.mit.edu/taolei/papers/thesis.pdf>`_ (2017), tables 2.1 and 2.2, sections
+    2.3.4 and 2.3.5, and of Lei et al., `"Deriving Neural Architectures from Sequence and Graph
+    Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), eq. 4 and sections 4 and 6.1.
+
+    .. math::
+        z_1[t] &= W^{(1)} x_t, \qquad z_j[t] = c_{j-1}[t-1] \circ W^{(j)} x_t,
+        \quad j = 2, \ldots, n \\
+        c_j[t] &= \lambda_t \odot c_j[t-1] + (1 - \lambda_t)^\nu \odot z_j[t] \\
+        h_t &= \sigma(s_t + b)
+
+    with :math:`\circ` the product or the sum, :math:`\nu` = 1 where :obj:`normalize` holds and
+    0 otherwise, and s one of :math:`c_n, z_n, \sum_j c_j`. It sums features of all n-grams up to
+    a token, consecutive or not, each weighted by the decay of the tokens that it skips. With the
+    product and without normalisation, :math:`c_n[t]_i` is the string kernel of order n between
+    the first t tokens and the i-th rows of :math:`W^{(1)}, \ldots, W^{(n)}` (theorem 1). With
+    decay 0 it is a convolution over n words.
+
+    Call it as :class:`torch.nn.LSTM`: ``output, (h, c) = rcnn(x)``.
+
+    Args:
+        input_size: The number of features F of a token; -1 to read it off the first input.
+        hidden_size: The number of reference n-grams H.
+        order: The number of tokens n in an n-gram, at least 1.
+        num_layers: The number of layers, each of which reads the outputs of the one before.
+        mapping: ``'mul'`` or ``'add'``: how the tokens of an n-gram combine.
+        normalize: Whether :math:`\nu` is 1; by default it is with sum pooling.
+        decay: :math:`\lambda`: a number in [0, 1]; ``'learned'``, :math:`\mathrm{sigmoid}(l)`;
+            ``'input'``, the gate :math:`\lambda_t = \mathrm{sigmoid}(U x_t + b_\lambda)`; or
+            ``'recurrent'``, :math:`\mathrm{sigmoid}(U x_t + V h_{t-1} + b_\lambda)`, which cannot
+            be read in parallel and is slower.
+        scalar_decay: Whether a learned or gated decay is one number in place of one a channel.
+        state: ``'c'``, n-grams up to t; ``'z'``, those that end at t; ``'sum'``, those of all
+            orders up to t.
+        output_map: Whether :math:`s_t` is mapped by a matrix O before the bias: table 2.1's
+            :math:`O^\top` (``output_lin.weight`` is :math:`O^\top`).
+        output_gate: Whether :math:`h_t` is scaled by a gate on :math:`x_t`, and, where the decay
+            is recurrent, on :math:`h_{t-1}`.
+        highway: Whether :math:`h_t` becomes :math:`f_t \odot h_t + (1 - f_t) \odot x_t` with the
+            gate :math:`f_t = \mathrm{sigmoid}(U' x_t + b')`; needs equal sizes.
+        pooling: ``'sum'``, or ``'max'``: the largest decayed feature of all n-grams, exact also
+            where factors are negative. Takes time quadratic in the length where the mapping is
+            ``'add'``.
+        act: The activation :math:`\sigma`, by name or as a callable; None for the identity.
+        bias: Whether there is a bias b; gates have theirs in any case.
+        state_dropout: The probability of variational dropout: in training, one mask a text on
+            :math:`x_t` as the maps and gates read it, and on :math:`h_{t-1}` as gates read it;
+            never on the states c, nor on what the highway carries.
+        batch_first: Whether texts are the first dimension of tensors, states excepted.
+        dropout: The probability of dropout on the outputs of each layer but the last.
+        bidirectional: Whether a second cell a layer reads each text from its end.
+
+    Shapes:
+        - **input:** :math:`(T, B, F)`, :math:`(B, T, F)` with :obj:`batch_first`, or
+          :math:`(T, F)`, with an optional ``mask``, True for tokens, of the same shape without F,
+          or ``lengths``, :math:`(B)`, where padding is on the right;
+          a :class:`~torch.nn.utils.rnn.PackedSequence`; :math:`(N, F)`, the tokens of texts one
+          after the other, with ``ptr``, :math:`(B + 1)`; or a PyG batch of path graphs.
+        - **output:** the outputs in the same form, with H features, or 2H where
+          :obj:`bidirectional`, zero on padding; and the state,
+          :class:`~pyg_kernels.sequence.RCNNState`: h of :math:`(L, B, H)` and c of
+          :math:`(L, B, n, H)`, with L the number of layers times directions, and without B for a
+          single text. Given back, it continues the texts. With ``pooling='max'`` it is an
+          :class:`~pyg_kernels.sequence.RCNNProductState` or
+          :class:`~pyg_kernels.sequence.RCNNTableState`.
+
+    Raises:
+        ValueError: For an order below 1, an unknown mapping, decay, state or pooling; a decay of
+            1 with normalisation; a highway with unequal sizes, or in several layers of two
+            directions; max-pooling with normalisation, an output map, or a gated decay of sums;
+            inputs, lengths or states that do not fit; a state given to a layer of two directions.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        order: int = 2,
+        num_layers: int = 1,
+        mapping: Literal["mul", "add"] = "mul",
+        normalize: bool | None = None,
+        decay: float | str = 0.5,
+        scalar_decay: bool = False,
+        state: Literal["c", "z", "sum"] = "c",
+        output_map: bool = False,
+        output_gate: bool = False,
+        highway: bool = False,
+        pooling: Literal["sum", "max"] = "sum",
+        act: Act = "tanh",
+        bias: bool = True,
+        state_dropout: float = 0.0,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = checked_count(hidden_size, "hidden_size")
+        self.num_layers = checked_count(num_layers, "num_layers")
+        self.batch_first, self.bidirectional = batch_first, bidirectional
+        self.state_dropout = checked_dropout(state_dropout, "state_dropout")
+        self.dropout = checked_dropout(dropout)
+        if highway and bidirectional and num_layers > 1:
+            raise ValueError(
+                "highway=True with bidirectional=True and several layers: a layer's input would "
+                f"have 2 x hidden_size = {2 * hidden_size} features and its output {hidden_size}"
+            )
+        if dropout and num_layers == 1:
+            warnings.warn(
+                f"dropout={dropout} with num_layers=1: it acts on the outputs of all layers but "
+                "the last, so it does nothing here",
+                stacklevel=2,
+            )
+        directions = 2 if bidirectional else 1
+        sizes = [input_size, *[hidden_size * directions] * (num_layers - 1)]
+        self.cells = ModuleList(
+            RCNNCell(
+                size,
+                hidden_size,
+                order=order,
+                mapping=mapping,
+                normalize=normalize,
+                decay=decay,
+                scalar_decay=scalar_decay,
+                state=state,
+                output_map=output_map,
+                output_gate=output_gate,
+                highway=highway,
+                pooling=pooling,
+                act=copy.deepcopy(act) if isinstance(act, Module) else act,
+                bias=bias,
+            )
+            for size in sizes
+            for _ in range(directions)
+        )
+
+    def reset_parameters(self) -> None:
+        for number in range(len(self.cells)):
+            self._cell(number).reset_parameters()
+
+    def flatten_parameters(self) -> None:
+        """Does nothing; there so that the layer takes the place of an ``nn.LSTM``."""
+
+    @torch.compiler.disable  # a loop through time: as nn.LSTM, not for a compiler to unroll
+    def forward(
+        self,
+        x: Tensor | PackedSequence | Data,
+        state: State | tuple[Tensor, ...] | None = None,
+        *,
+        ptr: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+    ) -> tuple[Tensor | PackedSequence, State]:
+        if state is not None and self.bidirectional:
+            raise ValueError(
+                "state: a text can be read in pieces in one direction only, expected None where "
+                "bidirectional=True"
+            )
+        texts = read_texts(x, self.batch_first, ptr, mask, lengths)
+        if not texts.rows.is_floating_point():
+            raise ValueError(
+                f"x has dtype {texts.rows.dtype}: expected features; embed word ids first"
+            )
+        states = self._given_states(state, texts)
+        rows, after = texts.rows, []
+        for layer in range(self.num_layers):
+            if layer and self.dropout and self.training:
+                rows = torch.nn.functional.dropout(rows, self.dropout)
+            rows, ends = self._read_layer(layer, rows, texts, states)
+            after.extend(ends)
+        return texts.restore(rows), self._returned_state(after, texts)
+
+    def _read_layer(
+        self,
+        layer: int,
+        rows: Tensor,
+        texts: Texts,
+        states: list[tuple[Tensor, ...]] | None,
+    ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+        packing, outs, ends = texts.packing, [], []
+        directions = 2 if self.bidirectional else 1
+        for direction in range(directions):
+            number = layer * directions + direction
+            cell = self._cell(number)
+            backwards = direction == 1
+            read = _reversed(rows, texts) if backwards else rows
+            given = None if states is None else states[number]
+            h, carried = cell.checked_state(given, packing.num_texts, rows)
+            masks = self._masks(read, packing.num_texts)
+            out, h, carried = cell.read(read, packing, h, carried, masks)
+            outs.append(_reversed(out, texts) if backwards else out)
+            ends.append((h, *carried))
+        return outs[0] if directions == 1 else torch.cat(outs, dim=1), ends
+
+    def _masks(self, x: Tensor, num_texts: int) -> Masks | None:
+        if not self.training or not self.state_dropout:
+            return None
+        keep = 1.0 - self.state_dropout
+        on_x, on_h = (
+            x.new_empty(num_texts, size).bernoulli_(keep).div_(keep)
+            for size in (x.size(1), self.hidden_size)
+        )
+        return Masks(on_x, on_h)
+
+    def _given_states(
+        self, state: State | tuple[Tensor, ...] | None, texts: Texts
+    ) -> list[tuple[Tensor, ...]] | None:
+        if state is None:
+            return None
+        parts = self._cell(0).named_parts(state)
+        for name, tensor in parts.items():
+            if not tensor.dim() or len(tensor) != len(self.cells):
+                raise ValueError(
+                    f"state: {name} has shape {tuple(tensor.shape)}, expected {len(self.cells)} "
+                    "layers in the first dimension"
+                )
+        if not texts.batched:
+            parts = {name: tensor.unsqueeze(1) for name, tensor in parts.items()}
+        num_texts = texts.packing.num_texts
+        for name, tensor in parts.items():
+            if tensor.dim() < 2 or tensor.size(1) != num_texts:
+                raise ValueError(
+                    f"state: {name} has shape {tuple(tensor.shape)}, expected {num_texts} texts in "
+                    "the second dimension"
+                )
+        return [
+            tuple(texts.sorted(t, 0) for t in layer) for layer in zip(*parts.values(), strict=True)
+        ]
+
+    def _returned_state(self, layers: list[tuple[Tensor, ...]], texts: Texts) -> State:
+        stacked = (torch.stack(parts) for parts in zip(*layers, strict=True))
+        ordered = (texts.unsorted(part, 1) for part in stacked)
+        parts = [part if texts.batched else part.squeeze(1) for part in ordered]
+        return self._cell(0).state_type(*parts)
+
+    def _cell(self, number: int) -> RCNNCell:
+        return cast(RCNNCell, self.cells[number])
+
+    def extra_repr(self) -> str:
+        words = [described(self.cells[0])]
+        if self.num_layers > 1:
+            words.append(f"num_layers={self.num_layers}")
+        for name in ("state_dropout", "dropout", "batch_first", "bidirectional"):
+            if getattr(self, name):
+                words.append(f"{name}={getattr(self, name)}")
+        return ", ".join(words)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.extra_repr()})"
+
+
+def _reversed(rows: Tensor, texts: Texts) -> Tensor:
+    """The tokens of each text from its last to its first."""
+    packing = texts.packing
+    if packing.uniform:
+        grid = rows.view(packing.num_steps, packing.num_texts, rows.size(1))
+        return grid.flip(0).view_as(rows)
+    return rows.index_select(0, packing.rows(rows.device).reversed)

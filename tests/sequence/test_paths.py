@@ -1,0 +1,142 @@
+"""Texts as path graphs, through PyG's own batches and loaders."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+
+from pyg_kernels.nn import RandomWalkConv
+from pyg_kernels.sequence import PathGraph, path_batch
+from tests.sequence.rcnn_equations import random_rcnn
+from tests.sequence.variants import EVERY, SIZE, build, close, texts
+
+LENGTHS = [4, 0, 1, 3]
+
+
+def test_a_text_as_a_graph() -> None:
+    (tokens,) = texts(4)
+    given = Data(x=tokens, y=torch.tensor([1]))
+    graph = PathGraph()(given)
+    assert isinstance(graph, Data) and given.edge_index is None
+    assert torch.equal(graph.x, tokens) and graph.num_nodes == 4 and graph.y.tolist() == [1]
+    assert graph.edge_index.tolist() == [[0, 1, 2], [1, 2, 3]]
+    assert graph.edge_index.dtype == torch.long
+    assert graph.validate()
+
+
+def test_nothing_is_left_of_other_edges() -> None:
+    edges = {
+        "edge_index": torch.tensor([[0, 2, 1], [2, 1, 0]]),
+        "edge_attr": torch.ones(3, 2),
+        "edge_weight": torch.ones(3),
+        "adj_t": torch.eye(3),
+    }
+    given = Data(x=torch.zeros(3, SIZE), y=torch.tensor([1]), pos=torch.zeros(3, 2), **edges)
+    graph = PathGraph()(given)
+    assert set(graph.keys()) == {"x", "y", "pos", "edge_index", "num_nodes"}
+    assert graph.edge_index.tolist() == [[0, 1], [1, 2]]
+    assert set(given.keys()) == {"x", "y", "pos", *edges}
+
+
+def test_gradients_reach_what_the_tokens_were_made_of() -> None:
+    embedding, rcnn = torch.nn.Embedding(5, SIZE).double(), random_rcnn(SIZE, 5)
+    ids = [torch.tensor([4, 1, 1]), torch.tensor([], dtype=torch.long), torch.tensor([2])]
+    (expected,) = torch.autograd.grad(
+        rcnn(torch.cat([embedding(i) for i in ids]), ptr=torch.tensor([0, 3, 3, 4]))[0].sum(),
+        embedding.weight,
+    )
+    batch = path_batch([embedding(i) for i in ids])
+    (found,) = torch.autograd.grad(rcnn(batch)[0].sum(), embedding.weight)
+    close(found, expected)
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_texts_without_edges(length: int) -> None:
+    graph = PathGraph()(torch.zeros(length, SIZE))
+    assert graph.num_nodes == length
+    assert graph.edge_index.shape == (2, 0) and graph.edge_index.dtype == torch.long
+    assert graph.validate()
+
+
+def test_word_ids() -> None:
+    graph = PathGraph()([7, 3, 3])
+    assert graph.x.tolist() == [7, 3, 3] and graph.x.dtype == torch.long
+    assert PathGraph()([]).num_nodes == 0 and PathGraph()([]).x.dtype == torch.long
+    batch = path_batch([[7, 3, 3], [], [5], torch.tensor([1, 2])])
+    assert batch.x.tolist() == [7, 3, 3, 5, 1, 2]
+    assert batch.ptr.tolist() == [0, 3, 3, 4, 6]
+    assert batch.batch.tolist() == [0, 0, 0, 2, 3, 3]
+    assert batch.edge_index.tolist() == [[0, 1, 4], [1, 2, 5]]
+    assert batch.num_graphs == 4 and batch.x.dtype == torch.long
+
+
+def test_a_batch_of_features() -> None:
+    pieces = texts(*LENGTHS)
+    batch = path_batch(pieces)
+    assert isinstance(batch, Batch)
+    assert torch.equal(batch.x, torch.cat(pieces))
+    assert batch.ptr.tolist() == [0, 4, 4, 5, 8]
+    for found, piece in zip(batch.to_data_list(), pieces, strict=True):
+        assert torch.equal(found.x, piece)
+    again = path_batch([PathGraph()(piece) for piece in pieces])
+    assert torch.equal(again.x, batch.x) and torch.equal(again.ptr, batch.ptr)
+    assert torch.equal(again.edge_index, batch.edge_index)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_layers_read_batches(name: str) -> None:
+    rcnn, pieces = build(EVERY[name]), texts(*LENGTHS)
+    expected = torch.cat([rcnn(piece)[0] for piece in pieces])
+    output, state = rcnn(path_batch(pieces))
+    close(output, expected)
+    assert state.h.shape == (len(rcnn.cells), len(LENGTHS), SIZE)
+    close(rcnn(PathGraph()(pieces[0]))[0], expected[:4])
+
+
+def test_data_loader() -> None:
+    """PyG's DataLoader batches texts, labels and empty texts included."""
+    rcnn, pieces = random_rcnn(SIZE, 5, decay="input"), texts(*LENGTHS, 2, 6)
+    graphs = [PathGraph()(Data(x=piece, y=torch.tensor([i]))) for i, piece in enumerate(pieces)]
+    seen = []
+    for batch in DataLoader(graphs, batch_size=4):
+        output, (h, _) = rcnn(batch)
+        assert h.shape == (1, len(batch.y), 5)
+        for i, found in zip(batch.y.tolist(), output.split(batch.ptr.diff().tolist()), strict=True):
+            close(found, rcnn(pieces[i])[0])
+            seen.append(i)
+    assert seen == list(range(len(pieces)))
+
+
+def test_a_layer_on_graphs_reads_the_same_batch() -> None:
+    """Decay 0: consecutive n-grams are the walks along the path's own edges."""
+    pieces = texts(*LENGTHS)
+    batch = path_batch(pieces)
+    rcnn = random_rcnn(SIZE, 5, 3, decay=0.0, normalize=False, act=None, bias=False)
+    conv = RandomWalkConv(SIZE, 5, order=3, decay=1.0).double()
+    for lin, other in zip(conv.lins, rcnn.cells[0].lins, strict=True):
+        lin.weight.data.copy_(other.weight)
+    close(conv(batch.x, batch.edge_index), rcnn(batch)[0])
+
+
+def test_other_graphs_are_no_texts() -> None:
+    x = torch.randn(3, SIZE, dtype=torch.float64)
+    ring = Data(x=x, edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]))
+    with pytest.raises(ValueError, match="path"):
+        random_rcnn(SIZE, 5)(ring)
+
+
+def test_a_batch_that_does_not_say_where_texts_begin() -> None:
+    batch = Batch(x=torch.randn(3, SIZE, dtype=torch.float64), batch=torch.tensor([0, 0, 1]))
+    with pytest.raises(ValueError, match="ptr"):
+        random_rcnn(SIZE, 5)(batch)
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="x"):
+        PathGraph()(torch.zeros(2, 3, 4))
+    with pytest.raises(ValueError, match="text"):
+        path_batch([])
+    with pytest.raises(ValueError, match="x"):
+        PathGraph()(Data(y=torch.tensor([1])))
