@@ -1,21 +1,64 @@
-"""Molecule data sets, their splits and a fast loader."""
+"""Data sets of molecules and of texts, their splits and fast loaders.
 
-from pyg_kernels.datasets.cep import CEP
-from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
-from pyg_kernels.datasets.loader import MoleculeLoader
-from pyg_kernels.datasets.molecule_csv import MoleculeCSV
-from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
-from pyg_kernels.datasets.splits import Split, column_split, random_split, scaffold_split
+Those of molecules need RDKit (``pip install 'pyg_kernels[mol]'``), which is imported when the first
+of them is asked for; those of texts, :mod:`pyg_kernels.datasets.text`, do not.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pyg_kernels.datasets.text import MR, SST, TREC, TextCorpus, TextLoader, Vocabulary
+
+if TYPE_CHECKING:
+    from pyg_kernels.datasets.cep import CEP
+    from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
+    from pyg_kernels.datasets.loader import MoleculeLoader
+    from pyg_kernels.datasets.molecule_csv import MoleculeCSV
+    from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
+    from pyg_kernels.datasets.splits import Split, column_split, random_split, scaffold_split
 
 __all__ = [
     "CEP",
+    "MR",
+    "SST",
+    "TREC",
     "ChEMBLSulfonamides",
     "InvalidMolecules",
     "MoleculeCSV",
     "MoleculeDataset",
     "MoleculeLoader",
     "Split",
+    "TextCorpus",
+    "TextLoader",
+    "Vocabulary",
     "column_split",
     "random_split",
     "scaffold_split",
 ]
+
+# The modules of the names that need RDKit.
+_MODULES = {
+    "CEP": "cep",
+    "ChEMBLSulfonamides": "chembl",
+    "MoleculeLoader": "loader",
+    "MoleculeCSV": "molecule_csv",
+    "InvalidMolecules": "molecules",
+    "MoleculeDataset": "molecules",
+    "Split": "splits",
+    "column_split": "splits",
+    "random_split": "splits",
+    "scaffold_split": "splits",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module("pyg_kernels.chem")  # says what to install where RDKit is not
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

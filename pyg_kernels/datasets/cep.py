@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import os
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from torch_geometric.data import Data
 
 from pyg_kernels.chem import MolCodeStore, MolFeaturizer
 from pyg_kernels.datasets.molecules import MoleculeDataset
+from pyg_kernels.datasets.public_file import PublicFile, write_whole
 from pyg_kernels.datasets.table import MoleculeTable, read_table
 
 # Changes whenever what process writes does, so that an older file is never taken for a new one.
@@ -65,7 +64,8 @@ class CEP(MoleculeDataset):
         self._workers, self._progress = num_workers, progress
         raw = Path(root).expanduser() / "raw" / self.raw_file_names[0]
         if not raw.is_file():
-            self._download_to(raw)
+            # Not in a method ``download``: PyG would make the folder before it calls that.
+            PublicFile(raw.name, self.url, self.sha256).download(raw)
         super().__init__(
             os.fspath(root), transform, featurizer, log=progress, force_reload=force_reload
         )
@@ -84,23 +84,6 @@ class CEP(MoleculeDataset):
             f"cep-v{CACHE_FORMAT}-{self.featurizer.fingerprint}-rdkit{rdBase.rdkitVersion}-{raw}.pt"
         ]
 
-    def _download_to(self, path: Path) -> None:
-        """Fetches the raw file; where that fails, not even its folder is made.
-
-        PyTorch Geometric would make the folder before it calls ``download``.
-        """
-        try:
-            with urllib.request.urlopen(self.url, timeout=60) as response:
-                content = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise OSError(
-                f"cannot download {self.url} ({error}); put the file at {path}"
-            ) from error
-        if hashlib.sha256(content).hexdigest() != self.sha256:
-            raise OSError(f"{self.url} no longer gives the known file; put that at {path}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, lambda partial: partial.write_bytes(content))
-
     def process(self) -> None:
         """Encodes the molecules and writes them to ``root/processed``."""
         path = Path(self.raw_paths[0])
@@ -115,19 +98,9 @@ class CEP(MoleculeDataset):
             "store": {name: torch.from_numpy(array) for name, array in vars(store).items()},
             "table": vars(table),
         }
-        _write(Path(self.processed_paths[0]), lambda partial: torch.save(content, partial))
+        write_whole(Path(self.processed_paths[0]), lambda partial: torch.save(content, partial))
 
     def _load(self) -> None:
         content = torch.load(self.processed_paths[0], weights_only=True)
         store = {name: tensor.numpy() for name, tensor in content["store"].items()}
         self._hold(MolCodeStore(**store), MoleculeTable(**content["table"]))
-
-
-def _write(path: Path, write: Callable[[Path], Any]) -> None:
-    """Writes a file so that it is there whole or not at all."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        write(partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch_geometric.data import Batch
 
-from pyg_kernels.datasets.molecules import Indices, MoleculeDataset, positions_in
+from pyg_kernels.datasets.molecules import MoleculeDataset
+from pyg_kernels.datasets.positions import Indices, positions_in
 
 
 class MoleculeLoader:
@@ -46,8 +47,8 @@ class MoleculeLoader:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
         self.dataset = dataset
-        everything = range(len(dataset))
-        self.indices = positions_in(everything if indices is None else indices, len(dataset))
+        indices = range(len(dataset)) if indices is None else indices
+        self.indices = positions_in(indices, len(dataset), "molecules")
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.seed = seed

@@ -13,9 +13,8 @@ from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from pyg_kernels.chem import InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.codes import shortened
+from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable
-
-Indices = Tensor | np.ndarray | Sequence[int]
 
 
 class InvalidMolecules(ValueError):  # noqa: N818
@@ -201,7 +200,7 @@ class MoleculeDataset(InMemoryDataset):
             ValueError: if there are no indices, or they are not integers.
             IndexError: if one is out of range.
         """
-        positions = positions_in(indices, len(self))
+        positions = positions_in(indices, len(self), "molecules")
         if self.transform is not None:
             return Batch.from_data_list([self[i] for i in positions.tolist()])
         assert self.slices is not None
@@ -284,31 +283,6 @@ class _View(NamedTuple):
     indices: Sequence[int] | None
     rows: Tensor
     table: MoleculeTable
-
-
-def positions_in(indices: Indices, length: int) -> Tensor:
-    """Indices into ``length`` molecules as a vector of positions from 0 (int64).
-
-    Raises:
-        ValueError: if there are none, or they are not a vector of integers or a fitting mask.
-        IndexError: if one is out of range.
-    """
-    positions = torch.as_tensor(indices).cpu()
-    if positions.dtype == torch.bool and positions.shape == (length,):
-        positions = positions.nonzero().flatten()
-    if positions.numel() == 0:
-        raise ValueError("indices is empty; at least one molecule is needed")
-    if positions.dim() != 1 or positions.is_floating_point() or positions.dtype == torch.bool:
-        raise ValueError(
-            f"indices must be a vector of integers or a mask of {length} booleans, not "
-            f"{positions.dtype} of shape {tuple(positions.shape)}"
-        )
-    positions = positions.long()
-    smallest, largest = int(positions.min()), int(positions.max())
-    if smallest < -length or largest >= length:
-        wrong = smallest if smallest < -length else largest
-        raise IndexError(f"index {wrong} is out of range for {length} molecules")
-    return torch.where(positions < 0, positions + length, positions)
 
 
 def _pieces(ptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
 from rdkit import Chem
 from torch_geometric.data import Batch
 

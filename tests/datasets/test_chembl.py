@@ -2,6 +2,9 @@ import csv
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
 from rdkit import Chem, RDConfig
 
 from pyg_kernels.datasets import ChEMBLSulfonamides

@@ -6,6 +6,8 @@ from torch import Tensor
 from torch_geometric.data import Batch
 from torch_geometric.loader import DataLoader
 
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
 from pyg_kernels.datasets import MoleculeDataset, MoleculeLoader
 from tests.chem.nci import readable_nci_smiles
 from tests.datasets.test_molecules import assert_same_graphs

@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 import torch
 
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, column_split
 from pyg_kernels.datasets.table import read_records
 from tests.chem.nci import nci_smiles

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
 from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.datasets import InvalidMolecules, MoleculeDataset
 from pyg_kernels.datasets.molecules import line_ranges

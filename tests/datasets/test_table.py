@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
 from pyg_kernels.datasets.table import MoleculeTable, read_records, read_table
 
 Write = Callable[..., Path]

@@ -1,0 +1,41 @@
+"""Positions of items, however they are named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Indices = Tensor | np.ndarray | Sequence[int]
+
+
+def positions_in(indices: Indices, length: int, items: str) -> Tensor:
+    """Indices into ``length`` items as a vector of positions from 0 (int64).
+
+    Args:
+        indices: a vector of integers, negative ones counted from the end, or a mask.
+        length: the number of items.
+        items: what they are, in the plural, for errors.
+
+    Raises:
+        ValueError: if there are none, or they are not a vector of integers or a fitting mask.
+        IndexError: if one is out of range.
+    """
+    positions = torch.as_tensor(indices).cpu()
+    if positions.dtype == torch.bool and positions.shape == (length,):
+        positions = positions.nonzero().flatten()
+    if positions.numel() == 0:
+        raise ValueError(f"indices is empty; at least one of the {items} is needed")
+    if positions.dim() != 1 or positions.is_floating_point() or positions.dtype == torch.bool:
+        raise ValueError(
+            f"indices must be a vector of integers or a mask of {length} booleans, not "
+            f"{positions.dtype} of shape {tuple(positions.shape)}"
+        )
+    positions = positions.long()
+    smallest, largest = int(positions.min()), int(positions.max())
+    if smallest < -length or largest >= length:
+        wrong = smallest if smallest < -length else largest
+        raise IndexError(f"index {wrong} is out of range for {length} {items}")
+    return torch.where(positions < 0, positions + length, positions)

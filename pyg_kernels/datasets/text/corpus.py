@@ -1,0 +1,134 @@
+"""Texts, their classes and the parts that they are published in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.datasets.text.vocabulary import words_of
+
+PARTS = ("train", "valid", "test")
+
+
+class TextCorpus:
+    """M texts of words, each of one of C classes, in parts.
+
+    Make one from your own texts, or through a subclass that reads a published corpus.
+
+    Args:
+        texts: M sequences of words, not strings; none may be empty.
+        labels: the names of their classes.
+        parts: for ``'train'``, ``'test'`` and, where there is one, ``'valid'`` (development), the
+            positions of its texts.
+        split: how the parts came about, in a few words.
+
+    Attributes:
+        texts: M lists of words.
+        classes: the C names of the classes, in alphabetical order.
+        labels: (M,) int64, the position in ``classes`` of each text's.
+        parts: the positions of each part, int64.
+        split: as given.
+
+    Raises:
+        ValueError: if a text is empty, their numbers differ, a part is unknown, missing or empty,
+            parts share a text, or a class has no text in training.
+        TypeError: if a text is a string.
+        IndexError: if a position is out of range.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[Sequence[str]],
+        labels: Sequence[str],
+        parts: Mapping[str, Sequence[int] | Tensor],
+        split: str = "given split",
+    ) -> None:
+        if len(texts) != len(labels):
+            raise ValueError(f"labels must be {len(texts)}, one a text, not {len(labels)}")
+        for number, text in enumerate(texts):
+            if not text:
+                raise ValueError(f"text {number} has no words")
+        self.texts = [list(words_of(text)) for text in texts]
+        self.classes = tuple(sorted(set(labels)))
+        place = {name: index for index, name in enumerate(self.classes)}
+        self.labels = torch.tensor([place[name] for name in labels], dtype=torch.long)
+        self.parts = _checked_parts(parts, len(texts))
+        self.split = split
+        trained = set(self.labels[self.parts["train"]].tolist())
+        for index, name in enumerate(self.classes):
+            if index not in trained:
+                raise ValueError(f"the training part has no text of class {name!r}")
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}={len(places)}" for name, places in self.parts.items())
+        return f"{type(self).__name__}({len(self)} texts, {len(self.classes)} classes, {sizes})"
+
+    def part(self, name: str) -> list[list[str]]:
+        """The texts of a part, lists of words."""
+        return [self.texts[i] for i in self.parts[name].tolist()]
+
+    def hold_out(self, fraction: float = 0.1, seed: int = 0) -> None:
+        """Takes a part ``'valid'`` out of ``'train'`` at random, where the corpus has none.
+
+        Args:
+            fraction: of the texts of each class, rounded down (but at least one text of each class
+                stays in training).
+            seed: of the draw.
+
+        Raises:
+            ValueError: if ``fraction`` is not between 0 and 1, or so small that no text is taken.
+        """
+        if "valid" in self.parts:
+            return
+        if not 0 < fraction < 1:
+            raise ValueError(f"fraction must be between 0 and 1, got {fraction}")
+        train = self.parts["train"]
+        generator = torch.Generator().manual_seed(seed)
+        shuffled = train[torch.randperm(len(train), generator=generator)]
+        held = torch.zeros(len(self), dtype=torch.bool)
+        for index in range(len(self.classes)):
+            members = shuffled[self.labels[shuffled] == index]
+            held[members[: min(int(fraction * len(members)), len(members) - 1)]] = True
+        if not held.any():
+            raise ValueError(
+                f"fraction {fraction} of {len(train)} training texts leaves none to validate on"
+            )
+        self.parts = {
+            "train": train[~held[train]],
+            "valid": train[held[train]],
+            "test": self.parts["test"],
+        }
+        self.split += f", {100 * fraction:g}% of each class held out of training (seed {seed})"
+
+    def digest(self) -> str:
+        """A fingerprint of texts, classes and parts: equal only if all are."""
+        content = hashlib.sha256(repr((self.texts, self.classes)).encode())
+        for numbers in (self.labels, *(self.parts[name] for name in sorted(self.parts))):
+            content.update(numbers.contiguous().numpy().tobytes() + b";")
+        return content.hexdigest()[:16]
+
+
+def _checked_parts(parts: Mapping[str, Sequence[int] | Tensor], number: int) -> dict[str, Tensor]:
+    unknown = [name for name in parts if name not in PARTS]
+    if unknown or "train" not in parts or "test" not in parts:
+        raise ValueError(f"parts must be train, test and perhaps valid, got {', '.join(parts)}")
+    taken = torch.zeros(number, dtype=torch.long)
+    checked: dict[str, Tensor] = {}
+    for name in PARTS:
+        if name in parts:
+            places = torch.as_tensor(parts[name], dtype=torch.long)
+            if not len(places):
+                raise ValueError(f"the {name} part has no texts")
+            if int(places.min()) < 0 or int(places.max()) >= number:
+                raise IndexError(f"the {name} part has positions beyond the {number} texts")
+            taken.index_add_(0, places, torch.ones_like(places))
+            checked[name] = places
+    if int(taken.max()) > 1:
+        raise ValueError(f"text {int(taken.argmax())} is in more than one part, or twice in one")
+    return checked

@@ -1,0 +1,104 @@
+"""Texts as numbers, and batches of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class TextBatch(NamedTuple):
+    """B texts, one after the other.
+
+    Attributes:
+        ids: (N,) int64, the numbers of the words of all texts.
+        ptr: (B + 1,) int64; the words of text b are ``ids[ptr[b]:ptr[b + 1]]``.
+        y: (B,) int64, the class of each text.
+    """
+
+    ids: Tensor
+    ptr: Tensor
+    y: Tensor
+
+    @property
+    def num_texts(self) -> int:
+        """B."""
+        return len(self.ptr) - 1
+
+    @property
+    def lengths(self) -> Tensor:
+        """(B,) int64, the number of words of each text."""
+        return self.ptr.diff()
+
+    @property
+    def text(self) -> Tensor:
+        """(N,) int64, the text of each word."""
+        return torch.repeat_interleave(self.lengths, output_size=len(self.ids))
+
+    def padded(self, fill: int = 0) -> tuple[Tensor, Tensor]:
+        """The same texts side by side.
+
+        Args:
+            fill: the number that stands after the end of a text.
+
+        Returns:
+            ids: (B, T) int64, T the largest number of words.
+            mask: (B, T) bool, whether there is a word.
+        """
+        lengths = self.lengths
+        steps = torch.arange(int(lengths.max()) if len(lengths) else 0, device=self.ids.device)
+        mask = steps < lengths.unsqueeze(1)
+        ids = self.ids.new_full(mask.shape, fill)
+        ids[mask] = self.ids
+        return ids, mask
+
+
+class EncodedTexts:
+    """M texts as the numbers of their words, held in one tensor.
+
+    Args:
+        ids: (N,) int64, the words of all texts, as :meth:`Vocabulary.encode` gives them.
+        ptr: (M + 1,) int64, where each text begins.
+        labels: (M,) int64, their classes.
+
+    Raises:
+        ValueError: if ``ptr`` does not lead from 0 to N without going back, or ``labels`` is not
+            of length M.
+    """
+
+    def __init__(self, ids: Tensor, ptr: Tensor, labels: Tensor) -> None:
+        ends = ptr[[0, -1]].tolist() if len(ptr) else []
+        if ends != [0, len(ids)] or bool((ptr.diff() < 0).any()):
+            raise ValueError(f"ptr must lead from 0 to {len(ids)} without going back")
+        if labels.shape != (len(ptr) - 1,):
+            raise ValueError(
+                f"labels must be of shape ({len(ptr) - 1},), one a text, not {tuple(labels.shape)}"
+            )
+        self.ids, self.ptr, self.labels = ids, ptr, labels
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def lengths(self) -> Tensor:
+        """(M,) int64, the number of words of each text."""
+        return self.ptr.diff()
+
+    def batch(self, indices: Tensor) -> TextBatch:
+        """The texts at these positions, in this order.
+
+        Args:
+            indices: (B,) int64, from 0.
+
+        Raises:
+            IndexError: if a position is out of range.
+        """
+        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self):
+            raise IndexError(f"positions must be from 0 to {len(self) - 1}")
+        starts = self.ptr[indices]
+        lengths = self.ptr[indices + 1] - starts
+        ptr = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        # Word i of the batch lies as far behind its text's start here as there.
+        shift = torch.repeat_interleave(starts - ptr[:-1], lengths)
+        return TextBatch(self.ids[torch.arange(len(shift)) + shift], ptr, self.labels[indices])

@@ -1,0 +1,73 @@
+"""The sentence polarity data of film reviews."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from pyg_kernels.datasets.public_file import PublicFile
+from pyg_kernels.datasets.text.corpus import TextCorpus
+from pyg_kernels.datasets.text.lines import read_lines
+
+ARCHIVE = (
+    "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/"
+    "sentence_polarity.zip"
+)
+
+
+class MR(TextCorpus):
+    """5,331 positive and 5,331 negative sentences of film reviews (Pang and Lee 2005).
+
+    There are no published parts; the literature tests on ten random folds. Here one fold is the
+    test part, the next one is for validation, and the other eight train.
+
+    Args:
+        root: a folder. The files ``rt-polarity.pos`` and ``rt-polarity.neg``, as they are or
+            compressed (``.gz``), are used where they lie in ``root`` or ``root/raw``, and
+            downloaded otherwise.
+        fold: the number of the test fold, 0 to 9.
+        seed: of the folds.
+        lower: whether to write all words in lower case, as GloVe's vectors do.
+
+    Raises:
+        OSError: if a file is not there and cannot be downloaded.
+        ValueError: if ``fold`` is out of range, or a line is empty.
+    """
+
+    positive_file = PublicFile(
+        "rt-polarity.pos",
+        ARCHIVE,
+        "0e5f9352dff4998546a76404b6e831d8e665bcb74df9fd8889a213cd4771ad72",
+        member="sentence_polarity/rt-polarity.pos",
+    )
+    negative_file = PublicFile(
+        "rt-polarity.neg",
+        ARCHIVE,
+        "8939c904c1fc0cabd3f3d0334003a7a8bac892eea8332932e003c709d420700a",
+        member="sentence_polarity/rt-polarity.neg",
+    )
+
+    def __init__(self, root: str | Path, fold: int = 0, seed: int = 0, lower: bool = True) -> None:
+        if not 0 <= fold < 10:
+            raise ValueError(f"fold must be between 0 and 9, got {fold}")
+        texts: list[list[str]] = []
+        names: list[str] = []
+        for name, file in (("negative", self.negative_file), ("positive", self.positive_file)):
+            path = file.obtain(root)
+            for number, line in enumerate(read_lines(path), start=1):
+                if not line.split():
+                    raise ValueError(f"line {number} of {path} is empty")
+                names.append(name)
+                texts.append((line.lower() if lower else line).split())
+        order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
+        # Fold k of the sentence at place i of the random order is i modulo 10.
+        folds = torch.empty_like(order)
+        folds[order] = torch.arange(len(order)) % 10
+        distance = (folds - fold) % 10
+        parts = {
+            "train": (distance > 1).nonzero().flatten(),
+            "valid": (distance == 1).nonzero().flatten(),
+            "test": (distance == 0).nonzero().flatten(),
+        }
+        super().__init__(texts, names, parts, f"fold {fold} of 10 random folds (seed {seed})")

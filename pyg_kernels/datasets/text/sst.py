@@ -1,0 +1,59 @@
+"""The Stanford Sentiment Treebank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyg_kernels.datasets.public_file import PublicFile
+from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
+from pyg_kernels.datasets.text.lines import read_lines
+
+FOLDER = "https://raw.githubusercontent.com/taolei87/text_convnet/master/data/"
+SHA256 = {
+    "stsa.binary.train": "71c04bcc41291fa47454dd670df701b14ee9249156babeaac404cfe2c8d74338",
+    "stsa.binary.dev": "02fedc82855dbdcabe82c65ed1af6c6570788eaac51073cdb35ee8c7784426d1",
+    "stsa.binary.test": "6a80dc9b9a0db2d3b37f2f809304febad31c90ab67a5b4157b7d9f881c53ef5b",
+    "stsa.fine.train": "9b52b5f686ed438d4d0274c385369251b3d579b578fddd340ba8a9bae2ca4bee",
+    "stsa.fine.dev": "b2f76c62b960f9fda5c6d751edb125abab4f878eb94a8754239b7f4af647f4c3",
+    "stsa.fine.test": "0e2ebb450c231f7b3d67fc932066e7bb26ae7bad8c88488f45ed44ef02eb3c73",
+}
+CLASSES = {"fine": "01234", "binary": "01"}
+
+
+class SST(TextCorpus):
+    """Sentences of film reviews with a sentiment, in the published parts.
+
+    The Stanford Sentiment Treebank (Socher et al. 2013), whole sentences only: 8,544 / 1,101 /
+    2,210 of five classes, from 0 (very negative) to 4, or 6,920 / 872 / 1,821 of two, without the
+    neutral ones.
+
+    Args:
+        root: a folder. The files ``stsa.fine.train``, ``stsa.fine.dev`` and ``stsa.fine.test`` (or
+            ``stsa.binary...``), as they are or compressed (``.gz``), are used where they lie in
+            ``root`` or ``root/raw``, and downloaded otherwise.
+        labels: ``'fine'`` or ``'binary'``.
+        lower: whether to write all words in lower case, as GloVe's vectors do.
+
+    Raises:
+        OSError: if a file is not there and cannot be downloaded.
+        ValueError: if ``labels`` is neither, or a line is not a class and a sentence.
+    """
+
+    def __init__(self, root: str | Path, labels: str = "fine", lower: bool = True) -> None:
+        if labels not in CLASSES:
+            raise ValueError(f"labels must be 'fine' or 'binary', got {labels!r}")
+        texts: list[list[str]] = []
+        names: list[str] = []
+        parts: dict[str, range] = {}
+        for part in PARTS:
+            start = len(texts)
+            name = f"stsa.{labels}.{'dev' if part == 'valid' else part}"
+            path = PublicFile(name, FOLDER + name, SHA256[name]).obtain(root)
+            for number, line in enumerate(read_lines(path), start=1):
+                label, _, sentence = line.partition(" ")
+                if label not in tuple(CLASSES[labels]) or not sentence.split():
+                    raise ValueError(f"line {number} of {path} is not a class and a sentence")
+                names.append(label)
+                texts.append((sentence.lower() if lower else sentence).split())
+            parts[part] = range(start, len(texts))
+        super().__init__(texts, names, parts, "official parts")

@@ -1,0 +1,65 @@
+"""The TREC questions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pyg_kernels.datasets.public_file import PublicFile
+from pyg_kernels.datasets.text.corpus import TextCorpus
+from pyg_kernels.datasets.text.lines import read_lines
+
+LINE = re.compile(r"([A-Z]+):(\w+) +(\S.*)")
+FOLDER = "https://cogcomp.seas.upenn.edu/Data/QA/QC/"
+
+
+class TREC(TextCorpus):
+    """5,452 questions to train on and 500 to test on, of 6 coarse or 50 fine classes.
+
+    Question classification of Li and Roth 2002: what kind of answer a question asks for, such as a
+    number or a place. The questions come tokenised. Ten of the 500 test questions also stand among
+    the training questions, as published (eleven in lower case).
+
+    Args:
+        root: a folder. The files ``train_5500.label`` and ``TREC_10.label`` (also called
+            ``train.txt`` and ``test.txt``), as they are or compressed (``.gz``), are used where
+            they lie in ``root`` or ``root/raw``, and downloaded otherwise.
+        labels: ``'coarse'`` (such as ``NUM``) or ``'fine'`` (such as ``NUM:dist``).
+        lower: whether to write all words in lower case, as GloVe's vectors do.
+
+    Raises:
+        OSError: if a file is not there and cannot be downloaded.
+        ValueError: if ``labels`` is neither, or a line is not ``COARSE:fine question``.
+    """
+
+    train_file = PublicFile(
+        "train_5500.label",
+        FOLDER + "train_5500.label",
+        "9e4c8bdcaffb96ed61041bd64b564183d52793a8e91d84fc3a8646885f466ec3",
+        aliases=("train.txt",),
+    )
+    test_file = PublicFile(
+        "TREC_10.label",
+        FOLDER + "TREC_10.label",
+        "033f22c028c2bbba9ca682f68ffe204dc1aa6e1cf35dd6207f2d4ca67f0d0e8e",
+        aliases=("test.txt",),
+    )
+
+    def __init__(self, root: str | Path, labels: str = "coarse", lower: bool = True) -> None:
+        if labels not in ("coarse", "fine"):
+            raise ValueError(f"labels must be 'coarse' or 'fine', got {labels!r}")
+        texts: list[list[str]] = []
+        names: list[str] = []
+        parts: dict[str, range] = {}
+        for part, file in (("train", self.train_file), ("test", self.test_file)):
+            start = len(texts)
+            path = file.obtain(root)
+            for number, line in enumerate(read_lines(path), start=1):
+                match = LINE.fullmatch(line.rstrip())
+                if match is None:
+                    raise ValueError(f"line {number} of {path} is not 'COARSE:fine question'")
+                coarse, fine, question = match.groups()
+                names.append(coarse if labels == "coarse" else f"{coarse}:{fine}")
+                texts.append((question.lower() if lower else question).split())
+            parts[part] = range(start, len(texts))
+        super().__init__(texts, names, parts, "official test part")

@@ -1,0 +1,132 @@
+"""Words and their numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+PADDING = "<pad>"
+UNKNOWN = "<unk>"
+
+
+class Vocabulary:
+    """V words, numbered from 0.
+
+    Number 0 is padding, number 1 the unknown word, which stands for every word that is not in the
+    vocabulary; further special words follow, then the words. A text that contains a special word
+    as such (the Penn Treebank writes ``<unk>``) gets its number.
+
+    Args:
+        words: the words, without duplicates, in the order of their numbers.
+        specials: further special words, such as an end of sentence.
+
+    Attributes:
+        words: all V words in the order of their numbers, special ones first.
+
+    Raises:
+        ValueError: if a word occurs twice.
+    """
+
+    padding = 0
+    unknown = 1
+
+    def __init__(self, words: Iterable[str], specials: Sequence[str] = ()) -> None:
+        self.words = [PADDING, UNKNOWN, *specials, *words]
+        self._numbers = {word: number for number, word in enumerate(self.words)}
+        if len(self._numbers) != len(self.words):
+            word, _ = Counter(self.words).most_common(1)[0]
+            raise ValueError(f"the word {word!r} occurs twice")
+
+    @classmethod
+    def build(
+        cls,
+        texts: Iterable[Iterable[str]],
+        min_count: int = 1,
+        max_size: int | None = None,
+        specials: Sequence[str] = (),
+    ) -> Vocabulary:
+        """The vocabulary of some texts, which ought to be those of the training part.
+
+        Args:
+            texts: sequences of words, not strings.
+            min_count: how often a word must occur.
+            max_size: the largest V; the most frequent words are kept. None keeps all.
+            specials: as in the constructor.
+
+        Returns:
+            Its words from the most frequent to the rarest, equally frequent ones in the order in
+            which they first occur.
+
+        Raises:
+            ValueError: if ``min_count`` is not positive, or ``max_size`` has no room for the
+                special words.
+            TypeError: if a text is a string.
+        """
+        reserved = {PADDING, UNKNOWN, *specials}
+        if min_count < 1:
+            raise ValueError(f"min_count must be at least 1, got {min_count}")
+        if max_size is not None and max_size < len(reserved):
+            raise ValueError(f"max_size must be at least {len(reserved)}, got {max_size}")
+        counts = Counter(word for text in texts for word in words_of(text))
+        kept = [
+            word
+            for word, count in counts.most_common()
+            if count >= min_count and word not in reserved
+        ]
+        if max_size is not None:
+            kept = kept[: max_size - len(reserved)]
+        return cls(kept, specials)
+
+    def extended(self, words: Iterable[str]) -> Vocabulary:
+        """The vocabulary with those of these words behind it that it has not.
+
+        For words that no training text has but that have a vector of their own, such as GloVe's.
+        """
+        new = dict.fromkeys(word for word in words if word not in self._numbers)
+        return type(self)([*self.words[2:], *new])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._numbers
+
+    def __getitem__(self, word: str) -> int:
+        """The number of a word, that of the unknown word if it is not in the vocabulary."""
+        return self._numbers.get(word, self.unknown)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} words)"
+
+    def encode(self, texts: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """The numbers of the words of B texts, one text after the other.
+
+        Returns:
+            ids: (N,) int64, the words of all texts.
+            ptr: (B + 1,) int64; the words of text b are ``ids[ptr[b]:ptr[b + 1]]``.
+
+        Raises:
+            TypeError: if a text is a string.
+        """
+        number, unknown = self._numbers.get, self.unknown
+        ids = [number(word, unknown) for text in texts for word in words_of(text)]
+        lengths = torch.tensor([0, *map(len, texts)], dtype=torch.long)
+        return torch.tensor(ids, dtype=torch.long), lengths.cumsum(0)
+
+    def decode(self, ids: Tensor) -> list[str]:
+        """The words of these numbers."""
+        return [self.words[number] for number in ids.tolist()]
+
+
+def words_of(text: Iterable[str]) -> Iterable[str]:
+    """The text, if it is not a string: the words of that would be its characters.
+
+    Raises:
+        TypeError: if it is a string.
+    """
+    if isinstance(text, str):
+        raise TypeError(f"a text must be a sequence of words, got the string {text[:40]!r}")
+    return text

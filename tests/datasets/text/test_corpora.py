@@ -1,0 +1,201 @@
+"""TREC, SST and MR: small files, downloads without a network, and the real files."""
+
+import gzip
+import hashlib
+import io
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from pyg_kernels.datasets.text import MR, SST, TREC
+from pyg_kernels.datasets.text import sst as sst_module
+from pyg_kernels.datasets.text.lines import read_lines
+from tests.datasets.text.conftest import TEST, TRAIN
+
+
+def test_reads_the_published_format_in_latin_1(trec_root: Path) -> None:
+    corpus = TREC(trec_root)
+    assert corpus.classes == ("LOC", "NUM")
+    assert corpus.labels.tolist() == [1, 0, 1, 0]
+    assert corpus.texts[0] == ["how", "far", "is", "it", "from", "denver", "to", "aspen", "?"]
+    assert corpus.texts[1][4] == "sisterðcity"
+    assert corpus.parts["train"].tolist() == [0, 1, 2]
+    assert corpus.part("test") == [["what", "is", "the", "capital", "of", "japan", "?"]]
+    assert repr(corpus) == "TREC(4 texts, 2 classes, train=3, test=1)"
+
+
+def test_fine_classes_and_case(trec_root: Path) -> None:
+    corpus = TREC(trec_root, labels="fine", lower=False)
+    assert corpus.classes == ("LOC:city", "NUM:dist")
+    assert corpus.texts[2] == ["How", "far", "is", "the", "moon", "?"]
+    with pytest.raises(ValueError, match="labels must be 'coarse' or 'fine', got 'finest'"):
+        TREC(trec_root, labels="finest")
+
+
+def test_finds_compressed_files_in_utf_8_under_other_names(trec_root: Path) -> None:
+    expected = TREC(trec_root).texts
+    (trec_root / "raw").mkdir()
+    for name, content in (("train.txt.gz", TRAIN), ("test.txt.gz", TEST)):
+        utf8 = content.decode("latin-1").encode()
+        (trec_root / "raw" / name).write_bytes(gzip.compress(utf8))
+    for name in ("train_5500.label", "TREC_10.label"):
+        (trec_root / name).unlink()
+    assert TREC(trec_root).texts == expected
+
+
+@pytest.mark.parametrize("line", [b"NUM how far ?", b"how far ?", b"NUM:dist", b"", b"NUM:dist  "])
+def test_a_bad_line_is_named(trec_root: Path, line: bytes) -> None:
+    (trec_root / "TREC_10.label").write_bytes(TEST + line + b"\n")
+    with pytest.raises(ValueError, match=r"line 2 of .*TREC_10.label is not 'COARSE:fine"):
+        TREC(trec_root)
+
+
+def test_a_class_must_occur_in_training(trec_root: Path) -> None:
+    (trec_root / "TREC_10.label").write_bytes(b"HUM:ind Who ?\n")
+    with pytest.raises(ValueError, match="no text of class 'HUM'"):
+        TREC(trec_root)
+
+
+def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes("a\x85b\u2028c\r\nd\n".encode())
+    assert read_lines(path) == ["a\x85b\u2028c", "d"]
+    damaged = tmp_path / "damaged.gz"
+    damaged.write_bytes(gzip.compress(b"a\n" * 1000)[:20])
+    with pytest.raises(ValueError, match=r"damaged.gz cannot be decompressed"):
+        read_lines(damaged)
+
+
+def test_downloads_the_known_files_once(tmp_path: Path, serve, monkeypatch) -> None:
+    files = {"train_file": TRAIN, "test_file": TEST}
+    for name, content in files.items():
+        known = replace(getattr(TREC, name), sha256=hashlib.sha256(content).hexdigest())
+        monkeypatch.setattr(TREC, name, known)
+    urls = [TREC.train_file.url, TREC.test_file.url]
+    asked = serve(dict(zip(urls, files.values(), strict=True)))
+    assert len(TREC(tmp_path)) == 4
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == [
+        "TREC_10.label",
+        "train_5500.label",
+    ]
+    assert (tmp_path / "raw" / "train_5500.label").read_bytes() == TRAIN
+    assert len(TREC(tmp_path)) == 4
+    assert asked == urls
+
+
+def test_refuses_another_file(tmp_path: Path, serve) -> None:
+    serve({TREC.train_file.url: b"<html>"})
+    with pytest.raises(OSError, match="no longer gives the known file; put that at"):
+        TREC(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_says_where_to_put_the_file_without_a_network(tmp_path: Path, serve) -> None:
+    serve({})
+    with pytest.raises(
+        OSError, match=r"cannot download https.*no route.*put the file at .*raw.train_5500.label$"
+    ):
+        TREC(tmp_path / "data")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
+    contents = {
+        "stsa.binary.train": b"1 a Fine film\n0 dull .\n",
+        "stsa.binary.dev": b"0 no\n",
+        "stsa.binary.test": b"1 yes , yes\n",
+    }
+    known = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    monkeypatch.setattr(sst_module, "SHA256", known)
+    serve({sst_module.FOLDER + name: content for name, content in contents.items()})
+    corpus = SST(tmp_path, labels="binary")
+    assert corpus.classes == ("0", "1")
+    assert corpus.labels.tolist() == [1, 0, 0, 1]
+    assert corpus.part("valid") == [["no"]]
+    assert corpus.texts[0] == ["a", "fine", "film"]
+    with pytest.raises(ValueError, match="labels must be"):
+        SST(tmp_path, labels="phrases")
+    (tmp_path / "raw" / "stsa.binary.dev").write_bytes(b"2 no\n")
+    with pytest.raises(ValueError, match=r"line 1 of .*stsa.binary.dev is not a class and a"):
+        SST(tmp_path, labels="binary")
+
+
+def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for attribute in ("positive_file", "negative_file"):
+            file = getattr(MR, attribute)
+            content = "".join(f"{attribute} {k}\n" for k in range(50)).encode()
+            zipped.writestr(file.member, content)
+            known = replace(file, sha256=hashlib.sha256(content).hexdigest())
+            monkeypatch.setattr(MR, attribute, known)
+    serve({MR.positive_file.url: archive.getvalue()})
+    folds = [MR(tmp_path, fold=fold) for fold in range(10)]
+    assert folds[0].classes == ("negative", "positive")
+    assert folds[0].labels.tolist() == [0] * 50 + [1] * 50
+    tested = torch.cat([corpus.parts["test"] for corpus in folds])
+    assert sorted(tested.tolist()) == list(range(100))
+    assert torch.equal(folds[3].parts["valid"], folds[4].parts["test"])
+    assert [len(places) for places in folds[9].parts.values()] == [80, 10, 10]
+    assert not torch.equal(MR(tmp_path, seed=1).parts["test"], folds[0].parts["test"])
+    with pytest.raises(ValueError, match="fold must be between 0 and 9, got 10"):
+        MR(tmp_path, fold=10)
+    (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"a\n \n")
+    with pytest.raises(ValueError, match=r"line 2 of .*rt-polarity.neg is empty"):
+        MR(tmp_path)
+
+
+def test_an_archive_without_the_file_is_refused(tmp_path: Path, serve) -> None:
+    serve({MR.positive_file.url: b"not an archive"})
+    said = r"cannot download .*; put its file sentence_polarity/rt-polarity.neg at .*raw"
+    with pytest.raises(OSError, match=said):
+        MR(tmp_path)
+
+
+@pytest.fixture
+def real_texts(real_data: Path) -> Path:
+    if not (real_data / "text").is_dir():
+        pytest.skip(f"{real_data} has no folder text")
+    return real_data / "text"
+
+
+def test_the_real_corpora(real_texts: Path) -> None:
+    trec = TREC(real_texts / "trec")
+    assert [len(places) for places in trec.parts.values()] == [5452, 500]
+    assert trec.classes == ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+    assert trec.labels[trec.parts["train"]].bincount().tolist() == [86, 1162, 1250, 1223, 835, 896]
+    cased = TREC(real_texts / "trec", lower=False)
+    for corpus, repeated in ((cased, 10), (trec, 11)):
+        questions = {tuple(text) for text in corpus.part("train")}
+        assert sum(tuple(text) in questions for text in corpus.part("test")) == repeated
+    trec.hold_out(0.1, seed=0)
+    assert [len(places) for places in trec.parts.values()] == [4909, 543, 500]
+    questions = {tuple(text) for text in trec.part("train")}
+    for part, repeated in (("valid", 12), ("test", 8)):
+        assert sum(tuple(text) in questions for text in trec.part(part)) == repeated
+    assert len(TREC(real_texts / "trec", labels="fine").classes) == 50
+    sizes = {"fine": [8544, 1101, 2210], "binary": [6920, 872, 1821]}
+    for labels, expected in sizes.items():
+        sst = SST(real_texts / "sst", labels=labels)
+        assert [len(places) for places in sst.parts.values()] == expected
+    assert MR(real_texts / "mr").labels.bincount().tolist() == [5331, 5331]
+
+
+def test_the_hashes_are_those_of_the_published_files(real_texts: Path, tmp_path: Path) -> None:
+    train, test = (
+        gzip.decompress((real_texts / "trec" / f"{part}.txt.gz").read_bytes()).decode()
+        for part in ("train", "test")
+    )
+    for file, text in ((TREC.train_file, train), (TREC.test_file, test)):
+        assert hashlib.sha256(text.encode("latin-1")).hexdigest() == file.sha256
+    for name, sha256 in sst_module.SHA256.items():
+        content = gzip.decompress((real_texts / "sst" / f"{name}.gz").read_bytes())
+        assert hashlib.sha256(content).hexdigest() == sha256
+    for file in (MR.positive_file, MR.negative_file):
+        shutil.copy(real_texts / "mr" / f"{file.name}.gz", tmp_path)
+        found = file.obtain(tmp_path)
+        assert hashlib.sha256(gzip.decompress(found.read_bytes())).hexdigest() == file.sha256

@@ -1,0 +1,96 @@
+"""Parts, classes, and what is held out."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pyg_kernels.datasets.text import TextCorpus
+
+TEXTS = [["w", str(k)] for k in range(40)]
+LABELS = ["a", "b", "b", "b"] * 10
+PARTS = {"train": range(35), "test": range(35, 40)}
+
+
+def test_holds_out_a_share_of_each_class() -> None:
+    corpus = TextCorpus(TEXTS, LABELS, PARTS)
+    corpus.hold_out(0.2, seed=3)
+    train, valid = corpus.parts["train"], corpus.parts["valid"]
+    assert sorted([*train.tolist(), *valid.tolist()]) == list(range(35))
+    assert corpus.labels[valid].bincount().tolist() == [1, 5]  # of 9 and 26
+    assert corpus.parts["test"].tolist() == list(range(35, 40))
+    assert "20% of each class held out of training (seed 3)" in corpus.split
+    again, other = TextCorpus(TEXTS, LABELS, PARTS), TextCorpus(TEXTS, LABELS, PARTS)
+    again.hold_out(0.2, seed=3)
+    other.hold_out(0.2, seed=4)
+    assert torch.equal(again.parts["valid"], valid)
+    assert not torch.equal(other.parts["valid"], valid)
+    corpus.hold_out(0.5)  # it has one now
+    assert torch.equal(corpus.parts["valid"], valid)
+
+
+def test_holding_out_keeps_a_text_of_each_class_or_is_refused() -> None:
+    corpus = TextCorpus([["x"]] * 4, ["a", "b", "b", "a"], {"train": [0, 1, 2], "test": [3]})
+    corpus.hold_out(0.9)
+    assert corpus.labels[corpus.parts["train"]].tolist() == [0, 1]
+    small = TextCorpus([["x"]] * 3, ["a", "a", "a"], {"train": [0, 1], "test": [2]})
+    with pytest.raises(ValueError, match="leaves none to validate on"):
+        small.hold_out(0.1)
+    with pytest.raises(ValueError, match="between 0 and 1, got 1"):
+        small.hold_out(1)
+
+
+def test_a_digest_tells_texts_classes_and_parts_apart() -> None:
+    digests = {
+        TextCorpus(TEXTS, LABELS, PARTS).digest(),
+        TextCorpus([["v", "0"], *TEXTS[1:]], LABELS, PARTS).digest(),
+        TextCorpus(TEXTS, ["b", *LABELS[1:]], PARTS).digest(),
+        TextCorpus(TEXTS, LABELS, {"train": range(34), "test": range(34, 40)}).digest(),
+    }
+    assert len(digests) == 4
+    assert TextCorpus(TEXTS, LABELS, PARTS).digest() in digests
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "parts", "said"),
+    [
+        ([["x"]], ["a", "b"], {"train": [0], "test": [0]}, "labels must be 1"),
+        ([["x"], []], ["a", "a"], {"train": [0], "test": [1]}, "text 1 has no words"),
+        ([["x"]] * 2, ["a", "a"], {"train": [0]}, "parts must be train, test"),
+        ([["x"]] * 2, ["a", "a"], {"train": [0], "test": [1], "dev": [1]}, "got train, test, dev"),
+        ([["x"]] * 2, ["a", "a"], {"train": [0, 1], "test": []}, "test part has no texts"),
+        ([["x"]] * 2, ["a", "a"], {"train": [0, 1], "test": [1]}, "text 1 is in more than one"),
+        ([["x"]] * 2, ["a", "b"], {"train": [0], "test": [1]}, "no text of class 'b'"),
+    ],
+)
+def test_bad_corpora_are_refused(texts, labels, parts, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        TextCorpus(texts, labels, parts)
+
+
+def test_a_string_is_no_text() -> None:
+    with pytest.raises(TypeError, match="sequence of words, got the string 'how far'"):
+        TextCorpus(["how far", "who"], ["a", "a"], {"train": [0], "test": [1]})
+
+
+def test_positions_must_be_there() -> None:
+    with pytest.raises(IndexError, match="train part has positions beyond the 2 texts"):
+        TextCorpus([["x"]] * 2, ["a", "a"], {"train": [-1], "test": [1]})
+
+
+def test_texts_need_no_rdkit_and_molecules_say_so() -> None:
+    code = (
+        "import sys; sys.modules['rdkit'] = None\n"
+        "from pyg_kernels.datasets import TREC, Vocabulary\n"
+        "import pyg_kernels.datasets as datasets\n"
+        "assert set(datasets.__all__) <= set(dir(datasets))\n"
+        "assert not hasattr(datasets, 'nothing')\n"
+        "try:\n"
+        "    from pyg_kernels.datasets import CEP\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "pip install 'pyg_kernels[mol]'" in done.stdout
