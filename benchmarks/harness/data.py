@@ -9,8 +9,8 @@ import lightning.pytorch as lightning
 from torch import Tensor
 
 from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.task import PARTS
 
-PARTS = ("train", "valid", "test")
 # How the arguments of MoleculeCSV, which its errors name, are called on the command line.
 OPTIONS = {
     "; target_columns=() reads molecules without targets": "",

@@ -30,8 +30,12 @@ def as_input_error() -> Iterator[None]:
 
 
 @contextmanager
-def naming_extras() -> Iterator[None]:
-    """Turns the error of importing a package of an extra into an :class:`InputError`."""
+def naming_extras(extras: str) -> Iterator[None]:
+    """Turns the error of importing a package of an extra into an :class:`InputError`.
+
+    Args:
+        extras (str): All extras that a program needs.
+    """
     try:
         yield
     except ImportError as error:
@@ -39,7 +43,7 @@ def naming_extras() -> Iterator[None]:
         package = (missing.name or "").partition(".")[0]
         if package not in EXTRA_PACKAGES:
             raise
-        raise InputError(f"{package} is not installed: pip install '.[mol,bench]'") from error
+        raise InputError(f"{package} is not installed: pip install '.[{extras}]'") from error
 
 
 def say(text: str, end: str = "\n") -> None:

@@ -4,7 +4,7 @@ import importlib.metadata
 import json
 import platform
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,33 +12,22 @@ from typing import Any
 import pandas
 import torch
 
-from benchmarks.harness.data import PARTS, MoleculeData
-from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.models import (
-    DEFAULT_PARAMETERS,
-    MODELS,
-    MOST_PARAMETERS,
-    ModelConfig,
-    count_parameters,
-    fit_hidden_size,
-)
+from benchmarks.harness.errors import InputError, as_input_error, say
+from benchmarks.harness.files import write_text
+from benchmarks.harness.task import PARTS, Task
 from benchmarks.harness.training import (
     Run,
     TrainingConfig,
     accelerator,
-    new_regressor,
     predictions_text,
     train,
-    write_text,
 )
 from pyg_kernels.ops import backend
 
 CONFIGURATION = "configuration.json"
 RUNS = "runs"
-PACKAGES = ("torch", "torch-geometric", "lightning", "rdkit", "numpy")
-# These may differ between an interrupted run and its continuation: where the molecules were read
-# (their digest is compared), and what does not change the result.
-FREE_SETTINGS = ("csv", "root", "device", "show")
+# These may differ between an interrupted run and its continuation: they do not change the result.
+FREE_SETTINGS = ("device", "show")
 
 
 @dataclass(frozen=True)
@@ -46,37 +35,38 @@ class Experiment:
     """Models and seeds to compare on one split.
 
     Args:
-        data: Molecules and split.
+        task: What is learned.
         models: One configuration a model, in the order of the table.
         seeds: Seeds of the runs.
         training: How every run is trained.
         out (Path): The results folder.
     """
 
-    data: MoleculeData
-    models: Sequence[ModelConfig]
+    task: Task
+    models: Sequence[Any]
     seeds: Sequence[int]
     training: TrainingConfig
     out: Path
 
     def settings(self) -> dict[str, Any]:
-        """What a continuation must have in common with the folder, but for `FREE_SETTINGS`."""
-        molecules = {"number": len(self.data.molecules), "digest": self.data.digest()}
-        training = asdict(self.training)
-        return {"data": asdict(self.data.choice), "molecules": molecules, "training": training}
+        """What a continuation must have in common with the folder, but for free settings."""
+        return {
+            "data": asdict(self.task.choice),
+            self.task.items: self.task.identity(),
+            "training": asdict(self.training),
+        }
 
     def check(self) -> None:
-        """Builds every regressor once and looks at the device: a mistake costs no training.
+        """Builds every network once and looks at the device: a mistake costs no training.
 
         Raises:
-            InputError: If the device is not there, a network cannot be built, or a target cannot
-                be standardised.
+            InputError: If the device is not there, or a network or its batches cannot be made.
         """
         accelerator(self.training.device)
         with as_input_error():
             for model in self.models:
-                regressor = new_regressor(model, self.data, self.training.optimiser)
-            regressor.scale.standardise(self.data.molecules.targets)
+                learner = self.task.learner(model, self.training.optimiser)
+            self.task.batches(learner, self.training.batch_size, seed=0)
 
     def open_folder(self, resume: bool, overwrite: bool) -> None:
         """Makes the results folder, or finds the interrupted experiment in it.
@@ -101,17 +91,47 @@ class Experiment:
                     f"--out {self.out} already holds results; give --resume to continue them, "
                     f"--overwrite to replace them, or another --out"
                 )
-            found: dict[str, Any] = _read_configuration(configuration) if occupied else {}
+            found: dict[str, Any] = self._read_configuration() if occupied else {}
             if occupied and resume:
                 self._check_settings(found)
             elif occupied:
-                _remove_results(self.out, found)
+                self._remove_results(found)
                 found = {}
             self.out.mkdir(parents=True, exist_ok=True)
-            if self.data.molecules.skipped:
-                skipped = pandas.DataFrame(self.data.molecules.skipped)
-                write_text(self.out / "skipped.csv", str(skipped.to_csv(index=False)))
+            self.task.write_data_notes(self.out)
             write_text(configuration, json.dumps(self._configuration(found), indent=1))
+
+    def carry_out(
+        self,
+        heading: str,
+        tables: Callable[[list[Run]], str],
+        write_report: Callable[[list[Run]], None],
+        quiet: bool,
+    ) -> None:
+        """Trains in the folder that :meth:`open_folder` made, prints the tables, writes a report.
+
+        Args:
+            heading (str): Printed before training.
+            tables: The text of the tables of finished runs.
+            write_report: Writes tables and pictures into the folder.
+            quiet (bool): Print the tables only.
+
+        Raises:
+            InputError: If results or the report cannot be written.
+            DivergenceError: If a run's error is no finite number.
+            KeyboardInterrupt: If interrupted, with a hint how to continue.
+        """
+        if not quiet:
+            say(heading)
+        try:
+            runs = self.run()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("continue with the same command and --resume") from None
+        say(tables(runs))
+        with as_input_error():
+            write_report(runs)
+        if not quiet:
+            say(f"\nresults in {self.out}")
 
     def run(self) -> list[Run]:
         """Trains what is not finished yet and writes the results after every run.
@@ -120,13 +140,13 @@ class Experiment:
             All finished runs of the folder, also those of other models and seeds than these, model
             by model.
         """
-        folders = list(_run_folders(self.out, _read_configuration(self.out / CONFIGURATION)))
+        folders = list(_run_folders(self.out, self._read_configuration()))
         runs = {folder: Run.read(folder) for folder in folders}
         for model in self.models:
             for seed in self.seeds:
                 folder = _run_folder(self.out, model.name, seed)
                 if runs[folder] is None:
-                    runs[folder] = run = train(model, seed, self.data, self.training, folder)
+                    runs[folder] = run = train(self.task, model, seed, self.training, folder)
                     run.write(folder)
                     self._write_results(_finished(runs))
         self._write_results(_finished(runs))
@@ -146,21 +166,22 @@ class Experiment:
             **self.settings(),
             "models": list(models.values()),
             "seeds": sorted({*found.get("seeds", []), *self.seeds}),
-            "parts": {part: len(self.data.parts[part]) for part in PARTS},
+            "parts": {part: len(self.task.parts[part]) for part in PARTS},
             "versions": {
                 "python": platform.python_version(),
-                **{name: importlib.metadata.version(name) for name in PACKAGES},
+                **{name: importlib.metadata.version(name) for name in self.task.packages},
             },
             "backend": backend(),
             "threads": torch.get_num_threads(),
         }
 
     def _check_settings(self, found: dict[str, Any]) -> None:
+        free = {*FREE_SETTINGS, *self.task.free_settings}
         mine = json.loads(json.dumps(self.settings()))
         for group, settings in mine.items():
             for name, value in settings.items():
                 before = found[group].get(name)
-                if before != value and name not in FREE_SETTINGS:
+                if before != value and name not in free:
                     raise InputError(
                         f"--resume: {self.out} was made with {name} {before!r}, not {value!r}"
                     )
@@ -171,67 +192,31 @@ class Experiment:
                     f"--resume: {self.out} holds {model.name} of another size ({sizes[model.name]})"
                 )
 
+    def _read_configuration(self) -> dict[str, Any]:
+        """The ``configuration.json`` of the results folder.
 
-def model_configs(
-    names: Iterable[str],
-    data: MoleculeData,
-    hidden: int | None = None,
-    num_layers: int = 4,
-    order: int | None = None,
-    budget: int = DEFAULT_PARAMETERS,
-) -> list[ModelConfig]:
-    """The configurations of some models for some molecules.
+        Raises:
+            InputError: If an experiment on such a task did not write it, or not all of it.
+        """
+        path = self.out / CONFIGURATION
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            groups = ("data", self.task.items, "training")
+            ours = all(isinstance(found[group], dict) for group in groups)
+            ours = ours and all(self.task.has_model(model["name"]) for model in found["models"])
+            ours = ours and all(isinstance(seed, int) for seed in found["seeds"])
+        except (ValueError, KeyError, TypeError):
+            ours = False
+        if not ours:
+            raise InputError(f"{path} is damaged or not of this module; remove its folder yourself")
+        return dict(found)
 
-    Args:
-        names: Keys of ``models.MODELS``.
-        data: The molecules.
-        hidden (int, optional): Width; ``None``: the largest within `budget` parameters.
-        num_layers (int): Layers or iterations.
-        order (int, optional): Nodes in a walk.
-        budget (int): Number of parameters.
-
-    Raises:
-        InputError: If no width of a model stays within `budget`, or it has too many.
-    """
-    featurizer = data.molecules.featurizer
-    configs = []
-    for name in names:
-        config = ModelConfig(
-            name=name,
-            node_dim=featurizer.atom_dim,
-            edge_dim=featurizer.bond_dim,
-            num_targets=data.molecules.num_tasks,
-            hidden=hidden or 1,
-            num_layers=num_layers,
-            order=order if MODELS[name].trained else None,
-        )
-        with as_input_error():
-            configs.append(config if hidden else fit_hidden_size(config, budget))
-            count = count_parameters(configs[-1])
-        if count > MOST_PARAMETERS:
-            raise InputError(
-                f"{name} of width {configs[-1].hidden} has {count:,} parameters; "
-                f"at most {MOST_PARAMETERS:,} are allowed (--hidden, --parameters, --layers)"
-            )
-    return configs
-
-
-def _read_configuration(path: Path) -> dict[str, Any]:
-    """The ``configuration.json`` of a results folder.
-
-    Raises:
-        InputError: If this module did not write it, or not all of it.
-    """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        ours = all(isinstance(found[group], dict) for group in ("data", "molecules", "training"))
-        ours = ours and all(model["name"] in MODELS for model in found["models"])
-        ours = ours and all(isinstance(seed, int) for seed in found["seeds"])
-    except (ValueError, KeyError, TypeError):
-        ours = False
-    if not ours:
-        raise InputError(f"{path} is damaged or not of this module; remove its folder yourself")
-    return dict(found)
+    def _remove_results(self, configuration: dict[str, Any]) -> None:
+        """Removes what an experiment wrote and nothing else."""
+        for folder in _run_folders(self.out, configuration):
+            shutil.rmtree(folder, ignore_errors=True)
+        for name in ("metrics.json", "predictions.csv", *self.task.files, CONFIGURATION):
+            (self.out / name).unlink(missing_ok=True)
 
 
 def _run_folder(out: Path, model: str, seed: int) -> Path:
@@ -246,19 +231,3 @@ def _run_folders(out: Path, configuration: dict[str, Any]) -> Iterator[Path]:
 
 def _finished(runs: Mapping[Path, Run | None]) -> list[Run]:
     return [run for run in runs.values() if run is not None]
-
-
-def _remove_results(out: Path, configuration: dict[str, Any]) -> None:
-    """Removes what an experiment wrote and nothing else."""
-    for folder in _run_folders(out, configuration):
-        shutil.rmtree(folder, ignore_errors=True)
-    for name in (
-        "metrics.json",
-        "predictions.csv",
-        "parity.png",
-        "learning_curves.png",
-        "table.md",
-        "skipped.csv",
-        CONFIGURATION,
-    ):
-        (out / name).unlink(missing_ok=True)

@@ -14,8 +14,10 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import GINConv, GINEConv, global_add_pool
 from torch_geometric.nn.models import NeuralFingerprint
 
+from benchmarks.harness import sizes
+from benchmarks.harness.sizes import largest_width
+
 DEFAULT_PARAMETERS = 260_000
-MOST_PARAMETERS = 100_000_000
 FINGERPRINT_LENGTH = 256
 MAX_DEGREE = 5  # Duvenaud et al. 2015: one weight matrix for each number of bonds, 0 to 5
 
@@ -272,15 +274,9 @@ def build_model(config: ModelConfig) -> nn.Module:
     return MODELS[config.name].build(config)
 
 
-def num_parameters(module: nn.Module) -> int:
-    """Number of trained numbers in a module."""
-    return sum(p.numel() for p in module.parameters() if p.requires_grad)
-
-
 def count_parameters(config: ModelConfig) -> int:
     """Number of trained numbers of a configuration's network, without memory for them."""
-    with torch.device("meta"):
-        return num_parameters(build_model(config))
+    return sizes.count_parameters(lambda: build_model(config))
 
 
 def fit_hidden_size(config: ModelConfig, budget: int = DEFAULT_PARAMETERS) -> ModelConfig:
@@ -300,14 +296,7 @@ def fit_hidden_size(config: ModelConfig, budget: int = DEFAULT_PARAMETERS) -> Mo
     def fits(width: int) -> bool:
         return count_parameters(replace(config, hidden=width)) <= budget
 
-    if not fits(1):
+    width = largest_width(fits) if MODELS[config.name].trained else int(fits(1))
+    if not width:
         raise ValueError(f"no width of {config.name!r} has at most {budget} parameters")
-    if not MODELS[config.name].trained:
-        return replace(config, hidden=1)
-    low, high = 1, 2
-    while fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return replace(config, hidden=low)
+    return replace(config, hidden=width)

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from benchmarks.harness.data import read_csv
 from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.files import write_text
 from benchmarks.harness.regressor import MoleculeRegressor, TargetScale
-from benchmarks.harness.training import accelerator, quieten_lightning, write_text
+from benchmarks.harness.training import accelerator, quieten_lightning
 from pyg_kernels.datasets.table import read_records
 
 HYPER_PARAMETERS = {"model", "targets", "features", "optimiser"}

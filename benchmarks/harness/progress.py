@@ -9,8 +9,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from tqdm import tqdm
 
 from benchmarks.harness.errors import DivergenceError, say
-from benchmarks.harness.regressor import MoleculeRegressor
-from benchmarks.harness.table import number_format
+from benchmarks.harness.learner import Learner
+from benchmarks.harness.task import Measure
 
 LINES_PER_RUN = 10
 
@@ -24,10 +24,12 @@ class EpochHistory(Callback):
 
     Args:
         seed (int): Seed of the run.
+        measure: What the learner measures.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, measure: Measure) -> None:
         self.seed = seed
+        self.measure = measure
         self.epochs: list[dict[str, float]] = []
         self._started = 0.0
         self._seconds = 0.0
@@ -58,18 +60,17 @@ class EpochHistory(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Records the epoch; raises :class:`DivergenceError` where its error is no number."""
-        assert isinstance(pl_module, MoleculeRegressor)
+        assert isinstance(pl_module, Learner)
         record = {
             "epoch": trainer.current_epoch + 1,
-            "train_rmse": pl_module.rmse(pl_module.train_error),
-            "valid_rmse": pl_module.rmse(pl_module.valid_error),
+            **pl_module.epoch_measures(),
             "valid_error": pl_module.valid_error.compute().item(),
             "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
             "seconds": self._seconds,
         }
         if not math.isfinite(record["valid_error"]):
             raise DivergenceError(
-                f"the validation RMSE is {record['valid_rmse']} after epoch {record['epoch']}; "
+                f"the validation error is {record['valid_error']} after epoch {record['epoch']}; "
                 f"a lower --lr or --clip may help"
             )
         self.epochs.append(record)
@@ -112,7 +113,7 @@ class ProgressBar(Callback):
             self._bar.update()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Shows the last and the best validation RMSE."""
+        """Shows the last and the best validation measure."""
         if self._bar is not None:
             self._bar.set_postfix_str(_epoch_line(trainer, self.history), refresh=False)
 
@@ -149,10 +150,11 @@ class ProgressLines(Callback):
 
 
 def _epoch_line(trainer: Trainer, history: EpochHistory) -> str:
-    digits = number_format([history.epochs[0]["valid_rmse"]])
+    key = f"valid_{history.measure.key}"
+    digits = history.measure.format([history.epochs[0][key]])
     last, best = history.epochs[-1], history.best()
     return (
         f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}, "
-        f"valid RMSE {last['valid_rmse']:{digits}} "
-        f"(best epoch {best['epoch']}: {best['valid_rmse']:{digits}})"
+        f"valid {history.measure.title} {last[key]:{digits}} "
+        f"(best epoch {best['epoch']}: {best[key]:{digits}})"
     )

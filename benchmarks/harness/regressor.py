@@ -1,22 +1,17 @@
-"""What Lightning trains: a network, the scale of its targets, the loss and the optimiser."""
+"""What Lightning trains on molecules: a network, the scale of its targets, the loss."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import lightning.pytorch as lightning
 import torch
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from torch_geometric.data import Batch
 from torchmetrics import Metric
 
+from benchmarks.harness.learner import Learner, OptimiserConfig
 from benchmarks.harness.models import ModelConfig, build_model
-
-SCHEDULES = ("cosine", "exponential", "plateau", "none")
-WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
-FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
 
 
 @dataclass(frozen=True)
@@ -73,25 +68,6 @@ class TargetScale:
         return standardised
 
 
-@dataclass(frozen=True)
-class OptimiserConfig:
-    """Adam and its learning rate.
-
-    Args:
-        learning_rate (float): The highest learning rate.
-        schedule (str): ``'cosine'``: a linear warm-up over the first 5% of the steps, then a
-            cosine down to 1%; ``'exponential'``: times `factor` every epoch; ``'plateau'``: times
-            `factor` after 5 epochs without a better validation error; ``'none'``: constant.
-        factor (float): See `schedule`.
-        weight_decay (float): Adam's L2 penalty.
-    """
-
-    learning_rate: float = 1e-3
-    schedule: str = "cosine"
-    factor: float = 0.9
-    weight_decay: float = 0.0
-
-
 def masked_mean_squared_error(prediction: Tensor, y: Tensor) -> Tensor:
     """Mean squared error over the measured entries of `y`; 0 where there are none.
 
@@ -143,26 +119,7 @@ class MaskedRMSE(Metric):
         return (self.squared_error / self.count).sqrt()
 
 
-def learning_rate_factor(
-    config: OptimiserConfig, num_steps: int, steps_per_epoch: int
-) -> Callable[[int], float]:
-    """The factor on the learning rate at each step, for every schedule but ``'plateau'``."""
-    if config.schedule == "none":
-        return lambda step: 1.0
-    if config.schedule == "exponential":
-        return lambda step: config.factor ** (step // steps_per_epoch)
-    warmup = math.ceil(WARMUP * num_steps)
-
-    def cosine(step: int) -> float:
-        if step < warmup:
-            return (step + 1) / warmup
-        progress = min(1.0, (step - warmup) / max(1, num_steps - warmup))
-        return FINAL_FRACTION + (1 - FINAL_FRACTION) * 0.5 * (1 + math.cos(math.pi * progress))
-
-    return cosine
-
-
-class MoleculeRegressor(lightning.LightningModule):
+class MoleculeRegressor(Learner):
     """A network on batches of molecules, trained on standardised targets.
 
     Batches to train and validate on carry the standardised targets as ``y``. Loss: their mean
@@ -184,42 +141,40 @@ class MoleculeRegressor(lightning.LightningModule):
         features: dict[str, Any],
         optimiser: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__()
         optimiser = optimiser or asdict(OptimiserConfig())
+        super().__init__(OptimiserConfig(**optimiser))
         self.save_hyperparameters(
             {"model": model, "targets": targets, "features": features, "optimiser": optimiser}
         )
-        self.optimiser = OptimiserConfig(**optimiser)
         self.net = build_model(ModelConfig(**model))
         self.scale = TargetScale(**targets)
         # No buffers: float64 stays on the CPU, since not every device has it.
         self.mean = torch.tensor(self.scale.mean, dtype=torch.float64)
         self.std = torch.tensor(self.scale.std, dtype=torch.float64)
-        self.train_error = MaskedRMSE(len(self.scale.names))
-        self.valid_error = MaskedRMSE(len(self.scale.names))
+        self.train_error: MaskedRMSE = MaskedRMSE(len(self.scale.names))
+        self.valid_error: MaskedRMSE = MaskedRMSE(len(self.scale.names))
 
     def forward(self, batch: Batch) -> Tensor:
         """Predictions ``(B, T)`` in the targets' own units, float64 on the CPU."""
         return self.net(batch).cpu().double() * self.std + self.mean
+
+    def epoch_measures(self) -> dict[str, float]:
+        """RMSE of training and validation so far."""
+        return {
+            "train_rmse": self.rmse(self.train_error),
+            "valid_rmse": self.rmse(self.valid_error),
+        }
 
     def rmse(self, error: MaskedRMSE) -> float:
         """The error so far in the targets' own units, averaged over targets."""
         measured = (error.count > 0).cpu()
         return (error.each().cpu().double() * self.std)[measured].mean().item()
 
-    def on_train_epoch_start(self) -> None:
-        """Forgets the epoch before."""
-        self.train_error.reset()
-
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of a batch."""
         standardised = self.net(batch).float()
         self.train_error.update(standardised.detach(), batch.y)
         return masked_mean_squared_error(standardised, batch.y)
-
-    def on_validation_epoch_start(self) -> None:
-        """Forgets the epoch before."""
-        self.valid_error.reset()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Adds a batch to the validation error."""
@@ -228,32 +183,3 @@ class MoleculeRegressor(lightning.LightningModule):
     def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """Predictions of a batch, ``(B, T)``, in the targets' own units."""
         return self(batch)
-
-    def configure_optimizers(self) -> Any:
-        """Adam and its schedule."""
-        config = self.optimiser
-        adam = torch.optim.Adam(
-            self.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
-        )
-        if config.schedule == "plateau":
-            plateau = ReduceLROnPlateau(adam, factor=config.factor, patience=5)
-            return [adam], [{"scheduler": plateau, "monitor": "valid_error"}]
-        steps = max(1, int(self.trainer.estimated_stepping_batches))
-        steps_per_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
-        factor = learning_rate_factor(config, steps, steps_per_epoch)
-        return [adam], [{"scheduler": LambdaLR(adam, factor), "interval": "step"}]
-
-    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        """Steps every schedule but ``plateau``."""
-        # Lightning steps a plateau schedule after it has written the epoch's checkpoint, so that
-        # a resumed run would miss a step; on_validation_epoch_end steps it before.
-        if not isinstance(scheduler, ReduceLROnPlateau):
-            scheduler.step()
-
-    def on_validation_epoch_end(self) -> None:
-        """Logs the validation error and steps the schedule ``plateau``."""
-        error = self.valid_error.compute()
-        self.log("valid_error", error)
-        scheduler = self.lr_schedulers()
-        if isinstance(scheduler, ReduceLROnPlateau):
-            scheduler.step(error.item())

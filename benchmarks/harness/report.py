@@ -1,22 +1,30 @@
-"""The table and the pictures of an experiment."""
+"""The table and the pictures of an experiment on molecules."""
 
-import io
 import math
-import os
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.harness.data import PARTS, MoleculeData
+from benchmarks.harness.data import MoleculeData
+from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.models import MODELS
+from benchmarks.harness.molecules import MoleculeTask
 from benchmarks.harness.regressor import root_mean_square
+from benchmarks.harness.summary import (
+    by_model,
+    learning_curves,
+    mean_seconds,
+    png,
+    seeds_text,
+    spread,
+)
 from benchmarks.harness.table import Table, number_format, one_line
+from benchmarks.harness.task import PARTS
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
@@ -42,11 +50,11 @@ def tables(runs: Sequence["Run"], data: MoleculeData) -> list[Table]:
         data: Molecules and split.
     """
     targets = data.molecules.target_names
-    groups = _by_model(runs)
+    groups = by_model(runs)
     digits = number_format(run.record[part] for run in runs for part in PARTS)
     first = Table(
         f"{describe(data)}\nRMSE of {_listed(targets)}"
-        f"{' (mean over targets)' if len(targets) > 1 else ''}; {_seeds_text(runs)}",
+        f"{' (mean over targets)' if len(targets) > 1 else ''}; {seeds_text(runs)}",
         HEADER,
         [_row(group, digits) for group in groups],
     )
@@ -56,7 +64,7 @@ def tables(runs: Sequence["Run"], data: MoleculeData) -> list[Table]:
     for target in targets:
         errors = [[_test_rmse(run, target) for run in group] for group in groups]
         digits = number_format(error for group in errors for error in group)
-        columns.append([_spread(group, digits) for group in errors])
+        columns.append([spread(group, digits) for group in errors])
     rows = list(zip(*columns, strict=True))
     return [first, Table("Test RMSE of each target", ("model", *targets), rows)]
 
@@ -79,15 +87,15 @@ def write_report(out: Path, runs: Sequence["Run"], data: MoleculeData) -> None:
         data: Molecules and split.
     """
     text = "\n\n".join(table.markdown() for table in tables(runs, data)) + "\n"
-    _write_bytes(out / "table.md", text.encode())
+    write_text(out / "table.md", text)
     with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a target's name is a $
-        _write_bytes(out / "parity.png", _png(parity_plot(runs, data)))
-        _write_bytes(out / "learning_curves.png", _png(learning_curves(runs, data)))
+        write_bytes(out / "parity.png", png(parity_plot(runs, data)))
+        write_bytes(out / "learning_curves.png", png(molecule_learning_curves(runs, data)))
 
 
 def parity_plot(runs: Sequence["Run"], data: MoleculeData) -> Figure:
     """Predicted against measured values of the test part: a column a model, a row a target."""
-    groups = _by_model(runs)
+    groups = by_model(runs)
     number = len(data.molecules.target_names)
     targets = data.molecules.target_names[:MOST_TARGETS_DRAWN]
     figure = Figure(figsize=(3.2 * len(groups), 3.2 * len(targets)), layout="constrained")
@@ -98,7 +106,7 @@ def parity_plot(runs: Sequence["Run"], data: MoleculeData) -> Figure:
         for j, group in enumerate(groups):
             _parity_panel(axes[i][j], group, target, colour=f"C{j % 10}")
             axes[i][j].set_title(
-                f"{group[0].record['model']}\nRMSE {_spread(errors[j], digits)}", fontsize="small"
+                f"{group[0].record['model']}\nRMSE {spread(errors[j], digits)}", fontsize="small"
             )
         axes[i][0].set_ylabel(f"predicted {target}")
         low, high = zip(axes[i][0].get_xlim(), axes[i][0].get_ylim(), strict=True)
@@ -108,62 +116,29 @@ def parity_plot(runs: Sequence["Run"], data: MoleculeData) -> Figure:
     return figure
 
 
-def learning_curves(runs: Sequence["Run"], data: MoleculeData) -> Figure:
+def molecule_learning_curves(runs: Sequence["Run"], data: MoleculeData) -> Figure:
     """Validation RMSE (solid) and training RMSE (dotted) by epoch, a line a run."""
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
-    for j, group in enumerate(_by_model(runs)):
-        style: dict[str, Any] = {"color": f"C{j % 10}", "linewidth": 1.2}
-        name = group[0].record["model"]
-        if not group[0].history:
-            axes.axhline(group[0].record["valid"], label=name, linestyle="--", **style)
-        for k, run in enumerate(group):
-            epochs = [epoch["epoch"] for epoch in run.history]
-            label = name if k == 0 and epochs else None
-            axes.plot(epochs, [e["valid_rmse"] for e in run.history], label=label, **style)
-            axes.plot(epochs, [e["train_rmse"] for e in run.history], linestyle=":", **style)
-    axes.set_xlabel("epoch")
-    axes.set_ylabel(f"RMSE of {_listed(data.molecules.target_names)}")
-    axes.set_ylim(bottom=0, top=_curve_limit(runs))
-    axes.set_title(
-        f"{data.choice.split.capitalize()} split; solid: validation, dotted: training",
-        fontsize="medium",
+    figure = learning_curves(
+        runs,
+        MoleculeTask.measure,
+        f"RMSE of {_listed(data.molecules.target_names)}",
+        f"{data.choice.split.capitalize()} split",
     )
-    axes.legend()
+    figure.axes[0].set_ylim(bottom=0, top=_curve_limit(runs))
     return figure
-
-
-def _by_model(runs: Sequence["Run"]) -> list[list["Run"]]:
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(run.record["model"], []).append(run)
-    return list(groups.values())
 
 
 def _row(group: Sequence["Run"], digits: str) -> list[str]:
     record = group[0].record
     trained = MODELS[record["model"]].trained
-    seconds = statistics.mean(run.record["seconds_per_epoch"] for run in group)
     return [
         record["model"],
         "yes" if MODELS[record["model"]].bond_features else "no",
         record["split"],
         f"{record['num_parameters']:,}",
-        *[_spread([run.record[part] for run in group], digits) for part in PARTS],
-        f"{seconds:.2f}" if trained else "-",
+        *[spread([run.record[part] for run in group], digits) for part in PARTS],
+        f"{mean_seconds(group):.2f}" if trained else "-",
     ]
-
-
-def _spread(values: Sequence[float], digits: str) -> str:
-    mean = f"{statistics.mean(values):{digits}}"
-    return f"{mean} ± {statistics.stdev(values):{digits}}" if len(values) > 1 else mean
-
-
-def _seeds_text(runs: Sequence["Run"]) -> str:
-    seeds = list(dict.fromkeys(str(run.record["seed"]) for run in runs))
-    if len(seeds) == 1:
-        return f"one run, seed {seeds[0]}"
-    return f"mean ± standard deviation over seeds {', '.join(seeds)}"
 
 
 def _listed(targets: Sequence[str]) -> str:
@@ -197,15 +172,3 @@ def _curve_limit(runs: Sequence["Run"]) -> float | None:
     finals = [run.record[part] for run in runs for part in ("train", "valid")]
     largest = max(finals)
     return 2 * largest if math.isfinite(largest) and largest > 0 else None
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    return buffer.getvalue()
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)

@@ -3,13 +3,12 @@
 import json
 import logging
 import math
-import os
 import pickle
 import statistics
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,27 @@ import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
 from torch import Tensor
 
-from benchmarks.harness.data import PARTS, MoleculeBatches, MoleculeData
 from benchmarks.harness.errors import DivergenceError, InputError
-from benchmarks.harness.models import MODELS, ModelConfig, num_parameters
+from benchmarks.harness.files import write_text
+from benchmarks.harness.learner import Learner, OptimiserConfig
 from benchmarks.harness.progress import EpochHistory, ProgressBar, ProgressLines
-from benchmarks.harness.regressor import (
-    MoleculeRegressor,
-    OptimiserConfig,
-    TargetScale,
-    root_mean_square,
-)
+from benchmarks.harness.sizes import num_parameters
+from benchmarks.harness.task import PARTS, Task
 
-METRIC = "rmse"
 RECORD = "run.json"
 PREDICTIONS = "predictions.csv"
 BEST = "best.ckpt"
 LAST = "last.ckpt"
+# The columns of prediction tables, of any task, that are not left to guessing.
+COLUMN_TYPES = {
+    "smiles": str,
+    "target": str,
+    "y": float,
+    "prediction": float,
+    "text": str,
+    "label": str,
+    "predicted": str,
+}
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class TrainingConfig:
 
     Args:
         epochs (int): Epochs at most.
-        batch_size (int): Molecules a batch.
+        batch_size (int): Molecules or texts a batch.
         patience (int): Epochs without a better validation error after which training stops.
         clip (float): Largest gradient norm; 0: no clipping.
         optimiser: Adam's settings.
@@ -69,8 +73,7 @@ class Run:
     Args:
         record: One object of ``metrics.json``.
         history: One dictionary an epoch, see :class:`EpochHistory`.
-        predictions: One row for each molecule and target: model, seed, part, row, smiles, target,
-            y, prediction.
+        predictions: One row for each prediction, see :meth:`Task.prediction_table`.
     """
 
     record: dict[str, Any]
@@ -95,7 +98,7 @@ class Run:
         with _naming_damage(folder / PREDICTIONS):
             frame = pandas.read_csv(
                 folder / PREDICTIONS,
-                dtype={"smiles": str, "target": str, "y": float, "prediction": float},
+                dtype=COLUMN_TYPES,
                 keep_default_na=False,  # a target may be called NA
                 na_values={"y": [""], "prediction": [""]},
             )
@@ -111,30 +114,21 @@ def _naming_damage(path: Path) -> Iterator[None]:
         raise InputError(f"{path} is damaged; remove it to train this run again") from e
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a whole file or none of it."""
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
-
-
 def predictions_text(frame: pandas.DataFrame) -> str:
     """The CSV text of a table of predictions."""
     return str(frame.to_csv(index=False))
 
 
-def train(
-    model: ModelConfig, seed: int, data: MoleculeData, config: TrainingConfig, folder: Path
-) -> Run:
+def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Path) -> Run:
     """Trains one model with one seed, or continues where a run in `folder` stopped.
 
     The weights of the epoch with the lowest validation error make all predictions, with the network
     in evaluation mode. Leaves ``best.ckpt`` in the folder.
 
     Args:
-        model: The network.
-        seed (int): Seed of the initial weights, of the order of molecules and of dropout.
-        data: Molecules and split.
+        task: What is learned.
+        model: The configuration of the network.
+        seed (int): Seed of the initial weights, of the order of the training part and of dropout.
         config: How to train.
         folder (Path): Where checkpoints lie; made if missing.
 
@@ -149,53 +143,51 @@ def train(
     quieten_lightning()
     folder.mkdir(parents=True, exist_ok=True)
     lightning.seed_everything(seed, verbose=False)
-    regressor = new_regressor(model, data, config.optimiser)
-    y = regressor.scale.standardise(data.molecules.targets)
-    batches = MoleculeBatches(data, y, config.batch_size, seed)
-    history = EpochHistory(seed)
+    learner = task.learner(model, config.optimiser)
+    batches = task.batches(learner, config.batch_size, seed)
+    history = EpochHistory(seed, task.measure)
     name = f"{model.name} (seed {seed})"
     callbacks = [history, *_shown(config, name, history), KeepCheckpoints(folder, history)]
-    trainer = _trainer(config, callbacks, model)
+    trained = task.is_trained(model.name)
+    trainer = _trainer(config, callbacks, config.epochs if trained else 0)
     try:
-        _fit(trainer, regressor, batches, folder)
-        predictions = _predict(trainer, regressor, batches, folder / BEST)
+        _fit(trainer, learner, batches, folder)
+        if not trained:
+            trainer.save_checkpoint(folder / BEST, weights_only=True)
+        predictions = _predict(trainer, learner, batches, folder / BEST)
     except DivergenceError as error:
         raise DivergenceError(f"{name}: {error}") from error
     except SystemExit:  # Lightning's answer to an interrupt
         raise KeyboardInterrupt from None
-    errors = {part: rmse(predictions[part], data.targets(part)) for part in PARTS}
-    for part, value in errors.items():
+    scores = task.scores(predictions)
+    for part, value in scores.items():
         if not math.isfinite(value):
-            raise DivergenceError(f"{name}: the RMSE of the {part} part is {value}")
-    record = {
-        "dataset": data.choice.dataset,
-        "split": data.choice.split,
+            raise DivergenceError(f"{name}: the {task.measure.title} of the {part} part is {value}")
+    record = _record(task, model, seed, learner, scores, history)
+    return Run(record, history.epochs, task.prediction_table(record, predictions))
+
+
+def _record(
+    task: Task,
+    model: Any,
+    seed: int,
+    learner: Learner,
+    scores: dict[str, float],
+    history: EpochHistory,
+) -> dict[str, Any]:
+    return {
+        "dataset": task.dataset,
+        "split": task.split,
         "model": model.name,
         "seed": seed,
-        "num_parameters": num_parameters(regressor.net),
-        "metric": METRIC,
-        **errors,
+        "num_parameters": num_parameters(learner.net),
+        "metric": task.measure.key,
+        **scores,
         "epochs": len(history.epochs),
         "seconds_per_epoch": round(
             statistics.median([epoch["seconds"] for epoch in history.epochs] or [0.0]), 4
         ),
     }
-    return Run(record, history.epochs, _prediction_table(record, predictions, data))
-
-
-def new_regressor(
-    model: ModelConfig, data: MoleculeData, optimiser: OptimiserConfig
-) -> MoleculeRegressor:
-    """An untrained regressor, with the scale of the training part's targets."""
-    scale = TargetScale.fit(data.molecules.target_names, data.targets("train"))
-    features = data.molecules.featurizer.description()
-    return MoleculeRegressor(asdict(model), asdict(scale), features, asdict(optimiser))
-
-
-def rmse(prediction: Tensor, y: Tensor) -> float:
-    """RMSE over measured entries, averaged over targets; both ``(M, T)``."""
-    columns = [column[~column.isnan()].tolist() for column in (prediction - y).t()]
-    return statistics.fmean(root_mean_square(column) for column in columns)
 
 
 def accelerator(device: str) -> tuple[str, list[int] | int]:
@@ -263,9 +255,7 @@ def _shown(config: TrainingConfig, name: str, history: EpochHistory) -> list[Cal
     return [ProgressBar(name, history) if config.show == "bar" else ProgressLines(name, history)]
 
 
-def _trainer(
-    config: TrainingConfig, callbacks: list[Callback], model: ModelConfig
-) -> lightning.Trainer:
+def _trainer(config: TrainingConfig, callbacks: list[Callback], epochs: int) -> lightning.Trainer:
     kind, devices = accelerator(config.device)
     precision = config.precision
     if precision == "auto":
@@ -275,7 +265,7 @@ def _trainer(
         accelerator=kind,
         devices=devices,
         precision=precision,  # type: ignore[arg-type]
-        max_epochs=config.epochs if MODELS[model.name].trained else 0,
+        max_epochs=epochs,
         gradient_clip_val=config.clip or None,
         callbacks=[*callbacks, stopping],
         logger=False,
@@ -288,8 +278,8 @@ def _trainer(
 
 def _fit(
     trainer: lightning.Trainer,
-    regressor: MoleculeRegressor,
-    batches: MoleculeBatches,
+    learner: Learner,
+    batches: lightning.LightningDataModule,
     folder: Path,
 ) -> None:
     last = folder / LAST if (folder / LAST).exists() else None
@@ -297,9 +287,7 @@ def _fit(
         trainer.fit_loop.max_epochs = _epochs_to_reach(last, trainer.max_epochs or 0)
         if not (folder / BEST).exists():
             raise InputError(f"{folder / BEST} is missing; remove {last} to train this run again")
-    trainer.fit(regressor, datamodule=batches, ckpt_path=last, weights_only=True)
-    if not MODELS[regressor.hparams["model"]["name"]].trained:
-        trainer.save_checkpoint(folder / BEST, weights_only=True)
+    trainer.fit(learner, datamodule=batches, ckpt_path=last, weights_only=True)
 
 
 def _epochs_to_reach(last: Path, wanted: int) -> int:
@@ -312,33 +300,11 @@ def _epochs_to_reach(last: Path, wanted: int) -> int:
 
 
 def _predict(
-    trainer: lightning.Trainer, regressor: MoleculeRegressor, batches: MoleculeBatches, best: Path
+    trainer: lightning.Trainer, learner: Learner, batches: Any, best: Path
 ) -> dict[str, Tensor]:
     # Not through ckpt_path, which would take the history back to the best epoch as well.
     with _naming_damage(best):
         checkpoint = torch.load(best, map_location="cpu", weights_only=True)
-        regressor.load_state_dict(checkpoint["state_dict"])
-    outputs = trainer.predict(regressor, batches.all_parts())
+        learner.load_state_dict(checkpoint["state_dict"])
+    outputs = trainer.predict(learner, batches.all_parts())
     return {part: torch.cat(output) for part, output in zip(PARTS, outputs or [], strict=True)}
-
-
-def _prediction_table(
-    record: dict[str, Any], predictions: dict[str, Tensor], data: MoleculeData
-) -> pandas.DataFrame:
-    molecules = data.molecules
-    frames = []
-    for part in PARTS:
-        for column, target in enumerate(molecules.target_names):
-            places = data.parts[part].tolist()
-            frame = {
-                "model": record["model"],
-                "seed": record["seed"],
-                "part": part,
-                "row": [int(molecules.row_numbers[i]) for i in places],
-                "smiles": [molecules.smiles[i] for i in places],
-                "target": target,
-                "y": data.targets(part)[:, column].numpy(),
-                "prediction": predictions[part][:, column].numpy(),
-            }
-            frames.append(pandas.DataFrame(frame))
-    return pandas.concat(frames, ignore_index=True)

@@ -1,17 +1,13 @@
-"""Small molecule files, and the command line called in this process."""
+"""Small molecule files, and command lines called in this process."""
 
 import csv
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-
-pytest.importorskip("rdkit")
-pytest.importorskip("lightning")
-
-from rdkit import RDConfig
 
 from benchmarks.harness.command_line import main
 
@@ -33,7 +29,8 @@ def _leave_no_trace() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def sulfonamides() -> Rows:
     """60 molecules of RDKit's Free-Wilson example, spread over its potencies."""
-    folder = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"
+    configuration = pytest.importorskip("rdkit.RDConfig", reason="molecules need the extra 'mol'")
+    folder = Path(configuration.RDContribDir) / "FreeWilson" / "data"
     with open(folder / "CHEMBL2321810_act.csv", newline="") as file:
         potency = {row["Name"]: row["Act"] for row in csv.DictReader(file)}
     lines = (folder / "CHEMBL2321810.smi").read_text().splitlines()
@@ -63,10 +60,10 @@ def molecules_csv(sulfonamides: Rows, write_csv: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Calls the command line; gives exit status, standard output and standard error."""
+def call_main(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Calls a main function; gives exit status, standard output and standard error."""
 
-    def run(*words: object) -> tuple[int, str, str]:
+    def run(main: Callable[[list[str]], int], *words: object) -> tuple[int, str, str]:
         capsys.readouterr()
         try:
             status = main([str(word) for word in words])
@@ -76,6 +73,13 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, st
         return status, output.out, output.err
 
     return run
+
+
+@pytest.fixture
+def call(call_main: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+    """Calls the command line of the molecule benchmark."""
+    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+    return partial(call_main, main)
 
 
 @pytest.fixture

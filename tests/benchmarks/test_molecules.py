@@ -10,8 +10,12 @@ import sys
 import time
 from pathlib import Path
 
-import pandas
 import pytest
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
+
+import pandas
 
 from pyg_kernels.ops import backend
 

@@ -9,12 +9,13 @@ import pytest
 
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
-from benchmarks import speed
+from benchmarks.speed import graph
+from benchmarks.speed.__main__ import main
 
 
 def test_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["graph", "--molecules", "chembl", "--channels", "8", "--rounds", "1"]
-    assert speed.main([*words, "--threads", "1", "--out", str(tmp_path / "new" / "folder")]) == 0
+    assert main([*words, "--threads", "1", "--out", str(tmp_path / "new" / "folder")]) == 0
     printed = capsys.readouterr().out
     content = json.loads((tmp_path / "new" / "folder" / "metrics.json").read_text())
     names = [row["layer"] for row in content["layers"]]
@@ -30,7 +31,7 @@ def test_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_products_are_those_of_the_layers() -> None:
     """Weights of channels x channels entries: all that a layer has, but for bonds and biases."""
     channels, edge_dim = 8, 3
-    for contestant in speed.contestants(channels, edge_dim):
+    for contestant in graph.contestants(channels, edge_dim):
         square = [
             p for p in contestant.layer.parameters() if tuple(p.shape) == (channels, channels)
         ]
@@ -54,7 +55,7 @@ def test_products_are_those_of_the_layers() -> None:
 )
 def test_bad_input(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        status = speed.main(words)
+        status = main(words)
     except SystemExit as stop:
         status = stop.code
     assert status == 2

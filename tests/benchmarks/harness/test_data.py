@@ -5,11 +5,15 @@ from dataclasses import asdict
 import pytest
 import torch
 
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
+
 from benchmarks.harness.data import DataChoice, MoleculeBatches, load_molecules
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.learner import OptimiserConfig
 from benchmarks.harness.models import ModelConfig
-from benchmarks.harness.regressor import OptimiserConfig, TargetScale
-from benchmarks.harness.training import new_regressor
+from benchmarks.harness.molecules import new_regressor
+from benchmarks.harness.regressor import TargetScale
 from pyg_kernels.datasets import scaffold_split
 
 

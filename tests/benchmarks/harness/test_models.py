@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from benchmarks.harness import command_line, regressor
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
+
+from benchmarks.harness import arguments, command_line, learner
 from benchmarks.harness.models import (
     DEFAULT_PARAMETERS,
     MODELS,
@@ -11,8 +14,8 @@ from benchmarks.harness.models import (
     build_model,
     count_parameters,
     fit_hidden_size,
-    num_parameters,
 )
+from benchmarks.harness.sizes import num_parameters
 from pyg_kernels.datasets import ChEMBLSulfonamides
 
 TRAINED = [name for name, kind in MODELS.items() if kind.trained]
@@ -29,7 +32,7 @@ def config(name, **sizes):
 
 def test_command_line_repeats_the_registry():
     assert tuple(MODELS) == command_line.MODELS
-    assert command_line.SCHEDULES == regressor.SCHEDULES
+    assert arguments.SCHEDULES == learner.SCHEDULES
     assert command_line.PARAMETERS == DEFAULT_PARAMETERS
 
 

@@ -7,9 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas
 import pytest
 import torch
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
+
+import pandas
 
 from benchmarks.harness.prediction import load_regressor
 

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+
+from benchmarks.harness.learner import SCHEDULES, OptimiserConfig, learning_rate_factor
 from benchmarks.harness.regressor import (
-    SCHEDULES,
     MaskedRMSE,
-    OptimiserConfig,
     TargetScale,
-    learning_rate_factor,
     masked_mean_squared_error,
     root_mean_square,
 )

@@ -3,40 +3,18 @@
 import json
 from random import Random
 
-import pandas
 import pytest
 import torch
 
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+
+import pandas
+
 from benchmarks.harness import training
+from benchmarks.harness.learner import OptimiserConfig, learning_rate_factor
 from benchmarks.harness.progress import EpochHistory
-from benchmarks.harness.regressor import MoleculeRegressor, OptimiserConfig, learning_rate_factor
-
-
-def results(folder):
-    """Everything that must not depend on interruptions; seconds do."""
-    runs = []
-    for path in sorted(folder.glob("runs/*/run.json")):
-        content = json.loads(path.read_text())
-        content["record"].pop("seconds_per_epoch")
-        for epoch in content["history"]:
-            epoch.pop("seconds")
-        runs.append(content)
-    return runs, (folder / "predictions.csv").read_text()
-
-
-def interrupt_once(monkeypatch, owner, name, when):
-    """Makes a function raise KeyboardInterrupt the first time that `when` says so."""
-    original = getattr(owner, name)
-    raised = []
-
-    def wrapped(*args, **kwargs):
-        if not raised and when(*args, **kwargs):
-            raised.append(True)
-            raise KeyboardInterrupt
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(owner, name, wrapped)
-    return raised
+from benchmarks.harness.regressor import MoleculeRegressor
+from tests.benchmarks.interruption import interrupt_once, results
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""What Lightning trains, whatever it learns: optimiser, schedule, validation error."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
+from torchmetrics import Metric
+
+SCHEDULES = ("cosine", "exponential", "plateau", "none")
+WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
+FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
+
+
+@dataclass(frozen=True)
+class OptimiserConfig:
+    """Adam and its learning rate.
+
+    Args:
+        learning_rate (float): The highest learning rate.
+        schedule (str): ``'cosine'``: a linear warm-up over the first 5% of the steps, then a
+            cosine down to 1%; ``'exponential'``: times `factor` every epoch; ``'plateau'``: times
+            `factor` after 5 epochs without a better validation error; ``'none'``: constant.
+        factor (float): See `schedule`.
+        weight_decay (float): Adam's L2 penalty.
+    """
+
+    learning_rate: float = 1e-3
+    schedule: str = "cosine"
+    factor: float = 0.9
+    weight_decay: float = 0.0
+
+
+def learning_rate_factor(
+    config: OptimiserConfig, num_steps: int, steps_per_epoch: int
+) -> Callable[[int], float]:
+    """The factor on the learning rate at each step, for every schedule but ``'plateau'``."""
+    if config.schedule == "none":
+        return lambda step: 1.0
+    if config.schedule == "exponential":
+        return lambda step: config.factor ** (step // steps_per_epoch)
+    warmup = math.ceil(WARMUP * num_steps)
+
+    def cosine(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / warmup
+        progress = min(1.0, (step - warmup) / max(1, num_steps - warmup))
+        return FINAL_FRACTION + (1 - FINAL_FRACTION) * 0.5 * (1 + math.cos(math.pi * progress))
+
+    return cosine
+
+
+class Learner(lightning.LightningModule):
+    """A network with what trains and measures it.
+
+    Logs ``valid_error`` after each epoch: the lower the better; its lowest epoch is kept, early
+    stopping and the schedule ``'plateau'`` follow it. A subclass builds ``net``, ``train_error``
+    and ``valid_error``, whose ``compute`` gives one number, and adds to these in its steps.
+
+    Args:
+        optimiser: Adam and its learning rate.
+    """
+
+    net: torch.nn.Module
+    train_error: Metric
+    valid_error: Metric
+
+    def __init__(self, optimiser: OptimiserConfig) -> None:
+        super().__init__()
+        self.optimiser = optimiser
+
+    def epoch_measures(self) -> dict[str, float]:
+        """What to record of an epoch, ``train_METRIC`` and ``valid_METRIC``, in units to show."""
+        raise NotImplementedError
+
+    def configure_optimizers(self) -> Any:
+        """Adam and its schedule."""
+        config = self.optimiser
+        adam = torch.optim.Adam(
+            self.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
+        )
+        if config.schedule == "plateau":
+            plateau = ReduceLROnPlateau(adam, factor=config.factor, patience=5)
+            return [adam], [{"scheduler": plateau, "monitor": "valid_error"}]
+        steps = max(1, int(self.trainer.estimated_stepping_batches))
+        steps_per_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
+        factor = learning_rate_factor(config, steps, steps_per_epoch)
+        return [adam], [{"scheduler": LambdaLR(adam, factor), "interval": "step"}]
+
+    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
+        """Steps every schedule but ``plateau``."""
+        # Lightning steps a plateau schedule after it has written the epoch's checkpoint, so that
+        # a resumed run would miss a step; on_validation_epoch_end steps it before.
+        if not isinstance(scheduler, ReduceLROnPlateau):
+            scheduler.step()
+
+    def on_train_epoch_start(self) -> None:
+        """Forgets the epoch before."""
+        self.train_error.reset()
+
+    def on_validation_epoch_start(self) -> None:
+        """Forgets the epoch before."""
+        self.valid_error.reset()
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the validation error and steps the schedule ``plateau``."""
+        error = self.valid_error.compute()
+        self.log("valid_error", error)
+        scheduler = self.lr_schedulers()
+        if isinstance(scheduler, ReduceLROnPlateau):
+            scheduler.step(error.item())

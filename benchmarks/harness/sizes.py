@@ -1,0 +1,55 @@
+"""Numbers of parameters, and the width of a network that stays within a number of them."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+MOST_PARAMETERS = 100_000_000
+
+
+def num_parameters(module: nn.Module) -> int:
+    """Number of trained numbers in a module."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)
+
+
+def count_parameters(build: Callable[[], nn.Module]) -> int:
+    """Number of trained numbers of the module that a function builds, without memory for them."""
+    with torch.device("meta"):
+        return num_parameters(build())
+
+
+def check_parameters(name: str, width: int, number: int, options: str) -> None:
+    """Refuses a network that is too large.
+
+    Args:
+        name (str): Of the network.
+        width (int): Its width.
+        number (int): Its number of parameters.
+        options (str): Those of the command line that change the number.
+
+    Raises:
+        ValueError: If it has more than :data:`MOST_PARAMETERS`.
+    """
+    if number > MOST_PARAMETERS:
+        raise ValueError(
+            f"{name} of width {width} has {number:,} parameters; at most {MOST_PARAMETERS:,} are "
+            f"allowed ({options})"
+        )
+
+
+def largest_width(fits: Callable[[int], bool]) -> int:
+    """The largest width that fits, 0 if not even width 1 does.
+
+    Args:
+        fits: Whether a width does; a width below one that fits does as well.
+    """
+    if not fits(1):
+        return 0
+    low, high = 1, 2
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

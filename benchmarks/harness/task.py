@@ -1,0 +1,88 @@
+"""What an experiment learns: the interface between the harness and molecules, texts, ..."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import lightning.pytorch as lightning
+import pandas
+from torch import Tensor
+
+from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.table import number_format
+
+PARTS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How good predictions are, in one number.
+
+    Args:
+        key (str): Its name in files: ``train_KEY`` and ``valid_KEY`` in histories.
+        title (str): Its name in words.
+        digits (str): The format of its values; empty: as many digits as they need.
+    """
+
+    key: str
+    title: str
+    digits: str = ""
+
+    def format(self, values: Iterable[float]) -> str:
+        """One format for values that stand together."""
+        return self.digits or number_format(values)
+
+
+class Task(ABC):
+    """Data in three parts, the networks that learn from them, and how these are measured.
+
+    A model's configuration is a dataclass with a ``name``.
+    """
+
+    items: ClassVar[str]  # what is learned from: a group of ``configuration.json``
+    measure: ClassVar[Measure]
+    packages: ClassVar[tuple[str, ...]]  # whose versions are kept
+    files: ClassVar[tuple[str, ...]]  # that a report leaves in the results folder
+    # Settings of the choice of data that may differ between an interrupted run and its
+    # continuation: where the data was read, since the identity of what was read is compared.
+    free_settings: ClassVar[tuple[str, ...]] = ()
+
+    choice: Any  # a dataclass: what the command line says of the data
+    dataset: str
+    split: str
+    parts: Mapping[str, Tensor]  # of PARTS, the positions of their items
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """The number of items and a fingerprint of all that is learned from."""
+
+    @abstractmethod
+    def has_model(self, name: str) -> bool:
+        """Whether there is a network of this name."""
+
+    def is_trained(self, name: str) -> bool:
+        """Whether the network of this name learns from batches."""
+        return True
+
+    @abstractmethod
+    def learner(self, model: Any, optimiser: OptimiserConfig) -> Learner:
+        """An untrained network."""
+
+    @abstractmethod
+    def batches(self, learner: Any, batch_size: int, seed: int) -> lightning.LightningDataModule:
+        """Batches for a learner, with a method ``all_parts`` that gives a loader for each part."""
+
+    @abstractmethod
+    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
+        """The measure of each part's predictions."""
+
+    @abstractmethod
+    def prediction_table(
+        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
+    ) -> pandas.DataFrame:
+        """A row for each prediction; the first columns are model, seed and part."""
+
+    def write_data_notes(self, out: Path) -> None:  # noqa: B027
+        """Writes into the results folder what was peculiar about the data."""

@@ -1,0 +1,98 @@
+"""What Lightning trains on texts: a network, its loss and its accuracy."""
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torchmetrics import Metric
+
+from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.text.models import TextModelConfig, TextNet, build_text_model
+from pyg_kernels.datasets.text import TextBatch
+
+
+class ErrorRate(Metric):
+    """The fraction of texts whose best class is not theirs; NaN where a loss was not finite."""
+
+    higher_is_better = False
+    full_state_update = False
+    wrong: Tensor
+    count: Tensor
+    loss: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("wrong", "count", "loss"):
+            self.add_state(name, torch.zeros(()), dist_reduce_fx="sum")
+
+    def update(self, scores: Tensor, y: Tensor) -> None:
+        """Adds a batch: scores ``(B, C)`` and classes ``(B,)``."""
+        self.wrong += (scores.argmax(dim=1) != y).sum()
+        self.count += len(y)
+        self.loss += F.cross_entropy(scores.float(), y, reduction="sum")
+
+    def compute(self) -> Tensor:
+        """The error rate so far."""
+        # Where a loss is not finite its zero multiple is NaN.
+        return self.wrong / self.count + 0 * self.loss
+
+
+class TextClassifier(Learner):
+    """A network on batches of texts, trained on the cross-entropy of their classes.
+
+    All arguments are plain values, so that a checkpoint alone rebuilds the classifier.
+
+    Args:
+        model (dict): The fields of a :class:`TextModelConfig`.
+        words (list of str): The vocabulary without padding and unknown word.
+        classes (list of str): Names of the classes.
+        optimiser (dict): The fields of an :class:`OptimiserConfig`.
+    """
+
+    def __init__(
+        self,
+        model: dict[str, Any],
+        words: list[str],
+        classes: list[str],
+        optimiser: dict[str, Any] | None = None,
+    ) -> None:
+        optimiser = optimiser or asdict(OptimiserConfig())
+        super().__init__(OptimiserConfig(**optimiser))
+        self.save_hyperparameters(
+            {"model": model, "words": words, "classes": classes, "optimiser": optimiser}
+        )
+        self.net: TextNet = build_text_model(TextModelConfig(**model))
+        self.train_error: ErrorRate = ErrorRate()
+        self.valid_error: ErrorRate = ErrorRate()
+
+    def set_word_vectors(self, vectors: Tensor) -> None:
+        """Gives the words of the vocabulary these vectors, ``(V, D)``."""
+        with torch.no_grad():
+            self.net.embedding.weight.copy_(vectors)
+
+    def forward(self, batch: TextBatch) -> Tensor:
+        """The most probable class of each text, ``(B,)``, on the CPU."""
+        return self.net(batch).argmax(dim=1).cpu()
+
+    def epoch_measures(self) -> dict[str, float]:
+        """Accuracy in percent of training (with dropout) and validation so far."""
+        errors = {"train": self.train_error, "valid": self.valid_error}
+        return {
+            f"{part}_accuracy": 100 * (1 - error.compute().item()) for part, error in errors.items()
+        }
+
+    def training_step(self, batch: TextBatch, batch_idx: int) -> Tensor:
+        """The loss of a batch."""
+        scores = self.net(batch).float()
+        self.train_error.update(scores.detach(), batch.y)
+        return F.cross_entropy(scores, batch.y)
+
+    def validation_step(self, batch: TextBatch, batch_idx: int) -> None:
+        """Adds a batch to the validation error."""
+        self.valid_error.update(self.net(batch), batch.y)
+
+    def predict_step(self, batch: TextBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """The most probable class of each text of a batch, ``(B,)``."""
+        return self(batch)

@@ -1,0 +1,168 @@
+"""Which texts, which parts, which word vectors, and the batches that Lightning reads."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.task import PARTS
+from pyg_kernels.datasets.text import (
+    MR,
+    SST,
+    TREC,
+    EncodedTexts,
+    TextCorpus,
+    TextLoader,
+    Vocabulary,
+    WordVectors,
+    find_glove,
+    read_glove,
+)
+
+CORPORA: dict[str, Callable[[str, int], TextCorpus]] = {
+    "trec": lambda root, seed: TREC(root),
+    "trec-fine": lambda root, seed: TREC(root, labels="fine"),
+    "sst-fine": lambda root, seed: SST(root, labels="fine"),
+    "sst-binary": lambda root, seed: SST(root, labels="binary"),
+    "mr": lambda root, seed: MR(root, seed=seed),
+}
+NO_GLOVE = "none"
+HELD_OUT = 0.1
+BUCKET = 20  # batches' worth of texts that are sorted by length together
+
+
+@dataclass(frozen=True)
+class TextChoice:
+    """The texts that the command line names.
+
+    Args:
+        dataset (str): A key of :data:`CORPORA`.
+        root (str): Folder of its files.
+        glove (str, optional): File of word vectors; ``None``: look for one, ``'none'``: use none.
+        split_seed (int): Of the texts held out of training where a corpus has no part to validate
+            on, and of all parts where it has none.
+    """
+
+    dataset: str = "trec"
+    root: str = "data/trec"
+    glove: str | None = None
+    split_seed: int = 0
+
+
+@dataclass(frozen=True)
+class TextData:
+    """Texts in parts, as numbers.
+
+    Args:
+        corpus: Words, classes and parts.
+        vocabulary: The training part's words and, with word vectors, further words that have one.
+        encoded: The texts as numbers.
+        vectors: Word vectors of the vocabulary; ``None``: learned.
+        glove: The file that they are from.
+        choice: Where the texts come from.
+    """
+
+    corpus: TextCorpus
+    vocabulary: Vocabulary
+    encoded: EncodedTexts
+    vectors: WordVectors | None
+    glove: Path | None
+    choice: TextChoice
+
+    def identity(self) -> dict[str, Any]:
+        """The number of texts, and fingerprints of texts and word vectors."""
+        vectors = None
+        if self.vectors is not None:
+            vectors = hashlib.sha256(self.vectors.vectors.numpy().tobytes()).hexdigest()[:16]
+        return {
+            "number": len(self.corpus),
+            "digest": self.corpus.digest(),
+            "vectors": vectors,
+        }
+
+
+def load_texts(choice: TextChoice) -> TextData:
+    """Reads texts and word vectors.
+
+    With word vectors, words that only other parts have keep theirs, as every word of the file would
+    for new texts; without, they are the unknown word.
+
+    Raises:
+        InputError: If a file is neither at hand nor to be downloaded, or cannot be read.
+    """
+    with as_input_error():
+        glove = _glove_file(choice)
+        corpus = CORPORA[choice.dataset](choice.root, choice.split_seed)
+        corpus.hold_out(HELD_OUT, choice.split_seed)
+        vectors = None
+        if glove:
+            vocabulary, vectors = _known_words(corpus, glove)
+        else:
+            # A word that occurs once teaches what to make of unknown words.
+            vocabulary = Vocabulary.build(corpus.part("train"), min_count=2)
+    encoded = EncodedTexts(*vocabulary.encode(corpus.texts), corpus.labels)
+    return TextData(corpus, vocabulary, encoded, vectors, glove, choice)
+
+
+def _glove_file(choice: TextChoice) -> Path | None:
+    if choice.glove is None:
+        return find_glove(choice.root)
+    if choice.glove == NO_GLOVE:
+        return None
+    glove = Path(choice.glove).expanduser()
+    if not glove.is_file():
+        raise InputError(f"--glove {choice.glove}: no such file")
+    return glove
+
+
+def _known_words(corpus: TextCorpus, glove: Path) -> tuple[Vocabulary, WordVectors]:
+    """The words of training and those of other parts that have a vector, and the vectors."""
+    trained = Vocabulary.build(corpus.part("train"))
+    every = trained.extended(word for text in corpus.texts for word in text)
+    vectors, found = read_glove(glove, every)
+    kept = found | (torch.arange(len(every)) < len(trained))
+    vocabulary = trained.extended(every.decode(kept.nonzero().flatten()))
+    return vocabulary, WordVectors(vectors[kept], found[kept])
+
+
+class TextBatches(lightning.LightningDataModule):
+    """Batches of the training and validation parts.
+
+    The order of the training texts depends on seed and epoch alone, so that a resumed run sees the
+    batches that the uninterrupted one would have seen.
+
+    Args:
+        data: Texts in parts.
+        batch_size (int): Texts a batch.
+        seed (int): Seed of the order.
+    """
+
+    def __init__(self, data: TextData, batch_size: int, seed: int) -> None:
+        super().__init__()
+        self.data = data
+        self.batch_size = batch_size
+        self.seed = seed
+
+    def part(self, name: str, **options: Any) -> TextLoader:
+        """A loader over one part, in its own order unless `options` say otherwise."""
+        places = self.data.corpus.parts[name]
+        return TextLoader(self.data.encoded, places, batch_size=self.batch_size, **options)
+
+    def train_dataloader(self) -> TextLoader:
+        """Shuffled batches of this epoch."""
+        loader = self.part("train", shuffle=True, seed=10_000 * self.seed, bucket=BUCKET)
+        loader.set_epoch(self.trainer.current_epoch if self.trainer else 0)
+        return loader
+
+    def val_dataloader(self) -> TextLoader:
+        """The validation part in its own order."""
+        return self.part("valid")
+
+    def all_parts(self) -> list[TextLoader]:
+        """One loader for each of the parts, in their own order."""
+        return [self.part(name) for name in PARTS]

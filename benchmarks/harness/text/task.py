@@ -1,0 +1,135 @@
+"""Classification of texts as a task of the harness."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import pandas
+from torch import Tensor
+
+from benchmarks.harness.errors import as_input_error
+from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.sizes import check_parameters
+from benchmarks.harness.task import PARTS, Measure, Task
+from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.text.data import TextBatches, TextData
+from benchmarks.harness.text.models import (
+    DEFAULT_PARAMETERS,
+    MODELS,
+    TextModelConfig,
+    count_parameters,
+    fit_hidden_size,
+)
+
+
+class TextTask(Task):
+    """Classification of texts, measured by the accuracy in percent.
+
+    Args:
+        data: Texts in parts.
+    """
+
+    items = "texts"
+    measure = Measure("accuracy", "accuracy", ".2f")
+    packages = ("torch", "torch-geometric", "lightning", "numpy")
+    files = ("table.md", "confusion.png", "learning_curves.png")
+    free_settings = ("root", "glove")
+
+    def __init__(self, data: TextData) -> None:
+        self.data = data
+        self.choice = data.choice
+        self.dataset, self.split = data.choice.dataset, data.corpus.split
+        self.parts = data.corpus.parts
+
+    def identity(self) -> dict[str, Any]:
+        """The number of texts, and fingerprints of texts and word vectors."""
+        return self.data.identity()
+
+    def has_model(self, name: str) -> bool:
+        """Whether it is in :data:`~benchmarks.harness.text.models.MODELS`."""
+        return name in MODELS
+
+    def learner(self, model: TextModelConfig, optimiser: OptimiserConfig) -> TextClassifier:
+        """An untrained classifier, with the word vectors."""
+        words, classes = self.data.vocabulary.words[2:], list(self.data.corpus.classes)
+        classifier = TextClassifier(asdict(model), words, classes, asdict(optimiser))
+        if self.data.vectors is not None:
+            classifier.set_word_vectors(self.data.vectors.vectors)
+        return classifier
+
+    def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> TextBatches:
+        """Texts of similar length together."""
+        return TextBatches(self.data, batch_size, seed)
+
+    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
+        """The accuracy of each part in percent."""
+        labels = self.data.corpus.labels
+        return {
+            part: 100 * (predictions[part] == labels[self.parts[part]]).double().mean().item()
+            for part in PARTS
+        }
+
+    def prediction_table(
+        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
+    ) -> pandas.DataFrame:
+        """A row for each text, with its place in the corpus, its class and the predicted one."""
+        corpus = self.data.corpus
+        frames = []
+        for part in PARTS:
+            places = self.parts[part].tolist()
+            frame = {
+                "model": record["model"],
+                "seed": record["seed"],
+                "part": part,
+                "row": places,
+                "text": [" ".join(corpus.texts[i]) for i in places],
+                "label": [corpus.classes[corpus.labels[i]] for i in places],
+                "predicted": [corpus.classes[k] for k in predictions[part].tolist()],
+            }
+            frames.append(pandas.DataFrame(frame))
+        return pandas.concat(frames, ignore_index=True)
+
+
+def text_model_configs(
+    names: Iterable[str],
+    data: TextData,
+    hidden: int | None = None,
+    num_layers: int = 2,
+    dropout: float = 0.2,
+    embedding_dim: int = 100,
+    budget: int = DEFAULT_PARAMETERS,
+) -> list[TextModelConfig]:
+    """The configurations of some models for some texts.
+
+    Args:
+        names: Keys of ``models.MODELS``.
+        data: The texts.
+        hidden (int, optional): Width; ``None``: the largest within `budget` parameters.
+        num_layers (int): Layers of the RCNN and the LSTM.
+        dropout (float): See :class:`TextModelConfig`.
+        embedding_dim (int): Size of learned word vectors.
+        budget (int): Number of parameters besides word vectors.
+
+    Raises:
+        InputError: If no width of a model stays within `budget`, or it has too many.
+    """
+    vectors = None if data.vectors is None else data.vectors.vectors
+    configs = []
+    for name in names:
+        config = TextModelConfig(
+            name=name,
+            num_words=len(data.vocabulary),
+            embedding_dim=embedding_dim if vectors is None else vectors.size(1),
+            fixed_embedding=vectors is not None,
+            num_classes=len(data.corpus.classes),
+            hidden=hidden or 1,
+            num_layers=num_layers,
+            dropout=dropout,
+        )
+        with as_input_error():
+            configs.append(config if hidden else fit_hidden_size(config, budget))
+            learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
+            number = count_parameters(configs[-1]) + learned
+            options = "--hidden, --parameters, --layers, --embedding"
+            check_parameters(name, configs[-1].hidden, number, options)
+    return configs

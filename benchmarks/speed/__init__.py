@@ -1,0 +1,1 @@
+"""Speed of the layers: see ``python -m benchmarks.speed --help``."""

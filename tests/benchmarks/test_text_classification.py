@@ -1,0 +1,393 @@
+"""``python -m benchmarks.text_classification`` from end to end, on texts made here."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+
+import pandas
+
+from benchmarks import text_classification
+from benchmarks.harness import sizes
+from benchmarks.harness.progress import EpochHistory
+from benchmarks.harness.text import models
+from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.text.data import CORPORA, TextChoice, load_texts
+from benchmarks.harness.text.models import TextModelConfig, build_text_model
+from benchmarks.text_classification import main
+from pyg_kernels.datasets.text import TREC, TextBatch
+from tests.benchmarks.interruption import interrupt_once, results
+
+KEYS = [
+    *("dataset", "split", "model", "seed", "num_parameters", "metric"),
+    *("train", "valid", "test", "epochs", "seconds_per_epoch"),
+]
+ROOT = Path(__file__).parents[2]
+
+
+def write_questions(root: Path, train: int = 120, test: int = 30) -> Path:
+    """Questions whose class is the order of two words: no bag of words tells them apart."""
+    root.mkdir()
+    generator = random.Random(0)
+    for name, number in (("train_5500.label", train), ("TREC_10.label", test)):
+        lines = []
+        for k in range(number):
+            label, pair = (("NUM:a", "many how"), ("LOC:b", "how many"))[k % 2]
+            left, right = (
+                " ".join(f"w{generator.randrange(30)}" for _ in range(generator.randrange(4)))
+                for _ in range(2)
+            )
+            lines.append(f"{label} {' '.join(f'{left} {pair} {right}'.split())}\n")
+        (root / name).write_text("".join(lines))
+    return root
+
+
+def write_glove(path: Path, words: list[str], size: int = 6) -> Path:
+    generator = random.Random(1)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        "".join(f"{w} {' '.join(f'{generator.gauss():.3f}' for _ in range(size))}\n" for w in words)
+    )
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return write_questions(tmp_path / "trec")
+
+
+@pytest.fixture
+def call(call_main) -> Callable[..., tuple[int, str, str]]:
+    return partial(call_main, main)
+
+
+@pytest.fixture
+def compare(call, root: Path, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+    """Trains small models for 2 epochs into ``out`` unless the words say otherwise."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        small = ("--device", "cpu", "--hidden", 5, "--embedding", 4, "--batch-size", 16)
+        data = ("--root", root, "--glove", "none")
+        return call(*data, *small, "--epochs", 2, "--out", tmp_path / "out", "--quiet", *words)
+
+    return run
+
+
+def test_compares_all_models_over_seeds(compare, root, tmp_path) -> None:
+    status, out, err = compare("--seeds", 0, 1)
+    assert (status, err) == (0, "")
+    records = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert [list(record) for record in records] == [KEYS] * 6
+    assert [(r["model"], r["seed"]) for r in records] == [
+        (name, seed) for name in ("rcnn", "lstm", "cnn") for seed in (0, 1)
+    ]
+    assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("trec", "accuracy", 2)}
+    split = "official test part, 10% of each class held out of training (seed 0)"
+    assert {r["split"] for r in records} == {split}
+
+    table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
+    assert list(table) == ["model", "seed", "part", "row", "text", "label", "predicted"]
+    for record in records:
+        run = table[(table["model"] == record["model"]) & (table["seed"] == record["seed"])]
+        assert sorted(run["row"]) == list(range(150))
+        assert run["part"].value_counts().to_dict() == {"train": 108, "valid": 12, "test": 30}
+        for part in ("train", "valid", "test"):
+            rows = run[run["part"] == part]
+            accuracy = 100 * (rows["label"] == rows["predicted"]).mean()
+            assert record[part] == pytest.approx(accuracy)
+    lines = [
+        line
+        for name in ("train_5500.label", "TREC_10.label")
+        for line in (root / name).read_text().splitlines()
+    ]
+    for row, text, label in table[["row", "text", "label"]].head(150).itertuples(index=False):
+        assert lines[row] == f"{label}:{'a' if label == 'NUM' else 'b'} {text}"
+
+    assert "108 train, 12 valid, 30 test" in out
+    assert "with learned vectors" in out
+    for text in (out, (tmp_path / "out" / "table.md").read_text()):
+        for name in ("rcnn", "lstm", "cnn"):
+            assert re.search(rf"{name} .* \d+\.\d\d ± \d+\.\d\d", text)
+        assert "seeds 0, 1" in text
+    for name in ("confusion.png", "learning_curves.png"):
+        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn"])
+def test_learns_the_order_of_words(compare, tmp_path, model) -> None:
+    words = ("--model", model, "--epochs", 25, "--lr", 0.02, "--dropout", 0, "--patience", 25)
+    status, _, err = compare(*words, "--hidden", 12)
+    assert (status, err) == (0, "")
+    (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert record["valid"] > 85
+    assert record["test"] > 85
+
+
+def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) -> None:
+    known = ["how", "many", *[f"w{k}" for k in range(20)], "elsewhere"]
+    glove = write_glove(tmp_path / "glove" / "glove.6d.txt", known)
+    (root / "TREC_10.label").write_text("NUM:a elsewhere nowhere many how w1\n")
+    words = ("--root", root, "--model", "lstm", "--hidden", 5, "--epochs", 1, "--device", "cpu")
+    status, out, err = call(*words, "--out", tmp_path / "out")
+    assert (status, err) == (0, "")
+    assert "with fixed vectors of 6 numbers from glove.6d.txt" in out
+    assert "lstm (seed 0): epoch 1/1, valid accuracy" in out
+    data = load_texts(TextChoice(root=str(root)))
+    assert data.glove == glove
+    assert "elsewhere" in data.vocabulary  # in no training text, but it has a vector
+    assert "nowhere" not in data.vocabulary
+    checkpoint = torch.load(
+        tmp_path / "out" / "runs" / "lstm-seed0" / "best.ckpt", weights_only=True
+    )
+    weight = checkpoint["state_dict"]["net.embedding.weight"]
+    assert data.vectors is not None
+    torch.testing.assert_close(weight, data.vectors.vectors, rtol=0, atol=0)
+    (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    lstm = 4 * 5 * (6 + 5 + 2) + 4 * 5 * (5 + 5 + 2)
+    assert record["num_parameters"] == lstm + 2 * (5 + 1)
+    # The file may have moved, and is named; other vectors are not taken for the same.
+    moved = glove.rename(tmp_path / "vectors.txt")
+    resumed = (*words, "--out", tmp_path / "out", "--resume", "--glove")
+    assert call(*resumed, moved)[0] == 0
+    other = write_glove(tmp_path / "other.txt", [*known, "w25"])
+    status, _, err = call(*resumed, other)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "vectors" in err
+
+
+def test_without_glove_unseen_words_are_unknown(root) -> None:
+    (root / "TREC_10.label").write_text("NUM:a nowhere many how w1\n")
+    with (root / "train_5500.label").open("a") as file:
+        file.write("NUM:a once many how\n")
+    data = load_texts(TextChoice(root=str(root)))
+    assert data.vectors is None
+    assert data.vocabulary["once"] == data.vocabulary["nowhere"] == data.vocabulary.unknown
+    assert data.vocabulary["how"] != data.vocabulary.unknown
+
+
+def test_without_glove_the_output_says_so(call, root, tmp_path) -> None:
+    words = ("--root", root, "--model", "cnn", "--hidden", 2, "--epochs", 1, "--device", "cpu")
+    status, out, _ = call(*words, "--out", tmp_path / "out")
+    assert status == 0
+    assert "with learned vectors (no GloVe file at hand; --glove FILE names one)" in out
+
+
+@pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn"])
+def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model) -> None:
+    torch.manual_seed(0)
+    config = TextModelConfig(model, 20, 6, False, 3, hidden=5, dropout=0.4)
+    net = build_text_model(config).double().eval()
+    texts = [torch.randint(20, (length,)) for length in (1, 9, 2, 30, 3)]
+
+    def batch(chosen: list[torch.Tensor]) -> TextBatch:
+        ptr = torch.tensor([0, *map(len, chosen)]).cumsum(0)
+        return TextBatch(torch.cat(chosen), ptr, torch.zeros(len(chosen), dtype=torch.long))
+
+    together = net(batch(texts))
+    for text, scores in zip(texts, together, strict=True):
+        torch.testing.assert_close(net(batch([text]))[0], scores, rtol=1e-10, atol=1e-12)
+    # Nor do the other texts' gradients: those of the longest do not reach the shortest's word.
+    net.zero_grad()
+    alone = torch.tensor([19])
+    others = [text.clamp(max=18) for text in texts[1:]]
+    net(batch([alone, *others]))[1:].sum().backward()
+    assert not net.embedding.weight.grad[19].any()
+
+
+def test_cnn_is_the_maximum_over_windows() -> None:
+    torch.manual_seed(0)
+    config = TextModelConfig("cnn", 9, 4, False, 2, hidden=3)
+    encoder = models.CNNEncoder(config).double()
+    words = torch.randn(2, 4, dtype=torch.double)
+    batch = TextBatch(torch.arange(2), torch.tensor([0, 2]), torch.zeros(1))
+    expected = []
+    for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
+        ends = torch.zeros(width - 1, 4, dtype=torch.double)
+        padded = torch.cat([ends, words, ends])
+        windows = [
+            torch.einsum("hdw,wd->h", conv.weight, padded[i : i + width]) + conv.bias
+            for i in range(2 + width - 1)
+        ]
+        expected.append(torch.stack(windows).amax(0).clamp(min=0))
+    torch.testing.assert_close(encoder(words, batch)[0], torch.cat(expected), rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize(("encoder", "layer"), [("LSTMEncoder", "lstm"), ("RCNNEncoder", "rcnn")])
+def test_recurrent_encoders_give_the_output_at_the_last_word(encoder, layer) -> None:
+    torch.manual_seed(0)
+    config = TextModelConfig(layer, 9, 4, False, 2, hidden=3)
+    encoder = getattr(models, encoder)(config).double().eval()
+    words = torch.randn(7, 4, dtype=torch.double)
+    found = encoder(words, TextBatch(torch.arange(7), torch.tensor([0, 2, 6, 7]), torch.zeros(3)))
+    for k, (start, end) in enumerate([(0, 2), (2, 6), (6, 7)]):
+        expected = getattr(encoder, layer)(words[start:end])[0][-1]
+        torch.testing.assert_close(found[k], expected, rtol=1e-10, atol=0)
+
+
+def test_networks_get_about_the_same_number_of_parameters() -> None:
+    config = TextModelConfig("rcnn", 50, 20, True, 6, hidden=1)
+    for name in models.MODELS:
+        fitted = models.fit_hidden_size(replace(config, name=name), 20_000)
+        assert 19_000 < models.count_parameters(fitted) <= 20_000
+        wider = replace(fitted, hidden=fitted.hidden + 1)
+        assert models.count_parameters(wider) > 20_000
+        learned = build_text_model(replace(fitted, fixed_embedding=False))
+        assert sizes.num_parameters(learned) == models.count_parameters(fitted) + 50 * 20
+
+
+def test_command_line_repeats_the_registries() -> None:
+    assert tuple(models.MODELS) == text_classification.MODELS
+    assert tuple(CORPORA) == text_classification.DATASETS == tuple(text_classification.ROOTS)
+    assert text_classification.PARAMETERS == models.DEFAULT_PARAMETERS
+
+
+@pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn"])
+def test_resumed_run_equals_the_uninterrupted_one(compare, tmp_path, monkeypatch, model) -> None:
+    words = ("--model", model, "--epochs", 5, "--lr", 0.02)
+    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
+    raised = interrupt_once(
+        monkeypatch,
+        EpochHistory,
+        "on_train_epoch_start",
+        lambda self, trainer, module: trainer.current_epoch == 3,
+    )
+    status, _, err = compare(*words)
+    assert (status, bool(raised)) == (130, True)
+    assert "continue with the same command and --resume" in err
+    assert compare(*words, "--resume")[0] == 0
+    assert results(tmp_path / "out") == results(tmp_path / "whole")
+
+
+def test_results_are_neither_mixed_nor_lost(compare, root, tmp_path) -> None:
+    words = ("--model", "cnn")
+    assert compare(*words)[0] == 0
+    status, _, err = compare(*words)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--resume" in err
+    status, _, err = compare(*words, "--resume", "--lr", 0.5)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "optimiser" in err
+    assert compare("--model", "lstm", "--resume")[0] == 0
+    records = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert [record["model"] for record in records] == ["cnn", "lstm"]
+    with (root / "TREC_10.label").open("a") as file:
+        file.write("NUM:a many how\n")
+    status, _, err = compare(*words, "--resume")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "151" in err
+    assert compare(*words, "--overwrite")[0] == 0
+    assert not (tmp_path / "out" / "runs" / "lstm-seed0").exists()
+
+
+def test_divergence_is_one_line_and_status_1(compare, monkeypatch) -> None:
+    step = TextClassifier.validation_step
+
+    def not_a_number(self, batch, batch_idx):
+        step(self, batch, batch_idx)
+        self.valid_error.loss.fill_(float("inf"))
+
+    monkeypatch.setattr(TextClassifier, "validation_step", not_a_number)
+    status, out, err = compare("--model", "cnn")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "cnn (seed 0): the validation error is nan after epoch 1" in err
+
+
+BAD_INPUT = [
+    ("unknown model", ("--models", "transformer"), "transformer"),
+    ("unknown dataset", ("--dataset", "imdb"), "imdb"),
+    ("unknown option", ("--colour", "red"), "--colour"),
+    ("no epochs", ("--epochs", "0"), "at least 1"),
+    ("no width", ("--hidden", "0"), "at least 1"),
+    ("negative rate", ("--lr", "-1"), "above 0"),
+    ("dropout of all", ("--dropout", "1"), "below 1"),
+    ("unknown device", ("--device", "tpu9"), "tpu9"),
+    ("missing vectors", ("--glove", "nowhere.txt"), "--glove nowhere.txt: no such file"),
+    ("size of given vectors", ("--embedding", "4", "--glove", "GLOVE"), "--embedding goes with"),
+    ("not vectors", ("--glove", "TRAIN"), "is not in GloVe's text format"),
+    ("factor without schedule", ("--lr-factor", "0.5"), "--lr-factor goes with"),
+    ("resume and overwrite", ("--resume", "--overwrite"), "exclude"),
+    ("seed of no split", ("--split-seed", "1", "--dataset", "sst-fine"), "--split-seed goes with"),
+    ("two sizes", ("--hidden", "3", "--parameters", "9999"), "exclude"),
+    ("too few parameters", ("--parameters", "3", "--models", "lstm"), "3 parameters"),
+    ("too many parameters", ("--hidden", "65536", "--models", "lstm"), "parameters; at most"),
+    ("no folder name", ("--out", ""), "--out: must not be empty"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT]
+)
+def test_bad_input_is_one_line_and_leaves_nothing(call, root, tmp_path, words, said) -> None:
+    glove = write_glove(tmp_path / "vectors.txt", ["how", "many"])
+    places = {"GLOVE": str(glove), "TRAIN": str(root / "train_5500.label")}
+    words = [places.get(word, word) for word in words]
+    out = tmp_path / "out"
+    status, output, err = call("--root", root, "--device", "cpu", "--out", out, *words)
+    assert (status, output) == (2, "")
+    assert err.startswith("benchmarks.text_classification: error: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["trec", "vectors.txt"]
+
+
+def test_learned_word_vectors_count_towards_what_is_allowed(compare, tmp_path, monkeypatch) -> None:
+    # Without word vectors: (3 + 4 + 5) * 40 * 2 + 6 in the windows, 6 * 2 + 2 in the head.
+    monkeypatch.setattr(sizes, "MOST_PARAMETERS", 1000)
+    status, out, err = compare("--model", "cnn", "--hidden", 2, "--embedding", 40)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert re.search(r"width 2 has 2,\d{3} parameters; at most 1,000 .*--embedding", err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_that_are_nowhere_are_one_line(call, tmp_path, monkeypatch) -> None:
+    def urlopen(url: str, timeout: float) -> None:
+        raise urllib.error.URLError("no route")
+
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+    status, out, err = call("--root", tmp_path / "data", "--out", tmp_path / "out")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert TREC.train_file.url in err
+    assert f"put the file at {tmp_path / 'data' / 'raw' / 'train_5500.label'}" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_answers_without_torch() -> None:
+    code = (
+        "import sys; from benchmarks.text_classification import parser;"
+        "parser().format_help(); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_names_what_is_missing_without_lightning(root) -> None:
+    code = (
+        "import sys; sys.modules['lightning'] = None\n"
+        "from benchmarks.text_classification import main\n"
+        f"sys.exit(main(['--root', {str(root)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    said = "error: lightning is not installed: pip install '.[bench]'\n"
+    assert (done.returncode, done.stderr) == (2, f"benchmarks.text_classification: {said}")
+
+
+def test_needs_no_rdkit(root, tmp_path) -> None:
+    words = ["--root", str(root), "--models", "cnn", "--epochs", "1", "--hidden", "2", "--quiet"]
+    code = (
+        "import sys; sys.modules['rdkit'] = None\n"
+        "from benchmarks.text_classification import main\n"
+        f"sys.exit(main({[*words, '--device', 'cpu', '--out', str(tmp_path / 'out')]!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
