@@ -4,6 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+INTERPRETER := .venv/.interpreter
 
 .PHONY: install demo test lint types docs clean
 
@@ -17,7 +18,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: install
 	$(BIN)/python -m benchmarks.molecules --dataset chembl --model wl-gated gine mean --out runs/demo --overwrite
 
-test: install
+# Triton's interpreter runs the CUDA kernels on the CPU; 1 GB that nothing but the tests needs here.
+$(INTERPRETER): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[triton]"
+	touch $@
+
+test: $(INTERPRETER)
 	$(BIN)/python -m pytest -n 2
 
 lint: install

@@ -1,4 +1,4 @@
-"""The README's example runs as printed, and its text fits in short lines."""
+"""The README's examples run as printed, and nothing in the texts is left to fill in."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from torch_geometric.data import Batch, Data
 README = Path(__file__).parent.parent / "README.md"
 
 
-def test_example() -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S)
-    names: dict[str, object] = {}
-    exec(code, names)
+def examples() -> list[dict[str, object]]:
+    """What each example defines."""
+    found = []
+    for code in re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.S):
+        names: dict[str, object] = {}
+        exec(code, names)
+        found.append(names)
+    return found
+
+
+def test_examples() -> None:
+    names, texts = examples()
     graphs = [
         Data(
             x=torch.randn(n, 5),
@@ -27,6 +35,10 @@ def test_example() -> None:
     out = model(Batch.from_data_list(graphs))
     assert out.shape == (3, 1)
     out.sum().backward()
+    output, h, c = texts["output"], texts["h"], texts["c"]
+    assert isinstance(output, torch.Tensor) and output.shape == (35, 20, 200)
+    assert isinstance(h, torch.Tensor) and torch.equal(h[0], output[-1])
+    assert isinstance(c, torch.Tensor) and c.shape == (1, 20, 2, 200)
 
 
 def test_nothing_is_left_to_fill_in() -> None:
