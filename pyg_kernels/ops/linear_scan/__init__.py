@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.linear_scan import reference
 from pyg_kernels.ops.linear_scan.blocked import WalkScan
 from pyg_kernels.ops.linear_scan.choice import (
     chunks_pay,
-    common_dtype,
     computed_in,
     fuses_orders,
     fuses_products,

@@ -65,17 +65,6 @@ def fuses_products(x: Tensor, packing: Packing, *parameters: Tensor) -> bool:
     return not chunks_pay(packing.num_steps, packing.num_texts * parameters[0].size(0), x.device)
 
 
-def common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
-    """The operands' common dtype; under autocast at least float32, as PyTorch's sums."""
-    dtype = first.dtype
-    if torch.is_autocast_enabled(first.device.type):
-        dtype = torch.promote_types(dtype, torch.float32)
-    for tensor in others:
-        if tensor is not None:
-            dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype
-
-
 def computed_in(dtype: torch.dtype) -> torch.dtype:
     """Half precision is for inputs and outputs only: states add up in float32."""
     return torch.promote_types(dtype, torch.float32)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.ops.activations import name_of
+from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbour_sum import cpu, reference
 from pyg_kernels.ops.neighbour_sum.reference import Gate, edge_weight
@@ -36,7 +37,7 @@ def neighbour_sum(
     Returns:
         The sums, of shape :obj:`(num_targets, D)`.
     """
-    dtype = _common_dtype(z, bond, *(gate or ()))
+    dtype = common_dtype(z, bond, *(gate or ()))
     z, bond = z.to(dtype), None if bond is None else bond.to(dtype)
     if gate is not None:
         source, target, kind = gate
@@ -62,7 +63,7 @@ def neighbour_activation_sum(
     """
     if kind is None:
         return neighbour_sum(act(a), edges)
-    dtype = _common_dtype(a, kind)
+    dtype = common_dtype(a, kind)
     a, kind = a.to(dtype), kind.to(dtype)
     name = name_of(act)
     if name is None or path_in_use(a.device) == "definition":
@@ -78,14 +79,3 @@ def path_in_use(device: torch.device) -> str:
     if device.type != "cpu" or torch.compiler.is_compiling() or transforms_active():
         return "definition"
     return "blocks"
-
-
-def _common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
-    """The operands' common dtype; under autocast at least float32, as PyTorch's sums."""
-    dtype = first.dtype
-    if torch.is_autocast_enabled(first.device.type):
-        dtype = torch.promote_types(dtype, torch.float32)
-    for tensor in others:
-        if tensor is not None:
-            dtype = torch.promote_types(dtype, tensor.dtype)
-    return dtype

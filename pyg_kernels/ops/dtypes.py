@@ -1,0 +1,17 @@
+"""The precision of an op's result."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
+    """The operands' common dtype; under autocast at least float32, as PyTorch's sums."""
+    dtype = first.dtype
+    if torch.is_autocast_enabled(first.device.type):
+        dtype = torch.promote_types(dtype, torch.float32)
+    for tensor in others:
+        if tensor is not None:
+            dtype = torch.promote_types(dtype, tensor.dtype)
+    return dtype
