@@ -1,6 +1,7 @@
 """What Lightning trains, whatever it learns: optimiser, schedule, validation error."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ def learning_rate_factor(
     return cosine
 
 
-class Learner(lightning.LightningModule):
+class Learner(lightning.LightningModule, ABC):
     """A network with what trains and measures it.
 
     Logs ``valid_error`` after each epoch: the lower the better; its lowest epoch is kept, early
@@ -72,9 +73,9 @@ class Learner(lightning.LightningModule):
         super().__init__()
         self.optimiser = optimiser
 
+    @abstractmethod
     def epoch_measures(self) -> dict[str, float]:
         """What to record of an epoch, ``train_METRIC`` and ``valid_METRIC``, in units to show."""
-        raise NotImplementedError
 
     def configure_optimizers(self) -> Any:
         """Adam and its schedule."""

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.linear_scan import fuses_orders, linear_scan, walk_scan
+from pyg_kernels.ops.linear_scan import linear_scan
 from pyg_kernels.ops.packing import Packing
-from pyg_kernels.walk import Combine, walk
 
 
 class PathPropagation:
@@ -46,34 +45,6 @@ class PathPropagation:
 
     def __call__(self, z: Tensor, step: int) -> Tensor:
         return self.before(self.aggregate(z, step - 1), step - 1)
-
-    def states(self, projections: Sequence[Tensor], combine: Combine = "mul") -> list[Tensor]:
-        r"""The states :math:`c_1, \ldots, c_n` of walks: what ends up to each token.
-
-        By :func:`pyg_kernels.walk.walk`, or in one op that equals it.
-        """
-        first = projections[0]
-        if fuses_orders(self.packing, first):
-            return list(
-                walk_scan(
-                    projections, self.decay, self.packing, self.initial, combine, self.normalize
-                )
-            )
-        aggregated = []
-
-        def propagate(z: Tensor, step: int) -> Tensor:
-            aggregated.append(self.aggregate(z, step - 1))
-            return self.before(aggregated[-1], step - 1)
-
-        last = walk(projections, propagate, combine)[-1]
-        return [*aggregated, self.aggregate(last, len(projections))]
-
-    def ending(
-        self, projections: Sequence[Tensor], states: Sequence[Tensor], combine: Combine = "mul"
-    ) -> Tensor:
-        """The state :math:`z_n`: what ends exactly at each token."""
-        order = len(projections)
-        return walk(projections[-2:], lambda *_: self.before(states[-2], order - 1), combine)[-1]
 
     def aggregate(self, z: Tensor, order: int) -> Tensor:
         r"""The state :math:`c` of one order, from what ends at each token."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,12 +13,13 @@ from pyg_kernels.ops.linear_scan import projected_walk_scan
 from pyg_kernels.ops.max_scan import ProductExtremes, SumTable, product_max_scan, sum_max_scan
 from pyg_kernels.ops.packing import Packing
 from pyg_kernels.propagation.path import PathPropagation
+from pyg_kernels.sequence.path_walk import state_at, states_up_to
 from pyg_kernels.walk import Combine
 
 Carried = tuple[Tensor, ...]
 
 
-class Pooling:
+class Pooling(ABC):
     """Pools the n-grams up to each token of each text.
 
     Args:
@@ -30,14 +32,15 @@ class Pooling:
     def __init__(self, order: int, channels: int, mapping: Combine, state: str) -> None:
         self.order, self.channels, self.mapping, self.state = order, channels, mapping, state
 
+    @abstractmethod
     def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
         """The shapes of the carried tensors, the texts first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def start(self, num_texts: int, like: Tensor) -> Carried:
         """What is carried into the first token."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __call__(
         self,
         projections: Sequence[Tensor],
@@ -46,7 +49,6 @@ class Pooling:
         carried: Carried,
     ) -> tuple[Tensor, Carried]:
         """The state at each token, :obj:`(N, D)`, and what is carried on from the last."""
-        raise NotImplementedError
 
     def _select(self, up_to: Sequence[Tensor], at: Tensor | None) -> Tensor:
         if self.state == "c":
@@ -83,8 +85,10 @@ class SumPooling(Pooling):
         carried: Carried,
     ) -> tuple[Tensor, Carried]:
         path = PathPropagation(decay, packing, carried[0].transpose(0, 1), self.normalize)
-        up_to = path.states(projections, self.mapping)
-        at = path.ending(projections, up_to, self.mapping) if self.state == "z" else None
+        up_to = states_up_to(path, projections, self.mapping)
+        at = None
+        if self.state == "z":
+            at = state_at(path, projections, up_to, self.mapping)
         return self._select(up_to, at), (path.last(up_to).transpose(0, 1),)
 
     def of_products(

@@ -8,6 +8,7 @@ import torch
 from pyg_kernels.ops.linear_scan import reference
 from pyg_kernels.ops.packing import Packing
 from pyg_kernels.propagation import PathPropagation
+from pyg_kernels.sequence.path_walk import state_at, states_up_to
 from pyg_kernels.walk import Combine, walk
 
 CHANNELS = 3
@@ -29,12 +30,12 @@ def test_the_walk_of_the_definition(
     initial = torch.randn(order, len(lengths), CHANNELS, dtype=torch.float64)
     path = PathPropagation(decay, packing, initial, normalize)
     expected = reference.walk_scan(p, decay, packing, initial, combine, normalize)
-    states = path.states(p, combine)
+    states = states_up_to(path, p, combine)
     z = walk(p, path, combine)
     for j, c in enumerate(expected):
         torch.testing.assert_close(states[j], c, rtol=1e-10, atol=1e-12)
         torch.testing.assert_close(path.aggregate(z[j], j + 1), c, rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(path.ending(p, states, combine), z[-1], rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(state_at(path, p, states, combine), z[-1], rtol=1e-10, atol=1e-12)
     steps = [packing.split(c) for c in expected]
     for text, length in enumerate(lengths):
         last = torch.stack([c[length - 1][text] for c in steps]) if length else initial[:, text]
