@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pyg_kernels.ops import linear_scan, neighbour_sum
+from pyg_kernels.ops import linear_scan, memory_scan, neighbour_sum
 from pyg_kernels.ops.products import products_backend
 
 __all__ = ["backend"]
@@ -21,7 +21,10 @@ def backend(device: str | torch.device = "cpu") -> dict[str, str]:
         hand-written backward) or ``'definition'`` (PyTorch's own gather, product and scatter);
         ``products`` is ``'onednn'`` or ``'torch.mm'``, as measured on first use;
         ``linear_scan`` is ``'triton'``, or ``'steps and chunks'`` (PyTorch ops with a
-        hand-written backward: one step of all texts at a time, or all chunks of long ones).
+        hand-written backward: one step of all texts at a time, or all chunks of long ones);
+        ``memory_scan``, the LSTM family, is ``'blocks'`` (products, gates and memory in one op)
+        or ``'steps'`` (PyTorch ops with a hand-written backward, one time step after the other
+        where the output is fed back; without feedback it is a ``linear_scan``).
     """
     device = torch.device(device)
     products = products_backend() if device.type == "cpu" else "torch.mm"
@@ -29,4 +32,5 @@ def backend(device: str | torch.device = "cpu") -> dict[str, str]:
         "neighbour_sum": neighbour_sum.path_in_use(device),
         "products": products,
         "linear_scan": linear_scan.path_in_use(device),
+        "memory_scan": memory_scan.path_in_use(device),
     }

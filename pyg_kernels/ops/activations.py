@@ -30,7 +30,7 @@ def name_of(act: Callable[[Tensor], Tensor]) -> str | None:
 
 
 def activate(x: Tensor, bias: Tensor | None, name: str | None, out: Tensor) -> None:
-    """Writes the activation of x plus a bias: tanh, relu or None for the identity.
+    """Writes the activation of x plus a bias: tanh, relu, sigmoid or None for the identity.
 
     :obj:`out` may be x itself.
     """
@@ -40,6 +40,8 @@ def activate(x: Tensor, bias: Tensor | None, name: str | None, out: Tensor) -> N
         torch.tanh(x, out=out)
     elif name == "relu":
         torch.clamp_min(x, 0, out=out)
+    elif name == "sigmoid":
+        torch.sigmoid(x, out=out)
     elif x is not out:
         out.copy_(x)
 
@@ -50,5 +52,7 @@ def activation_gradient(grad: Tensor, value: Tensor, name: str | None, out: Tens
         torch.ops.aten.tanh_backward.grad_input(grad, value, grad_input=out)
     elif name == "relu":
         torch.ops.aten.threshold_backward.grad_input(grad, value, 0, grad_input=out)
+    elif name == "sigmoid":
+        torch.ops.aten.sigmoid_backward.grad_input(grad, value, grad_input=out)
     else:
         out.copy_(grad)

@@ -8,8 +8,8 @@ from torch import Tensor
 
 def common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
     """The operands' common dtype; under autocast at least float32, as PyTorch's sums."""
-    dtype = first.dtype
-    if torch.is_autocast_enabled(first.device.type):
+    dtype, device = first.dtype, first.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         dtype = torch.promote_types(dtype, torch.float32)
     for tensor in others:
         if tensor is not None:

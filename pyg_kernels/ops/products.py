@@ -3,14 +3,16 @@
 On CPU in float32 the products go through oneDNN's inner product where PyTorch has it and where
 it is measurably faster than ``torch.mm`` on this machine (PyTorch's CPU build multiplies with
 MKL, which reaches about half of oneDNN's rate on AMD processors). The ops are private to
-PyTorch, so they are looked up, checked against ``torch.mm`` and timed on first use; in every
-other case the product is ``torch.nn.functional.linear``. The environment variable
+PyTorch, so they are looked up, checked against ``torch.mm`` and timed on first use: once for
+large products, and for the products of few rows that a loop through time repeats once a shape.
+In every other case the product is ``torch.nn.functional.linear``. The environment variable
 ``PYG_KERNELS_PRODUCTS`` (``auto``, ``onednn`` or ``torch.mm``) takes the choice out of the
 measurement's hands.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -61,11 +63,14 @@ class BlockProduct:
     def __init__(self, weight: Tensor, rows: int, blocks: int) -> None:
         self._packed = None
         self._transposed = weight.t()
+        self._weight: Tensor | None = None
         if blocks < _MANY_BLOCKS:
+            if _onednn_applies(weight.new_empty(0, weight.size(1)), [weight], rows):
+                self._weight = weight
             return
         if _packing_pays(weight, rows):
             try:
-                self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
+                self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
             except (AttributeError, RuntimeError, TypeError):  # another PyTorch
                 self._packed = None
         if self._packed is None and rows < _FEW_ROWS:
@@ -75,6 +80,9 @@ class BlockProduct:
         """The product: a new tensor, or put into or added to one that is there."""
         if self._packed is None:
             if out is None:
+                onednn = None if self._weight is None else _onednn()
+                if onednn is not None and self._weight is not None:
+                    return onednn.linear(x, self._weight)
                 return torch.mm(x, self._transposed)
             return out.addmm_(x, self._transposed, beta=1.0 if add else 0.0)
         product = torch.ops.mkldnn._linear_pointwise(x, self._packed, None, "none", [], "")
@@ -98,7 +106,7 @@ def weight_gradient(
         out, add = grad.new_empty(grad.size(1), x.size(1)), False
     if _onednn_applies(x, [out]) and grad.dtype == x.dtype:
         onednn = _onednn()
-        if onednn is not None and onednn.weight_gradients is not None:
+        if onednn is not None and onednn.backward:
             pairs = [(grad.contiguous(), out)]
             (found,) = onednn.weight_gradients(x.contiguous(), pairs)
             return out.add_(found) if add else out.copy_(found)
@@ -108,35 +116,72 @@ def weight_gradient(
 def _packing_pays(weight: Tensor, rows: int) -> bool:
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return False
-    return rows * weight.numel() >= _SMALLEST_PACKED_PRODUCT and _onednn() is not None
+    onednn = _onednn() if rows * weight.numel() >= _SMALLEST_PACKED_PRODUCT else None
+    if onednn is None:
+        return False
+    if rows >= _FEW_ROWS or onednn.chosen:
+        return onednn.forward
+    power = 2 ** (rows - 1).bit_length()
+    return _packed_is_faster(power, *weight.shape, torch.get_num_threads())
+
+
+@functools.cache
+def _packed_is_faster(rows: int, columns: int, features: int, threads: int) -> bool:
+    """Whether products of few rows are faster with a matrix in oneDNN's order.
+
+    MKL and oneDNN differ most here, and either way.
+    """
+    with torch.no_grad(), torch.autocast("cpu", enabled=False), torch.device("cpu"):
+        x = torch.ones(rows, features, dtype=torch.float32)
+        weight = torch.ones(columns, features, dtype=torch.float32)
+        try:
+            packed = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
+            linear, transposed = torch.ops.mkldnn._linear_pointwise, weight.t().contiguous()
+            return _is_faster(
+                lambda: linear(x, packed, None, "none", [], ""), lambda: torch.mm(x, transposed)
+            )
+        except (AttributeError, RuntimeError, TypeError):  # another PyTorch
+            return False
 
 
 def products_backend() -> str:
     """The path that large float32 products take on CPU: ``'onednn'`` or ``'torch.mm'``."""
-    return "torch.mm" if _onednn() is None else "onednn"
+    onednn = _onednn()
+    return "onednn" if onednn is not None and onednn.forward else "torch.mm"
 
 
 @dataclass(frozen=True)
 class _OneDNN:
     """oneDNN's two products: ``x @ weight.T`` and, for the weights' gradients, ``grad.T @ x``.
 
-    The second is None where only the first is faster than ``torch.mm``.
+    Attributes:
+        linear: The first.
+        weight_gradients: The second.
+        forward: Whether the first serves large products.
+        backward: Whether the second does.
+        chosen: Whether that was not measured but asked for.
     """
 
     linear: Callable[[Tensor, Tensor], Tensor]
-    weight_gradients: Callable[[Tensor, Sequence[tuple[Tensor, Tensor]]], list[Tensor]] | None
+    weight_gradients: Callable[[Tensor, Sequence[tuple[Tensor, Tensor]]], list[Tensor]]
+    forward: bool = True
+    backward: bool = True
+    chosen: bool = False
 
 
-def _onednn_applies(x: Tensor, weights: Sequence[Tensor]) -> bool:
+def _onednn_applies(x: Tensor, weights: Sequence[Tensor], rows: int | None = None) -> bool:
+    """Whether oneDNN multiplies x, or as many of its rows, with these weights."""
     if torch.compiler.is_compiling() or x.device.type != "cpu" or x.dtype != torch.float32:
         return False
     if x.dim() != 2 or torch.is_autocast_enabled("cpu") or transforms_active():
         return False
     if any(w.dtype != torch.float32 or w.size(1) != x.size(1) for w in weights):
         return False
-    if x.numel() * max(w.size(0) for w in weights) < _SMALLEST_ONEDNN_PRODUCT:
+    rows = x.size(0) if rows is None else rows
+    if rows * x.size(1) * max(w.size(0) for w in weights) < _SMALLEST_ONEDNN_PRODUCT:
         return False
-    return _onednn() is not None
+    onednn = _onednn()
+    return onednn is not None and onednn.forward
 
 
 _lock = threading.Lock()
@@ -144,7 +189,7 @@ _choice: list[_OneDNN | None] = []  # empty until the first use has measured
 
 
 def _onednn() -> _OneDNN | None:
-    """oneDNN's products, or None where they are missing, wrong or no faster than ``torch.mm``."""
+    """oneDNN's products, or None where they are missing, wrong or not wanted."""
     if not _choice:
         with _lock:
             if not _choice:
@@ -177,41 +222,47 @@ def _measured() -> _OneDNN | None:
             if not _agrees(linear, weight_gradients):
                 return None
             if choice == "onednn":
-                return _OneDNN(linear, weight_gradients)
+                return _OneDNN(linear, weight_gradients, chosen=True)
             forward, backward = _faster(linear, weight_gradients)
-        except (RuntimeError, TypeError):  # another signature in another PyTorch
+        except (AttributeError, RuntimeError, TypeError):  # another PyTorch
             return None
-    return _OneDNN(linear, weight_gradients if backward else None) if forward else None
+    return _OneDNN(linear, weight_gradients, forward, forward and backward)
 
 
 def _agrees(linear: Any, weight_gradients: Any) -> bool:
     x = torch.arange(512 * 24, dtype=torch.float32).view(512, 24).remainder_(7)
     grad = torch.arange(512 * 40, dtype=torch.float32).view(512, 40).remainder_(5)
     weight = torch.arange(40 * 24, dtype=torch.float32).view(40, 24).remainder_(3)
-    return torch.equal(linear(x, weight), x @ weight.t()) and torch.equal(
-        weight_gradients(x, [(grad, weight)])[0], grad.t() @ x
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.t(), 512)
+    with_packed = torch.ops.mkldnn._linear_pointwise(grad, packed, None, "none", [], "")
+    pairs = (
+        (linear(x, weight), x @ weight.t()),
+        (linear(grad, weight.t()), grad @ weight),
+        (with_packed, grad @ weight),
+        (weight_gradients(x, [(grad, weight)])[0], grad.t() @ x),
     )
+    return all(torch.equal(ours, plain) for ours, plain in pairs)
 
 
 def _faster(linear: Any, weight_gradients: Any) -> tuple[bool, bool]:
     """Whether each of the two products is faster than ``torch.mm``."""
     x = torch.ones(4096, 192, dtype=torch.float32)
     weight = torch.ones(192, 192, dtype=torch.float32)
-    forward = _seconds(lambda: linear(x, weight))
-    backward = _seconds(lambda: weight_gradients(x, [(x, weight)]))
     return (
-        forward < 0.95 * _seconds(lambda: torch.mm(x, weight.t())),
-        backward < 0.95 * _seconds(lambda: torch.mm(x.t(), x)),
+        _is_faster(lambda: linear(x, weight), lambda: torch.mm(x, weight.t())),
+        _is_faster(lambda: weight_gradients(x, [(x, weight)]), lambda: torch.mm(x.t(), x)),
     )
 
 
-def _seconds(run: Callable[[], Any], repeats: int = 5) -> float:
-    best = float("inf")
+def _is_faster(one: Callable[[], Any], other: Callable[[], Any], repeats: int = 7) -> bool:
+    """Which of two takes less time at best, in turn: other programs slow both down alike."""
+    best = [float("inf")] * 2
     for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - start)
-    return best
+        for k, run in enumerate((one, other)):
+            start = time.perf_counter()
+            run()
+            best[k] = min(best[k], time.perf_counter() - start)
+    return best[0] < best[1]
 
 
 class _OneDNNProject(torch.autograd.Function):
@@ -240,16 +291,16 @@ class _OneDNNProject(torch.autograd.Function):
         grad_x: Tensor | None = None
         if ctx.needs_input_grad[0]:
             for k, grad in given.items():
-                part = onednn.linear(grad, weights[k].t().contiguous())
+                part = onednn.linear(grad, weights[k].t())
                 grad_x = part if grad_x is None else grad_x.add_(part)
         grad_weights: list[Tensor | None] = [None] * len(weights)
         wanted = [k for k in given if ctx.needs_input_grad[1 + k]]
         if wanted:
             pairs = [(given[k], weights[k]) for k in wanted]
-            if onednn.weight_gradients is None:
-                found = [grad.t() @ x for grad, _ in pairs]
-            else:
+            if onednn.backward:
                 found = onednn.weight_gradients(x.contiguous(), pairs)
+            else:
+                found = [grad.t() @ x for grad, _ in pairs]
             for k, gradient in zip(wanted, found, strict=True):
                 grad_weights[k] = gradient
         return grad_x, *grad_weights

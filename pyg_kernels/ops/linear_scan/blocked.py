@@ -155,7 +155,7 @@ class WalkBlocks:
         arriving = False  # whether `passed` holds what order j + 1 passes on to order j
         for j in range(last, -1, -1):
             g = self._gathered(block, upstream[j], passed if arriving else None, gathered)
-            self._scan_back(block, g, decay, j, passed if arriving else None)
+            self.scan_back(block, g, decay, j, passed if arriving else None)
             reached = before = block.before(self.states[j], self.initial[j], here)
             if j:
                 before = block.before(self.states[j - 1], self.initial[j - 1], below)
@@ -192,8 +192,13 @@ class WalkBlocks:
             block.add_one_step_back(passed, out)
         return out
 
-    def _scan_back(
-        self, block: Block, g: Tensor, decay: Tensor, order: int, passed: Tensor | None
+    def scan_back(
+        self,
+        block: Block,
+        g: Tensor,
+        decay: Tensor,
+        order: int = 0,
+        passed: Tensor | None = None,
     ) -> None:
         """Adds to each gradient what the same order's later states pass back."""
         steps, weights = g.split(block.sizes), _by_step(decay, block)
