@@ -43,13 +43,18 @@ class UnitLinear(Linear):
     @property
     def unheard(self) -> bool:
         """Whether a call is the product with ``weight``, which may be parametrized: no hooks."""
-        listeners = (
-            self._forward_hooks,
-            self._forward_pre_hooks,
-            self._backward_hooks,
-            self._backward_pre_hooks,
-        )
-        return type(self).forward is UnitLinear.forward and not any(listeners)
+        return type(self).forward is UnitLinear.forward and not is_heard(self)
+
+
+def is_heard(module: Module) -> bool:
+    """Whether hooks listen to a module, so that it has to be called."""
+    hooks = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+    )
+    return any(hooks)
 
 
 def apply_all(x: Tensor, lins: Sequence[Module]) -> tuple[Tensor, ...]:

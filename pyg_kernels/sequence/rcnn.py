@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Literal
 
-import torch
 from torch import Tensor
-from torch.nn import Module, ModuleList
-from torch.nn.utils.rnn import PackedSequence
-from torch_geometric.data import Data
+from torch.nn import Module
 
-from pyg_kernels.nn.arguments import Act, checked_count, checked_dropout
+from pyg_kernels.nn.arguments import Act, checked_dropout
+from pyg_kernels.sequence.layer import SequenceLayer, layer_sizes
 from pyg_kernels.sequence.pooling import State
 from pyg_kernels.sequence.rcnn_cell import Masks, RCNNCell, described
-from pyg_kernels.sequence.texts import Texts, read_texts
 
 
-class RCNN(Module):
+class RCNN(SequenceLayer[State]):
     r"""The string-kernel recurrent convolution of Lei's `thesis
     <https://people.csail.mit.edu/taolei/papers/thesis.pdf>`_ (2017), tables 2.1 and 2.2, sections
     2.3.4 and 2.3.5, and of Lei et al., `"Deriving Neural Architectures from Sequence and Graph
@@ -115,27 +110,12 @@ class RCNN(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
     ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.hidden_size = checked_count(hidden_size, "hidden_size")
-        self.num_layers = checked_count(num_layers, "num_layers")
-        self.batch_first, self.bidirectional = batch_first, bidirectional
-        self.state_dropout = checked_dropout(state_dropout, "state_dropout")
-        self.dropout = checked_dropout(dropout)
         if highway and bidirectional and num_layers > 1:
             raise ValueError(
                 "highway=True with bidirectional=True and several layers: a layer's input would "
                 f"have 2 x hidden_size = {2 * hidden_size} features and its output {hidden_size}"
             )
-        if dropout and num_layers == 1:
-            warnings.warn(
-                f"dropout={dropout} with num_layers=1: it acts on the outputs of all layers but "
-                "the last, so it does nothing here",
-                stacklevel=2,
-            )
-        directions = 2 if bidirectional else 1
-        sizes = [input_size, *[hidden_size * directions] * (num_layers - 1)]
-        self.cells = ModuleList(
+        cells = [
             RCNNCell(
                 size,
                 hidden_size,
@@ -152,67 +132,11 @@ class RCNN(Module):
                 act=copy.deepcopy(act) if isinstance(act, Module) else act,
                 bias=bias,
             )
-            for size in sizes
-            for _ in range(directions)
-        )
-
-    def reset_parameters(self) -> None:
-        for number in range(len(self.cells)):
-            self._cell(number).reset_parameters()
-
-    def flatten_parameters(self) -> None:
-        """Does nothing; there so that the layer takes the place of an ``nn.LSTM``."""
-
-    @torch.compiler.disable  # a loop through time: as nn.LSTM, not for a compiler to unroll
-    def forward(
-        self,
-        x: Tensor | PackedSequence | Data,
-        state: State | tuple[Tensor, ...] | None = None,
-        *,
-        ptr: Tensor | None = None,
-        mask: Tensor | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
-    ) -> tuple[Tensor | PackedSequence, State]:
-        if state is not None and self.bidirectional:
-            raise ValueError(
-                "state: a text can be read in pieces in one direction only, expected None where "
-                "bidirectional=True"
-            )
-        texts = read_texts(x, self.batch_first, ptr, mask, lengths)
-        if not texts.rows.is_floating_point():
-            raise ValueError(
-                f"x has dtype {texts.rows.dtype}: expected features; embed word ids first"
-            )
-        states = self._given_states(state, texts)
-        rows, after = texts.rows, []
-        for layer in range(self.num_layers):
-            if layer and self.dropout and self.training:
-                rows = torch.nn.functional.dropout(rows, self.dropout)
-            rows, ends = self._read_layer(layer, rows, texts, states)
-            after.extend(ends)
-        return texts.restore(rows), self._returned_state(after, texts)
-
-    def _read_layer(
-        self,
-        layer: int,
-        rows: Tensor,
-        texts: Texts,
-        states: list[tuple[Tensor, ...]] | None,
-    ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        packing, outs, ends = texts.packing, [], []
-        directions = 2 if self.bidirectional else 1
-        for direction in range(directions):
-            number = layer * directions + direction
-            cell = self._cell(number)
-            backwards = direction == 1
-            read = _reversed(rows, texts) if backwards else rows
-            given = None if states is None else states[number]
-            h, carried = cell.checked_state(given, packing.num_texts, rows)
-            masks = self._masks(read, packing.num_texts)
-            out, h, carried = cell.read(read, packing, h, carried, masks)
-            outs.append(_reversed(out, texts) if backwards else out)
-            ends.append((h, *carried))
-        return outs[0] if directions == 1 else torch.cat(outs, dim=1), ends
+            for size in layer_sizes(input_size, hidden_size, num_layers, bidirectional)
+        ]
+        super().__init__(cells, num_layers, batch_first, dropout, bidirectional)
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.state_dropout = checked_dropout(state_dropout, "state_dropout")
 
     def _masks(self, x: Tensor, num_texts: int) -> Masks | None:
         if not self.training or not self.state_dropout:
@@ -224,57 +148,5 @@ class RCNN(Module):
         )
         return Masks(on_x, on_h)
 
-    def _given_states(
-        self, state: State | tuple[Tensor, ...] | None, texts: Texts
-    ) -> list[tuple[Tensor, ...]] | None:
-        if state is None:
-            return None
-        parts = self._cell(0).named_parts(state)
-        for name, tensor in parts.items():
-            if not tensor.dim() or len(tensor) != len(self.cells):
-                raise ValueError(
-                    f"state: {name} has shape {tuple(tensor.shape)}, expected {len(self.cells)} "
-                    "layers in the first dimension"
-                )
-        if not texts.batched:
-            parts = {name: tensor.unsqueeze(1) for name, tensor in parts.items()}
-        num_texts = texts.packing.num_texts
-        for name, tensor in parts.items():
-            if tensor.dim() < 2 or tensor.size(1) != num_texts:
-                raise ValueError(
-                    f"state: {name} has shape {tuple(tensor.shape)}, expected {num_texts} texts in "
-                    "the second dimension"
-                )
-        return [
-            tuple(texts.sorted(t, 0) for t in layer) for layer in zip(*parts.values(), strict=True)
-        ]
-
-    def _returned_state(self, layers: list[tuple[Tensor, ...]], texts: Texts) -> State:
-        stacked = (torch.stack(parts) for parts in zip(*layers, strict=True))
-        ordered = (texts.unsorted(part, 1) for part in stacked)
-        parts = [part if texts.batched else part.squeeze(1) for part in ordered]
-        return self._cell(0).state_type(*parts)
-
-    def _cell(self, number: int) -> RCNNCell:
-        return cast(RCNNCell, self.cells[number])
-
     def extra_repr(self) -> str:
-        words = [described(self.cells[0])]
-        if self.num_layers > 1:
-            words.append(f"num_layers={self.num_layers}")
-        for name in ("state_dropout", "dropout", "batch_first", "bidirectional"):
-            if getattr(self, name):
-                words.append(f"{name}={getattr(self, name)}")
-        return ", ".join(words)
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.extra_repr()})"
-
-
-def _reversed(rows: Tensor, texts: Texts) -> Tensor:
-    """The tokens of each text from its last to its first."""
-    packing = texts.packing
-    if packing.uniform:
-        grid = rows.view(packing.num_steps, packing.num_texts, rows.size(1))
-        return grid.flip(0).view_as(rows)
-    return rows.index_select(0, packing.rows(rows.device).reversed)
+        return ", ".join([described(self.cells[0]), *self._described()])

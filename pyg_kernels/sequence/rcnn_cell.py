@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.nn import Module, ModuleList, Parameter
+from torch.nn import ModuleList, Parameter
 from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 
 from pyg_kernels.nn.arguments import (
@@ -24,6 +23,7 @@ from pyg_kernels.ops.linear_scan import fuses_products
 from pyg_kernels.ops.packing import Packing
 from pyg_kernels.ops.recurrent_scan import Form, Gates, recurrent_scan
 from pyg_kernels.ops.transforms import transforms_active
+from pyg_kernels.sequence.layer import SequenceCell, last_rows
 from pyg_kernels.sequence.pooling import (
     STATES,
     Carried,
@@ -62,7 +62,7 @@ class _Tokens(NamedTuple):
     passed: Tensor | None
 
 
-class RCNNCell(Module):
+class RCNNCell(SequenceCell[State]):
     r"""One step of :class:`~pyg_kernels.sequence.RCNN`, as :class:`torch.nn.LSTMCell` is of the
     LSTM.
 
@@ -161,76 +161,28 @@ class RCNNCell(Module):
             return torch.sigmoid(self.decay_logit)
         return self._constant
 
-    @torch.compiler.disable
-    def forward(self, x: Tensor, state: State | tuple[Tensor, ...] | None = None) -> State:
-        if not isinstance(x, Tensor) or x.dim() not in (1, 2):
-            found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-            raise ValueError(f"x: {found}, expected a tensor of shape (B, F) or (F)")
-        batched = x.dim() == 2
-        if not batched:
-            x = x.unsqueeze(0)
-            if state is not None:
-                state = tuple(t.unsqueeze(0) for t in self.named_parts(state).values())
-        packing = Packing.of_equal_lengths(1, x.size(0))
-        h, carried = self.checked_state(state, x.size(0), x)
-        _, h, carried = self.read(x, packing, h, carried)
-        after = (h, *carried)
-        return self.state_type(*(after if batched else (t.squeeze(0) for t in after)))
-
     @property
     def state_type(self) -> type[State]:
-        """The named tuple in which the state is carried."""
         return STATES[type(self.pool)]
 
-    def named_parts(self, state: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The tensors of a state by their names."""
-        names = self.state_type._fields
-        if not isinstance(state, (tuple, list)) or len(state) != len(names):
-            raise ValueError(f"state: expected ({', '.join(names)})")
-        for name, tensor in zip(names, state, strict=True):
-            if not isinstance(tensor, Tensor):
-                raise ValueError(f"state: {name} is {type(tensor).__name__}, expected a tensor")
-        return dict(zip(names, state, strict=True))
+    def start(self, num_texts: int, like: Tensor) -> tuple[Tensor, ...]:
+        like = like.new_empty(0, dtype=next(self.lins[0].parameters(), like).dtype)
+        return like.new_zeros(num_texts, self.hidden_size), *self.pool.start(num_texts, like)
 
-    def checked_state(
-        self, state: Sequence[Tensor] | None, num_texts: int, like: Tensor
-    ) -> tuple[Tensor, Carried]:
-        """The output and what is carried before the first token: zeros, or what was given."""
-        if state is None:
-            like = like.new_empty(0, dtype=next(self.lins[0].parameters(), like).dtype)
-            return like.new_zeros(num_texts, self.hidden_size), self.pool.start(num_texts, like)
-        parts = self.named_parts(state)
-        h, *carried = parts.values()
-        shapes = [(num_texts, self.hidden_size), *self.pool.shapes(tuple(carried), num_texts)]
-        for (name, tensor), shape in zip(parts.items(), shapes, strict=True):
-            if tensor.shape != shape:
-                raise ValueError(
-                    f"state: {name} has shape {tuple(tensor.shape)} for a layer and a direction, "
-                    f"expected {shape}"
-                )
-        return h, tuple(carried)
+    def state_shapes(
+        self, state: tuple[Tensor, ...], num_texts: int, num_features: int
+    ) -> list[tuple[int, ...]]:
+        return [(num_texts, self.hidden_size), *self.pool.shapes(state[1:], num_texts)]
 
     def read(
         self,
         x: Tensor,
         packing: Packing,
-        h: Tensor,
-        carried: Carried,
+        state: tuple[Tensor, ...],
         masks: Masks | None = None,
-    ) -> tuple[Tensor, Tensor, Carried]:
-        """Reads whole texts.
-
-        Args:
-            x: The tokens, :obj:`(N, F)`, in the order of the packing.
-            packing: The texts.
-            h: The outputs before the first token, :obj:`(B, H)`.
-            carried: What the pooling carries into the first token.
-            masks: Dropout's factors.
-
-        Returns:
-            The outputs, :obj:`(N, H)`, and what is carried on from the last token of each text:
-            h and the pooling's.
-        """
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        h, *rest = state
+        carried: Carried = tuple(rest)
         if x.size(-1) != self.num_features and self.num_features != -1:
             raise ValueError(f"x has {x.size(-1)} features: expected {self.num_features}")
         if self.highway and x.size(-1) != self.hidden_size:
@@ -250,9 +202,9 @@ class RCNNCell(Module):
         else:
             decay = self.decay if tokens.decay is None else _sigmoid(tokens.decay)
             assert decay is not None
-            state, carried = self.pool(tokens.projections, decay, packing, carried)
-            out = self._output(state, output, tokens.highway, x)
-        return out, _last(out, h, packing), carried
+            found, carried = self.pool(tokens.projections, decay, packing, carried)
+            out = self._output(found, output, tokens.highway, x)
+        return out, (last_rows(out, h, packing), *carried)
 
     def _tokens(self, x: Tensor, read: Tensor, fused: bool) -> _Tokens:
         """The products with all maps of the tokens: `read`, or x as the highway carries it."""
@@ -313,7 +265,7 @@ class RCNNCell(Module):
         h: Tensor,
         carried: Carried,
         mask: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Carried]:
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         assert tokens.decay is not None
         act = None if self.act is None else name_of(self.act) or self.act
         form = Form(self.mapping, self.normalize, self.state, act)
@@ -329,8 +281,8 @@ class RCNNCell(Module):
         )
         initial = carried[0].transpose(0, 1)
         out, *states = recurrent_scan(form, packing, gates, h, initial, tokens.projections)
-        ends = [_last(c, initial[j], packing) for j, c in enumerate(states)]
-        return out, _last(out, h, packing), (torch.stack(ends, 1),)
+        ends = [last_rows(c, initial[j], packing) for j, c in enumerate(states)]
+        return out, (last_rows(out, h, packing), torch.stack(ends, 1))
 
     def _read_token_by_token(
         self,
@@ -339,7 +291,7 @@ class RCNNCell(Module):
         h: Tensor,
         carried: Carried,
         mask: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Carried]:
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The recurrent gates with maxima, or with maps that are more than their weights."""
         assert self.decay_recurrent is not None
         projections, *others = tokens
@@ -362,7 +314,7 @@ class RCNNCell(Module):
             outs.append(h)
         h = torch.cat((h, *reversed(ended_h)))
         carried = tuple(torch.cat(parts) for parts in zip(carried, *reversed(ended), strict=True))
-        return torch.cat(outs) if outs else projections[0], h, carried
+        return torch.cat(outs) if outs else projections[0], (h, *carried)
 
     def _output(
         self, state: Tensor, output: Tensor | None, highway: Tensor | None, x: Tensor | None
@@ -493,11 +445,3 @@ def _by_row(mask: Tensor, packing: Packing) -> Tensor:
         return mask.repeat(packing.num_steps, 1)
     rows = torch.cat([torch.arange(texts) for texts in packing.batch_sizes])
     return mask.index_select(0, rows.to(mask.device))
-
-
-def _last(rows: Tensor, initial: Tensor, packing: Packing) -> Tensor:
-    """The row of the last token of each text; what was before for empty ones."""
-    if packing.uniform and packing.num_steps:
-        return rows[rows.size(0) - packing.num_texts :]
-    last = packing.rows(rows.device).last
-    return torch.cat((rows.index_select(0, last), initial[last.numel() :].to(rows.dtype)))

@@ -10,21 +10,14 @@ from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNCell
 
-F64 = torch.float64
 
-
-def random_rcnn(*args: Any, seed: int = 0, **kwargs: Any) -> RCNN:
+def random_rcnn(*args: Any, seed: int = 0, scale: float = 0.6, **kwargs: Any) -> RCNN:
     """A layer in float64 in which no parameter is left at zero."""
     torch.manual_seed(seed)
     rcnn = RCNN(*args, **kwargs).double()
     for parameter in rcnn.parameters():
-        torch.nn.init.normal_(parameter, std=0.6)
+        torch.nn.init.normal_(parameter, std=scale)
     return rcnn
-
-
-def random_text(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=F64)
 
 
 def projections(cell: RCNNCell, x: Tensor) -> list[Tensor]:

@@ -8,40 +8,47 @@ import pytest
 import torch
 
 from pyg_kernels.ops import backend
-from tests.sequence.variants import EVERY, SIZE, build
+from tests.sequence.layers import EVERY, of_every
+from tests.sequence.texts import SIZE, close, pointers, texts
+from tests.sequence.variants import Variant
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+DEVICE = "cuda"
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("lengths", [[70, 70], [70, 3, 41, 0, 1]], ids=str)
-@pytest.mark.parametrize("name", EVERY)
-def test_same_numbers_as_on_the_cpu(name: str, lengths: list[int], dtype: torch.dtype) -> None:
-    rcnn = build(EVERY[name]).to(dtype)
-    other = copy.deepcopy(rcnn).cuda()
-    torch.manual_seed(0)
-    ptr = torch.tensor([0, *lengths]).cumsum(0)
-    x = torch.randn(int(ptr[-1]), SIZE, dtype=dtype)
+@of_every
+def test_same_numbers_as_on_the_cpu(
+    variant: Variant, lengths: list[int], dtype: torch.dtype
+) -> None:
+    layer, pieces = variant.build(scale=0.3).to(dtype), texts(*lengths)
     results = []
-    for layer, tokens, bounds in ((rcnn, x, ptr), (other, x.cuda(), ptr.cuda())):
-        tokens = tokens.clone().requires_grad_()
-        output, state = layer(tokens, ptr=bounds)
-        total = output.square().sum() + state.h.sin().sum()
-        gradients = torch.autograd.grad(total, [tokens, *layer.parameters()], allow_unused=True)
-        results.append([output, *state, *(g for g in gradients if g is not None)])
+    for device in ("cpu", DEVICE):
+        moved = copy.deepcopy(layer).to(device)
+        x = torch.cat(pieces).to(device, dtype).requires_grad_()
+        output, state = moved(x, ptr=pointers(pieces).to(device))
+        ends = [part.sin().sum() for part in state if part.is_floating_point()]
+        total = output.square().sum() + sum(ends)
+        gradients = torch.autograd.grad(total, [x, *moved.parameters()])
+        results.append([output, *state, *gradients])
     tolerance = 1e-9 if dtype == torch.float64 else 1e-3
-    for a, b in zip(*results, strict=True):
-        torch.testing.assert_close(b.cpu(), a, rtol=tolerance, atol=tolerance)
+    for expected, found in zip(*results, strict=True):
+        assert found.device.type == DEVICE and found.dtype == expected.dtype
+        close(found.cpu(), expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_half_precision(dtype: torch.dtype) -> None:
-    rcnn = build(EVERY["input"]).float().cuda()
-    x = torch.randn(40, 3, SIZE, device="cuda")
-    expected, _ = rcnn(x)
-    with torch.autocast("cuda", dtype=dtype):
-        found, _ = rcnn(x)
-    torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.05)
+@pytest.mark.parametrize(
+    "name", ["rcnn-input", "rkm-rkm-lstm", "rkm-scan", "rkm-cnn", "rkm-wavelets"]
+)
+def test_half_precision(name: str, dtype: torch.dtype) -> None:
+    layer = EVERY[name].build(scale=0.3).float().to(DEVICE)
+    x = torch.randn(40, 3, SIZE, device=DEVICE)
+    expected, _ = layer(x)
+    with torch.autocast(DEVICE, dtype=dtype):
+        found, _ = layer(x)
+    close(found.float(), expected, rtol=0.05, atol=0.05)
 
 
 def test_backend_says_which_path() -> None:

@@ -10,7 +10,7 @@ from torch_geometric.loader import DataLoader
 from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import PathGraph, path_batch
 from tests.sequence.rcnn_equations import random_rcnn
-from tests.sequence.variants import EVERY, SIZE, build, close, texts
+from tests.sequence.texts import SIZE, close, texts
 
 LENGTHS = [4, 0, 1, 3]
 
@@ -85,16 +85,6 @@ def test_a_batch_of_features() -> None:
     assert torch.equal(again.edge_index, batch.edge_index)
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_layers_read_batches(name: str) -> None:
-    rcnn, pieces = build(EVERY[name]), texts(*LENGTHS)
-    expected = torch.cat([rcnn(piece)[0] for piece in pieces])
-    output, state = rcnn(path_batch(pieces))
-    close(output, expected)
-    assert state.h.shape == (len(rcnn.cells), len(LENGTHS), SIZE)
-    close(rcnn(PathGraph()(pieces[0]))[0], expected[:4])
-
-
 def test_data_loader() -> None:
     """PyG's DataLoader batches texts, labels and empty texts included."""
     rcnn, pieces = random_rcnn(SIZE, 5, decay="input"), texts(*LENGTHS, 2, 6)
@@ -118,19 +108,6 @@ def test_a_layer_on_graphs_reads_the_same_batch() -> None:
     for lin, other in zip(conv.lins, rcnn.cells[0].lins, strict=True):
         lin.weight.data.copy_(other.weight)
     close(conv(batch.x, batch.edge_index), rcnn(batch)[0])
-
-
-def test_other_graphs_are_no_texts() -> None:
-    x = torch.randn(3, SIZE, dtype=torch.float64)
-    ring = Data(x=x, edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]))
-    with pytest.raises(ValueError, match="path"):
-        random_rcnn(SIZE, 5)(ring)
-
-
-def test_a_batch_that_does_not_say_where_texts_begin() -> None:
-    batch = Batch(x=torch.randn(3, SIZE, dtype=torch.float64), batch=torch.tensor([0, 0, 1]))
-    with pytest.raises(ValueError, match="ptr"):
-        random_rcnn(SIZE, 5)(batch)
 
 
 def test_errors() -> None:

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNCell, RCNNState
-from tests.sequence.rcnn_equations import layer_equations, random_rcnn, random_text
-from tests.sequence.variants import MAX, ONE_WAY, SIZE, SUM, build, close
+from tests.sequence.rcnn_equations import layer_equations, random_rcnn
+from tests.sequence.rcnn_variants import MAX, SUM, build
+from tests.sequence.texts import SIZE, close, random_text
 
 Run = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
-STEPS, COUNT = 5, 2
+STEPS, COUNT = 4, 2
 
 
 def by_layer(rcnn: RCNN) -> Run:
@@ -175,134 +176,3 @@ def test_gates_keep_their_biases_without_bias() -> None:
     keys = random_rcnn(SIZE, SIZE, bias=False, **options).state_dict()
     found = {k for k in keys if k.endswith("bias")}
     assert found == {f"cells.0.{gate}_bias" for gate in ["decay", "output_gate", "highway"]}
-
-
-GRADCHECK: dict[str, dict[str, Any]] = {
-    "constant": {"order": 3},
-    "additive": {"order": 3, "mapping": "add", "normalize": False},
-    "learned": {"decay": "learned", "state": "sum"},
-    "input": {"decay": "input", "state": "z", "output_gate": True},
-    "scalar": {"decay": "input", "scalar_decay": True, "mapping": "add"},
-    "recurrent": {"decay": "recurrent", "output_map": True},
-    "recurrent-gated": {"decay": "recurrent", "output_gate": True, "state": "sum"},
-    "recurrent-highway": {"decay": "recurrent", "highway": True, "mapping": "add", "state": "z"},
-    "recurrent-scalar": {"decay": "recurrent", "scalar_decay": True, "normalize": False},
-    "recurrent-everything": {
-        "decay": "recurrent",
-        "order": 1,
-        "output_map": True,
-        "output_gate": True,
-        "highway": True,
-    },
-    "stack": {"num_layers": 2, "decay": "input"},
-    "recurrent-both-ways": {"decay": "recurrent", "bidirectional": True},
-    "max": {"pooling": "max", "order": 2, "decay": "input"},
-    "max-add": {"pooling": "max", "order": 2, "mapping": "add", "decay": "learned"},
-}
-
-
-def of_parameters(rcnn: RCNN, *arguments: Any, **keywords: Any) -> tuple[Any, list[Tensor]]:
-    """The layer as a function of its inputs and parameters."""
-    names = [name for name, _ in rcnn.named_parameters()]
-
-    def call(x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-        given = dict(zip(names, parameters, strict=True))
-        output, state = torch.func.functional_call(rcnn, given, (x, *arguments), keywords)
-        return output, state.h
-
-    return call, [p.detach().clone().requires_grad_() for p in rcnn.parameters()]
-
-
-@pytest.mark.parametrize("name", GRADCHECK)
-def test_gradcheck(name: str) -> None:
-    size = 2
-    rcnn = random_rcnn(size, size, **GRADCHECK[name])
-    call, parameters = of_parameters(rcnn, ptr=torch.tensor([0, 3, 3, 5]))
-    x = random_text(5, size).requires_grad_()
-    assert torch.autograd.gradcheck(call, (x, *parameters), fast_mode=False)
-
-
-@pytest.mark.parametrize("name", GRADCHECK)
-def test_second_derivatives(name: str) -> None:
-    size = 2
-    rcnn = random_rcnn(size, size, **GRADCHECK[name])
-    call, parameters = of_parameters(rcnn, ptr=torch.tensor([0, 2, 5]))
-    x = random_text(5, size).requires_grad_()
-    assert torch.autograd.gradgradcheck(call, (x, *parameters), fast_mode=True)
-
-
-@pytest.mark.parametrize("name", GRADCHECK)
-def test_gradients_that_keep_their_graph(name: str) -> None:
-    rcnn = random_rcnn(SIZE, SIZE, **GRADCHECK[name])
-    x = random_text(6, 3, SIZE).requires_grad_()
-    inputs = [x, *rcnn.parameters()]
-    plain = torch.autograd.grad(rcnn(x)[0].square().sum(), inputs)
-    kept = torch.autograd.grad(rcnn(x)[0].square().sum(), inputs, create_graph=True)
-    for a, b in zip(kept, plain, strict=True):
-        close(a, b)
-    penalty = torch.autograd.grad(sum(g.square().sum() for g in kept), inputs)
-    assert all(g.isfinite().all() for g in penalty)
-
-
-def test_gradcheck_of_the_initial_state() -> None:
-    for decay in [0.5, "input", "recurrent"]:
-        rcnn = random_rcnn(2, 2, decay=decay, order=2, output_gate=True)
-        x = random_text(4, 2, 2).requires_grad_()
-        h = random_text(1, 2, 2, seed=1).requires_grad_()
-        c = random_text(1, 2, 2, 2, seed=2).requires_grad_()
-
-        def call(x: Tensor, h: Tensor, c: Tensor, rcnn: RCNN = rcnn) -> tuple[Tensor, ...]:
-            output, state = rcnn(x, (h, c))
-            return output, state.h, state.c
-
-        assert torch.autograd.gradcheck(call, (x, h, c))
-        assert torch.autograd.gradgradcheck(call, (x, h, c), fast_mode=True)
-
-
-@pytest.mark.parametrize("name", GRADCHECK)
-def test_transforms(name: str) -> None:
-    """torch.func's grad, vmap, jvp and jacrev agree with plain autograd."""
-    rcnn = random_rcnn(SIZE, SIZE, **GRADCHECK[name])
-    x = random_text(5, 3, SIZE).requires_grad_()
-    parameters = {k: v.detach() for k, v in rcnn.named_parameters()}
-
-    def total(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
-        return torch.func.functional_call(rcnn, parameters, (x,))[0].square().sum()
-
-    found = torch.func.grad(total)(parameters, x.detach())
-    expected = torch.autograd.grad(rcnn(x)[0].square().sum(), [x, *rcnn.parameters()])
-    for a, b in zip(found.values(), expected[1:], strict=True):
-        close(a, b)
-    close(torch.func.grad(total, argnums=1)(parameters, x.detach()), expected[0])
-    close(torch.func.jacrev(total, argnums=1)(parameters, x.detach()), expected[0])
-
-    several = torch.stack([x.detach(), 2 * x.detach()])
-    close(
-        torch.func.vmap(total, in_dims=(None, 0))(parameters, several),
-        torch.stack([total(parameters, t) for t in several]),
-    )
-    per_sample = torch.func.vmap(torch.func.grad(total), in_dims=(None, 0))(parameters, several)
-    for k, v in torch.func.grad(total)(parameters, several[1]).items():
-        close(per_sample[k][1], v)
-    tangent = random_text(*x.shape, seed=4)
-    _, directional = torch.func.jvp(lambda t: total(parameters, t), (x.detach(),), (tangent,))
-    close(directional, (expected[0] * tangent).sum())
-
-    output, _ = rcnn(x)
-    several = random_text(2, *output.shape, seed=5)
-    (batched,) = torch.autograd.grad(output, x, several, retain_graph=True, is_grads_batched=True)
-    for found_one, direction in zip(batched, several, strict=True):
-        close(found_one, torch.autograd.grad(output, x, direction, retain_graph=True)[0])
-
-
-@pytest.mark.parametrize("name", ONE_WAY)
-def test_the_gradient_of_an_unused_output(name: str) -> None:
-    """The state alone, or one output alone, may carry a gradient."""
-    rcnn = build(ONE_WAY[name])
-    x = random_text(5, 2, SIZE).requires_grad_()
-    output, state = rcnn(x)
-    (of_state,) = torch.autograd.grad(state.h[-1].sum(), x, retain_graph=True)
-    (of_output,) = torch.autograd.grad(output[-1].sum(), x, retain_graph=True)
-    close(of_state, of_output)
-    (of_middle,) = torch.autograd.grad(output[2].sum(), x)
-    assert (of_middle[3:] == 0).all()

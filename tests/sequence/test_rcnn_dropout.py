@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.sequence import RCNN
-from tests.sequence.rcnn_equations import F64, random_rcnn, random_text
-from tests.sequence.variants import EVERY, SIZE, SUM, build, close, pointers, texts
+from tests.sequence.rcnn_equations import random_rcnn
+from tests.sequence.rcnn_variants import EVERY, SUM, build
+from tests.sequence.texts import F64, SIZE, close, pointers, random_text, texts
 
 WIDE = 64
 

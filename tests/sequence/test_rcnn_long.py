@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.sequence import RCNN
-from tests.sequence.rcnn_equations import layer_equations, random_rcnn, random_text
-from tests.sequence.variants import MAX, ONE_WAY, SIZE, SUM, build, close, pointers, texts
+from tests.sequence.rcnn_equations import layer_equations, random_rcnn
+from tests.sequence.texts import SIZE, close, random_text
 
 LONG: dict[str, dict[str, Any]] = {
     "constant": {"order": 3},
@@ -67,33 +67,3 @@ def test_gates_that_are_shut_or_open(name: str) -> None:
     decay = torch.sigmoid(x @ cell.decay_lin.weight.t() + cell.decay_bias)
     assert (decay == 1.0).any() and (decay < 1e-50).any()
     assert_equations(rcnn, options, x)
-
-
-@pytest.mark.parametrize("name", ONE_WAY)
-def test_pieces(name: str) -> None:
-    rcnn, x = build(ONE_WAY[name]), random_text(90, 1, SIZE)
-    whole, last = rcnn(x)
-    outputs, state = [], None
-    for piece in x.split([1, 37, 52]):
-        output, state = rcnn(piece, state)
-        outputs.append(output)
-    close(torch.cat(outputs), whole)
-    assert state is not None
-    close(state.h, last.h)
-
-
-@pytest.mark.parametrize("name", [*SUM, "max-mul", "max-add"])
-def test_texts_of_very_different_lengths(name: str) -> None:
-    options = {**ONE_WAY, **MAX}[name]
-    rcnn, pieces = build(options), texts(2, 120, 0, 33, 1)
-    x = torch.cat(pieces).requires_grad_()
-    parameters = [x, *rcnn.parameters()]
-    output, state = rcnn(x, ptr=pointers(pieces))
-    found = torch.autograd.grad(output.square().sum(), parameters)
-    split = x.split([len(p) for p in pieces])
-    alone = [rcnn(piece) for piece in split]
-    close(output, torch.cat([out for out, _ in alone]))
-    close(state.h, torch.stack([end.h for _, end in alone], dim=1))
-    total = sum(out.square().sum() for out, _ in alone)
-    for a, b in zip(found, torch.autograd.grad(total, parameters), strict=True):
-        close(a, b, rtol=1e-9, atol=1e-9)

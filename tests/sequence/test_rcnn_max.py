@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNCell
-from tests.sequence.rcnn_equations import F64, decays, projections, random_rcnn, random_text
+from tests.sequence.rcnn_equations import decays, projections, random_rcnn
+from tests.sequence.rcnn_variants import MAX, build
+from tests.sequence.texts import F64, SIZE, close, random_text
 from tests.string_kernels import ngram_maxima
 
 LENGTH, FEATURES, HIDDEN = 7, 3, 5
@@ -37,7 +39,7 @@ def assert_maximum(x: Tensor, **options: Any) -> None:
     ],
 )
 def test_the_best_ngram(order: int, state: str, mapping: str, decay: float | str) -> None:
-    for seed in range(3):
+    for seed in range(2):
         x = random_text(LENGTH, FEATURES, seed=seed)
         for scalar_decay in [False, True] if isinstance(decay, str) else [False]:
             assert_maximum(
@@ -140,3 +142,15 @@ def test_a_long_text_is_its_pieces() -> None:
             output, state = rcnn(piece, state)
             outputs.append(output)
         torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MAX)
+def test_maxima_of_a_first_piece_shorter_than_an_ngram(name: str) -> None:
+    """Where no n-gram exists yet, nothing stands in for it in the recurrence."""
+    rcnn = build(MAX[name], order=4, bias=False)
+    x = -1 - random_text(7, 2, SIZE).abs()
+    whole, _ = rcnn(x)
+    for cut in [1, 2, 3]:
+        head, state = rcnn(x[:cut])
+        tail, _ = rcnn(x[cut:], state)
+        close(torch.cat([head, tail]), whole)

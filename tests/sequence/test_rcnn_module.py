@@ -1,84 +1,19 @@
-"""A layer among PyTorch's modules: precision, copies, initial values, repr."""
+"""Initial values, sizes, activations and repr of the recurrent convolution."""
 
 from __future__ import annotations
 
-import copy
-import io
-import pickle
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.sequence import RCNN, RCNNCell
-from tests.sequence.rcnn_equations import random_text
-from tests.sequence.variants import EVERY, ONE_WAY, SIZE, SUM, build, close, pointers, texts
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_copies(name: str) -> None:
-    """deepcopy, pickle, torch.save and a state_dict round trip keep the function."""
-    rcnn, x = build(EVERY[name]), random_text(5, 2, SIZE)
-    expected, _ = rcnn(x)
-    close(copy.deepcopy(rcnn)(x)[0], expected)
-    close(pickle.loads(pickle.dumps(rcnn))(x)[0], expected)
-    buffer = io.BytesIO()
-    torch.save(rcnn.state_dict(), buffer)
-    buffer.seek(0)
-    other = copy.deepcopy(rcnn)
-    other.reset_parameters()
-    assert not torch.allclose(other(x)[0], expected)
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    close(other(x)[0], expected)
-
-
-@pytest.mark.parametrize("name", EVERY)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_precision(name: str, dtype: torch.dtype) -> None:
-    """Other dtypes in and out, close to float64."""
-    rcnn, pieces = build(EVERY[name]), texts(6, 0, 3)
-    x, ptr = torch.cat(pieces), pointers(pieces)
-    for parameter in rcnn.parameters():  # values that bfloat16 holds exactly
-        parameter.data = parameter.data.mul(0.5).bfloat16().double()
-    x = x.bfloat16().double()
-    expected, last = rcnn(x, ptr=ptr)
-    low = copy.deepcopy(rcnn).to(dtype)
-    given = x.to(dtype).requires_grad_()
-    output, state = low(given, ptr=ptr)
-    assert output.dtype == state.h.dtype == dtype
-    tolerance = 1e-5 if dtype == torch.float32 else 0.06
-    close(output.double(), expected, rtol=tolerance, atol=tolerance)
-    close(state.h.double(), last.h, rtol=tolerance, atol=tolerance)
-    output.float().square().sum().backward()
-    assert given.grad is not None and given.grad.dtype == dtype and given.grad.isfinite().all()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in low.parameters())
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_autocast(name: str) -> None:
-    """Under bfloat16 autocast outputs stay close, and gradients are finite float32."""
-    rcnn, x = build(EVERY[name]), random_text(6, 3, SIZE).float()
-    for parameter in rcnn.parameters():
-        parameter.data.mul_(0.5)
-    rcnn = rcnn.float()
-    expected, _ = rcnn(x)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output, state = rcnn(x)
-        if name in ONE_WAY:
-            rcnn(x, state)
-    assert output.isfinite().all()
-    scale = expected.abs().max().clamp(min=1.0)
-    assert (output.float() - expected).abs().max() / scale < 0.05
-    output.float().square().sum().backward()
-    for parameter in rcnn.parameters():
-        assert parameter.grad is not None
-        assert parameter.grad.dtype == torch.float32 and parameter.grad.isfinite().all()
+from pyg_kernels.sequence import RCNN, RCNNProductState, RCNNState, RCNNTableState
+from tests.sequence.rcnn_variants import MAX, ONE_WAY, build
+from tests.sequence.texts import SIZE, close, random_text
 
 
 def test_repr() -> None:
-    assert repr(RCNN(3, 4)).startswith("RCNN(3, 4")
-    assert "3, 4" in repr(RCNNCell(3, 4)) and repr(RCNNCell(3, 4)).startswith("RCNNCell(")
     text = repr(RCNN(3, 4, order=3, mapping="add", decay="input", num_layers=2, pooling="sum"))
     for part in ["order=3", "mapping='add'", "decay='input'", "num_layers=2"]:
         assert part in text or part.replace("'", "") in text
@@ -101,25 +36,6 @@ def test_initial_values() -> None:
         assert not torch.equal(a, b)
 
 
-@pytest.mark.parametrize("name", EVERY)
-def test_reset_parameters(name: str) -> None:
-    torch.manual_seed(0)
-    rcnn = RCNN(SIZE, SIZE, **EVERY[name])
-    before = {k: v.clone() for k, v in rcnn.state_dict().items()}
-    for parameter in rcnn.parameters():
-        parameter.data.fill_(7.0)
-    torch.manual_seed(0)
-    rcnn.reset_parameters()
-    assert all((v != 7).any() for v in rcnn.state_dict().values())
-    for k, v in rcnn.state_dict().items():
-        if k.endswith("bias") or "logit" in k:
-            close(v, before[k])
-    torch.manual_seed(0)
-    again = RCNN(SIZE, SIZE, **EVERY[name])
-    for k, v in again.state_dict().items():
-        close(v, before[k])
-
-
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("mapping", ["mul", "add"])
 @pytest.mark.parametrize("decay", ["learned", "input", "recurrent", 0.5])
@@ -133,54 +49,6 @@ def test_gradients_of_long_texts_are_finite(order: int, mapping: str, decay: flo
     assert x.grad is not None and x.grad.isfinite().all() and x.grad.abs().sum() > 0
     for parameter in rcnn.parameters():
         assert parameter.grad is not None and parameter.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("name", SUM)
-def test_frozen_parts(name: str) -> None:
-    """Only what asks for a gradient gets one, and it is the same."""
-    rcnn, x = build(SUM[name]), random_text(5, 2, SIZE)
-    everything = torch.autograd.grad(rcnn(x)[0].square().sum(), list(rcnn.parameters()))
-    expected = dict(zip(dict(rcnn.named_parameters()), everything, strict=True))
-    for kept in expected:
-        for key, parameter in rcnn.named_parameters():
-            parameter.requires_grad_(key == kept)
-        (found,) = torch.autograd.grad(
-            rcnn(x)[0].square().sum(), [dict(rcnn.named_parameters())[kept]]
-        )
-        close(found, expected[kept])
-    for parameter in rcnn.parameters():
-        parameter.requires_grad_(False)
-    assert not rcnn(x)[0].requires_grad
-    given = x.clone().requires_grad_()
-    rcnn(given)[0].sum().backward()
-    assert given.grad is not None
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_without_gradients(name: str) -> None:
-    """no_grad and inference_mode give the same numbers, and leave the input as it is."""
-    rcnn, x = build(EVERY[name]), random_text(5, 2, SIZE)
-    before = x.clone()
-    expected, _ = rcnn(x)
-    with torch.no_grad():
-        close(rcnn(x)[0], expected)
-    with torch.inference_mode():
-        close(rcnn(x)[0], expected)
-    assert torch.equal(x, before)
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_backward_twice(name: str) -> None:
-    """A retained graph gives the same gradients again; nothing is overwritten."""
-    rcnn, x = build(EVERY[name]), random_text(5, 2, SIZE).requires_grad_()
-    output, _ = rcnn(x)
-    kept = output.detach().clone()
-    inputs = [x, *rcnn.parameters()]
-    first = torch.autograd.grad(output.square().sum(), inputs, retain_graph=True)
-    second = torch.autograd.grad(output.square().sum(), inputs)
-    for a, b in zip(first, second, strict=True):
-        assert torch.equal(a, b)
-    assert torch.equal(output, kept)
 
 
 def test_lazy_input_size() -> None:
@@ -214,3 +82,13 @@ def test_activations() -> None:
     close(build(options)(x)[0], linear.tanh())
     with pytest.raises(ValueError, match="act"):
         RCNN(3, 4, act="no such activation")
+
+
+def test_states() -> None:
+    """One type for each kind of pooling."""
+    x = random_text(5, 2, SIZE)
+    for name, options in ONE_WAY.items():
+        expected: type = RCNNState
+        if name in MAX:
+            expected = RCNNTableState if options.get("mapping") == "add" else RCNNProductState
+        assert type(build(options)(x)[1]) is expected

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import RCNN
-from tests.sequence.rcnn_equations import F64, decays, random_rcnn, random_text
+from tests.sequence.rcnn_equations import decays, random_rcnn
+from tests.sequence.texts import F64, random_text
 
 LENGTH, FEATURES, HIDDEN = 8, 3, 4
 

@@ -1,71 +1,126 @@
-"""Layers of every kind, for the promises that hold whatever the options are."""
+"""What the tests that hold for every layer must know of one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from hypothesis.strategies import SearchStrategy
 from torch import Tensor
+from torch.nn import Module
 
-from pyg_kernels.sequence import RCNN
-from tests.sequence.rcnn_equations import random_rcnn, random_text
+from tests.sequence.texts import SIZE, close
 
-SIZE = 4  # of inputs and hidden states
-
-SUM: dict[str, dict[str, Any]] = {
-    "constant": {},
-    "unnormalised": {"order": 3, "normalize": False, "state": "z", "decay": 0.9, "act": "relu"},
-    "convolution": {"order": 3, "mapping": "add", "decay": 0.0},
-    "learned": {"order": 3, "mapping": "add", "decay": "learned", "scalar_decay": True},
-    "input": {"decay": "input", "state": "sum", "output_gate": True, "bias": False},
-    "highway": {"order": 1, "decay": "input", "highway": True, "act": None},
-    "recurrent": {
-        "decay": "recurrent",
-        "output_map": True,
-        "output_gate": True,
-        "highway": True,
-    },
-    "scalar-recurrent": {
-        "order": 3,
-        "mapping": "add",
-        "decay": "recurrent",
-        "scalar_decay": True,
-        "state": "z",
-    },
-    "stack": {"num_layers": 3, "decay": "input", "output_map": True},
-    "recurrent-stack": {"num_layers": 2, "decay": "recurrent", "state": "sum"},
-}
-MAX: dict[str, dict[str, Any]] = {
-    "max-mul": {"pooling": "max", "order": 3, "decay": 0.7},
-    "max-gated": {"pooling": "max", "decay": "input", "state": "sum", "output_gate": True},
-    "max-recurrent": {"pooling": "max", "decay": "recurrent", "state": "z", "highway": True},
-    "max-add": {"pooling": "max", "order": 3, "mapping": "add", "decay": 0.7},
-    "max-add-learned": {"pooling": "max", "mapping": "add", "decay": "learned", "state": "sum"},
-    "max-stack": {"pooling": "max", "num_layers": 2, "state": "z"},
-}
-ONE_WAY = {**SUM, **MAX}
-BOTH_WAYS: dict[str, dict[str, Any]] = {
-    "both-ways": {"bidirectional": True, "decay": "input"},
-    "both-ways-recurrent": {"bidirectional": True, "decay": "recurrent", "output_gate": True},
-    "both-ways-stack": {"bidirectional": True, "num_layers": 2, "order": 3, "state": "sum"},
-    "both-ways-max": {"bidirectional": True, "pooling": "max", "num_layers": 2},
-    "both-ways-max-add": {"bidirectional": True, "pooling": "max", "mapping": "add"},
-}
-EVERY = {**ONE_WAY, **BOTH_WAYS}
+Options = dict[str, Any]
 
 
-def build(options: dict[str, Any], **more: Any) -> RCNN:
-    return random_rcnn(SIZE, SIZE, **{**options, **more})
+@dataclass(frozen=True)
+class Part:
+    """A submodule of a cell that may be listened to.
+
+    Attributes:
+        name: The submodule.
+        options: With which a layer has it.
+        takes_tensors: Whether it is called with tensors, so that backward hooks fire.
+        trained: Whether it has a matrix that may be made of other parameters.
+    """
+
+    name: str
+    options: Options
+    takes_tensors: bool = True
+    trained: bool = True
 
 
-def texts(*lengths: int, size: int = SIZE) -> list[Tensor]:
-    return [random_text(length, size, seed=i) for i, length in enumerate(lengths)]
+@dataclass(frozen=True)
+class Family:
+    """A layer, and the options with which it is tested.
+
+    Attributes:
+        name: As tests are called.
+        layer: The class of the layer.
+        cell: The class of its cells.
+        random: The layer of given sizes and options, with ``seed`` and ``scale``, in float64, in
+            which no parameter is left at its initial value.
+        hidden_size: Its outputs, on inputs of :obj:`SIZE`.
+        one_way: Options by name.
+        both_ways: Those in two directions.
+        derivatives: Those whose second derivatives are tested.
+        cases: Draws input size, hidden size and options.
+        shapes: The shapes of the state, of as many of its parts as do not depend on the text,
+            from the options and the number of texts, :obj:`()` for a single one.
+        side_by_side: The parts of the state that hold the layers of a stack in the last dimension.
+        uncompared: The parts of the state that depend on how texts are cut or batched.
+        in_single: The parts of the state that are in float32 where the layer is in fewer bits.
+        particular_states: Those of :obj:`one_way` whose states are not any numbers of the shapes.
+        parts: What may be listened to.
+    """
+
+    name: str
+    layer: type[Module]
+    cell: type[Module]
+    random: Callable[..., Any]
+    hidden_size: int
+    one_way: dict[str, Options]
+    both_ways: dict[str, Options]
+    derivatives: dict[str, Options]
+    cases: SearchStrategy[tuple[int, int, Options]]
+    shapes: Callable[[Options, tuple[int, ...]], list[tuple[int, ...]]]
+    side_by_side: tuple[str, ...] = ()
+    uncompared: tuple[str, ...] = ()
+    in_single: tuple[str, ...] = ()
+    particular_states: tuple[str, ...] = ()
+    parts: dict[str, Part] = field(default_factory=dict)
+
+    def compared(self, state: Any) -> dict[str, Tensor]:
+        return {k: part for k, part in state._asdict().items() if k not in self.uncompared}
+
+    def assert_same_states(self, found: Any, expected: Any) -> None:
+        assert type(found) is type(expected)
+        for name, part in self.compared(found).items():
+            close(part, getattr(expected, name))
+
+    def assert_of_texts(self, found: Any, ends: list[Any]) -> None:
+        """The state of a batch is those of its texts, side by side."""
+        for name, part in self.compared(found).items():
+            close(part, torch.stack([getattr(end, name) for end in ends], dim=1))
+
+    def assert_of_layers(self, found: Any, ends: list[Any]) -> None:
+        """The state of a stack is those of its layers."""
+        for name, part in self.compared(found).items():
+            dim = -1 if name in self.side_by_side else 0
+            close(part, torch.cat([getattr(end, name) for end in ends], dim=dim))
 
 
-def pointers(pieces: list[Tensor]) -> Tensor:
-    """Where each text begins, and the end: (S + 1,)."""
-    return torch.tensor([0, *[len(p) for p in pieces]]).cumsum(0)
+@dataclass(frozen=True)
+class Variant:
+    """A family with one of its options."""
 
+    family: Family
+    options: Options
 
-def close(found: Tensor, expected: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
-    torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
+    @property
+    def hidden(self) -> int:
+        return self.family.hidden_size
+
+    @property
+    def width(self) -> int:
+        """The features of an output."""
+        return self.hidden * (2 if self.options.get("bidirectional") else 1)
+
+    def build(self, **more: Any) -> Any:
+        return self.family.random(SIZE, self.hidden, **{**self.options, **more})
+
+    def tiny(self) -> Any:
+        """Of two features and two channels less, and at most two layers."""
+        layers = min(self.options.get("num_layers", 1), 2)
+        return self.family.random(2, self.hidden - 2, **{**self.options, "num_layers": layers})
+
+    def fresh(self) -> Any:
+        """With its initial values."""
+        return self.family.layer(SIZE, self.hidden, **self.options)
+
+    def assert_shapes(self, state: Any, *count: int) -> None:
+        expected = self.family.shapes(self.options, count)
+        assert [tuple(part.shape) for part in state][: len(expected)] == expected

@@ -1,0 +1,181 @@
+"""Filters over n-grams: dense ones, and Morlet wavelets."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Module, Parameter, ParameterList
+
+from pyg_kernels.nn.arguments import checked_count
+
+
+class Filters(Module, ABC):
+    """Filters of one or more widths, whose outputs lie side by side.
+
+    Args:
+        input_size: The number of features F of a token.
+        hidden_size: The number of filters H.
+        widths: The numbers of tokens n_b that they read; they share the H filters as evenly as
+            possible, the first ones getting what is over.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, widths: Sequence[int] = (1,)) -> None:
+        super().__init__()
+        self.input_size = checked_count(input_size, "input_size")
+        self.hidden_size = checked_count(hidden_size, "hidden_size")
+        self.widths = tuple(checked_count(width, "ngram") for width in widths)
+        if not 0 < len(self.widths) <= hidden_size:
+            raise ValueError(
+                f"ngram={list(widths)}: expected at least one width, and no more than "
+                f"hidden_size={hidden_size}"
+            )
+        self.blocks = split_evenly(hidden_size, len(self.widths))
+
+    @abstractmethod
+    def reset_parameters(self) -> None:
+        """Draws the parameters anew."""
+
+    @abstractmethod
+    def forward(self) -> list[Tensor]:
+        """The filters of each width, :obj:`(H_b, F, n_b)`, the oldest token first."""
+
+    def extra_repr(self) -> str:
+        widths = self.widths[0] if len(self.widths) == 1 else list(self.widths)
+        return f"{self.input_size}, {self.hidden_size}, ngram={widths}"
+
+
+class DenseFilters(Filters):
+    r"""Filters with one weight a feature and token, drawn from :math:`\mathcal{U}(\pm\sqrt{3 / (n
+    F)})`.
+
+    .. math::
+        y_t = \sum_{i=0}^{n-1} W_{\cdot \cdot i} \, x_{t - (n - 1 - i) d}
+
+    ``weights[b]`` has the shape of the weight of a :class:`torch.nn.Conv1d`, and :obj:`weight` is
+    that of the only width. Arguments as :class:`Filters`.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, widths: Sequence[int] = (1,)) -> None:
+        super().__init__(input_size, hidden_size, widths)
+        self.weights = ParameterList(
+            Parameter(torch.empty(count, input_size, width))
+            for count, width in zip(self.blocks, self.widths, strict=True)
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for weight in self.weights:
+            bound = math.sqrt(3.0 / (weight.size(1) * weight.size(2)))
+            torch.nn.init.uniform_(weight, -bound, bound)
+
+    @property
+    def weight(self) -> Parameter:
+        """The filters, where they have one width: :obj:`(H, F, n)`."""
+        if len(self.widths) != 1:
+            raise AttributeError
+        return self.weights[0]
+
+    def __getattr__(self, name: str) -> Any:
+        # Where a property of a module raises AttributeError, what Python reports is said here.
+        if name == "weight":
+            raise AttributeError(
+                f"weight: there are {len(self.widths)} widths, expected weights[b]"
+            )
+        return super().__getattr__(name)
+
+    def forward(self) -> list[Tensor]:
+        return list(self.weights)
+
+
+class SyncNetFilters(Filters):
+    r"""Morlet wavelets: Liang et al. (2019), eq. 21, after SyncNet (Li et al. 2017).
+
+    .. math::
+        W_{kci} = \alpha_{kc} \cos(\omega_k t_i + \phi_{kc}) \exp(-\beta_k t_i^2), \qquad
+        t_i = i - \tfrac{n-1}{2}, \quad i = 0, \ldots, n - 1
+
+    with t in samples, the oldest first; :math:`\omega` in radians a sample, so that a filter's
+    frequency is :math:`\omega / 2 \pi` times the sampling rate; and :math:`\beta \ge 0` in
+    samples\ :sup:`-2`. A filter k reads one frequency from all channels c, with an amplitude and
+    a phase of its own on each. It has 2 (F + 1) parameters whatever its width.
+
+    Frequencies start evenly spread on a logarithmic scale, from half a period in the window to
+    half a period a sample; windows start at a tenth of their height at the ends, phases anywhere,
+    and amplitudes so that inputs keep their variance. Arguments as :class:`Filters`.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, widths: Sequence[int] = (1,)) -> None:
+        super().__init__(input_size, hidden_size, widths)
+        if max(self.widths) == 1:
+            raise ValueError(
+                "ngram=1 with filters='syncnet': a wavelet needs a window of at least 2 samples"
+            )
+        self.alpha = Parameter(torch.empty(hidden_size, input_size))
+        self.omega = Parameter(torch.empty(hidden_size))
+        self.phi = Parameter(torch.empty(hidden_size, input_size))
+        self.raw_beta = Parameter(torch.empty(hidden_size))
+        self.reset_parameters()
+
+    @property
+    def beta(self) -> Tensor:
+        r"""The windows' decay :math:`\beta`, :obj:`(H,)`, the softplus of what is learned."""
+        return F.softplus(self.raw_beta)
+
+    def reset_parameters(self) -> None:
+        with torch.no_grad():
+            self.phi.uniform_(-math.pi, math.pi)
+            self.alpha.fill_(1.0)
+            start = 0
+            for count, width in zip(self.blocks, self.widths, strict=True):
+                block = slice(start, start + count)
+                spread = (torch.rand(count) + torch.arange(count)) / count
+                low = math.pi / width
+                self.omega[block] = low * (math.pi / low) ** spread
+                beta = math.log(10.0) / max((width - 1) / 2, 0.5) ** 2
+                self.raw_beta[block] = math.log(math.expm1(beta))
+                start += count
+            norms = [weight.square().sum((1, 2)).clamp_min(1e-6) for weight in self()]
+            bound = (3.0 / torch.cat(norms)).sqrt().unsqueeze(1)
+            self.alpha.uniform_(-1.0, 1.0).mul_(bound)
+
+    def forward(self) -> list[Tensor]:
+        # Angles, and the squares of many samples, are beyond half precision.
+        result = self.omega.dtype
+        dtype = torch.promote_types(result, torch.float32)
+        parts = (self.alpha, self.omega, self.phi, self.raw_beta)
+        blocks = zip(*(part.to(dtype).split(self.blocks) for part in parts), strict=True)
+        return [
+            wavelets(alpha, omega, phi, F.softplus(raw_beta), width).to(result)
+            for (alpha, omega, phi, raw_beta), width in zip(blocks, self.widths, strict=True)
+        ]
+
+
+def wavelets(alpha: Tensor, omega: Tensor, phi: Tensor, beta: Tensor, width: int) -> Tensor:
+    r"""Eq. 21: the filters of one width, :obj:`(H, F, n)`.
+
+    Args:
+        alpha: Amplitudes, :obj:`(H, F)`.
+        omega: Angular frequencies in radians a sample, :obj:`(H,)`.
+        phi: Phases in radians, :obj:`(H, F)`.
+        beta: Decays of the window in samples\ :sup:`-2`, :obj:`(H,)`.
+        width: The number of samples n.
+    """
+    t = torch.arange(width, dtype=omega.dtype, device=omega.device) - (width - 1) / 2
+    # cos(a + b) by cosines of frequencies and phases apart: H (n + F) of them, not H n F.
+    angle = torch.outer(omega, t)
+    window = torch.exp(-torch.outer(beta, t.square()))
+    even, odd = torch.cos(angle) * window, torch.sin(angle) * window
+    cosine, sine = alpha * torch.cos(phi), alpha * torch.sin(phi)
+    return cosine.unsqueeze(2) * even.unsqueeze(1) - sine.unsqueeze(2) * odd.unsqueeze(1)
+
+
+def split_evenly(total: int, parts: int) -> list[int]:
+    """Numbers that add up to a total, as even as possible, the larger ones first."""
+    share, over = divmod(total, parts)
+    return [share + (k < over) for k in range(parts)]

@@ -1,0 +1,203 @@
+"""Recurrent kernel machines: the LSTM family from convolutions to gated memories."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import torch
+from torch import Tensor
+from torch.nn import LSTM, Linear, Module
+
+from pyg_kernels.sequence.filters import DenseFilters
+from pyg_kernels.sequence.layer import SequenceLayer, layer_sizes
+from pyg_kernels.sequence.rkm_cell import RKMCell, State
+from pyg_kernels.sequence.rkm_kinds import Pointwise, Static
+
+
+class RKM(SequenceLayer[State]):
+    r"""Recurrent kernel machines: Liang et al., `"Kernel-Based Approaches for Sequence Modeling:
+    Connections to Neural Methods" <https://arxiv.org/abs/1910.04233>`_ (2019), table 1 and
+    sections 2 to 4.
+
+    With :math:`\hat x_t = (x_{t-(n-1)d}, \ldots, x_{t-d}, x_t)`, the n-gram that ends at t, zeros
+    before the text, :math:`z_t = (\hat x_t, h_{t-1})`, the candidate :math:`\tilde c_t = W_c z_t`
+    and the gates :math:`\eta, f, o = \mathrm{sigmoid}(W z_t + b)`, the memory c and the output h
+    are
+
+    =================  =================================================  ========================
+    ``cell``           memory                                             output
+    =================  =================================================  ========================
+    ``lstm``           :math:`\eta \odot \tanh(\tilde c + b_c)            :math:`o \odot \tanh(c)`
+                       + f \odot c_{t-1}`
+    ``rkm-lstm``       :math:`\eta \odot \tilde c + f \odot c_{t-1}`      :math:`o \odot c`
+    ``rkm-cifg``       :math:`(1 - f) \odot \tilde c + f \odot c_{t-1}`   :math:`o \odot c`
+    ``linear-gated``   :math:`s_i \tilde c + s_f c_{t-1}`                 :math:`o \odot c`
+    ``linear``         :math:`s_i \tilde c + s_f c_{t-1}`                 :math:`\tanh(c)`
+    ``gated-cnn``      :math:`s_i \tilde c`, without feedback             :math:`o \odot c`
+    ``cnn``            :math:`s_i \tilde c`, without feedback             :math:`\tanh(c)`
+    ``ran``            :math:`\eta \odot W_c \hat x + f \odot c_{t-1}`    :math:`c`
+    ``general``        :math:`\tilde c + q(c_{t-1})`                      :math:`q(c)`
+    =================  =================================================  ========================
+
+    ``rkm-lstm`` without the gates of the memory is ``linear-gated``, without the memory
+    ``gated-cnn``, and without gates and memory ``cnn``; ``ran`` is the recurrent additive
+    network, and ``general`` with feedback is eq. 8, without it eq. 6.
+
+    Call it as :class:`torch.nn.LSTM`: ``output, (h, c) = rkm(x)``. Without feedback, the layer is
+    a linear recurrence and is read in parallel, unless q is not the identity.
+
+    Args:
+        input_size: The number of features F of a token.
+        hidden_size: The number of channels H of the memory.
+        cell: A row of the table.
+        ngram: The number of tokens n of a window; or a list of them, which share the channels as
+            evenly as possible, the first ones getting what is over.
+        dilation: The spacing d of the tokens in a window.
+        filters: ``'dense'``, one weight a token and feature
+            (:class:`~pyg_kernels.sequence.DenseFilters`), or ``'syncnet'``, Morlet wavelets
+            (:class:`~pyg_kernels.sequence.SyncNetFilters`).
+        layer_norm: Whether the output reads :math:`\mathrm{LN}(c)` in place of c; c itself is
+            carried.
+        feedback: Whether gates and candidate read :math:`h_{t-1}`; by default they do where the
+            table has a memory.
+        static: :math:`(s_i, s_f)`, by default (0.5, 0.5); for ``gated-cnn`` and ``cnn``
+            :math:`s_i` alone, by default 1.
+        learn_static: Whether they are learned: :math:`s_i` as an exponential, :math:`s_f` as a
+            sigmoid.
+        q: The function of ``general``: ``'identity'``, ``'tanh'``, ``'relu'``, ``'sigmoid'``, or
+            any pointwise one; a module is copied for each cell.
+        num_layers: The number of layers, each of which reads the outputs of the one before.
+        bias: Whether the gates, and the candidate of ``lstm``, have biases.
+        batch_first: Whether texts are the first dimension of tensors, states excepted.
+        dropout: The probability of dropout on the outputs of each layer but the last.
+        bidirectional: Whether a second cell a layer reads each text from its end.
+
+    Shapes:
+        - **input:** :math:`(T, B, F)`, :math:`(B, T, F)` with :obj:`batch_first`, or
+          :math:`(T, F)`, with an optional ``mask``, True for tokens, of the same shape without F,
+          or ``lengths``, :math:`(B)`, where padding is on the right;
+          a :class:`~torch.nn.utils.rnn.PackedSequence`; :math:`(N, F)`, the tokens of texts one
+          after the other, with ``ptr``, :math:`(B + 1)`; or a PyG batch of path graphs.
+        - **output:** the outputs in the same form, with H features, or 2H where
+          :obj:`bidirectional`, zero on padding; and the state,
+          :class:`~pyg_kernels.sequence.RKMState`: h and c of :math:`(L, B, H)`, with L the number
+          of layers times directions; where a window is wider than one token,
+          :class:`~pyg_kernels.sequence.RKMWindowState`, with the last tokens that the windows
+          reach back to. Without B for a single text. Given back, it continues the texts.
+
+    Raises:
+        ValueError: For an unknown cell or kind of filters; an ngram or dilation below 1; more
+            widths than channels; a dilation, or wavelets, on windows of one token; static factors
+            or q where the cell has none, or ``general`` without q; feedback in a convolution;
+            inputs, lengths or states that do not fit; a state given to a layer of two directions.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        cell: str = "rkm-lstm",
+        ngram: int | Sequence[int] = 1,
+        dilation: int = 1,
+        filters: Literal["dense", "syncnet"] = "dense",
+        layer_norm: bool = False,
+        feedback: bool | None = None,
+        static: Static = None,
+        learn_static: bool = False,
+        q: str | Pointwise | None = None,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ) -> None:
+        cells = [
+            RKMCell(
+                size,
+                hidden_size,
+                cell=cell,
+                ngram=ngram,
+                dilation=dilation,
+                filters=filters,
+                layer_norm=layer_norm,
+                feedback=feedback,
+                static=static,
+                learn_static=learn_static,
+                q=copy.deepcopy(q) if isinstance(q, Module) else q,
+                bias=bias,
+            )
+            for size in layer_sizes(input_size, hidden_size, num_layers, bidirectional)
+        ]
+        super().__init__(cells, num_layers, batch_first, dropout, bidirectional)
+        self.input_size, self.hidden_size = input_size, hidden_size
+
+    @classmethod
+    def from_lstm(cls, lstm: LSTM) -> RKM:
+        """The layer with ``cell='lstm'`` that computes what an :class:`torch.nn.LSTM` computes.
+
+        Its two biases a gate become one, their sum.
+
+        Args:
+            lstm: The LSTM, whose weights are copied.
+
+        Raises:
+            TypeError: Where it is something else.
+            ValueError: Where it projects its outputs (``proj_size``).
+        """
+        if not isinstance(lstm, LSTM):
+            raise TypeError(f"lstm is a {type(lstm).__name__}: expected a torch.nn.LSTM")
+        if lstm.proj_size:
+            raise ValueError(f"proj_size={lstm.proj_size}: expected an LSTM without projections")
+        rkm = cls(
+            lstm.input_size,
+            lstm.hidden_size,
+            cell="lstm",
+            num_layers=lstm.num_layers,
+            bias=lstm.bias,
+            batch_first=lstm.batch_first,
+            dropout=lstm.dropout,
+            bidirectional=lstm.bidirectional,
+        )
+        like = next(lstm.parameters())
+        rkm.to(device=like.device, dtype=like.dtype)
+        directions = 2 if lstm.bidirectional else 1
+        with torch.no_grad():
+            for number, cell in enumerate(rkm.cells):
+                layer, direction = divmod(number, directions)
+                name = f"l{layer}{'_reverse' * direction}"
+                parameters = {
+                    key: getattr(lstm, f"{key}_{name}")
+                    for key in ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") * lstm.bias))
+                }
+                _copy_lstm(cast(RKMCell, cell), parameters)
+        return rkm.train(lstm.training)
+
+    def _joined(self, name: str, layers: Sequence[Tensor]) -> Tensor:
+        return torch.cat(list(layers), dim=-1) if name == "x" else super()._joined(name, layers)
+
+    def _parted(self, name: str, state: Tensor) -> Sequence[Tensor]:
+        if name != "x":
+            return super()._parted(name, state)
+        sizes = [cast(RKMCell, cell).input_size for cell in self.cells]
+        if state.size(-1) != sum(sizes):
+            raise ValueError(
+                f"state: x has shape {tuple(state.shape)}, expected {sum(sizes)} features, those "
+                "that the cells read side by side"
+            )
+        return state.split(sizes, dim=-1)
+
+    def extra_repr(self) -> str:
+        cell = cast(RKMCell, self.cells[0])
+        return ", ".join([*cell.described(), *self._described()])
+
+
+def _copy_lstm(cell: RKMCell, parameters: dict[str, Tensor]) -> None:
+    order = ("input", "forget", "candidate", "output")
+    for k, gate in enumerate(order):
+        part = {name: tensor.chunk(4)[k] for name, tensor in parameters.items()}
+        cast(DenseFilters, cell.filters[gate]).weight.copy_(part["weight_ih"].unsqueeze(2))
+        cast(Linear, cell.recurrent[gate]).weight.copy_(part["weight_hh"])
+        if "bias_ih" in part:
+            cell.biases[gate].copy_(part["bias_ih"] + part["bias_hh"])

@@ -1,0 +1,349 @@
+"""One step of a recurrent kernel machine, and one layer of it on a whole batch of texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import LayerNorm, Linear, Module, ModuleDict, Parameter, ParameterDict
+
+from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.nn.linear import is_heard
+from pyg_kernels.ops.activations import name_of
+from pyg_kernels.ops.memory_scan import (
+    Form,
+    Parts,
+    called_memory_scan,
+    filtered,
+    fuses_products,
+    memory_scan,
+    projected_memory_scan,
+)
+from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.windows import Windows
+from pyg_kernels.propagation.path import PathPropagation
+from pyg_kernels.sequence.filters import DenseFilters, Filters, SyncNetFilters
+from pyg_kernels.sequence.layer import SequenceCell, last_rows
+from pyg_kernels.sequence.rkm_kinds import (
+    Pointwise,
+    Static,
+    checked_feedback,
+    checked_kind,
+    checked_q,
+    checked_static,
+    checked_widths,
+    described_q,
+)
+
+_FILTERS: dict[str, type[Filters]] = {"dense": DenseFilters, "syncnet": SyncNetFilters}
+
+
+class RKMState(NamedTuple):
+    """What a recurrent kernel machine carries from one piece of a text to the next.
+
+    Attributes:
+        h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
+        c: The memory, :obj:`(num_layers * num_directions, B, H)`.
+    """
+
+    h: Tensor
+    c: Tensor
+
+
+class RKMWindowState(NamedTuple):
+    """What a recurrent kernel machine on n-grams carries on.
+
+    Attributes:
+        h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.
+        c: The memory, :obj:`(num_layers * num_directions, B, H)`.
+        x: The last :math:`(n - 1) d` tokens that each cell has read, zeros before the first; the
+            features of all cells side by side, :obj:`((n - 1) * d, B, S)`.
+    """
+
+    h: Tensor
+    c: Tensor
+    x: Tensor
+
+
+State = RKMState | RKMWindowState
+
+
+class RKMCell(SequenceCell[State]):
+    r"""One step of :class:`~pyg_kernels.sequence.RKM`, as :class:`torch.nn.LSTMCell` is of the
+    LSTM.
+
+    Formulas, arguments and errors as there. By the names of the gates, among ``'output'``,
+    ``'input'``, ``'forget'`` and ``'candidate'``: :obj:`filters` hold the filters over n-grams,
+    :obj:`recurrent` the maps of the output before, :obj:`biases` the biases.
+
+    Shapes:
+        - **input:** one token of each text, :math:`(B, F)` or :math:`(F)`, and the state before.
+        - **output:** the state after: :class:`~pyg_kernels.sequence.RKMState` of the output h and
+          the memory c, :math:`(B, H)`; where a window is wider than one token
+          :class:`~pyg_kernels.sequence.RKMWindowState`, with the last tokens x,
+          :math:`((n - 1) d, B, F)`. Without B where the input has none.
+    """
+
+    text_dims: ClassVar[dict[str, int]] = {"x": 1}
+    log_input: Tensor | None
+    forget_logit: Tensor | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        cell: str = "rkm-lstm",
+        ngram: int | Sequence[int] = 1,
+        dilation: int = 1,
+        filters: Literal["dense", "syncnet"] = "dense",
+        layer_norm: bool = False,
+        feedback: bool | None = None,
+        static: Static = None,
+        learn_static: bool = False,
+        q: str | Pointwise | None = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.input_size = checked_count(input_size, "input_size")
+        self.hidden_size = checked_count(hidden_size, "hidden_size")
+        self.cell, self.kind = cell, checked_kind(cell)
+        self.ngram = checked_widths(ngram, hidden_size)
+        self.dilation = checked_count(dilation, "dilation")
+        if dilation > 1 and max(self.ngram) == 1:
+            raise ValueError(f"dilation={dilation} with ngram=1: one token has no spacing")
+        if not isinstance(filters, str) or filters not in _FILTERS:
+            raise ValueError(f"filters={filters!r}: expected 'dense' or 'syncnet'")
+        self.filter_kind = filters
+        self.feedback = checked_feedback(feedback, cell, self.kind)
+        self.q = checked_q(q, cell)
+        self.history = (max(self.ngram) - 1) * dilation
+
+        gates = (*self.kind.gates, "candidate")
+        self.filters = ModuleDict(
+            {gate: _FILTERS[filters](input_size, hidden_size, self.ngram) for gate in gates}
+        )
+        reading = gates if self.kind.feeds_candidate else gates[:-1]
+        self.recurrent = ModuleDict(
+            {gate: Linear(hidden_size, hidden_size, bias=False) for gate in reading}
+            if self.feedback
+            else {}
+        )
+        biased = gates if self.kind.candidate else gates[:-1]
+        self.biases = ParameterDict(
+            {gate: Parameter(torch.empty(hidden_size)) for gate in biased} if bias else {}
+        )
+        self.norm = LayerNorm(hidden_size) if layer_norm else None
+        self._init_static(static, learn_static)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for filters in self.filters.values():
+            cast(Filters, filters).reset_parameters()
+        for lin in self.recurrent.values():
+            # As nn.LSTM: the state's own map should not make it grow.
+            bound = 1.0 / math.sqrt(self.hidden_size)
+            torch.nn.init.uniform_(cast(Linear, lin).weight, -bound, bound)
+        for bias in self.biases.values():
+            torch.nn.init.zeros_(bias)
+        if self.norm is not None:
+            self.norm.reset_parameters()
+        learned: Any = self.q if isinstance(self.q, Module) else None
+        if hasattr(learned, "reset_parameters"):
+            learned.reset_parameters()
+        with torch.no_grad():
+            if self.log_input is not None:
+                self.log_input.fill_(math.log(self._start[0]))
+            if self.forget_logit is not None:
+                self.forget_logit.fill_(math.log(self._start[1] / (1.0 - self._start[1])))
+
+    @property
+    def static(self) -> tuple[float | Tensor, float | Tensor] | None:
+        """The factors of the candidate and of the memory before; None where a cell has no such."""
+        if self.kind.static is None:
+            return None
+        s_i = self._start[0] if self.log_input is None else torch.exp(self.log_input)
+        s_f = self._start[1] if self.forget_logit is None else torch.sigmoid(self.forget_logit)
+        return s_i, s_f
+
+    @property
+    def state_type(self) -> type[State]:
+        return RKMWindowState if self.history else RKMState
+
+    def start(self, num_texts: int, like: Tensor) -> tuple[Tensor, ...]:
+        zeros = like.new_zeros(num_texts, self.hidden_size, dtype=self._dtype(like))
+        if not self.history:
+            return zeros, zeros
+        return zeros, zeros, like.new_zeros(self.history, num_texts, like.size(-1))
+
+    def state_shapes(
+        self, state: tuple[Tensor, ...], num_texts: int, num_features: int
+    ) -> list[tuple[int, ...]]:
+        memory = (num_texts, self.hidden_size)
+        return [memory, memory, (self.history, num_texts, num_features)][: len(state)]
+
+    def read(
+        self, x: Tensor, packing: Packing, state: tuple[Tensor, ...], masks: Any = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if x.size(-1) != self.input_size:
+            raise ValueError(f"x has {x.size(-1)} features: expected {self.input_size}")
+        h, c, *before = state
+        for past in before:
+            x = torch.cat((past.to(x.dtype).flatten(0, 1), x))
+        windows = [Windows(packing, width, self.dilation, self.history) for width in self.ngram]
+        out, memories = self._scan(windows, x, packing, h, c)
+        end = last_rows(memories, c, packing)
+        if memories is out:  # whoever changes h in place should not change c
+            end = end.clone()
+        after = (last_rows(out, h, packing), end)
+        return out, (*after, windows[0].last(x)) if self.history else after
+
+    def _scan(
+        self, windows: list[Windows], x: Tensor, packing: Packing, h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        form = self._form()
+        filters = [weight for gate in form.gates for weight in self.filters[gate]()]
+        biases = [self.biases[gate] for gate in form.gates if gate in self.biases]
+        bias = torch.cat(biases) if biases else None
+        parts = Parts(static=self._static_tensor(c))
+        plain, recurrent = self._plain_maps(), []
+        if plain:
+            recurrent = [lin.weight for lin in self._reading()]
+            if self.norm is not None:
+                parts = parts._replace(norm_weight=self.norm.weight, norm_bias=self.norm.bias)
+            used = (h, c, bias, *filters, *recurrent, *parts)
+            if fuses_products(form, packing, windows, x, *used):
+                return projected_memory_scan(
+                    form, packing, windows, x, filters, bias, recurrent, parts, h, c
+                )
+        logits = filtered(windows, x, filters)
+        if bias is not None:
+            logits = logits + F.pad(bias, (0, logits.size(1) - len(bias)))
+        if not form.stepped:
+            return self._propagated(form, packing, logits, parts.static, c)
+        if not plain:
+            feed = self._feed if self.recurrent else None
+            return called_memory_scan(form, packing, logits, parts, h, c, feed, self.norm)
+        if recurrent:
+            parts = parts._replace(recurrent=torch.cat(recurrent))
+        return memory_scan(form, packing, logits, parts, h, c)
+
+    def _reading(self) -> list[Linear]:
+        """The maps of the output before, in the order of the gates that read it."""
+        return [cast(Linear, self.recurrent[g]) for g in self.filters if g in self.recurrent]
+
+    def _feed(self, h: Tensor) -> Tensor:
+        return torch.cat([lin(h) for lin in self._reading()], dim=1)
+
+    def _plain_maps(self) -> bool:
+        """Whether the maps of the output and the normalisation are their weights alone.
+
+        These may be parametrized.
+        """
+        for lin in self._reading():
+            if type(lin).forward is not Linear.forward or lin.bias is not None or is_heard(lin):
+                return False
+        norm = self.norm
+        if norm is None:
+            return True
+        if type(norm).forward is not LayerNorm.forward or is_heard(norm):
+            return False
+        return norm.weight is not None and norm.bias is not None
+
+    def _propagated(
+        self, form: Form, packing: Packing, logits: Tensor, static: Tensor | None, c: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Without feedback the memory is what the path propagation aggregates."""
+        *gates, candidate = logits.split(self.hidden_size, 1)
+        at = dict(zip(form.gates, map(torch.sigmoid, gates), strict=False))
+        if form.candidate is not None:
+            candidate = torch.tanh(candidate)
+        if "input" in at:
+            candidate = at["input"] * candidate
+        elif static is not None:
+            candidate = static[0].to(candidate.dtype) * candidate
+        memories = candidate
+        if form.memory:
+            decay = at.get("forget", 1.0 if static is None else static[1:])
+            path = PathPropagation(decay, packing, c.unsqueeze(0), form.coupled)
+            memories = path.aggregate(candidate.contiguous(), 1)
+        out = memories if self.norm is None else self.norm(memories)
+        if form.out is not None:
+            out = torch.tanh(out)
+        if "output" in at:
+            out = at["output"] * out
+        return out, memories
+
+    def _form(self) -> Form:
+        kind = self.kind
+        named = self.q
+        if self.q is not None and not isinstance(self.q, str):
+            named = name_of(self.q) or self.q
+        return Form(
+            gates=(*kind.gates, "candidate"),
+            reading=len(self.recurrent),
+            coupled=kind.coupled,
+            memory=kind.memory,
+            candidate=kind.candidate,
+            carried=named,
+            out=named if self.cell == "general" else kind.out,
+            eps=self.norm.eps if isinstance(self.norm, LayerNorm) else 0.0,
+        )
+
+    def _init_static(self, static: Static, learn: bool) -> None:
+        default, learned = self.kind.static, learn and self.kind.static is not None
+        if default is None:
+            if static is not None or learn:
+                name = "static" if static is not None else "learn_static"
+                value = static if static is not None else learn
+                raise ValueError(
+                    f"{name}={value!r} with cell={self.cell!r}: its memory has no static factors"
+                )
+            self._start = (1.0, 1.0)
+        else:
+            self._start = checked_static(static, self.cell, default, self.kind.memory, learn)
+        self.log_input = Parameter(torch.empty(())) if learned else None
+        self.forget_logit = Parameter(torch.empty(())) if learned and self.kind.memory else None
+
+    def _static_tensor(self, like: Tensor) -> Tensor | None:
+        if self.static is None:
+            return None
+        if self.log_input is None:
+            return like.new_tensor(self._start)
+        factors = (torch.as_tensor(s).to(self.log_input) for s in self.static)
+        return torch.stack(list(factors))
+
+    def _dtype(self, like: Tensor) -> torch.dtype:
+        return next(self.filters.parameters(), like).dtype
+
+    def extra_repr(self) -> str:
+        return ", ".join(self.described())
+
+    def described(self) -> list[str]:
+        """The arguments that differ from the default."""
+        widths = self.ngram[0] if len(self.ngram) == 1 else list(self.ngram)
+        words = [f"{self.input_size}", f"{self.hidden_size}", f"cell={self.cell!r}"]
+        words.append(f"ngram={widths}")
+        if self.dilation > 1:
+            words.append(f"dilation={self.dilation}")
+        if self.filter_kind != "dense":
+            words.append(f"filters={self.filter_kind!r}")
+        if self.norm is not None:
+            words.append("layer_norm=True")
+        if self.feedback != self.kind.memory:
+            words.append(f"feedback={self.feedback}")
+        if self.kind.static is not None and self._start != self.kind.static:
+            words.append(f"static={self._start if self.kind.memory else self._start[0]}")
+        if self.log_input is not None:
+            words.append("learn_static=True")
+        if self.cell == "general":
+            words.append(f"q={described_q(self.q)}")
+        if not self.biases and (self.kind.gates or self.kind.candidate):
+            words.append("bias=False")
+        return words
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.extra_repr()})"

@@ -1,0 +1,183 @@
+"""The equations of one recurrent kernel machine (Liang et al. 2019), written out in a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from pyg_kernels.sequence import RKM, RKMCell
+
+Pointwise = Callable[[Tensor], Tensor]
+
+GATES = {  # the sigmoid gates of each cell
+    "lstm": ["output", "input", "forget"],
+    "rkm-lstm": ["output", "input", "forget"],
+    "rkm-cifg": ["output", "forget"],
+    "linear-gated": ["output"],
+    "linear": [],
+    "gated-cnn": ["output"],
+    "cnn": [],
+    "ran": ["input", "forget"],
+    "general": [],
+}
+CELLS = list(GATES)
+NEVER_FED_BACK = ["gated-cnn", "cnn"]
+Q: dict[str, Pointwise] = {
+    "identity": lambda t: t,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+}
+
+
+def readers(cell: str, feedback: bool | None = None) -> list[str]:
+    """What reads the output before: every gate and the candidate, but for the RAN's."""
+    if feedback is False or cell in NEVER_FED_BACK:
+        return []
+    return [*GATES[cell], *(["candidate"] if cell != "ran" else [])]
+
+
+def biased(cell: str, bias: bool = True) -> list[str]:
+    return [*GATES[cell], *(["candidate"] if cell == "lstm" else [])] if bias else []
+
+
+def blocks(ngram: int | list[int], hidden: int) -> list[tuple[int, int]]:
+    """The width of each block of channels, and the number of channels in it."""
+    widths = [ngram] if isinstance(ngram, int) else ngram
+    each, more = divmod(hidden, len(widths))
+    return [(n, each + 1 if b < more else each) for b, n in enumerate(widths)]
+
+
+def wavelets(
+    alpha: Tensor, omega: Tensor, phi: Tensor, beta: Tensor, ngram: int | list[int]
+) -> list[Tensor]:
+    """Eq. 21, one tap after the other: (channels of the block, F, n) for each width."""
+    found, start = [], 0
+    for n, size in blocks(ngram, len(omega)):
+        k = slice(start, start + size)
+        taps = []
+        for i in range(n):
+            t = i - (n - 1) / 2
+            wave = torch.cos(omega[k, None] * t + phi[k])
+            taps.append(alpha[k] * wave * torch.exp(-beta[k, None] * t**2))
+        found.append(torch.stack(taps, dim=-1))
+        start += size
+    return found
+
+
+def filters_of(parameters: Module, ngram: int | list[int], filters: str) -> list[Tensor]:
+    if filters == "dense":
+        return list(parameters.weights)
+    named = dict(parameters.named_parameters())
+    alpha, omega, phi = (named.pop(name) for name in ["alpha", "omega", "phi"])
+    (raw,) = named.values()
+    return wavelets(alpha, omega, phi, torch.log1p(torch.exp(raw)), ngram)
+
+
+def convolved(weights: list[Tensor], past: list[Tensor], dilation: int) -> Tensor:
+    """Each filter times the last tokens it reaches; the newest tap reads the newest token."""
+    parts = []
+    for weight in weights:
+        n = weight.size(2)
+        taps = [past[-1 - (n - 1 - i) * dilation] @ weight[:, :, i].t() for i in range(n)]
+        parts.append(torch.stack(taps).sum(dim=0))
+    return torch.cat(parts, dim=-1)
+
+
+class End(NamedTuple):
+    """Outputs (T, ..., H), the last h and c (..., H), and the last inputs (W, ..., F)."""
+
+    output: Tensor
+    h: Tensor
+    c: Tensor
+    window: Tensor
+
+
+def rkm_equations(
+    parameters: RKMCell,
+    x: Tensor,
+    h: Tensor | None = None,
+    c: Tensor | None = None,
+    window: Tensor | None = None,
+    *,
+    cell: str = "rkm-lstm",
+    ngram: int | list[int] = 1,
+    dilation: int = 1,
+    filters: str = "dense",
+    layer_norm: bool = False,
+    feedback: bool | None = None,
+    static: Any = None,
+    learn_static: bool = False,
+    q: str | Pointwise | None = None,
+    bias: bool = True,
+) -> End:
+    """One text x (T, F), or texts of one length (T, ..., F), through the table of cells."""
+    some = parameters.filters["candidate"]
+    hidden = len(some.omega) if filters == "syncnet" else sum(len(w) for w in some.weights)
+    reach = (max(n for n, _ in blocks(ngram, hidden)) - 1) * dilation
+    h = x.new_zeros(*x.shape[1:-1], hidden) if h is None else h
+    c = x.new_zeros(*x.shape[1:-1], hidden) if c is None else c
+    past = list(x.new_zeros(reach, *x.shape[1:]) if window is None else window)
+    weights = {gate: filters_of(f, ngram, filters) for gate, f in parameters.filters.items()}
+    act = q if callable(q) else Q[q or "identity"]
+    if learn_static:
+        s_i, s_f = parameters.static
+    elif cell in NEVER_FED_BACK:
+        s_i, s_f = 1.0 if static is None else static, 0.0
+    else:
+        s_i, s_f = (0.5, 0.5) if static is None else static
+
+    def mapped(gate: str, h: Tensor) -> Tensor:
+        total = convolved(weights[gate], past, dilation)
+        if gate in readers(cell, feedback):
+            total = total + h @ parameters.recurrent[gate].weight.t()
+        return total + parameters.biases[gate] if gate in biased(cell, bias) else total
+
+    outputs = []
+    for x_t in x:
+        past.append(x_t)
+        candidate = mapped("candidate", h)
+        gate = {name: torch.sigmoid(mapped(name, h)) for name in GATES[cell]}
+        if cell == "lstm":
+            c = gate["input"] * torch.tanh(candidate) + gate["forget"] * c
+        elif cell in ("rkm-lstm", "ran"):
+            c = gate["input"] * candidate + gate["forget"] * c
+        elif cell == "rkm-cifg":
+            c = (1 - gate["forget"]) * candidate + gate["forget"] * c
+        elif cell == "general":
+            c = candidate + act(c)
+        else:
+            c = s_i * candidate + s_f * c
+        seen = normalised(c, parameters) if layer_norm else c
+        if cell == "lstm":
+            h = gate["output"] * torch.tanh(seen)
+        elif cell in ("linear", "cnn"):
+            h = torch.tanh(seen)
+        elif cell == "general":
+            h = act(seen)
+        else:
+            h = gate["output"] * seen if "output" in gate else seen
+        outputs.append(h)
+    output = torch.stack(outputs) if outputs else x.new_zeros(0, *h.shape)
+    last = torch.stack(past[len(past) - reach :]) if reach else x.new_zeros(0, *x.shape[1:])
+    return End(output, h, c, last)
+
+
+def normalised(c: Tensor, parameters: RKMCell) -> Tensor:
+    assert parameters.norm is not None
+    centred = c - c.mean(dim=-1, keepdim=True)
+    deviation = (centred.square().mean(dim=-1, keepdim=True) + parameters.norm.eps).sqrt()
+    return centred / deviation * parameters.norm.weight + parameters.norm.bias
+
+
+def random_rkm(*args: Any, seed: int = 0, scale: float = 0.5, **kwargs: Any) -> RKM:
+    """A machine in float64 in which no parameter is left at its initial value."""
+    torch.manual_seed(seed)
+    rkm = RKM(*args, **kwargs).double()
+    for parameter in rkm.parameters():
+        torch.nn.init.normal_(parameter, std=scale)
+    return rkm

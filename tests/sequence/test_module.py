@@ -1,0 +1,257 @@
+"""A layer among PyTorch's modules: precision, copies, initial values, compiling."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import warnings
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.checkpoint import checkpoint
+
+from tests.sequence.layers import any_state_of_one_cell, families, of_every, one_way, single_layers
+from tests.sequence.texts import SIZE, close, pointers, random_text, texts
+from tests.sequence.variants import Family, Variant
+
+
+@of_every
+def test_copies(variant: Variant) -> None:
+    """deepcopy, pickle, torch.save and a state_dict round trip keep the function."""
+    layer, x = variant.build(), random_text(5, 2, SIZE)
+    expected, _ = layer(x)
+    close(copy.deepcopy(layer)(x)[0], expected)
+    close(pickle.loads(pickle.dumps(layer))(x)[0], expected)
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    buffer.seek(0)
+    other = copy.deepcopy(layer)
+    other.reset_parameters()
+    assert not torch.allclose(other(x)[0], expected)
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    close(other(x)[0], expected)
+
+
+@of_every
+def test_states_are_pickled(variant: Variant) -> None:
+    _, state = variant.build()(random_text(5, 2, SIZE))
+    found = pickle.loads(pickle.dumps(state))
+    assert type(found) is type(state)
+    for a, b in zip(found, state, strict=True):
+        assert torch.equal(a, b)
+
+
+@of_every
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float16], ids=["single", "bfloat16", "half"]
+)
+def test_precision(variant: Variant, dtype: torch.dtype) -> None:
+    """Other dtypes in and out, close to float64."""
+    layer, pieces = variant.build(scale=0.3), texts(6, 0, 3)
+    x, ptr = torch.cat(pieces), pointers(pieces)
+    with torch.no_grad():
+        for parameter in layer.parameters():  # values that bfloat16 holds exactly
+            parameter.copy_(parameter.bfloat16().double())
+    x = x.bfloat16().double()
+    expected, last = layer(x, ptr=ptr)
+    low = copy.deepcopy(layer).to(dtype)
+    given = x.to(dtype).requires_grad_()
+    output, state = low(given, ptr=ptr)
+    assert output.dtype == dtype
+    tolerance = 1e-5 if dtype == torch.float32 else 0.06
+    close(output.double(), expected, rtol=tolerance, atol=tolerance)
+    for name, part in variant.family.compared(last).items():
+        found = getattr(state, name)
+        if part.is_floating_point():
+            assert found.dtype == (torch.float32 if name in variant.family.in_single else dtype)
+        close(found.to(part), part, rtol=tolerance, atol=tolerance)
+    output.float().square().sum().backward()
+    assert given.grad is not None and given.grad.dtype == dtype and given.grad.isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in low.parameters())
+
+
+@of_every
+def test_autocast(variant: Variant) -> None:
+    """Under bfloat16 autocast outputs stay close, and gradients are finite float32."""
+    layer, x = variant.build(scale=0.3).float(), random_text(6, 3, SIZE).float()
+    expected, _ = layer(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, state = layer(x)
+        if not layer.bidirectional:
+            layer(x, state)
+    assert output.isfinite().all()
+    scale = expected.abs().max().clamp(min=1.0)
+    assert (output.float() - expected).abs().max() / scale < 0.05
+    output.float().square().sum().backward()
+    for parameter in layer.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.dtype == torch.float32 and parameter.grad.isfinite().all()
+
+
+@of_every
+def test_reset_parameters(variant: Variant) -> None:
+    """All of them; those that are not random begin as they did, and a seed repeats the others."""
+    torch.manual_seed(0)
+    layer = variant.fresh()
+    before = {k: v.clone() for k, v in layer.state_dict().items()}
+    constant = [k for k, v in variant.fresh().state_dict().items() if torch.equal(v, before[k])]
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.fill_(7.0)
+    layer.reset_parameters()
+    assert all((v != 7).any() for v in layer.state_dict().values())
+    assert all(torch.equal(layer.state_dict()[k], before[k]) for k in constant)
+    assert {k for k in before if k.endswith("bias") or "logit" in k} <= set(constant)
+    torch.manual_seed(0)
+    for k, v in variant.fresh().state_dict().items():
+        assert torch.equal(v, before[k])
+
+
+@one_way
+def test_frozen_parts(variant: Variant) -> None:
+    """Only what asks for a gradient gets one, and it is the same."""
+    layer, x = variant.build(), random_text(5, 2, SIZE)
+    parameters = list(layer.parameters())
+    expected = torch.autograd.grad(layer(x)[0].square().sum(), parameters)
+    for kept, gradient in zip(parameters, expected, strict=True):
+        for parameter in parameters:
+            parameter.requires_grad_(parameter is kept)
+        (found,) = torch.autograd.grad(layer(x)[0].square().sum(), [kept])
+        close(found, gradient)
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    assert not layer(x)[0].requires_grad
+    given = x.clone().requires_grad_()
+    layer(given)[0].sum().backward()
+    assert given.grad is not None
+
+
+@of_every
+def test_checkpoint(variant: Variant) -> None:
+    """What is computed again in the backward gives the same gradients."""
+    layer, x = variant.build(), random_text(5, 2, SIZE).requires_grad_()
+    inputs = [x, *layer.parameters()]
+    expected = torch.autograd.grad(layer(x)[0].square().sum(), inputs)
+    output = checkpoint(lambda t: layer(t)[0], x, use_reentrant=False)
+    for a, b in zip(torch.autograd.grad(output.square().sum(), inputs), expected, strict=True):
+        close(a, b)
+
+
+@any_state_of_one_cell
+def test_tensors_without_numbers(variant: Variant) -> None:
+    """A dry run, as estimators of memory do, tells the shapes and leaves nothing behind."""
+    layer, x = variant.build().float(), random_text(2, 2, SIZE).float()
+    expected, _ = layer(x)
+    with FakeTensorMode():
+        output, _ = variant.fresh()(torch.randn(x.shape, requires_grad=True))
+        assert output.shape == expected.shape
+        output.sum().backward()
+    close(layer(x)[0], expected)
+
+
+@of_every
+def test_without_gradients(variant: Variant) -> None:
+    """no_grad and inference_mode give the same numbers, and leave what was given as it is."""
+    layer, x = variant.build(), random_text(5, 2, SIZE)
+    before = x.clone()
+    expected, state = layer(x)
+    kept = [part.clone() for part in state]
+    with torch.no_grad():
+        close(layer(x)[0], expected)
+    with torch.inference_mode():
+        close(layer(x)[0], expected)
+        if not layer.bidirectional:
+            layer(x, state)
+    assert torch.equal(x, before)
+    assert all(torch.equal(a, b) for a, b in zip(state, kept, strict=True))
+
+
+@of_every
+def test_backward_twice(variant: Variant) -> None:
+    """A retained graph gives the same gradients again; nothing is overwritten."""
+    layer, x = variant.build(), random_text(5, 2, SIZE).requires_grad_()
+    output, _ = layer(x)
+    kept = output.detach().clone()
+    inputs = [x, *layer.parameters()]
+    first = torch.autograd.grad(output.square().sum(), inputs, retain_graph=True)
+    second = torch.autograd.grad(output.square().sum(), inputs)
+    for a, b in zip(first, second, strict=True):
+        assert torch.equal(a, b)
+    assert torch.equal(output, kept)
+
+
+@of_every
+def test_training_steps_change_every_parameter(variant: Variant) -> None:
+    layer, x = variant.build(scale=0.3), random_text(6, 3, SIZE)
+    before = [p.detach().clone() for p in layer.parameters()]
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
+    losses = []
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = (layer(x)[0] - 0.3).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    assert all(not torch.equal(p, b) for p, b in zip(layer.parameters(), before, strict=True))
+
+
+@single_layers
+def test_training_with_dropout_between_layers(variant: Variant) -> None:
+    """A seed repeats it, every parameter has a gradient, and evaluation drops nothing."""
+    layer = variant.build(dropout=0.3, num_layers=2).train()
+    x = random_text(5, 3, SIZE).requires_grad_()
+    torch.manual_seed(0)
+    output, _ = layer(x)
+    torch.manual_seed(0)
+    assert torch.equal(layer(x)[0], output)
+    output.square().sum().backward()
+    assert x.grad is not None and x.grad.isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
+    expected, _ = variant.build(num_layers=2)(x)
+    assert not torch.allclose(output, expected)
+    close(layer.eval()(x)[0], expected)
+
+
+@families
+def test_compiles_with_breaks(family: Family) -> None:
+    """As nn.LSTM, a layer may break a compiled graph; the numbers stay."""
+    torch._dynamo.reset()
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = family.random(SIZE, 3, bidirectional=True)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 2 * self.layer(x.sin())[0].mean(dim=0)
+
+    model = Model()
+    compiled = torch.compile(model, backend="aot_eager", dynamic=True)
+    for steps in (4, 6):
+        x = random_text(steps, 2, SIZE).requires_grad_()
+        inputs = [x, *model.parameters()]
+        expected, found = model(x), compiled(x)
+        close(found, expected)
+        wanted = torch.autograd.grad(expected.square().sum(), inputs)
+        for a, b in zip(torch.autograd.grad(found.square().sum(), inputs), wanted, strict=True):
+            close(a, b)
+
+
+@families
+def test_flatten_parameters_is_there_as_in_nn_lstm(family: Family) -> None:
+    family.random(3, 4).flatten_parameters()
+
+
+@families
+def test_repr_names_sizes_and_class(family: Family) -> None:
+    for made in (family.layer, family.cell):
+        assert repr(made(3, 4)).startswith(f"{made.__name__}(3, 4")
+        assert "\n" not in repr(made(3, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = repr(family.layer(3, 4, num_layers=2, batch_first=True, bidirectional=True))
+    for part in ["num_layers=2", "batch_first=True", "bidirectional=True"]:
+        assert part in text

@@ -1,0 +1,146 @@
+"""Derivatives of derivatives, and torch.func's transforms, agree with plain autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tests.sequence.layers import (
+    any_state_of_one_cell,
+    derivatives,
+    derivatives_of_one_cell,
+    families,
+    one_way,
+)
+from tests.sequence.texts import SIZE, close, random_text
+from tests.sequence.variants import Family, Variant
+
+
+def of_parameters(layer: Any, **keywords: Any) -> tuple[Callable[..., Any], list[Tensor]]:
+    """The layer as a function of its inputs and parameters."""
+    names = [name for name, _ in layer.named_parameters()]
+
+    def call(x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+        given = dict(zip(names, parameters, strict=True))
+        output, state = torch.func.functional_call(layer, given, (x,), keywords)
+        return output, state.h
+
+    return call, [p.detach().clone().requires_grad_() for p in layer.parameters()]
+
+
+@derivatives
+def test_gradcheck(variant: Variant) -> None:
+    call, parameters = of_parameters(variant.tiny(), ptr=torch.tensor([0, 3, 3, 4]))
+    x = random_text(4, 2).requires_grad_()
+    assert torch.autograd.gradcheck(call, (x, *parameters), fast_mode=True)
+
+
+@derivatives_of_one_cell
+def test_second_derivatives(variant: Variant) -> None:
+    call, parameters = of_parameters(variant.tiny(), ptr=torch.tensor([0, 2, 3]))
+    x = random_text(3, 2).requires_grad_()
+    assert torch.autograd.gradgradcheck(call, (x, *parameters), fast_mode=True)
+
+
+@families
+def test_second_derivatives_of_a_stack(family: Family) -> None:
+    layer = family.random(2, 2, num_layers=2)
+    call, parameters = of_parameters(layer, ptr=torch.tensor([0, 2]))
+    x = random_text(2, 2).requires_grad_()
+    assert torch.autograd.gradgradcheck(call, (x, *parameters), fast_mode=True)
+
+
+@any_state_of_one_cell
+def test_second_derivatives_by_the_initial_state(variant: Variant) -> None:
+    layer = variant.tiny()
+    _, zeros = layer(random_text(0, 2, 2))
+    state = [random_text(*part.shape, seed=i).requires_grad_() for i, part in enumerate(zeros)]
+
+    def call(x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        output, end = layer(x, state)
+        return output, end.h, end.c
+
+    x = random_text(3, 2, 2).requires_grad_()
+    assert torch.autograd.gradgradcheck(call, (x, *state), fast_mode=True)
+
+
+@derivatives
+def test_gradients_that_keep_their_graph(variant: Variant) -> None:
+    layer, x = variant.build(), random_text(4, 2, SIZE).requires_grad_()
+    inputs = [x, *layer.parameters()]
+    plain = torch.autograd.grad(layer(x)[0].square().sum(), inputs)
+    kept = torch.autograd.grad(layer(x)[0].square().sum(), inputs, create_graph=True)
+    for a, b in zip(kept, plain, strict=True):
+        close(a, b)
+    penalty = torch.autograd.grad(sum(g.square().sum() for g in kept), inputs, allow_unused=True)
+    assert all(g is None or g.isfinite().all() for g in penalty)
+
+
+@derivatives
+def test_transforms(variant: Variant) -> None:
+    """functional_call under grad, jacrev, vmap and jvp, and batched gradients."""
+    layer, x = variant.build(), random_text(4, 2, SIZE).requires_grad_()
+    parameters = {k: v.detach() for k, v in layer.named_parameters()}
+
+    def total(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        return torch.func.functional_call(layer, parameters, (x,))[0].square().sum()
+
+    given = x.detach()
+    found = torch.func.grad(total)(parameters, given)
+    expected = torch.autograd.grad(layer(x)[0].square().sum(), [x, *layer.parameters()])
+    for a, b in zip(found.values(), expected[1:], strict=True):
+        close(a, b)
+    close(torch.func.grad(total, argnums=1)(parameters, given), expected[0])
+    close(torch.func.jacrev(total, argnums=1)(parameters, given), expected[0])
+    several = torch.stack([given, 2 * given])
+    close(
+        torch.func.vmap(total, in_dims=(None, 0))(parameters, several),
+        torch.stack([total(parameters, t) for t in several]),
+    )
+    per_sample = torch.func.vmap(torch.func.grad(total), in_dims=(None, 0))(parameters, several)
+    for k, v in torch.func.grad(total)(parameters, several[1]).items():
+        close(per_sample[k][1], v)
+    tangent = random_text(*x.shape, seed=4)
+    _, directional = torch.func.jvp(lambda t: total(parameters, t), (given,), (tangent,))
+    close(directional, (expected[0] * tangent).sum())
+
+    output, _ = layer(x)
+    directions = random_text(2, *output.shape, seed=5)
+    (batched,) = torch.autograd.grad(
+        output, x, directions, retain_graph=True, is_grads_batched=True
+    )
+    for found_one, direction in zip(batched, directions, strict=True):
+        close(found_one, torch.autograd.grad(output, x, direction, retain_graph=True)[0])
+
+
+@one_way
+def test_an_ensemble_of_parameters(variant: Variant) -> None:
+    """vmap over stacked parameters: one layer a slice."""
+    layers = [variant.build(seed=s) for s in range(3)]
+    x = random_text(5, 2, SIZE)
+    stacked, _ = torch.func.stack_module_state(layers)
+
+    def one(parameters: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(layers[0], parameters, (x,))[0]
+
+    found = torch.func.vmap(one)({k: v.detach() for k, v in stacked.items()})
+    for output, layer in zip(found, layers, strict=True):
+        close(output, layer(x)[0])
+
+
+@one_way
+def test_the_gradient_of_an_unused_output(variant: Variant) -> None:
+    """The state alone, or one output alone, may carry a gradient."""
+    layer = variant.build()
+    x = random_text(5, 2, SIZE).requires_grad_()
+    output, state = layer(x)
+    (of_state,) = torch.autograd.grad(state.h[-1].sum(), x, retain_graph=True)
+    (of_output,) = torch.autograd.grad(output[-1].sum(), x, retain_graph=True)
+    close(of_state, of_output)
+    (of_memory,) = torch.autograd.grad(state[1].sum(), x, retain_graph=True)
+    assert of_memory.abs().sum() > 0
+    (of_middle,) = torch.autograd.grad(output[2].sum(), x)
+    assert (of_middle[3:] == 0).all()

@@ -1,0 +1,75 @@
+"""Texts as the tests give them to layers, and comparisons of what layers make of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+F64 = torch.float64
+
+
+def random_text(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=F64)
+
+
+SIZE = 4  # of inputs
+
+
+def texts(*lengths: int, size: int = SIZE) -> list[Tensor]:
+    return [random_text(length, size, seed=i) for i, length in enumerate(lengths)]
+
+
+def joined(pieces: list[Tensor]) -> Tensor:
+    """The tokens of texts one after the other, also where there are no texts: (N, F)."""
+    return torch.cat([torch.zeros(0, SIZE, dtype=F64), *pieces])
+
+
+def pointers(pieces: list[Tensor]) -> Tensor:
+    """Where each text begins, and the end: (S + 1,)."""
+    return torch.tensor([0, *[len(p) for p in pieces]]).cumsum(0)
+
+
+def place(pieces: list[Tensor], how: str) -> tuple[Tensor, Tensor]:
+    """Texts in a grid (T, B, F) of NaN, with the mask of their tokens."""
+    steps = max((len(p) for p in pieces), default=0) + 2
+    mask = torch.zeros(steps, len(pieces), dtype=torch.bool)
+    generator = torch.Generator().manual_seed(0)
+    for b, piece in enumerate(pieces):
+        if how == "right":
+            mask[: len(piece), b] = True
+        elif how == "left":
+            mask[steps - len(piece) :, b] = True
+        else:
+            mask[torch.randperm(steps, generator=generator)[: len(piece)], b] = True
+    grid = torch.full((steps, len(pieces), SIZE), float("nan"), dtype=F64)
+    for b, piece in enumerate(pieces):
+        grid[mask[:, b], b] = piece
+    return grid, mask
+
+
+def assert_placed(output: Tensor, mask: Tensor, expected: list[Tensor]) -> None:
+    for b, text in enumerate(expected):
+        close(output[mask[:, b], b], text)
+    assert (output[~mask] == 0).all()
+
+
+def close(found: Tensor, expected: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
+    torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
+
+
+def assert_close(found: list[Tensor], expected: list[Tensor], names: list[str]) -> None:
+    for a, b, name in zip(found, expected, names, strict=True):
+        scale = b.abs().max().item() if b.numel() else 0.0
+        torch.testing.assert_close(
+            a, b, rtol=1e-10, atol=1e-12 * max(1.0, scale), msg=lambda m, name=name: f"{name}: {m}"
+        )
+
+
+def gradients(outputs: list[Tensor], inputs: list[Tensor]) -> list[Tensor]:
+    """Of a weighted sum of all outputs, zero where there is none."""
+    total = sum((random_text(*t.shape, seed=9) * t).sum() for t in outputs)
+    found = torch.autograd.grad(
+        total, inputs, retain_graph=True, allow_unused=True, materialize_grads=True
+    )
+    return list(found)
