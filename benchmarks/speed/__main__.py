@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.speed import graph, sequence
+from benchmarks.speed import graph, rkm, sequence
 from pyg_kernels.ops import backend
 
 PROGRAM = "benchmarks.speed"
@@ -31,7 +31,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         description="Forward and backward time of the layers beside their bare matrix products "
         "and the layers that they replace.",
     )
-    parser.add_argument("what", choices=["graph", "sequence"], help="which layers")
+    parser.add_argument("what", choices=["graph", "sequence", "rkm"], help="which layers")
     parser.add_argument(
         "--molecules",
         choices=["cep", "chembl"],
@@ -50,9 +50,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         nargs="+",
         type=_shape,
         metavar="TxBxD",
-        default=list(sequence.SHAPES),
-        help="sequence: steps, texts and channels (default: "
-        f"{' '.join(sequence.named(shape) for shape in sequence.SHAPES)})",
+        help="sequence, rkm: steps, texts and channels (default: "
+        f"{' '.join(sequence.named(shape) for shape in sequence.SHAPES)}, for rkm the first "
+        f"{len(rkm.SHAPES)})",
     )
     parser.add_argument("--rounds", type=int, default=15, help="default: %(default)s")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads (default: %(default)s)")
@@ -103,12 +103,14 @@ def _measured(options: argparse.Namespace, device: torch.device) -> dict[str, An
         return {**setting, "layers": rows}
     _print(setting)
     shapes = []
-    for shape in options.shapes:
-        rows = sequence.measure_sequence_layers(shape, options.rounds, device)
+    layers = rkm if options.what == "rkm" else sequence
+    for shape in options.shapes or layers.SHAPES:
+        contestants = layers.contestants(shape[2])
+        rows = sequence.measure_sequence_layers(contestants, shape, options.rounds, device)
         print(sequence.table(rows, shape).text(), end="\n\n", flush=True)
         shapes.append({"shape": sequence.named(shape), "layers": rows})
     content = {**setting, "shapes": shapes}
-    if device.type == "cuda":
+    if device.type == "cuda" and options.what == "sequence":
         content["scan"] = sequence.measure_scan_bandwidth(options.rounds, device)
         print(sequence.bandwidth_table(content["scan"]).text())
     return content
