@@ -8,5 +8,5 @@ resumption, ``summary`` and ``table`` show results, ``files`` and ``errors`` wri
 For molecules: ``command_line`` reads the arguments, ``data`` chooses molecules and split,
 ``models`` builds the networks, ``regressor`` is their learner, ``molecules`` their task, ``report``
 makes the table and the pictures, ``prediction`` applies a checkpoint to new molecules. For texts:
-``text``.
+``text``. For recordings, of which one subject at a time is left out: ``lfp``.
 """

@@ -170,7 +170,7 @@ def check_training_options(options: argparse.Namespace) -> None:
             f"--lr-factor goes with --schedule {' or '.join(FACTOR)}, not {options.schedule}"
         )
     for one, other in (("resume", "overwrite"), ("hidden", "parameters")):
-        if getattr(options, one) and getattr(options, other):
+        if getattr(options, one, None) and getattr(options, other, None):
             raise InputError(f"--{one} and --{other} exclude each other")
 
 

@@ -1,11 +1,11 @@
-"""A results folder: models times seeds on one split, resumable, and what it leaves behind."""
+"""A results folder: folds times models times seeds, resumable, and what it leaves behind."""
 
 import importlib.metadata
 import json
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ FREE_SETTINGS = ("device", "show")
 
 @dataclass(frozen=True)
 class Experiment:
-    """Models and seeds to compare on one split.
+    """Models and seeds to compare on one split, or on several splits of the same data.
 
     Args:
         task: What is learned.
@@ -40,6 +40,8 @@ class Experiment:
         seeds: Seeds of the runs.
         training: How every run is trained.
         out (Path): The results folder.
+        folds: Where there are several splits, their names, which begin those of the runs' folders,
+            and what is learned on each: tasks of the choice and identity of `task`.
     """
 
     task: Task
@@ -47,6 +49,7 @@ class Experiment:
     seeds: Sequence[int]
     training: TrainingConfig
     out: Path
+    folds: Mapping[str, Task] = field(default_factory=dict)
 
     def settings(self) -> dict[str, Any]:
         """What a continuation must have in common with the folder, but for free settings."""
@@ -137,18 +140,19 @@ class Experiment:
         """Trains what is not finished yet and writes the results after every run.
 
         Returns:
-            All finished runs of the folder, also those of other models and seeds than these, model
-            by model.
+            All finished runs of the folder, also those of other folds, models and seeds than
+            these, fold by fold and model by model.
         """
         folders = list(_run_folders(self.out, self._read_configuration()))
         runs = {folder: Run.read(folder) for folder in folders}
-        for model in self.models:
-            for seed in self.seeds:
-                folder = _run_folder(self.out, model.name, seed)
-                if runs[folder] is None:
-                    runs[folder] = run = train(self.task, model, seed, self.training, folder)
-                    run.write(folder)
-                    self._write_results(_finished(runs))
+        for fold, task in (self.folds or {"": self.task}).items():
+            for model in self.models:
+                for seed in self.seeds:
+                    folder = _run_folder(self.out, fold, model.name, seed)
+                    if runs[folder] is None:
+                        runs[folder] = run = train(task, model, seed, self.training, folder)
+                        run.write(folder)
+                        self._write_results(_finished(runs))
         self._write_results(_finished(runs))
         return _finished(runs)
 
@@ -159,14 +163,16 @@ class Experiment:
         write_text(self.out / "predictions.csv", predictions_text(table))
 
     def _configuration(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Settings, and every model and seed of the folder: those found in it and these."""
+        """Settings, and every fold, model and seed of the folder: those found in it and these."""
         models = {model["name"]: model for model in found.get("models", [])}
         models |= {model.name: asdict(model) for model in self.models}
+        folds = sorted({*found.get("folds", []), *self.folds})
         return {
             **self.settings(),
+            **({"folds": folds} if folds else {}),
             "models": list(models.values()),
             "seeds": sorted({*found.get("seeds", []), *self.seeds}),
-            "parts": {part: len(self.task.parts[part]) for part in PARTS},
+            "parts": {fold: _sizes(task) for fold, task in self.folds.items()} or _sizes(self.task),
             "versions": {
                 "python": platform.python_version(),
                 **{name: importlib.metadata.version(name) for name in self.task.packages},
@@ -205,7 +211,9 @@ class Experiment:
             ours = all(isinstance(found[group], dict) for group in groups)
             ours = ours and all(self.task.has_model(model["name"]) for model in found["models"])
             ours = ours and all(isinstance(seed, int) for seed in found["seeds"])
-        except (ValueError, KeyError, TypeError):
+            ours = ours and all(fold.isalnum() for fold in found.get("folds", []))
+            ours = ours and bool(found.get("folds")) == bool(self.folds)
+        except (ValueError, KeyError, TypeError, AttributeError):
             ours = False
         if not ours:
             raise InputError(f"{path} is damaged or not of this module; remove its folder yourself")
@@ -219,14 +227,19 @@ class Experiment:
             (self.out / name).unlink(missing_ok=True)
 
 
-def _run_folder(out: Path, model: str, seed: int) -> Path:
-    return out / RUNS / f"{model}-seed{seed}"
+def _sizes(task: Task) -> dict[str, int]:
+    return {part: len(task.parts[part]) for part in PARTS}
+
+
+def _run_folder(out: Path, fold: str, model: str, seed: int) -> Path:
+    return out / RUNS / f"{fold}{'-' if fold else ''}{model}-seed{seed}"
 
 
 def _run_folders(out: Path, configuration: dict[str, Any]) -> Iterator[Path]:
-    for model in configuration["models"]:
-        for seed in configuration["seeds"]:
-            yield _run_folder(out, model["name"], seed)
+    for fold in configuration.get("folds", [""]):
+        for model in configuration["models"]:
+            for seed in configuration["seeds"]:
+                yield _run_folder(out, fold, model["name"], seed)
 
 
 def _finished(runs: Mapping[Path, Run | None]) -> list[Run]:

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import matplotlib
 from matplotlib.figure import Figure
 
 from benchmarks.harness.task import Measure
@@ -51,8 +52,10 @@ def learning_curves(runs: Sequence["Run"], measure: Measure, label: str, title: 
     """
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
-    for j, group in enumerate(by_model(runs)):
-        style: dict[str, Any] = {"color": f"C{j % 10}", "linewidth": 1.2}
+    groups = by_model(runs)
+    colours = matplotlib.colormaps["tab10" if len(groups) <= 10 else "tab20"]
+    for j, group in enumerate(groups):
+        style: dict[str, Any] = {"color": colours(j % colours.N), "linewidth": 1.2}
         name = group[0].record["model"]
         if not group[0].history:
             axes.axhline(group[0].record["valid"], label=name, linestyle="--", **style)
@@ -65,7 +68,7 @@ def learning_curves(runs: Sequence["Run"], measure: Measure, label: str, title: 
     axes.set_xlabel("epoch")
     axes.set_ylabel(label)
     axes.set_title(f"{title}; solid: validation, dotted: training", fontsize="medium")
-    axes.legend()
+    axes.legend(fontsize="medium" if len(groups) <= 10 else "xx-small")
     return figure
 
 

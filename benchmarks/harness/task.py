@@ -78,11 +78,19 @@ class Task(ABC):
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """The measure of each part's predictions."""
 
+    def details(self, model: Any, learner: Any) -> dict[str, Any]:
+        """What a run's record says of its network besides the number of its parameters."""
+        return {}
+
     @abstractmethod
     def prediction_table(
         self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
     ) -> pandas.DataFrame:
         """A row for each prediction; the first columns are model, seed and part."""
+
+    def run_name(self, model: str, seed: int) -> str:
+        """What a run is called where it is shown."""
+        return f"{model} (seed {seed})"
 
     def write_data_notes(self, out: Path) -> None:  # noqa: B027
         """Writes into the results folder what was peculiar about the data."""

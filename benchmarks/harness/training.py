@@ -36,6 +36,7 @@ COLUMN_TYPES = {
     "y": float,
     "prediction": float,
     "text": str,
+    "subject": str,
     "label": str,
     "predicted": str,
 }
@@ -146,7 +147,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     learner = task.learner(model, config.optimiser)
     batches = task.batches(learner, config.batch_size, seed)
     history = EpochHistory(seed, task.measure)
-    name = f"{model.name} (seed {seed})"
+    name = task.run_name(model.name, seed)
     callbacks = [history, *_shown(config, name, history), KeepCheckpoints(folder, history)]
     trained = task.is_trained(model.name)
     trainer = _trainer(config, callbacks, config.epochs if trained else 0)
@@ -187,6 +188,7 @@ def _record(
         "seconds_per_epoch": round(
             statistics.median([epoch["seconds"] for epoch in history.epochs] or [0.0]), 4
         ),
+        **task.details(model, learner),
     }
 
 

@@ -167,6 +167,170 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
     assert "vectors" in err
 
 
+def test_cells_and_widths_in_one_table(compare, tmp_path) -> None:
+    words = ("--model", "cnn,rkm-cifg", "ran", "--ngram", "1,3", "--seeds", 0, 1, "--epochs", 1)
+    status, out, err = compare(*words)
+    assert (status, err) == (0, "")
+    records = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    cells = [(cell, n) for cell in ("cnn", "rkm-cifg", "ran") for n in (1, 3)]
+    assert [(r["model"], r["cell"], r["ngram"], r["seed"]) for r in records] == [
+        (f"{cell}-{n}gram", cell, n, seed) for cell, n in cells for seed in (0, 1)
+    ]
+    maps = {"cnn": (1, 0), "rkm-cifg": (3, 3), "ran": (3, 2)}
+    gates = {"cnn": 0, "rkm-cifg": 2, "ran": 2}
+    weights = {}
+    for record in records:
+        assert [key for key in record if key not in KEYS] == [
+            *("cell", "ngram", "input_size", "hidden_size", "cell_parameters")
+        ]
+        assert (record["input_size"], record["hidden_size"]) == (4, 5)
+        cell, n = record["cell"], record["ngram"]
+        filters, recurrent = maps[cell]
+        weights[cell, n] = 5 * (filters * n * 4 + recurrent * 5)
+        assert record["cell_parameters"] == weights[cell, n]
+        biases_and_norm = 5 * gates[cell] + 2 * 5
+        vocabulary = record["num_parameters"] - (weights[cell, n] + biases_and_norm + 30 + 12)
+        assert vocabulary > 0
+        assert vocabulary % 4 == 0
+    table = (tmp_path / "out" / "table.md").read_text()
+    header = "| cell | p | r | weights 1-gram | weights 3-gram | test 1-gram | test 3-gram |"
+    assert header in table
+    for cell, (p, r) in maps.items():
+        tests = []
+        for n in (1, 3):
+            a, b = (x["test"] for x in records if (x["cell"], x["ngram"]) == (cell, n))
+            tests.append(f"{(a + b) / 2:.2f} ± {abs(a - b) / 2**0.5:.2f}")
+        row = [cell, p, r, weights[cell, 1], weights[cell, 3], *tests]
+        assert f"| {' | '.join(map(str, row))} |" in table
+    assert (
+        "Here m = 4 and d = 5; Liang et al. 2019 have m = d = 300 and so 90,000 and 270,000" in out
+    )
+    assert "on trec, official test part, 10% of each class held out of training (seed 0)" in out
+    assert re.search(r"rkm-cifg-3gram +[\d,]+ +\d+\.\d\d ± ", out)
+    # Runs of one folder stand together, also where not every cell has every width and seed.
+    assert compare("--model", "linear", "--resume", "--epochs", 1)[0] == 0
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert re.search(r"\| linear \| 1 \| 1 \| 45 \| - \| \d+\.\d\d \(runs: 1\) \| - \|", table)
+    assert compare("--model", "cnn", "--resume", "--epochs", 1)[0] == 0  # Kim's
+    table = (tmp_path / "out" / "table.md").read_text()
+    assert table.count("| cnn |") == 2
+
+
+@pytest.mark.parametrize("cell", ["rkm-lstm", "cnn"])
+def test_cells_learn_the_order_of_words(compare, tmp_path, cell) -> None:
+    words = ("--model", cell, "--ngram", 2, "--epochs", 30, "--lr", 0.03, "--dropout", 0)
+    status, _, err = compare(*words, "--patience", 30, "--hidden", 16)
+    assert (status, err) == (0, "")
+    (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert record["valid"] > 85
+    assert record["test"] > 85
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ((), "rcnn lstm cnn"),
+        (("--models", "cnn", "rcnn,cnn"), "cnn rcnn"),
+        (("--model", "lstm,ran"), "lstm-1gram ran-1gram"),
+        (("--model", "cnn", "--ngram", "3", "1,2"), "cnn-3gram cnn-1gram cnn-2gram"),
+        (("--ngram", "2"), " ".join(f"{cell}-2gram" for cell in models.CELLS)),
+    ],
+)
+def test_names_of_models(words, names) -> None:
+    options = text_classification.parser().parse_args(words)
+    assert text_classification._model_names(options) == names.split()
+
+
+def test_cells_have_300_units_unless_said_otherwise(call, root, tmp_path) -> None:
+    shared = ("--root", root, "--glove", "none", "--epochs", 1, "--device", "cpu", "--quiet")
+    sizes = {}
+    for name, words in {"paper": (), "budget": ("--parameters", 2000)}.items():
+        out = tmp_path / name
+        assert call(*shared, "--model", "gated-cnn", "--embedding", 4, "--out", out, *words)[0] == 0
+        (sizes[name],) = json.loads((out / "configuration.json").read_text())["models"]
+    assert (sizes["paper"]["hidden"], sizes["paper"]["num_layers"]) == (300, 1)
+    # 2 filters of 4 H, H gate biases, 2 H of the norm, and two layers: H (H + 1) + 2 (H + 1).
+    hidden = sizes["budget"]["hidden"]
+    numbers = [11 * d + d * (d + 1) + 2 * (d + 1) for d in (hidden, hidden + 1)]
+    assert numbers[0] <= 2000 < numbers[1]
+
+
+def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
+    glove = write_glove(tmp_path / "glove" / "glove.6d.txt", ["how", "many", "elsewhere"])
+    words = ("--root", root, "--model", "linear", "--hidden", 5, "--epochs", 1, "--device", "cpu")
+    out = tmp_path / "out"
+    status, output, err = call(*words, "--tune-vectors", "--out", out)
+    assert (status, err) == (0, "")
+    assert "vectors of 6 numbers from glove.6d.txt to start from" in output
+    checkpoint = torch.load(out / "runs" / "linear-1gram-seed0" / "best.ckpt", weights_only=True)
+    weight = checkpoint["state_dict"]["net.embedding.weight"]
+    data = load_texts(TextChoice(root=str(root)))
+    assert (data.glove, data.vectors is None) == (glove, False)
+    moved = (weight - data.vectors.vectors).norm(dim=1)
+    place = data.vocabulary["many"]
+    assert 0 < moved[place] < 0.5 * data.vectors.vectors[place].norm()
+    (record,) = json.loads((out / "metrics.json").read_text())
+    cell = 5 * (6 + 5) + 2 * 5
+    assert record["num_parameters"] == weight.numel() + cell + 5 * 6 + 2 * 6
+    status, _, err = call(*words, "--out", out, "--resume")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "tune_vectors True, not False" in err
+    status, _, err = call(*words, "--tune-vectors", "--glove", "none", "--out", tmp_path / "other")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--tune-vectors goes with a file of word vectors" in err
+
+
+def write_news(path: Path, number: int, seed: int) -> Path:
+    """Texts of two classes that say which they are."""
+    generator = random.Random(seed)
+    rows = [
+        f'"{1 + k % 2}","Title {generator.randrange(9)}","{("Sun", "Rain")[k % 2]} ""today""."\n'
+        for k in range(number)
+    ]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(rows))
+    return path
+
+
+def test_own_texts(call, tmp_path) -> None:
+    train = write_news(tmp_path / "news" / "train.csv", 80, 0)
+    test = write_news(tmp_path / "news" / "test.csv", 20, 1)
+    small = ("--model", "cnn", "--ngram", 1, "--hidden", 16, "--embedding", 8, "--batch-size", 8)
+    words = (*small, "--glove", "none", "--epochs", 6, "--lr", 0.03, "--device", "cpu", "--quiet")
+    (tmp_path / "news" / "classes.txt").write_text("Dry\nWet\n")
+    official = "official test part, 10% of each class held out of training (seed 0)"
+    drawn = (
+        "random 20% of each class of train.csv for testing (seed 3), "
+        "10% of each class held out of training (seed 3)"
+    )
+    for name, (data, split) in {
+        "folder": (("--dataset", "csv", "--root", train.parent), official),
+        "files": (("--csv", train, test), official),
+        "file": (("--csv", train, "--split-seed", 3), drawn),
+    }.items():
+        status, out, err = call(*data, *words, "--out", tmp_path / name)
+        assert (status, err) == (0, "")
+        assert f"Recurrent kernel machines on csv, {split}\n" in out
+        (record,) = json.loads((tmp_path / name / "metrics.json").read_text())
+        assert (record["dataset"], record["split"]) == ("csv", split)
+        assert record["test"] > 90
+    table = pandas.read_csv(tmp_path / "folder" / "predictions.csv")
+    assert set(table["label"]) == {"Dry", "Wet"}
+    files = json.loads((tmp_path / "files" / "configuration.json").read_text())
+    assert files["data"]["csv"] == [str(train), str(test)]
+    train.rename(tmp_path / "news" / "moved.csv")
+    moved = ("--csv", tmp_path / "news" / "moved.csv", test, "--resume")
+    assert call(*moved, *words, "--out", tmp_path / "files")[0] == 0
+
+
+def test_ag_news_and_the_alias_of_sst() -> None:
+    options = text_classification.parser().parse_args(["--dataset", "sst"])
+    assert options.dataset == "sst-fine"
+    assert text_classification._text_choice(options)["root"] == "data/sst"
+    options = text_classification.parser().parse_args(["--dataset", "ag_news"])
+    assert text_classification._text_choice(options)["root"] == "data/ag_news"
+
+
 def test_without_glove_unseen_words_are_unknown(root) -> None:
     (root / "TREC_10.label").write_text("NUM:a nowhere many how w1\n")
     with (root / "train_5500.label").open("a") as file:
@@ -184,7 +348,7 @@ def test_without_glove_the_output_says_so(call, root, tmp_path) -> None:
     assert "with learned vectors (no GloVe file at hand; --glove FILE names one)" in out
 
 
-@pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn"])
+@pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn", "rkm-lstm-1gram", "cnn-3gram"])
 def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model) -> None:
     torch.manual_seed(0)
     config = TextModelConfig(model, 20, 6, False, 3, hidden=5, dropout=0.4)
@@ -236,6 +400,64 @@ def test_recurrent_encoders_give_the_output_at_the_last_word(encoder, layer) -> 
         torch.testing.assert_close(found[k], expected, rtol=1e-10, atol=0)
 
 
+def test_recurrent_kernel_machines_give_the_mean_over_words() -> None:
+    torch.manual_seed(0)
+    config = TextModelConfig("rkm-cifg-2gram", 9, 4, False, 2, hidden=3)
+    net = build_text_model(config).double().eval()
+    assert isinstance(net.encoder, models.RKMEncoder)
+    words = torch.randn(7, 4, dtype=torch.double)
+    found = net.encoder(
+        words, TextBatch(torch.arange(7), torch.tensor([0, 2, 6, 7]), torch.ones(3))
+    )
+    (cell,) = net.encoder.rkm.cells
+    for row, (start, end) in zip(found, [(0, 2), (2, 6), (6, 7)], strict=True):
+        state, outputs = None, []
+        for word in words[start:end]:
+            state = cell(word, state)
+            outputs.append(state.h)
+        torch.testing.assert_close(row, torch.stack(outputs).mean(0), rtol=1e-10, atol=0)
+    first, _, second = net.head
+    expected = (found @ first.weight.T + first.bias).clamp(min=0) @ second.weight.T + second.bias
+    torch.testing.assert_close(net.head(found), expected, rtol=1e-10, atol=1e-12)
+    assert (first.weight.shape, second.weight.shape) == ((3, 3), (2, 3))
+    assert isinstance(cell.norm, torch.nn.LayerNorm)
+
+
+# Thousands of weights of 1-gram and 3-gram cells: table 2 of Liang et al. 2019, and of RAN, which
+# it does not have, three filters and two maps of the output before.
+PAPER = {
+    "lstm": (720, 1440),
+    "rkm-lstm": (720, 1440),
+    "rkm-cifg": (540, 1080),
+    "linear-gated": (360, 720),
+    "linear": (180, 360),
+    "gated-cnn": (180, 540),
+    "cnn": (90, 270),
+    "ran": (3 * 90 + 2 * 90, 3 * 270 + 2 * 90),
+}
+
+
+@pytest.mark.parametrize("cell", models.CELLS)
+def test_cells_have_the_weights_of_the_paper(cell) -> None:
+    for ngram, thousands in zip((1, 3), PAPER[cell], strict=True):
+        config = TextModelConfig(f"{cell}-{ngram}gram", 9, 300, True, 2, hidden=300)
+        with torch.device("meta"):
+            encoder = build_text_model(config).encoder
+        assert encoder.cell_parameters() == 1000 * thousands
+        filters, recurrent = models.maps_of(cell)
+        assert 300 * (filters * ngram * 300 + recurrent * 300) == 1000 * thousands
+
+
+def test_names_of_cells() -> None:
+    assert models.cell_of("rkm-lstm-12gram") == ("rkm-lstm", 12)
+    for name in ("rkm-lstm", "rcnn-1gram", "lstm-0gram", "lstm-3grams", "general-1gram"):
+        assert not models.is_cell(name)
+        with pytest.raises(ValueError, match=f"'{name}' is not one of"):
+            models.cell_of(name)
+    with pytest.raises(ValueError, match="got 'rkm-lstm'"):
+        build_text_model(TextModelConfig("rkm-lstm", 9, 3, True, 2, hidden=3))
+
+
 def test_networks_get_about_the_same_number_of_parameters() -> None:
     config = TextModelConfig("rcnn", 50, 20, True, 6, hidden=1)
     for name in models.MODELS:
@@ -249,11 +471,14 @@ def test_networks_get_about_the_same_number_of_parameters() -> None:
 
 def test_command_line_repeats_the_registries() -> None:
     assert tuple(models.MODELS) == text_classification.MODELS
-    assert tuple(CORPORA) == text_classification.DATASETS == tuple(text_classification.ROOTS)
+    assert models.CELLS == text_classification.CELLS
+    assert tuple(CORPORA) == text_classification.DATASETS
+    assert (*text_classification.ROOTS, "csv") == text_classification.DATASETS
+    assert set(text_classification.ALIASES.values()) <= set(CORPORA)
     assert text_classification.PARAMETERS == models.DEFAULT_PARAMETERS
 
 
-@pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn"])
+@pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn", "rkm-lstm"])
 def test_resumed_run_equals_the_uninterrupted_one(compare, tmp_path, monkeypatch, model) -> None:
     words = ("--model", model, "--epochs", 5, "--lr", 0.02)
     assert compare(*words, "--out", tmp_path / "whole")[0] == 0
@@ -306,6 +531,19 @@ def test_divergence_is_one_line_and_status_1(compare, monkeypatch) -> None:
 
 BAD_INPUT = [
     ("unknown model", ("--models", "transformer"), "transformer"),
+    ("unknown model in a list", ("--models", "lstm,gru"), "invalid choice: 'gru'"),
+    ("no model after a comma", ("--models", "lstm,"), "invalid choice: ''"),
+    ("no window", ("--ngram", "0,1"), "at least 1"),
+    ("no number of words", ("--ngram", "1,x"), "at least 1"),
+    ("rcnn with a width", ("--models", "rcnn", "--ngram", "2"), "rcnn does not go with --ngram"),
+    ("rcnn and a cell", ("--models", "rcnn,ran"), "rcnn does not go with ran"),
+    ("layers of cells", ("--models", "ran", "--layers", "2"), "--layers goes with"),
+    ("texts of no file", ("--dataset", "csv", "--csv", "nowhere.csv"), "--root DIR, and not both"),
+    (
+        "csv of another set",
+        ("--csv", "a.csv", "--dataset", "mr"),
+        "goes with --dataset csv, not mr",
+    ),
     ("unknown dataset", ("--dataset", "imdb"), "imdb"),
     ("unknown option", ("--colour", "red"), "--colour"),
     ("no epochs", ("--epochs", "0"), "at least 1"),
@@ -361,6 +599,28 @@ def test_texts_that_are_nowhere_are_one_line(call, tmp_path, monkeypatch) -> Non
     assert TREC.train_file.url in err
     assert f"put the file at {tmp_path / 'data' / 'raw' / 'train_5500.label'}" in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--csv", "nowhere.csv"), "nowhere.csv: No such file"),
+        (("--csv", "BAD"), "line 2 of "),
+        (("--csv", "BAD", "BAD", "BAD"), "not 3"),
+        (("--dataset", "csv"), "needs --csv FILE or --root DIR"),
+        (("--dataset", "csv", "--root", "nowhere"), "nowhere: No such file"),
+        (("--dataset", "csv", "--root", "FOLDER"), "has no file train.csv"),
+    ],
+)
+def test_bad_texts_are_one_line(call, tmp_path, words, said) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("1,text\nno class,text\n")
+    places = {"BAD": bad, "FOLDER": tmp_path}
+    words = [places.get(word, word) for word in words]
+    status, output, err = call("--device", "cpu", "--out", tmp_path / "out", *words)
+    assert (status, output, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert list(tmp_path.iterdir()) == [bad]
 
 
 def test_help_answers_without_torch() -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ from pyg_kernels.datasets.text import (
     MR,
     SST,
     TREC,
+    AGNews,
     EncodedTexts,
     TextCorpus,
+    TextCSV,
     TextLoader,
     Vocabulary,
     WordVectors,
@@ -24,13 +26,6 @@ from pyg_kernels.datasets.text import (
     read_glove,
 )
 
-CORPORA: dict[str, Callable[[str, int], TextCorpus]] = {
-    "trec": lambda root, seed: TREC(root),
-    "trec-fine": lambda root, seed: TREC(root, labels="fine"),
-    "sst-fine": lambda root, seed: SST(root, labels="fine"),
-    "sst-binary": lambda root, seed: SST(root, labels="binary"),
-    "mr": lambda root, seed: MR(root, seed=seed),
-}
 NO_GLOVE = "none"
 HELD_OUT = 0.1
 BUCKET = 20  # batches' worth of texts that are sorted by length together
@@ -44,14 +39,35 @@ class TextChoice:
         dataset (str): A key of :data:`CORPORA`.
         root (str): Folder of its files.
         glove (str, optional): File of word vectors; ``None``: look for one, ``'none'``: use none.
+        tune_vectors (bool): Train the vectors of the file as well.
         split_seed (int): Of the texts held out of training where a corpus has no part to validate
             on, and of all parts where it has none.
+        csv (list of str): For ``'csv'``: a file, or a training and a test file, in place of `root`.
     """
 
     dataset: str = "trec"
     root: str = "data/trec"
     glove: str | None = None
+    tune_vectors: bool = False
     split_seed: int = 0
+    csv: list[str] = field(default_factory=list)
+
+
+CORPORA: dict[str, Callable[[TextChoice], TextCorpus]] = {
+    "trec": lambda choice: TREC(choice.root),
+    "trec-fine": lambda choice: TREC(choice.root, labels="fine"),
+    "sst-fine": lambda choice: SST(choice.root, labels="fine"),
+    "sst-binary": lambda choice: SST(choice.root, labels="binary"),
+    "mr": lambda choice: MR(choice.root, seed=choice.split_seed),
+    "ag_news": lambda choice: AGNews(choice.root, seed=choice.split_seed),
+    "csv": lambda choice: TextCSV(*_csv_files(choice), seed=choice.split_seed),
+}
+
+
+def _csv_files(choice: TextChoice) -> tuple[str, str | None]:
+    """The training and the test file, or the folder or file that holds both parts."""
+    first, *second = choice.csv or [choice.root]
+    return first, second[0] if second else None
 
 
 @dataclass(frozen=True)
@@ -62,7 +78,7 @@ class TextData:
         corpus: Words, classes and parts.
         vocabulary: The training part's words and, with word vectors, further words that have one.
         encoded: The texts as numbers.
-        vectors: Word vectors of the vocabulary; ``None``: learned.
+        vectors: Word vectors of the vocabulary; ``None``: learned from nothing.
         glove: The file that they are from.
         choice: Where the texts come from.
     """
@@ -97,7 +113,7 @@ def load_texts(choice: TextChoice) -> TextData:
     """
     with as_input_error():
         glove = _glove_file(choice)
-        corpus = CORPORA[choice.dataset](choice.root, choice.split_seed)
+        corpus = CORPORA[choice.dataset](choice)
         corpus.hold_out(HELD_OUT, choice.split_seed)
         vectors = None
         if glove:

@@ -1,10 +1,13 @@
 """The networks that the text benchmark compares, by name.
 
-Each embeds words, encodes a text as one vector and maps it to the scores of the classes; they
-differ in the encoder alone. Sizes are chosen so that their encoders and heads have about the same
-number of parameters, unless a width is given.
+Each embeds words, encodes a text as one vector and maps it to the scores of the classes. There are
+two families. The models of :data:`MODELS` differ in the encoder alone; their sizes are chosen so
+that encoders and heads have about the same number of parameters, unless a width is given. The
+recurrent kernel machines of :data:`CELLS`, called ``CELL-Ngram``, differ in the cell and the width
+of its filters alone.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -15,11 +18,13 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from benchmarks.harness import sizes
 from pyg_kernels.datasets.text import TextBatch
-from pyg_kernels.sequence import RCNN
+from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
 DEFAULT_PARAMETERS = 300_000
 EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
 WIDTHS = (3, 4, 5)  # of the CNN's windows (Kim 2014)
+CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran")
+CELL_NAME = re.compile(r"(.+)-([1-9]\d*)gram")
 
 
 @dataclass(frozen=True)
@@ -27,13 +32,13 @@ class TextModelConfig:
     """Everything that :func:`build_text_model` needs; plain values, so a checkpoint can carry it.
 
     Args:
-        name (str): A key of :data:`MODELS`.
+        name (str): A key of :data:`MODELS`, or one of :data:`CELLS` with a width: ``ran-3gram``.
         num_words (int): Size of the vocabulary.
         embedding_dim (int): Size of a word vector.
-        fixed_embedding (bool): Whether word vectors are given and kept as they are.
+        fixed_embedding (bool): Whether word vectors are kept as they are.
         num_classes (int): Number of classes.
         hidden (int): Width.
-        num_layers (int): Layers of the RCNN and the LSTM; the CNN has one.
+        num_layers (int): Layers of ``'rcnn'`` and ``'lstm'``; the others have one.
         dropout (float): Of word vectors, between layers, and of the text's vector.
     """
 
@@ -51,6 +56,10 @@ class Encoder(nn.Module):
     """From the words ``(N, D)`` of B texts and their batch to ``(B, out_features)``."""
 
     out_features: int
+
+    def classifier(self, num_classes: int) -> nn.Module:
+        """From ``(B, out_features)`` to the scores of the classes: a linear map."""
+        return nn.Linear(self.out_features, num_classes)
 
 
 class RCNNEncoder(Encoder):
@@ -122,8 +131,43 @@ class CNNEncoder(Encoder):
         return torch.cat(pooled, dim=1)
 
 
+class RKMEncoder(Encoder):
+    """A recurrent kernel machine and the mean of its outputs (Liang et al. 2019, section 6).
+
+    One layer in one direction, with layer normalisation after the cell, then two fully connected
+    layers. The first has as many units as the cell, and a ReLU, as in the authors' code.
+    """
+
+    def __init__(self, config: TextModelConfig) -> None:
+        super().__init__()
+        self.out_features = config.hidden
+        cell, ngram = cell_of(config.name)
+        self.rkm = RKM(config.embedding_dim, config.hidden, cell=cell, ngram=ngram, layer_norm=True)
+
+    def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
+        """Words ``(N, D)`` of B texts to ``(B, H)``."""
+        output, _ = self.rkm(x, ptr=batch.ptr)
+        total = output.new_zeros(batch.num_texts, self.out_features)
+        return total.index_add(0, batch.text, output) / batch.lengths.unsqueeze(1)
+
+    def classifier(self, num_classes: int) -> nn.Module:
+        """From ``(B, H)`` to the scores of the classes: two fully connected layers."""
+        return nn.Sequential(
+            nn.Linear(self.out_features, self.out_features),
+            nn.ReLU(),
+            nn.Linear(self.out_features, num_classes),
+        )
+
+    def cell_parameters(self) -> int:
+        """Number of weights of filters and recurrent maps, as Table 1 of the paper counts them."""
+        (cell,) = self.rkm.cells
+        assert isinstance(cell, RKMCell)
+        maps = (*cell.filters.parameters(), *cell.recurrent.parameters())
+        return sum(weights.numel() for weights in maps)
+
+
 class TextNet(nn.Module):
-    """Word vectors, an encoder, and a linear map to the scores of the classes.
+    """Word vectors, an encoder, and its classifier.
 
     Args:
         config: Sizes.
@@ -136,7 +180,7 @@ class TextNet(nn.Module):
         self.embedding.weight.data.mul_(EMBEDDING_SCALE)
         self.embedding.weight.requires_grad_(not config.fixed_embedding)
         self.encoder = encoder
-        self.head = nn.Linear(encoder.out_features, config.num_classes)
+        self.head = encoder.classifier(config.num_classes)
         self.dropout = config.dropout
 
     def forward(self, batch: TextBatch) -> Tensor:
@@ -163,14 +207,46 @@ MODELS: dict[str, Callable[[TextModelConfig], Encoder]] = {
 }
 
 
+def is_cell(name: str) -> bool:
+    """Whether a name is that of a recurrent kernel machine, a cell with a width."""
+    match = CELL_NAME.fullmatch(name)
+    return match is not None and match[1] in CELLS
+
+
+def cell_of(name: str) -> tuple[str, int]:
+    """The cell and the width that a name such as ``'rkm-lstm-3gram'`` says.
+
+    Raises:
+        ValueError: If it says none.
+    """
+    match = CELL_NAME.fullmatch(name)
+    if match is None or match[1] not in CELLS:
+        raise ValueError(
+            f"{name!r} is not one of {', '.join(CELLS)} followed by -1gram, -2gram, ..."
+        )
+    return match[1], int(match[2])
+
+
+def maps_of(cell: str) -> tuple[int, int]:
+    """The number of filter sets that a cell applies to the input, and of maps of the output."""
+    with torch.device("meta"):
+        (built,) = RKM(1, 1, cell=cell).cells
+    assert isinstance(built, RKMCell)
+    return len(built.filters), len(built.recurrent)
+
+
 def build_text_model(config: TextModelConfig) -> TextNet:
     """The network of a configuration, with fresh weights from torch's global generator.
 
     Raises:
-        ValueError: If the name is not in :data:`MODELS`.
+        ValueError: If there is no model of that name.
     """
+    if is_cell(config.name):
+        return TextNet(config, RKMEncoder(config))
     if config.name not in MODELS:
-        raise ValueError(f"model must be one of {', '.join(MODELS)}, got {config.name!r}")
+        raise ValueError(
+            f"model must be one of {', '.join(MODELS)} or CELL-Ngram, got {config.name!r}"
+        )
     return TextNet(config, MODELS[config.name](config))
 
 

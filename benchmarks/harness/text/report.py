@@ -20,6 +20,7 @@ from benchmarks.harness.summary import (
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import TextData
+from benchmarks.harness.text.models import maps_of
 from benchmarks.harness.text.task import TextTask
 
 if TYPE_CHECKING:
@@ -27,6 +28,20 @@ if TYPE_CHECKING:
 
 HEADER = ("model", "parameters", "train", "valid", "test", "s/epoch")
 MOST_CLASSES_NAMED = 12
+PANELS_A_ROW = 4
+PAPER_SIZE = 300  # of word vectors and memory in Liang et al. 2019
+
+
+def tables(runs: Sequence["Run"], data: TextData) -> list[Table]:
+    """The comparison of models and, where some are recurrent kernel machines, of their cells.
+
+    Args:
+        runs: Finished runs, model by model.
+        data: Texts in parts.
+    """
+    found = [text_table(runs, data)]
+    machines = [run for run in runs if "cell" in run.record]
+    return [cell_table(machines, data), *found] if machines else found
 
 
 def text_table(runs: Sequence["Run"], data: TextData) -> Table:
@@ -53,6 +68,61 @@ def text_table(runs: Sequence["Run"], data: TextData) -> Table:
     return Table(caption, HEADER, rows)
 
 
+def cell_table(runs: Sequence["Run"], data: TextData) -> Table:
+    """The comparison of cells and widths in the form of Table 2 of Liang et al. 2019.
+
+    Args:
+        runs: Finished runs of recurrent kernel machines.
+        data: Texts in parts.
+    """
+    groups: dict[tuple[str, int], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.record["cell"], run.record["ngram"]), []).append(run)
+    widths = sorted({ngram for _, ngram in groups})
+    most = max(map(len, groups.values()))
+    rows = []
+    for cell in dict.fromkeys(cell for cell, _ in groups):
+        weights, accuracies = [], []
+        for ngram in widths:
+            group = groups.get((cell, ngram), [])
+            weights.append(f"{group[0].record['cell_parameters']:,}" if group else "-")
+            accuracies.append(_accuracy(group, most))
+        rows.append([cell, *map(str, maps_of(cell)), *weights, *accuracies])
+    header = ["cell", "p", "r"]
+    header += [f"{what} {n}-gram" for what in ("weights", "test") for n in widths]
+    split = f"{data.choice.dataset}, {data.corpus.split}"
+    caption = (
+        f"Recurrent kernel machines on {split}\n{_count(runs, widths)}\n"
+        f"Test accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
+    )
+    return Table(caption, header, rows)
+
+
+def _accuracy(group: Sequence["Run"], most: int) -> str:
+    """The test accuracy of some runs, and how many they are where others are more."""
+    if not group:
+        return "-"
+    accuracy = spread([run.record["test"] for run in group], TextTask.measure.digits)
+    return accuracy if len(group) == most else f"{accuracy} (runs: {len(group)})"
+
+
+def _count(runs: Sequence["Run"], widths: Sequence[int]) -> str:
+    """How weights are counted, and how many the paper's sizes give."""
+    sizes = {(run.record["input_size"], run.record["hidden_size"]) for run in runs}
+    here = " or ".join(f"m = {m} and d = {d}" for m, d in sorted(sizes))
+    cell = runs[0].record["cell"]
+    filters, recurrent = maps_of(cell)
+    d = PAPER_SIZE
+    paper = " and ".join(f"{d * (filters * n * d + recurrent * d):,}" for n in widths)
+    grams = " and ".join(f"{n}-gram" for n in widths)
+    return (
+        "Weights of the cell alone, d (p n m + r d), without biases, layer normalisation, word "
+        "vectors and classifier: p filters of n words, r maps of the output before, word vectors "
+        f"of m and a memory of d numbers. Here {here}; Liang et al. 2019 have m = d = {d} and so "
+        f"{paper} weights in {cell}, {grams}"
+    )
+
+
 def describe(data: TextData) -> str:
     """Two lines on texts and parts, and on word vectors."""
     corpus = data.corpus
@@ -65,9 +135,14 @@ def describe(data: TextData) -> str:
         why = "" if data.choice.glove else " (no GloVe file at hand; --glove FILE names one)"
         return f"{texts}\n{len(data.vocabulary):,} words with learned vectors{why}"
     found, size = data.vectors.found, data.vectors.vectors.size(1)
+    words = f"{texts}\n{len(found):,} words, {int(found.sum()):,} with"
+    if data.choice.tune_vectors:
+        return (
+            f"{words} vectors of {size} numbers from {data.glove.name} to start from; all are "
+            "trained and count as parameters"
+        )
     return (
-        f"{texts}\n{len(found):,} words, {int(found.sum()):,} with fixed vectors of {size} numbers "
-        f"from {data.glove.name}, not counted as parameters"
+        f"{words} fixed vectors of {size} numbers from {data.glove.name}, not counted as parameters"
     )
 
 
@@ -79,7 +154,8 @@ def write_text_report(out: Path, runs: Sequence["Run"], data: TextData) -> None:
         runs: Finished runs, model by model.
         data: Texts in parts.
     """
-    write_text(out / "table.md", f"{text_table(runs, data).markdown()}\n")
+    written = "\n\n".join(table.markdown() for table in tables(runs, data))
+    write_text(out / "table.md", f"{written}\n")
     write_bytes(out / "confusion.png", png(confusion_plot(runs, data)))
     curves = learning_curves(runs, TextTask.measure, "accuracy in percent", data.choice.dataset)
     write_bytes(out / "learning_curves.png", png(curves))
@@ -89,8 +165,14 @@ def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
     """Predicted against true classes of the test part, a panel a model, over all its seeds."""
     groups = by_model(runs)
     classes = list(data.corpus.classes)
-    figure = Figure(figsize=(3.6 * len(groups), 3.8), layout="constrained")
-    axes = figure.subplots(1, len(groups), squeeze=False)[0]
+    columns = min(len(groups), PANELS_A_ROW)
+    lines = -(-len(groups) // columns)
+    figure = Figure(figsize=(3.6 * columns, 3.8 * lines), layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False)
+    axes = grid.flatten()
+    for panel in axes[len(groups) :]:
+        panel.set_axis_off()
+    axes = axes[: len(groups)]
     for panel, group in zip(axes, groups, strict=True):
         rows = pandas.concat([run.predictions for run in group])
         rows = rows[rows["part"] == "test"]
@@ -99,7 +181,8 @@ def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
         _confusion_panel(panel, counts)
         accuracy = spread([run.record["test"] for run in group], TextTask.measure.digits)
         panel.set_title(f"{group[0].record['model']}\naccuracy {accuracy} %", fontsize="small")
-    axes[0].set_ylabel("class")
+    for panel in grid[:, 0]:
+        panel.set_ylabel("class")
     figure.suptitle("Test part: fraction of each class", fontsize="medium")
     return figure
 

@@ -16,9 +16,12 @@ from benchmarks.harness.text.data import TextBatches, TextData
 from benchmarks.harness.text.models import (
     DEFAULT_PARAMETERS,
     MODELS,
+    RKMEncoder,
     TextModelConfig,
+    cell_of,
     count_parameters,
     fit_hidden_size,
+    is_cell,
 )
 
 
@@ -33,7 +36,7 @@ class TextTask(Task):
     measure = Measure("accuracy", "accuracy", ".2f")
     packages = ("torch", "torch-geometric", "lightning", "numpy")
     files = ("table.md", "confusion.png", "learning_curves.png")
-    free_settings = ("root", "glove")
+    free_settings = ("root", "glove", "csv")
 
     def __init__(self, data: TextData) -> None:
         self.data = data
@@ -46,8 +49,8 @@ class TextTask(Task):
         return self.data.identity()
 
     def has_model(self, name: str) -> bool:
-        """Whether it is in :data:`~benchmarks.harness.text.models.MODELS`."""
-        return name in MODELS
+        """Whether it is one of ``models.MODELS`` or a recurrent kernel machine."""
+        return name in MODELS or is_cell(name)
 
     def learner(self, model: TextModelConfig, optimiser: OptimiserConfig) -> TextClassifier:
         """An untrained classifier, with the word vectors."""
@@ -67,6 +70,20 @@ class TextTask(Task):
         return {
             part: 100 * (predictions[part] == labels[self.parts[part]]).double().mean().item()
             for part in PARTS
+        }
+
+    def details(self, model: TextModelConfig, learner: TextClassifier) -> dict[str, Any]:
+        """For recurrent kernel machines, the cell, its sizes and the number of its weights."""
+        encoder = learner.net.encoder
+        if not isinstance(encoder, RKMEncoder):
+            return {}
+        cell, ngram = cell_of(model.name)
+        return {
+            "cell": cell,
+            "ngram": ngram,
+            "input_size": model.embedding_dim,
+            "hidden_size": model.hidden,
+            "cell_parameters": encoder.cell_parameters(),
         }
 
     def prediction_table(
@@ -102,10 +119,10 @@ def text_model_configs(
     """The configurations of some models for some texts.
 
     Args:
-        names: Keys of ``models.MODELS``.
+        names: Names of models.
         data: The texts.
         hidden (int, optional): Width; ``None``: the largest within `budget` parameters.
-        num_layers (int): Layers of the RCNN and the LSTM.
+        num_layers (int): See :class:`TextModelConfig`.
         dropout (float): See :class:`TextModelConfig`.
         embedding_dim (int): Size of learned word vectors.
         budget (int): Number of parameters besides word vectors.
@@ -120,7 +137,7 @@ def text_model_configs(
             name=name,
             num_words=len(data.vocabulary),
             embedding_dim=embedding_dim if vectors is None else vectors.size(1),
-            fixed_embedding=vectors is not None,
+            fixed_embedding=vectors is not None and not data.choice.tune_vectors,
             num_classes=len(data.corpus.classes),
             hidden=hidden or 1,
             num_layers=num_layers,

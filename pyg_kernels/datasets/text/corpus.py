@@ -89,12 +89,7 @@ class TextCorpus:
         if not 0 < fraction < 1:
             raise ValueError(f"fraction must be between 0 and 1, got {fraction}")
         train = self.parts["train"]
-        generator = torch.Generator().manual_seed(seed)
-        shuffled = train[torch.randperm(len(train), generator=generator)]
-        held = torch.zeros(len(self), dtype=torch.bool)
-        for index in range(len(self.classes)):
-            members = shuffled[self.labels[shuffled] == index]
-            held[members[: min(int(fraction * len(members)), len(members) - 1)]] = True
+        held = drawn(self.labels, train, fraction, seed)
         if not held.any():
             raise ValueError(
                 f"fraction {fraction} of {len(train)} training texts leaves none to validate on"
@@ -112,6 +107,27 @@ class TextCorpus:
         for numbers in (self.labels, *(self.parts[name] for name in sorted(self.parts))):
             content.update(numbers.contiguous().numpy().tobytes() + b";")
         return content.hexdigest()[:16]
+
+
+def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
+    """Draws a share of each class at random, but leaves at least one text of each.
+
+    Args:
+        labels: (M,) int64, the class of each text.
+        places: the positions to draw from.
+        fraction: of the texts of each class, rounded down.
+        seed: of the draw.
+
+    Returns:
+        (M,) bool, whether a text was drawn.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    shuffled = places[torch.randperm(len(places), generator=generator)]
+    taken = torch.zeros(len(labels), dtype=torch.bool)
+    for index in labels.unique():
+        members = shuffled[labels[shuffled] == index]
+        taken[members[: max(0, min(int(fraction * len(members)), len(members) - 1))]] = True
+    return taken
 
 
 def _checked_parts(parts: Mapping[str, Sequence[int] | Tensor], number: int) -> dict[str, Tensor]:

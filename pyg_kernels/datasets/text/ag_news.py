@@ -1,0 +1,63 @@
+"""The AG News topics."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+from pyg_kernels.datasets.public_file import PublicFile
+from pyg_kernels.datasets.text.text_csv import TextCSV
+
+FOLDER = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
+CLASSES = ("World", "Sports", "Business", "Sci/Tech")
+ENTITY = re.compile(r"&?#(\d+);")
+
+
+class AGNews(TextCSV):
+    r"""Titles and descriptions of 120,000 news to train on and 7,600 to test on, of four topics.
+
+    AG's corpus of news as Zhang et al. 2015 sample it: World, Sports, Business, Sci/Tech. A
+    backslash stands for a line break there, whatever follows, and characters written as ``#39;`` or
+    ``&lt;`` are read as what they stand for.
+
+    Args:
+        root: a folder. The files ``train.csv`` and ``test.csv`` (also called ``ag_news.train.csv``
+            and ``ag_news.test.csv``), as they are or compressed (``.gz``), are used where they lie
+            in ``root`` or ``root/raw``, and downloaded otherwise. Where only the test part lies
+            there, nothing is downloaded: a fifth of each class of it is drawn at random to test on,
+            the rest trains, and ``split`` says so.
+        seed: of that draw.
+        lower: whether to write all words in lower case, as GloVe's vectors do.
+
+    Raises:
+        OSError: if a file is not there and cannot be downloaded.
+        ValueError: as :class:`TextCSV`.
+    """
+
+    train_file = PublicFile(
+        "train.csv",
+        FOLDER + "train.csv",
+        "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e",
+        aliases=("ag_news.train.csv",),
+    )
+    test_file = PublicFile(
+        "test.csv",
+        FOLDER + "test.csv",
+        "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699",
+        aliases=("ag_news.test.csv",),
+    )
+
+    def __init__(self, root: str | Path, seed: int = 0, lower: bool = True) -> None:
+        train, test = self.train_file.find(root), self.test_file.find(root)
+        if train is None and test is not None:
+            super().__init__(test, None, CLASSES, seed=seed, lower=lower, clean=_clean)
+            return
+        # The training part first: alone it is no corpus, and the next call asks for the test part.
+        train = train or self.train_file.obtain(root)
+        test = test or self.test_file.obtain(root)
+        super().__init__(train, test, CLASSES, seed=seed, lower=lower, clean=_clean)
+
+
+def _clean(text: str) -> str:
+    return html.unescape(ENTITY.sub(r"&#\1;", text.replace("\\", " ")))

@@ -1,0 +1,185 @@
+"""Texts in CSV files of classes and texts."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from pyg_kernels.datasets.text.corpus import TextCorpus, drawn
+from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.tokens import tokenize
+
+ESCAPE = re.compile(r'\\([n"])')
+SHOWN = 40  # characters of a bad cell
+
+
+def unescape(text: str) -> str:
+    r"""A text with ``\n`` as a line break and ``\"`` as a quote, as some public sets have."""
+    return ESCAPE.sub(lambda match: "\n" if match[1] == "n" else '"', text)
+
+
+class TextCSV(TextCorpus):
+    r"""Texts in the CSV form of the large text classification sets (Zhang et al. 2015).
+
+    AG News, DBpedia, Yahoo Answers and Yelp come in it: files without a header, whose rows are the
+    number of a class, from 1, and one or more cells of text (title and text; question, its details
+    and the best answer), which are joined. Quotes within a cell are doubled, and cells may have
+    line breaks. :func:`~pyg_kernels.datasets.text.tokenize` splits the texts into words.
+
+    Args:
+        path: the training part, or a folder that holds ``train.csv``, ``test.csv`` and perhaps
+            ``classes.txt``. Files whose names end in ``.gz`` are decompressed.
+        test: the test part. Where ``path`` is a file and there is none, a share of each class of it
+            is drawn at random to test on.
+        classes: the names of classes 1, 2, ..., or a file that has one on each line; None for
+            ``classes.txt`` beside the training part, and where there is none for their numbers.
+        test_fraction: the share that is drawn where there is no test part, rounded down in each
+            class.
+        seed: of the draw.
+        lower: whether to write all words in lower case, as GloVe's vectors do.
+        clean: what to do with a text before it is split into words; by default ``\n`` and ``\"``,
+            which some of the sets have, become a line break and a quote.
+
+    Raises:
+        FileNotFoundError: if a file is not there.
+        ValueError: if a file is not such a CSV file in UTF-8; a row has no text, a class that is
+            not a whole number from 1 or that has no name, or another number of cells than the
+            first; or an argument does not fit. Rows are named by file and line.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        test: str | Path | None = None,
+        classes: Sequence[str] | str | Path | None = None,
+        test_fraction: float = 0.2,
+        seed: int = 0,
+        lower: bool = True,
+        clean: Callable[[str], str] = unescape,
+    ) -> None:
+        train, test = _files(path, test)
+        names = _class_names(classes, train)
+        read = [_read(file, names, lower, clean) for file in (train, test) if file is not None]
+        texts = [text for part, _ in read for text in part]
+        labels = [label for _, part in read for label in part]
+        parts: Mapping[str, torch.Tensor | range]
+        if test is None:
+            parts, split = _random_parts(labels, test_fraction, seed, train.name)
+        else:
+            first = len(read[0][0])
+            parts = {"train": range(first), "test": range(first, len(texts))}
+            split = "official test part"
+        super().__init__(texts, labels, parts, split)
+
+
+def _files(path: str | Path, test: str | Path | None) -> tuple[Path, Path | None]:
+    """The files of the training and the test part."""
+    path = Path(path).expanduser()
+    if not path.is_dir():
+        return path, None if test is None else Path(test).expanduser()
+    if test is not None:
+        raise ValueError(f"test goes with a training file, but {path} is a folder")
+    return _in_folder(path, "train.csv"), _in_folder(path, "test.csv")
+
+
+def _in_folder(folder: Path, name: str) -> Path:
+    for file in (folder / name, folder / f"{name}.gz"):
+        if file.is_file():
+            return file
+    raise FileNotFoundError(f"{folder} has no file {name} or {name}.gz")
+
+
+def _class_names(classes: Sequence[str] | str | Path | None, train: Path) -> list[str] | None:
+    if classes is None:
+        try:
+            classes = _in_folder(train.parent, "classes.txt")
+        except FileNotFoundError:
+            return None
+    source = "classes"
+    if isinstance(classes, (str, Path)):
+        source, classes = str(classes), read_lines(classes)
+    names = [name.strip() for name in classes]
+    while names and not names[-1]:
+        names.pop()
+    for number, name in enumerate(names, start=1):
+        if not name:
+            raise ValueError(f"{source}: class {number} has no name")
+        if name in names[: number - 1]:
+            raise ValueError(f"{source}: two classes have the name {name!r}")
+    if not names:
+        raise ValueError(f"{source} has no names of classes")
+    return names
+
+
+def _random_parts(
+    labels: Sequence[str], fraction: float, seed: int, name: str
+) -> tuple[dict[str, torch.Tensor], str]:
+    """A training and a test part of one file, and what to call them."""
+    if not 0 < fraction < 1:
+        raise ValueError(f"test_fraction must be between 0 and 1, got {fraction}")
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    classes = torch.tensor([numbers[label] for label in labels])
+    tested = drawn(classes, torch.arange(len(labels)), fraction, seed)
+    if not tested.any():
+        raise ValueError(f"test_fraction {fraction} of the {len(labels)} texts of {name} is none")
+    parts = {"train": (~tested).nonzero().flatten(), "test": tested.nonzero().flatten()}
+    return parts, f"random {100 * fraction:g}% of each class of {name} for testing (seed {seed})"
+
+
+def _read(
+    path: Path, names: Sequence[str] | None, lower: bool, clean: Callable[[str], str]
+) -> tuple[list[list[str]], list[str]]:
+    """The words and the class of each text of a file."""
+    texts: list[list[str]] = []
+    labels: list[str] = []
+    words: dict[str, str] = {}  # each word once: large sets have few different ones
+    width = 0
+    for line, row in _rows(path):
+        width = width or len(row)
+        if len(row) < 2 or len(row) != width:
+            expected = width if width > 1 else "a class and at least one text"
+            raise ValueError(f"line {line} of {path} has {len(row)} cells, expected {expected}")
+        labels.append(_label(row[0], names, f"line {line} of {path}"))
+        text = tokenize(clean(" ".join(row[1:])), lower)
+        if not text:
+            raise ValueError(f"line {line} of {path} has no text")
+        texts.append([words.setdefault(word, word) for word in text])
+    if not texts:
+        raise ValueError(f"{path} has no texts")
+    return texts, labels
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file that are not blank, each with the line on which it begins."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    line = 1
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            for row in reader:
+                if row:
+                    yield line, row
+                line = reader.line_num + 1
+    except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path} is not a CSV file in UTF-8, at line {line}: {error}") from error
+
+
+def _label(cell: str, names: Sequence[str] | None, where: str) -> str:
+    """The name of the class that a cell gives the number of."""
+    number = cell.strip()
+    if not (number.isascii() and number.isdecimal()) or int(number) < 1:
+        raise ValueError(
+            f"{where}: the class must be a whole number from 1, got {cell[:SHOWN]!r} "
+            "(the file must have no header)"
+        )
+    if names is None:
+        return str(int(number))
+    if int(number) > len(names):
+        raise ValueError(f"{where}: class {int(number)} has no name; there are {len(names)} names")
+    return names[int(number) - 1]

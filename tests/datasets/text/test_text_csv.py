@@ -1,0 +1,213 @@
+"""Texts in CSV files: the form of AG News, DBpedia, Yahoo Answers and Yelp."""
+
+import gzip
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from pyg_kernels.datasets.text import AGNews, TextCSV
+
+TRAIN = '"2","Two ""quotes""","It\'s\nover two lines"\n1,plain,\n\n"2"," ","b"\n'
+TEST = '"1","A test",""\r\n"2","b","c"\r\n'
+
+
+def write(path: Path, content: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "train.csv", TRAIN)
+    write(tmp_path / "test.csv.gz", TEST)
+    return tmp_path
+
+
+def test_reads_a_folder_of_parts(folder: Path) -> None:
+    corpus = TextCSV(folder)
+    assert corpus.texts == [
+        ["two", '"', "quotes", '"', "it", "'s", "over", "two", "lines"],
+        ["plain"],
+        ["b"],
+        ["a", "test"],
+        ["b", "c"],
+    ]
+    assert (corpus.classes, corpus.labels.tolist()) == (("1", "2"), [1, 0, 1, 0, 1])
+    assert corpus.parts["train"].tolist() == [0, 1, 2]
+    assert corpus.parts["test"].tolist() == [3, 4]
+    assert corpus.split == "official test part"
+    assert repr(corpus) == "TextCSV(5 texts, 2 classes, train=3, test=2)"
+    files = TextCSV(folder / "train.csv", folder / "test.csv.gz", lower=False)
+    assert files.digest() != corpus.digest()
+    assert files.texts[3] == ["A", "test"]
+
+
+def test_names_of_classes(folder: Path) -> None:
+    given = TextCSV(folder, classes=["Sports", "Arts"])
+    assert given.classes == ("Arts", "Sports")
+    assert given.labels.tolist() == [0, 1, 0, 1, 0]
+    write(folder / "classes.txt", "Sports\nArts\n\n")
+    assert TextCSV(folder).digest() == given.digest()
+    assert TextCSV(folder / "train.csv", folder / "test.csv.gz").digest() == given.digest()
+    write(folder / "names", "Tennis\r\nArts\r\n")
+    assert TextCSV(folder, classes=folder / "names").classes == ("Arts", "Tennis")
+    write(folder / "classes.txt", "Sports\n")
+    with pytest.raises(ValueError, match=r"line 1 of .*train.csv: class 2 has no name; there are"):
+        TextCSV(folder)
+    for names, said in (
+        ("Sports\n\nArts", "class 2 has no name"),
+        ("Arts\nArts", "two classes have the name 'Arts'"),
+        ("\n", "has no names of classes"),
+    ):
+        write(folder / "classes.txt", names)
+        with pytest.raises(ValueError, match=f"classes.txt.*{said}"):
+            TextCSV(folder)
+
+
+def test_yahoo_has_three_cells_of_text_and_escapes(tmp_path: Path) -> None:
+    rows = '"1","Why?","","Because\\nof \\""this\\"" C:\\\\dos"\n"2","a","b","c"\n'
+    write(tmp_path / "train.csv", rows)
+    write(tmp_path / "test.csv", rows)
+    corpus = TextCSV(tmp_path)
+    words = 'why ? because of " this " c : \\ \\ dos'
+    assert corpus.texts[0] == words.split()
+    assert corpus.texts[1] == ["a", "b", "c"]
+    raw = TextCSV(tmp_path, clean=lambda text: text.replace("\\", "/"))
+    assert " ".join(raw.texts[0]) == 'why ? because / nof / " this / " c : / / dos'
+
+
+def test_a_file_without_a_test_part_is_split_within_each_class(tmp_path: Path) -> None:
+    path = write(tmp_path / "all.csv", "".join(f"{1 + (k % 4 > 0)},text {k}\n" for k in range(44)))
+    corpus = TextCSV(path, seed=5)
+    train, test = corpus.parts["train"], corpus.parts["test"]
+    assert sorted([*train.tolist(), *test.tolist()]) == list(range(44))
+    assert corpus.labels[test].bincount().tolist() == [2, 6]  # of 11 and 33
+    assert corpus.split == "random 20% of each class of all.csv for testing (seed 5)"
+    corpus.hold_out(0.1, seed=5)
+    assert corpus.labels[corpus.parts["valid"]].bincount(minlength=2).tolist() == [0, 2]
+    assert torch.equal(TextCSV(path, seed=5).parts["test"], test)
+    assert not torch.equal(TextCSV(path, seed=6).parts["test"], test)
+    half = TextCSV(path, test_fraction=0.5).parts["test"]
+    assert corpus.labels[half].bincount().tolist() == [5, 16]
+    with pytest.raises(ValueError, match="test_fraction must be between 0 and 1, got 1"):
+        TextCSV(path, test_fraction=1)
+    with pytest.raises(ValueError, match=r"test_fraction 0.04 of the 44 .*all.csv is none"):
+        TextCSV(write(path, "1,a\n2,b\n" * 22), test_fraction=0.04)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("class,text", "line 4 of .*train.csv: the class must be a whole number from 1, got 'cl"),
+        ("0,text", "line 4 of .*the class must be a whole number from 1, got '0'"),
+        ("-1,text", "line 4 of .*must be a whole number from 1, got '-1'"),
+        ("1.0,text", "line 4 of .*must be a whole number from 1, got '1.0'"),
+        ("\u0661,text", "line 4 of .*must be a whole number from 1"),
+        (",text", "line 4 of .*must be a whole number from 1, got ''"),
+        ("1", "line 4 of .*train.csv has 1 cells, expected 2"),
+        ("1,a,b", "line 4 of .*train.csv has 3 cells, expected 2"),
+        ("1,", "line 4 of .*train.csv has no text"),
+        ('1," \n "', "line 4 of .*train.csv has no text"),
+        ('1,"a', "train.csv is not a CSV file in UTF-8, at line 4"),
+        ('1,"a" b', "train.csv is not a CSV file in UTF-8, at line 4"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path: Path, row: str, said: str) -> None:
+    path = write(tmp_path / "train.csv", f'1,"of\ntwo lines"\n2,b\n{row}\n1,c\n')
+    with pytest.raises(ValueError, match=said):
+        TextCSV(path)
+
+
+def test_a_bad_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.csv"
+    with pytest.raises(FileNotFoundError, match=r"train.csv"):
+        TextCSV(path)
+    with pytest.raises(FileNotFoundError, match=r"has no file train.csv or train.csv.gz"):
+        TextCSV(tmp_path)
+    write(path, "1,a\n")
+    with pytest.raises(FileNotFoundError, match=r"has no file test.csv or test.csv.gz"):
+        TextCSV(tmp_path)
+    with pytest.raises(ValueError, match="test goes with a training file"):
+        TextCSV(tmp_path, path)
+    with pytest.raises(ValueError, match=r"train.csv has no texts"):
+        TextCSV(write(path, "\n"))
+    with pytest.raises(ValueError, match=r"line 1 of .*train.csv has 1 cells, expected a class"):
+        TextCSV(write(path, "1;a\n"))
+    path.write_bytes("1,a\n1,Zürich\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"train.csv is not a CSV file in UTF-8"):
+        TextCSV(path)
+    damaged = tmp_path / "damaged.csv.gz"
+    damaged.write_bytes(gzip.compress(b"1,a\n" * 1000)[:20])
+    with pytest.raises(ValueError, match=r"damaged.csv.gz is not a CSV file in UTF-8"):
+        TextCSV(damaged)
+    write(tmp_path / "test.csv", "3,a\n")
+    with pytest.raises(ValueError, match="the training part has no text of class '3'"):
+        TextCSV(write(path, "1,a\n2,b\n"), tmp_path / "test.csv")
+
+
+NEWS = '"3","Gas","Oil\\\\falls\\no more &lt;b&gt;, Smith #39;s firm"\n' + "".join(
+    f'"{k}","a","b"\n' for k in (1, 2, 3, 4) * 5
+)
+
+
+def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path / "raw" / "train.csv.gz", NEWS)
+    write(tmp_path / "ag_news.test.csv", NEWS)
+    corpus = AGNews(tmp_path)
+    # Not an escape: a line break and an n.
+    assert " ".join(corpus.texts[0]) == "gas oil falls no more < b > , smith 's firm"
+    assert corpus.classes == ("Business", "Sci/Tech", "Sports", "World")
+    assert [corpus.classes[k] for k in corpus.labels[:5]] == [
+        *("Business", "World", "Sports", "Business", "Sci/Tech")
+    ]
+    assert corpus.split == "official test part"
+    write(tmp_path / "ag_news.test.csv", NEWS + '"5","a","b"\n')
+    with pytest.raises(
+        ValueError, match=r"line 22 of .*test.csv: class 5 has no name; there are 4"
+    ):
+        AGNews(tmp_path)
+
+
+def test_ag_news_without_its_training_part_is_split(tmp_path: Path, serve) -> None:
+    asked = serve({})
+    write(tmp_path / "ag_news.test.csv.gz", NEWS)
+    corpus = AGNews(tmp_path, seed=2)
+    assert [len(places) for places in corpus.parts.values()] == [17, 4]
+    expected = "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"
+    assert corpus.split == expected
+    assert asked == []
+
+
+def test_ag_news_is_downloaded(tmp_path: Path, serve, monkeypatch) -> None:
+    sha256 = hashlib.sha256(NEWS.encode()).hexdigest()
+    for name in ("train_file", "test_file"):
+        monkeypatch.setattr(AGNews, name, replace(getattr(AGNews, name), sha256=sha256))
+    train, test = AGNews.train_file.url, AGNews.test_file.url
+    asked = serve({train: NEWS.encode()})
+    with pytest.raises(OSError, match=r"cannot download .*test.csv .*put the file at .*raw.test"):
+        AGNews(tmp_path)
+    asked += serve({test: NEWS.encode()})  # the training part lies there now
+    assert AGNews(tmp_path).split == "official test part"
+    assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == ["test.csv", "train.csv"]
+
+
+def test_the_real_news(real_data: Path) -> None:
+    root = real_data / "text" / "ag_news"
+    if not root.is_dir():
+        pytest.skip(f"{root} is not there")
+    corpus = AGNews(root)
+    assert corpus.labels.bincount().tolist() == [1900] * 4
+    assert corpus.labels[corpus.parts["test"]].bincount().tolist() == [380] * 4
+    assert " ".join(corpus.texts[76]).endswith(
+        "and gave no indication that the meeting has been canceled , australian foreign minister "
+        "alexander downer said on tuesday ."
+    )
+    assert not any("\\" in word or "#39" in word for text in corpus.texts for word in text)
+    content = AGNews.test_file.find(root).read_bytes()
+    content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    assert hashlib.sha256(content).hexdigest() == AGNews.test_file.sha256
