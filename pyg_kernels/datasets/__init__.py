@@ -7,7 +7,22 @@ of them is asked for; those of texts, :mod:`pyg_kernels.datasets.text`, do not.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pyg_kernels.datasets.text import MR, SST, TREC, TextCorpus, TextLoader, Vocabulary
+from pyg_kernels.datasets.recordings import (
+    PlantedRecordings,
+    PlantedState,
+    Recordings,
+    read_recordings,
+)
+from pyg_kernels.datasets.text import (
+    MR,
+    SST,
+    TREC,
+    AGNews,
+    TextCorpus,
+    TextCSV,
+    TextLoader,
+    Vocabulary,
+)
 
 if TYPE_CHECKING:
     from pyg_kernels.datasets.cep import CEP
@@ -22,17 +37,23 @@ __all__ = [
     "MR",
     "SST",
     "TREC",
+    "AGNews",
     "ChEMBLSulfonamides",
     "InvalidMolecules",
     "MoleculeCSV",
     "MoleculeDataset",
     "MoleculeLoader",
+    "PlantedRecordings",
+    "PlantedState",
+    "Recordings",
     "Split",
+    "TextCSV",
     "TextCorpus",
     "TextLoader",
     "Vocabulary",
     "column_split",
     "random_split",
+    "read_recordings",
     "scaffold_split",
 ]
 

@@ -1,0 +1,162 @@
+"""Which recordings, which subjects are left out, and the batches that Lightning reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, TensorDataset
+
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.task import PARTS
+from pyg_kernels.datasets.recordings import PlantedRecordings, Recordings, read_recordings
+
+VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
+
+
+@dataclass(frozen=True)
+class RecordingChoice:
+    """The recordings that the command line names.
+
+    Args:
+        data (str, optional): An ``.npz``, see
+            :func:`~pyg_kernels.datasets.recordings.read_recordings`; ``None``: made recordings, see
+            :class:`~pyg_kernels.datasets.recordings.PlantedRecordings`, for the rest.
+        rate (float): Samples a second, in Hz.
+        subjects (int): Subjects.
+        trials (int): Trials of each state and subject.
+        amplitude (float): Of the planted oscillations, relative to the noise.
+        seed (int): Of the made recordings.
+    """
+
+    data: str | None = None
+    rate: float = 1000.0
+    subjects: int = 6
+    trials: int = 40
+    amplitude: float = 0.08
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One subject left out.
+
+    Args:
+        subject (str): Its name.
+        split (str): Who is tested, validated and trained on, in words.
+        parts: The trials of each part, as positions.
+    """
+
+    subject: str
+    split: str
+    parts: Mapping[str, Tensor]
+
+
+def load_recordings(choice: RecordingChoice) -> Recordings:
+    """Reads recordings or makes them.
+
+    Raises:
+        InputError: If they cannot be read or made.
+    """
+    with as_input_error():
+        if choice.data is not None:
+            return read_recordings(choice.data, choice.rate)
+        return PlantedRecordings(
+            num_subjects=choice.subjects,
+            trials=choice.trials,
+            rate=choice.rate,
+            amplitude=choice.amplitude,
+            seed=choice.seed,
+        )
+
+
+def leave_one_out(recordings: Recordings) -> list[Fold]:
+    """A fold for each subject: it is tested, the next one validated on, the others trained on.
+
+    After the last subject comes the first. Of two subjects, every fifth trial of each class of the
+    other one is validated on.
+
+    Raises:
+        InputError: If a class would not be trained on, or a single trial.
+    """
+    folds = []
+    names = recordings.subjects
+    for held, name in enumerate(names):
+        test = recordings.subject == held
+        if len(names) > 2:
+            valid = recordings.subject == (held + 1) % len(names)
+            validated = names[(held + 1) % len(names)]
+        else:
+            valid = ~test & _every(VALID_SHARE, recordings.y, ~test)
+            validated = "a fifth of the other's trials"
+        masks = {"train": ~(test | valid), "valid": valid, "test": test}
+        parts = {part: masks[part].nonzero().flatten() for part in PARTS}
+        split = f"{name} left out, {validated} validated on"
+        _check_parts(recordings, parts, split)
+        folds.append(Fold(name, split, parts))
+    return folds
+
+
+def _every(share: int, y: Tensor, chosen: Tensor) -> Tensor:
+    """The last of every `share` chosen trials of each class, as a mask."""
+    mask = torch.zeros_like(chosen)
+    for k in range(int(y.max()) + 1):
+        members = (chosen & (y == k)).nonzero().flatten()
+        mask[members[share - 1 :: share]] = True
+    return mask
+
+
+def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str) -> None:
+    trained = set(recordings.y[parts["train"]].tolist())
+    for k, name in enumerate(recordings.classes):
+        if k not in trained:
+            raise InputError(f"with {split}, no trial of class {name!r} is left to train on")
+    if not len(parts["valid"]):
+        raise InputError(f"with {split}, there is none: 5 trials of a class are needed")
+
+
+class RecordingBatches(lightning.LightningDataModule):
+    """Batches of the training and validation parts.
+
+    The order of the training trials depends on seed and epoch alone, so that a resumed run sees the
+    batches that the uninterrupted one would have seen.
+
+    Args:
+        x: The samples of all trials, (M, T, C).
+        y: Their classes, (M,).
+        parts: The trials of each part.
+        batch_size (int): Trials a batch.
+        seed (int): Seed of the order.
+    """
+
+    def __init__(
+        self, x: Tensor, y: Tensor, parts: Mapping[str, Tensor], batch_size: int, seed: int
+    ) -> None:
+        super().__init__()
+        self.trials = TensorDataset(x, y)
+        self.parts = parts
+        self.batch_size = batch_size
+        self.seed = seed
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        """Shuffled batches of this epoch."""
+        epoch = self.trainer.current_epoch if self.trainer else 0
+        generator = torch.Generator().manual_seed(10_000 * self.seed + epoch)
+        order = self.parts["train"][torch.randperm(len(self.parts["train"]), generator=generator)]
+        # A last batch of one trial cannot be batch-normalised: that trial, another one each epoch,
+        # is left out.
+        return self._batches(order, drop_last=len(order) % self.batch_size == 1)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """The validation part in its own order."""
+        return self._batches(self.parts["valid"])
+
+    def all_parts(self) -> list[DataLoader[Any]]:
+        """One loader for each of the parts, in their own order."""
+        return [self._batches(self.parts[part]) for part in PARTS]
+
+    def _batches(self, places: Tensor, drop_last: bool = False) -> DataLoader[Any]:
+        batches = BatchSampler(places.tolist(), self.batch_size, drop_last)
+        return DataLoader(self.trials, sampler=batches, batch_size=None)

@@ -1,0 +1,371 @@
+"""Multi-channel recordings of several subjects: your own from a file, or made ones."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+KEYS = ("x", "y", "subject")
+MOST_NAMED = 5  # trials in an error message
+# Of made recordings, standard deviations.
+FREQUENCY_SPREAD = 0.02
+PHASE_SPREAD = 0.4
+STRENGTH_SPREAD = 0.3
+GAIN_SPREAD = 0.5
+NOISE_SPREAD = 0.2
+
+
+class Recordings:
+    """M trials of C channels by T samples, each of one of K classes and from one of S subjects.
+
+    Args:
+        x: (M, C, T) numbers, in any unit.
+        y: M classes, whole numbers or strings.
+        subject: M subjects, whole numbers or strings.
+        rate: samples a second, in Hz.
+
+    Attributes:
+        x: (M, C, T) float32, as given.
+        y: (M,) int64, the position in ``classes`` of each trial's class.
+        subject: (M,) int64, the position in ``subjects`` of each trial's subject.
+        classes: the K names of the classes; numbers in their order, strings in alphabetical order.
+        subjects: the S names of the subjects, in the same order.
+        rate: samples a second, in Hz.
+
+    Raises:
+        ValueError: if ``x`` is not (trials, channels, time) with at least one of each; if ``y`` or
+            ``subject`` is not one whole number or string a trial; if there are fewer than two
+            classes or subjects; if a sample is not finite, naming the trials by position from 0;
+            if ``rate`` is not a positive number.
+        TypeError: if ``x`` does not hold real numbers.
+    """
+
+    def __init__(self, x: Any, y: Any, subject: Any, rate: float = 1000.0) -> None:
+        if not (math.isfinite(rate) and rate > 0):
+            raise ValueError(f"rate must be a positive number of Hz, got {rate}")
+        samples = np.asarray(x)
+        if samples.dtype.kind not in "fiu":
+            raise TypeError(f"x must hold real numbers, got {samples.dtype}")
+        if samples.ndim != 3 or not samples.size:
+            raise ValueError(
+                f"x must be (trials, channels, time) with at least one of each, "
+                f"got shape {samples.shape}"
+            )
+        with np.errstate(over="ignore"):
+            self.x = torch.from_numpy(samples.astype(np.float32))
+        _check_finite(self.x)
+        self.y, self.classes = _numbered("y", y, len(samples))
+        self.subject, self.subjects = _numbered("subject", subject, len(samples))
+        self.rate = float(rate)
+        if len(self.classes) < 2:
+            raise ValueError(f"y has a single class, {self.classes[0]!r}; at least 2 are needed")
+        if len(self.subjects) < 2:
+            raise ValueError(
+                f"subject has a single subject, {self.subjects[0]!r}; at least 2 are needed"
+            )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __repr__(self) -> str:
+        trials, channels, samples = self.x.shape
+        return (
+            f"{type(self).__name__}({trials} trials, {channels} channels, {samples} samples at "
+            f"{self.rate:g} Hz, {len(self.classes)} classes, {len(self.subjects)} subjects)"
+        )
+
+    def standardised(self) -> Tensor:
+        """Every channel of every trial with mean 0 and standard deviation 1 over time.
+
+        Nothing but the trial itself is used: no class, no other trial, no other subject. A gain or
+        an offset of a channel leaves no trace. A constant channel becomes zeros.
+
+        Returns:
+            (M, C, T) float32.
+        """
+        x = self.x.double()
+        x = x - x.mean(dim=2, keepdim=True)
+        x = x / x.abs().amax(dim=2, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny)
+        scale = x.square().mean(dim=2, keepdim=True).sqrt()
+        return torch.where(scale > 0, x / scale, 0.0).float()
+
+    def digest(self) -> str:
+        """A fingerprint of samples, classes, subjects and rate: equal only if all are."""
+        content = hashlib.sha256(repr((self.x.shape, self.classes, self.subjects)).encode())
+        for numbers in (self.x, self.y, self.subject, torch.tensor(self.rate)):
+            content.update(numbers.contiguous().numpy().tobytes() + b";")
+        return content.hexdigest()[:16]
+
+
+def read_recordings(path: str | Path, rate: float = 1000.0) -> Recordings:
+    """Recordings in a file of ``numpy.savez(path, x=x, y=y, subject=subject)``.
+
+    Args:
+        path: an ``.npz`` with the arrays ``x`` (trials, channels, time), ``y`` (trials,) and
+            ``subject`` (trials,); others in it are left alone.
+        rate: samples a second, in Hz.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is no such file, an array is missing, holds Python objects, or does not
+            fit the others; see :class:`Recordings`.
+    """
+    try:
+        file = np.load(path, allow_pickle=False)
+    except (zipfile.BadZipFile, EOFError, ValueError) as error:  # numpy refuses to unpickle
+        raise ValueError(f"{path} is not a whole .npz file") from error
+    if not isinstance(file, np.lib.npyio.NpzFile):
+        raise ValueError(f"{path} holds one array, not an .npz with {', '.join(KEYS)}")
+    with file:
+        for key in KEYS:
+            if key not in file.files:
+                raise ValueError(f"{path} has no array {key!r}; it has {_listed(file.files)}")
+        arrays = {key: _array(file, key, path) for key in KEYS}
+    try:
+        return Recordings(**arrays, rate=rate)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+@dataclass(frozen=True)
+class PlantedState:
+    """What tells the trials of one class: an oscillation that travels across the channels.
+
+    Args:
+        name: of the class.
+        frequency: of the oscillation, in Hz.
+        lag: phase of each channel ahead of the one before it, in radians; channel c (from 0) has
+            the phase ``c * lag``. Its sign is the direction of travel.
+        strength: its amplitude relative to those of the other states.
+    """
+
+    name: str
+    frequency: float
+    lag: float
+    strength: float = 1.0
+
+
+# The power of 1/f noise at 40 Hz is twice that at 80 Hz: with strength 1/sqrt(2) an oscillation at
+# 80 Hz stands out of it as much as one at 40 Hz.
+STATES = (
+    PlantedState("forward", 40.0, math.pi / 6),
+    PlantedState("backward", 40.0, -math.pi / 6),
+    PlantedState("fast", 80.0, math.pi / 6, math.sqrt(0.5)),
+)
+
+
+class PlantedRecordings(Recordings):
+    r"""Made recordings: oscillations of known frequency and phase in 1/f noise.
+
+    Trial m, of state k and subject s, is on channel c at time t (seconds)
+
+    .. math::
+        x_{mc}(t) = g_{sc} \left( \sqrt{2}\, a_m \cos(2 \pi f_{sk} t + \theta_{skc} + \psi_m)
+        + \sigma_s n_{mc}(t) \right)
+
+    with
+
+    - :math:`f_{sk} = f_k (1 + 0.02\, \epsilon)`, one :math:`\epsilon` a subject,
+    - :math:`\theta_{skc} = c\, \ell_k + 0.4\, \epsilon`, one :math:`\epsilon` a subject and channel
+      (:math:`f_k` and the lag :math:`\ell_k` are the state's),
+    - :math:`a_m = A\, r_k \exp(0.3\, \epsilon)`, one :math:`\epsilon` a trial (:math:`r_k` the
+      state's strength),
+    - :math:`\psi_m` uniform on the circle: no sample has a mean that differs between states,
+    - gains :math:`g_{sc} = \exp(0.5\, \epsilon)` and noise levels
+      :math:`\sigma_s = \exp(0.2\, \epsilon)`,
+    - :math:`n_{mc}` normal noise of power 1/f from the lowest frequency of the trial to half the
+      rate, of expected variance 1, independent over trials and channels,
+
+    every :math:`\epsilon` a standard normal draw. The first two states of the default differ in
+    phase alone: the oscillation travels one way or the other; so no channel by itself tells them
+    apart.
+
+    Args:
+        num_subjects: S subjects, named ``'s01'``, ``'s02'``, ...; those of more subjects begin with
+            those of fewer.
+        trials: trials of each state and subject.
+        num_channels: C channels.
+        seconds: length of a trial.
+        rate: samples a second, in Hz.
+        states: K classes.
+        amplitude: A, root mean square of an oscillation of strength 1, that of the noise being 1.
+        seed: of all draws.
+
+    Attributes:
+        states: as given.
+        frequencies: (S, K), in Hz, float64.
+        phases: (S, K, C), in radians, float64.
+        gains: (S, C), float64.
+        noise: (S,), float64.
+
+    Raises:
+        ValueError: if there are fewer than two subjects or states, no trial, channel or sample, two
+            states of one name, or a frequency is not between 0 and half the rate.
+    """
+
+    def __init__(
+        self,
+        num_subjects: int = 6,
+        trials: int = 40,
+        num_channels: int = 11,
+        seconds: float = 1.0,
+        rate: float = 1000.0,
+        states: Sequence[PlantedState] = STATES,
+        amplitude: float = 0.08,
+        seed: int = 0,
+    ) -> None:
+        samples = round(seconds * rate)
+        self.states = _checked_states(states, rate)
+        for name, value in (("trials", trials), ("num_channels", num_channels)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if samples < 2:
+            raise ValueError(f"a trial must have at least 2 samples, got {seconds} s at {rate} Hz")
+        if num_subjects < 2:
+            raise ValueError(f"num_subjects must be at least 2, got {num_subjects}")
+        subjects = [
+            _PlantedSubject.draw(np.random.default_rng([seed, s]), self.states, num_channels)
+            for s in range(num_subjects)
+        ]
+        y = np.tile(np.arange(len(self.states)), trials)
+        x = [s.record(y, samples, rate, self.states, amplitude) for s in subjects]
+        super().__init__(
+            np.concatenate(x),
+            np.array([state.name for state in self.states])[np.tile(y, num_subjects)],
+            np.repeat([f"s{s + 1:02d}" for s in range(num_subjects)], len(y)),
+            rate,
+        )
+        self.frequencies = torch.tensor(np.stack([s.frequencies for s in subjects]))
+        self.phases = torch.tensor(np.stack([s.phases for s in subjects]))
+        self.gains = torch.tensor(np.stack([s.gains for s in subjects]))
+        self.noise = torch.tensor([s.noise for s in subjects], dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class _PlantedSubject:
+    """What is drawn once for a subject, and the generator of its trials."""
+
+    frequencies: np.ndarray  # (K,)
+    phases: np.ndarray  # (K, C)
+    gains: np.ndarray  # (C,)
+    noise: float
+    generator: np.random.Generator
+
+    @classmethod
+    def draw(
+        cls, generator: np.random.Generator, states: Sequence[PlantedState], num_channels: int
+    ) -> _PlantedSubject:
+        lags = np.array([state.lag for state in states])
+        shift = PHASE_SPREAD * generator.standard_normal(num_channels)
+        return cls(
+            frequencies=np.array([state.frequency for state in states])
+            * (1 + FREQUENCY_SPREAD * generator.standard_normal()),
+            phases=lags[:, None] * np.arange(num_channels) + shift,
+            gains=np.exp(GAIN_SPREAD * generator.standard_normal(num_channels)),
+            noise=math.exp(NOISE_SPREAD * generator.standard_normal()),
+            generator=generator,
+        )
+
+    def record(
+        self,
+        y: np.ndarray,
+        samples: int,
+        rate: float,
+        states: Sequence[PlantedState],
+        amplitude: float,
+    ) -> np.ndarray:
+        """Trials of the states `y`, (M,): (M, C, T)."""
+        strength = amplitude * np.array([state.strength for state in states])[y]
+        strength = strength * np.exp(STRENGTH_SPREAD * self.generator.standard_normal(len(y)))
+        start = self.generator.uniform(0, 2 * math.pi, len(y))
+        time = np.arange(samples) / rate
+        angle = (
+            2 * math.pi * self.frequencies[y][:, None, None] * time
+            + (self.phases[y] + start[:, None])[:, :, None]
+        )
+        noise = _pink_noise(self.generator, (len(y), len(self.gains), samples))
+        oscillation = math.sqrt(2) * strength[:, None, None] * np.cos(angle)
+        return self.gains[:, None] * (oscillation + self.noise * noise)
+
+
+def _pink_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Normal noise along the last axis of power 1/f, mean 0, expected variance 1."""
+    samples = shape[-1]
+    steps = np.arange(1, samples // 2 + 1)
+    power = 1 / steps
+    # A frequency stands for itself and its mirror image, but half the rate for itself alone.
+    copies = np.where(2 * steps == samples, 1, 2)
+    power = power / (copies * power).sum()
+    real, imaginary = generator.standard_normal((2, *shape[:-1], len(steps)))
+    # A single copy is real.
+    parts = np.where(copies == 1, real, (real + 1j * imaginary) * math.sqrt(0.5))
+    spectrum = np.concatenate([np.zeros((*shape[:-1], 1)), parts * np.sqrt(power)], axis=-1)
+    return np.asarray(np.fft.irfft(spectrum * samples, n=samples))
+
+
+def _checked_states(states: Sequence[PlantedState], rate: float) -> tuple[PlantedState, ...]:
+    """The states in alphabetical order, as classes are."""
+    names = [state.name for state in states]
+    if len(set(names)) < max(2, len(names)):
+        raise ValueError(f"states must be at least 2, of different names, got {names}")
+    for state in states:
+        if not 0 < state.frequency < rate / 2:
+            raise ValueError(
+                f"the frequency of state {state.name!r} must be between 0 and half the rate of "
+                f"{rate:g} Hz, got {state.frequency:g} Hz"
+            )
+    return tuple(sorted(states, key=lambda state: state.name))
+
+
+def _check_finite(x: Tensor) -> None:
+    bad = (~x.isfinite().flatten(1).all(dim=1)).nonzero().flatten().tolist()
+    if bad:
+        named = ", ".join(map(str, bad[:MOST_NAMED]))
+        more = f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
+        trials = "trial" if len(bad) == 1 else "trials"
+        raise ValueError(
+            f"x has samples that are not finite (NaN, infinite or beyond single precision) in "
+            f"{trials} {named}{more}, counted from 0"
+        )
+
+
+def _numbered(key: str, values: Any, trials: int) -> tuple[Tensor, tuple[str, ...]]:
+    """The position of each name among the different names, and these."""
+    names = np.asarray(values)
+    if names.shape != (trials,):
+        raise ValueError(
+            f"{key} must have one entry for each of {trials} trials, got shape {names.shape}"
+        )
+    if names.dtype.kind == "f" and (np.isfinite(names) & (names == names.round())).all():
+        names = names.astype(np.int64)
+    if names.dtype.kind == "S":
+        names = np.char.decode(names, "utf-8")
+    if names.dtype.kind not in "biuU":
+        raise ValueError(f"{key} must hold whole numbers or strings, got {names.dtype}")
+    different, positions = np.unique(names, return_inverse=True)
+    return torch.from_numpy(positions.reshape(-1).astype(np.int64)), tuple(map(str, different))
+
+
+def _array(file: Any, key: str, path: str | Path) -> np.ndarray:
+    try:
+        return np.asarray(file[key])
+    except ValueError as error:  # numpy refuses to unpickle
+        raise ValueError(
+            f"{key} of {path} holds Python objects; save numbers or strings"
+        ) from error
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{key} of {path} is damaged") from error
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names) or "none"

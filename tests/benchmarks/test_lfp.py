@@ -1,0 +1,590 @@
+"""``python -m benchmarks.lfp`` from end to end, on recordings made here."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+
+import pandas
+from matplotlib.figure import Figure
+
+from benchmarks import lfp
+from benchmarks.harness.lfp import models, report
+from benchmarks.harness.lfp.classifier import RecordingClassifier, load_classifier
+from benchmarks.harness.lfp.data import RecordingBatches, RecordingChoice, leave_one_out
+from benchmarks.harness.lfp.filters import FilterBank, found
+from benchmarks.harness.lfp.models import RecordingModelConfig, build_recording_model
+from benchmarks.harness.progress import EpochHistory
+from benchmarks.lfp import main
+from pyg_kernels.datasets import PlantedRecordings, PlantedState, Recordings
+from tests.benchmarks.interruption import interrupt_once, results
+
+KEYS = [
+    *("dataset", "split", "model", "seed", "num_parameters", "metric"),
+    *("train", "valid", "test", "epochs", "seconds_per_epoch"),
+    *("subject", "filters", "ngram", "hidden_size", "pooling", "layer_norm", "centre_hz"),
+]
+PICTURES = ("accuracy_by_subject.png", "wavelets.png", "spectra.png")
+ROOT = Path(__file__).parents[2]
+STATES = (
+    PlantedState("up", 50.0, math.pi / 2),
+    PlantedState("down", 50.0, -math.pi / 2),
+    PlantedState("fast", 120.0, math.pi / 2),
+)
+
+
+def planted(**options: Any) -> PlantedRecordings:
+    """Tenths of a second from four channels; two of the states differ in phase alone."""
+    defaults = {"num_subjects": 3, "trials": 8, "num_channels": 4, "seconds": 0.1}
+    return PlantedRecordings(**{**defaults, "states": STATES, "amplitude": 1.0, **options})
+
+
+def save(path: Path, data: Recordings, **changes: Any) -> Path:
+    names, subjects = np.array(data.classes), np.array(data.subjects)
+    arrays = {"x": data.x.numpy(), "y": names[data.y], "subject": subjects[data.subject]}
+    np.savez(path, **{**arrays, **changes})
+    return path
+
+
+@pytest.fixture
+def mice(tmp_path: Path) -> Path:
+    return save(tmp_path / "mice.npz", planted())
+
+
+@pytest.fixture
+def call(call_main) -> Callable[..., tuple[int, str, str]]:
+    return partial(call_main, main)
+
+
+@pytest.fixture
+def compare(call, mice: Path, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+    """Trains small models for 2 epochs into ``out`` unless the words say otherwise."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        small = ("--device", "cpu", "--hidden", 4, "--ngram", 9, "--batch-size", 16)
+        data = ("--data", mice, "--models", "cnn", "rkm-lstm")
+        return call(*data, *small, "--epochs", 2, "--out", tmp_path / "out", "--quiet", *words)
+
+    return run
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves the pictures empty, which takes most of the time of a small experiment."""
+    for name in ("accuracy_plot", "wavelet_plot", "spectrum_plot"):
+        monkeypatch.setattr(report, name, lambda *args: Figure(figsize=(1, 1)))
+
+
+def records_of(out: Path) -> list[dict[str, Any]]:
+    return json.loads((out / "metrics.json").read_text())
+
+
+def test_leaves_out_every_subject(compare, tmp_path) -> None:
+    status, out, err = compare("--seeds", 0, 1)
+    assert (status, err) == (0, "")
+    records = records_of(tmp_path / "out")
+    assert [list(record) for record in records] == [KEYS] * 12
+    assert sorted((r["subject"], r["model"], r["seed"]) for r in records) == [
+        (subject, model, seed)
+        for subject in ("s01", "s02", "s03")
+        for model in ("cnn", "rkm-lstm")
+        for seed in (0, 1)
+    ]
+    splits = {r["subject"]: r["split"] for r in records}
+    assert splits["s01"] == "s01 left out, s02 validated on"
+    assert splits["s03"] == "s03 left out, s01 validated on"
+    assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("npz", "accuracy", 2)}
+
+    table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
+    columns = ["model", "seed", "part", "left_out", "row", "subject", "label", "predicted"]
+    assert list(table) == columns
+    data = planted()
+    for record in records:
+        keys = {"model": record["model"], "seed": record["seed"], "left_out": record["subject"]}
+        run = table[(table[list(keys)] == pandas.Series(keys)).all(axis=1)]
+        assert sorted(run["row"]) == list(range(72))
+        for row, subject, label in run[["row", "subject", "label"]].itertuples(index=False):
+            assert data.subjects[data.subject[row]] == subject
+            assert data.classes[data.y[row]] == label
+        following = f"s0{int(record['subject'][2]) % 3 + 1}"
+        assert set(run[run["part"] == "test"]["subject"]) == {record["subject"]}
+        assert set(run[run["part"] == "valid"]["subject"]) == {following}
+        others = {"s01", "s02", "s03"} - {record["subject"], following}
+        assert set(run[run["part"] == "train"]["subject"]) == others
+        for part in ("train", "valid", "test"):
+            rows = run[run["part"] == part]
+            accuracy = 100 * (rows["label"] == rows["predicted"]).mean()
+            assert record[part] == pytest.approx(accuracy)
+
+    for text in (out, (tmp_path / "out" / "table.md").read_text()):
+        assert "72 trials of 4 channels and 100 samples (0.1 s at 1000 Hz)" in text
+        assert "mean over seeds 0, 1" in text
+        assert "the largest class has 33.33" in text
+        for model in ("cnn", "rkm-lstm"):
+            # Seeds are averaged first, then subjects.
+            means = [
+                np.mean([r["test"] for r in records if (r["model"], r["subject"]) == (model, s)])
+                for s in ("s01", "s02", "s03")
+            ]
+            assert f"{np.mean(means):.2f} ± {np.std(means, ddof=1):.2f}" in text
+        first = [r["test"] for r in records if r["subject"] == "s01"]
+        cells = [f"{np.mean(first[:2]):.2f}", f"{np.mean(first[2:]):.2f}"]
+        assert re.search(rf"s01\W+{cells[0]}\W+{cells[1]}", text)
+    for name in PICTURES:
+        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_made_recordings_say_what_was_found_of_them(call, tmp_path) -> None:
+    words = ("--subjects", 3, "--trials", 2, "--models", "gated-cnn", "--folds", 1, "--hidden", 3)
+    status, out, err = call(*words, "--epochs", 1, "--device", "cpu", "--out", tmp_path / "out")
+    assert (status, err) == (0, "")
+    assert "made recordings: 18 trials of 11 channels and 1,000 samples (1 s at 1000 Hz)" in out
+    assert "gated-cnn without s01 (seed 0): epoch 1/1, valid accuracy" in out
+    (record,) = records_of(tmp_path / "out")
+    assert (record["filters"], record["ngram"], record["dataset"]) == ("syncnet", 40, "planted")
+    # 3 wavelets of 11 amplitudes and phases, a frequency and a decay, twice; 3 biases; the norm's
+    # 3 scales and shifts; 3 * 3 weights and 3 biases of the classifier.
+    assert record["num_parameters"] == 2 * 3 * 24 + 3 + 6 + 12
+    assert [(s["state"], s["hz"]) for s in record["planted"]] == [
+        ("backward", 40.0),
+        ("fast", 80.0),
+        ("forward", 40.0),
+    ]
+    folder = tmp_path / "out" / "runs" / "fold01-gated-cnn-seed0"
+    bank = load_classifier(folder / "best.ckpt", seed=0).filters()
+    for state in record["planted"]:
+        distances = [abs(hz - state["hz"]) for hz in record["centre_hz"]]
+        nearest = record["centre_hz"][int(np.argmin(distances))]
+        assert state["trained"]["nearest_hz"] == pytest.approx(nearest)
+        near = (bank.frequency - state["hz"]).abs() <= 10
+        assert state["trained"]["share"] == pytest.approx(
+            bank.influence[near].sum().item(), abs=1e-4
+        )
+    assert "planted oscillations" in (tmp_path / "out" / "table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("model", "filters"), [("cnn", "dense"), ("rkm-lstm", "syncnet"), ("ran", "syncnet")]
+)
+@pytest.mark.usefixtures("undrawn")
+def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
+    data = save(tmp_path / "more.npz", planted(num_subjects=4, trials=12, seconds=0.15))
+    words = ("--model", model, "--filters", filters, "--folds", 1, "--data", data, "--hidden", 12)
+    status, _, err = compare(*words, "--epochs", 10, "--lr", 0.02, "--ngram", 20)
+    assert (status, err) == (0, "")
+    (record,) = records_of(tmp_path / "out")
+    # Without the phases two of three at most.
+    assert record["test"] > 80
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_resumed_run_equals_the_uninterrupted_one(compare, tmp_path, monkeypatch) -> None:
+    words = ("--epochs", 4, "--lr", 0.02, "--folds", 2)
+    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
+    seen: list[int] = []
+
+    def third_epoch_of_third_run(self, trainer: Any, module: Any) -> bool:
+        seen.append(trainer.current_epoch)
+        return seen.count(0) == 3 and trainer.current_epoch == 2
+
+    raised = interrupt_once(
+        monkeypatch, EpochHistory, "on_train_epoch_start", third_epoch_of_third_run
+    )
+    status, _, err = compare(*words)
+    assert (status, bool(raised)) == (130, True)
+    assert "continue with the same command and --resume" in err
+    assert len(records_of(tmp_path / "out")) == 2
+    assert compare(*words, "--resume")[0] == 0
+    assert results(tmp_path / "out") == results(tmp_path / "whole")
+    for name in ("table.md", *PICTURES):
+        assert (tmp_path / "out" / name).exists()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tmp_path) -> None:
+    assert compare("--models", "cnn", "--folds", 1)[0] == 0
+    first = records_of(tmp_path / "out")
+    status, _, err = compare()
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--resume" in err
+    status, _, err = compare("--resume", "--hidden", 5)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "another size" in err
+    status, out, _ = compare("--models", "linear", "--folds", 2, "--resume")
+    assert status == 0
+    records = records_of(tmp_path / "out")
+    assert first[0] in records
+    assert [(r["model"], r["subject"]) for r in records] == [
+        ("cnn", "s01"),
+        ("linear", "s01"),
+        ("linear", "s02"),
+    ]
+    assert re.search(r"cnn +\S+ +1 ", out)
+    assert re.search(r"linear +\S+ +2 ", out)
+    moved = mice.rename(tmp_path / "moved.npz")
+    assert compare("--models", "cnn", "--folds", 1, "--resume", "--data", moved)[0] == 0
+    other = save(tmp_path / "other.npz", planted(seed=1))
+    status, _, err = compare("--resume", "--data", other)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "digest" in err
+    status, _, err = compare("--resume", "--rate", 500)
+    assert (status, err.count("\n")) == (2, 1)
+    assert compare("--models", "cnn", "--folds", 1, "--overwrite", "--data", other)[0] == 0
+    left = [path.name for path in (tmp_path / "out" / "runs").iterdir()]
+    assert left == ["fold01-cnn-seed0"]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_training_knows_nothing_of_the_subject_left_out(compare, tmp_path) -> None:
+    data = planted()
+    spoilt = data.x.clone()
+    spoilt[data.subject == 0] = 100 * torch.randn(24, 4, 100) + 7
+    other = save(tmp_path / "spoilt.npz", data, x=spoilt.numpy())
+    words = ("--model", "rkm-cifg", "--folds", 1, "--epochs", 3)
+    assert compare(*words)[0] == 0
+    assert compare(*words, "--data", other, "--out", tmp_path / "other")[0] == 0
+    name = "runs/fold01-rkm-cifg-seed0/best.ckpt"
+    one, two = (
+        torch.load(tmp_path / out / name, weights_only=True)["state_dict"]
+        for out in ("out", "other")
+    )
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    tables = [pandas.read_csv(tmp_path / out / "predictions.csv") for out in ("out", "other")]
+    known = [table[table["part"] != "test"] for table in tables]
+    pandas.testing.assert_frame_equal(*known)
+    assert not tables[0].equals(tables[1])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_trials_shorter_than_the_window_are_no_error(compare, tmp_path) -> None:
+    short = save(tmp_path / "short.npz", planted(seconds=0.006))
+    status, _, err = compare("--data", short, "--ngram", 40, "--folds", 1)
+    assert (status, err) == (0, "")
+    assert {record["ngram"] for record in records_of(tmp_path / "out")} == {40}
+
+
+def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
+    data = planted(num_subjects=2, trials=10)
+    subjects = np.array(["a/b $1_{", "c|d\né"])[data.subject]
+    path = save(tmp_path / "two.npz", data, subject=subjects, y=10 * data.y.numpy())
+    status, _, err = compare("--data", path)
+    assert (status, err) == (0, "")
+    records = records_of(tmp_path / "out")
+    assert {record["subject"] for record in records} == set(subjects)
+    table = pandas.read_csv(tmp_path / "out" / "predictions.csv", dtype=str)
+    assert set(table["label"]) == {"0", "10", "20"}
+    # Every fifth trial of each class of the other subject chooses the epoch.
+    for (left_out, _), run in table.groupby(["left_out", "model"]):
+        for part, number in (("train", 8), ("valid", 2), ("test", 10)):
+            rows = run[run["part"] == part]
+            assert rows["label"].value_counts().to_dict() == dict.fromkeys(
+                ["0", "10", "20"], number
+            )
+            assert set(rows["subject"] == left_out) == {part == "test"}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_numbers_as_subjects_survive_a_resumption(compare, tmp_path) -> None:
+    data = planted()
+    path = save(tmp_path / "numbers.npz", data, subject=7 + data.subject.numpy())
+    words = ("--data", path, "--folds", 1, "--models", "cnn", "--epochs", 1)
+    assert compare(*words)[0] == 0
+    before = (tmp_path / "out" / "table.md").read_text()
+    assert compare(*words, "--resume")[0] == 0
+    assert (tmp_path / "out" / "table.md").read_text() == before
+    assert re.search(r"\| 7 +\|", before)
+
+
+def test_a_class_of_one_subject_cannot_be_learned() -> None:
+    data = planted()
+    names = np.array(data.classes)[data.y]
+    names[np.flatnonzero((data.subject == 2).numpy() & (names == "fast"))[0]] = "rare"
+    recordings = Recordings(data.x, names, np.array(data.subjects)[data.subject])
+    with pytest.raises(ValueError, match=r"s02 left out, s03 validated on.*'rare'"):
+        leave_one_out(recordings)
+
+
+def test_batches_of_an_epoch_are_the_same_again_and_hold_every_trial() -> None:
+    x, y = torch.arange(9.0).view(9, 1, 1), torch.zeros(9, dtype=torch.long)
+    parts = {"train": torch.tensor([0, 2, 4, 6, 8]), "valid": torch.tensor([1, 3])}
+    batches = RecordingBatches(x, y, {**parts, "test": torch.tensor([5, 7])}, 3, seed=1)
+    once, again = (
+        [batch[0].flatten().tolist() for batch in batches.train_dataloader()] for _ in range(2)
+    )
+    assert once == again
+    assert [len(batch) for batch in once] == [3, 2]
+    assert sorted(once[0] + once[1]) == [0, 2, 4, 6, 8]
+    other = RecordingBatches(x, y, parts, 3, seed=2).train_dataloader()
+    assert [batch[0].flatten().tolist() for batch in other] != once
+    # A last batch of one trial cannot be normalised.
+    fours = RecordingBatches(x, y, parts, 4, seed=1).train_dataloader()
+    assert [len(batch[0]) for batch in fours] == [4]
+    assert [batch[0].flatten().tolist() for batch in batches.all_parts()[2]] == [[5.0, 7.0]]
+
+
+@pytest.mark.parametrize("pooling", ["power", "max"])
+def test_network_pools_its_layer_over_time(pooling) -> None:
+    torch.manual_seed(0)
+    config = RecordingModelConfig("rkm-lstm", 3, 2, hidden=5, ngram=6, pooling=pooling)
+    net = build_recording_model(config).double().eval()
+    net.norm.running_mean.normal_()
+    net.norm.running_var.uniform_(0.5, 2.0)
+    x = torch.randn(4, 20, 3, dtype=torch.double)
+    output, _ = net.rkm(x)
+    if pooling == "power":
+        pooled = torch.log((output**2).sum(dim=1) / 20)
+    else:
+        pooled = output.amax(dim=1).clamp(min=0)
+    scaled = (pooled - net.norm.running_mean) / torch.sqrt(net.norm.running_var + 1e-5)
+    expected = scaled @ net.head.weight.t() + net.head.bias
+    torch.testing.assert_close(net(x), expected, rtol=1e-10, atol=1e-10)
+
+
+def bank_of(net: models.RecordingNet, rate: float) -> FilterBank:
+    return FilterBank.of(net, rate)
+
+
+def wavelet_net(hidden: int = 3, channels: int = 4, ngram: int = 200) -> models.RecordingNet:
+    torch.manual_seed(0)
+    config = RecordingModelConfig("cnn", channels, 2, hidden=hidden, ngram=ngram)
+    return build_recording_model(config)
+
+
+def test_centre_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
+    net = wavelet_net()
+    with torch.no_grad():
+        # 20 Hz and 100 Hz at 500 samples a second; -20 Hz and 600 Hz are their mirror images.
+        turns = torch.tensor([20.0, -20.0, 600.0])
+        net.filters.omega.copy_(2 * math.pi * turns / 500)
+        net.filters.raw_beta.fill_(math.log(math.expm1(1e-3)))
+    bank = bank_of(net, 500.0)
+    expected = torch.tensor([20.0, 20, 100]).double()
+    torch.testing.assert_close(bank.frequency, expected, rtol=1e-6, atol=0)
+    axis, amplitude = bank.spectra()
+    assert (axis[amplitude.argmax(dim=1)] - bank.frequency).abs().max() < 500 / 1024
+    # Norm 1: Parseval, with every frequency but the first and the last there twice.
+    energy = 2 * amplitude.square().sum(dim=1) - amplitude[:, [0, -1]].square().sum(dim=1)
+    torch.testing.assert_close(energy / 1024, torch.ones(3).double())
+
+
+def test_dense_filters_have_the_frequency_of_their_peak() -> None:
+    config = RecordingModelConfig("gated-cnn", 2, 2, hidden=2, ngram=100, filters="dense")
+    net = build_recording_model(config)
+    time = torch.arange(100) / 1000
+    with torch.no_grad():
+        for k, frequency in enumerate((50.0, 210.0)):
+            net.filters.weight[k] = torch.cos(2 * math.pi * frequency * time)
+    frequency = bank_of(net, 1000.0).frequency
+    assert (frequency - torch.tensor([50.0, 210.0])).abs().max() < 1000 / 1024
+
+
+def test_influence_is_the_share_of_the_weights_that_tell_classes_apart() -> None:
+    net = wavelet_net(hidden=4)
+    with torch.no_grad():
+        # The third filter adds the same to both classes; the fourth has 3 of 6 shares.
+        net.head.weight.copy_(torch.tensor([[1.0, 0, 7, 3], [-1.0, 4, 7, -3]]))
+    bank = bank_of(net, 1000.0)
+    torch.testing.assert_close(bank.influence, torch.tensor([1.0, 2, 0, 3]).double() / 6)
+    assert bank.influential().tolist() == [3]
+    with torch.no_grad():
+        net.head.weight[:, 3] *= 0.9
+    assert bank_of(net, 1000.0).influential().tolist() == [3, 1]
+
+
+def test_agreement_is_1_for_the_phases_planted_and_0_for_the_other_direction() -> None:
+    net = wavelet_net(hidden=2)
+    phases = math.pi / 2 * torch.arange(4)
+    with torch.no_grad():
+        net.filters.omega.fill_(2 * math.pi * 100 / 1000)
+        net.filters.raw_beta.fill_(math.log(math.expm1(1e-4)))
+        net.filters.alpha.fill_(1.5)
+        net.filters.phi.copy_(torch.stack([phases + 0.3, -phases]))
+    bank = bank_of(net, 1000.0)
+    found_ = bank.agreement(100.0, phases)
+    torch.testing.assert_close(found_, torch.tensor([1.0, 0.0]).double(), atol=1e-3, rtol=0)
+    # The same from the outputs: the oscillation that agrees gives the larger one by far.
+    time = torch.arange(1000).double() / 1000
+    wave = torch.cos(2 * math.pi * 100 * time[:, None] + phases)
+    windows = wave.unfold(0, 200, 1)
+    output = torch.einsum("tcn,kcn->tk", windows, bank.weight)
+    power = output.square().mean(dim=0)
+    assert power[0] > 1e5 * power[1]
+
+
+def test_what_is_found_compares_influential_filters_with_their_start() -> None:
+    def bank(frequency: list[float], influence: list[float]) -> FilterBank:
+        weight = torch.ones(len(frequency), 2, 10, dtype=torch.double)
+        return FilterBank(weight, torch.tensor(frequency), torch.tensor(influence), 1000.0)
+
+    shares = [0.3, 0.25, 0.2, 0.25]
+    start, trained = bank([5, 70, 44, 41], shares), bank([41, 75, 44, 200], shares)
+    states = (PlantedState("a", 40.0, 0.0), PlantedState("b", 80.0, math.pi))
+    slow, fast = found(trained, start, states)
+    # The first two have half of the influence.
+    assert (slow["state"], slow["hz"]) == ("a", 40.0)
+    assert slow["trained"] == {"nearest_hz": 41.0, "share": 0.5, "agreement": 1.0}
+    assert slow["start"] == {"nearest_hz": 70.0, "share": 0.45, "agreement": None}
+    assert fast["trained"] == {"nearest_hz": 75.0, "share": 0.25, "agreement": 0.0}
+    assert fast["start"]["share"] == 0.25
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_checkpoint_knows_the_filters_that_training_started_from(compare, tmp_path) -> None:
+    seen: list[FilterBank] = []
+    make = RecordingClassifier.__init__
+
+    def remember(self, model, classes, rate, optimiser) -> None:
+        make(self, model, classes, rate, optimiser)
+        seen.append(self.filters_at_start)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RecordingClassifier, "__init__", remember)
+        assert compare("--models", "cnn", "--folds", 1, "--seed", 3)[0] == 0
+    _, trained, restored = seen  # the first was built as a check, the last for the pictures
+    assert torch.equal(restored.weight, trained.weight)
+    path = tmp_path / "out" / "runs" / "fold01-cnn-seed3" / "best.ckpt"
+    classifier = load_classifier(path, seed=3)
+    assert torch.equal(classifier.filters_at_start.weight, trained.weight)
+    assert not torch.equal(classifier.filters().weight, trained.weight)
+
+
+def test_divergence_is_one_line_and_status_1(compare, monkeypatch) -> None:
+    step = RecordingClassifier.validation_step
+
+    def not_a_number(self, batch, batch_idx):
+        step(self, batch, batch_idx)
+        self.valid_error.loss.fill_(float("inf"))
+
+    monkeypatch.setattr(RecordingClassifier, "validation_step", not_a_number)
+    status, out, err = compare("--model", "cnn")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "cnn without s01 (seed 0): the validation error is nan after epoch 1" in err
+
+
+def with_nan() -> dict[str, Any]:
+    x = planted().x.numpy()
+    x[5, 2, 50] = np.nan
+    x[60, 0, 0] = np.inf
+    return {"x": x}
+
+
+BAD_FILES = [
+    (
+        "not finite",
+        with_nan,
+        "not finite (NaN, infinite or beyond single precision) in trials 5, 60",
+    ),
+    ("flat", lambda: {"x": np.zeros((72, 100))}, "(trials, channels, time)"),
+    ("too few classes named", lambda: {"y": np.zeros(71)}, "one entry for each of 72 trials"),
+    ("one class", lambda: {"y": np.zeros(72)}, "single class, '0'"),
+    ("one subject", lambda: {"subject": np.full(72, "m")}, "single subject, 'm'"),
+    ("scores", lambda: {"y": np.arange(72) / 7}, "whole numbers or strings"),
+    ("objects", lambda: {"subject": np.array([None] * 72)}, "Python objects"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"), [case[1:] for case in BAD_FILES], ids=[case[0] for case in BAD_FILES]
+)
+def test_bad_recordings_are_one_line_and_leave_nothing(call, tmp_path, changes, said) -> None:
+    path = save(tmp_path / "mice.npz", planted(), **changes())
+    status, out, err = call("--data", path, "--out", tmp_path / "out", "--device", "cpu")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("benchmarks.lfp: error: ")
+    assert str(path) in err
+    assert said in err
+    assert [found.name for found in tmp_path.iterdir()] == ["mice.npz"]
+
+
+BAD_INPUT = [
+    ("unknown model", ("--models", "general"), "general"),
+    ("unknown option", ("--colour", "red"), "--colour"),
+    ("unknown filters", ("--filters", "gabor"), "gabor"),
+    ("missing file", ("--data", "nowhere.npz"), "nowhere.npz: No such file"),
+    ("no epochs", ("--epochs", "0"), "at least 1"),
+    ("no filters", ("--hidden", "0"), "at least 1"),
+    ("no window", ("--ngram", "0"), "at least 1"),
+    ("wavelet of a sample", ("--ngram", "1"), "ngram=1 with filters='syncnet'"),
+    ("batch of one", ("--batch-size", "1"), "at least 2"),
+    ("one subject", ("--subjects", "1"), "at least 2"),
+    (
+        "too many folds",
+        ("--subjects", "3", "--trials", "1", "--folds", "4"),
+        "there are 3 subjects",
+    ),
+    ("made and own", ("--data", "DATA", "--trials", "3"), "--trials goes with made recordings"),
+    ("rate of made ones", ("--rate", "500"), "--rate goes with --data"),
+    ("no rate", ("--data", "DATA", "--rate", "0"), "above 0"),
+    ("negative amplitude", ("--amplitude", "-1"), "at least 0"),
+    ("full and few", ("--full", "--folds", "2"), "--full and --folds exclude"),
+    ("full and some", ("--full", "--models", "cnn"), "--full and --models exclude"),
+    ("too large", ("--data", "DATA", "--hidden", "65536"), "parameters; at most"),
+    ("unknown device", ("--data", "DATA", "--device", "tpu9"), "tpu9"),
+    ("resume and overwrite", ("--resume", "--overwrite"), "exclude"),
+    ("no folder name", ("--out", ""), "--out: must not be empty"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT]
+)
+def test_bad_input_is_one_line_and_leaves_nothing(call, mice, tmp_path, words, said) -> None:
+    words = [str(mice) if word == "DATA" else word for word in words]
+    status, out, err = call("--device", "cpu", "--out", tmp_path / "out", *words)
+    assert (status, out) == (2, "")
+    assert err.startswith("benchmarks.lfp: error: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert [found.name for found in tmp_path.iterdir()] == ["mice.npz"]
+
+
+def test_command_line_repeats_the_registries() -> None:
+    assert lfp.MODELS == models.CELLS
+    assert lfp.FILTERS == models.FILTERS
+    assert lfp.POOLINGS == models.POOLINGS
+    choice = RecordingChoice()
+    assert (choice.subjects, choice.trials) == (lfp.SUBJECTS, lfp.TRIALS)
+    assert (choice.amplitude, choice.rate) == (lfp.AMPLITUDE, lfp.RATE)
+
+
+def test_help_answers_without_torch() -> None:
+    code = (
+        "import sys; from benchmarks.lfp import parser;"
+        "parser().format_help(); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_names_what_is_missing_without_lightning() -> None:
+    code = (
+        "import sys; sys.modules['lightning'] = None\n"
+        "from benchmarks.lfp import main\n"
+        "sys.exit(main([]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    said = "error: lightning is not installed: pip install '.[bench]'\n"
+    assert (done.returncode, done.stderr) == (2, f"benchmarks.lfp: {said}")
+
+
+def test_needs_no_rdkit(mice, tmp_path) -> None:
+    words = ["--data", str(mice), "--models", "cnn", "--folds", "1", "--epochs", "1"]
+    words += ["--hidden", "2", "--quiet"]
+    code = (
+        "import sys; sys.modules['rdkit'] = None\n"
+        "from benchmarks.lfp import main\n"
+        f"sys.exit(main({[*words, '--device', 'cpu', '--out', str(tmp_path / 'out')]!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

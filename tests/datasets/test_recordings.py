@@ -1,0 +1,303 @@
+"""Recordings: what is planted in made ones, and what is refused of others."""
+
+import math
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.signal
+import torch
+
+from pyg_kernels.datasets import (
+    PlantedRecordings,
+    PlantedState,
+    Recordings,
+    read_recordings,
+)
+from pyg_kernels.datasets.recordings import STATES
+
+SLOW, FAST = PlantedState("slow", 30.0, 0.3), PlantedState("fast", 110.0, -0.7)
+
+
+def trials_of(data: PlantedRecordings, subject: int, state: int) -> np.ndarray:
+    return data.x[(data.subject == subject) & (data.y == state)].double().numpy()
+
+
+def some_trials(number: int = 6) -> dict[str, np.ndarray]:
+    """Three channels of eight samples: two classes, three subjects."""
+    x = np.random.default_rng(0).normal(size=(number, 3, 8))
+    return {"x": x, "y": np.arange(number) % 2, "subject": np.arange(number) % 3}
+
+
+def test_spectra_peak_at_the_planted_frequencies() -> None:
+    data = PlantedRecordings(3, 30, num_channels=4, states=(SLOW, FAST), amplitude=0.5)
+    for subject in range(3):
+        for state in range(2):
+            # Every 1 Hz: the whole trial is a window.
+            axis, power = scipy.signal.welch(
+                trials_of(data, subject, state), fs=1000, nperseg=1000, window="hann"
+            )
+            # Against 1/f noise, whose power times frequency is flat.
+            peak = axis[(power * axis).mean(axis=(0, 1)).argmax()]
+            assert abs(peak - data.frequencies[subject, state]) <= 1.0
+    slow = [state.name for state in data.states].index("slow")
+    jitter = data.frequencies[:, slow] / 30 - 1
+    assert 0 < jitter.abs().max() < 0.08
+    # One relative shift a subject: states of one frequency share it in every subject.
+    torch.testing.assert_close(data.frequencies[:, 1 - slow] / 110 - 1, jitter)
+
+
+def test_channels_have_the_planted_phases() -> None:
+    data = PlantedRecordings(2, 40, num_channels=5, states=(SLOW, FAST), amplitude=2.0)
+    time = np.arange(1000) / 1000
+    for subject in range(2):
+        for state in range(2):
+            wave = np.exp(-2j * math.pi * data.frequencies[subject, state].item() * time)
+            parts = trials_of(data, subject, state) @ (wave * np.hanning(1000))
+            phases = data.phases[subject, state].numpy()
+            found = np.angle((parts * parts[:, :1].conj()).sum(axis=0))
+            error = np.angle(np.exp(1j * (found - (phases - phases[0]))))
+            assert np.abs(error).max() < 0.05
+            # The phase of a trial as a whole is anywhere on the circle.
+            start = parts[:, 0] / np.abs(parts[:, 0])
+            assert abs(start.mean()) < 0.35
+    lag = torch.arange(5) * torch.tensor([[state.lag] for state in data.states])
+    # Phases are lags and one shift a channel, the same for all states.
+    torch.testing.assert_close((data.phases - lag)[:, 0], (data.phases - lag)[:, 1])
+
+
+def test_noise_has_power_one_over_f_and_the_subjects_variance() -> None:
+    data = PlantedRecordings(2, 100, num_channels=3, amplitude=0.0)
+    for subject in range(2):
+        x = data.x[data.subject == subject].double().numpy() / data.gains[subject].numpy()[:, None]
+        x /= data.noise[subject].item()
+        power = (np.abs(np.fft.rfft(x)[..., 1:]) ** 2).mean(axis=(0, 1)) / 1000**2
+        # The variance is the sum over frequencies, mirror images included: 2/f each, 1/f the last.
+        expected = 1 / np.arange(1, 501)
+        scale = 1 / (2 * expected[:-1].sum() + expected[-1])
+        ratio = power / (expected * scale)
+        np.testing.assert_allclose(ratio[:100], 1, atol=0.2)
+        np.testing.assert_allclose(ratio.mean(), 1, atol=0.01)
+        np.testing.assert_allclose((x**2).mean(), 1, atol=0.02)
+        np.testing.assert_allclose(x.mean(axis=2), 0, atol=1e-6)
+
+
+def test_an_oscillation_of_strength_1_has_the_amplitude_as_root_mean_square() -> None:
+    # 200 cycles of 50 Hz, so that noise matters little beside it.
+    states = (PlantedState("a", 50.0, 0.0), PlantedState("b", 50.0, 1.0, strength=0.5))
+    data = PlantedRecordings(2, 150, 2, states=states, amplitude=1000.0)
+    rms = (data.x.double() / data.gains[data.subject][:, :, None]).square().mean(dim=2).sqrt()
+    for state, strength in ((0, 1000.0), (1, 500.0)):
+        logs = (rms[data.y == state][:, 0] / strength).log()
+        assert abs(logs.mean()) < 0.05
+        assert logs.std().item() == pytest.approx(0.3, abs=0.04)
+
+
+def test_two_states_of_the_default_differ_in_phase_alone() -> None:
+    data = PlantedRecordings(4, 2)
+    names = [state.name for state in data.states]
+    forward, backward, fast = (names.index(name) for name in ("forward", "backward", "fast"))
+    assert torch.equal(data.frequencies[:, forward], data.frequencies[:, backward])
+    assert data.states[forward].strength == data.states[backward].strength
+    turned = (data.phases[:, forward] - data.phases[:, backward]) / torch.arange(11)
+    torch.testing.assert_close(turned[:, 1:], torch.full((4, 10), math.pi / 3).double())
+    assert (data.frequencies[:, fast] > 1.5 * data.frequencies[:, forward]).all()
+    assert names == list(data.classes) == sorted(state.name for state in STATES)
+
+
+def test_only_filters_across_channels_tell_the_directions_apart() -> None:
+    """A matched filter over all channels does; the channels' own spectra do not."""
+    data = PlantedRecordings(4, 50, amplitude=0.2)
+    x = data.standardised().double().numpy()
+    time = np.arange(1000) / 1000
+    names = list(data.classes)
+    directions = [names.index("forward"), names.index("backward")]
+    chosen = np.isin(data.y.numpy(), directions)
+    forward = data.y.numpy()[chosen] == directions[0]
+    # Quarters of a second: the frequencies of subjects differ by 1 Hz or 2.
+    parts = (x[chosen] * np.exp(-2j * math.pi * 40 * time)).reshape(-1, 11, 4, 250).sum(axis=3)
+    lag = np.exp(1j * math.pi / 6 * np.arange(11))
+    power = {
+        sign: (np.abs(np.einsum("mcw,c->mw", parts, steer)) ** 2).sum(axis=1)
+        for sign, steer in (("forward", lag.conj()), ("backward", lag))
+    }
+    assert ((power["forward"] > power["backward"]) == forward).mean() > 0.95
+    alone = np.abs(parts).sum(axis=2)
+    for channel in range(11):
+        higher = alone[:, channel] > np.median(alone[:, channel])
+        assert 0.4 < (higher == forward).mean() < 0.6
+
+
+def test_all_draws_come_from_the_seed() -> None:
+    one, again = (PlantedRecordings(3, 2, 4, seconds=0.05, seed=5) for _ in range(2))
+    other = PlantedRecordings(3, 2, 4, seconds=0.05, seed=6)
+    for name in ("x", "y", "subject", "frequencies", "phases", "gains", "noise"):
+        assert torch.equal(getattr(one, name), getattr(again, name))
+    assert one.digest() == again.digest() != other.digest()
+    more = PlantedRecordings(5, 2, 4, seconds=0.05, seed=5)
+    assert torch.equal(more.x[: len(one)], one.x)
+    assert torch.equal(more.phases[:3], one.phases)
+    assert more.subjects == ("s01", "s02", "s03", "s04", "s05")
+    assert more.x.shape == (5 * 3 * 2, 4, 50)
+    assert [int(n) for n in torch.bincount(more.subject * 3 + more.y)] == [2] * 15
+
+
+@pytest.mark.parametrize("samples", [2, 3, 7, 8])
+def test_odd_and_short_trials_have_the_same_noise_variance(samples: int) -> None:
+    states = (PlantedState("a", 1.0, 0.0), PlantedState("b", 2.0, 0.0))
+    data = PlantedRecordings(2, 2000, 1, samples / 1000, states=states, amplitude=0.0)
+    x = data.x.double() / (data.gains[data.subject] * data.noise[data.subject, None])[:, :, None]
+    assert x.square().mean().item() == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"num_subjects": 1}, "num_subjects must be at least 2, got 1"),
+        ({"trials": 0}, "trials must be at least 1, got 0"),
+        ({"num_channels": 0}, "num_channels must be at least 1"),
+        ({"seconds": 0.001}, "at least 2 samples"),
+        ({"states": STATES[:1]}, "at least 2"),
+        ({"states": (SLOW, SLOW)}, "different names"),
+        ({"rate": 150.0}, "state 'fast' must be between 0 and half the rate of 150 Hz, got 80 Hz"),
+    ],
+)
+def test_what_cannot_be_made(options, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        PlantedRecordings(**{"trials": 1, **options})
+
+
+def test_classes_and_subjects_have_any_names() -> None:
+    trials = some_trials()
+    data = Recordings(trials["x"], [10, 9, 10, 9, 9, 10], list("bbaabc"), rate=250)
+    assert (data.classes, data.subjects) == (("9", "10"), ("a", "b", "c"))
+    assert data.y.tolist() == [1, 0, 1, 0, 0, 1]
+    assert data.subject.tolist() == [1, 1, 0, 0, 1, 2]
+    assert repr(data) == (
+        "Recordings(6 trials, 3 channels, 8 samples at 250 Hz, 2 classes, 3 subjects)"
+    )
+    floats = Recordings(trials["x"], np.array([1.0, 2, 1, 2, 1, 2]), np.array([b"x", b"y"] * 3))
+    assert (floats.classes, floats.subjects) == (("1", "2"), ("x", "y"))
+    tensors = Recordings(torch.zeros(2, 1, 4), torch.tensor([True, False]), torch.tensor([3, 1]))
+    assert (tensors.classes, tensors.subjects) == (("False", "True"), ("1", "3"))
+    torch.testing.assert_close(data.x, torch.from_numpy(trials["x"]).float())
+    counts = Recordings((100 * trials["x"]).astype(np.int16), trials["y"], trials["subject"])
+    assert counts.x.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"x": np.zeros((6, 3))}, ValueError, r"\(trials, channels, time\).*\(6, 3\)"),
+        ({"x": np.zeros((6, 3, 0))}, ValueError, "at least one of each"),
+        ({"x": np.zeros((6, 3, 8), complex)}, TypeError, "real numbers, got complex128"),
+        ({"x": np.full((6, 3, 8), "a")}, TypeError, "real numbers"),
+        ({"y": np.arange(5)}, ValueError, r"y must have one entry.* 6 trials, got shape \(5,\)"),
+        ({"subject": np.zeros((6, 1))}, ValueError, "subject must have one entry"),
+        ({"y": np.arange(6) / 4}, ValueError, "y must hold whole numbers or strings"),
+        ({"subject": [None] * 6}, ValueError, "subject must hold whole numbers or strings"),
+        ({"y": [np.nan, 1, 2, 1, 2, 1]}, ValueError, "y must hold whole"),
+        ({"y": ["up"] * 6}, ValueError, "single class, 'up'; at least 2"),
+        ({"subject": [7] * 6}, ValueError, "single subject, '7'; at least 2"),
+        ({"rate": 0.0}, ValueError, "rate must be a positive number of Hz, got 0"),
+        ({"rate": math.nan}, ValueError, "rate"),
+    ],
+)
+def test_what_is_no_recording(changes, error, said) -> None:
+    with pytest.raises(error, match=said):
+        Recordings(**{**some_trials(), **changes})
+
+
+def test_samples_that_are_not_finite_are_named_by_trial() -> None:
+    trials = some_trials(9)
+    trials["x"][4, 1, 2] = np.nan
+    with pytest.raises(ValueError, match="in trial 4, counted from 0"):
+        Recordings(**trials)
+    trials["x"][7, 0, 0] = -np.inf
+    with pytest.raises(ValueError, match="in trials 4, 7, counted from 0"):
+        Recordings(**trials)
+    trials["x"][2:, 2, 7] = 1e200  # beyond float32
+    with pytest.raises(ValueError, match="in trials 2, 3, 4, 5, 6 and 2 more, counted"):
+        Recordings(**trials)
+
+
+def test_standardised_trials_know_neither_gain_nor_offset_nor_each_other() -> None:
+    trials = some_trials()
+    trials["x"][0, 1] = 5.0  # a constant channel
+    data = Recordings(**trials)
+    x = data.standardised()
+    assert (x.dtype, x.shape) == (torch.float32, data.x.shape)
+    assert not x[0, 1].any()
+    for trial in range(6):
+        for channel in range(3):
+            if (trial, channel) != (0, 1):
+                samples = trials["x"][trial, channel]
+                expected = (samples - samples.mean()) / samples.std()
+                np.testing.assert_allclose(x[trial, channel], expected, atol=1e-5)
+    gains = np.array([1e-6, 1e30, -3.0])[:, None]
+    scaled = Recordings(**{**trials, "x": gains * (trials["x"] + 1.0)}).standardised()
+    torch.testing.assert_close(
+        scaled, x * torch.tensor([1.0, 1.0, -1.0])[:, None], atol=1e-4, rtol=0
+    )
+    others = trials["x"].copy()
+    others[1:] += np.arange(8)
+    torch.testing.assert_close(Recordings(**{**trials, "x": others}).standardised()[0], x[0])
+
+
+def test_file(tmp_path: Path) -> None:
+    trials = some_trials()
+    np.savez(tmp_path / "mice.npz", **trials, comment="of no concern")
+    read, made = read_recordings(tmp_path / "mice.npz", 500.0), Recordings(**trials, rate=500.0)
+    assert read.digest() == made.digest() != Recordings(**trials, rate=1000.0).digest()
+    np.savez_compressed(tmp_path / "small.npz", **trials)
+    assert read_recordings(tmp_path / "small.npz", 500.0).digest() == made.digest()
+
+
+def no_array(path: Path) -> None:
+    np.savez(path, x=np.zeros((2, 1, 4)), label=np.arange(2))
+
+
+def one_array(path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+
+
+def objects(path: Path) -> None:
+    np.savez(path, **{**some_trials(), "subject": np.array([1, "a", None] * 2, dtype=object)})
+
+
+def half(path: Path) -> None:
+    np.savez(path, **some_trials())
+    path.write_bytes(path.read_bytes()[:300])
+
+
+def bad_trial(path: Path) -> None:
+    trials = some_trials()
+    trials["x"][3, 0, 0] = np.nan
+    np.savez(path, **trials)
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [
+        (no_array, r"mice\.npz has no array 'y'; it has 'x', 'label'"),
+        (one_array, "holds one array, not an .npz with x, y, subject"),
+        (objects, r"subject of .*mice\.npz holds Python objects"),
+        (half, r"mice\.npz is not a whole \.npz file"),
+        (lambda path: path.write_bytes(pickle.dumps([1])), "is not a whole .npz file"),
+        (lambda path: path.write_text("x,y\n1,2\n"), "is not a whole .npz file"),
+        (lambda path: path.write_bytes(b""), "is not a whole .npz file"),
+        (bad_trial, r"mice\.npz: x has samples that are not finite .* in trial 3"),
+    ],
+)
+def test_what_is_no_file(tmp_path: Path, write: Callable[[Path], None], said: str) -> None:
+    write(tmp_path / "mice.npz")
+    with pytest.raises(ValueError, match=said):
+        read_recordings(tmp_path / "mice.npz")
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_recordings(tmp_path / "nowhere.npz")
