@@ -100,7 +100,7 @@ Q_OF_ALL_KINDS = [*Q, torch.tanh, softsign, torch.nn.ReLU(), torch.nn.Softplus()
 
 @pytest.mark.parametrize("feedback", [True, False], ids=["eq. 8", "eq. 6"])
 @pytest.mark.parametrize("layer_norm", [False, True], ids=["plain", "layer-norm"])
-@pytest.mark.parametrize("q", Q_OF_ALL_KINDS, ids=str)
+@pytest.mark.parametrize("q", Q_OF_ALL_KINDS, ids=lambda q: getattr(q, "__name__", str(q)))
 def test_q(q: Any, layer_norm: bool, feedback: bool) -> None:
     options = {"cell": "general", "q": q, "feedback": feedback, "layer_norm": layer_norm}
     for window in [{"ngram": 1}, {"ngram": [1, 3], "dilation": 2}]:
