@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Batch, Data
 
+from pyg_kernels.sequence import RKMState
+
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -39,6 +41,10 @@ def test_examples() -> None:
     assert isinstance(output, torch.Tensor) and output.shape == (35, 20, 200)
     assert isinstance(h, torch.Tensor) and torch.equal(h[0], output[-1])
     assert isinstance(c, torch.Tensor) and c.shape == (1, 20, 2, 200)
+    y, state = texts["y"], texts["state"]
+    assert isinstance(y, torch.Tensor) and y.shape == (35, 20, 200)
+    assert isinstance(state, RKMState) and torch.equal(state.h[0], y[-1])
+    assert state.h.shape == state.c.shape == (1, 20, 200)
 
 
 def test_nothing_is_left_to_fill_in() -> None:
