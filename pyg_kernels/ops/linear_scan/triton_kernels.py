@@ -8,7 +8,6 @@ What there is of every order comes as four arguments, None where there is no suc
 """
 
 # mypy: disable-error-code="no-untyped-def"
-# ruff: noqa: N803
 
 from __future__ import annotations
 

@@ -1,0 +1,33 @@
+"""Exact kernels on graphs and texts, called in scikit-learn's way.
+
+What the layers approximate, computed by sums over all walks or n-grams: Gram matrices on PyTorch
+Geometric's graphs and on texts, on CPU or GPU, for any estimator that takes a precomputed kernel.
+Nothing here depends on the neural layers, nor they on it: they check each other in the tests.
+"""
+
+from pyg_kernels.kernels.activations import arc_cosine, inverse_polynomial, polynomial
+from pyg_kernels.kernels.deep_graph import DeepGraphKernel
+from pyg_kernels.kernels.deep_string import DeepStringKernel
+from pyg_kernels.kernels.gated_sequence import GatedSequenceKernel
+from pyg_kernels.kernels.kernel import Kernel
+from pyg_kernels.kernels.random_walk import RandomWalkKernel
+from pyg_kernels.kernels.relabelling import DiscreteRelabelling, GeneralizedRelabelling
+from pyg_kernels.kernels.string import StringKernel
+from pyg_kernels.kernels.wl import WLKernel
+from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
+
+__all__ = [
+    "DeepGraphKernel",
+    "DeepStringKernel",
+    "DiscreteRelabelling",
+    "GatedSequenceKernel",
+    "GeneralizedRelabelling",
+    "Kernel",
+    "RandomWalkKernel",
+    "StringKernel",
+    "WLKernel",
+    "WLSubtreeKernel",
+    "arc_cosine",
+    "inverse_polynomial",
+    "polynomial",
+]

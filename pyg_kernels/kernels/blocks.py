@@ -1,0 +1,214 @@
+"""Gram matrices in blocks of bounded memory."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from pyg_kernels.kernels.arguments import checked_choice, checked_count, checked_dtype
+from pyg_kernels.kernels.kernel import Kernel
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_CACHED_ELEMENTS = 2**18  # numbers in a block's tensor on CPU: small enough to stay in cache
+_BLOCK_TENSORS = 6  # that a kernel holds at a time
+_SECONDS_BEFORE_BAR = 2.0
+
+
+class Collection(Protocol):
+    """Texts or graphs, read and checked."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def sizes(self) -> Tensor:
+        """The number of rows that each item adds to a block, (n,)."""
+
+    @property
+    def device(self) -> torch.device: ...
+
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+    @property
+    def requires_grad(self) -> bool: ...
+
+    def part(self, items: Tensor) -> Any:
+        """The collection of these items."""
+
+    def runs(self, limit: int) -> Iterator[Tensor]:
+        """Splits the items into runs whose blocks have at most `limit` rows, if an item fits."""
+
+
+class BlockKernel(Kernel):
+    """A kernel whose Gram matrix is computed block by block."""
+
+    dtype: torch.dtype | None
+    max_memory: int
+    progress: bool | None
+
+    def _check(self) -> None:
+        checked_dtype(self.dtype)
+        checked_count(self.max_memory, "max_memory")
+        checked_choice(self.progress, "progress", (None, True, False))
+
+    @abstractmethod
+    def _values(self, a: Any, b: Any) -> Tensor:
+        """The kernel of all pairs of two prepared parts, without normalisation."""
+
+    def _prepare(self, part: Any) -> Any:
+        """What a part contributes to all its blocks, computed once."""
+        return part
+
+    def _self_values(self, part: Any) -> Tensor:
+        """The kernel of each item of a part with itself."""
+        prepared = self._prepare(part)
+        return self._values(prepared, prepared).diagonal()
+
+    def _limit(self, collection: Collection) -> int:
+        """The most rows of a block on either side."""
+        elements = self.max_memory // (self._tensors_in_block() * collection.dtype.itemsize)
+        if collection.device.type == "cpu":
+            elements = min(elements // torch.get_num_threads(), _CACHED_ELEMENTS)
+        return max(1, int(elements**0.5))
+
+    def _tensors_in_block(self) -> int:
+        """How many tensors of the size of a block there are at a time."""
+        return _BLOCK_TENSORS
+
+    def _self_limit(self, collection: Collection) -> int:
+        """The most rows of a part whose items are compared with themselves."""
+        return self._limit(collection)
+
+    def _raw_gram(self, a: Any, b: Any) -> Tensor:
+        keep_freed_memory()
+        limit = self._limit(a)
+        rows = list(a.runs(limit))
+        columns = rows if b is None else list(b.runs(limit))
+        row_parts = [self._prepare(a.part(run)) for run in rows]
+        column_parts = row_parts if b is None else [self._prepare(b.part(run)) for run in columns]
+        size = (len(a), len(a) if b is None else len(b))
+        gram = torch.zeros(size, dtype=a.dtype, device=a.device)
+
+        def fill(block: tuple[int, int]) -> int:
+            i, j = block
+            values = self._values(row_parts[i], column_parts[j])
+            mirrored = b is None and i < j
+            if b is None and i == j:
+                values = (values + values.t()) / 2
+            gram[rows[i][:, None], columns[j]] = values
+            if mirrored:
+                gram[columns[j][:, None], rows[i]] = values.t()
+            return values.numel() * (1 + mirrored)
+
+        blocks = [
+            (i, j) for i in range(len(rows)) for j in range(len(columns)) if b is not None or i <= j
+        ]
+        with self._bar(size[0] * size[1]) as bar:
+            for number in map_in_threads(fill, blocks, _shares_out(a, b), lambda: gram):
+                bar.update(number)
+        return gram
+
+    def _raw_diagonal(self, collection: Any) -> Tensor:
+        keep_freed_memory()
+        runs = list(collection.runs(self._self_limit(collection)))
+        values: list[Tensor] = []
+        for found in map_in_threads(
+            lambda run: self._self_values(collection.part(run)),
+            runs,
+            _shares_out(collection),
+            lambda: values[0],
+        ):
+            values.append(found)
+        places = torch.cat(runs).argsort().to(collection.device)
+        return torch.cat(values).index_select(0, places)
+
+    def _bar(self, total: int) -> tqdm[Any]:
+        return progress_bar(type(self).__name__, total, " pairs", self.progress)
+
+
+def _shares_out(*collections: Any) -> bool:
+    """Whether blocks may be computed in several threads."""
+    known = [c for c in collections if c is not None]
+    on_cpu = all(c.device.type == "cpu" for c in known)
+    wanted = torch.is_grad_enabled() and any(c.requires_grad for c in known)
+    return on_cpu and not wanted and torch.get_num_threads() > 1
+
+
+def map_in_threads(
+    task: Callable[[T], R], items: Sequence[T], shares_out: bool, result: Callable[[], Tensor]
+) -> Iterator[R]:
+    """Maps a task on PyTorch's number of threads, each with single-threaded operations.
+
+    The blocks' operations are too small to be shared out one by one.
+
+    Args:
+        task: What to do.
+        items: To what.
+        shares_out: False: one after the other.
+        result: Gives the result after the first task. Where it requires gradients, through the
+            parameters of an activation, say, the others follow one after the other.
+    """
+    yield task(items[0])
+    remaining = iter(items[1:])
+    if not shares_out or result().requires_grad:
+        yield from map(task, remaining)
+        return
+    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
+
+    def alone(item: T) -> R:
+        with torch.inference_mode() if inference else torch.no_grad():
+            return task(item)
+
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        pending = deque(pool.submit(alone, item) for item in islice(remaining, 4 * threads))
+        while pending:
+            yield pending.popleft().result()
+            pending.extend(pool.submit(alone, item) for item in islice(remaining, 1))
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
+
+
+def progress_bar(name: str, total: int, unit: str, shown: bool | None) -> tqdm[Any]:
+    """A bar; with None on a terminal, where it lasts."""
+    return tqdm(
+        total=total,
+        desc=name,
+        unit=unit,
+        unit_scale=True,
+        disable=None if shown is None else not shown,
+        delay=_SECONDS_BEFORE_BAR if shown is None else 0.0,
+        leave=False,
+    )
+
+
+def consecutive_runs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Splits items into consecutive runs of total size at most `limit`, or of a single item."""
+    start, total = 0, 0
+    for item, size in enumerate(sizes):
+        if item > start and total + size > limit:
+            yield start, item
+            start, total = item, 0
+        total += size
+    yield start, len(sizes)
+
+
+def keep_freed_memory() -> None:
+    """Lets the C library keep the memory of freed tensors for the next ones.
+
+    glibc hands every freed block above a threshold back to the system, and each new tensor of a
+    block of the Gram matrix would fault its pages in again: 18 times the cost of a copy of 2 MB.
+    Freeing one untouched block just below its limit of 32 MB raises that threshold.
+    """
+    torch.empty(31 * 2**20, dtype=torch.uint8)

@@ -1,0 +1,124 @@
+"""Counts of Weisfeiler-Lehman labels in graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pyg_kernels.kernels.graphs import Graphs
+from pyg_kernels.kernels.reading import GRAPHS_AT_A_TIME
+from pyg_kernels.kernels.relabelling import DiscreteRelabelling
+
+Labels = list[NDArray[np.int64]]  # of every iteration, sorted
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """How often each label occurs in each graph.
+
+    Args:
+        labels: The labels that occur, iteration by iteration.
+        matrix: Their counts, (n, number of labels).
+        device: Of the graphs.
+    """
+
+    labels: Labels
+    matrix: sparse.csr_matrix
+    device: Any
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def among(self, known: Labels) -> sparse.csr_matrix:
+        """The counts of known labels, a column for each."""
+        if all(map(np.array_equal, self.labels, known)):
+            return self.matrix
+        width = sum(map(len, known))
+        columns = _columns_of(self.labels, known).astype(np.int32)
+        shape = (len(self), width + 1)  # the last column is for all others
+        arrays = (self.matrix.data, columns[self.matrix.indices], self.matrix.indptr)
+        return sparse.csr_matrix(arrays, shape=shape)[:, :width]
+
+
+def count_labels(
+    pieces: Iterator[Graphs], relabelling: DiscreteRelabelling, num_iterations: int, dtype: type
+) -> LabelCounts:
+    """Counts the labels of all iterations, some thousand graphs at a time.
+
+    Args:
+        pieces: The graphs, with the hashes of their labels.
+        relabelling: Of the nodes.
+        num_iterations: h; the labels of h + 1 iterations are counted.
+        dtype: NumPy's type of the counts.
+    """
+    counts = [
+        _count(
+            piece.between(start, min(start + GRAPHS_AT_A_TIME, len(piece))),
+            relabelling,
+            num_iterations,
+            dtype,
+        )
+        for piece in pieces
+        for start in range(0, len(piece), GRAPHS_AT_A_TIME)
+    ]
+    return counts[0] if len(counts) == 1 else _merged(counts)
+
+
+def _count(
+    graphs: Graphs, relabelling: DiscreteRelabelling, num_iterations: int, dtype: type
+) -> LabelCounts:
+    state = relabelling.start(graphs)
+    columns = np.empty((graphs.num_nodes, num_iterations + 1), dtype=np.int32)
+    labels: Labels = []
+    total = 0
+    for i in range(num_iterations + 1):
+        found, places = np.unique(state.cpu().numpy(), return_inverse=True)
+        columns[:, i] = places + total
+        labels.append(found)
+        total += len(found)
+        if i < num_iterations:
+            state = relabelling.step(state, graphs)
+    # Nodes lie graph by graph, so these are the rows of a CSR matrix already.
+    ones: NDArray[Any] = np.ones(columns.size, dtype=dtype)
+    indptr = graphs.ptr.numpy() * columns.shape[1]
+    matrix = sparse.csr_matrix((ones, columns.reshape(-1), indptr), shape=(len(graphs), total))
+    matrix.sum_duplicates()
+    return LabelCounts(labels, matrix, graphs.device)
+
+
+def _merged(counts: Sequence[LabelCounts]) -> LabelCounts:
+    number = len(counts[0].labels)
+    labels = [np.unique(np.concatenate([c.labels[i] for c in counts])) for i in range(number)]
+    width = sum(map(len, labels))
+    matrices = [c.matrix for c in counts]
+    indices = [_columns_of(c.labels, labels).astype(np.int32)[c.matrix.indices] for c in counts]
+    lengths = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
+    matrix = sparse.csr_matrix(
+        (
+            np.concatenate([matrix.data for matrix in matrices]),
+            np.concatenate(indices),
+            np.concatenate([[0], lengths.cumsum()]),
+        ),
+        shape=(len(lengths), width),
+    )
+    return LabelCounts(labels, matrix, counts[0].device)
+
+
+def _columns_of(labels: Labels, known: Labels) -> NDArray[np.int64]:
+    """For every label its column among the known ones, and the column after them for others."""
+    width = sum(map(len, known))
+    columns, first = [], 0
+    for found, vocabulary in zip(labels, known, strict=True):
+        places = np.searchsorted(vocabulary, found)
+        if len(vocabulary):
+            same = vocabulary[np.minimum(places, len(vocabulary) - 1)] == found
+        else:
+            same = np.zeros(len(found), dtype=bool)
+        columns.append(np.where(same, places + first, width))
+        first += len(vocabulary)
+    return np.concatenate(columns)

@@ -1,0 +1,118 @@
+r"""The recurrence of string kernels over all pairs of prefixes of two texts.
+
+For the base kernel :math:`g[s, t]` of two tokens and an order n,
+
+.. math::
+    Z_1 = g, \qquad
+    C_j[s, t] = \sum_{i \le s, k \le t} \lambda^{(s - i) + (t - k)} Z_j[i, k], \qquad
+    Z_j[s, t] = g[s, t] \, C_{j-1}[s - 1, t - 1],
+
+so that :math:`Z_n[s, t]` sums over the pairs of n-grams that end at exactly s and t, and
+:math:`C_n[s, t]` over those up to s and t, each weighted by :math:`\lambda` to the number of tokens
+after its first that it does not pick (Lei et al. 2017, eq. 3 and supplement B): O(n |x| |y|). It is
+the recurrence of the layers, on pairs. The additive form replaces the product of n base kernels by
+their sum: :math:`Z_j[s, t] = C_{j-1}[s-1, t-1] + N_{j-1}[s-1] N_{j-1}[t-1] \, g[s, t]` with N the
+sums of the weights of one text's n-grams.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def decayed_sums(values: Tensor, decay: float) -> Tensor:
+    r"""The sums :math:`C[s, t]` of the values ``(S, T, ...)`` up to s and t, with decay."""
+    return _DecayedSums.apply(values, decay, False)
+
+
+def end_at(
+    base: Tensor, order: int, decay: float, weights: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
+    r"""The sums :math:`Z_n[s, t]` over pairs of n-grams that end at exactly s and t.
+
+    Args:
+        base: The base kernel of the tokens, (S, T, ...).
+        order: n.
+        decay: :math:`\lambda`.
+        weights: None for products of base kernels; for their sum, the sums of the weights of
+            n-grams (:func:`weight_sums`) up to n - 1 in the text of S and in the text of T.
+    """
+    ending = base
+    for j in range(1, order):
+        before = shifted(decayed_sums(ending, decay))
+        if weights is None:
+            ending = base * before
+        else:
+            ending = before + base * _weight_products(weights, j, base)
+    return ending
+
+
+def shifted(values: Tensor) -> Tensor:
+    """The values at (s - 1, t - 1), zero where there are none."""
+    no_pad = (0, 0) * (values.dim() - 2)
+    if not values.size(0) or not values.size(1):
+        return values
+    return torch.nn.functional.pad(values[:-1, :-1], (*no_pad, 1, 0, 1, 0))
+
+
+def after_one(values: Tensor) -> Tensor:
+    """The values at s - 1 along the first dimension, zero where there is none."""
+    no_pad = (0, 0) * (values.dim() - 1)
+    return torch.nn.functional.pad(values[:-1], (*no_pad, 1, 0)) if len(values) else values
+
+
+def weight_sums(length: int, order: int, decay: float, weighting: str) -> Tensor:
+    r"""The sums of the weights of all j-grams of each prefix, j = 1, ..., n, (n, L) in float64.
+
+    Args:
+        length: L.
+        order: n.
+        decay: :math:`\lambda`.
+        weighting: ``'end'``: :math:`\lambda` to the number of tokens after the first that are not
+            picked; ``'span'``: only those before the last.
+    """
+    ending = torch.ones(length, dtype=torch.float64)
+    sums = []
+    for j in range(order):
+        if j:
+            ending = after_one(_sums_along(ending, decay))
+        sums.append(ending.cumsum(0) if weighting == "span" else _sums_along(ending, decay))
+    return torch.stack(sums)
+
+
+def _weight_products(weights: tuple[Tensor, Tensor], j: int, base: Tensor) -> Tensor:
+    first, second = (after_one(w[j - 1]) for w in weights)
+    return torch.outer(first, second).view(base.shape[:2] + (1,) * (base.dim() - 2))
+
+
+def _sums_along(values: Tensor, decay: float) -> Tensor:
+    return _scan_(values.clone()[:, None], decay, backwards=False)[:, 0]
+
+
+def _scan_(values: Tensor, decay: float, backwards: bool) -> Tensor:
+    """The sums in place, along both dimensions."""
+    for dim in (0, 1):
+        slices = values.unbind(dim)
+        for before, here in pairwise(reversed(slices) if backwards else slices):
+            here.add_(before, alpha=decay)
+    return values
+
+
+class _DecayedSums(torch.autograd.Function):
+    """The scan, whose gradient is the scan from the other end."""
+
+    @staticmethod
+    def forward(values: Tensor, decay: float, backwards: bool) -> Tensor:
+        return _scan_(values.clone(), decay, backwards)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float, bool], output: Tensor) -> None:
+        _, ctx.decay, ctx.backwards = inputs
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _DecayedSums.apply(grad, ctx.decay, not ctx.backwards), None, None

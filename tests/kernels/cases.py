@@ -1,0 +1,327 @@
+"""Every exact kernel with what it compares, for the promises that hold whatever it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+from sklearn.base import clone
+from torch import Tensor
+from torch_geometric.data import Data
+
+from pyg_kernels.kernels import (
+    DeepGraphKernel,
+    DeepStringKernel,
+    DiscreteRelabelling,
+    GatedSequenceKernel,
+    GeneralizedRelabelling,
+    Kernel,
+    RandomWalkKernel,
+    StringKernel,
+    WLKernel,
+    WLSubtreeKernel,
+    arc_cosine,
+    inverse_polynomial,
+    polynomial,
+)
+from tests.kernels.texts import F64, characters, ids, vectors
+
+SHARED = ["dtype", "max_memory", "progress"]
+LENGTHS = [4, 1, 0, 6, 3, 5, 2, 4]  # of texts, in nodes of graphs, over and over
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a kernel compares.
+
+    Attributes:
+        word: What an error message calls one of them.
+        make: One of them, from its size, a seed and a dtype.
+        leaves: Its continuous features.
+        replaced: One with other continuous features.
+        moved: One on another device.
+    """
+
+    word: str
+    make: Callable[[int, int, torch.dtype], Any]
+    leaves: Callable[[Any], list[Tensor]]
+    replaced: Callable[[Any, Sequence[Tensor]], Any]
+    moved: Callable[[Any, str], Any]
+
+    def collection(self, count: int, dtype: torch.dtype = F64, seed: int = 0) -> list[Any]:
+        return [self.make(LENGTHS[i % len(LENGTHS)], seed + i, dtype) for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel and what it compares.
+
+    Attributes:
+        kernel: The class.
+        options: Its arguments.
+        inputs: What it compares.
+        grid: Values of a parameter that a search may choose from.
+        tolerance: How far two ways to the same number may be apart.
+        features: Whether ``transform`` gives sparse features, not a Gram matrix.
+    """
+
+    kernel: type[Kernel]
+    inputs: Inputs
+    options: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, list[Any]] = field(default_factory=lambda: {"normalize": [False, True]})
+    tolerance: float = 1e-10
+    features: bool = False
+
+    @property
+    def continuous(self) -> bool:
+        return bool(self.inputs.leaves(self.inputs.make(3, 0, F64)))
+
+    @property
+    def unit(self) -> bool:
+        return self.options.get("normalize", False) in (True, "cosine")
+
+    def build(self, **options: Any) -> Kernel:
+        """The kernel with other arguments; in the base of a WLKernel what it leaves to its base."""
+        whole = {**self.options, **options}
+        if self.kernel is WLKernel:
+            of_base = {name: whole.pop(name) for name in SHARED if name in whole}
+            base = clone(whole.get("base") or RandomWalkKernel())
+            whole |= {"base": base.set_params(**of_base)} if of_base else {}
+        return self.kernel(**whole)
+
+    @property
+    def shared(self) -> set[str]:
+        """The arguments that kernels have in common, where they are this kernel's own."""
+        return set() if self.kernel is WLKernel else set(SHARED)
+
+    def collection(self, count: int = 8, dtype: torch.dtype = F64, seed: int = 0) -> list[Any]:
+        return self.inputs.collection(count, dtype, seed)
+
+    def gram(self, rows: Any, fitted: Any) -> Tensor:
+        """The Gram matrix against the fitted objects, from what ``transform`` gives of both."""
+        return torch.as_tensor((rows @ fitted.T).toarray() if self.features else rows)
+
+
+# Texts -------------------------------------------------------------------------------------------
+
+
+def _no_leaves(item: Any) -> list[Tensor]:
+    return []
+
+
+def _itself(item: Any, leaves: Any) -> Any:
+    return item
+
+
+VECTORS = Inputs(
+    "text",
+    lambda size, seed, dtype: vectors(size, seed=seed).to(dtype),
+    lambda text: [text],
+    lambda text, leaves: leaves[0],
+    lambda text, device: text.to(device),
+)
+CHARACTERS = Inputs(
+    "text",
+    lambda size, seed, dtype: characters(size, seed=seed),
+    _no_leaves,
+    _itself,
+    _itself,
+)
+IDS = Inputs(
+    "text",
+    lambda size, seed, dtype: torch.tensor(ids(characters(size, seed=seed)), dtype=torch.long),
+    _no_leaves,
+    _itself,
+    lambda text, device: text.to(device),
+)
+
+
+# Graphs ------------------------------------------------------------------------------------------
+
+
+def vector_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
+    """Vectors on nodes and edges; directed, with self-loops, parallel edges, an isolated node."""
+    generator = torch.Generator().manual_seed(seed)
+    num_edges = 2 * num_nodes if num_nodes > 1 else 0
+    return Data(
+        x=torch.randn(num_nodes, 3, generator=generator, dtype=F64).to(dtype) / 2,
+        edge_index=torch.randint(max(num_nodes - 1, 1), (2, num_edges), generator=generator),
+        edge_attr=torch.randn(num_edges, 2, generator=generator, dtype=F64).to(dtype) / 2,
+    )
+
+
+def labelled_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
+    """The same with labels, which have no dtype of their own."""
+    generator = torch.Generator().manual_seed(seed)
+    graph = vector_graph(num_nodes, seed)
+    graph.x = torch.randint(3, (num_nodes,), generator=generator)
+    graph.edge_attr = torch.randint(2, (graph.num_edges,), generator=generator)
+    graph.num_nodes = num_nodes
+    return graph
+
+
+def _leaves_of_graph(graph: Data) -> list[Tensor]:
+    return [graph.x, graph.edge_attr]
+
+
+def _with_leaves(graph: Data, leaves: Sequence[Tensor]) -> Data:
+    return Data(x=leaves[0], edge_index=graph.edge_index, edge_attr=leaves[1])
+
+
+GRAPHS = Inputs(
+    "graph",
+    vector_graph,
+    _leaves_of_graph,
+    _with_leaves,
+    lambda graph, device: graph.clone().to(device),
+)
+NODE_GRAPHS = Inputs(  # for kernels that read no edge features
+    "graph",
+    vector_graph,
+    lambda graph: [graph.x],
+    lambda graph, leaves: _with_leaves(graph, [leaves[0], graph.edge_attr]),
+    GRAPHS.moved,
+)
+LABELLED = Inputs("graph", labelled_graph, _no_leaves, _itself, GRAPHS.moved)
+
+
+def _matrices() -> tuple[Tensor, Tensor, Tensor]:
+    """U_1, U_2 and V of the generalised relabelling, on nodes of 3 features and no edges'."""
+    generator = torch.Generator().manual_seed(5)
+    sizes = [(3, 3), (3, 4), (4, 3)]
+    u_1, u_2, v = (torch.randn(*size, generator=generator, dtype=F64) / 2 for size in sizes)
+    return u_1, u_2, v
+
+
+def _relabelling_with_edges() -> GeneralizedRelabelling:
+    u_1, u_2, v = _matrices()
+    v = torch.cat([v, v[:, :2]], dim=1)
+    return GeneralizedRelabelling(u_1, u_2, v, act="tanh", combine="mul", edge_feature="edge_attr")
+
+
+COSINE = {"normalize": [False, "cosine"]}
+OPEN = 1e-7  # arc-cosine of degree 0 at t = 1: the root of the rounding error
+
+CASES = {
+    "string": Case(StringKernel, VECTORS, {}, COSINE),
+    "string-span-cosine": Case(
+        StringKernel,
+        VECTORS,
+        {"order": 3, "weighting": "span", "normalize": "cosine"},
+        {"decay": [0.3, 1.0]},
+    ),
+    "string-add-weights": Case(
+        StringKernel,
+        VECTORS,
+        {"mapping": "add", "normalize": "weights", "decay": 0.8},
+        {"mapping": ["mul", "add"]},
+    ),
+    "string-characters": Case(StringKernel, CHARACTERS, {"normalize": "cosine"}, COSINE),
+    "string-ids": Case(StringKernel, IDS, {"order": 1}, {"order": [1, 2]}),
+    "gated": Case(GatedSequenceKernel, VECTORS),
+    "gated-arc-cosine": Case(
+        GatedSequenceKernel,
+        VECTORS,
+        {"activation": arc_cosine(0), "normalize": True},
+        tolerance=OPEN,
+    ),
+    "gated-characters": Case(GatedSequenceKernel, CHARACTERS),
+    "deep-string": Case(DeepStringKernel, VECTORS),
+    "deep-string-polynomial": Case(
+        DeepStringKernel,
+        VECTORS,
+        {"activation": polynomial((0.1, 0.5, 0.2)), "post": True, "num_layers": 3, "order": 1},
+        {"num_layers": [1, 2]},
+    ),
+    "deep-string-arc-cosine": Case(
+        DeepStringKernel, VECTORS, {"activation": arc_cosine(1), "normalize": True}
+    ),
+    "deep-string-ids": Case(DeepStringKernel, IDS, {"normalize": True}),
+    "walk": Case(RandomWalkKernel, GRAPHS),
+    "walk-sum-cosine": Case(
+        RandomWalkKernel,
+        NODE_GRAPHS,
+        {"sum_orders": True, "normalize": True, "edge_feature": None, "order": 4},
+        {"sum_orders": [False, True]},
+    ),
+    "walk-labels": Case(RandomWalkKernel, LABELLED, {"decay": 0.2}, {"decay": [0.2, 1.0]}),
+    "subtree-features": Case(WLSubtreeKernel, LABELLED, features=True),
+    "subtree-features-cosine": Case(
+        WLSubtreeKernel, LABELLED, {"normalize": True, "edge_label": "edge_attr"}, features=True
+    ),
+    "subtree-gram": Case(WLSubtreeKernel, LABELLED, {"output": "gram", "num_iterations": 2}),
+    "subtree-gram-cosine": Case(
+        WLSubtreeKernel,
+        LABELLED,
+        {"output": "gram", "normalize": True, "node_label": None},
+        {"num_iterations": [0, 2]},
+    ),
+    "wl-labels": Case(WLKernel, LABELLED, {"num_iterations": 2}),
+    "wl-labels-cosine": Case(
+        WLKernel,
+        LABELLED,
+        {
+            "base": WLSubtreeKernel(1),
+            "relabel": DiscreteRelabelling(edge_label="edge_attr"),
+            "normalize": True,
+        },
+        {"base__num_iterations": [0, 1]},
+    ),
+    "wl-matrices": Case(
+        WLKernel,
+        GRAPHS,
+        {"base": RandomWalkKernel(2), "relabel": _matrices(), "num_iterations": 2},
+        {"base__order": [1, 2]},
+    ),
+    "wl-matrices-cosine": Case(
+        WLKernel,
+        GRAPHS,
+        {
+            "base": DeepGraphKernel(1),
+            "relabel": _relabelling_with_edges(),
+            "num_iterations": 1,
+            "normalize": True,
+        },
+    ),
+    "deep-graph": Case(DeepGraphKernel, NODE_GRAPHS),
+    "deep-graph-mul": Case(
+        DeepGraphKernel,
+        GRAPHS,
+        {
+            "combine": "mul",
+            "edge_feature": "edge_attr",
+            "activation": polynomial((0.2, 0.6, 0.1)),
+            "order": 3,
+            "normalize": True,
+        },
+        {"combine": ["mul", "add"]},
+    ),
+    "deep-graph-zero": Case(
+        DeepGraphKernel,
+        NODE_GRAPHS,
+        {"empty_walks": "zero", "activation": arc_cosine(1), "num_layers": 1},
+        {"empty_walks": ["keep", "zero"]},
+    ),
+    "deep-graph-labels": Case(
+        DeepGraphKernel,
+        LABELLED,
+        {"activation": inverse_polynomial(), "edge_feature": "edge_attr", "normalize": True},
+    ),
+}
+
+
+def _parametrize(cases: dict[str, Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", cases.values(), ids=cases)
+
+
+of_every = _parametrize(CASES)
+continuous = _parametrize({name: case for name, case in CASES.items() if case.continuous})
+differentiable_everywhere = _parametrize(
+    {name: case for name, case in CASES.items() if case.continuous and case.tolerance < OPEN}
+)
+unit = _parametrize({name: case for name, case in CASES.items() if case.unit})
+of_texts = _parametrize({n: case for n, case in CASES.items() if case.inputs.word == "text"})
+of_graphs = _parametrize({n: case for n, case in CASES.items() if case.inputs.word == "graph"})

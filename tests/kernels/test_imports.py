@@ -1,0 +1,101 @@
+"""The exact kernels and the neural code know nothing of each other; `features` knows both."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import pyg_kernels
+
+PACKAGE = Path(pyg_kernels.__file__).parent
+NEURAL = ["nn", "sequence", "walk", "propagation"]
+OPTIONAL = ["grakel", "rdkit", "ogb", "pandas", "matplotlib", "lightning", "torch_scatter"]
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(file): file for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def imported(module: str) -> frozenset[str]:
+    """The modules of this package that a module's source imports, wherever in it."""
+    file, names = FILES[module], []
+    package = module if file.stem == "__init__" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*(above if node.level else []), *filter(None, [node.module])])
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return frozenset(name for name in names if name in FILES)
+
+
+def loaded(module: str) -> set[str]:
+    """What importing a module loads of this package, the packages around each module included."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += imported(name)
+            waiting += [name.rpartition(".")[0]] if "." in name else []
+    return found
+
+
+def inside(module: str, parts: Iterable[str]) -> bool:
+    return module.split(".")[1:2] in [[part] for part in parts]
+
+
+def of(*parts: str) -> list[str]:
+    found = [module for module in FILES if inside(module, parts)]
+    assert all(any(inside(module, [part]) for module in found) for part in parts)
+    return found
+
+
+@pytest.mark.parametrize("module", of("kernels"))
+def test_kernels_load_no_neural_code(module: str) -> None:
+    """By no way, and nothing that needs optional packages."""
+    found = loaded(module)
+    assert [name for name in found if inside(name, [*NEURAL, "chem", "datasets"])] == []
+    assert "pyg_kernels.features" not in found
+
+
+def test_nothing_else_loads_the_kernels() -> None:
+    for module in of(*NEURAL, "ops", "chem", "datasets"):
+        assert [name for name in loaded(module) if inside(name, ["kernels", "features"])] == []
+
+
+def test_features_alone_imports_both() -> None:
+    both = [
+        module
+        for module in FILES
+        if any(inside(name, ["kernels"]) for name in imported(module))
+        and any(inside(name, NEURAL) for name in imported(module))
+    ]
+    assert both == ["pyg_kernels.features"]
+
+
+def test_optional_packages_are_not_needed() -> None:
+    """In a fresh process that finds none of them; the sources above missed nothing it loads."""
+    code = (
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({OPTIONAL!r}))\n"
+        "import pyg_kernels.kernels\n"
+        "print(*(name for name in sys.modules if name.startswith('pyg_kernels')))\n"
+        "import pyg_kernels.features\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == loaded("pyg_kernels.kernels")

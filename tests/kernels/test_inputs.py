@@ -1,0 +1,245 @@
+"""What users hand over: forms of collections, types, threads and modes that must not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+from torch import Tensor
+from torch_geometric.data import Batch, Data, HeteroData
+
+from pyg_kernels.features import RandomFeatures
+from pyg_kernels.kernels import (
+    DeepGraphKernel,
+    DeepStringKernel,
+    DiscreteRelabelling,
+    GeneralizedRelabelling,
+    RandomWalkKernel,
+    StringKernel,
+    WLKernel,
+    WLSubtreeKernel,
+    inverse_polynomial,
+    polynomial,
+)
+from tests.sequence.texts import F64, random_text
+
+RING = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+
+
+def ring(value: float = 1.0, dtype: torch.dtype = F64) -> Data:
+    return Data(x=torch.full((3, 1), value, dtype=dtype), edge_index=RING)
+
+
+def graphs(count: int = 8) -> list[Data]:
+    generator = torch.Generator().manual_seed(0)
+    return [
+        Data(x=torch.randn(3, 2, generator=generator, dtype=F64), edge_index=RING)
+        for _ in range(count)
+    ]
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_a_series_is_read_by_position() -> None:
+    rings = pd.Series([ring(v) for v in (1.0, 2.0, 3.0)])
+    kernel = RandomWalkKernel(1)
+    expected = torch.tensor([81.0, 36.0, 9.0], dtype=F64)  # 9 pairs of nodes, squared values
+    assert torch.equal(kernel.diagonal(rings[::-1]), expected)
+    assert torch.equal(kernel.diagonal(rings[1:]), expected.flip(0)[1:])
+    words = pd.Series(["ab", "cab"])[::-1]
+    assert torch.equal(StringKernel(1)(words), StringKernel(1)(["cab", "ab"]))
+
+
+@pytest.mark.parametrize("kernel", [RandomWalkKernel(), WLSubtreeKernel(), StringKernel()])
+@pytest.mark.parametrize(
+    "items", [{"a": 1}, pd.DataFrame({"text": ["a", "b"]}), 3, "abc", iter([])]
+)
+def test_no_collections(kernel: Any, items: Any) -> None:
+    with pytest.raises(TypeError, match="expected a list of"):
+        kernel(items)
+
+
+def test_other_graphs() -> None:
+    with pytest.raises(TypeError, match="graph 0 is a HeteroData"):
+        RandomWalkKernel()(HeteroData())
+    with pytest.raises(TypeError, match="HeteroData"):
+        RandomWalkKernel()(Batch.from_data_list([HeteroData(a={"x": torch.ones(2, 1)})]))
+    with pytest.raises(ValueError, match=r"graph 1 .*adj_t"):
+        RandomWalkKernel()([ring(), Data(x=torch.ones(2, 1), adj_t=torch.eye(2).to_sparse())])
+    unsorted = Batch(x=torch.ones(3, 1), edge_index=RING[:, :0], batch=torch.tensor([0, 1, 0]))
+    with pytest.raises(ValueError, match="not sorted"):
+        RandomWalkKernel()(unsorted)
+
+
+def test_codes_are_no_vectors() -> None:
+    codes = [ring(), ring(dtype=torch.float32), ring(6.0, torch.int64)]
+    with pytest.raises(ValueError, match="graph 2 has integers other than 0 and 1 in 'x'"):
+        RandomWalkKernel()(codes)
+    one_hot = ring(1.0, torch.int64)
+    with pytest.raises(ValueError, match=r"graph 2 .* 'x'"):
+        DeepGraphKernel()(Batch.from_data_list([one_hot, one_hot, codes[2]]))
+    assert WLSubtreeKernel(0)([codes[2]]).item() == 9
+
+
+def test_labels_of_one_type() -> None:
+    large = [ring(2**24 + k, torch.int64) for k in (0, 1)]
+    assert WLSubtreeKernel(0)(large)[0, 1] == 0
+    with pytest.raises(ValueError, match=r"graph 2 .*one type"):
+        WLSubtreeKernel(0)([*large, ring(dtype=torch.float32)])
+
+
+def test_rows_of_another_width_are_other_labels() -> None:
+    narrow, wide = (Data(x=torch.eye(width)[:3], edge_index=RING[:, :0]) for width in (3, 4))
+    kernel = WLSubtreeKernel(0, output="gram").fit([narrow])
+    assert kernel.transform([wide]).item() == 0
+
+
+def test_the_fitted_collection_is_a_copy() -> None:
+    graph = ring()
+    kernel = RandomWalkKernel(2).fit([graph])
+    expected = kernel.transform([ring()])
+    graph.x.mul_(10)
+    np.testing.assert_array_equal(kernel.transform([ring()]), expected)
+
+
+def test_small_and_large_values() -> None:
+    tiny = [ring(1e-10, torch.float32), ring(2e-10, torch.float32)]
+    cosine = RandomWalkKernel(1, normalize=True)(tiny)
+    torch.testing.assert_close(cosine, torch.ones(2, 2))
+    with pytest.raises(ValueError, match=r"not finite in torch\.float32"):
+        RandomWalkKernel(5)([ring(1e5, torch.float32)])
+    assert RandomWalkKernel(5, dtype=F64)([ring(1e5, torch.float32)]).isfinite().all()
+
+
+@pytest.mark.parametrize("edge_dtype", [torch.int64, torch.float64, torch.float32])
+def test_types_that_differ(edge_dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(2, (6, 2), generator=generator).to(edge_dtype)
+    graph = Data(x=torch.rand(3, 2, generator=generator), edge_index=RING, edge_attr=edges)
+    double = Data(x=graph.x.double(), edge_index=RING, edge_attr=edges.double())
+    eye = torch.eye(2)
+    wide = torch.cat([eye, eye], dim=1)
+    for relabel in [
+        (eye, eye, eye),
+        GeneralizedRelabelling(eye, eye, wide, edge_feature="edge_attr"),
+    ]:
+        kernel = WLKernel(RandomWalkKernel(2), relabel, 2)
+        torch.testing.assert_close(kernel([graph]).double(), kernel([double]), rtol=1e-5, atol=1e-6)
+
+
+def test_padding_is_no_token() -> None:
+    kernel = DeepStringKernel(1, 1, 0.5, inverse_polynomial(normalize=False), post=True)
+    gram = kernel([[0], [0, 1, 2]])
+    assert gram[0, 0] == kernel([[0]]).item() and gram[1, 1] == kernel([[0, 1, 2]]).item()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_gradients_with_threads() -> None:
+    texts = [torch.zeros(0, 2, dtype=F64) for _ in range(30)]
+    texts += [random_text(6, 2, seed=k).requires_grad_() for k in range(6)]
+    for kernel in (StringKernel(2, max_memory=4800), DeepStringKernel(max_memory=4800)):
+        gram = kernel(texts)
+        assert gram.requires_grad
+        gram.sum().backward()
+        assert all(text.grad is not None and text.grad.abs().sum() > 0 for text in texts[30:])
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_parameters_of_an_activation_with_threads() -> None:
+    scale = torch.tensor(2.0, dtype=F64, requires_grad=True)
+
+    def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
+        return scale * k_xy
+
+    gram = DeepGraphKernel(1, activation=activation, max_memory=1)(graphs())
+    (found,) = torch.autograd.grad(gram.sum(), scale)
+    (expected,) = torch.autograd.grad(
+        DeepGraphKernel(1, activation=activation)(graphs()).sum(), scale
+    )
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_modes_with_threads() -> None:
+    kernel = RandomWalkKernel(max_memory=1)
+    expected = kernel(graphs())
+    with torch.inference_mode():
+        torch.testing.assert_close(kernel(graphs()), expected)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(kernel(graphs()), expected)
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_an_error_in_a_thread() -> None:
+    def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
+        if bool((k_xy > 1e3).any()):
+            raise RuntimeError("too large")
+        return k_xy
+
+    many = [*graphs(), Data(x=torch.full((3, 2), 100.0, dtype=F64), edge_index=RING)]
+    with pytest.raises(RuntimeError, match="too large"):
+        DeepGraphKernel(activation=activation, max_memory=1)(many)
+    assert torch.get_num_threads() == 2
+
+
+def test_strings_have_the_same_features_in_every_call() -> None:
+    features = RandomFeatures(StringKernel(1, 1.0), 4096)
+    first, second = features.fit(["ab"]), RandomFeatures(StringKernel(1, 1.0), 4096).fit(["ba"])
+    np.testing.assert_array_equal(first.transform(["aab"]), second.transform(["aab"]))
+    together = first.transform(["x", "y"])
+    np.testing.assert_array_equal(first.transform(["y"]), together[1:])
+    assert abs(float(together[0] @ together[1])) < 5 / 4096**0.5
+
+
+def test_grids_of_numpy() -> None:
+    texts = [list(map(int, row)) for row in np.random.default_rng(0).integers(0, 3, (20, 5))]
+    y = [text[0] % 2 for text in texts]
+    model = make_pipeline(StringKernel(), SVC(kernel="precomputed"))
+    grid = {
+        "stringkernel__order": np.arange(1, 3),
+        "stringkernel__normalize": np.array(["cosine", "weights"]),
+    }
+    assert GridSearchCV(model, grid, cv=2).fit(texts, y).best_score_ >= 0
+    kernel = RandomWalkKernel(np.int64(2), sum_orders=np.bool_(True))
+    assert RandomFeatures(kernel, np.int64(8), 2**63).fit_transform(graphs()).shape == (8, 8)
+
+
+def test_names_of_features() -> None:
+    kernel = RandomWalkKernel(1).set_output(transform="pandas")
+    table = kernel.fit_transform(graphs())
+    assert list(table.columns) == [f"randomwalkkernel{k}" for k in range(8)]
+    assert len(RandomFeatures(num_features=4).fit(graphs()).get_feature_names_out()) == 4
+    kernel = WLSubtreeKernel(1)
+    assert kernel.fit_transform(graphs()).shape[1] == len(kernel.get_feature_names_out())
+
+
+def test_classes_in_place_of_objects() -> None:
+    with pytest.raises(TypeError, match="base="):
+        WLKernel(RandomWalkKernel)(graphs())
+    with pytest.raises(ValueError, match="relabel="):
+        WLKernel(relabel=DiscreteRelabelling)(graphs())
+    with pytest.raises(ValueError, match="activation="):
+        DeepGraphKernel(activation=inverse_polynomial)(graphs())
+    with pytest.raises(ValueError, match="coefficients="):
+        polynomial(5)
+    eye = torch.eye(2, dtype=F64)
+    with pytest.raises(TypeError, match="counts labels"):
+        WLKernel(WLSubtreeKernel(), (eye, eye, eye))(graphs())
+    with pytest.raises(ValueError, match="base gave a matrix"):
+        WLKernel(lambda a, b: torch.ones(2, 3))(graphs())
+    with pytest.raises(ValueError, match="more than one iteration"):
+        WLKernel(relabel=(torch.ones(3, 2), torch.ones(3, 2), torch.ones(2, 2)))(graphs())

@@ -1,0 +1,806 @@
+"""What every exact kernel promises, on texts and on graphs."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.utils.estimator_checks as checks
+import torch
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch_geometric.data import Batch, Data, InMemoryDataset
+
+from pyg_kernels.kernels import (
+    DeepGraphKernel,
+    DeepStringKernel,
+    Kernel,
+    RandomWalkKernel,
+    StringKernel,
+    WLKernel,
+    WLSubtreeKernel,
+)
+from tests.kernels.cases import (
+    CASES,
+    Case,
+    continuous,
+    differentiable_everywhere,
+    of_every,
+    of_graphs,
+    of_texts,
+    unit,
+    vector_graph,
+)
+from tests.kernels.texts import F64, close, vectors
+
+
+def dense(found: Any) -> Tensor:
+    """What ``transform`` gives, as a tensor."""
+    return torch.as_tensor(found.toarray() if sparse.issparse(found) else found)
+
+
+# The Gram matrix ---------------------------------------------------------------------------------
+
+
+@of_every
+def test_a_symmetric_matrix_of_two_collections(case: Case) -> None:
+    kernel, xs, ys = case.build(), case.collection(), case.collection(3, seed=50)
+    gram = kernel(xs)
+    assert gram.shape == (8, 8) and gram.dtype == F64 and gram.isfinite().all()
+    assert gram.abs().max() > 0
+    assert torch.equal(gram, gram.t())
+    close(kernel(xs, xs), gram, atol=case.tolerance)
+    between = kernel(xs, ys)
+    assert between.shape == (8, 3)
+    close(kernel(ys, xs), between.t(), atol=case.tolerance)
+    for i in (0, 2, 5):  # alone as among others
+        close(kernel([xs[i]], [ys[1]])[0, 0], between[i, 1], atol=case.tolerance)
+
+
+@of_every
+def test_positive_semi_definite(case: Case) -> None:
+    gram = case.build()(case.collection(16))
+    values = torch.linalg.eigvalsh(gram)
+    assert values.min() >= -max(case.tolerance, 1e-10) * values.max()
+
+
+@of_every
+def test_order_of_the_collection_only_permutes(case: Case) -> None:
+    kernel, xs = case.build(), case.collection()
+    moved = torch.randperm(len(xs), generator=torch.Generator().manual_seed(1)).tolist()
+    shuffled = [xs[i] for i in moved]
+    expected = kernel(xs)
+    close(kernel(shuffled), expected[moved][:, moved], atol=case.tolerance)
+    close(kernel(shuffled, xs), expected[moved], atol=case.tolerance)
+
+
+@of_every
+def test_diagonal(case: Case) -> None:
+    kernel, xs = case.build(), case.collection()
+    diagonal = kernel.diagonal(xs)
+    assert diagonal.shape == (8,)
+    close(diagonal, kernel(xs).diagonal(), atol=case.tolerance)
+
+
+@unit
+def test_unit_diagonal(case: Case) -> None:
+    """1 where K(x, x) > 0, and a row of zeros, not of NaN, where it is 0."""
+    xs = case.collection(12)
+    plain = case.build(normalize=False)(xs)
+    gram = case.build()(xs)
+    diagonal = plain.diagonal()
+    close(gram.diagonal(), (diagonal > 0).double(), atol=case.tolerance)
+    assert (diagonal > 0).any() and not gram[diagonal == 0].any()
+    scale = torch.outer(diagonal, diagonal).sqrt()
+    close(gram, torch.where(scale > 0, plain / scale, 0.0), atol=case.tolerance)
+
+
+@of_every
+def test_nothing_at_all(case: Case) -> None:
+    """Texts of no tokens, graphs of no nodes: K = 0, alone or among others."""
+    kernel, empty = case.build(), case.inputs.make(0, 0, F64)
+    assert not kernel([empty, empty]).any()
+    assert not kernel([empty, *case.collection()])[0].any()
+    assert not kernel([empty], case.collection()).any()
+    assert not kernel.diagonal([empty]).any()
+
+
+# fit and transform -------------------------------------------------------------------------------
+
+
+@of_every
+def test_transform_is_a_block_of_the_whole(case: Case) -> None:
+    a, b = case.collection(6), case.collection(5, seed=50)
+    kernel = case.build()
+    fitted = kernel.fit_transform(a)
+    close(case.gram(fitted, fitted), kernel(a), atol=case.tolerance)
+    transformed = kernel.transform(b)
+    close(case.gram(transformed, fitted), kernel(b, a), atol=case.tolerance)
+    whole = case.build()
+    rows = whole.fit_transform(a + b)
+    gram = case.gram(rows, rows)
+    assert gram.shape == (11, 11)
+    close(case.gram(transformed, fitted), gram[6:, :6], atol=case.tolerance)
+    again = case.build().fit(a)
+    close(dense(again.transform(a)), dense(fitted), atol=case.tolerance)
+    close(dense(again.transform(b)), dense(transformed), atol=case.tolerance)
+
+
+@of_every
+def test_what_transform_gives(case: Case) -> None:
+    xs = case.collection()
+    kernel = case.build()
+    assert kernel.fit(xs, y=[0] * 8) is kernel
+    for found in (
+        kernel.transform(xs),
+        kernel.fit_transform(xs),
+        kernel.fit_transform(xs, [0] * 8),
+    ):
+        if case.features:
+            assert sparse.issparse(found) and found.format == "csr"
+        else:
+            assert isinstance(found, np.ndarray)
+        assert found.shape[0] == 8
+    check_is_fitted(kernel)
+
+
+@of_every
+def test_before_fit(case: Case) -> None:
+    kernel = case.build()
+    with pytest.raises(NotFittedError):
+        kernel.transform(case.collection())
+    with pytest.raises(NotFittedError):
+        check_is_fitted(kernel)
+    kernel(case.collection())  # asks for no fit, and is none
+    with pytest.raises(NotFittedError):
+        kernel.transform(case.collection())
+
+
+@of_every
+def test_a_second_fit_forgets_the_first(case: Case) -> None:
+    a, b = case.collection(6), case.collection(3, seed=50)
+    kernel = case.build().fit(b).fit(a)
+    close(dense(kernel.transform(b)), dense(case.build().fit(a).transform(b)))
+
+
+@of_every
+def test_inputs_are_left_alone(case: Case) -> None:
+    xs = case.collection()
+    copy = pickle.loads(pickle.dumps(xs))
+    case.build().fit(xs).transform(xs)
+    for found, expected in zip(xs, copy, strict=True):
+        if isinstance(expected, Data):
+            assert found.keys() == expected.keys()
+            for key, value in expected.to_dict().items():
+                assert (
+                    value == found[key]
+                    if isinstance(value, int)
+                    else torch.equal(value, found[key])
+                )
+        else:
+            assert found == expected if isinstance(found, str) else torch.equal(found, expected)
+
+
+# Blocks, precision and devices -------------------------------------------------------------------
+
+
+@of_every
+@pytest.mark.parametrize("max_memory", [1, 3000])
+def test_small_blocks_give_the_same_numbers(case: Case, max_memory: int) -> None:
+    xs, ys = case.collection(), case.collection(3, seed=50)
+    kernel, small = case.build(), case.build(max_memory=max_memory)
+    close(small(xs), kernel(xs), atol=case.tolerance)
+    close(small(xs, ys), kernel(xs, ys), atol=case.tolerance)
+    close(small.diagonal(xs), kernel.diagonal(xs), atol=case.tolerance)
+    close(dense(small.fit(xs).transform(ys)), dense(kernel.fit(xs).transform(ys)))
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the bytes of the largest tensor of numbers that any operation returns."""
+
+    nbytes = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for part in tree_leaves(found):
+            if (
+                isinstance(part, Tensor)
+                and part.layout == torch.strided
+                and part.dtype != torch.uint8
+            ):
+                self.nbytes = max(self.nbytes, part.untyped_storage().nbytes())
+        return found
+
+
+@of_every
+def test_max_memory_bounds_every_tensor(case: Case) -> None:
+    """Of 16 objects there are 136 pairs, far more than fit into 6,000 bytes at once."""
+    xs = case.collection(16)
+    with LargestTensor() as unbounded:
+        case.build().fit_transform(xs)
+    with LargestTensor() as largest:
+        case.build(max_memory=6000).fit_transform(xs)
+    assert largest.nbytes <= 6000
+    counts = WLSubtreeKernel in (case.kernel, type(case.options.get("base")))
+    assert counts or unbounded.nbytes > 12_000  # counts are rows of integers, never pairs
+
+
+@of_every
+def test_dtypes(case: Case) -> None:
+    """The dtype of continuous inputs, float64 for exact matches, or the one that is asked for."""
+    single, double = (case.collection(dtype=dtype) for dtype in (torch.float32, F64))
+    expected = case.build()(double)
+    assert expected.dtype == F64
+    of_single = torch.float32 if case.continuous else F64
+    found = case.build()(single)
+    assert found.dtype == of_single == case.build().diagonal(single).dtype
+    assert dense(case.build().fit_transform(single)).dtype in (
+        (of_single, torch.int64) if case.features else (of_single,)
+    )
+    scale = expected.abs().max().item()
+    tolerance = max(2e-5, case.tolerance**0.5) * scale
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=tolerance)
+    lower = case.build(dtype=torch.float32)
+    assert lower(double).dtype == torch.float32 == lower.diagonal(double).dtype
+    torch.testing.assert_close(lower(double).double(), expected, rtol=1e-4, atol=tolerance)
+    higher = case.build(dtype=F64)
+    assert higher(single).dtype == F64 and dense(higher.fit_transform(single)).dtype == F64
+    torch.testing.assert_close(higher(single), expected, rtol=1e-4, atol=tolerance)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("dtype", [F64, torch.float32], ids=["float64", "float32"])
+@of_every
+def test_on_a_cuda_device(case: Case, dtype: torch.dtype) -> None:
+    xs, ys = case.collection(dtype=dtype), case.collection(3, dtype, seed=50)
+    kernel = case.build()
+    moved = [[case.inputs.moved(x, "cuda") for x in part] for part in (xs, ys)]
+    expected = kernel(xs, ys)
+    scale = max(expected.abs().max().item(), 1.0)
+    tolerance = {"rtol": 1e-9, "atol": max(1e-9, case.tolerance) * scale}
+    if dtype == torch.float32:
+        tolerance = {"rtol": 1e-3, "atol": max(1e-4, case.tolerance**0.5) * scale}
+    found = kernel(*moved)
+    there = "cpu" if isinstance(xs[0], str) else "cuda"
+    assert found.device.type == there and found.dtype == expected.dtype
+    torch.testing.assert_close(found.cpu(), expected, **tolerance)
+    torch.testing.assert_close(kernel(moved[0]).cpu(), kernel(xs), **tolerance)
+    assert kernel.diagonal(moved[0]).device.type == there
+    small = case.build(max_memory=3000)
+    torch.testing.assert_close(small(*moved).cpu(), expected, **tolerance)
+    fitted = case.build().fit(moved[0])
+    torch.testing.assert_close(
+        dense(fitted.transform(moved[1])), dense(kernel.fit(xs).transform(ys)), **tolerance
+    )
+    other = pickle.loads(pickle.dumps(fitted))
+    torch.testing.assert_close(
+        dense(other.transform(moved[1])), dense(fitted.transform(moved[1])), **tolerance
+    )
+
+
+# Derivatives -------------------------------------------------------------------------------------
+
+
+def differentiable(case: Case, sizes: Sequence[int], seed: int) -> tuple[list[Any], list[Tensor]]:
+    """Objects of these sizes, and all of their continuous features as leaves."""
+    items = [case.inputs.make(size, seed + i, F64) for i, size in enumerate(sizes)]
+    leaves = [leaf.clone().requires_grad_() for x in items for leaf in case.inputs.leaves(x)]
+    return items, leaves
+
+
+def rebuilt(case: Case, items: Sequence[Any], leaves: Sequence[Tensor]) -> list[Any]:
+    count = len(leaves) // len(items)
+    parts = [leaves[i * count : (i + 1) * count] for i in range(len(items))]
+    return [case.inputs.replaced(x, part) for x, part in zip(items, parts, strict=True)]
+
+
+@differentiable_everywhere
+def test_gradients(case: Case) -> None:
+    xs, of_xs = differentiable(case, [3, 2], seed=0)
+    ys, of_ys = differentiable(case, [3], seed=20)
+    kernel = case.build()
+
+    def between(*leaves: Tensor) -> Tensor:
+        first = rebuilt(case, xs, leaves[: len(of_xs)])
+        return kernel(first, rebuilt(case, ys, leaves[len(of_xs) :]))
+
+    assert torch.autograd.gradcheck(between, (*of_xs, *of_ys))
+
+
+@differentiable_everywhere
+def test_gradients_of_the_gram_matrix_of_one_collection(case: Case) -> None:
+    """Each object is on both sides: its gradient is the sum over the two."""
+    xs, leaves = differentiable(case, [4, 0, 2, 3], seed=0)
+    kernel = case.build()
+    weights = torch.rand(4, 4, generator=torch.Generator().manual_seed(0), dtype=F64)
+
+    def gradients(gram: Tensor, of: list[Tensor]) -> list[Tensor]:
+        total = (weights * gram).sum()
+        return list(torch.autograd.grad(total, of, allow_unused=True, materialize_grads=True))
+
+    found = gradients(kernel(rebuilt(case, xs, leaves)), leaves)
+    copies = [leaf.detach().clone().requires_grad_() for leaf in leaves]
+    two_sided = kernel(rebuilt(case, xs, leaves), rebuilt(case, xs, copies))
+    both = gradients(two_sided, [*leaves, *copies])
+    sides = zip(both[: len(leaves)], both[len(leaves) :], strict=True)
+    for one, expected in zip(found, [a + b for a, b in sides], strict=True):
+        close(one, expected)
+
+
+@continuous
+def test_gradients_are_finite(case: Case) -> None:
+    """Also where objects are equal, or nothing at all."""
+    xs, leaves = differentiable(case, [4, 0, 2, 1], seed=0)
+    kernel, items = case.build(), rebuilt(case, xs, leaves)
+    for found in (kernel([*items, items[0]]), kernel.diagonal(items)):
+        for gradient in torch.autograd.grad(found.sum(), leaves, allow_unused=True):
+            assert gradient is None or gradient.isfinite().all()
+
+
+@continuous
+def test_fit_and_transform_keep_no_graph(case: Case) -> None:
+    xs, leaves = differentiable(case, [4, 2, 3], seed=0)
+    items = rebuilt(case, xs, [2 * leaf for leaf in leaves])
+    kernel = case.build()
+    close(dense(kernel.fit_transform(items)), kernel(items), atol=case.tolerance)
+    other = pickle.loads(pickle.dumps(kernel))  # a tensor within a graph cannot be pickled
+    close(dense(other.transform(items)), kernel(items), atol=case.tolerance)
+
+
+@continuous
+def test_blocks_do_not_change_gradients(case: Case) -> None:
+    xs, leaves = differentiable(case, [4, 2, 3], seed=0)
+    found = []
+    for memory in (2**26, 1):
+        gram = case.build(max_memory=memory)(rebuilt(case, xs, leaves), case.collection(4, seed=50))
+        found.append(torch.autograd.grad(gram.square().sum(), leaves))
+    for a, b in zip(*found, strict=True):
+        close(a, b)
+
+
+# Estimators --------------------------------------------------------------------------------------
+
+
+@of_every
+def test_constructor_stores_arguments_untouched(case: Case) -> None:
+    assert isinstance(case.build(), Kernel)
+    assert isinstance(case.build(), BaseEstimator) and isinstance(case.build(), TransformerMixin)
+    kernel = case.build()
+    params = kernel.get_params(deep=False)
+    expected = {
+        name: parameter.default
+        for name, parameter in inspect.signature(case.kernel.__init__).parameters.items()
+        if name != "self"
+    } | case.options
+    assert params.keys() == expected.keys() and case.shared <= {*params}
+    for name, value in expected.items():
+        assert params[name] is value or params[name] == value
+        assert getattr(kernel, name) is params[name]
+    kernel.fit(case.collection())
+    for name, value in kernel.get_params(deep=False).items():
+        assert value is params[name]
+
+
+@of_every
+def test_clone_and_set_params(case: Case) -> None:
+    xs = case.collection()
+    fitted = case.build().fit(xs)
+    copy = clone(fitted)
+    with pytest.raises(NotFittedError):
+        copy.transform(xs)
+    close(copy(xs), fitted(xs), atol=case.tolerance)
+    name, values = next(iter(case.grid.items()))
+    for value in values:
+        copy.set_params(**{name: value})
+        assert copy.get_params()[name] == value
+        fresh = case.build()
+        fresh.set_params(**{name: value})
+        close(copy(xs), fresh(xs), atol=case.tolerance)
+        if "__" not in name:
+            close(case.build(**{name: value})(xs), copy(xs), atol=case.tolerance)
+    with pytest.raises(ValueError, match="parameter"):
+        copy.set_params(no_such=1)
+
+
+@of_every
+def test_pickled(case: Case) -> None:
+    xs, ys = case.collection(), case.collection(3, seed=50)
+    kernel = case.build()
+    close(pickle.loads(pickle.dumps(kernel))(xs), kernel(xs), atol=case.tolerance)
+    kernel.fit(xs)
+    other = pickle.loads(pickle.dumps(kernel))
+    close(dense(other.transform(ys)), dense(kernel.transform(ys)), atol=case.tolerance)
+
+
+CHECKS = [
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_set_params",
+    "check_valid_tag_types",
+]
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("kernel", sorted({case.kernel.__name__ for case in CASES.values()}))
+def test_checks_of_scikit_learn(kernel: str, name: str) -> None:
+    """Its own checks of estimators, as far as they need no rectangular data."""
+    if not hasattr(checks, name):
+        pytest.skip(f"this scikit-learn has no {name}")
+    made = {case.kernel.__name__: case.kernel for case in CASES.values()}[kernel]
+    getattr(checks, name)(kernel, made())
+
+
+def targets(case: Case, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """A number and a class for every object."""
+    numbers = np.sin(np.arange(count))
+    return numbers, (numbers > 0).astype(int)
+
+
+@of_every
+def test_pipeline(case: Case) -> None:
+    """The same predictions as from Gram matrices that were computed before."""
+    a, b = case.collection(12), case.collection(5, seed=50)
+    numbers, classes = targets(case, 12)
+    kernel = case.build()
+    gram, between = kernel(a).numpy(), kernel(b, a).numpy()
+    tolerance = {"rtol": 1e-6, "atol": 1e-6}
+    if case.features:
+        pipeline = make_pipeline(case.build(), Ridge(alpha=1.0, fit_intercept=False))
+        precomputed = KernelRidge(alpha=1.0, kernel="precomputed")
+        found = pipeline.fit(a, numbers).predict(b)
+        expected = precomputed.fit(gram, numbers).predict(between)
+        np.testing.assert_allclose(found, expected, **tolerance)
+        return
+    ridge = KernelRidge(alpha=1.0, kernel="precomputed")
+    found = make_pipeline(case.build(), clone(ridge)).fit(a, numbers).predict(b)
+    np.testing.assert_allclose(found, ridge.fit(gram, numbers).predict(between), **tolerance)
+    machine = SVC(kernel="precomputed")
+    found = make_pipeline(case.build(), clone(machine)).fit(a, classes).decision_function(b)
+    expected = machine.fit(gram, classes).decision_function(between)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@of_every
+def test_grid_search(case: Case) -> None:
+    xs = case.collection(12)
+    numbers, classes = targets(case, 12)
+    name, values = next(iter(case.grid.items()))
+    machine = SVC(kernel="linear" if case.features else "precomputed")
+    pipeline = make_pipeline(case.build(), machine)
+    step = pipeline.steps[0][0]
+    grid = {f"{step}__{name}": values, "svc__C": [1.0]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(xs, classes)
+    assert search.best_params_[f"{step}__{name}"] in values
+    assert search.predict(xs[:4]).shape == (4,)
+    scores = [search.cv_results_[f"split{fold}_test_score"] for fold in range(2)]
+    assert np.shape(scores) == (2, 2) and np.isfinite(scores).all()
+    if not case.features:
+        ridge = make_pipeline(case.build(), KernelRidge(kernel="precomputed"))
+        scores = cross_val_score(ridge, xs, numbers, cv=2, error_score="raise")
+        expected, gram = [], case.build()(xs).numpy()
+        for held in np.array_split(np.arange(12), 2):
+            rest = np.setdiff1d(np.arange(12), held)
+            kernel = KernelRidge(kernel="precomputed")
+            kernel.fit(gram[np.ix_(rest, rest)], numbers[rest])
+            expected.append(kernel.score(gram[np.ix_(held, rest)], numbers[held]))
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+
+
+@of_every
+def test_progress(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bar on standard error where it is asked for, none where not; the numbers are the same."""
+    xs = case.collection()
+    expected = case.build()(xs)
+    for progress in (None, False):
+        case.build(progress=progress, max_memory=1).fit_transform(xs)
+        captured = capsys.readouterr()
+        assert not captured.out and not captured.err
+    close(case.build(progress=True)(xs), expected, atol=case.tolerance)
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["string", "walk", "deep-graph", "deep-string", "gated"])
+def test_progress_shows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    case = CASES[name]
+    case.build(progress=True, max_memory=3000)(case.collection())
+    captured = capsys.readouterr()
+    assert case.kernel.__name__ in captured.err and "pairs" in captured.err and not captured.out
+
+
+# Forms of collections ----------------------------------------------------------------------------
+
+
+class Stored(InMemoryDataset):
+    """A PyG dataset of given graphs."""
+
+    def __init__(self, graphs: list[Data]) -> None:
+        super().__init__()
+        self.data, self.slices = self.collate(graphs)
+
+
+@of_graphs
+def test_graphs_in_every_form(case: Case) -> None:
+    xs, ys = case.collection(), case.collection(3, seed=50)
+    kernel = case.build()
+    expected, gram = kernel(xs, ys), kernel(xs)
+    batch = Batch.from_data_list(xs)  # the third graph has no nodes
+    assert batch.num_graphs == 8
+    for form in (tuple(xs), Stored(xs), batch):
+        close(kernel(form, ys), expected, atol=case.tolerance)
+        close(kernel(form), gram, atol=case.tolerance)
+        close(kernel.diagonal(form), gram.diagonal(), atol=case.tolerance)
+        close(dense(case.build().fit_transform(form)), dense(case.build().fit_transform(xs)))
+    close(kernel(xs, Batch.from_data_list(ys)), expected, atol=case.tolerance)
+    close(kernel(Stored(xs)[1:4], ys), expected[1:4], atol=case.tolerance)
+    close(kernel(xs[0], ys), expected[:1], atol=case.tolerance)  # one graph
+
+
+@of_graphs
+def test_a_trailing_graph_of_no_nodes_does_not_vanish(case: Case) -> None:
+    xs = [case.inputs.make(size, size, F64) for size in (3, 0, 2, 0)]
+    batch = Batch.from_data_list(xs)
+    gram = case.build()(batch)
+    assert gram.shape == (4, 4)
+    close(gram, case.build()(xs), atol=case.tolerance)
+
+
+@of_graphs
+def test_names_of_nodes_do_not_matter(case: Case) -> None:
+    xs, moved = case.collection(), []
+    generator = torch.Generator().manual_seed(3)
+    for graph in xs:
+        names = torch.randperm(graph.num_nodes, generator=generator)
+        edges = torch.randperm(graph.num_edges, generator=generator)
+        x = torch.empty_like(graph.x)
+        x[names] = graph.x
+        index = names[graph.edge_index][:, edges] if graph.num_edges else graph.edge_index
+        moved.append(Data(x=x, edge_index=index, edge_attr=graph.edge_attr[edges]))
+        moved[-1].num_nodes = graph.num_nodes
+    kernel = case.build()
+    close(kernel(moved), kernel(xs), atol=case.tolerance)
+    close(kernel(moved, xs), kernel(xs), atol=case.tolerance)
+
+
+@of_texts
+def test_texts_in_every_form(case: Case) -> None:
+    xs = case.collection()
+    kernel = case.build()
+    expected = kernel(xs)
+    close(kernel(tuple(xs)), expected, atol=case.tolerance)
+    arrays = [list(x) if isinstance(x, str) else x.numpy() for x in xs]
+    close(kernel(arrays), expected, atol=case.tolerance)
+    close(kernel(arrays, xs), expected, atol=case.tolerance)
+
+
+# Errors ------------------------------------------------------------------------------------------
+
+
+def calls(kernel: Kernel, items: Any) -> list[Any]:
+    """Every way in which a kernel meets a collection."""
+    return [
+        lambda: kernel(items),
+        lambda: kernel.diagonal(items),
+        lambda: kernel.fit(items),
+        lambda: kernel.fit_transform(items),
+    ]
+
+
+def assert_raises(kernel: Kernel, items: Any, error: type[Exception], match: str) -> None:
+    for call in calls(kernel, items):
+        with pytest.raises(error, match=match):
+            call()
+
+
+def assert_raises_everywhere(
+    case: Case, items: list[Any], match: str, error: type[Exception] = ValueError
+) -> None:
+    """Also in the second place, and where another collection was fitted."""
+    good = case.collection(3)
+    assert_raises(case.build(), items, error, match)
+    with pytest.raises(error, match=match):
+        case.build()(good, items)
+    with pytest.raises(error, match=match):
+        case.build().fit(good).transform(items)
+
+
+@of_every
+def test_empty_collections(case: Case) -> None:
+    assert_raises_everywhere(case, [], f"at least one {case.inputs.word}")
+
+
+@of_every
+def test_what_is_no_collection(case: Case) -> None:
+    for nothing in (None, 3, object(), 2.5):
+        assert_raises(case.build(), nothing, TypeError, ".")
+
+
+@of_every
+def test_what_is_neither_text_nor_graph(case: Case) -> None:
+    good = case.collection(2)
+    for nothing in (None, 3, object()):
+        match = rf"{case.inputs.word} 2\b"
+        assert_raises_everywhere(case, [*good, nothing], match, TypeError)
+    other = vectors(3) if case.inputs.word == "graph" else vector_graph(3, 0)
+    assert_raises_everywhere(case, [*good, other], rf"{case.inputs.word} 2\b", TypeError)
+
+
+@continuous
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_features_that_are_no_numbers(case: Case, value: float) -> None:
+    items = case.collection(6)
+    for place in range(len(case.inputs.leaves(items[3]))):
+        leaves = [leaf.clone() for leaf in case.inputs.leaves(items[3])]
+        leaves[place].view(-1)[-1] = value
+        broken = [*items[:3], case.inputs.replaced(items[3], leaves), *items[4:]]
+        assert_raises_everywhere(case, broken, rf"{case.inputs.word} 3\b.*(?i:nan|inf)")
+
+
+@continuous
+def test_feature_sizes_that_differ(case: Case) -> None:
+    items = case.collection(6)
+    for place in range(len(case.inputs.leaves(items[4]))):
+        leaves = list(case.inputs.leaves(items[4]))
+        leaves[place] = leaves[place][:, :-1]
+        narrow = case.inputs.replaced(items[4], leaves)
+        assert_raises_everywhere(case, [*items[:4], narrow], rf"{case.inputs.word} 4\b")
+        with pytest.raises(ValueError, match=rf"{case.inputs.word} 0\b"):
+            case.build()(items, [narrow])
+
+
+@of_texts
+def test_tokens_beside_vectors(case: Case) -> None:
+    items = case.collection(2)
+    assert_raises_everywhere(case, [*items, vectors(3) if not case.continuous else "ab"], "text 2")
+
+
+def test_texts_of_a_wrong_shape() -> None:
+    for text in (vectors(3).flatten(), vectors(4).view(2, 2, 3), torch.tensor(1.0)):
+        with pytest.raises((TypeError, ValueError), match="text 1"):
+            StringKernel()([vectors(3), text])
+    with pytest.raises((TypeError, ValueError)):
+        StringKernel()("one text is no collection")
+
+
+WHOLE = [0, -1, 1.5, "2", None, float("nan")]
+COUNTS = {
+    "order": ["string", "deep-string", "walk", "deep-graph"],
+    "num_layers": ["deep-string", "deep-graph"],
+    "num_iterations": ["subtree-features", "subtree-gram", "wl-labels", "wl-matrices"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [(name, argument) for argument, names in COUNTS.items() for name in names],
+)
+def test_counts(name: str, argument: str) -> None:
+    """The constructor takes anything; whatever uses it says what is wrong."""
+    case = CASES[name]
+    for value in WHOLE:
+        if argument == "num_iterations" and value == 0:
+            continue
+        assert_raises(case.build(**{argument: value}), case.collection(3), ValueError, argument)
+    fine = case.build(**{argument: np.int64(2)})(case.collection(3))
+    close(fine, case.build(**{argument: 2})(case.collection(3)))
+
+
+@pytest.mark.parametrize("name", ["string", "deep-string", "walk", "deep-graph"])
+def test_decays(name: str) -> None:
+    case = CASES[name]
+    wrong = [-0.1, float("nan"), float("inf")]
+    if case.inputs.word == "text":
+        wrong.append(1.01)
+    else:
+        assert case.build(decay=1.5)(case.collection(3)).isfinite().all()
+    for value in wrong:
+        assert_raises(case.build(decay=value), case.collection(3), ValueError, "decay")
+    for value in (0, 1):
+        close(
+            case.build(decay=value)(case.collection(3)),
+            case.build(decay=float(value))(case.collection(3)),
+        )
+
+
+OPTIONS = [
+    (StringKernel, "mapping", ["times", None]),
+    (StringKernel, "weighting", ["start", None]),
+    (StringKernel, "normalize", ["unit", True, "weight"]),
+    (DeepStringKernel, "normalize", ["cosine"]),
+    (RandomWalkKernel, "normalize", ["weights"]),
+    (DeepGraphKernel, "combine", ["plus", None]),
+    (DeepGraphKernel, "empty_walks", ["drop", None]),
+    (WLSubtreeKernel, "output", ["dense", None]),
+    (WLKernel, "relabel", ["continuous", None]),
+]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "argument", "values"),
+    OPTIONS,
+    ids=[f"{kernel.__name__}-{argument}" for kernel, argument, _ in OPTIONS],
+)
+def test_unknown_options(kernel: type[Kernel], argument: str, values: list[Any]) -> None:
+    case = next(case for case in CASES.values() if case.kernel is kernel)
+    for value in values:
+        made = kernel(**{argument: value})
+        assert_raises(made, case.collection(3), ValueError, argument)
+
+
+def changed(graph: Data, **attributes: Any) -> Data:
+    found = graph.clone()
+    for name, value in attributes.items():
+        if value is None:
+            del found[name]
+        else:
+            found[name] = value
+    return found
+
+
+@of_graphs
+def test_broken_graphs(case: Case) -> None:
+    items = case.collection(5)
+    graph = items[3]
+    index = graph.edge_index
+    assert graph.num_nodes == 6 and graph.num_edges == 12
+    broken = {
+        "out of range": changed(graph, edge_index=torch.where(index == index[0, 0], 6, index)),
+        "negative": changed(graph, edge_index=index - 10),
+        "three rows": changed(graph, edge_index=index.view(3, 8)),
+        "one dimension": changed(graph, edge_index=index.flatten()),
+        "floats": changed(graph, edge_index=index.double()),
+        "no edges": changed(graph, edge_index=None),
+    }
+    reads_nodes = case.options.get("node_label", "x") is not None
+    if reads_nodes:
+        broken["no features"] = changed(graph, x=None, num_nodes=6)
+        broken["rows"] = changed(graph, x=graph.x[:-1], num_nodes=6)
+    for what, bad in broken.items():
+        try:
+            assert_raises_everywhere(case, [*items[:3], bad, items[4]], r"graph 3\b")
+        except BaseException as error:
+            raise AssertionError(f"{what}: {error}") from error
+
+
+@pytest.mark.parametrize(
+    "name", ["walk", "walk-labels", "subtree-features-cosine", "deep-graph-mul", "wl-labels-cosine"]
+)
+def test_broken_features_of_edges(name: str) -> None:
+    """One row an edge, in all graphs or in none."""
+    case = CASES[name]
+    items = case.collection(5)
+    for bad in (
+        changed(items[3], edge_attr=None),
+        changed(items[3], edge_attr=items[3].edge_attr[:-1]),
+    ):
+        broken = [*items[:3], bad, items[4]]
+        assert_raises(case.build(), broken, ValueError, r"graph \d")
+        with pytest.raises(ValueError, match=r"graph \d"):
+            case.build()(items, broken)
+
+
+def test_max_memory() -> None:
+    for value in (0, -5):
+        with pytest.raises(ValueError, match="max_memory"):
+            StringKernel(max_memory=value)([vectors(3)])
