@@ -1,0 +1,246 @@
+"""Random features: frozen layers as unbiased maps of their kernels.
+
+The only module that knows both the layers and the exact kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self, cast
+
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+from torch.random import fork_rng
+from torch_geometric.nn import global_add_pool
+
+from pyg_kernels.kernels import Kernel, RandomWalkKernel, StringKernel
+from pyg_kernels.kernels.arguments import checked_count
+from pyg_kernels.kernels.blocks import consecutive_runs
+from pyg_kernels.kernels.graphs import Graphs
+from pyg_kernels.kernels.hashing import mixed
+from pyg_kernels.kernels.texts import Texts
+from pyg_kernels.nn import RandomWalkConv
+from pyg_kernels.sequence import RCNN, RCNNCell
+
+_STEP, _FEATURE = 0x2545F4914F6CDD1D, 0x5851F42D4C957F2D
+_EDGES = 1 << 20  # after the steps of nodes
+_ELEMENTS = 2**23  # numbers in the states of a batch
+_ROW_BYTES = 64  # that a node takes for each feature
+_LABELLED_ROWS = 2048  # of a batch whose labels become one-hot vectors
+
+
+class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Random features of a string or random-walk kernel, from a layer that is never trained.
+
+    .. math::
+        \hat\phi(G) = m^{-1/2} \sum_v c_n[v], \qquad
+        \mathbb{E} \langle \hat\phi(G), \hat\phi(G') \rangle = K(G, G')
+
+    with the states :math:`c_n` of a :class:`~pyg_kernels.nn.RandomWalkConv` of m channels and decay
+    :math:`\sqrt\lambda`, whose weights are independent and :math:`\pm 1` with equal probability:
+    by theorem 3 of Lei et al. 2017 each channel is the kernel's feature map projected on a random
+    tensor product. On texts the layer is an unnormalised :class:`~pyg_kernels.sequence.RCNN` of
+    decay :math:`\lambda`, read at the last token for ``weighting='end'``; for ``'span'`` its states
+    ``z`` are summed. With ``sum_orders`` the states of all orders are summed.
+
+    n objects cost O(n m), where a Gram matrix costs O(n²): a linear model on the features stands in
+    for a kernel method where no Gram matrix fits. The error of
+    :math:`\langle \hat\phi(G), \hat\phi(G') \rangle` falls as :math:`1 / \sqrt m`; with a single
+    feature its standard deviation is at most
+    :math:`3^{d/2} \sqrt{K(G, G) K(G', G')}` with the number d of random factors of a walk: n, or
+    2n - 1 with edge features.
+
+    Args:
+        kernel: A :class:`~pyg_kernels.kernels.RandomWalkKernel` or
+            :class:`~pyg_kernels.kernels.StringKernel`, which also says what is read of a graph, the
+            floating type, and the working memory; None: ``RandomWalkKernel()``.
+        num_features: m.
+        seed: Of the weights: an equal seed gives equal features, on any device.
+
+    ``fit`` learns the size of the inputs alone; ``transform`` gives ``(n, m)`` numbers.
+
+    Raises:
+        TypeError: If the kernel is another one; on items that are no graphs or texts.
+        ValueError: For ``mapping='add'``, cosine normalisation or a decay above 1, which no such
+            layer has; on inputs as for the kernel.
+
+    Example:
+        >>> features = RandomFeatures(RandomWalkKernel(order=3), num_features=1024)
+        >>> model = make_pipeline(features, Ridge()).fit(molecules, y)
+    """
+
+    def __init__(
+        self, kernel: Kernel | None = None, num_features: int = 1024, seed: int = 0
+    ) -> None:
+        self.kernel = kernel
+        self.num_features = num_features
+        self.seed = seed
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.num_features)
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Reads a collection for the kind and size of its features."""
+        kernel = self._checked_kernel()
+        self._keep_form(kernel._read(X))
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """The features of n graphs or texts, ``(n, m)``."""
+        check_is_fitted(self, "form_")
+        kernel = self._checked_kernel()
+        return self._features(kernel, kernel._read(X, self.form_))
+
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
+        """``fit(X)`` and ``transform(X)``, reading the collection once."""
+        kernel = self._checked_kernel()
+        collection = kernel._read(X)
+        self._keep_form(collection)
+        return self._features(kernel, collection)
+
+    def _checked_kernel(self) -> StringKernel | RandomWalkKernel:
+        checked_count(self.num_features, "num_features")
+        checked_count(self.seed, "seed", least=0)
+        kernel = RandomWalkKernel() if self.kernel is None else self.kernel
+        if not isinstance(kernel, (StringKernel, RandomWalkKernel)):
+            raise TypeError(
+                f"kernel={kernel!r}: expected a StringKernel or a RandomWalkKernel; the maps of "
+                "other kernels are no frozen layer's"
+            )
+        kernel._check()
+        if kernel.normalize and kernel.normalize != "weights":
+            raise ValueError(
+                f"kernel={kernel!r}: the cosine needs K(x, x) itself; divide the features by their "
+                "norm instead"
+            )
+        if isinstance(kernel, StringKernel) and kernel.mapping == "add":
+            raise ValueError(
+                f"kernel={kernel!r}: the additive layer also counts incomplete n-grams, so its "
+                "features are not this kernel's"
+            )
+        if kernel.decay > 1:
+            raise ValueError(f"kernel={kernel!r}: the layer's decay is at most 1")
+        return kernel
+
+    def _keep_form(self, collection: Any) -> None:
+        self.form_ = collection.part(torch.tensor([], dtype=torch.long))
+
+    def _features(self, kernel: StringKernel | RandomWalkKernel, collection: Any) -> NDArray[Any]:
+        rows = _ELEMENTS // ((kernel.order + 2) * int(self.num_features))
+        rows = min(rows, kernel.max_memory // _ROW_BYTES // self.num_features)
+        if collection.has_labels:
+            rows = min(rows, _LABELLED_ROWS)
+        found = torch.empty(len(collection), self.num_features, dtype=collection.dtype)
+        layer: _Frozen | None = None
+        with torch.no_grad():
+            for start, stop in consecutive_runs(collection.sizes.tolist(), max(1, rows)):
+                part = collection.part(torch.arange(start, stop))
+                if isinstance(kernel, StringKernel):
+                    features, layer = self._of_texts(kernel, part, layer)
+                else:
+                    features, layer = self._of_graphs(kernel, part, layer)
+                found[start:stop] = features.mul_(self.num_features**-0.5).cpu()
+        return found.numpy()
+
+    def _of_graphs(
+        self, kernel: RandomWalkKernel, graphs: Graphs, layer: _Frozen | None
+    ) -> tuple[Tensor, _Frozen]:
+        nodes, columns = _vectors(graphs.x, graphs.dtype)
+        edges, edge_columns = None, None
+        if graphs.edge_attr is not None:
+            edges, edge_columns = _vectors(graphs.edge_attr, graphs.dtype)
+        if layer is None or not layer.reads(columns, edge_columns):
+            with fork_rng(devices=[]):
+                conv = RandomWalkConv(
+                    len(columns),
+                    int(self.num_features),
+                    int(kernel.order),
+                    decay=float(kernel.decay) ** 0.5,
+                    edge_dim=None if edge_columns is None else len(edge_columns),
+                    return_states=True,
+                ).to(nodes)
+            for step, lin in enumerate(conv.lins):
+                lin.weight.copy_(self._signs(step, columns))
+            if edge_columns is not None:
+                for step, lin in enumerate(conv.edge_lins):
+                    lin.weight.copy_(self._signs(_EDGES + step, edge_columns))
+            layer = _Frozen(conv, columns, edge_columns)
+        states = layer.module(nodes, graphs.edge_index, edges)
+        total = sum(states[1:], states[0]) if kernel.sum_orders else states[-1]
+        return global_add_pool(total, graphs.owner(), len(graphs)), layer
+
+    def _of_texts(
+        self, kernel: StringKernel, texts: Texts, layer: _Frozen | None
+    ) -> tuple[Tensor, _Frozen]:
+        tokens, columns = _vectors(texts.values, texts.dtype)
+        if layer is None or not layer.reads(columns, None):
+            with fork_rng(devices=[]):
+                rcnn = RCNN(
+                    len(columns),
+                    int(self.num_features),
+                    int(kernel.order),
+                    decay=float(kernel.decay),
+                    normalize=False,
+                    state="z" if kernel.weighting == "span" else "c",
+                    act=None,
+                    bias=False,
+                ).to(tokens)
+            lins = cast(RCNNCell, rcnn.cells[0]).lins
+            for step, lin in enumerate(lins):
+                cast(Tensor, lin.weight).copy_(self._signs(step, columns))
+            layer = _Frozen(rcnn, columns, None)
+        states, _ = layer.module(tokens, ptr=texts.ptr.to(tokens.device))
+        lengths = texts.sizes.to(tokens.device)
+        if kernel.weighting == "span":
+            owner = torch.arange(len(texts), device=tokens.device).repeat_interleave(lengths)
+            features = global_add_pool(states, owner, len(texts))
+        else:
+            features = states.new_zeros(len(texts), self.num_features)
+            ends = texts.ptr[1:].to(tokens.device)[lengths > 0] - 1
+            features[lengths > 0] = states.index_select(0, ends)
+        scale = kernel._scale(texts)
+        return features if scale is None else features * scale[:, None], layer
+
+    def _signs(self, step: int, columns: Tensor) -> Tensor:
+        """The weights of a step, +1 or -1, (m, number of columns).
+
+        They are hashes of seed, step, feature and column, so that a label has the same weights in
+        every batch.
+        """
+        start = mixed(torch.tensor(int(self.seed) & (2**63 - 1)) + torch.tensor(step) * _STEP)
+        features = mixed(start + torch.arange(self.num_features) * _FEATURE).to(columns.device)
+        bits = mixed(features[:, None] ^ mixed(columns + _STEP)) >> 63
+        return 1 + 2 * bits
+
+
+@dataclass(frozen=True)
+class _Frozen:
+    """A layer with random weights, and the columns of nodes and edges that it reads."""
+
+    module: Callable[..., Any]
+    columns: Tensor
+    edge_columns: Tensor | None
+
+    def reads(self, columns: Tensor, edge_columns: Tensor | None) -> bool:
+        """Whether these are its columns."""
+        if not torch.equal(self.columns, columns):
+            return False
+        if self.edge_columns is None or edge_columns is None:
+            return self.edge_columns is edge_columns
+        return torch.equal(self.edge_columns, edge_columns)
+
+
+def _vectors(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Vectors as they are, labels one-hot; and the names of their columns."""
+    if values.dim() == 2:
+        return values, torch.arange(values.size(1), device=values.device)
+    columns, place = values.unique(return_inverse=True)
+    if not len(columns):
+        columns = torch.zeros(1, dtype=torch.long, device=values.device)
+    one_hot = torch.zeros(len(values), len(columns), dtype=dtype, device=values.device)
+    return one_hot.scatter_(1, place[:, None], 1), columns

@@ -1,0 +1,439 @@
+"""Random features: unbiased estimates of the kernels, with the errors that the design states."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from pyg_kernels.features import RandomFeatures
+from pyg_kernels.kernels import (
+    DeepGraphKernel,
+    DeepStringKernel,
+    GatedSequenceKernel,
+    RandomWalkKernel,
+    StringKernel,
+    WLKernel,
+    WLSubtreeKernel,
+)
+from tests.kernels.walks import gram, graph_collection, random_data, random_walk_kernel
+from tests.sequence.texts import random_text
+from tests.string_kernels import ngrams, string_kernel
+
+NUM_FEATURES = 20_000
+GRAPHS = [g for i, g in enumerate(graph_collection()) if i != 1]
+TEXTS = [random_text(length, 3, seed=length) for length in (6, 4, 3, 0, 1)]
+TOKENS = [[0, 1, 2, 0, 1], [1, 1, 0, 2], [2, 0], [], [1]]
+WORDS = [["a", "b", "c", "a", "b"], ["b", "b", "a", "c"], ["c", "a"], [], ["b"]]
+
+
+def walk_gram(order: int, decay: float, nodes: str = "x", edges: str | None = None) -> Tensor:
+    return gram(lambda x, y: random_walk_kernel(x, y, order, decay, nodes, edges), GRAPHS, GRAPHS)
+
+
+def one_hot(tokens: Sequence[int]) -> Tensor:
+    return torch.eye(3, dtype=torch.float64)[torch.tensor(tokens, dtype=torch.long)]
+
+
+def span_kernel(x: Tensor, y: Tensor, order: int, decay: float) -> float:
+    """Thesis, eq. 2.5: pairs of n-grams, each weighted by the tokens that it skips."""
+    total = 0.0
+    for i in ngrams(len(x), order):
+        for k in ngrams(len(y), order):
+            skipped = i[-1] - i[0] + 1 - order + k[-1] - k[0] + 1 - order
+            value = math.prod(float(x[a] @ y[b]) for a, b in zip(i, k, strict=True))
+            total += decay**skipped * value
+    return total
+
+
+def text_gram(texts: Sequence[Tensor], order: int, decay: float, weighting: str) -> Tensor:
+    def value(x: Tensor, y: Tensor) -> float:
+        if weighting == "span":
+            return span_kernel(x, y, order, decay)
+        return float(string_kernel(x, y, order, decay))
+
+    return torch.tensor([[value(x, y) for y in texts] for x in texts], dtype=torch.float64)
+
+
+def total_weights(lengths: Sequence[int], order: int, decay: float, weighting: str) -> Tensor:
+    """Table 5's Z': the sum of the weights of a text's n-grams."""
+    found = []
+    for length in lengths:
+        total = 0.0
+        for i in ngrams(length, order):
+            gaps = (i[-1] + 1 if weighting == "span" else length) - i[0] - order
+            total += decay**gaps
+        found.append(total)
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def weighed(weighting: str) -> Tensor:
+    """The Gram matrix of order 2 with normalize='weights'; 0 where Z' is 0."""
+    z = total_weights([len(t) for t in TEXTS], 2, 0.6, weighting)
+    inverse = torch.where(z > 0, 1 / z, 0.0)
+    return text_gram(TEXTS, 2, 0.6, weighting) * torch.outer(inverse, inverse)
+
+
+@dataclass
+class Case:
+    """A kernel, inputs, the exact Gram matrix, and the number of random factors of a walk."""
+
+    kernel: Any
+    inputs: Sequence[Any]
+    exact: Callable[[], Tensor]
+    degree: int
+
+
+CASES = {
+    **{
+        f"walk-{n}": Case(
+            RandomWalkKernel(n, 0.4, edge_feature=None), GRAPHS, lambda n=n: walk_gram(n, 0.4), n
+        )
+        for n in (1, 2, 3)
+    },
+    "walk-edges": Case(
+        RandomWalkKernel(3, 0.4), GRAPHS, lambda: walk_gram(3, 0.4, edges="edge_attr"), 5
+    ),
+    "walk-lengths": Case(
+        RandomWalkKernel(2, 0.4, edge_feature="length"),
+        GRAPHS,
+        lambda: walk_gram(2, 0.4, edges="length"),
+        3,
+    ),
+    "walk-labels": Case(
+        RandomWalkKernel(3, 0.4, node_feature="kind", edge_feature="bond"),
+        GRAPHS,
+        lambda: walk_gram(3, 0.4, "kind", "bond"),
+        5,
+    ),
+    "walk-without-decay": Case(
+        RandomWalkKernel(2, 0.0, sum_orders=True), GRAPHS, lambda: walk_gram(1, 0.0), 1
+    ),
+    "walk-summed": Case(
+        RandomWalkKernel(3, 0.4, sum_orders=True, edge_feature=None),
+        GRAPHS,
+        lambda: sum(walk_gram(n, 0.4) for n in (1, 2, 3)),
+        3,
+    ),
+    "walk-summed-edges": Case(
+        RandomWalkKernel(3, 0.4, sum_orders=True),
+        GRAPHS,
+        lambda: sum(walk_gram(n, 0.4, edges="edge_attr") for n in (1, 2, 3)),
+        5,
+    ),
+    **{
+        f"text-{weighting}-{n}": Case(
+            StringKernel(n, 0.6, weighting=weighting),
+            TEXTS,
+            lambda n=n, weighting=weighting: text_gram(TEXTS, n, 0.6, weighting),
+            n,
+        )
+        for weighting in ("end", "span")
+        for n in (1, 2, 3)
+    },
+    **{
+        f"text-{weighting}-weights": Case(
+            StringKernel(2, 0.6, weighting=weighting, normalize="weights"),
+            TEXTS,
+            lambda weighting=weighting: weighed(weighting),
+            2,
+        )
+        for weighting in ("end", "span")
+    },
+    "text-without-decay": Case(
+        StringKernel(2, 0.0), TEXTS, lambda: text_gram(TEXTS, 2, 0.0, "end"), 2
+    ),
+    "text-decay-1": Case(StringKernel(2, 1.0), TEXTS, lambda: text_gram(TEXTS, 2, 1.0, "end"), 2),
+    "tokens": Case(
+        StringKernel(2, 0.6),
+        TOKENS,
+        lambda: text_gram([one_hot(t) for t in TOKENS], 2, 0.6, "end"),
+        2,
+    ),
+    "words": Case(
+        StringKernel(2, 0.6, weighting="span"),
+        WORDS,
+        lambda: text_gram([one_hot(t) for t in TOKENS], 2, 0.6, "span"),
+        2,
+    ),
+}
+
+
+def estimates(case: Case, seed: int = 0, num_features: int = NUM_FEATURES) -> Tensor:
+    """One estimate of the Gram matrix for each feature, (m, n, n)."""
+    features = RandomFeatures(case.kernel, num_features, seed).fit_transform(case.inputs)
+    assert isinstance(features, np.ndarray)
+    assert features.shape == (len(case.inputs), num_features)
+    rows = math.sqrt(num_features) * torch.from_numpy(features).double().t()
+    return rows[:, :, None] * rows[:, None, :]
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_unbiased(name: str) -> None:
+    """The mean over features is the kernel, to 5 standard errors in each of all entries.
+
+    By chance one of all 600 entries fails so in fewer than 1 of 2,000 choices of the seed.
+    """
+    case = CASES[name]
+    exact, found = case.exact(), estimates(case)
+    error = found.std(dim=0) / math.sqrt(NUM_FEATURES)
+    off = (found.mean(dim=0) - exact).abs()
+    assert (off <= 5 * error + 1e-10 * exact.abs().max()).all()
+    if name != "walk-without-decay":
+        assert (error > 0).any()
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_standard_deviation_of_one_feature(name: str) -> None:
+    """At most 3^(d/2) √(K(G, G) K(G', G')), d random factors a walk: its nodes and its edges."""
+    case = CASES[name]
+    diagonal = case.exact().diagonal()
+    root = torch.outer(diagonal, diagonal).sqrt()
+    deviation = estimates(case).std(dim=0)
+    assert (deviation <= 3 ** (case.degree / 2) * root + 1e-9).all()
+
+
+@pytest.mark.parametrize("name", ["walk-2", "walk-edges", "text-end-2", "text-span-2"])
+def test_unbiased_over_seeds(name: str) -> None:
+    """Few features and many seeds: seeds are as independent as features."""
+    case = CASES[name]
+    exact = case.exact()
+    found = torch.stack([estimates(case, seed, 8).mean(dim=0) for seed in range(200)])
+    error = found.std(dim=0) / math.sqrt(len(found))
+    assert ((found.mean(dim=0) - exact).abs() <= 5 * error + 1e-10 * exact.abs().max()).all()
+    assert error.max() > 0
+
+
+@pytest.mark.parametrize("name", ["walk-3", "walk-summed", "text-end-2", "text-span-2"])
+def test_error_falls_as_one_over_the_root(name: str) -> None:
+    """Relative to √(K(G, G) K(G', G')): root mean square over pairs and 30 seeds at each m."""
+    case = CASES[name]
+    exact = case.exact()
+    root = torch.outer(exact.diagonal(), exact.diagonal()).sqrt()
+    known = root > 0
+    sizes, errors = [16, 64, 256, 1024], []
+    for m in sizes:
+        found = torch.stack([estimates(case, seed, m).mean(dim=0) for seed in range(30)])
+        relative = (found - exact)[:, known] / root[known]
+        errors.append(relative.square().mean().sqrt().item())
+    assert errors == sorted(errors, reverse=True)
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert slope == pytest.approx(-0.5, abs=0.08)
+    for m, error in zip(sizes, errors, strict=True):
+        assert error * math.sqrt(m) <= 3 ** (case.degree / 2)
+
+
+def test_weights_are_signs() -> None:
+    """One node, one feature, order 1: every feature is the vector's entry with either sign."""
+    graph = Data(x=torch.tensor([[2.0]], dtype=torch.float64), edge_index=torch.zeros(2, 0).long())
+    found = RandomFeatures(RandomWalkKernel(1), 4096, 0).fit_transform([graph])[0] * 64
+    assert set(np.round(found, 9).tolist()) == {-2.0, 2.0}
+    assert abs((found > 0).mean() - 0.5) < 5 * 0.5 / 64
+    text = torch.tensor([[2.0], [3.0]], dtype=torch.float64)
+    found = RandomFeatures(StringKernel(2), 4096, 0).fit_transform([text])[0] * 64
+    assert set(np.round(found, 9).tolist()) == {-6.0, 6.0}
+
+
+def test_default() -> None:
+    """A random-walk kernel of its own defaults, with 1,024 features."""
+    features = RandomFeatures().fit_transform(GRAPHS)
+    assert features.shape == (len(GRAPHS), 1024)
+    np.testing.assert_array_equal(
+        features, RandomFeatures(RandomWalkKernel(), 1024, 0).fit_transform(GRAPHS)
+    )
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_the_seed_decides(name: str) -> None:
+    """Equal seeds, equal features, whatever the state of torch's own generator."""
+    case = CASES[name]
+    torch.manual_seed(0)
+    first = RandomFeatures(case.kernel, 32, 3).fit_transform(case.inputs)
+    torch.manual_seed(1)
+    second = RandomFeatures(clone(case.kernel), 32, 3).fit_transform(case.inputs)
+    other = RandomFeatures(case.kernel, 32, 4).fit_transform(case.inputs)
+    np.testing.assert_array_equal(first, second)
+    assert not np.allclose(first, other)
+
+
+@pytest.mark.parametrize("name", ["walk-edges", "text-end-2"])
+def test_other_random_numbers_stay_as_they_are(name: str) -> None:
+    """Neither torch's nor NumPy's generator moves."""
+    case = CASES[name]
+    state, numbers = torch.get_rng_state(), np.random.get_state()[1].copy()
+    RandomFeatures(case.kernel, 32, 3).fit_transform(case.inputs)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert np.array_equal(np.random.get_state()[1], numbers)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_new_data(name: str) -> None:
+    """A row depends on its graph or text alone, in whatever company it is transformed."""
+    case = CASES[name]
+    inputs = list(case.inputs)
+    features = RandomFeatures(case.kernel, 64, 0)
+    whole = features.fit_transform(inputs)
+    np.testing.assert_allclose(features.transform(inputs), whole, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        features.transform(inputs[::-1]), whole[::-1], rtol=1e-10, atol=1e-12
+    )
+    for one, row in zip(inputs, whole, strict=True):
+        np.testing.assert_allclose(features.transform([one])[0], row, rtol=1e-10, atol=1e-12)
+    if name not in ("tokens", "words", "walk-labels"):  # there fit sees the vocabulary
+        found = features.fit(inputs[:2]).transform(inputs)
+        np.testing.assert_allclose(found, whole, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["tokens", "graphs"])
+def test_labels_that_fit_has_not_seen(kind: str) -> None:
+    """They match nothing that was fitted; the estimates stay unbiased."""
+    if kind == "tokens":
+        kernel, old, new = StringKernel(2, 0.6), TOKENS[:2], [[0, 9, 1], [9, 8, 9], [8, 0]]
+        exact = kernel(new, old).double()
+    else:
+        kernel = RandomWalkKernel(2, 0.4, node_feature="kind", edge_feature="bond")
+        old, new = [random_data(0), random_data(1)], [random_data(2), random_data(3)]
+        for graph in new:
+            graph.kind, graph.bond = graph.kind + 1, graph.bond + 1
+        exact = gram(lambda x, y: random_walk_kernel(x, y, 2, 0.4, "kind", "bond"), new, old)
+    features = RandomFeatures(kernel, NUM_FEATURES, 0)
+    known = features.fit_transform(old) * math.sqrt(NUM_FEATURES)
+    found = features.transform(new) * math.sqrt(NUM_FEATURES)
+    products = torch.from_numpy(found[:, None] * known[None]).double()
+    error = products.std(dim=-1) / math.sqrt(NUM_FEATURES)
+    assert ((products.mean(dim=-1) - exact).abs() <= 5 * error + 1e-10).all()
+
+
+def test_collections() -> None:
+    """A batch and a list are the same graphs; texts may come as one tensor."""
+    features = RandomFeatures(RandomWalkKernel(3), 64, 0).fit(GRAPHS)
+    expected = features.transform(GRAPHS)
+    batch = Batch.from_data_list(GRAPHS)
+    np.testing.assert_allclose(features.transform(batch), expected, rtol=1e-10, atol=1e-12)
+    texts = random_text(4, 5, 3)
+    features = RandomFeatures(StringKernel(2), 64, 0).fit(texts)
+    expected = features.transform(list(texts))
+    np.testing.assert_allclose(features.transform(texts), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_single_precision() -> None:
+    """Features keep the precision of the inputs, and follow the same weights."""
+    graphs = [g.clone() for g in GRAPHS]
+    for graph in graphs:
+        graph.x, graph.edge_attr = graph.x.float(), graph.edge_attr.float()
+    expected = RandomFeatures(RandomWalkKernel(3), 64, 0).fit_transform(GRAPHS)
+    found = RandomFeatures(RandomWalkKernel(3), 64, 0).fit_transform(graphs)
+    assert (expected.dtype, found.dtype) == (np.float64, np.float32)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["walk-edges", "walk-labels", "text-span-2", "words"])
+def test_copies(name: str) -> None:
+    """clone forgets what was fitted; a pickle keeps it."""
+    case = CASES[name]
+    features = RandomFeatures(case.kernel, 32, 5).fit(case.inputs)
+    expected = features.transform(case.inputs)
+    restored = pickle.loads(pickle.dumps(features))
+    np.testing.assert_array_equal(restored.transform(case.inputs), expected)
+    copy = clone(features)
+    assert (copy.num_features, copy.seed) == (32, 5)
+    with pytest.raises(NotFittedError):
+        copy.transform(case.inputs)
+    np.testing.assert_array_equal(copy.fit_transform(case.inputs), expected)
+    copy.set_params(seed=6, kernel__order=1)
+    assert copy.kernel.order == 1
+    assert not np.allclose(copy.fit_transform(case.inputs), expected)
+
+
+def test_ridge_on_features_is_close_to_ridge_on_the_kernel() -> None:
+    """In a pipeline and a grid search: the number of edges of a graph, from its walks."""
+    graphs = [random_data(seed, 4 + seed % 5, 2 + seed % 9) for seed in range(60)]
+    for graph in graphs:
+        del graph.edge_attr
+    target = np.array([g.num_edges for g in graphs], dtype=float)
+    kernel = RandomWalkKernel(2, 0.5, node_feature="kind", sum_orders=True)
+    model = make_pipeline(RandomFeatures(kernel, 8192, 0), Ridge(1.0, fit_intercept=False))
+    found = model.fit(graphs[:40], target[:40]).predict(graphs[40:])
+    exact = kernel(graphs).double().numpy()
+    weights = np.linalg.solve(exact[:40, :40] + np.eye(40), target[:40])
+    expected = exact[40:, :40] @ weights
+    assert np.corrcoef(found, expected)[0, 1] > 0.95
+
+    grid = {"randomfeatures__kernel__order": [1, 2], "randomfeatures__num_features": [64]}
+    search = GridSearchCV(model, grid, cv=3, error_score="raise").fit(graphs, target)
+    assert search.best_params_["randomfeatures__kernel__order"] in (1, 2)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        DeepGraphKernel(),
+        WLKernel(),
+        WLSubtreeKernel(),
+        DeepStringKernel(),
+        GatedSequenceKernel(),
+        "walk",
+    ],
+    ids=["deep-graph", "wl", "subtree", "deep-string", "gated", "name"],
+)
+def test_other_kernels(kernel: Any) -> None:
+    with pytest.raises(TypeError, match="RandomWalkKernel"):
+        RandomFeatures(kernel).fit(GRAPHS)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "inputs", "message"),
+    [
+        pytest.param(RandomWalkKernel(normalize=True), GRAPHS, "normalize", id="walk-cosine"),
+        pytest.param(StringKernel(normalize="cosine"), TEXTS, "normalize", id="text-cosine"),
+        pytest.param(StringKernel(mapping="add"), TEXTS, "mapping", id="additive"),
+        pytest.param(RandomWalkKernel(0), GRAPHS, "order", id="order"),
+        pytest.param(RandomWalkKernel(decay=1.5), GRAPHS, "decay", id="growing"),
+        pytest.param(StringKernel(decay=1.5), TEXTS, "decay", id="decay"),
+        pytest.param(RandomWalkKernel(), [], "at least one graph", id="no-graphs"),
+        pytest.param(StringKernel(), [], "at least one text", id="no-texts"),
+        pytest.param(
+            RandomWalkKernel(node_feature="absent"), GRAPHS, "graph 0.*absent", id="attribute"
+        ),
+    ],
+)
+def test_values_that_make_no_sense(kernel: Any, inputs: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RandomFeatures(kernel, 8).fit_transform(inputs)
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, None])
+def test_bad_number_of_features(count: object) -> None:
+    with pytest.raises(ValueError, match="num_features"):
+        RandomFeatures(RandomWalkKernel(), count).fit(GRAPHS)
+
+
+def test_other_sizes_and_missing_features_at_transform() -> None:
+    features = RandomFeatures(RandomWalkKernel(), 8).fit(GRAPHS)
+    with pytest.raises(ValueError, match="graph 1"):
+        features.transform([GRAPHS[0], random_data(1, channels=4)])
+    nan = random_data(1)
+    nan.x[0, 0] = float("nan")
+    with pytest.raises(ValueError, match="graph 1"):
+        features.transform([GRAPHS[0], nan])
+    bare = random_data(1)
+    del bare.edge_attr
+    with pytest.raises(ValueError, match="edge_attr"):
+        features.transform([bare])
+    with pytest.raises(NotFittedError):
+        RandomFeatures().transform(GRAPHS)
+    with pytest.raises(TypeError):
+        RandomFeatures().fit("CCO")
