@@ -1,0 +1,530 @@
+"""The theorems of Lei et al. 2017, with the layers' own code on one side and the kernels' on the
+other: what a network computes is a kernel, evaluated against its weights.
+
+For polynomial activations feature maps are finite. With σ(t) = Σ a_k t^k and K_σ(t) = Σ b_k t^k,
+φ_σ(x) = (+) √b_k x^{(x)k} and ψ_σ(w) = (+) (a_k / √b_k) w^{(x)k} give <φ_σ(x), ψ_σ(w)> = σ(<x, w>)
+and <φ_σ(x), φ_σ(y)> = K_σ(<x, y>).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from pyg_kernels.kernels import (
+    DeepGraphKernel,
+    DeepStringKernel,
+    GeneralizedRelabelling,
+    RandomWalkKernel,
+    StringKernel,
+    WLKernel,
+    inverse_polynomial,
+    polynomial,
+)
+from pyg_kernels.nn import GraphKernelConv, GraphKernelNet, RandomWalkConv, WLKernelNet
+from pyg_kernels.sequence import RCNN
+from tests.graphs import SMILES, Graph, molecule
+from tests.kernels.walks import (
+    as_data,
+    chain,
+    close,
+    generalized_relabelling,
+    graph_collection,
+    incoming,
+    iterated,
+    random_data,
+    weighted,
+)
+from tests.sequence.rcnn_equations import random_rcnn
+from tests.sequence.texts import random_text
+from tests.string_kernels import string_features
+
+FEATURES, HIDDEN = 3, 4
+WALKED = graph_collection()
+
+
+def references(weights: Sequence[Tensor]) -> list[Tensor]:
+    """The i-th rows of W^(1), ..., W^(n), one text or walk a channel i."""
+    return list(torch.stack([w.detach() for w in weights], dim=1))
+
+
+# Theorem 1
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("decay", [0.0, 0.4, 0.9, 1.0])
+def test_theorem_1(order: int, decay: float) -> None:
+    """c_j[t][i] is K_j of the first t tokens and the i-th reference, for every j and t."""
+    rcnn = random_rcnn(
+        FEATURES, HIDDEN, order, decay=decay, normalize=False, act=None, bias=False, seed=order
+    )
+    x = random_text(7, FEATURES, seed=order)
+    outputs, _ = rcnn(x)
+    weights = [lin.weight for lin in rcnn.cells[0].lins]
+    kernels = [StringKernel(j, decay) for j in range(1, order + 1)]
+    for i, reference in enumerate(references(weights)):
+        close(outputs[:, i].detach(), kernels[-1].prefixes(x, reference)[:, -1])
+    for t in range(1, len(x) + 1):
+        _, (_, c) = rcnn(x[:t])
+        for j, kernel in enumerate(kernels, start=1):
+            close(c[0, j - 1].detach(), kernel([x[:t]], references(weights[:j]))[0])
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("decay", [0.0, 0.4, 0.9])
+def test_theorem_1_normalised(order: int, decay: float) -> None:
+    """Normalised aggregation multiplies the kernel by (1 - λ)^n."""
+    rcnn = random_rcnn(FEATURES, HIDDEN, order, decay=decay, normalize=True, act=None, bias=False)
+    texts = [random_text(length, FEATURES, seed=length) for length in range(8)]
+    kernel = StringKernel(order, decay)
+    expected = kernel(texts, references([lin.weight for lin in rcnn.cells[0].lins]))
+    for text, row in zip(texts[1:], expected[1:], strict=True):
+        close(rcnn(text)[0][-1].detach(), (1 - decay) ** order * row)
+    assert (expected[0] == 0).all()
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("decay", [0.0, 0.4, 1.0])
+def test_theorem_1_by_spans(order: int, decay: float) -> None:
+    """Σ_t z_n[t] weighs an n-gram by the tokens that it skips: thesis, eq. 2.5."""
+    rcnn = random_rcnn(
+        FEATURES, HIDDEN, order, decay=decay, normalize=False, state="z", act=None, bias=False
+    )
+    x = random_text(7, FEATURES)
+    kernel = StringKernel(order, decay, weighting="span")
+    expected = kernel([x], references([lin.weight for lin in rcnn.cells[0].lins]))[0]
+    close(rcnn(x)[0].sum(dim=0).detach(), expected)
+
+
+def test_theorem_1_of_tokens() -> None:
+    """Words as one-hot vectors and as ids: a reference of words is found in the text."""
+    words, phrases = [3, 1, 3, 0, 2, 1], [[3, 1], [3, 3], [2, 2]]
+    rcnn = RCNN(4, 3, 2, normalize=False, decay=0.5, act=None, bias=False).double()
+    vectors = torch.eye(4, dtype=torch.float64)
+    for step, lin in enumerate(rcnn.cells[0].lins):
+        lin.weight.data = vectors[[phrase[step] for phrase in phrases]]
+    found = StringKernel(2, 0.5)([words], phrases)[0]
+    close(rcnn(vectors[words])[0][-1].detach(), found.double())
+    assert found.tolist() == [0.5**4 + 0.5**4 + 0.5**2, 0.5**4, 0.0]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_additive_layer_after_many_zero_tokens(order: int) -> None:
+    """Table 5(c): the additive, normalised kernel is the layer's recurrence only in this limit."""
+    rcnn = random_rcnn(
+        FEATURES, HIDDEN, order, mapping="add", decay=0.5, normalize=True, act=None, bias=False
+    )
+    x = random_text(5, FEATURES)
+    padded = torch.cat([torch.zeros(60, FEATURES, dtype=x.dtype), x])
+    kernel = StringKernel(order, 0.5, mapping="add", normalize="weights")
+    found = kernel([padded, x], references([lin.weight for lin in rcnn.cells[0].lins]))
+    output = rcnn(x)[0][-1].detach()
+    close(found[0], output)
+    if order > 1:
+        assert (found[1] - output).abs().max() > 1e-3
+
+
+# Theorem 2
+
+
+@dataclass
+class Sigma:
+    """An activation Σ a_k t^k, and K_σ = Σ b_k t^k that has it in its space."""
+
+    a: Sequence[float]
+    b: Sequence[float]
+
+    def phi(self, x: Tensor) -> Tensor:
+        return weighted([math.sqrt(b) for b in self.b], x)
+
+    def psi(self, w: Tensor) -> Tensor:
+        ratios = [a / math.sqrt(b) if b else 0.0 for a, b in zip(self.a, self.b, strict=True)]
+        kept = [k for k, b in enumerate(self.b) if b]
+        powers = [weighted([0.0] * k + [1.0], w) for k in kept]
+        return torch.cat([ratios[k] * power for k, power in zip(kept, powers, strict=True)])
+
+    @property
+    def kernel(self) -> object:
+        return polynomial(list(self.b))
+
+
+class Polynomial(torch.nn.Module):
+    """Σ a_k t^k."""
+
+    def __init__(self, coefficients: Sequence[float]) -> None:
+        super().__init__()
+        self.coefficients = list(coefficients)
+
+    def forward(self, t: Tensor) -> Tensor:
+        return sum(a * t**k for k, a in enumerate(self.coefficients))
+
+
+SIGMAS = {
+    "quadratic": Sigma([0.3, 0.8, -0.5], [0.5, 0.25, 0.125]),
+    "no-constant": Sigma([0.0, -0.7, 0.4], [0.0, 0.6, 0.3]),
+    "even": Sigma([0.4, 0.0, 0.6], [0.9, 0.0, 0.2]),
+    "cubic": Sigma([0.1, 0.6, 0.0, -0.3], [0.5, 0.25, 0.125, 0.0625]),
+    "larger-space": Sigma([0.0, 1.0, 0.0], [0.5, 0.25, 0.125]),
+}
+
+
+@pytest.mark.parametrize("name", list(SIGMAS))
+def test_the_space_of_a_polynomial(name: str) -> None:
+    sigma = SIGMAS[name]
+    x, y = random_text(2, 3)
+    k = torch.dot(x, y)
+    close(torch.dot(sigma.phi(x), sigma.psi(y)), Polynomial(sigma.a)(k))
+    close(torch.dot(sigma.phi(x), sigma.phi(y)), sigma.kernel(k, x @ x, y @ y))
+
+
+def prefix_features(x: Tensor, order: int, decay: float) -> list[Tensor]:
+    """φ(x_{1:1}), φ(x_{1:2}), ..., of texts whose tokens may themselves be feature maps."""
+    return [string_features(x[: t + 1], order, decay) for t in range(len(x))]
+
+
+def deep_string_features(
+    x: Tensor, num_layers: int, order: int, decay: float, sigma: Sigma
+) -> list[Tensor]:
+    """φ^(L) of every prefix: supplement C."""
+    found = prefix_features(x, order, decay)
+    for _ in range(num_layers - 1):
+        found = prefix_features(torch.stack([sigma.phi(f) for f in found]), order, decay)
+    return found
+
+
+def outer(vectors: Sequence[Tensor]) -> Tensor:
+    product = torch.ones(1, dtype=torch.float64)
+    for vector in vectors:
+        product = torch.outer(product, vector).flatten()
+    return product
+
+
+def deep_string_references(rcnn: RCNN, sigma: Sigma) -> list[Tensor]:
+    """ψ^(L)_{i, n} of every channel i: supplement C, from the layers' matrices."""
+    first, *others = rcnn.cells
+    found = [outer(rows) for rows in references([lin.weight for lin in first.lins])]
+    for cell in others:
+        mixed = torch.stack([sigma.psi(psi) for psi in found])  # M
+        rows = [lin.weight.detach() @ mixed for lin in cell.lins]
+        found = [outer([u[i] for u in rows]) for i in range(len(rows[0]))]
+    return found
+
+
+STRING_CASES = [
+    pytest.param("quadratic", 2, 2, 2, id="quadratic"),
+    pytest.param("no-constant", 2, 2, 2, id="no-constant"),
+    pytest.param("even", 2, 2, 2, id="even"),
+    pytest.param("cubic", 1, 2, 2, id="cubic"),
+    pytest.param("larger-space", 2, 2, 2, id="larger-space"),
+    pytest.param("quadratic", 1, 3, 2, id="three-grams"),
+    pytest.param("quadratic", 2, 1, 2, id="one-grams"),
+    pytest.param("quadratic", 1, 1, 3, id="three-layers"),
+]
+
+
+@pytest.mark.parametrize(("name", "features", "order", "num_layers"), STRING_CASES)
+@pytest.mark.parametrize("decay", [0.0, 0.6])
+def test_theorem_2(name: str, features: int, order: int, num_layers: int, decay: float) -> None:
+    """c^(L)[t] and h^(L)[t] are inner products in the spaces of K^(L) and K_σ^(L)."""
+    sigma = SIGMAS[name]
+    rcnn = random_rcnn(
+        features,
+        2,
+        order,
+        num_layers,
+        normalize=False,
+        decay=decay,
+        act=Polynomial(sigma.a),
+        bias=False,
+    )
+    x, y = random_text(5, features, seed=1), random_text(4, features, seed=2)
+    maps = [deep_string_features(text, num_layers, order, decay, sigma) for text in (x, y)]
+    psi = deep_string_references(rcnn, sigma)
+    outputs, _ = rcnn(x)
+    for t, phi in enumerate(maps[0]):
+        _, (h, c) = rcnn(x[: t + 1])
+        for i, reference in enumerate(psi):
+            state = torch.dot(phi, reference)
+            close(c[-1, -1, i].detach(), state)
+            close(h[-1, i].detach(), torch.dot(sigma.phi(phi), sigma.psi(reference)))
+            close(outputs[t, i].detach(), h[-1, i].detach())
+
+    before, after = (
+        DeepStringKernel(num_layers, order, decay, sigma.kernel, post=post)
+        for post in (False, True)
+    )
+    first, second = (torch.stack(found) for found in maps)
+    close(before.prefixes(x, y), first @ second.t())
+    close(before([x, y])[0, 1], torch.dot(first[-1], second[-1]))
+    activated = torch.stack([sigma.phi(f) for f in first]) @ sigma.phi(second[-1])
+    close(after.prefixes(x, y)[:, -1], activated)
+    close(after([x], [y])[0, 0], activated[-1])
+
+
+def test_theorem_2_with_the_inverse_polynomial() -> None:
+    """1 / (2 - t) = Σ t^k / 2^(k + 1): the limit of polynomial activation kernels."""
+    texts = [0.3 * random_text(length, 2, seed=length) for length in (2, 3, 4)]
+    series = polynomial([0.5 ** (k + 1) for k in range(60)])
+    limit = DeepStringKernel(2, 2, 0.2, inverse_polynomial(normalize=False), post=True)
+    assert DeepStringKernel(2, 2, 0.2, series)(texts).max() < 1.2  # then 60 terms are enough
+    close(DeepStringKernel(2, 2, 0.2, series, post=True)(texts), limit(texts))
+
+
+# Theorem 3
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("bonds", [False, True])
+@pytest.mark.parametrize("decay", [0.0, 0.4, 1.0])
+def test_theorem_3(order: int, bonds: bool, decay: float) -> None:
+    """Σ_v c_n[v][k] is K_W^n of the graph and the directed reference walk of channel k."""
+    torch.manual_seed(order)
+    conv = RandomWalkConv(3, HIDDEN, order, decay, edge_dim=2 if bonds else None).double()
+    nodes = references([lin.weight for lin in conv.lins])
+    if bonds and order > 1:
+        edges = references([lin.weight for lin in conv.edge_lins])
+    else:
+        edges = [torch.zeros(0, 2, dtype=torch.float64)] * HIDDEN
+    chains = [chain(n, e if bonds else None) for n, e in zip(nodes, edges, strict=True)]
+    kernel = RandomWalkKernel(order, decay, edge_feature="edge_attr" if bonds else None)
+    expected = kernel(WALKED, chains)
+    for graph, row in zip(WALKED, expected, strict=True):
+        states = conv(graph.x, graph.edge_index, graph.edge_attr if bonds else None)
+        close(states.sum(dim=0).detach(), row)
+
+
+@pytest.mark.parametrize("smiles", SMILES)
+def test_theorem_3_on_molecules(smiles: str) -> None:
+    torch.manual_seed(0)
+    graph = molecule(smiles)
+    conv = RandomWalkConv(5, HIDDEN, 3, 0.4, edge_dim=graph.edge_attr.size(1)).double()
+    chains = [
+        chain(n, e)
+        for n, e in zip(
+            references([lin.weight for lin in conv.lins]),
+            references([lin.weight for lin in conv.edge_lins]),
+            strict=True,
+        )
+    ]
+    states = conv(graph.x, graph.edge_index, graph.edge_attr)
+    close(states.sum(dim=0).detach(), RandomWalkKernel(3, 0.4)([as_data(graph)], chains)[0])
+
+
+# Theorem 4
+
+
+def combined(own: Tensor, arrived: Tensor, combine: str) -> Tensor:
+    """Of feature maps: sums of kernels are concatenations, products are tensor products."""
+    return torch.cat([own, arrived]) if combine == "add" else torch.outer(own, arrived).flatten()
+
+
+def deep_graph_features(
+    graph: Data, num_layers: int, order: int, decay: float, combine: str, sigma: Sigma, bonds: bool
+) -> list[Tensor]:
+    """φ^(L, n)(v) of every node v: supplement E, with edge features as further factors."""
+    posts = list(graph.x)
+    for _ in range(num_layers):
+        state = posts
+        for _ in range(order - 1):
+            activated = [sigma.phi(phi) for phi in state]
+            none = torch.zeros(len(activated[0]) * (graph.edge_attr.size(1) if bonds else 1))
+            arrived = [none.double() for _ in posts]
+            for v, edges in enumerate(incoming(graph)):
+                for u, e in edges:
+                    part = activated[u]
+                    if bonds:
+                        part = torch.outer(graph.edge_attr[e], part).flatten()
+                    arrived[v] = arrived[v] + math.sqrt(decay) * part
+            state = [combined(f, a, combine) for f, a in zip(posts, arrived, strict=True)]
+        last, posts = state, [sigma.phi(phi) for phi in state]
+    return last
+
+
+def deep_graph_references(
+    convs: Sequence[GraphKernelConv], decay: float, combine: str, sigma: Sigma, bonds: bool
+) -> tuple[list[Tensor], list[Tensor]]:
+    """ψ of every channel: of the last layer's c_n, and of U c_n, whose σ is h."""
+    mixed = torch.eye(convs[0].lins[0].weight.size(1), dtype=torch.float64)
+    for conv in convs:
+        first, *others = (lin.weight.detach() @ mixed for lin in conv.lins)
+        state = list(first)
+        for step, own in enumerate(others):
+            arrived = [math.sqrt(decay) * sigma.psi(psi) for psi in state]
+            if bonds:
+                rows = conv.edge_lins[step].weight.detach()
+                arrived = [torch.outer(w, a).flatten() for w, a in zip(rows, arrived, strict=True)]
+            state = [combined(f, a, combine) for f, a in zip(own, arrived, strict=True)]
+        mapped = list(conv.lin.weight.detach() @ torch.stack(state))
+        mixed = torch.stack([sigma.psi(psi) for psi in mapped]) if conv is not convs[-1] else mixed
+    return state, mapped
+
+
+GRAPH_CASES = [
+    pytest.param("quadratic", "add", 2, 2, None, id="added"),
+    pytest.param("quadratic", "add", 2, 2, 1, id="added-edges"),
+    pytest.param("no-constant", "mul", 2, 2, None, id="multiplied"),
+    pytest.param("even", "mul", 2, 2, 1, id="multiplied-edges"),
+    pytest.param("quadratic", "mul", 2, 1, 2, id="multiplied-two-edge-features"),
+    pytest.param("quadratic", "add", 2, 1, 2, id="added-two-edge-features"),
+    pytest.param("quadratic", "add", 3, 1, None, id="added-three-nodes"),
+    pytest.param("no-constant", "mul", 3, 1, None, id="multiplied-three-nodes"),
+    pytest.param("cubic", "add", 3, 1, 1, id="added-one-layer"),
+    pytest.param("quadratic", "mul", 1, 2, None, id="one-node"),
+]
+
+
+def small_graphs(edge_dim: int | None) -> list[Data]:
+    """One feature a node: with loops, parallel edges and nodes where no walk ends."""
+    graphs = [
+        random_data(0, 4, [(0, 1), (1, 0), (1, 2), (1, 2), (2, 2)], 1),
+        random_data(1, 3, [(0, 1), (1, 2)], 1),
+        random_data(2, 1, [], 1),
+    ]
+    for graph in graphs:
+        if edge_dim is None:
+            del graph.edge_attr
+        else:
+            graph.edge_attr = graph.edge_attr[:, :edge_dim]
+    return graphs
+
+
+@pytest.mark.parametrize(("name", "combine", "order", "num_layers", "edge_dim"), GRAPH_CASES)
+def test_theorem_4(
+    name: str, combine: str, order: int, num_layers: int, edge_dim: int | None
+) -> None:
+    """c_n^(L)[v], h^(L)[v] and Σ_v h^(L)[v] are inner products in the deep kernel's spaces."""
+    sigma, decay, bonds = SIGMAS[name], 0.6, edge_dim is not None
+    torch.manual_seed(0)
+    options = {"order": order, "decay": decay, "combine": combine, "edge_dim": edge_dim}
+    net = GraphKernelNet(1, 2, 1, num_layers, act=Polynomial(sigma.a), **options).double()
+    net.head = torch.nn.Identity()
+    reference, mapped = deep_graph_references(net.convs, decay, combine, sigma, bonds)
+    sums = []
+    graphs = small_graphs(edge_dim)
+    for graph in graphs:
+        phis = deep_graph_features(graph, num_layers, order, decay, combine, sigma, bonds)
+        inputs = (graph.edge_index, graph.edge_attr if bonds else None)
+        h = graph.x
+        for conv in net.convs[:-1]:
+            h = conv(h, *inputs)
+        states, outputs = net.convs[-1].walk(h, *inputs), net.convs[-1](h, *inputs)
+        posts = [sigma.phi(phi) for phi in phis]
+        sums.append(sum(posts))
+        for i in range(2):
+            psi = sigma.psi(mapped[i])
+            close(states[:, i].detach(), torch.stack([phi @ reference[i] for phi in phis]))
+            close(outputs[:, i].detach(), torch.stack([post @ psi for post in posts]))
+            whole = net(graph.x, inputs[0], None, inputs[1])[0, i]
+            close(whole.detach(), torch.dot(sums[-1], psi))
+
+    edges = "edge_attr" if bonds else None
+    kernel = DeepGraphKernel(num_layers, order, decay, combine, sigma.kernel, edge_feature=edges)
+    maps = torch.stack(sums)
+    close(kernel(graphs), maps @ maps.t())
+
+
+# Proposition 2
+
+
+def relabelling_of(net: WLKernelNet, layer: int) -> tuple[Tensor, Tensor, Tensor]:
+    """U_1, U_2 and V = [V_node, V_edge] of a layer."""
+    maps = net.convs[layer].relabelling
+    parts = [lin.weight.detach() for lin in (maps.lin_neighbour, maps.lin_edge) if lin is not None]
+    return maps.lin_self.weight.detach(), maps.lin_aggregated.weight.detach(), torch.cat(parts, 1)
+
+
+@pytest.mark.parametrize("tie_weights", ["all", "relabel", None])
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("bonds", [False, True])
+@pytest.mark.parametrize("relabel", ["add", "mul"])
+def test_proposition_2(tie_weights: str | None, order: int, bonds: bool, relabel: str) -> None:
+    """Channel k before the head: Σ_i K_W^n(r^i(G), chain of the k-th rows of layer i + 1)."""
+    torch.manual_seed(0)
+    net = WLKernelNet(
+        3,
+        HIDDEN,
+        1,
+        3,
+        order,
+        gated=False,
+        decay=0.4,
+        relabel=relabel,
+        tie_weights=tie_weights,
+        edge_dim=2 if bonds else None,
+    ).double()
+    net.head = torch.nn.Identity()
+    edges = "edge_attr" if bonds else None
+    kernel = RandomWalkKernel(order, 0.4, edge_feature=edges)
+    labelled = [graph.clone() for graph in WALKED]
+    for graph in labelled:
+        graph.x = graph.x @ net.embedding.weight.detach().t()
+    expected = torch.zeros(len(WALKED), HIDDEN, dtype=torch.float64)
+    for layer, conv in enumerate(net.convs):
+        if layer > 0:
+            maps = relabelling_of(net, layer - 1)
+            labelled = [
+                generalized_relabelling(g, *maps, torch.relu, relabel, edges) for g in labelled
+            ]
+        rows = references([lin.weight for lin in conv.lins])
+        factors: list[Tensor | None] = [None] * HIDDEN
+        if bonds:
+            factors = [torch.zeros(0, 2, dtype=torch.float64)] * HIDDEN
+        if bonds and order > 1:
+            factors = references([lin.weight for lin in conv.edge_lins])
+        chains = [chain(r, f) for r, f in zip(rows, factors, strict=True)]
+        expected += kernel(labelled, chains)
+    for graph, row in zip(WALKED, expected, strict=True):
+        found = net(graph.x, graph.edge_index, None, graph.edge_attr if bonds else None)[0]
+        close(found.detach(), row)
+
+
+@pytest.mark.parametrize("bonds", [False, True])
+def test_equation_11_relabels_as_the_network(bonds: bool) -> None:
+    """The kernel's r^i are the labels of the network's layers."""
+    torch.manual_seed(0)
+    net = WLKernelNet(3, 3, 1, 3, gated=False, edge_dim=2 if bonds else None).double()
+    edges = "edge_attr" if bonds else None
+    relabel = GeneralizedRelabelling(*relabelling_of(net, 0), edge_feature=edges)
+    base = RandomWalkKernel(2, 0.4)
+
+    def layers(graph: Data) -> list[Data]:
+        def relabelled(current: Data) -> Data:
+            found = current.clone()
+            attr = graph.edge_attr if bonds else None
+            found.x = net.convs[0](current.x, graph.edge_index, attr)[0].detach()
+            return found
+
+        return iterated(graph, relabelled, 2)
+
+    rounds = zip(*(layers(graph) for graph in WALKED), strict=True)
+    expected = sum(base(list(graphs)) for graphs in rounds)
+    close(WLKernel(base, relabel, 2)(WALKED), expected)
+    close(WLKernel(base, relabel, 2)(Batch.from_data_list(WALKED)), expected)
+
+
+def test_a_molecule_through_every_theorem_of_graphs() -> None:
+    """A trained-size layer on real molecules: theorem 3 inside proposition 2, one iteration."""
+    torch.manual_seed(0)
+    graphs: list[Graph] = [molecule(smiles) for smiles in SMILES]
+    bonds = graphs[0].edge_attr.size(1)
+    net = WLKernelNet(5, 6, 1, 1, 3, gated=False, decay=0.4, edge_dim=bonds).double()
+    net.head = torch.nn.Identity()
+    conv = net.convs[0]
+    chains = [
+        chain(n, e)
+        for n, e in zip(
+            references([lin.weight for lin in conv.lins]),
+            references([lin.weight for lin in conv.edge_lins]),
+            strict=True,
+        )
+    ]
+    embedded = [as_data(g, x=net.embedding(g.x).detach()) for g in graphs]
+    expected = RandomWalkKernel(3, 0.4)(embedded, chains)
+    for graph, row in zip(graphs, expected, strict=True):
+        close(net(graph.x, graph.edge_index, None, graph.edge_attr)[0].detach(), row)
