@@ -16,6 +16,10 @@ class DivergenceError(RuntimeError):
     """The validation error stopped being a number. Exit status 1; finished runs are kept."""
 
 
+class MeasurementError(RuntimeError):
+    """A measurement could not be made. Exit status 1; finished ones are kept."""
+
+
 @contextmanager
 def as_input_error() -> Iterator[None]:
     """Turns the errors of reading, splitting and writing files into :class:`InputError`."""

@@ -1,0 +1,147 @@
+r"""Ridge regression with the random-walk kernel, by random features and by the Gram matrix.
+
+Both have the same kernel, are centred (an intercept that is not penalised) and choose their penalty
+on the validation part from the same fractions of the mean of :math:`K(G, G)`, centred, over the
+training molecules: as the number of random features grows, they become the same method.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import KernelCenterer
+
+from benchmarks.harness.kernels.libraries import PARTS, parts_of
+from benchmarks.harness.kernels.setting import Setting
+from pyg_kernels.features import RandomFeatures
+from pyg_kernels.kernels import RandomWalkKernel
+
+Numbers = NDArray[np.float64]
+FRACTIONS = tuple(10.0**k for k in range(-10, 1))
+MOST_VALID = 1000  # molecules of the validation part that choose the penalty
+
+
+class Parts:
+    """The molecules of a split and their first target; of the validation part at most 1,000.
+
+    Args:
+        molecules: A ``pyg_kernels.datasets.MoleculeDataset``.
+        setting: Device and seed.
+        size (int, optional): Training molecules, drawn at random; all by default.
+    """
+
+    def __init__(self, molecules: Any, setting: Setting, size: int | None = None) -> None:
+        places = parts_of(len(molecules))
+        generator = torch.Generator().manual_seed(setting.seed)
+        for part, most in (("train", size), ("valid", MOST_VALID)):
+            order = torch.randperm(len(places[part]), generator=generator)
+            places[part] = places[part][order[:most]]
+        device = torch.device(setting.device)
+        self.graphs = {part: molecules.batch(rows).to(device) for part, rows in places.items()}
+        self.y = {part: molecules.targets[rows, 0].numpy() for part, rows in places.items()}
+
+
+def walk_kernel(setting: Setting) -> RandomWalkKernel:
+    """The kernel of both: all atom and bond features, walks of exactly `order` atoms."""
+    return RandomWalkKernel(setting.order, decay=1.0, progress=False)
+
+
+def regress_with_features(parts: Parts, number: int, setting: Setting) -> dict[str, Any]:
+    """Random features of all training molecules, then :class:`~sklearn.linear_model.Ridge`.
+
+    Returns:
+        RMSE of each part, the penalty, seconds of features, of one fit with its predictions, and
+        of the choice of the penalty.
+    """
+    with _Clock() as features_clock:
+        features = RandomFeatures(walk_kernel(setting), number, seed=setting.seed)
+        features.fit(parts.graphs["train"])
+        x = {part: np.asarray(features.transform(parts.graphs[part]), float) for part in PARTS}
+    with _Clock() as search_clock:
+        penalty = _feature_penalty(x, parts.y)
+    with _Clock() as fit_clock:
+        ridge = Ridge(penalty, solver="cholesky").fit(x["train"], parts.y["train"])
+        scores = {part: _rmse(ridge.predict(x[part]), parts.y[part]) for part in PARTS}
+    return {
+        "fitted_on": len(parts.y["train"]),
+        **scores,
+        "penalty": penalty,
+        "seconds_kernel": features_clock.seconds,
+        "seconds_fit": fit_clock.seconds,
+        "seconds_search": search_clock.seconds,
+    }
+
+
+def regress_with_gram(parts: Parts, setting: Setting) -> dict[str, Any]:
+    """The Gram matrix, then :class:`~sklearn.kernel_ridge.KernelRidge`; as above."""
+    with _Clock() as gram_clock:
+        kernel = walk_kernel(setting).set_params(dtype=torch.float64)
+        centre = KernelCenterer()
+        gram = {"train": centre.fit_transform(kernel.fit_transform(parts.graphs["train"]))}
+        for part in PARTS[1:]:
+            gram[part] = centre.transform(kernel.transform(parts.graphs[part]))
+    mean = parts.y["train"].mean()
+    y = parts.y["train"] - mean
+
+    def predicted(penalty: float, *names: str) -> list[Numbers]:
+        ridge = KernelRidge(alpha=penalty, kernel="precomputed").fit(gram["train"], y)
+        return [ridge.predict(gram[part]) + mean for part in names]
+
+    with _Clock() as search_clock:
+        unit = np.trace(gram["train"]) / len(y)
+        errors = {
+            fraction * unit: _rmse(predicted(fraction * unit, "valid")[0], parts.y["valid"])
+            for fraction in FRACTIONS
+        }
+        penalty = float(min(errors, key=lambda penalty: errors[penalty]))
+    with _Clock() as fit_clock:
+        values = predicted(penalty, *PARTS)
+    scores = {part: _rmse(v, parts.y[part]) for part, v in zip(PARTS, values, strict=True)}
+    return {
+        "fitted_on": len(y),
+        **scores,
+        "penalty": penalty,
+        "seconds_kernel": gram_clock.seconds,
+        "seconds_fit": fit_clock.seconds,
+        "seconds_search": search_clock.seconds,
+    }
+
+
+def _feature_penalty(x: dict[str, Numbers], y: dict[str, Numbers]) -> float:
+    """The penalty with the lowest validation error, from the normal equations, made once."""
+    mean, mean_y = x["train"].mean(axis=0), y["train"].mean()
+    centred = x["train"] - mean
+    product, right = centred.T @ centred, centred.T @ (y["train"] - mean_y)
+    unit = np.trace(product) / len(centred)
+    valid = x["valid"] - mean
+    errors = {}
+    for fraction in FRACTIONS:
+        penalty = fraction * unit
+        matrix = product.copy()
+        matrix.flat[:: len(matrix) + 1] += penalty
+        try:
+            weights = cho_solve(cho_factor(matrix, overwrite_a=True), right)
+        except LinAlgError:
+            continue
+        errors[penalty] = _rmse(valid @ weights + mean_y, y["valid"])
+    return float(min(errors, key=lambda penalty: errors[penalty]))
+
+
+def _rmse(prediction: Numbers, y: Numbers) -> float:
+    return float(np.sqrt(np.mean((prediction - y) ** 2)))
+
+
+class _Clock:
+    """Seconds of a block."""
+
+    def __enter__(self) -> "_Clock":
+        self.started = time.perf_counter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds = time.perf_counter() - self.started

@@ -1,0 +1,396 @@
+"""``python -m benchmarks.kernels``: what it measures, and that nothing is measured twice."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
+
+from benchmarks import kernels
+from benchmarks.harness.kernels import libraries, regression, worker
+from benchmarks.harness.kernels.memory import PeakMemory
+from benchmarks.harness.kernels.report import growth
+from benchmarks.harness.kernels.setting import (
+    EXACT_GRAM,
+    GRAKEL,
+    OURS,
+    OURS_FROM_LIST,
+    RANDOM_FEATURES,
+    REGRESSION,
+    WALK_GRAM,
+    WL_FEATURES,
+    WL_GRAM,
+    Measurement,
+    Setting,
+    planned,
+)
+from benchmarks.harness.kernels.study import Study
+from benchmarks.harness.labels import labelled
+from benchmarks.harness.task import PARTS
+from pyg_kernels.datasets import ChEMBLSulfonamides
+from tests.benchmarks.interruption import interrupt_once
+
+ROOT = Path(__file__).parents[2]
+MIB = 2**20
+SMALL = Setting(molecules=40, walk_molecules=3, copies=(1, 2), features=(8, 16), order=2, rounds=1)
+WORDS = (
+    "--molecules",
+    40,
+    "--walk-molecules",
+    3,
+    "--edges",
+    2,
+    "--copies",
+    1,
+    2,
+    "--features",
+    8,
+    16,
+)
+WORDS += ("--order", 2, "--rounds", 1, "--gram-seconds", 1000, "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def molecules():
+    """The 120 smallest of the 1,017: GraKeL multiplies matrices of |V| |V'| rows."""
+    molecules = ChEMBLSulfonamides()
+    sizes = molecules.batch(range(len(molecules))).ptr.diff()
+    return molecules[sizes.argsort(stable=True)[:120]]
+
+
+@pytest.fixture(scope="module")
+def few(molecules):
+    """40 molecules with labels."""
+    return labelled(molecules, libraries.drawn(len(molecules), 40, seed=0))
+
+
+@pytest.fixture
+def study(call_main, molecules, tmp_path, monkeypatch):
+    """Calls the command line with small sizes; measures in this process, and notes what."""
+    measured = []
+
+    def in_this_process(self, measurement):
+        measured.append(measurement)
+        return worker.outcome(measurement, self.setting, str(self._path(measurement, "npy")))
+
+    monkeypatch.setattr(libraries, "load", lambda setting: molecules)
+    monkeypatch.setattr(Study, "_measured", in_this_process)
+    monkeypatch.setattr("benchmarks.harness.kernels.study.FEWEST_EXACT", 20)
+    # All 96 training molecules would fit.
+    monkeypatch.setattr(Study, "_largest_subset", lambda self, size, result: min(2 * size, 50))
+    run = partial(call_main, kernels.main, *WORDS, "--out", tmp_path / "out")
+    return run, measured
+
+
+def result_of(folder, task, method, size):
+    content = json.loads((folder / "metrics.json").read_text())
+    (found,) = [
+        r
+        for r in content["measurements"]
+        if (r["task"], r["method"], r["size"]) == (task, method, size)
+    ]
+    return found
+
+
+def test_whole_study(study, tmp_path):
+    run, measured = study
+    status, out, err = run()
+    assert (status, err) == (0, "")
+    folder = tmp_path / "out"
+    exact = [m.size for m in measured if m.method == EXACT_GRAM]
+    assert exact == [20, 40, 50]
+    for row in (
+        r"cpu, ",
+        "atoms are labelled by their element, bonds have no labels",
+        "the counts of every copy equal those of its original",
+        "random 80/10/10 split",
+    ):
+        assert row in out
+    for name in ("scaling.png", "regression.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert "| random features | 16 | 96 |" in (folder / "table.md").read_text()
+    assert not list((folder / "measurements").glob("*.npy"))
+    once, twice = (result_of(folder, WL_FEATURES, OURS, copies) for copies in (1, 2))
+    assert (once["molecules"], twice["molecules"]) == (120, 240)
+    assert once["columns"] == twice["columns"]
+    assert 2 * once["entries"] == twice["entries"]
+    assert twice["copies_equal"]
+    for measurement in measured:
+        result = result_of(folder, measurement.task, measurement.method, measurement.size)
+        assert result["seconds"] > 0
+        assert result["peak_mib"] >= 0
+
+
+def test_values_are_those_of_grakel(study, tmp_path):
+    pytest.importorskip("grakel", reason="compares with GraKeL")
+    run, _ = study
+    status, out, _ = run("--tasks", WL_GRAM, WALK_GRAM)
+    assert status == 0
+    for method, size in ((OURS, 10), (OURS, 40), (OURS_FROM_LIST, 40)):
+        assert result_of(tmp_path / "out", WL_GRAM, method, size)["difference"] == 0
+    for size in (1, 3):
+        found = result_of(tmp_path / "out", WALK_GRAM, OURS, size)
+        assert found["relative_difference"] < 1e-12
+    assert "difference" not in result_of(tmp_path / "out", WL_GRAM, GRAKEL, 40)
+    (row,) = [
+        line for line in out.splitlines() if "WL" in line and "GraKeL" in line and " 40 " in line
+    ]
+    assert " 1 " in row
+
+
+def test_differences_are_noticed(study, tmp_path, monkeypatch):
+    pytest.importorskip("grakel", reason="compares with GraKeL")
+    run, _ = study
+    original = libraries.walk_gram
+    monkeypatch.setattr(libraries, "walk_gram", lambda *words: 1.01 * original(*words))
+    assert run("--tasks", WALK_GRAM)[0] == 0
+    found = result_of(tmp_path / "out", WALK_GRAM, OURS, 3)
+    assert found["relative_difference"] == pytest.approx(0.01)
+
+
+def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
+    run, _ = study
+
+    def absent(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(libraries, "import_module", absent)
+    status, out, err = run("--tasks", WL_GRAM, "--quiet")
+    assert (status, err) == (0, "")
+    assert out.count("GraKeL is not installed: pip install grakel") == 3
+    assert result_of(tmp_path / "out", WL_GRAM, OURS, 40)["seconds"] > 0
+
+
+def test_bond_labels_change_the_counts(study, tmp_path):
+    run, measured = study
+    assert run("--tasks", WL_FEATURES, WL_GRAM, "--bond-labels")[0] == 0
+    assert GRAKEL not in {m.method for m in measured}
+    with_bonds = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)["columns"]
+    assert run("--tasks", WL_FEATURES, "--overwrite")[0] == 0
+    assert with_bonds > result_of(tmp_path / "out", WL_FEATURES, OURS, 1)["columns"]
+
+
+def test_resume_measures_only_what_is_missing(study, tmp_path, monkeypatch):
+    run, measured = study
+    raised = interrupt_once(
+        monkeypatch, worker, "outcome", lambda measurement, *rest: measurement.size == 2
+    )
+    status, _, err = run("--tasks", WL_FEATURES, REGRESSION)
+    assert (status, raised) == (130, [True])
+    assert "--resume" in err
+    before = list(measured)
+    assert run("--tasks", WL_FEATURES, REGRESSION, "--resume")[0] == 0
+    assert measured[len(before)] == before[-1]  # the one that was interrupted
+    assert len(set(measured)) == len(measured) - 1
+    metrics = (tmp_path / "out" / "metrics.json").read_text()
+    done = len(measured)
+    assert run("--tasks", WL_FEATURES, REGRESSION, "--resume")[0] == 0
+    assert len(measured) == done
+    assert (tmp_path / "out" / "metrics.json").read_text() == metrics
+    assert run("--tasks", WL_FEATURES, "--resume")[0] == 0
+    assert len(measured) == done
+
+
+def test_results_are_neither_mixed_nor_lost(study, tmp_path):
+    run, _ = study
+    assert run("--tasks", WL_FEATURES)[0] == 0
+    for words, said in (
+        ((), "already holds results"),
+        (("--resume", "--iterations", 4), "was made with iterations 3, not 4"),
+        (("--resume", "--overwrite"), "exclude each other"),
+    ):
+        status, out, err = run("--tasks", WL_FEATURES, *words)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert said in err
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    assert run("--tasks", WL_FEATURES, "--overwrite", "--iterations", 4)[0] == 0
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+    (measurement,) = (tmp_path / "out" / "measurements").glob("*_1.json")
+    measurement.write_text("{")
+    status, _, err = run("--tasks", WL_FEATURES, "--resume", "--iterations", 4)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "remove it to measure again" in err
+    (tmp_path / "out" / "configuration.json").write_text("{}")
+    status, _, err = run("--tasks", WL_FEATURES, "--overwrite")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "not of this module" in err
+
+
+def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
+    run, _ = study
+
+    def broken(self, measurement):
+        return {"failed": "MemoryError: no room"} if measurement.method == OURS else {}
+
+    monkeypatch.setattr(Study, "_measured", broken)
+    status, out, err = run("--tasks", WL_FEATURES)
+    assert (status, out) == (1, "")
+    assert err == "benchmarks.kernels: error: wl-features 1, pyg_kernels: MemoryError: no room\n"
+    assert not list((tmp_path / "out" / "measurements").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--dataset", "zinc"), "zinc"),
+        (("--tasks", "string"), "string"),
+        (("--root", "data"), "--root goes with --dataset cep"),
+        (("--rounds", "0"), "at least 1"),
+        (("--decay", "2"), "below 1"),
+        (("--device", "tpu"), "tpu"),
+        (("--device", "cuda:99"), "cuda:99"),
+        (("--colour", "red"), "--colour"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(call_main, tmp_path, words, said):
+    status, out, err = call_main(kernels.main, "--out", tmp_path / "out", *words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("benchmarks.kernels: error: ")
+    assert said in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_of_its_own(call_main, tmp_path):
+    """The real way of measuring, once."""
+    words = ("--tasks", WL_FEATURES, "--copies", 1, "--rounds", 1, "--device", "cpu")
+    words += ("--threads", 1, "--out", tmp_path / "out")
+    status, out, err = call_main(kernels.main, *words)
+    assert (status, err) == (0, "")
+    assert "wl-features 1, pyg_kernels: 0." in out
+    found = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)
+    assert found["threads"] == 1
+    assert found["peak_mib"] > 1
+
+
+def test_help_answers_without_torch():
+    code = (
+        "import sys; from benchmarks.kernels import parser;"
+        "parser().format_help(); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+def test_copies_are_the_graphs_in_other_orders(few, copies):
+    found = libraries.repeated(few, copies, seed=0)
+    number, edges = few.num_nodes, few.edge_index.size(1)
+    assert found.num_nodes == copies * number
+    assert torch.equal(found.batch, torch.arange(40 * copies).repeat_interleave(found.ptr.diff()))
+    for copy in range(copies):
+        nodes = slice(copy * number, (copy + 1) * number)
+        assert torch.equal(found.batch[nodes] - 40 * copy, few.batch)
+        index = found.edge_index[:, copy * edges : (copy + 1) * edges] - copy * number
+        bonds = found.bond[copy * edges : (copy + 1) * edges]
+        assert sides(found.atom[nodes], index, bonds, few.batch) == sides(
+            few.atom, few.edge_index, few.bond, few.batch
+        )
+        assert torch.equal(index, few.edge_index) == (copy == 0)
+
+
+def sides(atoms, index, bonds, batch):
+    """The graph, both labels and the bond of every edge, sorted."""
+    columns = torch.stack([batch[index[0]], atoms[index[0]], bonds, atoms[index[1]]])
+    return sorted(map(tuple, columns.t().tolist()))
+
+
+def test_lists_hold_the_graphs_of_the_batch(few):
+    graphs = libraries.as_list(few)
+    assert len(graphs) == 40
+    first = 0
+    for graph in graphs:
+        nodes = slice(first, first + graph.num_nodes)
+        inside = (few.edge_index[0] >= nodes.start) & (few.edge_index[0] < nodes.stop)
+        assert torch.equal(graph.atom, few.atom[nodes])
+        assert torch.equal(graph.edge_index, few.edge_index[:, inside] - first)
+        assert torch.equal(graph.bond, few.bond[inside])
+        first = nodes.stop
+    assert first == few.num_nodes
+
+
+def test_every_measurement_is_there_once():
+    for setting in (SMALL, replace(SMALL, molecules=1), replace(SMALL, bond_labels=True)):
+        plan = list(planned(setting, (WL_GRAM, WL_FEATURES, WALK_GRAM, REGRESSION), 1000))
+        names = [measurement.name for measurement in plan]
+        assert len(set(names)) == len(names)
+        assert all(measurement.size <= 1000 for measurement in plan)
+
+
+@pytest.mark.parametrize(("seconds", "memory"), [(100.0, 1000.0), (1e9, 0.5), (1.0, 1000.0)])
+def test_the_largest_subset_fits_time_and_memory(tmp_path, seconds, memory):
+    setting = replace(SMALL, gram_seconds=seconds, gram_memory=memory)
+    study = Study(setting, (REGRESSION,), 10_000, 8000, tmp_path)
+    result = {"seconds": 5.0, "seconds_search": 1.0, "peak_mib": 64.0}
+
+    def predicted(size):
+        pairs, others = size * (size / 2 + 2000), 500 * (500 / 2 + 2000)
+        numbers = size * (size + 2000) / (500 * 2500)
+        return 6.0 * pairs / others, 64 * numbers / 1024
+
+    largest = study._largest_subset(500, result)
+    if seconds == 1.0:
+        assert largest < 500
+    assert predicted(largest)[0] <= seconds
+    assert predicted(largest)[1] <= memory
+    assert predicted(largest + 50)[0] > seconds or predicted(largest + 50)[1] > memory
+
+
+def test_growth_is_the_exponent():
+    rows = [{"molecules": n, "seconds": 3 * n**1.5} for n in (10, 20, 40)]
+    assert growth(rows) == pytest.approx(1.5)
+
+
+def test_both_regressions_are_ridge_regression(molecules):
+    """The exact one by its closed form; random features come close to it."""
+    parts = regression.Parts(molecules, SMALL, size=60)
+    found = regression.regress_with_gram(parts, SMALL)
+    kernel = regression.walk_kernel(SMALL)
+    gram = {part: kernel(parts.graphs[part], parts.graphs["train"]).double() for part in PARTS}
+    mean = gram["train"].mean(dim=0)
+    total = mean.mean()
+    y = torch.from_numpy(parts.y["train"])
+    centred = {
+        part: block - block.mean(dim=1, keepdim=True) - mean + total for part, block in gram.items()
+    }
+    matrix = centred["train"] + found["penalty"] * torch.eye(60, dtype=torch.float64)
+    dual = torch.linalg.solve(matrix, y - y.mean())
+    for part in PARTS:
+        error = centred[part] @ dual + y.mean() - torch.from_numpy(parts.y[part])
+        assert found[part] == pytest.approx(error.square().mean().sqrt().item(), rel=1e-4)
+    features = regression.regress_with_features(parts, 1024, SMALL)
+    assert features["test"] == pytest.approx(found["test"], rel=0.15)
+    assert features["fitted_on"] == found["fitted_on"] == 60
+
+
+def test_parts_are_those_of_the_molecule_benchmark():
+    from benchmarks.harness.data import DataChoice, load_molecules
+
+    data = load_molecules(DataChoice(split_seed=0))
+    mine = libraries.parts_of(len(data.molecules))
+    assert tuple(mine) == PARTS == libraries.PARTS
+    for part in PARTS:
+        assert torch.equal(mine[part], data.parts[part])
+
+
+def test_peak_memory_counts_what_has_been_freed():
+    with PeakMemory(torch.device("cpu")) as first:
+        np.ones(100 * MIB, dtype=np.uint8)
+    assert 95 * MIB < first.peak < 130 * MIB
+    with PeakMemory(torch.device("cpu")) as second:
+        np.ones(40 * MIB, dtype=np.uint8)
+    if sys.platform == "linux":  # an earlier peak hides no later one
+        assert 35 * MIB < second.peak < 70 * MIB
+
+
+def test_measurements_know_their_names():
+    measurement = Measurement(WL_GRAM, OURS_FROM_LIST, 3000)
+    assert measurement.name == "wl-gram_pyg-kernels--list-of-data_3000"
+    assert measurement.title == "wl-gram 3,000, pyg_kernels, list of Data"
+    assert Measurement(REGRESSION, RANDOM_FEATURES, 8).name == "regression_random-features_8"
