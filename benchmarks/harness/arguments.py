@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from benchmarks.harness.errors import DivergenceError, InputError
+from benchmarks.harness.errors import DivergenceError, InputError, MeasurementError
 
 # The keys of learner.SCHEDULES, repeated.
 SCHEDULES = ("cosine", "exponential", "plateau", "none")
@@ -46,7 +46,8 @@ def exit_status(program: str, command: Callable[[], int]) -> int:
         command: What to run; gives the status of success.
 
     Returns:
-        The exit status: the command's, 1 training diverged, 2 bad input, 130 interrupted.
+        The exit status: the command's, 1 training diverged or a measurement failed, 2 bad input,
+            130 interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name may have letters that it cannot write
@@ -56,7 +57,7 @@ def exit_status(program: str, command: Callable[[], int]) -> int:
     except InputError as error:
         print(f"{program}: error: {error}", file=sys.stderr)
         return 2
-    except DivergenceError as error:
+    except (DivergenceError, MeasurementError) as error:
         print(f"{program}: error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as interrupt:

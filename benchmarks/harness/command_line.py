@@ -30,7 +30,7 @@ from benchmarks.harness.errors import InputError, naming_extras, say
 PROGRAM = "benchmarks.molecules"
 DATASETS = ("chembl", "cep", "csv")
 SPLITS = ("random", "scaffold", "column")
-# The keys of models.MODELS: repeated here to answer without importing torch.
+# The keys of models.MODELS and baselines.BASELINES: repeated to answer without importing torch.
 MODELS = (
     "wl-gated",
     "wl",
@@ -41,11 +41,15 @@ MODELS = (
     "gin",
     "neural-fingerprint",
     "mean",
+    "wl-subtree-3",
+    "wl-subtree-6",
+    "random-walk-gp",
 )
 EPOCHS = {"chembl": 60, "cep": 15, "csv": 60}
 BATCH_SIZE = {"chembl": 64, "cep": 128, "csv": 64}
 LEARNING_RATE = {"chembl": 0.001, "cep": 0.005, "csv": 0.001}
 PARAMETERS = 260_000
+GP_MOLECULES = 2000
 CEP_ROOT = "data/cep"
 SKIPPED_SHOWN = 10  # all of them are in skipped.csv of a results folder
 
@@ -193,7 +197,15 @@ def _add_model_options(group: Any) -> None:
         "--order",
         type=integer(1, MOST_LAYERS),
         metavar="N",
-        help="nodes in a walk (2; as many as --layers for gated-walk and random-walk)",
+        help="nodes in a walk (2; as many as --layers for gated-walk and random-walk; 3 for "
+        "random-walk-gp)",
+    )
+    group.add_argument(
+        "--gp-molecules",
+        type=integer(2),
+        metavar="N",
+        help="random-walk-gp sees at most N molecules of the training part, drawn at random "
+        f"({GP_MOLECULES}); time grows with N times all molecules",
     )
 
 
@@ -212,6 +224,8 @@ def _check_options(options: argparse.Namespace) -> None:
         raise InputError("--split column and --split-column NAME go together")
     if options.root and options.dataset != "cep":
         raise InputError(f"--root goes with --dataset cep, not {options.dataset}")
+    if options.gp_molecules and "random-walk-gp" not in options.model:
+        raise InputError("--gp-molecules goes with --model random-walk-gp")
     if options.split == "column" and options.split_seed is not None:
         raise InputError("--split-seed goes with --split random or scaffold, not column")
     check_training_options(options)
@@ -248,6 +262,7 @@ def _compare(options: argparse.Namespace) -> int:
             num_layers=options.layers,
             order=options.order,
             budget=options.parameters or PARAMETERS,
+            gp_molecules=options.gp_molecules or GP_MOLECULES,
         ),
         seeds=list(dict.fromkeys(options.seeds)),
         training=training_config(options, EPOCHS, BATCH_SIZE, LEARNING_RATE),

@@ -14,6 +14,8 @@ import torch
 
 from benchmarks.harness.errors import InputError, as_input_error, say
 from benchmarks.harness.files import write_text
+from benchmarks.harness.fitting import fit
+from benchmarks.harness.folder import holds_results
 from benchmarks.harness.task import PARTS, Task
 from benchmarks.harness.training import (
     Run,
@@ -60,16 +62,19 @@ class Experiment:
         }
 
     def check(self) -> None:
-        """Builds every network once and looks at the device: a mistake costs no training.
+        """Builds every model once and looks at the device: a mistake costs no training.
 
         Raises:
-            InputError: If the device is not there, or a network or its batches cannot be made.
+            InputError: If the device is not there, or a model or its batches cannot be made.
         """
         accelerator(self.training.device)
+        learner = None
         with as_input_error():
             for model in self.models:
-                learner = self.task.learner(model, self.training.optimiser)
-            self.task.batches(learner, self.training.batch_size, seed=0)
+                if self.task.estimator(model) is None:
+                    learner = self.task.learner(model, self.training.optimiser)
+            if learner is not None:
+                self.task.batches(learner, self.training.batch_size, seed=0)
 
     def open_folder(self, resume: bool, overwrite: bool) -> None:
         """Makes the results folder, or finds the interrupted experiment in it.
@@ -84,16 +89,7 @@ class Experiment:
         """
         configuration = self.out / CONFIGURATION
         with as_input_error():
-            occupied = self.out.exists() and any(self.out.iterdir())
-            if occupied and not configuration.exists():
-                raise InputError(
-                    f"--out {self.out} holds files that are not results of this module"
-                )
-            if occupied and not (resume or overwrite):
-                raise InputError(
-                    f"--out {self.out} already holds results; give --resume to continue them, "
-                    f"--overwrite to replace them, or another --out"
-                )
+            occupied = holds_results(self.out, CONFIGURATION, resume, overwrite)
             found: dict[str, Any] = self._read_configuration() if occupied else {}
             if occupied and resume:
                 self._check_settings(found)
@@ -147,14 +143,25 @@ class Experiment:
         runs = {folder: Run.read(folder) for folder in folders}
         for fold, task in (self.folds or {"": self.task}).items():
             for model in self.models:
-                for seed in self.seeds:
+                for seed in self._seeds(task, model):
                     folder = _run_folder(self.out, fold, model.name, seed)
                     if runs[folder] is None:
-                        runs[folder] = run = train(task, model, seed, self.training, folder)
+                        runs[folder] = run = self._new_run(task, model, seed, folder)
                         run.write(folder)
                         self._write_results(_finished(runs))
         self._write_results(_finished(runs))
         return _finished(runs)
+
+    def _seeds(self, task: Task, model: Any) -> Sequence[int]:
+        """Those of a model: all, or the first alone if the model does not depend on it."""
+        estimator = task.estimator(model)
+        return self.seeds if estimator is None or estimator.uses_seed else self.seeds[:1]
+
+    def _new_run(self, task: Task, model: Any, seed: int, folder: Path) -> Run:
+        estimator = task.estimator(model)
+        if estimator is None:
+            return train(task, model, seed, self.training, folder)
+        return fit(task, model, estimator, seed, self.training, folder)
 
     def _write_results(self, runs: Sequence[Run]) -> None:
         records = [run.record for run in runs]

@@ -9,6 +9,13 @@ from typing import Any
 import pandas
 from torch import Tensor
 
+from benchmarks.harness.baselines import (
+    BASELINES,
+    Baseline,
+    BaselineConfig,
+    baseline_config,
+    new_baseline,
+)
 from benchmarks.harness.data import MoleculeBatches, MoleculeData
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.files import write_text
@@ -49,12 +56,19 @@ class MoleculeTask(Task):
         return {"number": len(self.data.molecules), "digest": self.data.digest()}
 
     def has_model(self, name: str) -> bool:
-        """Whether it is in :data:`~benchmarks.harness.models.MODELS`."""
-        return name in MODELS
+        """Whether it is a network or a baseline."""
+        return name in MODELS or name in BASELINES
 
     def is_trained(self, name: str) -> bool:
-        """All but the mean predictor."""
+        """All networks but the mean predictor."""
         return MODELS[name].trained
+
+    def estimator(self, model: ModelConfig | BaselineConfig) -> Baseline | None:
+        """A baseline, not fitted."""
+        if not isinstance(model, BaselineConfig):
+            return None
+        features = self.data.molecules.featurizer.description()
+        return new_baseline(model, target_scale(self.data), features).on(self.data)
 
     def learner(self, model: ModelConfig, optimiser: OptimiserConfig) -> MoleculeRegressor:
         """An untrained regressor."""
@@ -102,9 +116,14 @@ def new_regressor(
     model: ModelConfig, data: MoleculeData, optimiser: OptimiserConfig
 ) -> MoleculeRegressor:
     """An untrained regressor, with the scale of the training part's targets."""
-    scale = TargetScale.fit(data.molecules.target_names, data.targets("train"))
     features = data.molecules.featurizer.description()
-    return MoleculeRegressor(asdict(model), asdict(scale), features, asdict(optimiser))
+    scale = asdict(target_scale(data))
+    return MoleculeRegressor(asdict(model), scale, features, asdict(optimiser))
+
+
+def target_scale(data: MoleculeData) -> TargetScale:
+    """The scale of the training part's targets."""
+    return TargetScale.fit(data.molecules.target_names, data.targets("train"))
 
 
 def rmse(prediction: Tensor, y: Tensor) -> float:
@@ -120,23 +139,28 @@ def model_configs(
     num_layers: int = 4,
     order: int | None = None,
     budget: int = DEFAULT_PARAMETERS,
-) -> list[ModelConfig]:
+    gp_molecules: int | None = None,
+) -> list[ModelConfig | BaselineConfig]:
     """The configurations of some models for some molecules.
 
     Args:
-        names: Keys of ``models.MODELS``.
+        names: Keys of ``models.MODELS`` and ``baselines.BASELINES``.
         data: The molecules.
         hidden (int, optional): Width; ``None``: the largest within `budget` parameters.
         num_layers (int): Layers or iterations.
         order (int, optional): Nodes in a walk.
         budget (int): Number of parameters.
+        gp_molecules (int, optional): Training molecules of a Gaussian process at most.
 
     Raises:
-        InputError: If no width of a model stays within `budget`, or it has too many.
+        InputError: If no width of a network stays within `budget`, or it has too many.
     """
     featurizer = data.molecules.featurizer
-    configs = []
+    configs: list[ModelConfig | BaselineConfig] = []
     for name in names:
+        if name in BASELINES:
+            configs.append(baseline_config(name, order, gp_molecules))
+            continue
         config = ModelConfig(
             name=name,
             node_dim=featurizer.atom_dim,
@@ -147,7 +171,8 @@ def model_configs(
             order=order if MODELS[name].trained else None,
         )
         with as_input_error():
-            configs.append(config if hidden else fit_hidden_size(config, budget))
-            number = count_parameters(configs[-1])
-            check_parameters(name, configs[-1].hidden, number, "--hidden, --parameters, --layers")
+            config = config if hidden else fit_hidden_size(config, budget)
+            number = count_parameters(config)
+            check_parameters(name, config.hidden, number, "--hidden, --parameters, --layers")
+        configs.append(config)
     return configs

@@ -12,19 +12,21 @@ import lightning.pytorch as lightning
 import torch
 from torch import Tensor
 
+from benchmarks.harness.baselines import Baseline, restored_baseline
 from benchmarks.harness.data import read_csv
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.files import write_text
 from benchmarks.harness.regressor import MoleculeRegressor, TargetScale
-from benchmarks.harness.training import accelerator, quieten_lightning
+from benchmarks.harness.training import accelerator, quieten_lightning, torch_device
 from pyg_kernels.datasets.table import read_records
 
 HYPER_PARAMETERS = {"model", "targets", "features", "optimiser"}
+BASELINE_KEYS = {"baseline", "targets", "features", "smiles", "weights", "probe"}
 PREFIX = "predicted_"
 
 
-def load_regressor(path: str | Path) -> MoleculeRegressor:
-    """The regressor of a checkpoint, in evaluation mode.
+def load_regressor(path: str | Path) -> MoleculeRegressor | Baseline:
+    """The regressor of a checkpoint: a network in evaluation mode, or a fitted baseline.
 
     Args:
         path: ``best.ckpt`` of a run.
@@ -39,8 +41,9 @@ def load_regressor(path: str | Path) -> MoleculeRegressor:
         raise InputError(f"--checkpoint {path}: no such file")
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        arguments = checkpoint["hyper_parameters"]
-        known = set(arguments) == HYPER_PARAMETERS
+        is_baseline = set(checkpoint) == BASELINE_KEYS
+        arguments = checkpoint if is_baseline else checkpoint["hyper_parameters"]
+        known = is_baseline or set(arguments) == HYPER_PARAMETERS
     except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError, EOFError, OSError):
         known = False
     if not known:
@@ -52,17 +55,21 @@ def load_regressor(path: str | Path) -> MoleculeRegressor:
             f"{_difference(arguments['features'], features)}"
         )
     try:
+        if is_baseline:
+            return restored_baseline(checkpoint)
         regressor = MoleculeRegressor(**arguments)
         regressor.load_state_dict(checkpoint["state_dict"])
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"--checkpoint {path} does not fit this version's {arguments['model'].get('name')}"
-        ) from error
+        name = arguments["baseline" if is_baseline else "model"].get("name")
+        raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
     return regressor.eval()
 
 
 def predict_molecules(
-    regressor: MoleculeRegressor, molecules: Any, device: str = "auto", batch_size: int = 256
+    regressor: MoleculeRegressor | Baseline,
+    molecules: Any,
+    device: str = "auto",
+    batch_size: int = 256,
 ) -> Tensor:
     """Predictions ``(M, T)`` in the targets' own units.
 
@@ -77,6 +84,8 @@ def predict_molecules(
     """
     from pyg_kernels.datasets import MoleculeLoader
 
+    if isinstance(regressor, Baseline):
+        return regressor.to(torch_device(device)).predict(molecules)
     quieten_lightning()
     kind, devices = accelerator(device)
     trainer = lightning.Trainer(

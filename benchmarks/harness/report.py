@@ -1,6 +1,7 @@
 """The table and the pictures of an experiment on molecules."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.harness.baselines import BASELINES, BaselineKind
 from benchmarks.harness.data import MoleculeData
 from benchmarks.harness.files import write_bytes, write_text
-from benchmarks.harness.models import MODELS
+from benchmarks.harness.models import MODELS, ModelKind
 from benchmarks.harness.molecules import MoleculeTask
 from benchmarks.harness.regressor import root_mean_square
 from benchmarks.harness.summary import (
@@ -33,6 +35,7 @@ HEADER = (
     "model",
     "bond features",
     "split",
+    "fitted on",
     "parameters",
     "train RMSE",
     "valid RMSE",
@@ -54,9 +57,10 @@ def tables(runs: Sequence["Run"], data: MoleculeData) -> list[Table]:
     digits = number_format(run.record[part] for run in runs for part in PARTS)
     first = Table(
         f"{describe(data)}\nRMSE of {_listed(targets)}"
-        f"{' (mean over targets)' if len(targets) > 1 else ''}; {seeds_text(runs)}",
+        f"{' (mean over targets)' if len(targets) > 1 else ''}; {seeds_text(runs)}"
+        f"{''.join(_methods(group) for group in groups)}",
         HEADER,
-        [_row(group, digits) for group in groups],
+        [_row(group, data, digits) for group in groups],
     )
     if len(targets) == 1:
         return [first]
@@ -128,17 +132,36 @@ def molecule_learning_curves(runs: Sequence["Run"], data: MoleculeData) -> Figur
     return figure
 
 
-def _row(group: Sequence["Run"], digits: str) -> list[str]:
+def _row(group: Sequence["Run"], data: MoleculeData, digits: str) -> list[str]:
     record = group[0].record
-    trained = MODELS[record["model"]].trained
     return [
         record["model"],
-        "yes" if MODELS[record["model"]].bond_features else "no",
+        "yes" if _kind(group).bond_features else "no",
         record["split"],
+        f"{record.get('fitted_on', len(data.parts['train'])):,}",
         f"{record['num_parameters']:,}",
         *[spread([run.record[part] for run in group], digits) for part in PARTS],
-        f"{mean_seconds(group):.2f}" if trained else "-",
+        _seconds(group),
     ]
+
+
+def _kind(group: Sequence["Run"]) -> ModelKind | BaselineKind:
+    name = group[0].record["model"]
+    return BASELINES[name] if name in BASELINES else MODELS[name]
+
+
+def _seconds(group: Sequence["Run"]) -> str:
+    """Seconds an epoch, or of fitting where there are no epochs."""
+    kind = _kind(group)
+    if isinstance(kind, BaselineKind):
+        return f"{statistics.mean(run.record['seconds'] for run in group):.1f} to fit"
+    return f"{mean_seconds(group):.2f}" if kind.trained else "-"
+
+
+def _methods(group: Sequence["Run"]) -> str:
+    """A line on how a model without epochs was fitted."""
+    record = group[0].record
+    return f"\n{record['model']}: {record['method']}" if "method" in record else ""
 
 
 def _listed(targets: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import lightning.pytorch as lightning
 import pandas
 from torch import Tensor
 
+from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.learner import Learner, OptimiserConfig
 from benchmarks.harness.table import number_format
 
@@ -36,7 +37,7 @@ class Measure:
 
 
 class Task(ABC):
-    """Data in three parts, the networks that learn from them, and how these are measured.
+    """Data in three parts, the models that learn from them, and how these are measured.
 
     A model's configuration is a dataclass with a ``name``.
     """
@@ -60,11 +61,15 @@ class Task(ABC):
 
     @abstractmethod
     def has_model(self, name: str) -> bool:
-        """Whether there is a network of this name."""
+        """Whether there is a model of this name."""
 
     def is_trained(self, name: str) -> bool:
         """Whether the network of this name learns from batches."""
         return True
+
+    def estimator(self, model: Any) -> Estimator | None:
+        """The model of a configuration if it is fitted at once, ``None`` if it is a network."""
+        return None
 
     @abstractmethod
     def learner(self, model: Any, optimiser: OptimiserConfig) -> Learner:

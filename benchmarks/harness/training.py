@@ -6,7 +6,7 @@ import math
 import pickle
 import statistics
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,36 +160,54 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
         raise DivergenceError(f"{name}: {error}") from error
     except SystemExit:  # Lightning's answer to an interrupt
         raise KeyboardInterrupt from None
-    scores = task.scores(predictions)
-    for part, value in scores.items():
-        if not math.isfinite(value):
-            raise DivergenceError(f"{name}: the {task.measure.title} of the {part} part is {value}")
-    record = _record(task, model, seed, learner, scores, history)
-    return Run(record, history.epochs, task.prediction_table(record, predictions))
+    details = task.details(model, learner)
+    number = num_parameters(learner.net)
+    return finished_run(task, model, seed, number, predictions, history.epochs, details)
 
 
-def _record(
+def finished_run(
     task: Task,
     model: Any,
     seed: int,
-    learner: Learner,
-    scores: dict[str, float],
-    history: EpochHistory,
-) -> dict[str, Any]:
-    return {
+    number_of_parameters: int,
+    predictions: Mapping[str, Tensor],
+    epochs: list[dict[str, float]],
+    details: Mapping[str, Any],
+) -> Run:
+    """The run of a model that has predicted every part, with its record.
+
+    Args:
+        task: What was learned.
+        model: The configuration of the model.
+        seed (int): Of the run.
+        number_of_parameters (int): Learned numbers.
+        predictions: Those of each part.
+        epochs: One dictionary an epoch; none of a model that is fitted at once.
+        details: What the record says besides.
+
+    Raises:
+        DivergenceError: If an error is no finite number.
+    """
+    scores = task.scores(predictions)
+    for part, value in scores.items():
+        if not math.isfinite(value):
+            name = task.run_name(model.name, seed)
+            raise DivergenceError(f"{name}: the {task.measure.title} of the {part} part is {value}")
+    record = {
         "dataset": task.dataset,
         "split": task.split,
         "model": model.name,
         "seed": seed,
-        "num_parameters": num_parameters(learner.net),
+        "num_parameters": number_of_parameters,
         "metric": task.measure.key,
         **scores,
-        "epochs": len(history.epochs),
+        "epochs": len(epochs),
         "seconds_per_epoch": round(
-            statistics.median([epoch["seconds"] for epoch in history.epochs] or [0.0]), 4
+            statistics.median([epoch["seconds"] for epoch in epochs] or [0.0]), 4
         ),
-        **task.details(model, learner),
+        **details,
     }
+    return Run(record, epochs, task.prediction_table(record, predictions))
 
 
 def accelerator(device: str) -> tuple[str, list[int] | int]:
@@ -212,6 +230,18 @@ def accelerator(device: str) -> tuple[str, list[int] | int]:
     if int(index or 0) >= torch.cuda.device_count():
         raise InputError(f"--device {device}: torch sees {torch.cuda.device_count()} CUDA devices")
     return "gpu", [int(index or 0)]
+
+
+def torch_device(device: str) -> torch.device:
+    """The device of a name, for what Lightning does not place.
+
+    Raises:
+        InputError: If the device has an unknown name or is not there.
+    """
+    kind, devices = accelerator(device)
+    if kind != "gpu":
+        return torch.device(kind)
+    return torch.device("cuda", devices[0] if isinstance(devices, list) else 0)
 
 
 def quieten_lightning() -> None:

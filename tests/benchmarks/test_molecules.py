@@ -200,6 +200,7 @@ BAD_INPUT = [
         ("--split-column", "part", "--split-seed", "5"),
         "--split-seed goes with",
     ),
+    ("size of no process", GOOD, ("--gp-molecules", "9", "--model", "gine"), "--gp-molecules goes"),
     ("root of a file", GOOD, ("--root", "data"), "--root goes with"),
     ("smiles column of chembl", None, ("--smiles-column", "s"), "--smiles-column goes with"),
     ("two sizes", GOOD, ("--hidden", "8", "--parameters", "900"), "--hidden and --parameters"),

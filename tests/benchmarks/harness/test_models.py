@@ -7,6 +7,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
 from benchmarks.harness import arguments, command_line, learner
+from benchmarks.harness.baselines import BASELINES
 from benchmarks.harness.models import (
     DEFAULT_PARAMETERS,
     MODELS,
@@ -31,7 +32,7 @@ def config(name, **sizes):
 
 
 def test_command_line_repeats_the_registry():
-    assert tuple(MODELS) == command_line.MODELS
+    assert (*MODELS, *BASELINES) == command_line.MODELS
     assert arguments.SCHEDULES == learner.SCHEDULES
     assert command_line.PARAMETERS == DEFAULT_PARAMETERS
 

@@ -1,0 +1,53 @@
+"""One model that is fitted at once: fit, predict every part."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.harness.errors import say
+from benchmarks.harness.estimator import Estimator
+from benchmarks.harness.task import Task
+from benchmarks.harness.training import BEST, Run, TrainingConfig, finished_run, torch_device
+
+
+def fit(
+    task: Task,
+    model: Any,
+    estimator: Estimator,
+    seed: int,
+    config: TrainingConfig,
+    folder: Path,
+) -> Run:
+    """Fits one model with one seed; leaves ``best.ckpt`` in the folder.
+
+    Args:
+        task: What is learned.
+        model: The configuration of the estimator.
+        estimator: Not fitted yet.
+        seed (int): Of what it draws at random.
+        config: Device and display; what concerns batches and epochs has no effect.
+        folder (Path): Where the checkpoint lies; made if missing.
+
+    Returns:
+        The finished run, not yet written. Its record has ``seconds``, those of fitting.
+
+    Raises:
+        DivergenceError: If an error is no finite number.
+        InputError: If it cannot learn from these data.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    name = task.run_name(model.name, seed)
+    progress = config.show == "bar"
+    started = time.perf_counter()
+    estimator.fit(seed, torch_device(config.device), progress)
+    seconds = time.perf_counter() - started
+    predictions = estimator.predictions(progress)
+    torch.save(estimator.checkpoint(), folder / BEST)
+    details = {"seconds": round(seconds, 4), **estimator.details()}
+    run = finished_run(task, model, seed, estimator.num_parameters(), predictions, [], details)
+    if config.show != "nothing":
+        key = f"{run.record['valid']:{task.measure.format([run.record['valid']])}}"
+        say(f"{name}: fitted in {seconds:.1f} s, valid {task.measure.title} {key}")
+    return run
