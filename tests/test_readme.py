@@ -24,7 +24,7 @@ def examples() -> list[dict[str, object]]:
 
 
 def test_examples() -> None:
-    names, texts = examples()
+    names, texts, kernels = examples()
     graphs = [
         Data(
             x=torch.randn(n, 5),
@@ -45,6 +45,7 @@ def test_examples() -> None:
     assert isinstance(y, torch.Tensor) and y.shape == (35, 20, 200)
     assert isinstance(state, RKMState) and torch.equal(state.h[0], y[-1])
     assert state.h.shape == state.c.shape == (1, 20, 200)
+    assert list(kernels["guess"]) == [1, 0]  # type: ignore[call-overload]
 
 
 def test_nothing_is_left_to_fill_in() -> None:
