@@ -15,6 +15,7 @@ from pyg_kernels.chem import InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.codes import shortened
 from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable
+from pyg_kernels.pieces import pieces
 
 
 class InvalidMolecules(ValueError):  # noqa: N818
@@ -205,8 +206,8 @@ class MoleculeDataset(InMemoryDataset):
             return Batch.from_data_list([self[i] for i in positions.tolist()])
         assert self.slices is not None
         rows = self._shown().rows.index_select(0, positions)
-        atoms, batch, ptr = _pieces(self.slices["atom_codes"], rows)
-        edges, edge_batch, edge_ptr = _pieces(self.slices["bond_codes"], rows)
+        atoms, batch, ptr = pieces(self.slices["atom_codes"], rows)
+        edges, edge_batch, edge_ptr = pieces(self.slices["bond_codes"], rows)
         data, device = self._data, self._data.y.device
         atoms, edges = atoms.to(device), edges.to(device)
         shift = ptr.index_select(0, edge_batch).to(device)
@@ -283,21 +284,6 @@ class _View(NamedTuple):
     indices: Sequence[int] | None
     rows: Tensor
     table: MoleculeTable
-
-
-def _pieces(ptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Pieces ``ptr[i] : ptr[i + 1]`` for i in rows, one after the other.
-
-    Returns the place of each element in the whole, the piece to which it belongs, and the starts
-    of the pieces.
-    """
-    starts = ptr.index_select(0, rows)
-    counts = ptr.index_select(0, rows + 1) - starts
-    new_ptr = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
-    total = int(new_ptr[-1])
-    piece = torch.arange(len(rows)).repeat_interleave(counts, output_size=total)
-    places = torch.arange(total) + (starts - new_ptr[:-1]).index_select(0, piece)
-    return places, piece, new_ptr
 
 
 def _separable(batch: Batch, ptr: Tensor, edge_ptr: Tensor) -> Batch:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from pyg_kernels.kernels.blocks import consecutive_runs
-from pyg_kernels.kernels.pieces import pieces
+from pyg_kernels.pieces import pieces
 
 
 @dataclass(frozen=True)

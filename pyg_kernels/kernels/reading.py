@@ -206,12 +206,14 @@ def _edge_attribute(store: BaseStorage, attributes: Attributes, i: int) -> Tenso
 def _num_edges(edge_index: Any, i: int) -> int:
     if (
         not isinstance(edge_index, Tensor)
+        or edge_index.layout != torch.strided
         or edge_index.dim() != 2
         or edge_index.size(0) != 2
         or edge_index.dtype not in (torch.long, torch.int)
     ):
         shape = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else None
         kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        kind = edge_index.layout if getattr(edge_index, "is_sparse", False) else kind
         raise ValueError(
             f"graph {i} has an edge_index of shape {shape} and {kind}: expected (2, E) and int64"
         )
@@ -241,8 +243,10 @@ def _checked(piece: _Piece, attributes: Attributes) -> Graphs:
     else:
         x = _features(piece.x, piece, ptr, attributes.node, attributes)
         if x.dim() == 1 and x.is_floating_point():
+            at_fault = [value.is_floating_point() for value in piece.x].index(True)
             raise ValueError(
-                f"graph {piece.first} has one floating number a node as {attributes.node!r}: "
+                f"graph {piece.first + at_fault} has one floating number a node as "
+                f"{attributes.node!r}: "
                 "expected vectors (N, F) or integers (N,) as labels"
             )
     edge_attr = None

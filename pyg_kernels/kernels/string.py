@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -36,7 +37,7 @@ class TextKernel(BlockKernel):
         scales = [self._prefix_scale(prepared) for prepared in (first, second)]
         if scales[0] is None or scales[1] is None:
             return values
-        return values * (scales[0][:, None] * scales[1])
+        return values * scales[0][:, None] * scales[1]
 
     def _read(self, items: Any, like: Any = None) -> Texts:
         return read_texts(items, self.dtype, like)
@@ -44,13 +45,13 @@ class TextKernel(BlockKernel):
     def _prepare(self, part: Texts) -> Any:
         return part.padded()
 
+    @abstractmethod
     def _prefix_values(self, a: Any, b: Any) -> Tensor:
         """The kernel of all prefixes of all pairs of texts of two prepared parts, (S, T, n, m)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _prefix_scale(self, prepared: Any) -> Tensor | None:
         """The factor of each prefix of the only text of a part that normalises, (S,), or None."""
-        raise NotImplementedError
 
 
 def at_ends(values: Tensor, a: Tensor, b: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyg_kernels.kernels.arguments import checked_collection
 from pyg_kernels.kernels.hashing import token_hash
-from pyg_kernels.kernels.pieces import pieces
+from pyg_kernels.pieces import pieces
 
 
 @dataclass

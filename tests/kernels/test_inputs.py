@@ -84,6 +84,15 @@ def test_other_graphs() -> None:
         RandomWalkKernel()(unsorted)
 
 
+def test_numbers_that_are_neither_labels_nor_vectors() -> None:
+    labels = Data(x=torch.zeros(3, dtype=torch.long), edge_index=RING)
+    numbers = Data(x=torch.zeros(3), edge_index=RING)
+    with pytest.raises(ValueError, match="graph 2 has one floating number a node"):
+        RandomWalkKernel()([labels, labels, numbers])
+    with pytest.raises(ValueError, match=r"graph 1 has an edge_index of shape .*sparse"):
+        RandomWalkKernel()([ring(), Data(x=torch.ones(2, 1), edge_index=torch.eye(2).to_sparse())])
+
+
 def test_codes_are_no_vectors() -> None:
     codes = [ring(), ring(dtype=torch.float32), ring(6.0, torch.int64)]
     with pytest.raises(ValueError, match="graph 2 has integers other than 0 and 1 in 'x'"):
