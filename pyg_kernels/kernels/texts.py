@@ -102,11 +102,13 @@ class PaddedTexts:
     dtype: torch.dtype
 
     def pairs(self, other: PaddedTexts) -> Tensor:
-        """The base kernel of all tokens of all pairs of texts, (S, T, n, m)."""
+        """The base kernel of all tokens of all pairs of texts, (S, T, n, m).
+
+        Padding may match padding: no sum over prefixes reads what lies behind them.
+        """
         if self.values.dim() == 2:
             left, right = self.values[:, None, :, None], other.values[None, :, None, :]
-            both = self.present()[:, None, :, None] & other.present()[None, :, None, :]
-            return ((left == right) & both).to(self.dtype)
+            return (left == right).to(self.dtype)
         s, n, features = self.values.shape
         t, m = other.values.shape[:2]
         rows, columns = self.values.reshape(s * n, features), other.values.reshape(t * m, features)
@@ -114,7 +116,10 @@ class PaddedTexts:
         return products.view(s, n, t, m).transpose(1, 2).contiguous()
 
     def self_pairs(self) -> Tensor:
-        """The base kernel of all pairs of tokens within each text, (S, S, n)."""
+        """The base kernel of all pairs of tokens within each text, (S, S, n), 0 at padding.
+
+        Its sums are the diagonals that activations are given of every prefix.
+        """
         if self.values.dim() == 2:
             present = self.present()
             both = present[:, None] & present

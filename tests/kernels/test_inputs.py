@@ -25,9 +25,14 @@ from pyg_kernels.kernels import (
     StringKernel,
     WLKernel,
     WLSubtreeKernel,
+    arc_cosine,
     inverse_polynomial,
+    label_counts,
     polynomial,
+    reading,
 )
+from tests.kernels.walks import gram as matrix_of
+from tests.kernels.walks import random_walk_kernel
 from tests.sequence.texts import F64, random_text
 
 RING = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
@@ -153,6 +158,75 @@ def test_padding_is_no_token() -> None:
     kernel = DeepStringKernel(1, 1, 0.5, inverse_polynomial(normalize=False), post=True)
     gram = kernel([[0], [0, 1, 2]])
     assert gram[0, 0] == kernel([[0]]).item() and gram[1, 1] == kernel([[0, 1, 2]]).item()
+
+
+def test_activations_see_no_padding_in_deeper_layers() -> None:
+    def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
+        assert float(max(k_xx.max(), k_yy.max())) <= 1
+        return arc_cosine(0)(k_xy, k_xx, k_yy)
+
+    short, long = torch.ones(1, 1, dtype=F64), torch.zeros(5, 1, dtype=F64)
+    gram = DeepStringKernel(2, 1, 0.5, activation, post=True)([short, long])
+    assert torch.equal(gram, torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=F64))
+
+
+@pytest.mark.parametrize(
+    "kernel", [RandomWalkKernel(4, 0.7), WLSubtreeKernel(2, edge_label="edge_attr")]
+)
+def test_edges_that_lead_both_ways_with_different_features(kernel: Any) -> None:
+    """The same features, each way round on a path: walks differ from walks read backwards."""
+    index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    x = torch.tensor([[1.0], [2.0], [4.0]], dtype=F64)
+    down = Data(x=x, edge_index=index, edge_attr=torch.tensor([1.0, 3.0, 2.0, 5.0], dtype=F64))
+    up = Data(x=x, edge_index=index, edge_attr=torch.tensor([3.0, 1.0, 5.0, 2.0], dtype=F64))
+    found = kernel([down, up]).double()
+    if isinstance(kernel, RandomWalkKernel):
+        definition = matrix_of(
+            lambda a, b: random_walk_kernel(a, b, 4, 0.7, "x", "edge_attr"), [down, up], [down, up]
+        )
+        torch.testing.assert_close(found, definition, rtol=1e-10, atol=0)
+    else:
+        assert found[0, 1] < found[0, 0]
+
+
+def test_a_batch_whose_edges_are_not_sorted_by_graph() -> None:
+    items = graphs(4)
+    for graph in items:
+        graph.edge_attr = graph.x[graph.edge_index[0]] * graph.x[graph.edge_index[1], :1]
+    batch = Batch.from_data_list(items)
+    order = torch.randperm(batch.num_edges, generator=torch.Generator().manual_seed(0))
+    batch.edge_index, batch.edge_attr = batch.edge_index[:, order], batch.edge_attr[order]
+    for kernel in (RandomWalkKernel(3), WLSubtreeKernel(2, edge_label="edge_attr")):
+        torch.testing.assert_close(kernel(batch), kernel(items))
+
+
+def test_large_counts_are_exact() -> None:
+    """Products of counts above 2^24, which float32 does not have."""
+    sizes = [5001, 4999]
+    empty = torch.empty(2, 0, dtype=torch.long)
+    items = [Data(x=torch.zeros(n, dtype=torch.long), edge_index=empty) for n in sizes]
+    found = WLSubtreeKernel(0)(items)
+    assert found.tolist() == [[a * b for b in sizes] for a in sizes]
+
+
+def test_pieces_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some graphs at a time, as collections of many thousands are read."""
+    items = graphs(7)
+    kernels = [WLSubtreeKernel(2), WLSubtreeKernel(2, normalize=True), RandomWalkKernel(3)]
+    expected = [kernel.fit_transform(items) for kernel in kernels]
+    for module in (label_counts, reading):
+        monkeypatch.setattr(module, "GRAPHS_AT_A_TIME", 3)
+    for kernel, whole in zip(kernels, expected, strict=True):
+        for form in (items, Batch.from_data_list(items)):
+            found = kernel.fit_transform(form)
+            np.testing.assert_array_equal(_dense(found), _dense(whole))
+    items[5].x = items[5].x * torch.nan
+    with pytest.raises(ValueError, match="graph 5 has NaN"):
+        RandomWalkKernel()(items)
+
+
+def _dense(found: Any) -> Any:
+    return found.toarray() if hasattr(found, "toarray") else found
 
 
 @pytest.mark.usefixtures("two_threads")
