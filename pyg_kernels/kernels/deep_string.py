@@ -100,8 +100,8 @@ class DeepStringKernel(TextKernel):
             if self._is_activated(layer):
                 d = diagonals[-1]
                 within = self._activation()(within, d[:, None], d[None])
-                within = within * (present[:, None] * present)
-        return _Prepared(texts, present, diagonals, within.diagonal().t())
+                within = within * (present[:, None] * present)  # padding is in no diagonal
+        return _Prepared(texts, diagonals, within.diagonal().t())
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
         return at_ends(self._prefix_values(a, b), a.texts.lengths, b.texts.lengths)
@@ -119,7 +119,6 @@ class DeepStringKernel(TextKernel):
                 values = self._activation()(
                     values, first[:, None, :, None], second[None, :, None, :]
                 )
-                values = values * (a.present[:, None, :, None] * b.present[:, None, :])
         return values
 
     def _prefix_scale(self, prepared: _Prepared) -> Tensor | None:
@@ -134,11 +133,8 @@ class DeepStringKernel(TextKernel):
 
 @dataclass
 class _Prepared:
-    """Texts, where they have tokens (S, n), and the kernel of each prefix with itself, before each
-    activation and at last (S, n).
-    """
+    """Texts; the kernel of each prefix with itself before each activation and at last (S, n)."""
 
     texts: PaddedTexts
-    present: Tensor
     diagonals: list[Tensor]
     last: Tensor
