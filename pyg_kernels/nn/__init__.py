@@ -1,5 +1,6 @@
 """Kernel layers and models for PyTorch Geometric."""
 
+from pyg_kernels.nn.activation import KernelActivation
 from pyg_kernels.nn.conv import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.nn.models import GraphKernelNet, RandomWalkNet, WLKernelNet
 
@@ -7,6 +8,7 @@ __all__ = [
     "GatedWalkConv",
     "GraphKernelConv",
     "GraphKernelNet",
+    "KernelActivation",
     "RandomWalkConv",
     "RandomWalkNet",
     "WLKernelConv",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, cast, get_args
 
 import torch
@@ -18,9 +19,9 @@ Act = str | Callable[[Tensor], Tensor] | None
 
 def checked_count(value: int, name: str) -> int:
     """A whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
-    return value
+    return int(value)
 
 
 def checked_lazy_count(value: int, name: str) -> int:

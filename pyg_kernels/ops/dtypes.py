@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -15,3 +17,10 @@ def common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
         if tensor is not None:
             dtype = torch.promote_types(dtype, tensor.dtype)
     return dtype
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """A block in which autocast changes no precision."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn import Parameter
 
 
 def transforms_active() -> bool:
@@ -22,6 +23,11 @@ def is_batched(grad: Tensor | None) -> bool:
     """True for many gradients at once, from ``torch.autograd.grad(is_grads_batched=True)``."""
     legacy = getattr(torch._C._functorch, "is_legacy_batchedtensor", None)
     return grad is not None and legacy is not None and bool(legacy(grad))
+
+
+def has_numbers(tensor: Tensor) -> bool:
+    """False for tensors that stand for others, as those under ``FakeTensorMode``."""
+    return type(tensor) in (Tensor, Parameter) and not tensor.is_meta
 
 
 def by_definition(

@@ -1,0 +1,206 @@
+"""The learned activation from its formula alone: every term of the sum, and textbook starts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.nn import KernelActivation
+
+GREENS = ("relu", "abs", "gaussian")
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "identity": lambda t: t,
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+}
+SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "identity": torch.ones_like,
+    "tanh": lambda t: 1 - t.tanh().square(),
+    "relu": lambda t: (t > 0).to(t.dtype),
+}
+
+
+def green_function(name: str, z: Tensor, bandwidth: float) -> Tensor:
+    """g(z); its derivative at a kink is the one from the left."""
+    if name == "relu":
+        return torch.relu(z)
+    if name == "abs":
+        return torch.where(z > 0, z, -z)
+    return torch.exp(-z.square() / (2 * bandwidth**2))
+
+
+def direct_sum(a: Tensor, centers: Tensor, chi: Tensor, green: str, bandwidth: float) -> Tensor:
+    """sum_k chi_ik g(a_i - c_ik), all terms at once."""
+    return (chi * green_function(green, a.unsqueeze(-1) - centers, bandwidth)).sum(-1)
+
+
+def batch_norm(norm: torch.nn.BatchNorm1d, a: Tensor) -> Tensor:
+    """Ioffe and Szegedy (2015) over all leading dimensions; leaves the running set alone."""
+    rows = a.reshape(-1, a.size(-1))
+    mean, var = norm.running_mean, norm.running_var
+    if norm.training and rows.size(0):
+        mean = rows.mean(0)
+        var = (rows - mean).square().mean(0)
+    return norm.weight * (a - mean) / (var + norm.eps).sqrt() + norm.bias
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to build the module, and the same function by the direct sum."""
+
+    green: str = "relu"
+    affine: bool = False
+    shared: bool = False
+    normalize: bool = False
+    bandwidth: float | None = None
+    init: str = "random"
+    init_range: tuple[float, float] = (-2, 2)
+
+    def __str__(self) -> str:
+        parts = [self.green, *(n for n in ("affine", "shared", "normalize") if getattr(self, n))]
+        return "-".join(parts)
+
+    def module(self, units: int, d: int, **options: Any) -> KernelActivation:
+        return KernelActivation(
+            units,
+            d,
+            self.green,
+            init=self.init,
+            init_range=self.init_range,
+            affine=self.affine,
+            shared=self.shared,
+            normalize=self.normalize,
+            bandwidth=self.bandwidth,
+            **options,
+        )
+
+    def random(self, units: int, d: int, seed: int = 0) -> KernelActivation:
+        """In double precision, with arbitrary parameters and running statistics."""
+        torch.manual_seed(seed)
+        return randomize(self.module(units, d).double())
+
+    def width(self, d: int) -> float:
+        """The bandwidth b: given, or the spacing of the centres at the start."""
+        low, high = self.init_range
+        return self.bandwidth or (high - low) / max(d - 1, 1)
+
+    def definition(self, module: KernelActivation, a: Tensor) -> Tensor:
+        """What the module computes, from its public parameters."""
+        if self.normalize:
+            a = batch_norm(module.norm, a)
+        centers = module.centers
+        out = direct_sum(a, centers, module.coefficients, self.green, self.width(centers.size(1)))
+        return out + module.slope * a + module.intercept if self.affine else out
+
+
+CASES = [
+    Case(green, affine, shared, normalize)
+    for green, affine, shared, normalize in itertools.product(GREENS, *[(False, True)] * 3)
+]
+
+
+@torch.no_grad()
+def randomize(module: KernelActivation) -> KernelActivation:
+    for parameter in module.parameters():
+        parameter.copy_(torch.randn(parameter.shape))
+    if module.norm is not None:
+        module.norm.running_mean.copy_(torch.randn(module.num_units))
+        module.norm.running_var.copy_(torch.rand(module.num_units) + 0.5)
+    return module
+
+
+def with_centers(case: Case, rows: Tensor, seed: int = 0) -> KernelActivation:
+    """A module whose units have these centres, one row a unit."""
+    module = case.random(rows.size(0), rows.size(1), seed)
+    with torch.no_grad():
+        module.centers.copy_(rows[: module.centers.size(0)])
+    return module
+
+
+def interpolant(name: str, t: Tensor, centers: Tensor) -> Tensor:
+    """The function at the centres (two at least), straight between them, tangents beyond."""
+    value, slope = FUNCTIONS[name], SLOPES[name]
+    right = torch.searchsorted(centers, t).clamp(1, len(centers) - 1)
+    low, high = centers[right - 1], centers[right]
+    inside = value(low) + (t - low) * (value(high) - value(low)) / (high - low)
+    first, last = centers[0], centers[-1]
+    inside = torch.where(t < first, value(first) + slope(first) * (t - first), inside)
+    return torch.where(t > last, value(last) + slope(last) * (t - last), inside)
+
+
+def least_squares_error(name: str, centers: Tensor, bandwidth: float, affine: bool) -> float:
+    """The smallest root mean square error that gaussians at the centres can have on the range."""
+    t = torch.linspace(float(centers[0]), float(centers[-1]), 2001, dtype=torch.float64)
+    columns = [green_function("gaussian", t - c, bandwidth) for c in centers.double()]
+    columns += [t, torch.ones_like(t)] if affine else []
+    design, wanted = torch.stack(columns, 1), FUNCTIONS[name](t)
+    found = torch.linalg.lstsq(design, wanted[:, None], driver="gelsd").solution[:, 0]
+    return (design @ found - wanted).square().mean().sqrt().item()
+
+
+@dataclass(frozen=True)
+class Magnitudes:
+    """Sums of absolute terms: what rounding errors of outputs and gradients are relative to."""
+
+    out: Tensor
+    a: Tensor
+    centers: Tensor
+    coefficients: Tensor
+
+    @classmethod
+    def of(cls, module: KernelActivation, a: Tensor, weights: Tensor, green: str) -> Magnitudes:
+        z = (a.unsqueeze(-1) - module.centers).abs().detach()  # (N, units, d)
+        chi, weights = module.coefficients.detach().abs(), weights.abs()[:, :, None]
+        terms = torch.ones_like(z) if green == "gaussian" else z
+        return cls(
+            (chi * terms).sum(-1),
+            (weights * chi).sum(-1),
+            (weights * chi).sum(0),
+            (weights * terms).sum(0),
+        )
+
+
+def close(found: Tensor, expected: Tensor, tolerance: float = 1e-10) -> None:
+    """Equal relative to the number itself or to the largest finite one of the tensor."""
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    finite = expected.detach()[expected.detach().isfinite()].abs()
+    scale = max(1.0, finite.max().item()) if finite.numel() else 1.0
+    torch.testing.assert_close(
+        found, expected, rtol=tolerance, atol=tolerance * scale, equal_nan=True
+    )
+
+
+def assert_is_definition(
+    case: Case, module: KernelActivation, a: Tensor, tolerance: float = 1e-10
+) -> None:
+    """Outputs and every gradient equal the direct sum's."""
+    a = a if a.requires_grad else a.detach().requires_grad_()
+    named = {"input": a, **dict(module.named_parameters())}
+    expected, found = case.definition(module, a), module(a)
+    close(found, expected, tolerance)
+    weights = torch.randn(
+        expected.shape, dtype=expected.dtype, generator=torch.Generator().manual_seed(7)
+    )
+    inputs = tuple(named.values())
+    wanted, gradients = (
+        torch.autograd.grad(out, inputs, weights, allow_unused=True, materialize_grads=True)
+        for out in (expected, found)
+    )
+    for name, x, y in zip(named, gradients, wanted, strict=True):
+        try:
+            close(x, y, tolerance)
+        except AssertionError as error:
+            raise AssertionError(f"{case}: gradient of {name}, input {tuple(a.shape)}") from error
+
+
+def geometric(count: int, ratio: float) -> Tensor:
+    """1, ratio, ratio^2, ... and 0."""
+    powers = [math.pow(ratio, k) for k in range(count - 1)]
+    return torch.tensor([*powers, 0.0], dtype=torch.float64)

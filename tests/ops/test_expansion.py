@@ -1,0 +1,255 @@
+"""Both ways to find an input's piece, and sums over blocks, against the direct sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pyg_kernels.ops import expansion
+from pyg_kernels.ops.expansion import Line, kernel_expansion
+from tests.nn.activation_equations import close, direct_sum, geometric
+
+BANDWIDTH = 0.4
+WAYS = [("relu", "cells"), ("abs", "cells"), ("relu", "searchsorted"), ("abs", "searchsorted"),
+        ("gaussian", "cells")]  # fmt: skip
+
+
+def draw(seed: int, *shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+
+def assert_is_direct_sum(
+    green: str, a: Tensor, centers: Tensor, with_line: bool, seed: int = 0
+) -> None:
+    """Values and the gradients of all operands."""
+    rows = centers.size(0)
+    chi, slope, intercept = draw(seed, *centers.shape), draw(seed + 1, rows), draw(seed + 2, rows)
+    operands = [t.detach().clone().requires_grad_() for t in (a, centers, chi, slope, intercept)]
+    a, centers, chi, slope, intercept = operands
+    expected = direct_sum(a, centers, chi, green, BANDWIDTH)
+    line = None
+    if with_line:
+        line = Line(slope, intercept)
+        expected = expected + slope * a + intercept
+    found = kernel_expansion(a, centers, chi, green, BANDWIDTH, line)
+    close(found, expected)
+    weights = draw(seed + 3, *expected.shape)
+    wanted, gradients = (
+        torch.autograd.grad(out, operands, weights, allow_unused=True, materialize_grads=True)
+        for out in (expected, found)
+    )
+    for x, y in zip(gradients, wanted, strict=True):
+        close(x, y)
+
+
+@pytest.fixture
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The way that is taken, wherever the tests run."""
+    monkeypatch.setattr(expansion, "path_in_use", lambda device: request.param)
+    return request.param
+
+
+def ways(test: Callable[..., None]) -> Callable[..., None]:
+    """Each Green function; piecewise-linear ones by cells and by binary search."""
+    return pytest.mark.parametrize(("green", "path"), WAYS, indirect=["path"])(test)
+
+
+@st.composite
+def grids(drawn: st.DrawFn) -> tuple[Tensor, Tensor, bool]:
+    """Inputs and centres on one coarse grid."""
+    units, d, n = (drawn(st.integers(low, high)) for low, high in ((1, 3), (1, 8), (0, 6)))
+    rows = drawn(st.sampled_from([1, units]))
+    point = st.integers(-5, 5).map(lambda i: i / 4)
+    centers = drawn(st.lists(point, min_size=rows * d, max_size=rows * d))
+    inputs = drawn(st.lists(point, min_size=n * units, max_size=n * units))
+    numbers = [torch.tensor(t, dtype=torch.float64) for t in (inputs, centers)]
+    return numbers[0].view(n, units), numbers[1].view(rows, d), drawn(st.booleans())
+
+
+@ways
+def test_ties(green: str, path: str) -> None:
+    """Coincident centres and inputs exactly at centres: the derivatives from the left."""
+
+    @given(grids())
+    @settings(max_examples=60, deadline=None, derandomize=True)
+    def check(drawn: tuple[Tensor, Tensor, bool]) -> None:
+        a, centers, with_line = drawn
+        assert_is_direct_sum(green, a, centers, with_line)
+
+    check()
+
+
+AWKWARD = {
+    "one": torch.tensor([0.25]),
+    "all-equal": torch.full((33,), 0.3),
+    "half-equal": torch.cat([torch.full((31,), -1.0), torch.linspace(0, 1, 33)]),
+    "denormal-gaps": torch.arange(9) * 5e-324,
+    "neighbouring-floats": 0.3 + torch.arange(-8, 9) * 2.0**-54,
+    "geometric": geometric(64, 1e-3),
+    "growing": geometric(20, 2.0),
+    "cluster-and-one": torch.cat([1 + 1e-12 * torch.arange(64), torch.tensor([-1.0])]),
+    "descending": torch.linspace(1, -1, 65),
+    "far": 1e6 + torch.linspace(-1, 1, 40).double(),
+}
+
+
+@ways
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_centres(green: str, path: str, name: str) -> None:
+    row = AWKWARD[name].double()
+    middle = row[len(row) // 2]
+    at = torch.cat([row, row.nextafter(row + 1), row.nextafter(row - 1), middle + draw(5, 9)])
+    a, centers = torch.stack([at, at.flip(0)], 1), torch.stack([row, row.flip(0)])
+    for with_line in (False, True):
+        assert_is_direct_sum(green, a, centers, with_line)
+        assert_is_direct_sum(green, a, centers[:1], with_line)
+
+
+@ways
+@pytest.mark.parametrize("units", [1, 2, 5, 127])
+def test_blocks(green: str, path: str, units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of rows about whole blocks."""
+    from pyg_kernels.ops.expansion import gaussian, piecewise
+
+    monkeypatch.setattr(piecewise, "BLOCK", 64)
+    monkeypatch.setattr(gaussian, "BLOCK", {"cpu": 64, "cuda": 64})
+    monkeypatch.setattr(gaussian, "CENTERS", 4)
+    for rows in (1, 2, 12, 13, 31, 32, 33, 64, 65):
+        for d in (1, 4, 5):
+            assert_is_direct_sum(green, draw(6, rows, units), draw(7, units, d), d == 4)
+            assert_is_direct_sum(green, draw(6, rows, units), draw(7, 1, d), d == 4)
+
+
+@ways
+def test_not_a_number(green: str, path: str) -> None:
+    """The same on both ways: its own output and what reads it, nothing else."""
+    a, centers, chi = draw(0, 6, 3), draw(1, 3, 5), draw(2, 3, 5)
+
+    def run(a: Tensor) -> tuple[Tensor, ...]:
+        leaves = [t.clone().requires_grad_() for t in (a, centers, chi)]
+        out = kernel_expansion(*leaves, green, BANDWIDTH)
+        return out, *torch.autograd.grad(out.sum(), leaves)
+
+    plain = run(a)
+    a[2, 1] = torch.nan
+    out, of_a, of_centers, of_chi = run(a)
+    at = a.isnan()
+    assert torch.equal(out.isnan(), at)
+    assert torch.equal(out[~at], plain[0][~at])
+    assert torch.equal(of_a[~at], plain[1][~at])
+    for x, y in ((of_centers, plain[2]), (of_chi, plain[3])):
+        close(x[[0, 2]], y[[0, 2]], 1e-13)
+    assert of_chi[1].isnan().all()
+
+
+@ways
+def test_minus_infinity(green: str, path: str) -> None:
+    """Where every Green function's term is 0 or infinite of one sign."""
+    a, centers, chi = torch.full((2, 3), -torch.inf).double(), draw(1, 3, 5), draw(2, 3, 5).abs()
+    out = kernel_expansion(a, centers, chi, green, BANDWIDTH)
+    assert (out == (torch.inf if green == "abs" else 0)).all()
+    line = Line(torch.tensor([1.0, -1, 2]).double(), torch.ones(3).double())
+    if green != "abs":
+        out = kernel_expansion(a, centers, chi, green, BANDWIDTH, line)
+        assert torch.equal(out, -torch.inf * line.slope.expand(2, 3))
+
+
+@ways
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("place", [0, 1])
+def test_parameter_that_is_not_finite(green: str, path: str, value: float, place: int) -> None:
+    """Stays in its unit, in outputs and gradients."""
+    a, parameters = draw(0, 6, 3), [draw(1, 3, 5), draw(2, 3, 5)]
+
+    def run() -> list[Any]:
+        leaves = [t.clone().requires_grad_() for t in (a, *parameters)]
+        out = kernel_expansion(*leaves, green, BANDWIDTH)
+        of_a, *others = torch.autograd.grad(out.sum(), leaves)
+        return [out.t()[[0, 2]], of_a.t()[[0, 2]], *(g[[0, 2]] for g in others)]
+
+    expected = run()
+    parameters[place][1, 3] = value
+    for x, y in zip(run(), expected, strict=True):
+        close(x, y, 1e-13)
+
+
+@ways
+def test_second_derivatives(green: str, path: str) -> None:
+    operands = [t.requires_grad_() for t in (draw(0, 4, 2), draw(1, 2, 3), draw(2, 2, 3))]
+    run = lambda *t: kernel_expansion(*t, green, BANDWIDTH)  # noqa: E731
+    assert torch.autograd.gradcheck(run, operands)
+    assert torch.autograd.gradgradcheck(run, operands)
+
+
+PIECEWISE = [way for way in WAYS if way[0] != "gaussian"]
+piecewise = pytest.mark.parametrize(("green", "path"), PIECEWISE, indirect=["path"])
+
+
+@piecewise
+@pytest.mark.parametrize("far", [1e4, -1e4, 1e6])
+def test_far_centres_cost_no_digits(green: str, path: str, far: float) -> None:
+    """However many there are of them on one side, if rectifiers; else if they are the fewer."""
+    count = 6 if green == "relu" else 3
+    centers, chi = draw(1, 1, 10), draw(2, 1, 10)
+    centers[0, :count] = far * (1 + torch.arange(count) / count)
+    chi[0, :count] = 0 if far < 0 or green == "abs" else chi[0, :count]
+    a = draw(3, 50, 1)
+    operands = [t.float().requires_grad_() for t in (a, centers, chi)]
+    exact = [t.detach().double().requires_grad_() for t in operands]
+    found = kernel_expansion(*operands, green)
+    expected = direct_sum(*exact, green, BANDWIDTH)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=2e-5)
+    weights = draw(4, 50, 1)
+    *_, of_chi = torch.autograd.grad(found, operands, weights.float())
+    *_, wanted = torch.autograd.grad(expected, exact, weights)
+    near = slice(count, None)
+    torch.testing.assert_close(of_chi[:, near].double(), wanted[:, near], rtol=1e-4, atol=1e-4)
+
+
+@piecewise
+def test_spans_at_the_ends_of_the_numbers(green: str, path: str) -> None:
+    """Distances whose inverse, or which themselves, are not numbers of single precision."""
+    for centers in ([0.0, 1e-40], [0.0, 1e-45, 2e-45, 1e-44], [-3e38, 0.0, 3e38]):
+        c = torch.tensor([centers])
+        a = torch.tensor([[0.0], [1e-40], [5e-42], [1.0], [-1.0]])
+        found = kernel_expansion(a, c, torch.full_like(c, 0.25), green)
+        of_exact = direct_sum(a.double(), c.double(), torch.full_like(c, 0.25).double(), green, 1.0)
+        scale = of_exact.abs().max()
+        torch.testing.assert_close(found.double(), of_exact, rtol=1e-5, atol=float(1e-6 * scale))
+
+
+@piecewise
+@pytest.mark.parametrize("count", [1, 3])
+def test_not_a_number_is_not_hidden_by_one_kink(green: str, path: str, count: int) -> None:
+    c, chi = torch.zeros(1, count), torch.ones(1, count, requires_grad=True)
+    out = kernel_expansion(torch.tensor([[1.0], [torch.nan]]), c, chi, green)
+    assert torch.autograd.grad(out.sum(), chi)[0].isnan().all()
+
+
+@piecewise
+def test_gradients_of_many_rows(green: str, path: str) -> None:
+    """Sums over the inputs of a piece are in double precision."""
+    a = (0.001 * torch.rand(400_000, 1) + 0.5).float()
+    operands = [t.float().requires_grad_() for t in (draw(1, 1, 3), draw(2, 1, 3))]
+    exact = [t.detach().double().requires_grad_() for t in operands]
+    found = kernel_expansion(a, *operands, green)
+    expected = direct_sum(a.double(), *exact, green, BANDWIDTH)
+    weights = torch.full_like(found, 0.1)
+    wanted = torch.autograd.grad(expected, exact, weights.double())
+    for x, y in zip(torch.autograd.grad(found, operands, weights), wanted, strict=True):
+        torch.testing.assert_close(x.double(), y, rtol=1e-5, atol=1e-2)
+
+
+def test_arguments() -> None:
+    a, c = torch.zeros(2, 1), torch.zeros(1, 3)
+    with pytest.raises(ValueError, match="green='tanh'"):
+        kernel_expansion(a, c, c, "tanh")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="bandwidth"):
+        kernel_expansion(a, c, c, "gaussian")
