@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.sequence.kbrn_variants import FAMILY as KBRN
 from tests.sequence.rcnn_variants import FAMILY as RCNN
 from tests.sequence.rkm_variants import FAMILY as RKM
 from tests.sequence.variants import Family, Options, Variant
 
-FAMILIES = [RCNN, RKM]
+FAMILIES = [RCNN, RKM, KBRN]
 
 
 def _variants(chosen: Callable[[Family], dict[str, Options]]) -> dict[str, Variant]:

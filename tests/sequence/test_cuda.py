@@ -10,7 +10,7 @@ import torch
 from pyg_kernels.ops import backend
 from tests.sequence.layers import EVERY, of_every
 from tests.sequence.texts import SIZE, close, pointers, texts
-from tests.sequence.variants import Variant
+from tests.sequence.variants import Variant, parts_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 DEVICE = "cuda"
@@ -28,10 +28,10 @@ def test_same_numbers_as_on_the_cpu(
         moved = copy.deepcopy(layer).to(device)
         x = torch.cat(pieces).to(device, dtype).requires_grad_()
         output, state = moved(x, ptr=pointers(pieces).to(device))
-        ends = [part.sin().sum() for part in state if part.is_floating_point()]
+        ends = [part.sin().sum() for part in parts_of(state) if part.is_floating_point()]
         total = output.square().sum() + sum(ends)
         gradients = torch.autograd.grad(total, [x, *moved.parameters()])
-        results.append([output, *state, *gradients])
+        results.append([output, *parts_of(state), *gradients])
     tolerance = 1e-9 if dtype == torch.float64 else 1e-3
     for expected, found in zip(*results, strict=True):
         assert found.device.type == DEVICE and found.dtype == expected.dtype
@@ -40,7 +40,8 @@ def test_same_numbers_as_on_the_cpu(
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
-    "name", ["rcnn-input", "rkm-rkm-lstm", "rkm-scan", "rkm-cnn", "rkm-wavelets"]
+    "name",
+    ["rcnn-input", "rkm-rkm-lstm", "rkm-scan", "rkm-cnn", "rkm-wavelets", "kbrn-abs", "kbrn-norm"],
 )
 def test_half_precision(name: str, dtype: torch.dtype) -> None:
     layer = EVERY[name].build(scale=0.3).float().to(DEVICE)

@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 from tests.sequence.layers import both_ways, families, single_layers
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
-from tests.sequence.variants import Family, Variant
+from tests.sequence.variants import Family, Variant, like, parts_of
 
 
 def layer_of(layer: Any, variant: Variant, cell: int) -> Any:
@@ -50,7 +50,7 @@ def test_both_directions(variant: Variant) -> None:
         ahead, end = forward(piece)
         back, start = backward(piece.flip(0))
         close(found, torch.cat([ahead, back.flip(0)], dim=1))
-        one = type(state)(*(part[:, b] for part in state))
+        one = like(state, [part[:, b] for part in parts_of(state)])
         variant.family.assert_of_layers(one, [end, start])
     packed, _ = layer(pack_sequence([pieces[0], pieces[3], pieces[1]]))
     padded, _ = pad_packed_sequence(packed)
@@ -113,8 +113,10 @@ def test_sizes_of_a_stack(family: Family) -> None:
         for cells, size in [(below, 3), (above, 5 * directions)]:
             assert len(cells) == directions
             for cell in cells:
-                assert cell(random_text(2, size)).h.shape == (2, 5)
-                assert {p.shape[:2] for p in cell.parameters() if p.dim() > 1} <= {
-                    (5, size),
-                    (5, 5),
+                assert parts_of(cell(random_text(2, size)))[0].shape == (2, 5)
+                matrices = {
+                    p.shape[:2]
+                    for name, p in cell.named_parameters()
+                    if p.dim() > 1 and not name.startswith("activation.")
                 }
+                assert matrices <= {(5, size), (5, 5)}

@@ -11,7 +11,7 @@ from torch_geometric.data import Batch, Data
 
 from tests.sequence.layers import both_ways, families, one_way
 from tests.sequence.texts import SIZE, random_text
-from tests.sequence.variants import Family, Variant
+from tests.sequence.variants import Family, Variant, like, named_parts, parts_of, plain
 
 OF_STACKS: list[tuple[dict[str, Any], str]] = [
     ({"num_layers": 0}, "num_layers"),
@@ -149,47 +149,57 @@ def test_state(variant: Variant) -> None:
     """Parts of other sizes, too few or too many of them, and what is none."""
     layer, x = variant.build(), random_text(6, 5, SIZE)
     _, state = layer(x)
-    parts = tuple(state)
-    layer(x, parts)
+    parts, named, whole = parts_of(state), variant.family.state_argument, plain(state)
+    layer(x, whole)
     bad: list[Any] = [
-        state._asdict(), state.h, 1, parts[:-1], (*parts, parts[0]),
-        tuple(part[:, 0] for part in parts), tuple(torch.cat([part, part]) for part in parts),
+        named_parts(state), 1, parts[:-1], (*parts, parts[0]),
+        plain(like(state, [part[:, 0] for part in parts])),
+        plain(like(state, [torch.cat([part, part]) for part in parts])),
     ]  # fmt: skip
+    bad += [parts[0]] if len(parts) > 1 else []
     for i, part in enumerate(parts):
-        others = [part[0], part[:, :4], part[..., :3], torch.cat([part, part]), None]
-        bad += [(*parts[:i], other, *parts[i + 1 :]) for other in others]
+        others = [part[0], part[:, :4], part[..., :3], torch.cat([part, part])]
+        others += [None] if len(parts) > 1 else []
+        bad += [plain(like(state, (*parts[:i], other, *parts[i + 1 :]))) for other in others]
     for wrong in bad:
-        with pytest.raises(ValueError, match="state"):
+        with pytest.raises(ValueError, match=named):
             layer(x, wrong)
-    with pytest.raises(ValueError, match="state"):
-        layer(x[:, 0], parts)
-    with pytest.raises(ValueError, match="state"):
-        layer(x[:, 0], parts, ptr=torch.tensor([0, 6]))
-    layer(x.flatten(0, 1), parts, ptr=torch.arange(0, 31, 6))
+    with pytest.raises(ValueError, match=named):
+        layer(x[:, 0], whole)
+    with pytest.raises(ValueError, match=named):
+        layer(x[:, 0], whole, ptr=torch.tensor([0, 6]))
+    layer(x.flatten(0, 1), whole, ptr=torch.arange(0, 31, 6))
 
 
 @both_ways
 def test_no_state_in_two_directions(variant: Variant) -> None:
     layer, x = variant.build(), random_text(6, 5, SIZE)
+    named = variant.family.state_argument
     _, state = layer(x)
-    with pytest.raises(ValueError, match=r"(?s)state.*bidirectional|bidirectional.*state"):
+    with pytest.raises(ValueError, match=rf"(?s){named}.*bidirectional|bidirectional.*{named}"):
         layer(x, state)
 
 
 @one_way
 def test_cell(variant: Variant) -> None:
     cell, x = variant.build().cells[0], random_text(5, SIZE)
-    parts = tuple(cell(x))
-    cell(x, parts)
+    state, named = cell(x), variant.family.state_argument
+    parts, whole = parts_of(state), plain(state)
+    cell(x, whole)
     with pytest.raises(ValueError, match=r"2.*4|4.*2"):
         cell(x[:, :2])
-    bad: list[Any] = [parts[0], 1, tuple(part[0] for part in parts), (*parts, parts[0])]
+    bad: list[Any] = [1, plain(like(state, [part[0] for part in parts])), (*parts, parts[0])]
+    unbatched: list[Any] = [whole, 1]
+    if len(parts) > 1:
+        bad.append(parts[0])
+        unbatched += [(parts[0][0], *[None] * (len(parts) - 1)), parts[0][0]]
     for i, part in enumerate(parts):
-        others = [part[:0], torch.cat([part, part]), part[..., :1], None]
-        bad += [(*parts[:i], other, *parts[i + 1 :]) for other in others]
+        others = [part[:0], torch.cat([part, part]), part[..., :1]]
+        others += [None] if len(parts) > 1 else []
+        bad += [plain(like(state, (*parts[:i], other, *parts[i + 1 :]))) for other in others]
     for wrong in bad:
-        with pytest.raises(ValueError, match="state"):
+        with pytest.raises(ValueError, match=named):
             cell(x, wrong)
-    for wrong in [parts, (parts[0][0], *[None] * (len(parts) - 1)), parts[0][0], 1]:
-        with pytest.raises(ValueError, match="state"):
+    for wrong in unbatched:
+        with pytest.raises(ValueError, match=named):
             cell(x[0], wrong)

@@ -13,7 +13,7 @@ from torch_geometric.data import Batch, Data
 from pyg_kernels.sequence import PathGraph, path_batch
 from tests.sequence.layers import of_every
 from tests.sequence.texts import SIZE, assert_placed, close, joined, place, pointers, texts
-from tests.sequence.variants import Variant
+from tests.sequence.variants import Variant, parts_of
 
 LENGTHS = [5, 1, 0, 3, 5, 2]
 
@@ -117,7 +117,8 @@ def test_final_state_of_each_text(variant: Variant) -> None:
     assert all((part[:, 2] == 0).all() for part in variant.family.compared(state).values())
     if not layer.bidirectional:
         for b, text in enumerate(output.split(LENGTHS)):
-            close(state.h[-1, b], text[-1] if len(text) else torch.zeros_like(state.h[-1, b]))
+            last = parts_of(state)[0][-1, b]
+            close(last, text[-1] if len(text) else torch.zeros_like(last))
 
 
 @of_every
@@ -182,7 +183,7 @@ def test_empty_grids(variant: Variant) -> None:
         output, state = layer(torch.zeros(steps, count, SIZE, dtype=torch.float64))
         assert output.shape == (steps, count, variant.width)
         variant.assert_shapes(state, count)
-        assert all((part == 0).all() and part.size(1) == count for part in state)
+        assert all((part == 0).all() and part.size(1) == count for part in parts_of(state))
     output, state = layer(torch.zeros(0, SIZE, dtype=torch.float64))
     assert output.size(0) == 0
     variant.assert_shapes(state)

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 from tests.sequence.layers import any_state, families, one_way
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
-from tests.sequence.variants import Family, Variant
+from tests.sequence.variants import Family, Variant, like, plain
 
 
 @one_way
@@ -101,15 +101,17 @@ def test_any_state_may_be_given(variant: Variant) -> None:
     """Plain tuples as well; the zero state is that of a text's beginning."""
     layer, x = variant.build(), random_text(4, 3, SIZE)
     shapes = variant.family.shapes(variant.options, (3,))
-    state = tuple(random_text(*shape, seed=i) for i, shape in enumerate(shapes, start=1))
-    output, end = layer(x, state)
+    parts = [random_text(*shape, seed=i) for i, shape in enumerate(shapes, start=1)]
+    expected, zeros = layer(x)
+    state = like(zeros, parts)
+    output, end = layer(x, plain(state))
     variant.assert_shapes(end, 3)
-    close(layer(x, type(end)(*state))[0], output)
-    close(layer(x, tuple(torch.zeros_like(t) for t in state))[0], layer(x)[0])
+    close(layer(x, state)[0], output)
+    close(layer(x, plain(like(state, [torch.zeros_like(t) for t in parts])))[0], expected)
     for b in range(3):
-        close(layer(x[:, b], tuple(t[:, b] for t in state))[0], output[:, b])
-    _, still = layer(x[:0], state)
-    variant.family.assert_same_states(still, type(end)(*state))
+        close(layer(x[:, b], plain(like(state, [t[:, b] for t in parts])))[0], output[:, b])
+    _, still = layer(x[:0], plain(state))
+    variant.family.assert_same_states(still, state)
 
 
 @families

@@ -16,7 +16,7 @@ from tests.sequence.layers import (
     one_way,
 )
 from tests.sequence.texts import SIZE, close, random_text
-from tests.sequence.variants import Family, Variant
+from tests.sequence.variants import Family, Variant, like, parts_of, plain
 
 
 def of_parameters(layer: Any, **keywords: Any) -> tuple[Callable[..., Any], list[Tensor]]:
@@ -26,7 +26,7 @@ def of_parameters(layer: Any, **keywords: Any) -> tuple[Callable[..., Any], list
     def call(x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
         given = dict(zip(names, parameters, strict=True))
         output, state = torch.func.functional_call(layer, given, (x,), keywords)
-        return output, state.h
+        return output, parts_of(state)[0]
 
     return call, [p.detach().clone().requires_grad_() for p in layer.parameters()]
 
@@ -57,11 +57,12 @@ def test_second_derivatives_of_a_stack(family: Family) -> None:
 def test_second_derivatives_by_the_initial_state(variant: Variant) -> None:
     layer = variant.tiny()
     _, zeros = layer(random_text(0, 2, 2))
-    state = [random_text(*part.shape, seed=i).requires_grad_() for i, part in enumerate(zeros)]
+    shapes = [part.shape for part in parts_of(zeros)]
+    state = [random_text(*shape, seed=i).requires_grad_() for i, shape in enumerate(shapes)]
 
     def call(x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        output, end = layer(x, state)
-        return output, end.h, end.c
+        output, end = layer(x, plain(like(zeros, state)))
+        return output, *parts_of(end)[:2]
 
     x = random_text(3, 2, 2).requires_grad_()
     assert torch.autograd.gradgradcheck(call, (x, *state), fast_mode=True)
@@ -121,12 +122,12 @@ def test_an_ensemble_of_parameters(variant: Variant) -> None:
     """vmap over stacked parameters: one layer a slice."""
     layers = [variant.build(seed=s) for s in range(3)]
     x = random_text(5, 2, SIZE)
-    stacked, _ = torch.func.stack_module_state(layers)
+    stacked, buffers = torch.func.stack_module_state(layers)
 
-    def one(parameters: dict[str, Tensor]) -> Tensor:
-        return torch.func.functional_call(layers[0], parameters, (x,))[0]
+    def one(tensors: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(layers[0], tensors, (x,))[0]
 
-    found = torch.func.vmap(one)({k: v.detach() for k, v in stacked.items()})
+    found = torch.func.vmap(one)({k: v.detach() for k, v in {**stacked, **buffers}.items()})
     for output, layer in zip(found, layers, strict=True):
         close(output, layer(x)[0])
 
@@ -137,10 +138,11 @@ def test_the_gradient_of_an_unused_output(variant: Variant) -> None:
     layer = variant.build()
     x = random_text(5, 2, SIZE).requires_grad_()
     output, state = layer(x)
-    (of_state,) = torch.autograd.grad(state.h[-1].sum(), x, retain_graph=True)
+    (of_state,) = torch.autograd.grad(parts_of(state)[0][-1].sum(), x, retain_graph=True)
     (of_output,) = torch.autograd.grad(output[-1].sum(), x, retain_graph=True)
     close(of_state, of_output)
-    (of_memory,) = torch.autograd.grad(state[1].sum(), x, retain_graph=True)
-    assert of_memory.abs().sum() > 0
+    for memory in parts_of(state)[1:2]:
+        (of_memory,) = torch.autograd.grad(memory.sum(), x, retain_graph=True)
+        assert of_memory.abs().sum() > 0
     (of_middle,) = torch.autograd.grad(output[2].sum(), x)
     assert (of_middle[3:] == 0).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,28 @@ from torch.nn import Module
 from tests.sequence.texts import SIZE, close
 
 Options = dict[str, Any]
+
+
+def parts_of(state: Any) -> tuple[Tensor, ...]:
+    """The tensors of a state, the output first; a state may be a single tensor."""
+    return (state,) if isinstance(state, Tensor) else tuple(state)
+
+
+def named_parts(state: Any) -> dict[str, Tensor]:
+    return {"h": state} if isinstance(state, Tensor) else state._asdict()
+
+
+def like(state: Any, parts: Sequence[Any]) -> Any:
+    """A state of the same kind with other parts."""
+    if isinstance(state, Tensor):
+        (part,) = parts
+        return part
+    return type(state)(*parts)
+
+
+def plain(state: Any) -> Any:
+    """A state as whoever has no named tuple gives it."""
+    return tuple(state) if isinstance(state, tuple) else state
 
 
 @dataclass(frozen=True)
@@ -53,6 +75,7 @@ class Family:
         side_by_side: The parts of the state that hold the layers of a stack in the last dimension.
         uncompared: The parts of the state that depend on how texts are cut or batched.
         in_single: The parts of the state that are in float32 where the layer is in fewer bits.
+        state_argument: What errors about a state name, as a regular expression.
         particular_states: Those of :obj:`one_way` whose states are not any numbers of the shapes.
         parts: What may be listened to.
     """
@@ -70,27 +93,28 @@ class Family:
     side_by_side: tuple[str, ...] = ()
     uncompared: tuple[str, ...] = ()
     in_single: tuple[str, ...] = ()
+    state_argument: str = "state"
     particular_states: tuple[str, ...] = ()
     parts: dict[str, Part] = field(default_factory=dict)
 
     def compared(self, state: Any) -> dict[str, Tensor]:
-        return {k: part for k, part in state._asdict().items() if k not in self.uncompared}
+        return {k: part for k, part in named_parts(state).items() if k not in self.uncompared}
 
     def assert_same_states(self, found: Any, expected: Any) -> None:
         assert type(found) is type(expected)
         for name, part in self.compared(found).items():
-            close(part, getattr(expected, name))
+            close(part, named_parts(expected)[name])
 
     def assert_of_texts(self, found: Any, ends: list[Any]) -> None:
         """The state of a batch is those of its texts, side by side."""
         for name, part in self.compared(found).items():
-            close(part, torch.stack([getattr(end, name) for end in ends], dim=1))
+            close(part, torch.stack([named_parts(end)[name] for end in ends], dim=1))
 
     def assert_of_layers(self, found: Any, ends: list[Any]) -> None:
         """The state of a stack is those of its layers."""
         for name, part in self.compared(found).items():
             dim = -1 if name in self.side_by_side else 0
-            close(part, torch.cat([getattr(end, name) for end in ends], dim=dim))
+            close(part, torch.cat([named_parts(end)[name] for end in ends], dim=dim))
 
 
 @dataclass(frozen=True)
@@ -123,4 +147,4 @@ class Variant:
 
     def assert_shapes(self, state: Any, *count: int) -> None:
         expected = self.family.shapes(self.options, count)
-        assert [tuple(part.shape) for part in state][: len(expected)] == expected
+        assert [tuple(part.shape) for part in parts_of(state)][: len(expected)] == expected

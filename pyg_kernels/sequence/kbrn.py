@@ -1,0 +1,127 @@
+"""Kernel-based recurrent networks: recurrent networks that learn their activations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+from torch_geometric.data import Data
+
+from pyg_kernels.nn.activation import Init
+from pyg_kernels.ops.expansion import Green
+from pyg_kernels.sequence.kbrn_cell import KBRNCell, KBRNState, as_state
+from pyg_kernels.sequence.layer import SequenceLayer, layer_sizes
+
+
+class KBRN(SequenceLayer[KBRNState]):
+    r"""Kernel-based recurrent networks: "Learning Neuron Non-Linearities with Kernel-Based Deep
+    Neural Networks" (2018), sections 3 and 4.
+
+    .. math::
+        h_t = f(W h_{t-1} + U x_t + b), \qquad
+        f_i(a) = \sum_{k=1}^{d} \chi_{ik} \, g(a - c_{ik})
+
+    with a :class:`~pyg_kernels.nn.KernelActivation` f: each unit learns its own function. With
+    :obj:`normalize`, f reads :math:`\gamma \odot (a_t - \mu_t) / \sqrt{\sigma_t^2 + \epsilon} +
+    \beta`: in training with the mean and variance of step t over the texts that have a token t, in
+    evaluation with one running set for all steps. A call in training updates that set once, by the
+    mean and variance of the pre-activations of all tokens, as :class:`torch.nn.BatchNorm1d` does by
+    its rows. A step in training at which one text is left has no variance and gives
+    :math:`f(\beta)`: where lengths differ, pool outputs rather than read the last state, or do
+    without.
+
+    Call it as :class:`torch.nn.RNN`: ``output, h = kbrn(x)``.
+
+    Args:
+        input_size: The number of features F of a token.
+        hidden_size: The number of units H.
+        num_centers: The number of centres d of each unit's function.
+        green: The Green function g: ``'relu'``, ``'abs'`` or ``'gaussian'``.
+        normalize: Whether pre-activations are normalised.
+        init: What the functions are near at the start: ``'random'``, ``'identity'``, ``'tanh'`` or
+            ``'relu'``.
+        init_range: Where the centres are at the start.
+        affine: Whether each function has a line :math:`m_i a + q_i` besides.
+        shared: Whether the units of a layer share one function.
+        bandwidth: The standard deviation of the Gaussian; by default the centres' spacing.
+        num_layers: The number of layers, each reading the outputs of the one before.
+        bias: Whether there are biases b.
+        batch_first: Whether texts are the first dimension of the input and the output.
+        dropout: The probability of dropout on the outputs of all layers but the last.
+        bidirectional: Whether a second network a layer reads the texts from their ends.
+
+    Shapes:
+        - **input:** :math:`(L, B, F)`, with :obj:`batch_first` :math:`(B, L, F)`, one text
+          :math:`(L, F)`, a :class:`~torch.nn.utils.rnn.PackedSequence` or a PyG batch of
+          :func:`~pyg_kernels.sequence.path_batch`; ragged texts below each other, :math:`(N, F)`,
+          with :obj:`ptr`; padded ones with :obj:`mask` or :obj:`lengths`. The state
+          :math:`(num\_layers * num\_directions, B, H)`, without B for one text; zeros where it is
+          left out.
+        - **output:** the outputs in the form of the input with H features, with
+          :obj:`bidirectional` 2 H, zeros where the input is padded; and the state after the last
+          token of each text, one tensor as that of :class:`torch.nn.RNN`.
+
+    Raises:
+        ValueError: For arguments that :class:`~pyg_kernels.nn.KernelActivation` refuses; for
+            inputs of other shapes; for a state given to layers of two directions; for a batch of
+            one text in training with :obj:`normalize`.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_centers: int = 100,
+        green: Green = "relu",
+        normalize: bool = True,
+        init: Init = "random",
+        init_range: tuple[float, float] = (-2, 2),
+        affine: bool = False,
+        shared: bool = False,
+        bandwidth: float | None = None,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ) -> None:
+        cells = [
+            KBRNCell(
+                size,
+                hidden_size,
+                num_centers=num_centers,
+                green=green,
+                normalize=normalize,
+                init=init,
+                init_range=init_range,
+                affine=affine,
+                shared=shared,
+                bandwidth=bandwidth,
+                bias=bias,
+            )
+            for size in layer_sizes(input_size, hidden_size, num_layers, bidirectional)
+        ]
+        super().__init__(cells, num_layers, batch_first, dropout, bidirectional)
+        self.input_size, self.hidden_size = input_size, hidden_size
+
+    def forward(  # the state is a tensor, as nn.RNN's
+        self,
+        x: Tensor | PackedSequence | Data,
+        h_0: Tensor | None = None,
+        *,
+        ptr: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+    ) -> tuple[Tensor | PackedSequence, Tensor]:
+        output, state = super().forward(x, as_state(h_0), ptr=ptr, mask=mask, lengths=lengths)
+        return output, state.h
+
+    def l1(self) -> Tensor:
+        r"""The regulariser of the activations, :math:`\sum |\chi|` over all units of all layers."""
+        return torch.stack([cast(KBRNCell, cell).l1() for cell in self.cells]).sum()
+
+    def extra_repr(self) -> str:
+        return ", ".join([*cast(KBRNCell, self.cells[0]).described(), *self._described()])

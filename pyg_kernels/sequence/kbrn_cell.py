@@ -1,0 +1,215 @@
+"""One step of a kernel-based recurrent network, and one layer of it on a batch of texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import BatchNorm1d, Linear
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from pyg_kernels.nn.activation import Init, KernelActivation, precision_of
+from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.nn.linear import is_heard
+from pyg_kernels.ops.activation_scan import Expansion, Form, activation_scan
+from pyg_kernels.ops.expansion import Green
+from pyg_kernels.ops.packing import Packing
+from pyg_kernels.sequence.layer import SequenceCell, last_rows
+
+
+class KBRNState(NamedTuple):
+    """What a kernel-based recurrent network carries on; callers see the tensor alone."""
+
+    h: Tensor
+
+
+class KBRNCell(SequenceCell[KBRNState]):
+    r"""One step of :class:`~pyg_kernels.sequence.KBRN`, as :class:`torch.nn.RNNCell` is of the
+    RNN.
+
+    Formulas, arguments and errors as there. :obj:`lin_input` is the map U with the bias b,
+    :obj:`lin_recurrent` the map W and :obj:`activation` the
+    :class:`~pyg_kernels.nn.KernelActivation` f, whose normalisation is that of the cell.
+
+    Shapes:
+        - **input:** one token of each text, :math:`(B, F)` or :math:`(F)`, and the output before,
+          :math:`(B, H)` or :math:`(H)`; zeros where it is left out.
+        - **output:** the output, :math:`(B, H)` or :math:`(H)`.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_centers: int = 100,
+        green: Green = "relu",
+        normalize: bool = True,
+        init: Init = "random",
+        init_range: tuple[float, float] = (-2, 2),
+        affine: bool = False,
+        shared: bool = False,
+        bandwidth: float | None = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.input_size = checked_count(input_size, "input_size")
+        self.hidden_size = checked_count(hidden_size, "hidden_size")
+        self.lin_input = Linear(input_size, hidden_size, bias=bias)
+        self.lin_recurrent = Linear(hidden_size, hidden_size, bias=False)
+        self.activation = KernelActivation(
+            hidden_size, num_centers, green, init, init_range, affine, shared, normalize, bandwidth
+        )
+        self._reset_maps()
+
+    def reset_parameters(self) -> None:
+        self._reset_maps()
+        if hasattr(self.activation, "reset_parameters"):
+            self.activation.reset_parameters()
+
+    def _reset_maps(self) -> None:
+        bound = 1.0 / math.sqrt(self.hidden_size)  # as nn.RNN
+        for parameter in (*self.lin_input.parameters(), *self.lin_recurrent.parameters()):
+            torch.nn.init.uniform_(parameter, -bound, bound)
+
+    def l1(self) -> Tensor:
+        r"""The regulariser of the activations, :math:`\sum_{ik} |\chi_{ik}|`."""
+        return self.activation.l1()
+
+    @property
+    def state_type(self) -> type[KBRNState]:
+        return KBRNState
+
+    def start(self, num_texts: int, like: Tensor) -> tuple[Tensor, ...]:
+        dtype = precision_of(self, like)
+        return (like.new_zeros(num_texts, self.hidden_size, dtype=dtype),)
+
+    def state_shapes(
+        self, state: tuple[Tensor, ...], num_texts: int, num_features: int
+    ) -> list[tuple[int, ...]]:
+        return [(num_texts, self.hidden_size)]
+
+    def forward(  # the state is a tensor, as nn.RNNCell's
+        self, x: Tensor, h: Tensor | None = None
+    ) -> Tensor:
+        return super().forward(x, as_state(h)).h
+
+    def read(
+        self, x: Tensor, packing: Packing, state: tuple[Tensor, ...], masks: Any = None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if x.size(-1) != self.input_size:
+            raise ValueError(f"x has {x.size(-1)} features: expected {self.input_size}")
+        (h,) = state
+        norm, logits = self._batch_norm(), self.lin_input(x)
+        if norm is not None and packing.batch_sizes[:1] == (1,):
+            raise ValueError(
+                "normalize=True in training: the tokens of one text have no variance over texts, "
+                "expected several texts that are not empty, or eval()"
+            )
+        if self._fuses():
+            out, before = self._scanned(logits, packing, h)
+        else:
+            out, before = self._called(logits, packing, h)
+        if norm is not None and packing.num_tokens:
+            # All tokens as one batch, for the running statistics.
+            rows = before.to(precision_of(norm, before))
+            with torch.no_grad():
+                norm.forward(rows)
+        return out, (last_rows(out, h, packing),)
+
+    def _batch_norm(self) -> _BatchNorm | None:
+        """The normalisation, where it is of the batch that is read."""
+        norm = getattr(self.activation, "norm", None)
+        if not isinstance(norm, _BatchNorm) or not (norm.training or norm.running_mean is None):
+            return None
+        return norm
+
+    def _fuses(self) -> bool:
+        """Whether the modules are what they were built as, and nobody listens to them."""
+        act, lin = self.activation, self.lin_recurrent
+        norm = getattr(act, "norm", None)
+        modules = (act, lin) if norm is None else (act, lin, norm)
+        return (
+            type(act).forward is KernelActivation.forward
+            and act.num_units == self.hidden_size
+            and type(lin).forward is Linear.forward
+            and lin.bias is None
+            and (norm is None or type(norm).forward is BatchNorm1d.forward)
+            and not any(map(is_heard, modules))
+        )
+
+    def _scanned(self, logits: Tensor, packing: Packing, h: Tensor) -> tuple[Tensor, Tensor]:
+        act, recurrent = self.activation, self.lin_recurrent.weight
+        expansion = Expansion(act.centers, act.coefficients, act.slope, act.intercept)
+        form = Form(act.green, act.bandwidth)
+        norm: Any = act.norm
+        weight = bias = None
+        if norm is not None:
+            weight, bias = norm.weight, norm.bias
+            form = form._replace(normalize=self._batch_norm() is not None, eps=norm.eps)
+        if norm is not None and not form.normalize:
+            scale = torch.rsqrt(norm.running_var + norm.eps)
+            scale = scale if weight is None else scale * weight
+            shift = -norm.running_mean * scale
+            shift = shift if bias is None else shift + bias
+            logits, recurrent = logits * scale + shift, recurrent * scale.unsqueeze(1)
+            weight = bias = None
+        return activation_scan(form, packing, logits, h, recurrent, expansion, weight, bias)
+
+    def _called(self, logits: Tensor, packing: Packing, h: Tensor) -> tuple[Tensor, Tensor]:
+        """The modules called at each step."""
+        norm = self._batch_norm()
+        outputs, inputs = [], []
+        with _spare_buffers(norm):
+            for u in packing.split(logits):
+                a = u + self.lin_recurrent(h[: len(u)])
+                inputs.append(a)
+                if norm is not None and len(a) == 1:  # twice the same row: the same statistics
+                    h = self.activation(torch.cat((a, a)))[:1]
+                else:
+                    h = self.activation(a)
+                outputs.append(h)
+        if not outputs:
+            return logits, logits
+        return torch.cat(outputs), torch.cat(inputs).detach()
+
+    def extra_repr(self) -> str:
+        return ", ".join(self.described())
+
+    def described(self) -> list[str]:
+        """The sizes, and the arguments of the functions but those that are the default."""
+        words = [f"{self.input_size}", f"{self.hidden_size}"]
+        if isinstance(self.activation, KernelActivation):
+            words += self.activation._words()
+            if self.activation.norm is None:
+                words.append("normalize=False")
+        else:
+            words.append(f"activation={self.activation!r}")
+        if self.lin_input.bias is None:
+            words.append("bias=False")
+        return words
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.extra_repr()})"
+
+
+def as_state(h: Tensor | None) -> KBRNState | None:
+    """The state that the layers' base carries."""
+    return None if h is None else KBRNState(h)
+
+
+@contextmanager
+def _spare_buffers(norm: _BatchNorm | None) -> Iterator[None]:
+    """Lets steps update copies of the running statistics, which are lost."""
+    if norm is None:
+        yield
+        return
+    kept = dict(norm._buffers)
+    norm._buffers.update({name: None if b is None else b.clone() for name, b in kept.items()})
+    try:
+        yield
+    finally:
+        norm._buffers.update(kept)
