@@ -18,10 +18,11 @@ from typing import Any
 import torch
 
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.speed import graph, rkm, sequence
+from benchmarks.speed import activation, graph, kbrn, rkm, sequence
 from pyg_kernels.ops import backend
 
 PROGRAM = "benchmarks.speed"
+TEXT_LAYERS = {"sequence": sequence, "rkm": rkm, "kbrn": kbrn}
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -31,7 +32,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         description="Forward and backward time of the layers beside their bare matrix products "
         "and the layers that they replace.",
     )
-    parser.add_argument("what", choices=["graph", "sequence", "rkm"], help="which layers")
+    parser.add_argument("what", choices=["graph", *TEXT_LAYERS, "activation"], help="which layers")
     parser.add_argument(
         "--molecules",
         choices=["cep", "chembl"],
@@ -50,9 +51,25 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         nargs="+",
         type=_shape,
         metavar="TxBxD",
-        help="sequence, rkm: steps, texts and channels (default: "
-        f"{' '.join(sequence.named(shape) for shape in sequence.SHAPES)}, for rkm the first "
-        f"{len(rkm.SHAPES)})",
+        help="sequence, rkm, kbrn: steps, texts and channels (default: "
+        f"{_named(sequence.SHAPES)}, for rkm the first {len(rkm.SHAPES)}, for kbrn "
+        f"{_named(kbrn.SHAPES)})",
+    )
+    parser.add_argument(
+        "--inputs",
+        nargs=2,
+        type=int,
+        default=activation.SHAPE,
+        metavar=("N", "UNITS"),
+        help="activation: inputs of a unit and units (default: 10000 20)",
+    )
+    parser.add_argument(
+        "--centers",
+        nargs="+",
+        type=int,
+        default=activation.CENTERS,
+        metavar="N",
+        help="activation: centres of a unit (default: 10 100 300 1000)",
     )
     parser.add_argument("--rounds", type=int, default=15, help="default: %(default)s")
     parser.add_argument("--threads", type=int, default=2, help="CPU threads (default: %(default)s)")
@@ -62,6 +79,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     for name in ("channels", "rounds", "threads"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} {getattr(options, name)}: expected at least 1")
+    for name in ("inputs", "centers"):
+        if min(getattr(options, name)) < 1:
+            parser.error(f"--{name}: expected numbers of at least 1")
     return options
 
 
@@ -102,8 +122,13 @@ def _measured(options: argparse.Namespace, device: torch.device) -> dict[str, An
         print(graph.table(rows, graphs.shape).text())
         return {**setting, "layers": rows}
     _print(setting)
+    if options.what == "activation":
+        size = options.inputs[0], options.inputs[1]
+        rows = activation.measure_activations(size, options.centers, options.rounds, device)
+        print(activation.table(rows, size).text())
+        return {**setting, "inputs": size, "activations": rows}
     shapes = []
-    layers = rkm if options.what == "rkm" else sequence
+    layers = TEXT_LAYERS[options.what]
     for shape in options.shapes or layers.SHAPES:
         contestants = layers.contestants(shape[2])
         rows = sequence.measure_sequence_layers(contestants, shape, options.rounds, device)
@@ -114,6 +139,10 @@ def _measured(options: argparse.Namespace, device: torch.device) -> dict[str, An
         content["scan"] = sequence.measure_scan_bandwidth(options.rounds, device)
         print(sequence.bandwidth_table(content["scan"]).text())
     return content
+
+
+def _named(shapes: Sequence[sequence.Shape]) -> str:
+    return " ".join(sequence.named(shape) for shape in shapes)
 
 
 def _print(setting: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from pyg_kernels.sequence import RCNN
 Shape = tuple[int, int, int]
 #: Language modelling, documents, one long text: steps, texts, channels.
 SHAPES: tuple[Shape, ...] = ((35, 20, 640), (256, 32, 300), (10_000, 1, 64))
-RIVALS = ("nn.LSTM", "nn.GRU", "sru")
+RIVALS = ("nn.RNN", "nn.LSTM", "nn.GRU", "sru")
 
 
 @dataclass(frozen=True)

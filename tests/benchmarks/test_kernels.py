@@ -16,7 +16,6 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 
 from benchmarks import kernels
 from benchmarks.harness.kernels import libraries, regression, worker
-from benchmarks.harness.kernels.memory import PeakMemory
 from benchmarks.harness.kernels.report import growth
 from benchmarks.harness.kernels.setting import (
     EXACT_GRAM,
@@ -34,6 +33,7 @@ from benchmarks.harness.kernels.setting import (
 )
 from benchmarks.harness.kernels.study import Study
 from benchmarks.harness.labels import labelled
+from benchmarks.harness.memory import PeakMemory
 from benchmarks.harness.task import PARTS
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.interruption import interrupt_once

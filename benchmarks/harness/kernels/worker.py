@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.kernels.memory import PeakMemory
 from benchmarks.harness.kernels.setting import (
     RANDOM_FEATURES,
     REGRESSION,
@@ -22,6 +21,7 @@ from benchmarks.harness.kernels.setting import (
     Measurement,
     Setting,
 )
+from benchmarks.harness.memory import PeakMemory
 
 MOST_SECONDS = 10.0  # of calls, after which there are no more
 MIB = 2**20
