@@ -11,5 +11,6 @@ For molecules: ``command_line`` reads the arguments, ``data`` chooses molecules 
 beside them (``subtree_ridge``, ``walk_process``, on ``labels``), ``molecules`` is their task,
 ``report`` makes the table and the pictures, ``prediction`` applies a checkpoint to new molecules.
 For texts: ``text``. For recordings, of which one subject at a time is left out: ``lfp``. For the
-time and the values of exact kernels: ``kernels``.
+time and the values of exact kernels: ``kernels``. For parity, charging and long memory of units
+with a learned activation: ``activations``.
 """

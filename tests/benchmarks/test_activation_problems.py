@@ -1,0 +1,426 @@
+"""What the experiments with learned activations read, and the exact slopes that they report."""
+
+import itertools
+from dataclasses import replace
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'")
+
+from benchmarks.harness.activations import charging as charging_module
+from benchmarks.harness.activations.charging import ChargingTrial, charged, log_spaced
+from benchmarks.harness.activations.expansion import Expansion, expansions
+from benchmarks.harness.activations.long_term import LongTermTrial, boolean_function
+from benchmarks.harness.activations.networks import SigmoidRNN, sequence_network
+from benchmarks.harness.activations.pictures import (
+    accuracy_plot,
+    activation_plot,
+    steep,
+    success_plot,
+)
+from benchmarks.harness.activations.setting import (
+    FUNCTIONS,
+    GREENS,
+    GRIDS,
+    INITS,
+    Optimisation,
+    Units,
+)
+from benchmarks.harness.activations.trial import Training
+from benchmarks.harness.activations.xor import patterns
+from pyg_kernels.nn import KernelActivation
+from pyg_kernels.nn.activation import Init
+from pyg_kernels.ops.expansion import GREENS as LIBRARY_GREENS
+
+TRUTH = {  # of 00, 01, 10, 11
+    "or": (False, True, True, True),
+    "and": (False, False, False, True),
+    "xor": (False, True, True, False),
+    "equivalence": (True, False, False, True),
+}
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def long_term(function: str = "or", length: int = 6, batch_size: int = 400) -> LongTermTrial:
+    optimisation = Optimisation(batch_size=batch_size)
+    return LongTermTrial("kbrn", 0, Units(5), optimisation, 10, "cpu", function, length, 3, 1.0)
+
+
+def charging(batch_size: int = 400) -> ChargingTrial:
+    return ChargingTrial("kbrn", 0, Units(5), Optimisation(batch_size=batch_size), 10, "cpu", 1.0)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_boolean_functions_have_their_truth_tables(name) -> None:
+    first, second = torch.tensor([[False, False, True, True], [False, True, False, True]])
+    assert tuple(boolean_function(name, first, second).tolist()) == TRUTH[name]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_class_of_a_sequence_depends_on_its_first_two_bits_alone(name) -> None:
+    trial = long_term(name)
+    x, y = trial.batch(generator())
+    assert (x.shape, y.shape) == ((6, 400), (400,))
+    assert set(x.flatten().tolist()) == {-1.0, 1.0}
+    for sequence, target in zip(x.t().tolist(), y.tolist(), strict=True):
+        place = 2 * (sequence[0] > 0) + (sequence[1] > 0)
+        assert target == TRUTH[name][place]
+    # All 64 sequences are there about equally often: 6.25 times on average.
+    codes, counts = x.t().unique(dim=0, return_counts=True)
+    assert len(codes) >= 60
+    assert counts.max() <= 18
+
+
+def test_batches_follow_the_generator_and_the_test_set_nothing() -> None:
+    trial = long_term()
+    stream = generator(3)
+    first, second = trial.batch(stream)[0], trial.batch(stream)[0]
+    assert not torch.equal(first, second)
+    assert torch.equal(trial.batch(generator(3))[0], first)
+    other = long_term(batch_size=7)
+    torch.manual_seed(5)
+    for one, two in zip(trial.test_set(), other.test_set(), strict=True):
+        assert torch.equal(one, two)
+    assert trial.test_set()[0].shape == (6, 2000)
+
+
+def test_seed_decides_weights_and_data(tmp_path) -> None:
+    weights = {}
+    for seed in (0, 3):
+        trial = replace(long_term(), seed=seed)
+        first = Training(trial, tmp_path)
+        torch.manual_seed(99)
+        again = Training(trial, tmp_path)
+        assert torch.equal(trial.batch(again.generator)[0], trial.batch(generator(seed))[0])
+        weights[seed] = first.network.recurrent.cells[0].lin_input.weight
+        assert torch.equal(again.network.recurrent.cells[0].lin_input.weight, weights[seed])
+    assert not torch.equal(weights[0], weights[3])
+
+
+PRINTED = [  # the two examples of section 4.2, whose last step is left open there
+    ((0, 0, 0, 4, 0, 0, 0, 0, 0, 0), (0, 0, 0, 1, 1, 1, 1, 0, 0, 0)),
+    ((0, 0, 0, 4, 0, 2, 0, 0, 0, 0), (0, 0, 0, 1, 1, 1, 1, 1, 1, 0)),
+]
+
+
+@pytest.mark.parametrize(("x", "y"), PRINTED, ids=["one charge", "charged again"])
+def test_system_is_charged_as_the_paper_prints(x, y) -> None:
+    states = charged(torch.tensor(x, dtype=torch.float)[:, None])
+    assert tuple(states[:, 0].int().tolist()) == y
+
+
+def test_charging_sequences_follow_equation_7() -> None:
+    x, y = charging().batch(generator())
+    assert x.shape == y.shape == (30, 400)
+    for sequence, states in zip(x.t().tolist(), y.t().tolist(), strict=True):
+        h = 0
+        for entry, state in zip(sequence, states, strict=True):
+            h = int(entry) + (h - 1 if h - 1 > 0 else 0)
+            assert state == (h > 0)
+    assert set(x.flatten().tolist()) == set(range(10))
+    charges = (x > 0).sum(dim=0)
+    # Three entries of 0 to 9, so (9/10)^3 of the sequences have three positive ones.
+    assert charges.max() == 3
+    assert (charges == 3).double().mean().item() == pytest.approx(0.729, abs=0.07)
+    assert ((x > 0).sum(dim=1) > 0).all()
+    x, y = charging().test_set()
+    assert x.shape == y.shape == (30, 25_000)
+
+
+def test_accuracy_is_of_steps_and_by_the_sign_of_the_logit() -> None:
+    trial = charging()
+    output = torch.tensor([[-1.0, 2.0], [0.5, -0.1]])
+    target = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+    assert trial.right(output, target).tolist() == [[True, False], [True, False]]
+    p = torch.sigmoid(output.double())
+    expected = -(target * p.log() + (1 - target) * (1 - p).log()).mean()
+    torch.testing.assert_close(trial.loss(output.double(), target.double()), expected)
+
+
+@pytest.mark.parametrize("inputs", [2, 3, 4])
+def test_patterns_are_all_corners_of_the_cube_with_their_parity(inputs) -> None:
+    z, y = patterns(inputs, "cpu")
+    assert sorted(map(tuple, z.tolist())) == sorted(itertools.product((-1.0, 1.0), repeat=inputs))
+    # An odd number of ones makes the product's sign that of (-1)^(inputs - 1).
+    assert torch.equal(z.prod(dim=1), (1 - 2 * y) * (-1) ** inputs)
+
+
+def test_checks_are_spaced_evenly_in_the_logarithm() -> None:
+    checks = sorted(log_spaced(10_000))
+    assert checks[:10] == [1, 2, 3, 4, 5, 6, 8, 10, 13, 16]
+    assert {100, 1000, 10_000} <= set(checks)
+    assert max(checks) == 10_000
+    ratios = np.array(checks[10:]) / np.array(checks[9:-1])
+    np.testing.assert_allclose(ratios, 10**0.1, rtol=0.03)
+    assert sorted(log_spaced(11)) == [*checks[:8], 11]
+    assert log_spaced(1) == {1}
+
+
+def test_grids_are_those_of_the_paper_and_of_two_cores() -> None:
+    practical, paper = GRIDS["practical"].cells(), GRIDS["paper"].cells()
+    assert len(practical) == len(set(practical)) == 3 * 4 * 2 * 3 + 2 * 3
+    assert len(paper) == len(set(paper)) == 6 * 4 * 2 * 5 + 5 * 5
+    assert [cell[0] for cell in paper] == sorted(cell[0] for cell in paper)
+    assert {cell[1:3] for cell in paper if cell[0] > 50} == {("equivalence", "kbrn")}
+    assert {cell[3] for cell in paper if cell[0] == 200} == {0, 1, 2, 3, 4}
+
+
+def test_command_line_repeats_what_the_library_has() -> None:
+    assert GREENS == LIBRARY_GREENS
+    assert get_args(Init) == INITS
+
+
+def test_sigmoid_network_is_the_recurrence() -> None:
+    torch.manual_seed(0)
+    net = SigmoidRNN(2, 3).double()
+    x = torch.randn(4, 5, 2, dtype=torch.double)
+    output, last = net(x)
+    h = torch.zeros(5, 3, dtype=torch.double)
+    for step in range(4):
+        a = (
+            x[step] @ net.lin_input.weight.t()
+            + net.lin_input.bias
+            + h @ net.lin_recurrent.weight.t()
+        )
+        h = 1 / (1 + torch.exp(-a))
+        torch.testing.assert_close(output[step], h, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(last, h, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("every_step", [True, False])
+@pytest.mark.parametrize("model", ["kbrn", "lstm", "rnn"])
+def test_networks_read_out_every_step_or_the_last(model, every_step) -> None:
+    torch.manual_seed(0)
+    units = Units(7, init="tanh", affine=True)
+    net = sequence_network(model, 3, units, 1.0, every_step).double()
+    x = torch.randn(6, 4, dtype=torch.double)
+    states, _ = net.recurrent(x[..., None])
+    expected = (states * net.readout.weight[0]).sum(-1) + net.readout.bias
+    found = net(x)
+    torch.testing.assert_close(found, expected if every_step else expected[-1])
+    l1 = net.activation().coefficients.abs().sum().item() if model == "kbrn" else 0.0
+    assert net.l1().item() == pytest.approx(l1)
+
+
+def test_forget_bias_is_that_of_the_forget_gates_alone() -> None:
+    nets = []
+    for forget_bias in (0.0, 1.5):
+        torch.manual_seed(0)
+        nets.append(sequence_network("lstm", 3, Units(1), forget_bias, False).recurrent)
+    difference = nets[1].bias_ih_l0 - nets[0].bias_ih_l0
+    expected = torch.tensor([0.0] * 3 + [1.5] * 3 + [0.0] * 6)
+    torch.testing.assert_close(difference, expected)
+    assert torch.equal(nets[0].weight_hh_l0, nets[1].weight_hh_l0)
+
+
+def test_reached_are_the_inputs_of_the_function_on_the_test_set(monkeypatch) -> None:
+    monkeypatch.setattr(charging_module, "TEST_SEQUENCES", 40)
+    torch.manual_seed(0)
+    trial = charging()
+    net = sequence_network("kbrn", 1, Units(7, init="tanh", affine=True), 1.0, True).eval()
+    seen = []
+    cell = net.recurrent.cells[0]
+    for sequence in trial.test_set()[0].t():
+        h = torch.zeros(1, 1)
+        for entry in sequence:
+            a = cell.lin_input(entry.view(1, 1)) + cell.lin_recurrent(h)
+            h = cell.activation(a)
+            seen.append(a.item())
+    assert charging_module.reached(net, trial) == pytest.approx((min(seen), max(seen)), abs=1e-4)
+
+
+def random_expansion(green: str, seed: int = 0, **options: Any) -> Expansion:
+    """Centres in about [-3, 3], some of them coincident."""
+    draw = np.random.default_rng(seed)
+    centers = draw.normal(0, 1.5, 12)
+    centers[5] = centers[2]
+    return Expansion(green, centers, draw.normal(0, 0.6, 12), **options)
+
+
+def direct(function: Expansion, a: float) -> float:
+    """The sum of equation 4, a term after the other."""
+    total = function.slope * a + function.intercept
+    for center, coefficient in zip(function.centers, function.coefficients, strict=True):
+        z = a - center
+        green = {
+            "relu": max(z, 0.0),
+            "abs": abs(z),
+            "gaussian": np.exp(-(z**2) / (2 * function.bandwidth**2)),
+        }
+        total += coefficient * green[function.green]
+    return float(total)
+
+
+def numerical_slope(function: Expansion, a: float, step: float = 1e-6) -> float:
+    return (direct(function, a + step) - direct(function, a - step)) / (2 * step)
+
+
+GREEN_OPTIONS = [
+    ("relu", {}),
+    ("abs", {}),
+    ("relu", {"slope": -0.7, "intercept": 0.3}),
+    ("abs", {"slope": 0.4, "intercept": -1.0}),
+    ("gaussian", {"slope": 0.2, "bandwidth": 0.6}),
+]
+
+
+@pytest.mark.parametrize(("green", "options"), GREEN_OPTIONS)
+def test_expansion_is_the_direct_sum_with_numerical_slopes(green, options) -> None:
+    function = random_expansion(green, **options)
+    for low, high in ((-4.0, 4.0), (-0.5, 1.0), (10.0, 11.0)):
+        ends, slopes = function.slopes(low, high)
+        assert (ends[0], ends[-1], len(ends)) == (low, high, len(slopes) + 1)
+        grid = np.linspace(low, high, 97)
+        expected = [direct(function, a) for a in grid]
+        np.testing.assert_allclose(function(grid), expected, rtol=1e-10, atol=1e-10)
+        for left, right, slope in list(zip(ends[:-1], ends[1:], slopes, strict=True))[::7]:
+            middle, step = (left + right) / 2, min(1e-5, (right - left) / 4)
+            assert slope == pytest.approx(numerical_slope(function, middle, step), abs=1e-6)
+
+
+@pytest.mark.parametrize("green", ["relu", "abs"])
+@pytest.mark.parametrize("bounds", [(), (-0.9, 1.1)], ids=["everywhere", "between two points"])
+def test_variation_is_that_of_the_numerical_slope(green, bounds) -> None:
+    for seed in range(5):
+        function = random_expansion(green, seed, slope=0.3)
+        low, high = bounds or (-9.0, 9.0)
+        kinks = np.unique(function.centers)
+        kinks = kinks[(kinks > low) & (kinks < high)]
+        ends = np.concatenate([[low], kinks, [high]])
+        slopes = [numerical_slope(function, a) for a in (ends[1:] + ends[:-1]) / 2]
+        expected = np.abs(np.diff(slopes)).sum()
+        assert function.variation(*bounds) == pytest.approx(expected, abs=1e-6)
+
+
+def test_variation_of_one_kink_and_of_kinks_that_cancel() -> None:
+    assert Expansion("relu", np.array([0.5]), np.array([-3.0])).variation() == 3
+    assert Expansion("abs", np.array([0.5]), np.array([-3.0])).variation() == 6
+    opposite = Expansion("abs", np.array([0.5, 0.5]), np.array([2.0, -2.0]))
+    assert opposite.variation() == 0
+    assert Expansion("relu", np.array([0.5]), np.array([1.0])).variation(1.0, 2.0) == 0
+
+
+def test_a_kink_at_an_end_makes_no_piece_of_its_own() -> None:
+    function = Expansion("relu", np.array([-1.0, 0.0, 1.0]), np.array([2.0, -5.0, 7.0]))
+    ends, slopes = function.slopes(-1.0, 1.0)
+    assert ends.tolist() == [-1, 0, 1]
+    assert slopes.tolist() == [2, -3]
+
+
+UNITS_OPTIONS = [
+    {"green": "relu"},
+    {"green": "abs", "shared": True},
+    {"green": "relu", "affine": True, "init": "tanh", "normalize": True},
+    {"green": "gaussian", "affine": True, "shared": True},
+    {"green": "gaussian", "bandwidth": 0.3},
+]
+
+
+@pytest.mark.parametrize("options", UNITS_OPTIONS)
+def test_expansions_are_the_functions_of_the_module(options) -> None:
+    torch.manual_seed(0)
+    module = KernelActivation(3, 9, **options).double()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    module.norm = None
+    a = torch.linspace(-4, 4, 33, dtype=torch.double)
+    expected = module(a[:, None].expand(-1, 3)).detach()
+    found = torch.stack([torch.from_numpy(f(a.numpy())) for f in expansions(module)], dim=1)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+STEEP = [
+    (Expansion("relu", np.array([3.9]), np.array([1.01])), True),
+    (Expansion("relu", np.array([4.1]), np.array([1.01])), False),
+    (Expansion("relu", np.array([4.0]), np.array([5.0])), False),
+    (Expansion("abs", np.array([0.0]), np.array([1.0])), False),
+    (Expansion("abs", np.array([0.0]), np.array([0.6]), slope=-0.5), True),
+    (Expansion("relu", np.array([-9.0]), np.array([-1.2])), True),
+    (Expansion("relu", np.array([-1.0, -1.0]), np.array([7.0, -7.0])), False),
+    (Expansion("gaussian", np.array([0.0]), np.array([1.0]), bandwidth=0.5), True),
+    (Expansion("gaussian", np.array([0.0]), np.array([1.0]), bandwidth=0.7), False),
+]
+
+
+@pytest.mark.parametrize(("function", "expected"), STEEP)
+def test_steep_is_a_slope_above_1_where_it_is_drawn(function, expected) -> None:
+    assert steep(function) == expected
+    grid = np.linspace(-4, 4, 8003)[1:-1]
+    slopes = np.array([numerical_slope(function, a, 1e-5) for a in grid])
+    assert (np.abs(slopes) > 1 + 1e-6).any() == expected
+
+
+@pytest.mark.parametrize(("green", "options"), GREEN_OPTIONS)
+def test_picture_marks_exactly_the_steep_parts(green, options) -> None:
+    functions = [random_expansion(green, seed, **options) for seed in range(7)]
+    figure = activation_plot(functions, "title")
+    panels = figure.axes
+    assert len(panels) == 10
+    assert [panel.axison for panel in panels] == [True] * 7 + [False] * 3
+    for panel, function in zip(panels, functions, strict=False):
+        whole, red = (np.asarray(line.get_xydata()) for line in panel.lines)
+        assert (whole[0, 0], whole[-1, 0]) == (-4, 4)
+        for a, value in whole[:: max(1, len(whole) // 20)]:
+            assert value == pytest.approx(direct(function, a), abs=1e-9)
+        parts = red.reshape(-1, 3, 2)[:, :2, 0]
+        for a in np.linspace(-3.99, 3.99, 201):
+            slope = numerical_slope(function, a)
+            if abs(abs(slope) - 1) > 0.01 and np.abs(function.centers - a).min() > 1e-3:
+                marked = ((parts[:, 0] <= a) & (a <= parts[:, 1])).any()
+                assert marked == (abs(slope) > 1)
+        dashed = panel.spines["left"].get_linestyle() != "solid"
+        assert dashed == steep(function) == bool(len(parts))
+
+
+def record(model: str, history: list[tuple[int, float]], **keys: Any) -> dict[str, Any]:
+    checks = [{"iteration": n, "accuracy": accuracy} for n, accuracy in history]
+    return {"model": model, "iterations": history[-1][0], "history": checks, **keys}
+
+
+def test_accuracy_curve_keeps_the_last_accuracy_of_a_trial_that_ended() -> None:
+    records = [
+        record("kbrn", [(1, 0.5), (10, 1.0)]),
+        record("kbrn", [(1, 0.7), (10, 0.8), (100, 0.6)]),
+        record("lstm", [(1, 0.25), (7, 0.75)]),
+    ]
+    (axes,) = accuracy_plot(records).axes
+    lines = [np.asarray(line.get_xydata()).tolist() for line in axes.lines]
+    assert lines == [
+        [[1, 0.5], [7, 0.5], [10, 1.0], [100, 1.0]],
+        [[1, 0.7], [7, 0.7], [10, 0.8], [100, 0.6]],
+        [[1, 0.6], [7, 0.6], [10, 0.9], [100, 0.8]],
+        [[1, 0.25], [7, 0.75]],
+        [[1, 0.25], [7, 0.75]],
+    ]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["KBRN", "LSTM"]
+
+
+def test_bars_count_successes_and_marks_are_their_means() -> None:
+    def trial(model: str, length: int, iterations: int, learned: bool) -> dict[str, Any]:
+        history = [(iterations, float(learned))]
+        return record(model, history, length=length, learned=learned, function="or")
+
+    kbrn = [trial("kbrn", 30, n, True) for n in (50, 150)]
+    kbrn += [trial("kbrn", 10, 50, True)]
+    lstm = [trial("lstm", 30, 900, False), trial("lstm", 30, 400, True)]
+    lstm += [trial("lstm", 10, 900, False)]
+    left, right = success_plot([*kbrn, *lstm], ["or"], "title").axes
+    bars = {
+        (round(bar.get_x() + 0.18, 2), bar.get_fill()): bar.get_height() for bar in left.patches
+    }
+    assert bars == {
+        **{(-0.2, True): 1, (0.8, True): 2, (-0.2, False): 1, (0.8, False): 2},
+        **{(0.2, True): 0, (1.2, True): 1, (0.2, False): 1, (1.2, False): 2},
+    }
+    lines = [np.asarray(line.get_xydata()) for line in right.lines]
+    np.testing.assert_allclose(lines[2], [[-0.2, 50], [0.8, 100]])
+    np.testing.assert_allclose(lines[5], [[0.2, np.nan], [1.2, 400]])
+    assert right.get_ylim() == (10, 1000)
+    assert [tick.get_text() for tick in left.get_xticklabels()] == ["10", "30"]
