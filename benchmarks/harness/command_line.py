@@ -39,6 +39,9 @@ MODELS = (
     "random-walk",
     "gine",
     "gin",
+    "gin-relu",
+    "gin-prelu",
+    "gin-kernel",
     "neural-fingerprint",
     "mean",
     "wl-subtree-3",
@@ -181,7 +184,8 @@ def _add_model_options(group: Any) -> None:
         "--parameters",
         type=integer(1),
         metavar="N",
-        help=f"each model gets the largest width within this number of parameters ({PARAMETERS})",
+        help="each model gets the largest width within this number of parameters, gin-prelu and "
+        f"gin-kernel that of gin-relu ({PARAMETERS})",
     )
     group.add_argument(
         "--hidden", type=integer(1, LARGEST_WIDTH), metavar="N", help="this width instead"

@@ -7,6 +7,7 @@ number of parameters (:func:`fit_hidden_size`), unless a width is given.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,10 @@ from benchmarks.harness.sizes import largest_width
 DEFAULT_PARAMETERS = 260_000
 FINGERPRINT_LENGTH = 256
 MAX_DEGREE = 5  # Duvenaud et al. 2015: one weight matrix for each number of bonds, 0 to 5
+# Of gin-kernel; chosen on a validation part, see the documentation's page on learned activations.
+KERNEL_ACTIVATION: dict[str, Any] = {"num_centers": 100, "init": "relu"}
+
+Activation = Callable[[int], nn.Module]
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,18 @@ class OnBatch(nn.Module):
         )
 
 
+def rectifier(num_units: int) -> nn.Module:
+    """ReLU, whatever the number of units."""
+    return nn.ReLU()
+
+
+def learned_activation(num_units: int) -> nn.Module:
+    """A function learned for each unit, ReLU at the start (:data:`KERNEL_ACTIVATION`)."""
+    from pyg_kernels.nn import KernelActivation
+
+    return KernelActivation(num_units, **KERNEL_ACTIVATION)
+
+
 class PooledHead(nn.Sequential):
     """Graph vector to targets: batch normalisation, one hidden layer, targets.
 
@@ -74,11 +91,17 @@ class PooledHead(nn.Sequential):
     step on; it keeps the differences in size between molecules.
     """
 
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        activation: Activation = rectifier,
+    ) -> None:
         super().__init__(
             nn.BatchNorm1d(in_channels),
             nn.Linear(in_channels, hidden_channels),
-            nn.ReLU(),
+            activation(hidden_channels),
             nn.Linear(hidden_channels, out_channels),
         )
 
@@ -87,28 +110,37 @@ class IsomorphismNet(nn.Module):
     """PyG's GIN layers, or GINE layers where bonds have features, with sum pooling.
 
     Xu et al. 2019 and Hu et al. 2020: each layer is a two-layer perceptron on a sum over
-    neighbours, followed by batch normalisation and ReLU.
+    neighbours, followed by batch normalisation and an activation. Unlike PyG's ``GIN``, whose
+    layers all call the one module given as ``act``, every place has an activation of its own.
 
     Args:
         config: Sizes.
         bond_features (bool): ``GINEConv`` if true, ``GINConv`` otherwise.
+        activation: From a number of units to an activation, called once for each place.
     """
 
-    def __init__(self, config: ModelConfig, bond_features: bool) -> None:
+    def __init__(
+        self, config: ModelConfig, bond_features: bool, activation: Activation = rectifier
+    ) -> None:
         super().__init__()
         width = config.hidden
         self.embed = nn.Linear(config.node_dim, width)
         self.convs = nn.ModuleList()
         self.norms = nn.ModuleList()
+        self.activations = nn.ModuleList()
         for _ in range(config.num_layers):
             mlp = nn.Sequential(
-                nn.Linear(width, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, width)
+                nn.Linear(width, width),
+                nn.BatchNorm1d(width),
+                activation(width),
+                nn.Linear(width, width),
             )
             self.convs.append(
                 GINEConv(mlp, edge_dim=config.edge_dim) if bond_features else GINConv(mlp)
             )
             self.norms.append(nn.BatchNorm1d(width))
-        self.head = PooledHead(width, width, config.num_targets)
+            self.activations.append(activation(width))
+        self.head = PooledHead(width, width, config.num_targets, activation)
 
     def forward(
         self,
@@ -121,8 +153,8 @@ class IsomorphismNet(nn.Module):
         """The outputs of B graphs, ``(B, num_targets)``."""
         bonds = () if edge_attr is None else (edge_attr,)
         x = self.embed(x)
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            x = norm(conv(x, edge_index, *bonds)).relu()
+        for conv, norm, act in zip(self.convs, self.norms, self.activations, strict=True):
+            x = act(norm(conv(x, edge_index, *bonds)))
         return self.head(global_add_pool(x, batch, batch_size))
 
 
@@ -174,11 +206,22 @@ class ModelKind:
         build: From a :class:`ModelConfig` to a module on batches.
         bond_features (bool): Whether the network reads bond features.
         trained (bool): False where there is nothing to learn from batches.
+        width_of (str, optional): The model whose width within a number of parameters it takes,
+            its own number notwithstanding; ``None``: the largest within that number.
     """
 
     build: Callable[[ModelConfig], nn.Module]
     bond_features: bool = True
     trained: bool = True
+    width_of: str | None = None
+
+
+def _isomorphism_net(activation: Activation) -> Callable[[ModelConfig], nn.Module]:
+    def build(config: ModelConfig) -> nn.Module:
+        net = IsomorphismNet(config, bond_features=False, activation=activation)
+        return OnBatch(net, bond_features=False)
+
+    return build
 
 
 def _wl_kernel_net(gated: bool) -> Callable[[ModelConfig], nn.Module]:
@@ -244,9 +287,12 @@ MODELS: dict[str, ModelKind] = {
     "gated-walk": ModelKind(_random_walk_net(gated=True)),
     "random-walk": ModelKind(_random_walk_net(gated=False)),
     "gine": ModelKind(lambda config: OnBatch(IsomorphismNet(config, bond_features=True))),
-    "gin": ModelKind(
-        lambda config: OnBatch(IsomorphismNet(config, bond_features=False), bond_features=False),
-        bond_features=False,
+    "gin": ModelKind(_isomorphism_net(rectifier), bond_features=False),
+    # One width and depth, three activations: what the activation alone changes.
+    "gin-relu": ModelKind(_isomorphism_net(rectifier), bond_features=False),
+    "gin-prelu": ModelKind(_isomorphism_net(nn.PReLU), bond_features=False, width_of="gin-relu"),
+    "gin-kernel": ModelKind(
+        _isomorphism_net(learned_activation), bond_features=False, width_of="gin-relu"
     ),
     "neural-fingerprint": ModelKind(
         lambda config: OnBatch(FingerprintNet(config), bond_features=False), bond_features=False
@@ -282,6 +328,8 @@ def count_parameters(config: ModelConfig) -> int:
 def fit_hidden_size(config: ModelConfig, budget: int = DEFAULT_PARAMETERS) -> ModelConfig:
     """The configuration with the largest width whose network stays within a number of parameters.
 
+    A kind with ``width_of`` gets the width of that model instead.
+
     Args:
         config: A configuration; its width is ignored.
         budget (int): Number of parameters not to exceed.
@@ -292,11 +340,15 @@ def fit_hidden_size(config: ModelConfig, budget: int = DEFAULT_PARAMETERS) -> Mo
     Raises:
         ValueError: If even width 1 exceeds `budget`.
     """
+    kind = MODELS[config.name]
+    if kind.width_of:
+        like = fit_hidden_size(replace(config, name=kind.width_of), budget)
+        return replace(config, hidden=like.hidden)
 
     def fits(width: int) -> bool:
         return count_parameters(replace(config, hidden=width)) <= budget
 
-    width = largest_width(fits) if MODELS[config.name].trained else int(fits(1))
+    width = largest_width(fits) if kind.trained else int(fits(1))
     if not width:
         raise ValueError(f"no width of {config.name!r} has at most {budget} parameters")
     return replace(config, hidden=width)

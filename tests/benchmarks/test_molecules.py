@@ -130,7 +130,10 @@ def test_split_column_and_several_targets_with_gaps(compare, sulfonamides, write
 
 @pytest.mark.parametrize(
     "model",
-    ["wl-gated", "wl", "graph-kernel", "gated-walk", "random-walk", "neural-fingerprint"],
+    [
+        *("wl-gated", "wl", "graph-kernel", "gated-walk", "random-walk", "neural-fingerprint"),
+        *("gin-prelu", "gin-kernel"),
+    ],
 )
 def test_every_model_trains(compare, molecules_csv, tmp_path, model):
     status, _, err = compare("--csv", molecules_csv, "--model", model, "--epochs", 1)
