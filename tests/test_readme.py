@@ -24,7 +24,7 @@ def examples() -> list[dict[str, object]]:
 
 
 def test_examples() -> None:
-    names, texts, kernels = examples()
+    names, texts, activations, kernels = examples()
     graphs = [
         Data(
             x=torch.randn(n, 5),
@@ -45,6 +45,10 @@ def test_examples() -> None:
     assert isinstance(y, torch.Tensor) and y.shape == (35, 20, 200)
     assert isinstance(state, RKMState) and torch.equal(state.h[0], y[-1])
     assert state.h.shape == state.c.shape == (1, 20, 200)
+    a, output, h = (activations[name] for name in ("a", "output", "h"))
+    assert isinstance(a, torch.Tensor) and a.shape == (1000, 64)
+    assert isinstance(output, torch.Tensor) and output.shape == (35, 20, 200)
+    assert isinstance(h, torch.Tensor) and torch.equal(h[0], output[-1])
     assert list(kernels["guess"]) == [1, 0]  # type: ignore[call-overload]
 
 
