@@ -253,7 +253,8 @@ def number(
                 below < math.inf
             )
             bounds += [f"at least {least:g}"] * (least > -math.inf)
-            raise argparse.ArgumentTypeError(f"must be a number {' and '.join(bounds)}, got {text}")
+            kind = " ".join(["number", " and ".join(bounds)]) if bounds else "finite number"
+            raise argparse.ArgumentTypeError(f"must be a {kind}, got {text}")
         return value
 
     return convert

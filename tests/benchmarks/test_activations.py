@@ -463,7 +463,7 @@ BAD_INPUT = [
     ("batch of one", ("charging", "--batch-size", "1"), "at least 2"),
     ("no iterations", ("charging", "--iterations", "0"), "at least 1"),
     ("range upside down", ("xor", "--init-range", "2", "-2"), "increasing numbers, got 2 -2"),
-    ("endless range", ("xor", "--init-range", "0", "inf"), "must be a number"),
+    ("endless range", ("xor", "--init-range", "0", "inf"), "must be a finite number, got inf"),
     (
         "identity of rectifiers",
         ("charging", "--init", "identity", "--no-affine"),
