@@ -1,7 +1,15 @@
-"""Whole networks over graphs, built from the kernel layers."""
+"""Whole networks over graphs: built from the kernel layers, and embeddings beside them."""
 
+from pyg_kernels.nn.models.embedded_loopy_bp import EmbeddedLoopyBP
+from pyg_kernels.nn.models.embedded_mean_field import EmbeddedMeanField
 from pyg_kernels.nn.models.graph_kernel_net import GraphKernelNet
 from pyg_kernels.nn.models.random_walk_net import RandomWalkNet
 from pyg_kernels.nn.models.wl_kernel_net import WLKernelNet
 
-__all__ = ["GraphKernelNet", "RandomWalkNet", "WLKernelNet"]
+__all__ = [
+    "EmbeddedLoopyBP",
+    "EmbeddedMeanField",
+    "GraphKernelNet",
+    "RandomWalkNet",
+    "WLKernelNet",
+]

@@ -88,7 +88,7 @@ class GraphKernelNet(torch.nn.Module):
             )
             for layer in range(num_layers)
         )
-        self.head = GraphHead(hidden_channels, out_channels, norm, act)
+        self.head = GraphHead(hidden_channels, hidden_channels, out_channels, norm, act)
 
     def reset_parameters(self) -> None:
         for module in [*self.convs, self.head]:

@@ -40,18 +40,26 @@ class GraphHead(Sequential):
     r"""Maps graph vectors to outputs: :math:`y = A_2\, \sigma(A_1 \mathrm{norm}(h_G) + a_1) + a_2`.
 
     Args:
-        channels: The size of the graph vectors and of the hidden layer.
+        in_channels: The size of the graph vectors.
+        hidden_channels: The size of the hidden layer.
         out_channels: The number of outputs.
         norm: ``'batch'``, ``'layer'`` or None.
         act: The activation :math:`\sigma`; None for the identity.
     """
 
-    def __init__(self, channels: int, out_channels: int, norm: str | None, act: Act) -> None:
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        norm: str | None,
+        act: Act,
+    ) -> None:
         modules = [
-            build_norm(norm, channels),
-            Linear(channels, channels),
+            build_norm(norm, in_channels),
+            Linear(in_channels, hidden_channels),
             build_activation(act),
-            Linear(channels, out_channels),
+            Linear(hidden_channels, out_channels),
         ]
         super().__init__(*(module for module in modules if module is not None))
 

@@ -52,8 +52,11 @@ class WLKernelNet(torch.nn.Module):
         edge_dim: The number of edge features, or None where edges have none.
         tie_weights: ``'all'`` iterations share every matrix (the authors' code), only the
             ``'relabel'`` matrices :math:`U_1, U_2, V` are shared (the paper), or None.
-        readout: ``'sum'`` over all iterations (the paper) or the ``'last'`` iteration's states
-            (the authors' code).
+        readout: ``'sum'`` over all iterations (the paper), the ``'last'`` iteration's states (the
+            authors' code), or ``'concat'``: the iterations' sums over nodes side by side,
+            :math:`h_G = [\sum_v c_n^{(1)}[v], \ldots, \sum_v c_n^{(L)}[v]]`, so that the head sees
+            each iteration (the jumping knowledge of Xu et al. 2018,
+            https://arxiv.org/abs/1806.03536).
         norm: A normalisation before the activation of the labels and of the head: ``'batch'``,
             ``'layer'`` or None.
         dropout: The probability of dropping a channel of the labels.
@@ -81,7 +84,7 @@ class WLKernelNet(torch.nn.Module):
         relabel: Combine = "add",
         edge_dim: int | None = None,
         tie_weights: Literal["all", "relabel"] | None = "all",
-        readout: Literal["sum", "last"] = "sum",
+        readout: Literal["sum", "last", "concat"] = "sum",
         norm: str | None = None,
         dropout: float = 0.0,
     ) -> None:
@@ -92,8 +95,8 @@ class WLKernelNet(torch.nn.Module):
         checked_combine(relabel, "relabel")
         if tie_weights not in ("all", "relabel", None):
             raise ValueError(f"tie_weights={tie_weights!r}: expected 'all', 'relabel' or None")
-        if readout not in ("sum", "last"):
-            raise ValueError(f"readout={readout!r}: expected 'sum' or 'last'")
+        if readout not in ("sum", "last", "concat"):
+            raise ValueError(f"readout={readout!r}: expected 'sum', 'last' or 'concat'")
         self.edge_dim = edge_dim
         self.readout = readout
         self.dropout = checked_dropout(dropout)
@@ -117,7 +120,8 @@ class WLKernelNet(torch.nn.Module):
                 conv.relabelling = convs[0].relabelling
             convs.append(conv)
         self.convs = ModuleList(convs)
-        self.head = GraphHead(hidden_channels, out_channels, norm, act)
+        width = hidden_channels * (num_iterations if readout == "concat" else 1)
+        self.head = GraphHead(width, hidden_channels, out_channels, norm, act)
 
     def reset_parameters(self) -> None:
         for module in [self.embedding, *self.convs, self.head]:
@@ -141,5 +145,10 @@ class WLKernelNet(torch.nn.Module):
             states.append(state)
             if label is not None:
                 label = F.dropout(label, self.dropout, self.training)
-        state = torch.stack(states).sum(dim=0) if self.readout == "sum" else states[-1]
-        return self.head(sum_over_nodes(state, batch, batch_size))
+        return self.head(sum_over_nodes(self._read(states), batch, batch_size))
+
+    def _read(self, states: list[Tensor]) -> Tensor:
+        """What the readout takes of the iterations' states."""
+        if self.readout == "sum":
+            return torch.stack(states).sum(dim=0)
+        return states[-1] if self.readout == "last" else torch.cat(states, dim=1)

@@ -14,7 +14,13 @@ from torch._dynamo.testing import CompileCounter
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import Linear
 
-from pyg_kernels.nn import GraphKernelNet, RandomWalkNet, WLKernelNet
+from pyg_kernels.nn import (
+    EmbeddedLoopyBP,
+    EmbeddedMeanField,
+    GraphKernelNet,
+    RandomWalkNet,
+    WLKernelNet,
+)
 from tests.graphs import SMILES, Graph, molecule, random_graph
 from tests.walk_kernels import walk_kernel
 
@@ -30,6 +36,11 @@ MODELS: dict[str, Callable[..., torch.nn.Module]] = {
     "wl-1": partial(WLKernelNet, 4, 6, 2, num_iterations=1),
     "random-walk-norm": partial(RandomWalkNet, 4, 6, 2, norm="layer"),
     "wl-batch-norm": partial(WLKernelNet, 4, 6, 2, norm="batch", dropout=0.2),
+    "wl-concat": partial(WLKernelNet, 4, 6, 2, readout="concat"),
+    "mean-field": partial(EmbeddedMeanField, 4, 6, 2),
+    "mean-field-norm": partial(EmbeddedMeanField, 4, 6, 2, norm="batch", dropout=0.2),
+    "loopy-bp": partial(EmbeddedLoopyBP, 4, 6, 2),
+    "loopy-bp-norm": partial(EmbeddedLoopyBP, 4, 6, 2, norm="batch", dropout=0.2),
 }
 CASES = [
     pytest.param(build, bonds, id=f"{name}{'-bonds' if bonds else ''}")
@@ -213,14 +224,17 @@ def test_batch_norm_trains_on_a_batch_of_one_graph() -> None:
         WLKernelNet(4, 6, 1, norm="batch"),
         GraphKernelNet(4, 6, 1, 2, norm="batch"),
         RandomWalkNet(4, 6, 1, norm="batch"),
+        EmbeddedMeanField(4, 6, 1, norm="batch"),
+        EmbeddedLoopyBP(4, 6, 1, norm="batch"),
     ):
         model.train()(graph.x, graph.edge_index).sum().backward()
 
 
-def test_compiles_in_training_mode() -> None:
+@pytest.mark.parametrize("net", [WLKernelNet, EmbeddedMeanField, EmbeddedLoopyBP])
+def test_compiles_in_training_mode(net: type[torch.nn.Module]) -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)
-    model = WLKernelNet(4, 6, 1, 2, edge_dim=3, norm="batch").double().train()
+    model = net(4, 6, 1, 2, edge_dim=3, norm="batch").double().train()
     other = copy.deepcopy(model)
     counter = CompileCounter()
     compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
@@ -266,6 +280,38 @@ def test_last_readout() -> None:
     _, state = model.convs[1](label, graph.edge_index)
     expected = model.head(state.sum(dim=0, keepdim=True))
     torch.testing.assert_close(model(graph.x, graph.edge_index), expected)
+
+
+def test_concatenated_readout() -> None:
+    """The head sees each iteration's kernels (proposition 2, term by term) beside the others."""
+    torch.manual_seed(0)
+    graphs = [random_graph(0), random_graph(1, 9, 20), random_graph(2, 2, 0)]
+    data = batch_of(graphs)
+    model = WLKernelNet(4, 6, 2, 3, gated=False, edge_dim=3, readout="concat").double()
+    first, last = (m for m in model.head if isinstance(m, Linear))
+    assert first.weight.shape == (6, 18)
+    rows = []
+    for graph in graphs:
+        label, terms = graph.x @ model.embedding.weight.t(), []
+        for conv in model.convs:
+            maps = [0.5 * (graph.edge_attr @ lin.weight.t()) for lin in conv.edge_lins]
+            weights = [lin.weight for lin in conv.lins]
+            terms.append(walk_kernel(label, graph.edge_index, weights, maps))
+            label = conv(label, graph.edge_index, graph.edge_attr)[0]
+        rows.append(torch.cat(terms))
+    expected = last(torch.relu(first(torch.stack(rows))))
+    torch.testing.assert_close(predict(model, data, True), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_concatenation_of_one_iteration_is_its_sum() -> None:
+    data = batch_of([random_graph(0), random_graph(1, 9, 20)])
+    out = []
+    for readout in ("concat", "sum", "last"):
+        torch.manual_seed(0)
+        model = WLKernelNet(4, 6, 2, 1, edge_dim=3, norm="layer", readout=readout).double()
+        out.append(predict(model, data, True))
+    assert torch.equal(out[0], out[1])
+    assert torch.equal(out[0], out[2])
 
 
 def test_lazy_sizes() -> None:

@@ -1,0 +1,115 @@
+"""What the two embeddings of latent variable models share: all but their states."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Module, ModuleList, Parameter
+from torch_geometric.nn.inits import reset
+from torch_geometric.typing import OptTensor
+
+from pyg_kernels.nn.arguments import (
+    Act,
+    build_activation,
+    checked_batch,
+    checked_count,
+    checked_dropout,
+    checked_edge_dim,
+    checked_nodes,
+)
+from pyg_kernels.nn.linear import UnitLinear, apply_all
+from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, sum_over_nodes
+from pyg_kernels.ops.edges import Edges
+from pyg_kernels.propagation.graph import EdgeSource, as_edges
+
+_USUAL_NEIGHBOURS = 3
+
+
+class EmbeddedNet(Module, ABC):
+    """A network of node states that come from T rounds of messages.
+
+    Args:
+        in_channels: The number of node features, or -1.
+        hidden_channels: The number of channels D.
+        out_channels: The number of outputs a graph.
+        num_iterations: The number of iterations T.
+        act: The activation.
+        edge_dim: The number of edge features, or None.
+        norm: ``'batch'``, ``'layer'`` or None.
+        dropout: The probability of dropping a channel of a state.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_iterations: int = 4,
+        act: Act = "relu",
+        edge_dim: int | None = None,
+        norm: str | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        channels = checked_count(hidden_channels, "hidden_channels")
+        checked_count(out_channels, "out_channels")
+        self.num_iterations = checked_count(num_iterations, "num_iterations")
+        self.act = build_activation(act)
+        self.edge_dim = checked_edge_dim(edge_dim)
+        self.dropout = checked_dropout(dropout)
+        self.lin_node = UnitLinear(in_channels, channels)
+        self.lin_edge = None if edge_dim is None else UnitLinear(edge_dim, channels)
+        self.bias = Parameter(torch.empty(channels))
+        self.lin_message = UnitLinear(channels, channels)
+        self.lin_out = UnitLinear(channels, channels)
+        norms = [build_norm(norm, channels) for _ in range(num_iterations + 1)]
+        self.norms = ModuleList(module for module in norms if module is not None)
+        self.head = GraphHead(channels, channels, out_channels, norm, act)
+        self._begin()
+
+    def reset_parameters(self) -> None:
+        for module in self.children():
+            reset(module)
+        self._begin()
+
+    def _begin(self) -> None:
+        torch.nn.init.zeros_(self.bias)
+        with torch.no_grad():  # a sum over about three neighbours then keeps the variance
+            self.lin_message.weight.mul_(_USUAL_NEIGHBOURS**-0.5)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: EdgeSource,
+        batch: OptTensor = None,
+        edge_attr: OptTensor = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        num_nodes = checked_nodes(x).size(0)
+        checked_batch(batch, num_nodes)
+        edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim)
+        (out,) = apply_all(self._states(x, edges), [self.lin_out])
+        out = out if self.act is None else self.act(out)
+        return self.head(sum_over_nodes(out, batch, batch_size))
+
+    @abstractmethod
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
+        """The node states after the last iteration, (N, D)."""
+
+    def _activated(self, value: Tensor, norm: Module | None) -> Tensor:
+        """Normalises, activates and drops out."""
+        value = value if norm is None else norm(value)
+        value = value if self.act is None else self.act(value)
+        return F.dropout(value, self.dropout, self.training)
+
+    def _norm(self, iteration: int) -> Module | None:
+        return self.norms[iteration] if len(self.norms) > 0 else None
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.__class__.__name__}({self.lin_node.in_channels}, "
+            f"{self.lin_node.out_channels}, num_iterations={self.num_iterations})"
+        )

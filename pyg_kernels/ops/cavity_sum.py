@@ -1,0 +1,91 @@
+"""Sums of messages along edges, as belief propagation takes them: without the answer's share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.ops.dtypes import common_dtype
+from pyg_kernels.ops.edges import Edges
+
+
+@dataclass(frozen=True)
+class Opposite:
+    """The edges that run against each edge: from its target to its source.
+
+    Args:
+        edge: The one opposite edge of each edge, int64 of shape :obj:`(E,)`; None where some edge
+            has none or several.
+        pair: Otherwise a number below E for each edge, :obj:`(E,)`, that it shares with its
+            parallel edges alone; else None.
+        pair_back: Otherwise the number of its opposite edges, :obj:`(E,)`; E where there are none.
+    """
+
+    edge: Tensor | None
+    pair: Tensor | None = None
+    pair_back: Tensor | None = None
+
+
+def find_opposite(edges: Edges) -> Opposite:
+    """Finds the opposite of each edge by sorting; a self-loop is its own.
+
+    Args:
+        edges: The edges of a graph whose source and target nodes are the same.
+    """
+    key = edges.source * edges.num_targets + edges.target
+    key_back = edges.target * edges.num_targets + edges.source
+    ordered, order = key.sort(stable=True)
+    position = torch.searchsorted(ordered, key_back)
+    ended = torch.cat([ordered, ordered.new_full((1,), -1)])  # -1: after the last edge, no edge
+    found = ended.index_select(0, position) == key_back
+    if not torch.compiler.is_compiling() and bool(
+        found.all() and (ordered[1:] != ordered[:-1]).all()
+    ):
+        return Opposite(order.index_select(0, position))
+    first = torch.searchsorted(ordered, key)
+    return Opposite(None, first, position.masked_fill(~found, edges.num_edges))
+
+
+def arriving_sum(message: Tensor, edges: Edges) -> Tensor:
+    r"""Adds up the messages at their targets: :math:`s_v = \sum_{e = (u \to v)} \nu_e`.
+
+    Args:
+        message: One row an edge, shape :obj:`(E, D)`.
+        edges: The edges.
+
+    Returns:
+        The sums, of shape :obj:`(num_targets, D)`; under autocast in float32 at least.
+    """
+    message = message.to(common_dtype(message))
+    total = message.new_zeros(edges.num_targets, message.size(1))
+    return total.index_add(0, edges.target, message)
+
+
+def cavity_sum(message: Tensor, edges: Edges, opposite: Opposite) -> Tensor:
+    r"""Sums, for each edge, the messages into its source but for those from its target.
+
+    .. math::
+        s_{i \to j} = \sum_{k \in \mathcal{N}(i) \setminus j} \nu_{k \to i}
+
+    as the total at i less the messages from j: every one of them, where edges are parallel, and
+    at a self-loop those of the node's self-loops.
+
+    Args:
+        message: One row an edge, shape :obj:`(E, D)`.
+        edges: The edges.
+        opposite: As `find_opposite` finds them.
+
+    Returns:
+        The sums, of shape :obj:`(E, D)`; under autocast in float32 at least.
+    """
+    message = message.to(common_dtype(message))
+    total = arriving_sum(message, edges).index_select(0, edges.source)
+    if opposite.edge is not None:
+        return total - message.index_select(0, opposite.edge)
+    assert opposite.pair is not None
+    assert opposite.pair_back is not None
+    answers = message.new_zeros(edges.num_edges + 1, message.size(1))
+    answers = answers.index_add(0, opposite.pair, message)
+    return total - answers.index_select(0, opposite.pair_back)

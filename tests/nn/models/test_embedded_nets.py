@@ -1,0 +1,236 @@
+"""The embedded networks against their equations, and what PyG's users do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyg_kernels.nn import EmbeddedLoopyBP, EmbeddedMeanField
+from tests.graphs import SMILES, Graph, molecule, random_graph
+from tests.nn.models import embedded_equations
+from tests.nn.models.embedded_equations import GRAPHS, loopy_bp, mean_field, outputs
+from tests.promises import assert_autocasts, assert_same, assert_same_from_every_edge_form
+
+NETS: dict[str, tuple[type[torch.nn.Module], Callable[..., list[Tensor]]]] = {
+    "mean-field": (EmbeddedMeanField, mean_field),
+    "loopy-bp": (EmbeddedLoopyBP, loopy_bp),
+}
+both = pytest.mark.parametrize(("net", "states"), NETS.values(), ids=list(NETS))
+with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["plain", "bonds"])
+
+
+def call(model: torch.nn.Module, graph: Graph, bonds: bool) -> Tensor:
+    return model(graph.x, graph.edge_index, None, graph.edge_attr if bonds else None)
+
+
+def build(net: type[torch.nn.Module], bonds: bool = True, **kwargs: object) -> torch.nn.Module:
+    torch.manual_seed(0)
+    model = net(4, 6, 2, edge_dim=3 if bonds else None, **kwargs).double()
+    torch.nn.init.normal_(model.bias)
+    return model
+
+
+def assert_equal_with_gradients(out: Tensor, expected: Tensor, inputs: list[Tensor]) -> None:
+    torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-10)
+    weights = torch.tensor([[1.0, -2.0]], dtype=torch.float64)
+    wanted = torch.autograd.grad((expected * weights).sum(), inputs, allow_unused=True)
+    found = torch.autograd.grad((out * weights).sum(), inputs, allow_unused=True)
+    for tensor, *gradients in zip(inputs, found, wanted, strict=True):
+        f, w = (torch.zeros_like(tensor) if g is None else g for g in gradients)
+        torch.testing.assert_close(f, w, rtol=1e-10, atol=1e-10)
+
+
+@both
+@with_or_without_bonds
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=list(GRAPHS))
+def test_equations(net, states, graph: Graph, bonds: bool) -> None:
+    """Outputs, and the gradients of every input and parameter."""
+    model = build(net, bonds, num_iterations=3, act="tanh")
+    graph = Graph(
+        graph.x.clone().requires_grad_(), graph.edge_index, graph.edge_attr.clone().requires_grad_()
+    )
+    expected = outputs(model, states(model, graph, bonds, torch.tanh), torch.tanh)
+    inputs = [graph.x, graph.edge_attr, *model.parameters()]
+    assert_equal_with_gradients(call(model, graph, bonds), expected, inputs)
+
+
+@both
+@pytest.mark.parametrize("graph", ["ring", "kinds"])
+def test_edge_features_that_repeat(net, states, graph: str) -> None:
+    """Edge features that need no gradient are embedded once a kind of edge."""
+    model = build(net)
+    expected = outputs(model, states(model, GRAPHS[graph], True))
+    assert_equal_with_gradients(
+        call(model, GRAPHS[graph], True), expected, list(model.parameters())
+    )
+
+
+@both
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_normalisation_and_dropout(net, states, norm: str, monkeypatch) -> None:
+    """Every state is normalised, activated, and a channel of it dropped, in this order."""
+    monkeypatch.setattr(torch.nn.functional, "dropout", lambda x, p, training: 3.0 * x + p)
+    activated = embedded_equations.activated
+
+    def dropped(*arguments: object) -> list[Tensor]:
+        return [3.0 * row + 0.25 for row in activated(*arguments)]
+
+    monkeypatch.setattr(embedded_equations, "activated", dropped)
+    model = build(net, num_iterations=2, norm=norm, dropout=0.25)
+    for seed in range(3):  # statistics away from 0 and 1
+        graph = random_graph(seed, 9, 30)
+        batch = torch.arange(9) % 3
+        model(graph.x, graph.edge_index, batch, graph.edge_attr)
+    model.eval()
+    graph = GRAPHS["random"]
+    expected = outputs(model, states(model, graph, True))
+    torch.testing.assert_close(call(model, graph, True), expected, rtol=1e-10, atol=1e-10)
+
+
+@both
+def test_trailing_graph_without_nodes(net, states) -> None:
+    model = build(net)
+    first, second = GRAPHS["random"], GRAPHS["isolated"]
+    index = torch.cat([first.edge_index, second.edge_index + first.num_nodes], dim=1)
+    batch = torch.tensor([0] * first.num_nodes + [1] * second.num_nodes)
+    out = model(
+        torch.cat([first.x, second.x]),
+        index,
+        batch,
+        torch.cat([first.edge_attr, second.edge_attr]),
+        batch_size=3,
+    )
+    expected = [
+        outputs(model, states(model, graph, True)) for graph in (first, second, GRAPHS["no-nodes"])
+    ]
+    torch.testing.assert_close(out, torch.cat(expected), rtol=1e-10, atol=1e-10)
+
+
+@both
+@pytest.mark.parametrize("smiles", SMILES)
+def test_molecules(net, states, smiles: str) -> None:
+    graph = molecule(smiles)
+    torch.manual_seed(0)
+    model = net(5, 8, 2, edge_dim=graph.edge_attr.size(1)).double()
+    expected = outputs(model, states(model, graph, True))
+    torch.testing.assert_close(call(model, graph, True), expected, rtol=1e-10, atol=1e-10)
+
+
+@both
+@with_or_without_bonds
+def test_every_edge_form(net, states, bonds: bool) -> None:
+    model = build(net, bonds)
+
+    def layer(x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
+        return model(x, edge_index, None, edge_attr)
+
+    assert_same_from_every_edge_form(layer, random_graph(0), bonds)
+
+
+@both
+def test_autocast(net, states) -> None:
+    class OnGraph(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = build(net)
+
+        def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+            return self.net(x, edge_index, None, edge_attr)
+
+    assert_autocasts(OnGraph(), GRAPHS["ring"], True)
+    assert_autocasts(OnGraph(), GRAPHS["random"], True)
+
+
+@both
+@pytest.mark.parametrize("norm", [None, "batch", "layer"])
+@pytest.mark.parametrize("graph", ["no-nodes", "no-edges", "one-edge"])
+def test_training_on_little(net, states, norm: str | None, graph: str) -> None:
+    model = build(net, norm=norm, dropout=0.2).train()
+    call(model, GRAPHS[graph], True).sum().backward()
+    for parameter in model.parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all()
+
+
+@both
+def test_lazy_sizes(net, states) -> None:
+    graph = random_graph(0, dtype=torch.float32)
+    model = net(-1, 6, 2, edge_dim=-1)
+    assert call(model, graph, True).shape == (1, 2)
+    assert model.lin_node.weight.shape == (6, 4)
+    assert model.lin_edge.weight.shape == (6, 3)
+
+
+@both
+def test_on_meta(net, states) -> None:
+    with torch.device("meta"):
+        model = net(4, 6, 2, edge_dim=3, norm="batch")
+        count = sum(p.numel() for p in model.parameters())
+    assert all(p.is_meta for p in model.parameters())
+    assert count == sum(p.numel() for p in net(4, 6, 2, edge_dim=3, norm="batch").parameters())
+
+
+@both
+def test_depth_keeps_the_scale(net, states) -> None:
+    """At the start, states neither vanish nor explode as iterations follow each other."""
+    torch.manual_seed(0)
+    graphs = [molecule(s) for s in SMILES]
+    for depth in (1, 8):
+        model = net(5, 64, 1, num_iterations=depth, edge_dim=7).double()
+        scale = torch.cat([torch.stack(states(model, g, True)) for g in graphs]).detach().std()
+        assert 0.3 < scale < 30.0
+
+
+@both
+def test_reset_begins_anew(net, states) -> None:
+    model = build(net, norm="batch")
+    for _ in range(3):
+        model.reset_parameters()
+    assert not model.bias.any()
+    for lin, bound in ((model.lin_message, (1 / 6) ** 0.5), (model.lin_out, (3 / 6) ** 0.5)):
+        assert 0.8 * bound < lin.weight.abs().max() <= bound
+
+
+@both
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"hidden_channels": 0}, "hidden_channels=0"),
+        ({"out_channels": 0}, "out_channels=0"),
+        ({"num_iterations": 0}, "num_iterations=0"),
+        ({"edge_dim": 0}, "edge_dim=0"),
+        ({"norm": "graph"}, "norm='graph'"),
+        ({"dropout": 1.0}, r"dropout=1\.0"),
+    ],
+    ids=str,
+)
+def test_bad_arguments(net, states, arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        net(**{"in_channels": 4, "hidden_channels": 6, "out_channels": 1} | arguments)
+
+
+@both
+def test_misplaced_and_missing_edge_features(net, states) -> None:
+    graph = GRAPHS["random"]
+    model = build(net)
+    with pytest.raises(ValueError, match=r"edge_attr is the *fourth"):
+        model(graph.x, graph.edge_index, graph.edge_attr)
+    with pytest.raises(ValueError, match="edge_attr is missing"):
+        model(graph.x, graph.edge_index)
+
+
+@both
+def test_repr(net, states) -> None:
+    assert repr(net(4, 6, 2)) == f"{net.__name__}(4, 6, num_iterations=4)"
+
+
+def test_a_message_is_not_answered() -> None:
+    """On one bond nothing comes back: more iterations of belief propagation change nothing."""
+    graph = GRAPHS["no-edges"]
+    pair = Graph(graph.x[:2], torch.tensor([[0, 1], [1, 0]]), GRAPHS["ring"].edge_attr[:2])
+    once, more = (build(EmbeddedLoopyBP, num_iterations=n) for n in (1, 5))
+    assert_same(call(once, pair, True), call(more, pair, True))
+    once, more = (build(EmbeddedMeanField, num_iterations=n) for n in (1, 5))
+    assert not torch.allclose(call(once, pair, True), call(more, pair, True))
