@@ -10,17 +10,21 @@ except ImportError as error:
 
 from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodes, MolCodeStore
 from pyg_kernels.chem.features import ATOM_FEATURES, BOND_FEATURES, Feature
-from pyg_kernels.chem.featurizer import MolFeaturizer
+from pyg_kernels.chem.featurizer import Featurizer
+from pyg_kernels.chem.mol_featurizer import MolFeaturizer
+from pyg_kernels.chem.ogb_featurizer import OGBFeaturizer
 from pyg_kernels.chem.scaffolds import murcko_scaffolds
 
 __all__ = [
     "ATOM_FEATURES",
     "BOND_FEATURES",
     "Feature",
+    "Featurizer",
     "InvalidRow",
     "InvalidSmiles",
     "MolCodeStore",
     "MolCodes",
     "MolFeaturizer",
+    "OGBFeaturizer",
     "murcko_scaffolds",
 ]

@@ -47,10 +47,10 @@ class MolCodes:
     """One molecule of N atoms and E directed bonds as integer codes.
 
     Attributes:
-        atoms: ``(N, 5)`` uint8: element, degree, hydrogens, implicit valence, aromatic.
+        atoms: ``(N, C)`` uint8, a column for each atom feature of the featuriser.
         edge_index: ``(2, E)`` int32, every bond in both directions, sorted by target and then by
             source.
-        bonds: ``(E, 3)`` uint8: type, conjugated, in ring.
+        bonds: ``(E, B)`` uint8, a column for each bond feature of the featuriser.
     """
 
     atoms: NDArray[np.uint8]
@@ -75,9 +75,9 @@ class MolCodeStore:
     ``store[i]`` is the i-th molecule as :class:`MolCodes`, ``len(store)`` is M.
 
     Attributes:
-        atoms: ``(sum of N, 5)`` uint8, as in :class:`MolCodes`.
+        atoms: ``(sum of N, C)`` uint8, as in :class:`MolCodes`.
         edge_index: ``(2, sum of E)`` int32; atoms are counted from 0 within each molecule.
-        bonds: ``(sum of E, 3)`` uint8.
+        bonds: ``(sum of E, B)`` uint8.
         atom_ptr: ``(M + 1,)`` int64: the atoms of molecule i are ``atom_ptr[i] : atom_ptr[i+1]``.
         edge_ptr: ``(M + 1,)`` int64, the same for the directed bonds.
         positions: ``(M,)`` int64, the position of each molecule in the sequence of SMILES that
@@ -101,6 +101,43 @@ class MolCodeStore:
         atoms = slice(self.atom_ptr[index], self.atom_ptr[index + 1])
         edges = slice(self.edge_ptr[index], self.edge_ptr[index + 1])
         return MolCodes(self.atoms[atoms], self.edge_index[:, edges], self.bonds[edges])
+
+    @classmethod
+    def of_directed_bonds(
+        cls,
+        atoms: NDArray[np.uint8],
+        source: NDArray[np.int64],
+        target: NDArray[np.int64],
+        bonds: NDArray[np.uint8],
+        atom_ptr: NDArray[np.int64],
+        edge_ptr: NDArray[np.int64],
+        positions: NDArray[np.int64],
+    ) -> MolCodeStore:
+        """The store of molecules whose directed bonds come in any order.
+
+        Args:
+            atoms: ``(sum of N, C)`` codes.
+            source: ``(sum of E,)``, the atom at which each directed bond begins, counted through
+                all molecules; every bond is there in both directions.
+            target: ``(sum of E,)``, the atom at which it ends.
+            bonds: ``(sum of E, B)`` codes.
+            atom_ptr: ``(M + 1,)``, as in the store, as are the next two.
+            edge_ptr: ``(M + 1,)``.
+            positions: ``(M,)``.
+        """
+        # Atoms of later molecules have larger numbers: one sort orders the bonds of each molecule
+        # by target and source, and leaves the molecules in their order.
+        order = np.argsort(target * len(atoms) + source)
+        shift = np.repeat(atom_ptr[:-1], np.diff(edge_ptr))
+        edge_index = np.stack([source[order], target[order]]) - shift
+        return cls(
+            atoms=atoms,
+            edge_index=edge_index.astype(np.int32),
+            bonds=bonds[order],
+            atom_ptr=atom_ptr,
+            edge_ptr=edge_ptr,
+            positions=positions,
+        )
 
     @classmethod
     def concatenate(cls, stores: Sequence[MolCodeStore]) -> MolCodeStore:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rdkit import Chem, rdBase
 
 from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodeStore, pointers
@@ -14,17 +16,20 @@ from pyg_kernels.chem.features import ATOM_FEATURES, BOND_FEATURES, Feature
 _BOND_NUMBER = {bond_type: int(bond_type) for bond_type in Chem.BondType.values.values()}
 
 
-def encode_chunk(chunk: tuple[int, Sequence[str]]) -> tuple[MolCodeStore, list[InvalidRow]]:
+def encode_chunk(
+    chunk: tuple[int, Sequence[str]], new_reader: Callable[[], CodeReader]
+) -> tuple[MolCodeStore, list[InvalidRow]]:
     """Encodes consecutive SMILES, given with the position of the first of them."""
     first, smiles = chunk
-    reader = MolReader()
+    reader = new_reader()
     positions: list[int] = []
     invalid: list[InvalidRow] = []
     with rdBase.BlockLogs():
         for position, text in enumerate(smiles, start=first):
             mol = _molecule(text)
-            if mol is None:
-                invalid.append(InvalidRow(position, text, _why_invalid(text)))
+            reason = _why_invalid(text) if mol is None else reader.refusal(mol)
+            if mol is None or reason:
+                invalid.append(InvalidRow(position, text, reason))
             else:
                 reader.read(mol)
                 positions.append(position)
@@ -59,38 +64,45 @@ def _why_invalid(smiles: str) -> str:
     return problems[0].Message().strip() if problems else "RDKit cannot sanitise it"
 
 
-class MolReader:
-    """Collects what RDKit says of atoms and bonds in flat lists, then encodes them all at once.
+class CodeReader(ABC):
+    """Collects atoms and bonds of molecules in flat lists, then encodes them all at once.
 
-    Calls into RDKit are nearly the whole cost, so each property is one list comprehension over
-    atoms or bonds that were listed once. An atom's implicit valence is the number of its implicit
-    hydrogens: asked for as such, it is the same in every RDKit, without a deprecation warning.
+    A subclass says which properties of atoms and bonds are read, and how they become codes.
     """
 
     def __init__(self) -> None:
         self._num_atoms: list[int] = []
         self._num_bonds: list[int] = []
-        self._atoms: tuple[list[int], ...] = ([], [], [], [], [])
-        self._bonds: tuple[list[int], ...] = ([], [], [])
         self._begin: list[int] = []
         self._end: list[int] = []
 
-    def read(self, mol: Chem.Mol) -> None:
-        """Appends one sanitised molecule."""
-        atoms: list[Any] = list(mol.GetAtoms())
-        element, degree, hydrogens, valence, aromatic = self._atoms
-        element += [atom.GetAtomicNum() for atom in atoms]
-        degree += [atom.GetDegree() for atom in atoms]
-        hydrogens += [atom.GetTotalNumHs() for atom in atoms]
-        valence += [atom.GetNumImplicitHs() for atom in atoms]
-        aromatic += [atom.GetIsAromatic() for atom in atoms]
-        self._num_atoms.append(len(atoms))
+    def refusal(self, mol: Chem.Mol) -> str:
+        """Why a sanitised molecule has no codes; empty where it has."""
+        return ""
 
+    @abstractmethod
+    def read_atoms(self, atoms: list[Any]) -> None:
+        """Appends the atoms of one molecule."""
+
+    @abstractmethod
+    def read_bonds(self, bonds: list[Any]) -> None:
+        """Appends its bonds, each once."""
+
+    @abstractmethod
+    def atom_codes(self) -> NDArray[np.uint8]:
+        """The codes of all atoms so far, a row each."""
+
+    @abstractmethod
+    def bond_codes(self) -> NDArray[np.uint8]:
+        """The codes of all bonds so far, a row each."""
+
+    def read(self, mol: Chem.Mol) -> None:
+        """Appends one sanitised molecule that is not refused."""
+        atoms: list[Any] = list(mol.GetAtoms())
+        self.read_atoms(atoms)
+        self._num_atoms.append(len(atoms))
         bonds: list[Any] = list(mol.GetBonds())
-        bond_type, conjugated, in_ring = self._bonds
-        bond_type += [_BOND_NUMBER[bond.GetBondType()] for bond in bonds]
-        conjugated += [bond.GetIsConjugated() for bond in bonds]
-        in_ring += [bond.IsInRing() for bond in bonds]
+        self.read_bonds(bonds)
         self._begin += [bond.GetBeginAtomIdx() for bond in bonds]
         self._end += [bond.GetEndAtomIdx() for bond in bonds]
         self._num_bonds.append(len(bonds))
@@ -102,23 +114,57 @@ class MolReader:
         shift = np.repeat(atom_ptr[:-1], np.diff(bond_ptr))
         begin = np.array(self._begin, dtype=np.int64) + shift
         end = np.array(self._end, dtype=np.int64) + shift
-        source, target = np.concatenate([begin, end]), np.concatenate([end, begin])
-        # Atoms of later molecules have larger numbers: one sort orders the bonds of each molecule
-        # by target and source, and leaves the molecules in their order.
-        order = np.argsort(target * atom_ptr[-1] + source)
-        edge_shift = np.repeat(shift, 2)
-        edge_index = np.stack([source[order], target[order]]) - edge_shift
-        return MolCodeStore(
-            atoms=_encoded(ATOM_FEATURES, self._atoms),
-            edge_index=edge_index.astype(np.int32),
-            bonds=_encoded(BOND_FEATURES, self._bonds)[order % max(len(begin), 1)],
+        bonds = self.bond_codes()
+        return MolCodeStore.of_directed_bonds(
+            atoms=self.atom_codes(),
+            source=np.concatenate([begin, end]),
+            target=np.concatenate([end, begin]),
+            bonds=np.concatenate([bonds, bonds]),
             atom_ptr=atom_ptr,
             edge_ptr=2 * bond_ptr,
             positions=np.array(positions, dtype=np.int64),
         )
 
 
-def _encoded(features: Sequence[Feature], columns: Sequence[Sequence[int]]) -> np.ndarray:
+class MolReader(CodeReader):
+    """Reads the properties of :data:`ATOM_FEATURES` and :data:`BOND_FEATURES`.
+
+    Calls into RDKit are nearly the whole cost, so each property is one list comprehension over
+    atoms or bonds that were listed once. An atom's implicit valence is the number of its implicit
+    hydrogens: asked for as such, it is the same in every RDKit, without a deprecation warning.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._atoms: tuple[list[int], ...] = ([], [], [], [], [])
+        self._bonds: tuple[list[int], ...] = ([], [], [])
+
+    def read_atoms(self, atoms: list[Any]) -> None:
+        """Appends the atoms of one molecule."""
+        element, degree, hydrogens, valence, aromatic = self._atoms
+        element += [atom.GetAtomicNum() for atom in atoms]
+        degree += [atom.GetDegree() for atom in atoms]
+        hydrogens += [atom.GetTotalNumHs() for atom in atoms]
+        valence += [atom.GetNumImplicitHs() for atom in atoms]
+        aromatic += [atom.GetIsAromatic() for atom in atoms]
+
+    def read_bonds(self, bonds: list[Any]) -> None:
+        """Appends its bonds, each once."""
+        bond_type, conjugated, in_ring = self._bonds
+        bond_type += [_BOND_NUMBER[bond.GetBondType()] for bond in bonds]
+        conjugated += [bond.GetIsConjugated() for bond in bonds]
+        in_ring += [bond.IsInRing() for bond in bonds]
+
+    def atom_codes(self) -> NDArray[np.uint8]:
+        """The codes of all atoms so far, a row each."""
+        return _encoded(ATOM_FEATURES, self._atoms)
+
+    def bond_codes(self) -> NDArray[np.uint8]:
+        """The codes of all bonds so far, a row each."""
+        return _encoded(BOND_FEATURES, self._bonds)
+
+
+def _encoded(features: Sequence[Feature], columns: Sequence[Sequence[int]]) -> NDArray[np.uint8]:
     codes = np.empty((len(columns[0]), len(features)), dtype=np.uint8)
     for k, (feature, values) in enumerate(zip(features, columns, strict=True)):
         codes[:, k] = feature.encode(values)

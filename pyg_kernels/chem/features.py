@@ -19,7 +19,7 @@ class Feature:
     A property is stored as a small integer *code*, the position of its value in ``choices``. A
     value that is not among them takes the code ``len(choices)`` and, in the float features, a slot
     of its own, if ``has_unknown``. A yes-or-no property (``choices=(False, True)``) fills one
-    column that is 0 or 1; every other property fills one column a slot.
+    column that is 0 or 1, unless ``one_hot``; every other property fills one column a slot.
 
     Args:
         name: what the property is called.
@@ -27,17 +27,19 @@ class Feature:
         values: the integer by which RDKit names each choice (the atomic number of an element, the
             number of a ``Chem.BondType``, a count, 0 or 1).
         has_unknown: whether a value that is not among the choices has a slot after them.
+        one_hot: whether a yes-or-no property fills a column for no and one for yes.
     """
 
     name: str
     choices: tuple[Choice, ...]
     values: tuple[int, ...]
     has_unknown: bool
+    one_hot: bool = False
 
     @property
     def is_indicator(self) -> bool:
         """Whether the property is yes or no and fills a single column."""
-        return self.choices == (False, True)
+        return self.choices == (False, True) and not self.one_hot
 
     @property
     def num_codes(self) -> int:

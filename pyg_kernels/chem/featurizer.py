@@ -1,11 +1,13 @@
-"""Atom and bond features of molecules."""
+"""What featurisers of molecules have in common."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from rdkit import Chem, rdBase
@@ -13,82 +15,57 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodes, MolCodeStore
-from pyg_kernels.chem.encoding import MolReader, encode_chunk, parse
-from pyg_kernels.chem.features import ATOM_FEATURES, BOND_FEATURES, Feature
+from pyg_kernels.chem.encoding import CodeReader, encode_chunk, parse
+from pyg_kernels.chem.features import Feature
 from pyg_kernels.chem.processes import map_chunks
 
 
-class MolFeaturizer:
-    """Atom and bond features of Duvenaud et al. 2015, as Lei et al. 2017, section 6.3, list them.
+class Featurizer(ABC):
+    """From SMILES to integer codes, and from codes to one-hot features of atoms and bonds.
 
-    Atoms, 65 columns, in this order:
-
-    ================ ===== ==========================================================
-    feature          width choices
-    ================ ===== ==========================================================
-    element          44    43 elements (C, N, O, S, F, Si, ...), then unknown
-    degree           7     0 to 5 bonded atoms in the graph, then unknown
-    hydrogens        6     0 to 4 attached hydrogens outside the graph, then unknown
-    implicit valence 7     0 to 5, then unknown
-    aromatic         1     0 or 1
-    ================ ===== ==========================================================
-
-    Bonds, 7 columns:
-
-    ================ ===== ==========================================================
-    type             5     single, double, triple, aromatic, then unknown
-    conjugated       1     0 or 1
-    in ring          1     0 or 1
-    ================ ===== ==========================================================
-
-    A wildcard atom ``*`` has an unknown element; a dative or quadruple bond an unknown type.
-    Hydrogens that the SMILES writes as atoms of their own and RDKit keeps (isotopes, H2) are atoms.
-
-    Example:
-        >>> featurizer = MolFeaturizer()
-        >>> data = featurizer("CCO")
-        >>> data.x.shape, data.edge_index.shape, data.edge_attr.shape
-        (torch.Size([3, 65]), torch.Size([2, 4]), torch.Size([4, 7]))
+    A subclass has a ``version``, which changes whenever its codes do, the features that its codes
+    stand for, and a :class:`~pyg_kernels.chem.encoding.CodeReader` that finds the codes.
     """
 
-    version = 1
+    version: ClassVar[int]
+    reader: ClassVar[type[CodeReader]]
 
     @property
+    @abstractmethod
     def atom_features(self) -> tuple[Feature, ...]:
         """The atom features in the order of their columns."""
-        return ATOM_FEATURES
 
     @property
+    @abstractmethod
     def bond_features(self) -> tuple[Feature, ...]:
         """The bond features in the order of their columns."""
-        return BOND_FEATURES
 
     @property
     def atom_dim(self) -> int:
-        """The number of float columns of an atom: 65."""
-        return sum(feature.width for feature in ATOM_FEATURES)
+        """The number of float columns of an atom."""
+        return sum(feature.width for feature in self.atom_features)
 
     @property
     def bond_dim(self) -> int:
-        """The number of float columns of a bond: 7."""
-        return sum(feature.width for feature in BOND_FEATURES)
+        """The number of float columns of a bond."""
+        return sum(feature.width for feature in self.bond_features)
 
     @property
     def atom_code_dim(self) -> int:
-        """The number of integer codes of an atom: 5."""
-        return len(ATOM_FEATURES)
+        """The number of integer codes of an atom."""
+        return len(self.atom_features)
 
     @property
     def bond_code_dim(self) -> int:
-        """The number of integer codes of a bond: 3."""
-        return len(BOND_FEATURES)
+        """The number of integer codes of a bond."""
+        return len(self.bond_features)
 
     def description(self) -> dict[str, Any]:
         """The version and every feature with its choices, in plain JSON types."""
         return {
             "version": self.version,
-            "atom_features": [_described(feature) for feature in ATOM_FEATURES],
-            "bond_features": [_described(feature) for feature in BOND_FEATURES],
+            "atom_features": [_described(feature) for feature in self.atom_features],
+            "bond_features": [_described(feature) for feature in self.bond_features],
         }
 
     @property
@@ -107,8 +84,13 @@ class MolFeaturizer:
             InvalidSmiles: if RDKit cannot read the string, or finds no atoms.
             TypeError: if the molecule is neither a string nor an RDKit molecule.
         """
-        reader = MolReader()
-        reader.read(_sanitised(molecule))
+        reader = self.reader()
+        mol = _sanitised(molecule)
+        reason = reader.refusal(mol)
+        if reason:
+            text = molecule if isinstance(molecule, str) else Chem.MolToSmiles(molecule)
+            raise InvalidSmiles(text, reason)
+        reader.read(mol)
         return reader.store([0])[0]
 
     def encode_many(
@@ -135,27 +117,28 @@ class MolFeaturizer:
         for position, text in enumerate(smiles):
             if not isinstance(text, str):
                 raise TypeError(f"smiles[{position}] must be a string, not {text!r}")
-        chunks = map_chunks(encode_chunk, list(smiles), num_workers, progress, "molecules")
+        encode = partial(encode_chunk, new_reader=self.reader)
+        chunks = map_chunks(encode, list(smiles), num_workers, progress, "molecules")
         if not chunks:
-            return MolReader().store([]), []
+            return self.reader().store([]), []
         store = MolCodeStore.concatenate([store for store, _ in chunks])
         return store, [row for _, rows in chunks for row in rows]
 
     def expand_atoms(self, codes: Tensor) -> Tensor:
-        """Float features of atoms: ``(N, 5)`` uint8 codes to ``(N, 65)`` float32.
+        """Float features of atoms: ``(N, atom_code_dim)`` codes to ``(N, atom_dim)`` float32.
 
         Raises:
             ValueError: if ``codes`` has another shape.
         """
-        return _expanded(codes, ATOM_FEATURES)
+        return _expanded(codes, self.atom_features)
 
     def expand_bonds(self, codes: Tensor) -> Tensor:
-        """Float features of directed bonds: ``(E, 3)`` uint8 codes to ``(E, 7)`` float32.
+        """Float features of directed bonds: ``(E, bond_code_dim)`` codes to ``(E, bond_dim)``.
 
         Raises:
             ValueError: if ``codes`` has another shape.
         """
-        return _expanded(codes, BOND_FEATURES)
+        return _expanded(codes, self.bond_features)
 
     def __call__(self, molecule: str | Chem.Mol) -> Data:
         """One molecule as a graph.
@@ -164,8 +147,8 @@ class MolFeaturizer:
             molecule: a SMILES string or an RDKit molecule.
 
         Returns:
-            ``Data`` with ``x`` (N, 65), ``edge_index`` (2, E), ``edge_attr`` (E, 7) and ``smiles``
-            (the given string, or RDKit's for a molecule).
+            ``Data`` with ``x`` (N, atom_dim), ``edge_index`` (2, E), ``edge_attr`` (E, bond_dim)
+            and ``smiles`` (the given string, or RDKit's for a molecule).
 
         Raises:
             InvalidSmiles: if RDKit cannot read the string, or finds no atoms.
@@ -180,7 +163,7 @@ class MolFeaturizer:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MolFeaturizer) and self.description() == other.description()
+        return isinstance(other, Featurizer) and self.description() == other.description()
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
@@ -194,6 +177,7 @@ def _described(feature: Feature) -> dict[str, Any]:
         "name": feature.name,
         "choices": list(feature.choices),
         "has_unknown": feature.has_unknown,
+        **({"one_hot": True} if feature.one_hot else {}),
     }
 
 

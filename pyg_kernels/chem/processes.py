@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -18,6 +20,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CHUNK_SIZE = 512
+AHEAD = 4  # chunks a process that are drawn before the first of them is done
 # Below so many molecules the start of processes costs more than it saves: a forked one is there at
 # once, a spawned one imports torch first.
 FEWEST_FOR_PROCESSES = {"fork": 2000, "spawn": 20000, "forkserver": 20000}
@@ -45,17 +48,46 @@ def map_chunks(
         ValueError: if ``num_workers`` is negative.
         RuntimeError: if a process ends before it is done.
     """
-    chunks = [
-        (start, items[start : start + CHUNK_SIZE]) for start in range(0, len(items), CHUNK_SIZE)
-    ]
-    num_workers = min(_num_processes(num_workers, len(items)), len(chunks))
-    results: list[Result] = []
-    bar = tqdm(total=len(items), desc=description, unit="mol", disable=not progress)
+    chunks = ((start, items[start : start + CHUNK_SIZE]) for start in chunk_starts(len(items)))
+    return list(stream_chunks(function, chunks, len(items), num_workers, progress, description))
+
+
+def stream_chunks(
+    function: Callable[[tuple[int, Sequence[Item]]], Result],
+    chunks: Iterable[tuple[int, Sequence[Item]]],
+    num_items: int,
+    num_workers: int | None = None,
+    progress: bool = False,
+    description: str = "",
+) -> Iterator[Result]:
+    """``function(chunk) for chunk in chunks``, in order, on several processes.
+
+    Chunks are drawn as processes become free, so that only a few of them and of their results are
+    held at a time, however many there are.
+
+    Args:
+        function: takes the position of a chunk's first item and the chunk; must be importable.
+        chunks: what to go through.
+        num_items: of all chunks together.
+        num_workers: as in :func:`map_chunks`.
+        progress: whether to show a progress bar on standard error.
+        description: what the bar says.
+
+    Raises:
+        ValueError: if ``num_workers`` is negative.
+        RuntimeError: if a process ends before it is done.
+    """
+    num_workers = min(_num_processes(num_workers, num_items), len(chunk_starts(num_items)))
+    bar = tqdm(total=num_items, desc=description, unit="mol", disable=not progress)
     with bar, _mapping(num_workers) as mapping:
-        for (_, chunk), result in zip(chunks, mapping(function, chunks), strict=True):
-            results.append(result)
-            bar.update(len(chunk))
-    return results
+        for size, result in mapping(function, chunks):
+            bar.update(size)
+            yield result
+
+
+def chunk_starts(num_items: int) -> range:
+    """Where each chunk of so many items begins."""
+    return range(0, num_items, CHUNK_SIZE)
 
 
 def _num_processes(num_workers: int | None, num_items: int) -> int:
@@ -75,17 +107,15 @@ def _num_cores() -> int:
 
 
 @contextmanager
-def _mapping(num_workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """``map``, or its like on a pool of processes."""
+def _mapping(num_workers: int) -> Iterator[Callable[..., Iterator[tuple[int, Any]]]]:
+    """A function of a function and chunks that gives the length and the result of each chunk."""
     if num_workers <= 1:
-        yield map
+        yield lambda function, chunks: ((len(chunk[1]), function(chunk)) for chunk in chunks)
         return
-    pool = ProcessPoolExecutor(num_workers, mp_context=multiprocessing.get_context(_start_method()))
+    context = multiprocessing.get_context(_start_method())
+    pool = ProcessPoolExecutor(num_workers, mp_context=context, initializer=_end_with_parent)
     try:
-        with warnings.catch_warnings():
-            # Python 3.12 warns of forking next to torch's idle threads; ours run no torch.
-            warnings.filterwarnings("ignore", ".*use of fork.*", DeprecationWarning)
-            yield pool.map
+        yield lambda function, chunks: _in_pool(pool, AHEAD * num_workers, function, chunks)
     except BrokenProcessPool as error:
         raise RuntimeError(
             "a process that reads molecules ended before it was done; pass num_workers=0 to read "
@@ -94,6 +124,38 @@ def _mapping(num_workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Ends this process with the one that started it, which may be killed without a word."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _in_pool(
+    pool: ProcessPoolExecutor,
+    most: int,
+    function: Callable[[tuple[int, Sequence[Item]]], Result],
+    chunks: Iterable[tuple[int, Sequence[Item]]],
+) -> Iterator[tuple[int, Result]]:
+    """Lengths and results in order, with at most so many chunks on their way."""
+    waiting: deque[tuple[int, Future[Result]]] = deque()
+    for chunk in chunks:
+        if len(waiting) == most:
+            size, future = waiting.popleft()
+            yield size, future.result()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of forking next to torch's idle threads; ours run no torch.
+            warnings.filterwarnings("ignore", ".*use of fork.*", DeprecationWarning)
+            waiting.append((len(chunk[1]), pool.submit(function, chunk)))
+    for size, future in waiting:
+        yield size, future.result()
 
 
 def _start_method() -> str:

@@ -1,11 +1,16 @@
 import multiprocessing
 import os
-from collections.abc import Sequence
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
+from pathlib import Path
 
 import pytest
 
-from pyg_kernels.chem.processes import CHUNK_SIZE, map_chunks
+from pyg_kernels.chem.processes import AHEAD, CHUNK_SIZE, chunk_starts, map_chunks, stream_chunks
 
 
 def start_length_and_process(chunk: tuple[int, Sequence[int]]) -> tuple[int, int, int]:
@@ -37,8 +42,70 @@ def test_processes_return_chunks_in_order(method: str, monkeypatch: pytest.Monke
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this platform has no start method {method}")
     monkeypatch.setattr(multiprocessing, "get_start_method", lambda allow_none: method)
-    # A function of the standard library: a spawned process need not import torch for it.
     assert map_chunks(itemgetter(0), ITEMS, num_workers=2) == [start for start, _ in CHUNKS]
+
+
+@pytest.mark.parametrize(("num_workers", "most"), [(0, 1), (2, 2 * AHEAD + 1)])
+def test_chunks_are_drawn_as_they_are_needed(num_workers: int, most: int) -> None:
+    drawn = []
+
+    def chunks() -> Iterator[tuple[int, list[int]]]:
+        for number in range(40):
+            drawn.append(number)
+            yield number, [number]
+
+    results = stream_chunks(itemgetter(0), chunks(), 40 * CHUNK_SIZE, num_workers)
+    for number, result in enumerate(results):
+        assert result == number
+        assert len(drawn) <= number + most
+    assert len(drawn) == 40
+
+
+KILLED = """
+import os, sys, time
+from pathlib import Path
+from pyg_kernels.chem.processes import CHUNK_SIZE, map_chunks
+
+def wait(chunk):
+    Path(sys.argv[1], str(os.getpid())).touch()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    map_chunks(wait, list(range(2 * CHUNK_SIZE)), num_workers=2)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are looked up in /proc")
+def test_a_process_that_is_killed_leaves_none_behind(tmp_path: Path) -> None:
+    (tmp_path / "killed.py").write_text(KILLED)
+    (tmp_path / "started").mkdir()
+    main = subprocess.Popen([sys.executable, tmp_path / "killed.py", tmp_path / "started"])
+    wait_for(lambda: len(os.listdir(tmp_path / "started")) == 2)
+    main.send_signal(signal.SIGKILL)
+    main.wait()
+    wait_for(lambda: not any(runs(int(name)) for name in os.listdir(tmp_path / "started")))
+
+
+def runs(process: int) -> bool:
+    """Whether it is there and no mere entry of one that has ended."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_where_chunks_begin() -> None:
+    assert list(chunk_starts(len(ITEMS))) == [start for start, _ in CHUNKS]
+    assert list(chunk_starts(CHUNK_SIZE)) == [0]
+    assert list(chunk_starts(0)) == []
 
 
 def test_processes_are_others() -> None:
