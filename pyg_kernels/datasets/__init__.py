@@ -13,6 +13,7 @@ from pyg_kernels.datasets.recordings import (
     Recordings,
     read_recordings,
 )
+from pyg_kernels.datasets.resampling import UniformBins
 from pyg_kernels.datasets.text import (
     MR,
     SST,
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pyg_kernels.datasets.loader import MoleculeLoader
     from pyg_kernels.datasets.molecule_csv import MoleculeCSV
     from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
+    from pyg_kernels.datasets.ogb import OGBMolecules, ogb_dataset
+    from pyg_kernels.datasets.shards import MoleculeShards
     from pyg_kernels.datasets.splits import Split, column_split, random_split, scaffold_split
 
 __all__ = [
@@ -43,6 +46,8 @@ __all__ = [
     "MoleculeCSV",
     "MoleculeDataset",
     "MoleculeLoader",
+    "MoleculeShards",
+    "OGBMolecules",
     "PlantedRecordings",
     "PlantedState",
     "Recordings",
@@ -50,8 +55,10 @@ __all__ = [
     "TextCSV",
     "TextCorpus",
     "TextLoader",
+    "UniformBins",
     "Vocabulary",
     "column_split",
+    "ogb_dataset",
     "random_split",
     "read_recordings",
     "scaffold_split",
@@ -65,6 +72,9 @@ _MODULES = {
     "MoleculeCSV": "molecule_csv",
     "InvalidMolecules": "molecules",
     "MoleculeDataset": "molecules",
+    "OGBMolecules": "ogb",
+    "ogb_dataset": "ogb",
+    "MoleculeShards": "shards",
     "Split": "splits",
     "column_split": "splits",
     "random_split": "splits",

@@ -12,7 +12,7 @@ import torch
 from rdkit import rdBase
 from torch_geometric.data import Data
 
-from pyg_kernels.chem import MolCodeStore, MolFeaturizer
+from pyg_kernels.chem import Featurizer, MolCodeStore
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.public_file import PublicFile, write_whole
 from pyg_kernels.datasets.table import MoleculeTable, read_table
@@ -35,10 +35,10 @@ class CEP(MoleculeDataset):
             them can change unnoticed.
         transform: applied to each molecule as it is taken out.
         num_workers: the number of processes, as in
-            :meth:`~pyg_kernels.chem.MolFeaturizer.encode_many`.
+            :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
         progress: whether to show what is going on.
         force_reload: encode the molecules anew.
-        featurizer: a MolFeaturizer; a new one by default.
+        featurizer: the features; a MolFeaturizer by default.
 
     Raises:
         OSError: if the raw file is not there and cannot be downloaded.
@@ -50,6 +50,7 @@ class CEP(MoleculeDataset):
         "https://raw.githubusercontent.com/HIPS/neural-fingerprint/master/"
         "data/2015-06-02-cep-pce/cep-processed.csv"
     )
+    raw_name = "cep-processed.csv"
     sha256 = "99c3def57a412e0ac3922194d0605b6a8a9056938706a44bc4ba1d35fe8bc8c0"
 
     def __init__(
@@ -59,22 +60,32 @@ class CEP(MoleculeDataset):
         num_workers: int | None = None,
         progress: bool = False,
         force_reload: bool = False,
-        featurizer: MolFeaturizer | None = None,
+        featurizer: Featurizer | None = None,
     ) -> None:
         self._workers, self._progress = num_workers, progress
-        raw = Path(root).expanduser() / "raw" / self.raw_file_names[0]
-        if not raw.is_file():
-            # Not in a method ``download``: PyG would make the folder before it calls that.
-            PublicFile(raw.name, self.url, self.sha256).download(raw)
+        # Not in a method ``download``: PyG would make the folder before it calls that.
+        self.source(root)
         super().__init__(
             os.fspath(root), transform, featurizer, log=progress, force_reload=force_reload
         )
         self._load()
 
+    @classmethod
+    def source(cls, root: str | Path) -> Path:
+        """The raw file, with the columns ``smiles`` and ``PCE``; downloaded if it is not there.
+
+        Raises:
+            OSError: if it cannot be downloaded.
+        """
+        raw = Path(root).expanduser() / "raw" / cls.raw_name
+        if not raw.is_file():
+            PublicFile(raw.name, cls.url, cls.sha256).download(raw)
+        return raw
+
     @property
     def raw_file_names(self) -> list[str]:
         """The file that must lie in ``root/raw``."""
-        return ["cep-processed.csv"]
+        return [self.raw_name]
 
     @property
     def processed_file_names(self) -> list[str]:

@@ -11,7 +11,7 @@ import torch
 from rdkit import RDConfig
 from torch_geometric.data import Data
 
-from pyg_kernels.chem import MolFeaturizer
+from pyg_kernels.chem import Featurizer
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.table import MoleculeTable
 
@@ -26,10 +26,10 @@ class ChEMBLSulfonamides(MoleculeDataset):
 
     Args:
         num_workers: the number of processes, as in
-            :meth:`~pyg_kernels.chem.MolFeaturizer.encode_many`.
+            :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
         progress: whether to show a progress bar.
         transform: applied to each molecule as it is taken out.
-        featurizer: a MolFeaturizer; a new one by default.
+        featurizer: the features; a MolFeaturizer by default.
 
     Raises:
         FileNotFoundError: if RDKit was installed without its ``Contrib`` folder.
@@ -42,7 +42,7 @@ class ChEMBLSulfonamides(MoleculeDataset):
         num_workers: int | None = None,
         progress: bool = False,
         transform: Callable[[Data], Any] | None = None,
-        featurizer: MolFeaturizer | None = None,
+        featurizer: Featurizer | None = None,
     ) -> None:
         super().__init__(transform=transform, featurizer=featurizer)
         folder = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"

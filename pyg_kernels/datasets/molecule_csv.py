@@ -8,7 +8,7 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from pyg_kernels.chem import MolFeaturizer
+from pyg_kernels.chem import Featurizer
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.table import Record, read_table
 
@@ -30,10 +30,10 @@ class MoleculeCSV(MoleculeDataset):
         skip_invalid: leave out the SMILES that cannot be read (listed in ``skipped``, with their
             lines) rather than raise.
         num_workers: the number of processes, as in
-            :meth:`~pyg_kernels.chem.MolFeaturizer.encode_many`.
+            :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
         progress: whether to show a progress bar.
         transform: applied to each molecule as it is taken out.
-        featurizer: a MolFeaturizer; a new one by default.
+        featurizer: the features; a MolFeaturizer by default.
         records: what :func:`~pyg_kernels.datasets.table.read_records` gave for ``path``, if it has
             been read already (a pipe can be read only once).
 
@@ -54,7 +54,7 @@ class MoleculeCSV(MoleculeDataset):
         num_workers: int | None = None,
         progress: bool = False,
         transform: Callable[[Data], Any] | None = None,
-        featurizer: MolFeaturizer | None = None,
+        featurizer: Featurizer | None = None,
         records: Sequence[Record] | None = None,
     ) -> None:
         super().__init__(transform=transform, featurizer=featurizer)

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from pyg_kernels.chem import InvalidRow, MolCodeStore, MolFeaturizer
+from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.codes import shortened
 from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable
 from pyg_kernels.pieces import pieces
+
+LISTED_RUNS = 100  # of lines in an error message
 
 
 class InvalidMolecules(ValueError):  # noqa: N818
@@ -44,14 +46,15 @@ class InvalidMolecules(ValueError):  # noqa: N818
 
 
 def line_ranges(lines: Sequence[int]) -> str:
-    """All these ascending line numbers in few words, such as ``lines 2, 5, 8-11``."""
+    """These ascending line numbers in few words: ``lines 2, 5, 8-11``, the first runs of many."""
     runs: list[list[int]] = []
     for line in lines:
         if runs and line == runs[-1][-1] + 1:
             runs[-1] = [runs[-1][0], line]
         else:
             runs.append([line])
-    listed = ", ".join("-".join(map(str, run)) for run in runs)
+    listed = ", ".join("-".join(map(str, run)) for run in runs[:LISTED_RUNS])
+    listed += ", ..." * (len(runs) > LISTED_RUNS)
     return f"line{'' if len(lines) == 1 else 's'} {listed}"
 
 
@@ -59,12 +62,12 @@ class MoleculeDataset(InMemoryDataset):
     """Molecules with T real targets each, held as small integer codes.
 
     ``dataset[i]`` is a :class:`~torch_geometric.data.Data` with ``x`` (N, 65) and ``edge_attr``
-    (E, 7) float32 as :class:`~pyg_kernels.chem.MolFeaturizer` describes them, ``edge_index``
-    (2, E) sorted by target and then by source, ``y`` (1, T) float32 with NaN where a target is
-    missing, and ``smiles``. ``y`` is :attr:`targets` rounded for training; standardise and measure
-    errors on :attr:`targets`, which keep the precision of the source (float64). An index that is
-    a list, slice or mask gives a view of part of the data set, as in PyTorch Geometric; every
-    property below is then that of the view.
+    (E, 7) float32 as :class:`~pyg_kernels.chem.MolFeaturizer` describes them (or as wide as another
+    featuriser makes them), ``edge_index`` (2, E) sorted by target and then by source, ``y`` (1, T)
+    float32 with NaN where a target is missing, and ``smiles``. ``y`` is :attr:`targets` rounded for
+    training; standardise and measure errors on :attr:`targets`, which keep the precision of the
+    source (float64). An index that is a list, slice or mask gives a view of part of the data set,
+    as in PyTorch Geometric; every property below is then that of the view.
 
     The float features are made when a molecule is asked for, so that a data set takes about 30
     bytes an atom. :meth:`batch` makes those of a whole batch at once; PyTorch Geometric's own
@@ -73,7 +76,7 @@ class MoleculeDataset(InMemoryDataset):
     Make one with :meth:`from_smiles`, or through a subclass that reads a source.
 
     Attributes:
-        featurizer: the :class:`~pyg_kernels.chem.MolFeaturizer`.
+        featurizer: the :class:`~pyg_kernels.chem.Featurizer`.
         skipped: the SMILES that were left out because they cannot be read.
     """
 
@@ -81,11 +84,11 @@ class MoleculeDataset(InMemoryDataset):
         self,
         root: str | None = None,
         transform: Callable[[Data], Any] | None = None,
-        featurizer: MolFeaturizer | None = None,
+        featurizer: Featurizer | None = None,
         log: bool = False,
         force_reload: bool = False,
     ) -> None:
-        self.featurizer = MolFeaturizer() if featurizer is None else featurizer
+        self.featurizer: Featurizer = MolFeaturizer() if featurizer is None else featurizer
         self.skipped: list[InvalidRow] = []
         self._table = MoleculeTable([], torch.zeros(0, 0, dtype=torch.float64), [], [])
         self._view: _View | None = None
@@ -101,7 +104,7 @@ class MoleculeDataset(InMemoryDataset):
         num_workers: int | None = None,
         progress: bool = False,
         transform: Callable[[Data], Any] | None = None,
-        featurizer: MolFeaturizer | None = None,
+        featurizer: Featurizer | None = None,
     ) -> MoleculeDataset:
         """Makes a data set of molecules that are at hand.
 
@@ -113,10 +116,10 @@ class MoleculeDataset(InMemoryDataset):
             skip_invalid: leave out the strings that cannot be read (listed in ``skipped`` with
                 their positions) rather than raise.
             num_workers: the number of processes, as in
-                :meth:`~pyg_kernels.chem.MolFeaturizer.encode_many`.
+                :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
             progress: whether to show a progress bar.
             transform: applied to each molecule as it is taken out.
-            featurizer: a MolFeaturizer; a new one by default.
+            featurizer: the features; a MolFeaturizer by default.
 
         Returns:
             The data set; its ``row_numbers`` are positions in ``smiles``, from 0.
@@ -221,7 +224,7 @@ class MoleculeDataset(InMemoryDataset):
             batch=batch.to(device),
             ptr=ptr.to(device),
         )
-        return _separable(graphs, ptr, edge_ptr)
+        return separable(graphs, ptr, edge_ptr)
 
     def copy(self, idx: Any = None) -> MoleculeDataset:
         """A view of the molecules at ``idx``, or of all: what is held never changes."""
@@ -286,7 +289,7 @@ class _View(NamedTuple):
     table: MoleculeTable
 
 
-def _separable(batch: Batch, ptr: Tensor, edge_ptr: Tensor) -> Batch:
+def separable(batch: Batch, ptr: Tensor, edge_ptr: Tensor) -> Batch:
     """Notes in a batch where its graphs begin, so that it can be taken apart again."""
     num_graphs = len(ptr) - 1
     one_each = torch.arange(num_graphs + 1)

@@ -108,14 +108,13 @@ def column_split(values: Sequence[str]) -> Split:
     Raises:
         ValueError: if a value is none of these names, or a part is empty.
     """
-    names = [str(value).strip().lower() for value in values]
-    unknown = [k for k, name in enumerate(names) if name not in PART_NAMES]
+    parts = torch.tensor([PART_NAMES.get(str(value).strip().lower(), -1) for value in values])
+    unknown = (parts < 0).nonzero().flatten().tolist()
     if unknown:
         raise ValueError(
             f"a split column must say one of {', '.join(PART_NAMES)}; "
-            f"{len(unknown)} of {len(names)} values do not, the first {values[unknown[0]]!r}"
+            f"{len(unknown)} of {len(parts)} values do not, the first {values[unknown[0]]!r}"
         )
-    parts = torch.tensor([PART_NAMES[name] for name in names])
     return _checked(Split(*((parts == k).nonzero().flatten() for k in range(3))), "column")
 
 

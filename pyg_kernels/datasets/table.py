@@ -6,7 +6,7 @@ import csv
 import gzip
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,40 +70,52 @@ def read_records(path: str | Path) -> list[Record]:
         path: the file, in UTF-8; decompressed if its name ends in ``.gz``.
 
     Returns:
-        The header and then at least one row, with as many cells as the header; blank lines are
-        left out. Each is a pair of the line on which it begins, from 1, and its cells as they
-        stand.
+        The header and then at least one row, as :func:`stream_records` gives them.
 
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if it is not such a table.
     """
+    return list(stream_records(path))
+
+
+def stream_records(path: str | Path) -> Generator[Record, None, None]:
+    """The header of a CSV file and then its rows, at least one, without holding more than one.
+
+    Blank lines are left out. Each record is a pair of the line on which it begins, from 1, and its
+    cells as they stand, as many as the header has.
+
+    Args:
+        path: the file, in UTF-8; decompressed if its name ends in ``.gz``.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not such a table, when the place that shows it is reached.
+    """
     path = Path(path)
-    records: list[Record] = []
     opened = gzip.open if path.suffix == ".gz" else open
-    line = 1
+    line, number, width = 1, 0, 0
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             for row in reader:
                 if row:
-                    records.append((line, row))
+                    width = width or len(row)
+                    if len(row) != width:
+                        raise ValueError(
+                            f"line {line} of {path.name} has {len(row)} fields, its header {width}"
+                        )
+                    number += 1
+                    yield line, row
                 line = reader.line_num + 1
     except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(
             f"{path.name} is not a CSV file in UTF-8, at line {line}: {error}"
         ) from error
-    if not records:
+    if number == 0:
         raise ValueError(f"{path.name} is empty; it needs a header line and molecules below it")
-    width = len(records[0][1])
-    for line, row in records:
-        if len(row) != width:
-            raise ValueError(
-                f"line {line} of {path.name} has {len(row)} fields, its header {width}"
-            )
-    if len(records) == 1:
+    if number == 1:
         raise ValueError(f"{path.name} has a header but no molecules below it")
-    return records
 
 
 def read_table(
@@ -129,90 +141,149 @@ def read_table(
             neither a number (in the range of float32) nor missing (empty, ``nan``, ``na``,
             ``n/a``, ``null``, ``none``).
     """
-    (_, header), *below = read_records(path) if records is None else records
-    sheet = _Sheet(
-        Path(path).name,
-        [name.strip() for name in header],
-        [row for _, row in below],
-        [line for line, _ in below],
-    )
-    smiles_index = sheet.find(smiles_column, "smiles_column")
-    split_index = None if split_column is None else sheet.find(split_column, "split_column")
-    if target_columns is None:
-        targets = sheet.all_numbers(besides=(smiles_index, split_index))
-    elif isinstance(target_columns, str):
-        targets = {target_columns: sheet.target(target_columns)}
-    else:
-        targets = {name: sheet.target(name) for name in target_columns}
-    numbers = torch.tensor(list(targets.values()), dtype=torch.float64)
-    return MoleculeTable(
-        smiles=sheet.values(smiles_index),
-        targets=numbers.reshape(len(targets), len(sheet.rows)).T.contiguous(),
-        target_names=list(targets),
-        row_numbers=sheet.lines,
-        split_values=None if split_index is None else sheet.values(split_index),
-    )
+    records = read_records(path) if records is None else records
+    name = Path(path).name
+    columns = find_columns(name, records, smiles_column, target_columns, split_column)
+    return columns.table(records[1:])
 
 
 @dataclass(frozen=True)
-class _Sheet:
-    """A CSV file: its header, its rows that are not blank, and the line where each begins."""
+class Columns:
+    """Where in a CSV file the SMILES, the targets and the split are.
 
-    name: str
-    header: list[str]
-    rows: list[list[str]]
-    lines: list[int]
+    Attributes:
+        header: the names of all columns, without white space around them.
+        smiles: the position of the SMILES among them, from 0.
+        targets: those of the T targets.
+        split: that of the part names; None for none.
+        num_rows: how many rows the file has below its header.
+    """
+
+    header: tuple[str, ...]
+    smiles: int
+    targets: tuple[int, ...]
+    split: int | None
+    num_rows: int
+
+    @property
+    def target_names(self) -> list[str]:
+        """The names of the T targets."""
+        return [self.header[index] for index in self.targets]
+
+    def table(self, rows: Sequence[Record]) -> MoleculeTable:
+        """Some rows of the file in which the columns were found."""
+        numbers = [_known_number(row[index].strip()) for index in self.targets for _, row in rows]
+        targets = torch.tensor(numbers, dtype=torch.float64)
+        return MoleculeTable(
+            smiles=[row[self.smiles].strip() for _, row in rows],
+            targets=targets.reshape(len(self.targets), len(rows)).T.contiguous(),
+            target_names=self.target_names,
+            row_numbers=[line for line, _ in rows],
+            split_values=None
+            if self.split is None
+            else [row[self.split].strip() for _, row in rows],
+        )
+
+
+def find_columns(
+    name: str,
+    records: Iterable[Record],
+    smiles_column: str = "smiles",
+    target_columns: Sequence[str] | str | None = None,
+    split_column: str | None = None,
+) -> Columns:
+    """Finds the columns of a CSV file and checks every target, in one pass over its records.
+
+    Args:
+        name: the file's, for errors.
+        records: its header and rows.
+        smiles_column: the column of SMILES.
+        target_columns: as in :func:`read_table`.
+        split_column: a column of part names; None for none.
+
+    Raises:
+        ValueError: as :func:`read_table`.
+    """
+    remaining = iter(records)
+    header = _Header(name, header_names(next(remaining)))
+    smiles = header.find(smiles_column, "smiles_column")
+    split = None if split_column is None else header.find(split_column, "split_column")
+    if target_columns is None:
+        # A column without a name is most often the index that pandas writes by default.
+        found = [k for k, c in enumerate(header.names) if c and k not in (smiles, split)]
+    else:
+        named = [target_columns] if isinstance(target_columns, str) else target_columns
+        found = [header.find(column, "target_columns") for column in dict.fromkeys(named)]
+    contents = {index: _Content() for index in found}
+    num_rows = 0
+    for line, row in remaining:
+        num_rows += 1
+        for index, content in contents.items():
+            content.add(line, row[index].strip())
+    if target_columns is None:
+        found = [index for index in found if contents[index].has_numbers]
+        if not found:
+            raise ValueError(
+                f"{name} has no column of numbers with a name to take as a target "
+                f"(target_columns); its columns are {header.listed}"
+            )
+    for index in found:
+        header.find(header.names[index], "target_columns")
+        contents[index].check(name, header.names[index])
+    return Columns(tuple(header.names), smiles, tuple(found), split, num_rows)
+
+
+def header_names(record: Record) -> list[str]:
+    """The names in a header, without white space around them."""
+    return [name.strip() for name in record[1]]
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The columns of a CSV file."""
+
+    file: str
+    names: list[str]
 
     def find(self, column: str, argument: str) -> int:
         """Where the column is that an argument names."""
-        if self.header.count(column) == 1:
-            return self.header.index(column)
-        found = f"{self.header.count(column)} columns" if column in self.header else "no column"
+        if self.names.count(column) == 1:
+            return self.names.index(column)
+        found = f"{self.names.count(column)} columns" if column in self.names else "no column"
         raise ValueError(
-            f"{self.name} has {found} named {column!r} ({argument}); its columns are {self._listed}"
+            f"{self.file} has {found} named {column!r} ({argument}); its columns are {self.listed}"
         )
 
-    def values(self, index: int) -> list[str]:
-        return [row[index].strip() for row in self.rows]
+    @property
+    def listed(self) -> str:
+        return ", ".join(repr(shortened(name, 40)) for name in self.names)
 
-    def target(self, column: str) -> list[float]:
-        """A named column of targets: numbers or missing, and not all of them missing."""
-        values = self.values(self.find(column, "target_columns"))
-        numbers = [_number(value) for value in values]
-        found = [number for number in numbers if number is not None]
-        if len(found) < len(numbers):
-            bad = numbers.index(None)
+
+class _Content:
+    """What a column of targets holds: numbers, and the first value that is none."""
+
+    def __init__(self) -> None:
+        self.has_numbers = False
+        self.first_bad: tuple[int, str] | None = None
+
+    def add(self, line: int, value: str) -> None:
+        number = _number(value)
+        if number is None:
+            self.first_bad = self.first_bad or (line, value)
+        elif not math.isnan(number):
+            self.has_numbers = True
+
+    def check(self, file: str, column: str) -> None:
+        """Raises where something is neither number nor missing, or all is missing."""
+        if self.first_bad is not None:
+            line, value = self.first_bad
             raise ValueError(
-                f"line {self.lines[bad]} of {self.name}: the target {column!r} must be a finite "
-                f"number in the range of float32, or empty, not {shortened(values[bad], 40)!r} "
+                f"line {line} of {file}: the target {column!r} must be a finite "
+                f"number in the range of float32, or empty, not {shortened(value, 40)!r} "
                 "(target_columns chooses the targets)"
             )
-        if all(map(math.isnan, found)):
-            raise ValueError(f"the target column {column!r} of {self.name} has no values")
-        return found
-
-    def all_numbers(self, besides: Sequence[int | None]) -> dict[str, list[float]]:
-        """Every other named column that holds numbers; one that also holds text is an error.
-
-        A column without a name is most often the index that pandas writes by default.
-        """
-        targets = {}
-        for index, column in enumerate(self.header):
-            if index in besides or not column:
-                continue
-            numbers = map(_number, self.values(index))
-            if any(n is not None and not math.isnan(n) for n in numbers):
-                targets[column] = self.target(column)
-        if not targets:
-            raise ValueError(
-                f"{self.name} has no column of numbers with a name to take as a target "
-                f"(target_columns); its columns are {self._listed}"
-            )
-        return targets
-
-    @property
-    def _listed(self) -> str:
-        return ", ".join(repr(shortened(name, 40)) for name in self.header)
+        if not self.has_numbers:
+            raise ValueError(f"the target column {column!r} of {file} has no values")
 
 
 def _number(text: str) -> float | None:
@@ -224,3 +295,10 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if abs(number) <= LARGEST_FLOAT32 and "_" not in text else None
+
+
+def _known_number(text: str) -> float:
+    """The same of a value that has been checked."""
+    number = _number(text)
+    assert number is not None
+    return number

@@ -8,7 +8,7 @@ from torch_geometric.loader import DataLoader
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
-from pyg_kernels.datasets import MoleculeDataset, MoleculeLoader
+from pyg_kernels.datasets import MoleculeDataset, MoleculeLoader, UniformBins
 from tests.chem.nci import readable_nci_smiles
 from tests.datasets.test_molecules import assert_same_graphs
 
@@ -103,3 +103,62 @@ def test_feeds_a_lightning_trainer() -> None:
     )
     trainer.fit(model, MoleculeLoader(molecules, batch_size=16, shuffle=True))
     assert model.seen == 150
+
+
+def test_bins_are_drawn_anew_each_pass_and_again_after_set_epoch():
+    molecules = MoleculeDataset.from_smiles(["C", "CC", "CCC", "CCCC", "CO"], [0, 0, 0, 0, 9])
+    bins = UniformBins(molecules.targets[1:].flatten(), width=1.0)
+    loader = MoleculeLoader(molecules, range(1, 5), batch_size=3, seed=5, bins=bins)
+
+    def drawn():
+        return [smiles for batch in loader for smiles in batch.smiles]
+
+    passes = [drawn() for _ in range(200)]
+    assert all(len(one) == 4 for one in passes)
+    assert "C" not in {smiles for one in passes for smiles in one}
+    assert sum(one.count("CO") for one in passes) / 800 == pytest.approx(0.5, abs=0.06)
+    loader.set_epoch(7)
+    assert drawn() == passes[7]
+    with pytest.raises(ValueError, match="bins must be of the 5 molecules at indices, not of 4"):
+        MoleculeLoader(molecules, bins=bins)
+
+
+@pytest.mark.parametrize("number", [2, 3, 7])
+@pytest.mark.parametrize("smallest", [1, 2])
+def test_processes_share_every_batch(number: int, smallest: int) -> None:
+    options: dict[str, Any] = {"batch_size": 12, "shuffle": True, "seed": 3}
+    whole = MoleculeLoader(molecules, **options)
+    loaders = [
+        MoleculeLoader(molecules, **options, share=(rank, number), smallest_share=smallest)
+        for rank in range(number)
+    ]
+    assert {len(loader) for loader in loaders} == {5}
+    for _ in range(2):  # epochs
+        for expected, *shares in zip(whole, *loaders, strict=True):
+            y = expected.y.flatten().tolist()
+            for rank, share in enumerate(shares):
+                own, stand_ins = y[rank::number], share.y.isnan().flatten()
+                assert share.y[~stand_ins].tolist() == [[value] for value in own]
+                assert stand_ins.tolist() == sorted(stand_ins.tolist())
+                assert share.num_graphs == max(smallest, len(own))
+                assert set(share.smiles) <= set(expected.smiles)
+
+
+def test_stand_ins_are_other_molecules_of_the_batch() -> None:
+    share = MoleculeLoader(molecules, [4, 2, 7], 3, share=(2, 4), smallest_share=4)
+    (batch,) = share
+    assert batch.smiles == [SMILES[i] for i in (7, 4, 2, 7)]
+    assert batch.y.flatten().nan_to_num(-1).tolist() == [7, -1, -1, -1]
+    (batch,) = MoleculeLoader(molecules, [4], 3, share=(1, 2))
+    assert batch.smiles == [SMILES[4]]
+    assert batch.y.isnan().all()
+    (batch,) = MoleculeLoader(molecules, [4], 3, smallest_share=2)  # one process
+    assert batch.y.tolist() == [[4]]
+
+
+def test_wrong_shares() -> None:
+    for share in ((2, 2), (-1, 2), (0, 0)):
+        with pytest.raises(ValueError, match=rf"not \({share[0]}, {share[1]}\)"):
+            MoleculeLoader(molecules, share=share)
+    with pytest.raises(ValueError, match="smallest_share must be at least 1, not 0"):
+        MoleculeLoader(molecules, smallest_share=0)

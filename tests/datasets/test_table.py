@@ -12,7 +12,13 @@ import torch
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
-from pyg_kernels.datasets.table import MoleculeTable, read_records, read_table
+from pyg_kernels.datasets.table import (
+    MoleculeTable,
+    find_columns,
+    read_records,
+    read_table,
+    stream_records,
+)
 
 Write = Callable[..., Path]
 
@@ -155,6 +161,30 @@ def test_bad_files_are_one_clear_line(
 def test_other_encodings_are_refused(written: Write) -> None:
     with pytest.raises(ValueError, match="UTF-8"):
         read_table(written("smiles,y\nC,1\n", "utf-16"))
+
+
+def test_records_are_read_one_at_a_time(written: Write) -> None:
+    records = stream_records(written("smiles,y\nC,1\n\nCC,2\nCO,3,4\n"))
+    assert [next(records) for _ in range(3)] == [
+        (1, ["smiles", "y"]),
+        (2, ["C", "1"]),
+        (4, ["CC", "2"]),
+    ]
+    with pytest.raises(ValueError, match=r"line 5 of molecules.csv has 3 fields, its header 2"):
+        next(records)
+
+
+def test_columns_are_found_in_one_pass_and_give_any_rows(written: Write) -> None:
+    path = written("part,a,smiles,note,b\nx,1,C,,\ny,,CC,text,2\nx,3, CO ,,-1\n")
+    records = read_records(path)
+    columns = find_columns(path.name, iter(records), split_column="part")
+    assert (columns.target_names, columns.targets, columns.smiles) == (["a", "b"], (1, 4), 2)
+    assert (columns.split, columns.num_rows) == (0, 3)
+    table = columns.table(records[2:])
+    assert (table.smiles, table.row_numbers) == (["CC", "CO"], [3, 4])
+    assert table.targets.nan_to_num(9).tolist() == [[9, 2], [3, -1]]
+    assert table.split_values == ["y", "x"]
+    assert columns.table([]).targets.shape == (0, 2)
 
 
 def test_no_such_file(tmp_path: Path) -> None:

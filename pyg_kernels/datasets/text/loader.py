@@ -8,7 +8,10 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.datasets.positions import Indices, positions_in
+from pyg_kernels.datasets.share import Share
 from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
+
+IGNORED = -100  # the class of a text that stands in for another
 
 
 class TextLoader:
@@ -20,20 +23,25 @@ class TextLoader:
     in that order is sorted by length before it is cut into batches, which are then shuffled: texts
     of a batch are of similar length, and little is padded where a model pads.
 
+    Where several processes train together, each has a loader with the same arguments but for its
+    ``share``, and goes through its own texts of every batch: r, r + R, ... A process without one
+    in a last batch gets another one's text, with the class -100, which ``cross_entropy`` ignores.
+
     Args:
         texts: the texts.
         indices: the positions to go through, or a mask; all by default.
-        batch_size: texts a batch; the last batch may have fewer.
+        batch_size: texts a batch of all processes together; the last batch may have fewer.
         shuffle: whether each epoch has an order of its own.
         seed: of the orders.
         bucket: batches' worth of texts that are sorted by length together.
+        share: the rank r of this process, from 0, and the number R of processes.
 
     Attributes:
         epoch: the number of the next pass, from 0.
 
     Raises:
-        ValueError: if ``batch_size`` or ``bucket`` is not positive, or ``indices`` has none or no
-            integers.
+        ValueError: if ``batch_size`` or ``bucket`` is not positive, ``share`` is no such pair, or
+            ``indices`` has none or no integers.
         IndexError: if a position is out of range.
     """
 
@@ -45,6 +53,7 @@ class TextLoader:
         shuffle: bool = False,
         seed: int = 0,
         bucket: int = 1,
+        share: tuple[int, int] = (0, 1),
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -57,6 +66,7 @@ class TextLoader:
         self.shuffle = shuffle
         self.seed = seed
         self.bucket = bucket
+        self.share = Share(*share)
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -71,7 +81,10 @@ class TextLoader:
         batches = self._batches()
         self.epoch += 1
         for indices in batches:
-            yield self.texts.batch(indices)
+            rows, own = self.share.of(indices)
+            batch = self.texts.batch(rows)
+            batch.y[own:] = IGNORED
+            yield batch
 
     def _batches(self) -> list[Tensor]:
         if not self.shuffle:

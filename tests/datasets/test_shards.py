@@ -1,0 +1,651 @@
+"""Molecules in shards against the same molecules in memory; folders that are broken or differ."""
+
+import errno
+import gzip
+import json
+import math
+import os
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
+from pyg_kernels.chem import MolFeaturizer, OGBFeaturizer
+from pyg_kernels.datasets import (
+    InvalidMolecules,
+    MoleculeCSV,
+    MoleculeLoader,
+    MoleculeShards,
+    column_split,
+    scaffold_split,
+    shard_file,
+    shard_manifest,
+    shard_reader,
+    sharding,
+)
+from tests.chem.nci import readable_nci_smiles
+from tests.datasets.test_molecules import assert_same_graphs
+
+# Odd ones among ordinary ones: single atoms, salts, a wildcard, hydrogens, isotopes, long chains.
+SMILES = [
+    "C",
+    "[Na+].[Cl-]",
+    "*",
+    "[H][H]",
+    "[2H]O[2H]",
+    "[13CH4]",
+    "C" * 255,
+    "C" * 256 + "O",
+    "c1ccccc1",
+    *readable_nci_smiles()[:30],
+    "N" * 300,
+    "[He]",
+]
+M = len(SMILES)
+PARTS = ("train", "valid", "test")
+
+
+def written(path: Path, smiles: list[str] = SMILES) -> Path:
+    """A file of molecules with two targets, some missing, and a part."""
+    rows = []
+    for k, text in enumerate(smiles):
+        second = "" if k % 5 == 0 else repr(-0.1 * k)
+        rows.append(f"m{k},{text},{k + 0.25},{second},{PARTS[k % 3]}")
+    path.write_text("\n".join(["name,smiles,a,b,part", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five shards, of 9 molecules and a last one of 5, beside their source."""
+    folder = tmp_path_factory.mktemp("shards")
+    MoleculeShards.from_csv(
+        written(folder / "m.csv"), folder / "shards", split_column="part", shard_size=9
+    )
+    return folder / "shards"
+
+
+@pytest.fixture(scope="module")
+def shards(folder: Path) -> MoleculeShards:
+    return MoleculeShards(folder)
+
+
+@pytest.fixture(scope="module")
+def molecules(folder: Path) -> MoleculeCSV:
+    return MoleculeCSV(folder.parent / "m.csv", split_column="part")
+
+
+@pytest.fixture
+def copied(folder: Path, tmp_path: Path) -> Path:
+    """A copy of the folder to damage, beside a copy of its source."""
+    shutil.copy(folder.parent / "m.csv", tmp_path)
+    return Path(shutil.copytree(folder, tmp_path / "shards"))
+
+
+def make(folder: Path, **changes: Any) -> MoleculeShards:
+    arguments: dict[str, Any] = {"split_column": "part", "shard_size": 9, **changes}
+    return MoleculeShards.from_csv(folder.parent / "m.csv", folder, **arguments)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# What is read
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(-M, M - 1), min_size=1, max_size=12),
+    st.sampled_from([list, torch.tensor, np.array, tuple]),
+)
+def test_batch_equals_that_of_molecules_in_memory(
+    shards: MoleculeShards, molecules: MoleculeCSV, indices: list[int], kind: type
+) -> None:
+    assert_same_graphs(shards.batch(kind(indices)), molecules.batch(indices))
+
+
+@pytest.mark.parametrize(
+    "indices", [[0], [2, 2, 2], [M - 1], [6, 7], range(M), range(M - 1, -1, -1)]
+)
+def test_batches_of_single_atoms_and_large_molecules(
+    shards: MoleculeShards, molecules: MoleculeCSV, indices: Any
+) -> None:
+    assert_same_graphs(shards.batch(indices), molecules.batch(indices))
+
+
+def test_batch_by_mask(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
+    mask = torch.arange(M) % 4 == 1
+    assert_same_graphs(shards.batch(mask), molecules.batch(mask))
+
+
+def test_a_batch_of_more_than_65536_atoms(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
+    indices = [7, 8] * 260
+    batch = shards.batch(indices)
+    assert batch.num_nodes > 1 << 16
+    expected = molecules.batch(indices)
+    assert torch.equal(batch.edge_index, expected.edge_index)
+    assert torch.equal(batch.edge_attr, expected.edge_attr)
+
+
+def test_other_features(folder: Path, tmp_path: Path) -> None:
+    path, featurizer = folder.parent / "m.csv", OGBFeaturizer()
+    shards = MoleculeShards.from_csv(path, tmp_path / "s", shard_size=20, featurizer=featurizer)
+    expected = MoleculeCSV(path, featurizer=featurizer)
+    assert_same_graphs(shards.batch([0, 30, 7]), expected.batch([0, 30, 7]))
+    with pytest.raises(ValueError, match="made by another featuriser"):
+        MoleculeShards(tmp_path / "s")
+
+
+def test_single_molecules(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
+    for index in (0, 7, -1, np.int64(9)):
+        one, other = shards[index], molecules[int(index)]
+        assert one.smiles == other.smiles
+        for key in ("x", "edge_index", "edge_attr", "y"):
+            assert one[key].dtype == other[key].dtype
+            assert torch.equal(one[key].nan_to_num(7), other[key].nan_to_num(7))
+    with pytest.raises(IndexError):
+        shards[M]
+    assert [data.smiles for data in shards] == SMILES
+
+
+@pytest.mark.parametrize("index", [slice(3, 20, 2), [5, 5, -1], torch.tensor([8, 0]), range(M)])
+def test_several_molecules_are_a_data_set_in_memory(
+    shards: MoleculeShards, molecules: MoleculeCSV, index: Any
+) -> None:
+    some, others = shards[index], molecules[index]
+    assert some.smiles == others.smiles
+    assert some.row_numbers == others.row_numbers
+    assert some.split_values == others.split_values
+    assert torch.equal(some.targets.nan_to_num(7), others.targets.nan_to_num(7))
+    assert_same_graphs(some.batch(range(len(some))), others.batch(range(len(others))))
+
+
+def test_what_the_shards_say_of_themselves(
+    shards: MoleculeShards, molecules: MoleculeCSV, folder: Path
+) -> None:
+    assert len(shards) == M
+    assert repr(shards) == f"MoleculeShards({M}, 5 shards)"
+    assert (shards.target_names, shards.num_tasks) == (["a", "b"], 2)
+    assert shards.targets.dtype == torch.float64
+    assert torch.equal(shards.targets.nan_to_num(7), molecules.targets.nan_to_num(7))
+    assert shards.targets[:, 1].isnan().tolist() == [k % 5 == 0 for k in range(M)]
+    assert shards.featurizer == MolFeaturizer()
+    assert shards.skipped == []
+    assert shards.num_bytes == sum(path.stat().st_size for path in folder.iterdir())
+    shards.verify()
+
+
+def test_columns_are_read_when_asked_for(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
+    assert shards.split_values is not None
+    for column, expected in (
+        (shards.smiles, molecules.smiles),
+        (shards.row_numbers, molecules.row_numbers),
+        (shards.split_values, molecules.split_values),
+    ):
+        assert len(column) == M
+        assert list(column) == list(expected)
+        assert (column[0], column[-1], column[10]) == (expected[0], expected[-1], expected[10])
+        for part in (slice(None), slice(30, 3, -4), slice(5, 5)):
+            assert column[part] == expected[part]
+        with pytest.raises(IndexError):
+            column[M]
+    assert shards.smiles.index("c1ccccc1") == 8
+
+
+def test_splits_and_loaders_take_them(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
+    assert shards.split_values is not None
+    by_column = column_split(shards.split_values)
+    assert by_column.train.tolist() == list(range(0, M, 3))
+    for part, expected in zip(
+        scaffold_split(shards.smiles), scaffold_split(molecules.smiles), strict=True
+    ):
+        assert torch.equal(part, expected)
+    pairs = zip(
+        MoleculeLoader(shards, by_column.train, 4, shuffle=True),
+        MoleculeLoader(molecules, by_column.train, 4, shuffle=True),
+        strict=True,
+    )
+    for batch, expected_batch in pairs:
+        assert_same_graphs(batch, expected_batch)
+
+
+def test_pickles(shards: MoleculeShards) -> None:
+    again = pickle.loads(pickle.dumps(shards))
+    assert_same_graphs(again.batch([9, 1]), shards.batch([9, 1]))
+
+
+@pytest.mark.parametrize(
+    ("indices", "error", "message"),
+    [
+        ([], ValueError, "indices is empty"),
+        ([0.5], ValueError, "vector of integers"),
+        ([M], IndexError, f"index {M} is out of range for {M} molecules"),
+    ],
+)
+def test_wrong_indices(
+    shards: MoleculeShards, indices: list[Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        shards.batch(indices)
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "message"),
+    [
+        (slice(3, 3), ValueError, "is empty"),
+        (M, IndexError, f"index {M} is out of range for {M} molecules"),
+        (1.5, TypeError, "'float'"),
+    ],
+)
+def test_a_wrong_index(
+    shards: MoleculeShards, index: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        shards[index]
+
+
+def test_indices_in_reverse(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
+    assert shards[7:3:-2].smiles == molecules.smiles[7:3:-2]
+    assert shards[::-1].row_numbers == molecules.row_numbers[::-1]
+    backwards = np.arange(9)[::-1]
+    assert_same_graphs(shards.batch(backwards), molecules.batch(backwards))
+
+
+def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
+    """But for the targets and 4 bytes a molecule."""
+    shards = MoleculeShards(folder)
+    shards.batch(range(M))
+    for column in shards.smiles, shards.row_numbers, shards.split_values or ():
+        assert len(list(column)) == M
+    reader, number = shards._reader, shards.num_shards
+    for held in (shards, reader):
+        for name, value in vars(held).items():
+            if name not in ("targets", "_offsets") and hasattr(value, "__len__"):
+                assert value is reader or len(value) <= max(number + 1, len(shards._atom_codes))
+    assert (reader._offsets.dtype, len(reader._offsets)) == (np.uint32, M + number)
+
+
+def test_files_are_closed_with_the_shards(folder: Path) -> None:
+    shards = MoleculeShards(folder)
+    shards.batch(range(M))
+    descriptors = [d for d in shards._reader._descriptors.tolist() if d >= 0]
+    assert len(descriptors) == shards.num_shards
+    del shards
+    for descriptor in descriptors:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(descriptor)
+
+
+def test_more_shards_than_files_may_be_open(
+    folder: Path, molecules: MoleculeCSV, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard_reader, "MOST_OPEN", 4)  # of 5
+    shards = MoleculeShards(folder)
+    before = set(os.listdir("/dev/fd"))
+    assert_same_graphs(shards.batch([40, 3, 20, 3, 11]), molecules.batch([40, 3, 20, 3, 11]))
+    assert list(shards.smiles) == molecules.smiles
+    assert set(os.listdir("/dev/fd")) == before
+
+
+def test_reads_where_there_is_no_pread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = MoleculeShards(folder).batch([20, 3, 3])
+    monkeypatch.setattr(shard_reader, "read_at", shard_file._read_after_seeking)
+    assert_same_graphs(MoleculeShards(folder).batch([20, 3, 3]), expected)
+
+
+def test_a_shard_that_is_cut_off_in_use(copied: Path) -> None:
+    shards = MoleculeShards(copied)
+    shards.batch([M - 1])
+    os.truncate(copied / "shard-00004.mol", 1000)
+    with pytest.raises(ValueError, match="cut off while it was in use"):
+        shards.batch([M - 1])
+
+
+# What is written
+
+
+def test_several_processes_write_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder.parent / "m.csv", tmp_path)
+    make(tmp_path / "shards", num_workers=2)
+    assert contents(tmp_path / "shards") == contents(folder)
+
+
+def test_a_compressed_file_and_its_own_columns(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv.gz"
+    path.write_bytes(gzip.compress(b"mol,id,y\n\nCC,x,1\n\n\nCO,z,\nC,y,-1e-60\n"))
+    shards = MoleculeShards.from_csv(path, tmp_path / "new" / "s", "mol", shard_size=2)
+    assert list(shards.row_numbers) == [3, 6, 7]
+    assert (shards.target_names, shards.split_values) == (["y"], None)
+    assert [None if math.isnan(y) else y for y in shards.targets[:, 0]] == [1, None, -1e-60]
+    bare = MoleculeShards.from_csv(path, tmp_path / "bare", "mol", target_columns=())
+    assert bare.targets.shape == (3, 0)
+    assert bare.batch([2, 0]).y.shape == (2, 0)
+    one = MoleculeShards.from_csv(path, tmp_path / "one", "mol", target_columns="y")
+    assert one.target_names == ["y"]
+
+
+def test_unreadable_smiles_are_all_listed_or_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", ["C(C", "CC", "C", "", "FF(F)", "x", "O"])
+    arguments: dict[str, Any] = {"split_column": "part", "shard_size": 2}
+    with pytest.raises(InvalidMolecules) as error:
+        MoleculeShards.from_csv(path, tmp_path / "s", **arguments)
+    with pytest.raises(InvalidMolecules) as expected:
+        MoleculeCSV(path)
+    assert str(error.value) == str(expected.value)
+    before = contents(tmp_path / "s")
+    shards = MoleculeShards.from_csv(path, tmp_path / "s", skip_invalid=True, **arguments)
+    assert contents(tmp_path / "s") == before  # nothing was featurised again
+    molecules = MoleculeCSV(path, split_column="part", skip_invalid=True)
+    assert list(shards.smiles) == molecules.smiles == ["CC", "C", "O"]
+    assert list(shards.row_numbers) == molecules.row_numbers == [3, 4, 8]
+    assert list(shards.split_values or ()) == molecules.split_values
+    assert shards.skipped == molecules.skipped
+    assert_same_graphs(shards.batch([2, 0, 1]), molecules.batch([2, 0, 1]))  # one shard is empty
+
+
+def test_a_column_without_molecules_is_found_at_once(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", ["C"] * 6)
+    with pytest.raises(InvalidMolecules, match=r"2 of 2 SMILES in the first rows of m.csv"):
+        MoleculeShards.from_csv(path, tmp_path / "s", smiles_column="name", shard_size=2)
+    assert len(MoleculeShards.from_csv(path, tmp_path / "s")) == 6  # nothing was in the way
+    with pytest.raises(ValueError, match="no molecule that can be read"):
+        MoleculeShards.from_csv(path, tmp_path / "t", smiles_column="name", skip_invalid=True)
+
+
+def fail_at_shard(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """The disk is full when the bytes of this shard (from 0) go to it."""
+    calls = []
+
+    def full(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) > number:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_a_full_disk_is_named_and_what_is_finished_is_continued(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    shutil.copy(folder.parent / "m.csv", tmp_path)
+    target = tmp_path / "shards"
+    with monkeypatch.context() as patch:
+        fail_at_shard(patch, number)
+        with pytest.raises(
+            OSError, match=r"No space left on device.*finished shards are kept"
+        ) as e:
+            make(target)
+    assert e.value.errno == errno.ENOSPC
+    assert e.value.filename == str(target / f"shard-0000{number}.mol")
+    finished = [f"shard-0000{k}.mol" for k in range(number)]
+    assert sorted(contents(target)) == ["manifest.json", *finished]
+    with pytest.raises(ValueError, match=f"not finished: it has {number} of 5 shards"):
+        MoleculeShards(target)
+    encoded = []
+    append = sharding._append
+    monkeypatch.setattr(sharding, "_append", lambda *a: (encoded.append(a[3]), append(*a)))
+    make(target)
+    assert len(encoded) == 5 - number
+    assert contents(target) == contents(folder)
+
+
+def test_an_interruption_between_shard_and_manifest(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder.parent / "m.csv", tmp_path)
+    target = tmp_path / "shards"
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*arguments: Any) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        write, calls = shard_manifest.Manifest.write, []
+        patch.setattr(
+            shard_manifest.Manifest,
+            "write",
+            lambda *a: kill() if len(calls) == 3 else (calls.append(1), write(*a)),
+        )
+        with pytest.raises(Killed):
+            make(target)
+    (target / "shard-00003.mol.4711").write_bytes(b"half")
+    make(target)
+    assert contents(target) == contents(folder)
+
+
+def test_a_finished_folder_is_opened_and_nothing_is_written(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setattr(sharding, "_tables", lambda *_: pytest.fail("read again"))
+    (copied.parent / "m.csv").rename(copied.parent / "renamed.csv")
+    arguments: dict[str, Any] = {"split_column": "part", "shard_size": 9}
+    for targets in (None, ["a", "b"]):
+        shards = MoleculeShards.from_csv(
+            copied.parent / "renamed.csv", copied, target_columns=targets, **arguments
+        )
+        assert len(shards) == M
+    assert contents(copied) == contents(folder)
+
+
+def test_molecules_of_the_clean_energy_project_take_195_bytes(
+    real_data: Path, tmp_path: Path
+) -> None:
+    source = real_data / "molecules" / "cep-processed.csv"
+    if not source.is_file():
+        pytest.skip(f"{source} is missing")
+    path = tmp_path / "cep.csv"
+    path.write_text("\n".join(source.read_text().splitlines()[:601]))
+    shards = MoleculeShards.from_csv(path, tmp_path / "s", shard_size=200, num_workers=0)
+    headers = shards.num_shards * 512 + (tmp_path / "s" / "manifest.json").stat().st_size
+    assert (shards.num_bytes - headers) / len(shards) == pytest.approx(195, abs=3)
+    molecules = MoleculeCSV(path, num_workers=0)
+    indices = torch.randint(0, 600, (200,), generator=torch.Generator().manual_seed(0))
+    assert_same_graphs(shards.batch(indices), molecules.batch(indices))
+
+
+# What is refused
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"smiles_column": "name"}, "smiles_column 'smiles', not smiles_column 'name'"),
+        ({"target_columns": ["b"]}, r"target_columns \['a', 'b'\], not target_columns \['b'\]"),
+        ({"split_column": None}, "split_column 'part', not split_column None"),
+        ({"shard_size": 10}, "shard_size 9, not shard_size 10"),
+        ({"featurizer": OGBFeaturizer()}, "the featuriser [0-9a-f]{12}, not the featuriser"),
+    ],
+)
+def test_a_folder_made_otherwise(copied: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(copied, **changes)
+
+
+def test_a_folder_made_with_another_rdkit(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharding, "rdBase", type("rdBase", (), {"rdkitVersion": "1999.01.1"}))
+    with pytest.raises(ValueError, match=r"with RDKit 20.*, not RDKit 1999\.01\.1"):
+        make(copied)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_header_that_has_changed(copied: Path, finished: bool) -> None:
+    if not finished:
+        shrink(copied, 2)
+    edit(copied.parent / "m.csv", "name,smiles,a", "name,mol,a")
+    with pytest.raises(ValueError, match=r"columns of m.csv have changed") as error:
+        make(copied)
+    assert "they were 'name', 'smiles', 'a', 'b', 'part' and are 'name', 'mol'" in str(error.value)
+
+
+def test_a_file_that_has_changed(copied: Path) -> None:
+    edit(copied.parent / "m.csv", "m3,", "n3,")
+    with pytest.raises(ValueError, match=r"content of m.csv has changed.*bytes with SHA-256"):
+        make(copied)
+
+
+def shrink(folder: Path, num_shards: int) -> None:
+    """The folder as it was after so many shards."""
+    manifest = shard_manifest.Manifest.read(folder)
+    for number in range(num_shards, len(manifest.shards)):
+        (folder / shard_manifest.shard_name(number)).unlink()
+    del manifest.shards[num_shards:]
+    manifest.write(folder)
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def test_damage_is_named_when_a_shard_is_opened_or_read(copied: Path) -> None:
+    path = copied / "shard-00002.mol"
+    flip(path, -200)
+    shards = MoleculeShards(copied)
+    assert "shard-00002.mol" not in str(shards.smiles[:18])
+    for read in (
+        lambda: shards.smiles[18],
+        lambda: shards.row_numbers[20],
+        lambda: shards[19],
+        lambda: shards.targets,
+        lambda: shards.batch([0]),  # its y needs all targets
+        shards.verify,
+    ):
+        with pytest.raises(ValueError, match=r"shard-00002.mol is damaged: its checksum"):
+            read()
+
+
+def test_damage_is_found_before_an_unfinished_folder_is_continued(copied: Path) -> None:
+    shrink(copied, 3)
+    flip(copied / "shard-00001.mol", -200)
+    with pytest.raises(ValueError, match=r"shard-00001.mol is damaged"):
+        make(copied)
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [(0, "not a shard"), (40, "not a shard"), (-8, "is damaged: it has .*bytes")],
+)
+def test_a_shard_that_is_cut_off(copied: Path, size: int, message: str) -> None:
+    path = copied / "shard-00004.mol"
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(ValueError, match=rf"shard-00004.mol.*{message}"):
+        MoleculeShards(copied)
+
+
+def test_a_shard_that_is_missing(copied: Path) -> None:
+    (copied / "shard-00001.mol").unlink()
+    with pytest.raises(ValueError, match=r"shard-00001.mol is missing; .* should have 5"):
+        MoleculeShards(copied)
+
+
+def test_a_shard_of_another_place_folder_featuriser_or_version(
+    copied: Path, tmp_path: Path
+) -> None:
+    path = copied / "shard-00001.mol"
+    shutil.copy(copied / "shard-00000.mol", path)
+    with pytest.raises(
+        ValueError, match=r"shard-00001.mol is shard 0 of this folder, in the place"
+    ):
+        MoleculeShards(copied)
+    other = MoleculeShards.from_csv(written(tmp_path / "n.csv", ["C", "CC"]), tmp_path / "o")
+    shutil.copy(other.folder / "shard-00000.mol", path)
+    with pytest.raises(ValueError, match=r"shard-00001.mol belongs to another folder"):
+        MoleculeShards(copied)
+    MoleculeShards.from_csv(
+        tmp_path / "m.csv",
+        tmp_path / "ogb",
+        split_column="part",
+        shard_size=9,
+        featurizer=OGBFeaturizer(),
+    )
+    shutil.copy(tmp_path / "ogb" / "shard-00001.mol", path)
+    with pytest.raises(ValueError, match=r"shard-00001.mol was made by another featuriser"):
+        MoleculeShards(copied)
+    path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
+    with pytest.raises(ValueError, match=r"shard-00001.mol has the format version 2, not 1"):
+        MoleculeShards(copied)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "manifest.json is damaged: it is not JSON"),
+        ("[]", "manifest.json is not the manifest of molecule shards"),
+        ('{"format": "other"}', "manifest.json is not the manifest of molecule shards"),
+    ],
+)
+def test_a_manifest_that_is_none(copied: Path, content: str, message: str) -> None:
+    (copied / "manifest.json").write_text(content)
+    for read in (MoleculeShards, make):
+        with pytest.raises(ValueError, match=message):
+            read(copied)
+
+
+def test_a_manifest_that_was_changed(copied: Path) -> None:
+    content = json.loads((copied / "manifest.json").read_text())
+    content["atom_kinds"][0][0] += 1
+    (copied / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"manifest.json is damaged: its checksum"):
+        MoleculeShards(copied)
+    content["version"] = 7
+    (copied / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"has the format version 7; .* reads 1"):
+        MoleculeShards(copied)
+
+
+def test_folders_that_are_none(copied: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        MoleculeShards(tmp_path / "none")
+    (copied / "manifest.json").unlink()
+    with pytest.raises(ValueError, match=r"has no manifest.json"):
+        MoleculeShards(copied)
+    with pytest.raises(ValueError, match=r"has shards \(shard-00000.mol\) but no manifest.json"):
+        make(copied)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no file .*none.csv"):
+        MoleculeShards.from_csv(tmp_path / "none.csv", tmp_path / "s")
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(ValueError, match="two passes"):
+        MoleculeShards.from_csv(tmp_path / "pipe.csv", tmp_path / "s")
+    (tmp_path / "m.csv").write_text("smiles,y\nC,1\nCC,high\n")
+    with pytest.raises(ValueError, match=r"line 3 of m.csv: the target 'y'"):
+        MoleculeShards.from_csv(tmp_path / "m.csv", tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+    for size in 0, 2.5:
+        with pytest.raises(ValueError, match=f"shard_size must be a whole number .*, not {size}"):
+            MoleculeShards.from_csv(tmp_path / "m.csv", tmp_path / "s", shard_size=size)  # type: ignore[arg-type]
+
+
+def test_too_many_parts(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text("\n".join(["smiles,y,part", *(f"C,1,p{k}" for k in range(257))]))
+    with pytest.raises(ValueError, match=r"'part' of m.csv has more than 256 different values"):
+        MoleculeShards.from_csv(path, tmp_path / "s", split_column="part")
+
+
+def test_the_digest_follows_the_content(folder: Path, tmp_path: Path) -> None:
+    first = MoleculeShards(folder).digest
+    shutil.copy(folder.parent / "m.csv", tmp_path / "other.csv")
+    arguments: dict[str, Any] = {"split_column": "part", "shard_size": 9}
+    again = MoleculeShards.from_csv(tmp_path / "other.csv", tmp_path / "s", **arguments)
+    assert again.digest == first
+    edit(tmp_path / "other.csv", "0.25", "0.75")
+    changed = MoleculeShards.from_csv(tmp_path / "other.csv", tmp_path / "t", **arguments)
+    assert changed.digest != first
