@@ -267,7 +267,7 @@ def _command(options: argparse.Namespace) -> int:
     if low >= high:
         raise InputError(f"--init-range must be two increasing numbers, got {low:g} {high:g}")
     with naming_extras("bench"):
-        from benchmarks.harness.training import torch_device
+        from benchmarks.harness.devices import torch_device
 
         options.device = str(torch_device(options.device))
         study = {"xor": _xor, "charging": _charging, "long-term": _long_term}[options.command]

@@ -197,10 +197,10 @@ def _study(options: argparse.Namespace) -> int:
         raise InputError(f"--root goes with --dataset cep, not {options.dataset}")
     with naming_extras("mol,bench"):
         import pyg_kernels.chem  # noqa: F401
+        from benchmarks.harness.devices import torch_device
         from benchmarks.harness.kernels.libraries import load, parts_of
         from benchmarks.harness.kernels.report import study_tables, write_study_report
         from benchmarks.harness.kernels.study import Study
-        from benchmarks.harness.training import torch_device
     setting = Setting(
         dataset=options.dataset,
         root=str(Path(options.root or DEFAULT.root).resolve()),

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
     """
-    return exit_status(PROGRAM, lambda: _compare(parser().parse_args(arguments)))
+    return exit_status(PROGRAM, lambda: _compare(parser().parse_args(arguments)), several=True)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -193,6 +193,7 @@ def _compare(options: argparse.Namespace) -> int:
     check_training_options(options)
     _check_options(options)
     with naming_extras("bench"):
+        from benchmarks.harness.collective import in_turn
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.lfp.data import RecordingChoice, leave_one_out, load_recordings
         from benchmarks.harness.lfp.report import (
@@ -210,7 +211,7 @@ def _compare(options: argparse.Namespace) -> int:
             amplitude=AMPLITUDE if options.amplitude is None else options.amplitude,
             seed=options.data_seed or 0,
         )
-    recordings = load_recordings(choice)
+    recordings = in_turn(lambda: load_recordings(choice))
     tasks = recording_tasks(choice, recordings, leave_one_out(recordings))
     chosen = dict(list(tasks.items())[: _number_of_folds(options, len(tasks))])
     options.dataset = DATASETS[options.data is not None]
@@ -230,6 +231,7 @@ def _compare(options: argparse.Namespace) -> int:
         training=training_config(options, EPOCHS, BATCH_SIZE, LEARNING_RATE),
         out=Path(options.out or f"runs/{name}"),
         folds=chosen,
+        arguments=options.arguments,
     )
     experiment.check()
     experiment.open_folder(options.resume, options.overwrite)

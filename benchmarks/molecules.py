@@ -6,7 +6,7 @@
 
 import sys
 
-from benchmarks.harness.command_line import main
+from benchmarks.harness.molecules.command_line import main
 
 if __name__ == "__main__":
     sys.exit(main())

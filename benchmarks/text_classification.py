@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
     """
-    return exit_status(PROGRAM, lambda: _compare(parser().parse_args(arguments)))
+    return exit_status(PROGRAM, lambda: _compare(parser().parse_args(arguments)), several=True)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -256,11 +256,12 @@ def _compare(options: argparse.Namespace) -> int:
     names, chosen = _model_names(options), _text_choice(options)
     cells = names[0].endswith("gram")
     with naming_extras("bench"):
+        from benchmarks.harness.collective import in_turn
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.text.data import TextChoice, load_texts
         from benchmarks.harness.text.report import describe, tables, write_text_report
         from benchmarks.harness.text.task import TextTask, text_model_configs
-    data = load_texts(TextChoice(**chosen))
+    data = in_turn(lambda: load_texts(TextChoice(**chosen)))
     if options.embedding and data.glove:
         raise InputError(f"--embedding goes with --glove none; {data.glove} has its own size")
     if options.tune_vectors and not data.glove:
@@ -279,6 +280,7 @@ def _compare(options: argparse.Namespace) -> int:
         seeds=list(dict.fromkeys(options.seeds)),
         training=training_config(options, EPOCHS, BATCH_SIZE, LEARNING_RATE),
         out=Path(options.out or f"runs/text-{options.dataset}"),
+        arguments=options.arguments,
     )
     experiment.check()
     experiment.open_folder(options.resume, options.overwrite)

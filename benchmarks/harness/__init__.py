@@ -4,13 +4,11 @@ For all of them: ``arguments`` has the options that they share, ``task`` is what
 say of itself, ``learner`` is what Lightning trains, ``sizes`` counts its parameters, ``training``
 runs one model with one seed, ``progress`` shows it, ``estimator`` and ``fitting`` are the same for
 what has no epochs, ``experiment`` keeps the results folder and its resumption, ``summary`` and
-``table`` show results, ``files``, ``folder`` and ``errors`` write and end cleanly.
+``table`` show results, ``files``, ``folder`` and ``errors`` write and end cleanly. ``processes``
+says which of several processes this is, ``collective`` what they do together, ``devices`` where
+they compute, ``commit`` which version of the code it is.
 
-For molecules: ``command_line`` reads the arguments, ``data`` chooses molecules and split,
-``models`` builds the networks, ``regressor`` is their learner, ``baselines`` are the kernel methods
-beside them (``subtree_ridge``, ``walk_process``, on ``labels``), ``molecules`` is their task,
-``report`` makes the table and the pictures, ``prediction`` applies a checkpoint to new molecules.
-For texts: ``text``. For recordings, of which one subject at a time is left out: ``lfp``. For the
-time and the values of exact kernels: ``kernels``. For parity, charging and long memory of units
-with a learned activation: ``activations``.
+For molecules: ``molecules``. For texts: ``text``. For recordings, of which one subject at a time is
+left out: ``lfp``. For the time and the values of exact kernels: ``kernels``. For parity, charging
+and long memory of units with a learned activation: ``activations``.
 """

@@ -7,11 +7,20 @@ import argparse
 import io
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from benchmarks.harness.errors import DivergenceError, InputError, MeasurementError
+from benchmarks.harness.errors import (
+    DivergenceError,
+    EndedElsewhere,
+    InputError,
+    MeasurementError,
+    as_input_error,
+    tell,
+)
+from benchmarks.harness.processes import is_first, processes
 
 # The keys of learner.SCHEDULES, repeated.
 SCHEDULES = ("cosine", "exponential", "plateau", "none")
@@ -25,6 +34,8 @@ MOST_LAYERS = 1000
 class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, without the usage.
 
+    Of several processes the first one prints. What it parses has all the words as ``arguments``.
+
     Args:
         program (str): The name that its errors begin with.
     """
@@ -37,13 +48,24 @@ class OneLineParser(argparse.ArgumentParser):
         """Exits with status 2 after one line."""
         self.exit(2, f"{self.program}: error: {message}\n")
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The options, and the words that they were given in."""
+        options = super().parse_args(args, namespace)
+        options.arguments = list(sys.argv[1:] if args is None else args)
+        return options
 
-def exit_status(program: str, command: Callable[[], int]) -> int:
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if is_first():
+            super()._print_message(message, file)
+
+
+def exit_status(program: str, command: Callable[[], int], several: bool = False) -> int:
     """Runs a command of a program, and says in one line why it ended early.
 
     Args:
         program (str): The name that the line begins with.
         command: What to run; gives the status of success.
+        several (bool): Whether processes that ``torchrun`` starts can share the work.
 
     Returns:
         The exit status: the command's, 1 training diverged or a measurement failed, 2 bad input,
@@ -52,18 +74,35 @@ def exit_status(program: str, command: Callable[[], int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name may have letters that it cannot write
             stream.reconfigure(errors="replace")
+    line, number = "", 1
     try:
-        return command()
-    except InputError as error:
-        print(f"{program}: error: {error}", file=sys.stderr)
-        return 2
-    except (DivergenceError, MeasurementError) as error:
-        print(f"{program}: error: {error}", file=sys.stderr)
-        return 1
+        with as_input_error():
+            number = processes().number
+        if number > 1 and not several:
+            raise InputError(f"this runs in one process, not {number}; start it without torchrun")
+        status = command()
+    except EndedElsewhere as ended:
+        status = ended.status
+    except (InputError, DivergenceError, MeasurementError) as error:
+        status, line = error.status, f"{program}: error: {error}"
+        tell(line)
     except KeyboardInterrupt as interrupt:
+        if number > 1:  # torchrun passes it on once more
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         hint = f"; {interrupt}" if str(interrupt) else ""
-        print(f"\n{program}: interrupted{hint}", file=sys.stderr)
+        tell(f"\n{program}: interrupted{hint}")
         return 130
+    except SystemExit as stop:  # the argument parser's, which has said why
+        if number == 1:
+            raise
+        status = int(stop.code or 0)
+    return status if number == 1 else _end_together(status, line)
+
+
+def _end_together(status: int, line: str) -> int:
+    from benchmarks.harness.collective import end
+
+    return end(status, line)
 
 
 def add_result_options(group: Any, folder: str) -> None:
@@ -204,8 +243,8 @@ def training_config(
 
 
 def shown(options: argparse.Namespace) -> str:
-    """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``."""
-    if options.quiet:
+    """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``, by the first process."""
+    if options.quiet or not is_first():
         return "nothing"
     terminal = sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).lines > 0
     return "bar" if terminal else "lines"

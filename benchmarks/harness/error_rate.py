@@ -5,9 +5,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchmetrics import Metric
 
+from benchmarks.harness.learner import IGNORED
+
 
 class ErrorRate(Metric):
-    """The fraction of texts whose best class is not theirs; NaN where a loss was not finite."""
+    """The fraction of texts whose best class is not theirs; NaN where a loss was not finite.
+
+    Of texts with the class -100, which stand in for others, nothing is counted.
+    """
 
     higher_is_better = False
     full_state_update = False
@@ -22,8 +27,9 @@ class ErrorRate(Metric):
 
     def update(self, scores: Tensor, y: Tensor) -> None:
         """Adds a batch: scores ``(B, C)`` and classes ``(B,)``."""
-        self.wrong += (scores.argmax(dim=1) != y).sum()
-        self.count += len(y)
+        counted = y != IGNORED
+        self.wrong += ((scores.argmax(dim=1) != y) & counted).sum()
+        self.count += counted.sum()
         self.loss += F.cross_entropy(scores.float(), y, reduction="sum")
 
     def compute(self) -> Tensor:

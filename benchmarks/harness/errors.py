@@ -4,20 +4,41 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-EXTRA_PACKAGES = {"lightning", "torchmetrics", "matplotlib", "pandas", "tqdm", "rdkit"}
+from benchmarks.harness.processes import is_first
+
+EXTRA_PACKAGES = {"lightning", "torchmetrics", "matplotlib", "pandas", "tqdm", "rdkit", "ogb"}
 
 
 class InputError(ValueError):
     """What the user gave cannot work; the message says what would. Exit status 2."""
 
+    status = 2
+
 
 class DivergenceError(RuntimeError):
     """The validation error stopped being a number. Exit status 1; finished runs are kept."""
 
+    status = 1
+
 
 class MeasurementError(RuntimeError):
     """A measurement could not be made. Exit status 1; finished ones are kept."""
+
+    status = 1
+
+
+class EndedElsewhere(Exception):  # noqa: N818
+    """Another process has met an error and the first one says it: this one ends in silence.
+
+    Args:
+        status (int): The exit status.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 @contextmanager
@@ -31,6 +52,20 @@ def as_input_error() -> Iterator[None]:
         raise InputError(_one_line(error)) from error
     except ValueError as error:
         raise InputError(_one_line(error)) from error
+
+
+@contextmanager
+def naming_files(folder: Path) -> Iterator[None]:
+    """Turns the errors of writing results, such as a full disk, into :class:`InputError`.
+
+    Args:
+        folder (Path): Named where the error does not say which file it was.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or _one_line(error)
+        raise InputError(f"{error.filename or folder}: {reason}") from error
 
 
 @contextmanager
@@ -53,9 +88,13 @@ def naming_extras(extras: str) -> Iterator[None]:
 def say(text: str, end: str = "\n") -> None:
     """Prints on standard output; where nobody reads it any more, work goes on in silence.
 
+    Of several processes the first one prints.
+
     Raises:
         InputError: If standard output cannot be written for another reason, such as a full disk.
     """
+    if not is_first():
+        return
     try:
         print(text, end=end, flush=True)
     except OSError as error:
@@ -63,6 +102,12 @@ def say(text: str, end: str = "\n") -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             raise InputError(f"standard output: {error.strerror}") from error
+
+
+def tell(text: str) -> None:
+    """Prints on standard error, of several processes in the first one."""
+    if is_first():
+        print(text, file=sys.stderr)
 
 
 def _one_line(error: Exception) -> str:

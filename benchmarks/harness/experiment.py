@@ -6,24 +6,23 @@ import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas
 import torch
 
-from benchmarks.harness.errors import InputError, as_input_error, say
+from benchmarks.harness.collective import from_first, in_all, in_first
+from benchmarks.harness.commit import commit_of_code
+from benchmarks.harness.devices import check_devices
+from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.fitting import fit
 from benchmarks.harness.folder import holds_results
+from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS, Task
-from benchmarks.harness.training import (
-    Run,
-    TrainingConfig,
-    accelerator,
-    predictions_text,
-    train,
-)
+from benchmarks.harness.training import Run, TrainingConfig, predictions_text, train
 from pyg_kernels.ops import backend
 
 CONFIGURATION = "configuration.json"
@@ -36,6 +35,8 @@ FREE_SETTINGS = ("device", "show")
 class Experiment:
     """Models and seeds to compare on one split, or on several splits of the same data.
 
+    Of several processes the first one keeps the results folder.
+
     Args:
         task: What is learned.
         models: One configuration a model, in the order of the table.
@@ -44,6 +45,7 @@ class Experiment:
         out (Path): The results folder.
         folds: Where there are several splits, their names, which begin those of the runs' folders,
             and what is learned on each: tasks of the choice and identity of `task`.
+        arguments: The words of the command line, to be written down.
     """
 
     task: Task
@@ -52,6 +54,7 @@ class Experiment:
     training: TrainingConfig
     out: Path
     folds: Mapping[str, Task] = field(default_factory=dict)
+    arguments: Sequence[str] = ()
 
     def settings(self) -> dict[str, Any]:
         """What a continuation must have in common with the folder, but for free settings."""
@@ -67,7 +70,10 @@ class Experiment:
         Raises:
             InputError: If the device is not there, or a model or its batches cannot be made.
         """
-        accelerator(self.training.device)
+        in_all(self._check)
+
+    def _check(self) -> None:
+        check_devices(self.training.device, self.training.batch_size)
         learner = None
         with as_input_error():
             for model in self.models:
@@ -87,6 +93,9 @@ class Experiment:
             InputError: If the folder is not empty and neither is asked for, holds something else,
                 or was made with other settings.
         """
+        in_first(lambda: self._open_folder(resume, overwrite))
+
+    def _open_folder(self, resume: bool, overwrite: bool) -> None:
         configuration = self.out / CONFIGURATION
         with as_input_error():
             occupied = holds_results(self.out, CONFIGURATION, resume, overwrite)
@@ -126,48 +135,66 @@ class Experiment:
             runs = self.run()
         except KeyboardInterrupt:
             raise KeyboardInterrupt("continue with the same command and --resume") from None
-        say(tables(runs))
-        with as_input_error():
-            write_report(runs)
-        if not quiet:
-            say(f"\nresults in {self.out}")
+
+        def report() -> None:
+            say(tables(runs))
+            with as_input_error():
+                write_report(runs)
+            if not quiet:
+                say(f"\nresults in {self.out}")
+
+        in_first(report)
 
     def run(self) -> list[Run]:
         """Trains what is not finished yet and writes the results after every run.
 
         Returns:
             All finished runs of the folder, also those of other folds, models and seeds than
-            these, fold by fold and model by model.
+            these, fold by fold and model by model; none in other processes than the first.
         """
-        folders = list(_run_folders(self.out, self._read_configuration()))
-        runs = {folder: Run.read(folder) for folder in folders}
+        runs = in_first(self._read_runs) or {}
+        finished = from_first(lambda: [folder for folder, run in runs.items() if run is not None])
         for fold, task in (self.folds or {"": self.task}).items():
             for model in self.models:
                 for seed in self._seeds(task, model):
                     folder = _run_folder(self.out, fold, model.name, seed)
-                    if runs[folder] is None:
-                        runs[folder] = run = self._new_run(task, model, seed, folder)
-                        run.write(folder)
-                        self._write_results(_finished(runs))
-        self._write_results(_finished(runs))
+                    if folder not in finished:
+                        run = self._new_run(task, model, seed, folder)
+                        in_first(partial(self._keep, runs, folder, run))
+        in_first(lambda: self._write_results(_finished(runs)))
         return _finished(runs)
+
+    def _read_runs(self) -> dict[Path, Run | None]:
+        """The finished runs of the folder, and ``None`` for the others."""
+        folders = list(_run_folders(self.out, self._read_configuration()))
+        return {folder: Run.read(folder) for folder in folders}
+
+    def _keep(self, runs: dict[Path, Run | None], folder: Path, run: Run | None) -> None:
+        """Writes a finished run and the results so far."""
+        assert run is not None
+        runs[folder] = run
+        with naming_files(folder):
+            run.write(folder)
+        self._write_results(_finished(runs))
 
     def _seeds(self, task: Task, model: Any) -> Sequence[int]:
         """Those of a model: all, or the first alone if the model does not depend on it."""
         estimator = task.estimator(model)
         return self.seeds if estimator is None or estimator.uses_seed else self.seeds[:1]
 
-    def _new_run(self, task: Task, model: Any, seed: int, folder: Path) -> Run:
+    def _new_run(self, task: Task, model: Any, seed: int, folder: Path) -> Run | None:
+        """A network is trained by all processes, an estimator fitted by the first."""
         estimator = task.estimator(model)
         if estimator is None:
             return train(task, model, seed, self.training, folder)
-        return fit(task, model, estimator, seed, self.training, folder)
+        return in_first(lambda: fit(task, model, estimator, seed, self.training, folder))
 
     def _write_results(self, runs: Sequence[Run]) -> None:
         records = [run.record for run in runs]
-        write_text(self.out / "metrics.json", json.dumps(records, indent=1))
         table = pandas.concat([run.predictions for run in runs], ignore_index=True)
-        write_text(self.out / "predictions.csv", predictions_text(table))
+        with naming_files(self.out):
+            write_text(self.out / "metrics.json", json.dumps(records, indent=1))
+            write_text(self.out / "predictions.csv", predictions_text(table))
 
     def _configuration(self, found: dict[str, Any]) -> dict[str, Any]:
         """Settings, and every fold, model and seed of the folder: those found in it and these."""
@@ -184,8 +211,11 @@ class Experiment:
                 "python": platform.python_version(),
                 **{name: importlib.metadata.version(name) for name in self.task.packages},
             },
+            "commit": commit_of_code(),
             "backend": backend(),
+            "processes": processes().number,
             "threads": torch.get_num_threads(),
+            "arguments": list(self.arguments),
         }
 
     def _check_settings(self, found: dict[str, Any]) -> None:
@@ -202,7 +232,8 @@ class Experiment:
         for model in self.models:
             if sizes.get(model.name, asdict(model)) != asdict(model):
                 raise InputError(
-                    f"--resume: {self.out} holds {model.name} of another size ({sizes[model.name]})"
+                    f"--resume: {self.out} holds {model.name} of another size or with other "
+                    f"options ({sizes[model.name]})"
                 )
 
     def _read_configuration(self) -> dict[str, Any]:

@@ -7,8 +7,12 @@ from pathlib import Path
 def write_bytes(path: Path, content: bytes) -> None:
     """Writes a whole file or none of it."""
     temporary = path.with_name(f".{path.name}.part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_text(path: Path, text: str) -> None:

@@ -1,15 +1,18 @@
 """One model that is fitted at once: fit, predict every part."""
 
+import io
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks.harness.errors import say
+from benchmarks.harness.devices import torch_device
+from benchmarks.harness.errors import naming_files, say
 from benchmarks.harness.estimator import Estimator
+from benchmarks.harness.files import write_bytes
 from benchmarks.harness.task import Task
-from benchmarks.harness.training import BEST, Run, TrainingConfig, finished_run, torch_device
+from benchmarks.harness.training import BEST, Run, TrainingConfig, finished_run
 
 
 def fit(
@@ -35,16 +38,20 @@ def fit(
 
     Raises:
         DivergenceError: If an error is no finite number.
-        InputError: If it cannot learn from these data.
+        InputError: If it cannot learn from these data, or the checkpoint cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    with naming_files(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     name = task.run_name(model.name, seed)
     progress = config.show == "bar"
     started = time.perf_counter()
     estimator.fit(seed, torch_device(config.device), progress)
     seconds = time.perf_counter() - started
     predictions = estimator.predictions(progress)
-    torch.save(estimator.checkpoint(), folder / BEST)
+    content = io.BytesIO()
+    torch.save(estimator.checkpoint(), content)
+    with naming_files(folder):
+        write_bytes(folder / BEST, content.getvalue())
     details = {"seconds": round(seconds, 4), **estimator.details()}
     run = finished_run(task, model, seed, estimator.num_parameters(), predictions, [], details)
     if config.show != "nothing":

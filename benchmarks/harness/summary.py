@@ -28,6 +28,12 @@ def spread(values: Sequence[float], digits: str) -> str:
     return f"{mean} ± {statistics.stdev(values):{digits}}" if len(values) > 1 else mean
 
 
+def spread_or_dash(values: Sequence[float | None], digits: str) -> str:
+    """The same, and a dash where a value is not defined."""
+    known = [value for value in values if value is not None]
+    return spread(known, digits) if len(known) == len(values) else "-"
+
+
 def seeds_text(runs: Sequence["Run"]) -> str:
     """Which seeds a table is over."""
     seeds = list(dict.fromkeys(str(run.record["seed"]) for run in runs))

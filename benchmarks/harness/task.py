@@ -25,11 +25,13 @@ class Measure:
         key (str): Its name in files: ``train_KEY`` and ``valid_KEY`` in histories.
         title (str): Its name in words.
         digits (str): The format of its values; empty: as many digits as they need.
+        higher_is_better (bool): Whether better predictions have a higher value.
     """
 
     key: str
     title: str
     digits: str = ""
+    higher_is_better: bool = False
 
     def format(self, values: Iterable[float]) -> str:
         """One format for values that stand together."""
@@ -43,7 +45,7 @@ class Task(ABC):
     """
 
     items: ClassVar[str]  # what is learned from: a group of ``configuration.json``
-    measure: ClassVar[Measure]
+    measure: Measure
     packages: ClassVar[tuple[str, ...]]  # whose versions are kept
     files: ClassVar[tuple[str, ...]]  # that a report leaves in the results folder
     # Settings of the choice of data that may differ between an interrupted run and its
@@ -66,6 +68,10 @@ class Task(ABC):
     def is_trained(self, name: str) -> bool:
         """Whether the network of this name learns from batches."""
         return True
+
+    def has_unused_parameters(self, model: Any) -> bool:
+        """Whether a network of this configuration has some that no prediction depends on."""
+        return False
 
     def estimator(self, model: Any) -> Estimator | None:
         """The model of a configuration if it is fitted at once, ``None`` if it is a network."""

@@ -18,9 +18,12 @@ import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
 from torch import Tensor
 
-from benchmarks.harness.errors import DivergenceError, InputError
+from benchmarks.harness.collective import from_first, in_first, put_together
+from benchmarks.harness.devices import trainer_devices
+from benchmarks.harness.errors import DivergenceError, InputError, naming_files
 from benchmarks.harness.files import write_text
 from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.processes import processes
 from benchmarks.harness.progress import EpochHistory, ProgressBar, ProgressLines
 from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.task import PARTS, Task
@@ -48,7 +51,7 @@ class TrainingConfig:
 
     Args:
         epochs (int): Epochs at most.
-        batch_size (int): Molecules or texts a batch.
+        batch_size (int): Molecules or texts a batch, of all processes together.
         patience (int): Epochs without a better validation error after which training stops.
         clip (float): Largest gradient norm; 0: no clipping.
         optimiser: Adam's settings.
@@ -120,11 +123,14 @@ def predictions_text(frame: pandas.DataFrame) -> str:
     return str(frame.to_csv(index=False))
 
 
-def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Path) -> Run:
+def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Path) -> Run | None:
     """Trains one model with one seed, or continues where a run in `folder` stopped.
 
     The weights of the epoch with the lowest validation error make all predictions, with the network
     in evaluation mode. Leaves ``best.ckpt`` in the folder.
+
+    Several processes that ``torchrun`` started train together: each computes its share of every
+    batch, and gradients are averaged. All of them must see the folder.
 
     Args:
         task: What is learned.
@@ -134,15 +140,17 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
         folder (Path): Where checkpoints lie; made if missing.
 
     Returns:
-        The finished run, not yet written.
+        The finished run, not yet written; ``None`` in other processes than the first.
 
     Raises:
         DivergenceError: If an error is no finite number.
-        InputError: If a checkpoint of the interrupted run is missing or damaged.
+        InputError: If a checkpoint of the interrupted run is missing or damaged, or one cannot be
+            written.
+        EndedElsewhere: In other processes than the first, where that raises one of these.
         KeyboardInterrupt: If interrupted; the last whole epoch is in ``last.ckpt``.
     """
     quieten_lightning()
-    folder.mkdir(parents=True, exist_ok=True)
+    in_first(lambda: _make(folder))
     lightning.seed_everything(seed, verbose=False)
     learner = task.learner(model, config.optimiser)
     batches = task.batches(learner, config.batch_size, seed)
@@ -150,19 +158,30 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     name = task.run_name(model.name, seed)
     callbacks = [history, *_shown(config, name, history), KeepCheckpoints(folder, history)]
     trained = task.is_trained(model.name)
-    trainer = _trainer(config, callbacks, config.epochs if trained else 0)
+    devices = trainer_devices(config.device, task.has_unused_parameters(model))
+    trainer = _trainer(config, devices, callbacks, config.epochs if trained else 0)
     try:
-        _fit(trainer, learner, batches, folder)
-        if not trained:
-            trainer.save_checkpoint(folder / BEST, weights_only=True)
-        predictions = _predict(trainer, learner, batches, folder / BEST)
+        with naming_files(folder):
+            _fit(trainer, learner, batches, folder)
+            if not trained:
+                trainer.save_checkpoint(folder / BEST, weights_only=True)
+            predictions = _predict(trainer, learner, batches, task.parts, folder / BEST)
     except DivergenceError as error:
         raise DivergenceError(f"{name}: {error}") from error
     except SystemExit:  # Lightning's answer to an interrupt
         raise KeyboardInterrupt from None
     details = task.details(model, learner)
     number = num_parameters(learner.net)
-    return finished_run(task, model, seed, number, predictions, history.epochs, details)
+
+    def finish() -> Run:
+        return finished_run(task, model, seed, number, predictions, history.epochs, details)
+
+    return in_first(finish)
+
+
+def _make(folder: Path) -> None:
+    with naming_files(folder):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def finished_run(
@@ -210,40 +229,6 @@ def finished_run(
     return Run(record, epochs, task.prediction_table(record, predictions))
 
 
-def accelerator(device: str) -> tuple[str, list[int] | int]:
-    """Lightning's accelerator and devices for the name of a device.
-
-    Raises:
-        InputError: If the device has an unknown name or is not there.
-    """
-    if device == "auto":
-        return ("gpu", 1) if torch.cuda.is_available() else ("cpu", 1)
-    kind, _, index = device.partition(":")
-    if kind == "cpu" and not index:
-        return "cpu", 1
-    if kind == "mps" and not index:
-        if torch.backends.mps.is_available():
-            return "mps", 1
-        raise InputError("--device mps: torch sees no such device here")
-    if kind != "cuda" or not (index.isdecimal() or device == "cuda"):
-        raise InputError(f"--device must be auto, cpu, cuda, cuda:N or mps, got {device!r}")
-    if int(index or 0) >= torch.cuda.device_count():
-        raise InputError(f"--device {device}: torch sees {torch.cuda.device_count()} CUDA devices")
-    return "gpu", [int(index or 0)]
-
-
-def torch_device(device: str) -> torch.device:
-    """The device of a name, for what Lightning does not place.
-
-    Raises:
-        InputError: If the device has an unknown name or is not there.
-    """
-    kind, devices = accelerator(device)
-    if kind != "gpu":
-        return torch.device(kind)
-    return torch.device("cuda", devices[0] if isinstance(devices, list) else 0)
-
-
 def quieten_lightning() -> None:
     """Leaves out Lightning's tips and its advice on data loader workers, which do not apply."""
     for name in ("lightning.pytorch", "lightning.fabric", "lightning"):
@@ -253,6 +238,7 @@ def quieten_lightning() -> None:
         r".*Checkpoint directory .* exists and is not empty.*",
         r".*Trying to infer the `batch_size`.*",
         r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",
+        r".*It is recommended to use `self.log\(.* sync_dist=True\)`.*",
     ):
         warnings.filterwarnings("ignore", message=message)
 
@@ -261,7 +247,8 @@ class KeepCheckpoints(Checkpoint):
     """Writes ``best.ckpt`` after every epoch that is the best so far, ``last.ckpt`` after each.
 
     What is best follows from the history alone, which ``last.ckpt`` carries: unlike Lightning's
-    ``ModelCheckpoint``, a resumed run knows its best epoch wherever the folder was moved.
+    ``ModelCheckpoint``, a resumed run knows its best epoch wherever the folder was moved. Several
+    processes have the same history, and the first one writes.
 
     Args:
         folder (Path): Where they lie.
@@ -282,20 +269,21 @@ class KeepCheckpoints(Checkpoint):
 
 
 def _shown(config: TrainingConfig, name: str, history: EpochHistory) -> list[Callback]:
-    if config.show == "nothing":
+    if config.show == "nothing" or not processes().is_first:
         return []
     return [ProgressBar(name, history) if config.show == "bar" else ProgressLines(name, history)]
 
 
-def _trainer(config: TrainingConfig, callbacks: list[Callback], epochs: int) -> lightning.Trainer:
-    kind, devices = accelerator(config.device)
+def _trainer(
+    config: TrainingConfig, devices: dict[str, Any], callbacks: list[Callback], epochs: int
+) -> lightning.Trainer:
+    on_gpu = devices["accelerator"] == "gpu"
     precision = config.precision
     if precision == "auto":
-        precision = "bf16-mixed" if kind == "gpu" and torch.cuda.is_bf16_supported() else "32-true"
+        precision = "bf16-mixed" if on_gpu and torch.cuda.is_bf16_supported() else "32-true"
     stopping = EarlyStopping("valid_error", patience=config.patience, check_finite=False)
     return lightning.Trainer(
-        accelerator=kind,
-        devices=devices,
+        **devices,
         precision=precision,  # type: ignore[arg-type]
         max_epochs=epochs,
         gradient_clip_val=config.clip or None,
@@ -314,12 +302,20 @@ def _fit(
     batches: lightning.LightningDataModule,
     folder: Path,
 ) -> None:
-    last = folder / LAST if (folder / LAST).exists() else None
-    if last is not None:
-        trainer.fit_loop.max_epochs = _epochs_to_reach(last, trainer.max_epochs or 0)
-        if not (folder / BEST).exists():
-            raise InputError(f"{folder / BEST} is missing; remove {last} to train this run again")
+    last, epochs = from_first(lambda: _where_it_stopped(folder, trainer.max_epochs or 0))
+    trainer.fit_loop.max_epochs = epochs
     trainer.fit(learner, datamodule=batches, ckpt_path=last, weights_only=True)
+
+
+def _where_it_stopped(folder: Path, wanted: int) -> tuple[Path | None, int]:
+    """The checkpoint of an interrupted run, if there is one, and the epochs to reach."""
+    last = folder / LAST
+    if not last.exists():
+        return None, wanted
+    epochs = _epochs_to_reach(last, wanted)
+    if not (folder / BEST).exists():
+        raise InputError(f"{folder / BEST} is missing; remove {last} to train this run again")
+    return last, epochs
 
 
 def _epochs_to_reach(last: Path, wanted: int) -> int:
@@ -332,11 +328,21 @@ def _epochs_to_reach(last: Path, wanted: int) -> int:
 
 
 def _predict(
-    trainer: lightning.Trainer, learner: Learner, batches: Any, best: Path
+    trainer: lightning.Trainer,
+    learner: Learner,
+    batches: Any,
+    parts: Mapping[str, Tensor],
+    best: Path,
 ) -> dict[str, Tensor]:
+    """The predictions of every part with the weights of the best epoch, in the first process."""
     # Not through ckpt_path, which would take the history back to the best epoch as well.
     with _naming_damage(best):
         checkpoint = torch.load(best, map_location="cpu", weights_only=True)
         learner.load_state_dict(checkpoint["state_dict"])
-    outputs = trainer.predict(learner, batches.all_parts())
-    return {part: torch.cat(output) for part, output in zip(PARTS, outputs or [], strict=True)}
+    outputs: Any = trainer.predict(learner, batches.all_parts()) or []
+    predictions = {}
+    for part, output in zip(PARTS, outputs, strict=True):
+        whole = put_together(output, len(parts[part]), batches.batch_size)
+        if whole is not None:
+            predictions[part] = whole
+    return predictions

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.harness.command_line import main
+from benchmarks.harness.molecules.command_line import main
 
 Rows = list[dict[str, str]]
 

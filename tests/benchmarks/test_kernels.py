@@ -32,8 +32,8 @@ from benchmarks.harness.kernels.setting import (
     planned,
 )
 from benchmarks.harness.kernels.study import Study
-from benchmarks.harness.labels import labelled
 from benchmarks.harness.memory import PeakMemory
+from benchmarks.harness.molecules.labels import labelled
 from benchmarks.harness.task import PARTS
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.interruption import interrupt_once
@@ -370,7 +370,7 @@ def test_both_regressions_are_ridge_regression(molecules):
 
 
 def test_parts_are_those_of_the_molecule_benchmark():
-    from benchmarks.harness.data import DataChoice, load_molecules
+    from benchmarks.harness.molecules.data import DataChoice, load_molecules
 
     data = load_molecules(DataChoice(split_seed=0))
     mine = libraries.parts_of(len(data.molecules))

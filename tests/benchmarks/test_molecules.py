@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 
 import pandas
 
+from benchmarks.harness.molecules.command_line import main
 from pyg_kernels.ops import backend
 
 ROOT = Path(__file__).parents[2]
@@ -430,6 +432,25 @@ def test_full_disk_is_one_line(tmp_path, molecules_csv):
     assert done.stderr.startswith("benchmarks.molecules: error: standard output: ")
 
 
+@pytest.mark.parametrize("model", ["gine", "wl-subtree-3"])
+def test_results_that_cannot_be_written_are_one_line(tmp_path, molecules_csv, model):
+    """A limit on the size of files stands for a full disk."""
+    words = [*("--csv", str(molecules_csv), "--model", model, "--epochs", "1", "--hidden", "1")]
+    words += ["--layers", "1", "--device", "cpu", "--quiet", "--out", str(tmp_path / "out")]
+    program = shlex.join([sys.executable, "-B", "-m", "benchmarks.molecules", *words])
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 4; {program}"],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "File too large" in done.stderr
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.name.endswith(".part")]
+    assert main([*words, "--resume"]) == 0
+
+
 def test_interrupt_says_how_to_continue(molecules_csv, tmp_path):
     words = ["--csv", str(molecules_csv), "--model", "gine", "--hidden", "8", "--device", "cpu"]
     process = subprocess.Popen(
@@ -442,6 +463,8 @@ def test_interrupt_says_how_to_continue(molecules_csv, tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        # Tests that run in the background of a shell inherit that interrupts are ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     checkpoint = tmp_path / "out" / "runs" / "gine-seed0" / "last.ckpt"
     deadline = time.monotonic() + 120
@@ -457,7 +480,7 @@ def test_interrupt_says_how_to_continue(molecules_csv, tmp_path):
 
 def test_help_answers_without_torch():
     code = (
-        "import sys; from benchmarks.harness.command_line import compare_parser as p;"
+        "import sys; from benchmarks.harness.molecules.command_line import compare_parser as p;"
         "p().format_help(); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

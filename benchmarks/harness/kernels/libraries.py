@@ -18,7 +18,7 @@ from benchmarks.harness.kernels.setting import (
     Measurement,
     Setting,
 )
-from benchmarks.harness.labels import labelled
+from benchmarks.harness.molecules.labels import labelled
 from pyg_kernels.kernels import RandomWalkKernel, WLSubtreeKernel
 
 Call = Callable[[], Any]

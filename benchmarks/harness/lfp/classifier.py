@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.harness.error_rate import ErrorRate
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.learner import Learner, OptimiserConfig, mean_cross_entropy
 from benchmarks.harness.lfp.filters import FilterBank
 from benchmarks.harness.lfp.models import (
     RecordingModelConfig,
@@ -71,7 +70,7 @@ class RecordingClassifier(Learner):
         x, y = batch
         scores = self.net(x).float()
         self.train_error.update(scores.detach(), y)
-        return F.cross_entropy(scores, y)
+        return mean_cross_entropy(scores, y)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Adds a batch to the validation error."""

@@ -4,11 +4,10 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.harness.error_rate import ErrorRate
-from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.learner import Learner, OptimiserConfig, mean_cross_entropy
 from benchmarks.harness.text.models import TextModelConfig, TextNet, build_text_model
 from pyg_kernels.datasets.text import TextBatch
 
@@ -61,7 +60,7 @@ class TextClassifier(Learner):
         """The loss of a batch."""
         scores = self.net(batch).float()
         self.train_error.update(scores.detach(), batch.y)
-        return F.cross_entropy(scores, batch.y)
+        return mean_cross_entropy(scores, batch.y)
 
     def validation_step(self, batch: TextBatch, batch_idx: int) -> None:
         """Adds a batch to the validation error."""

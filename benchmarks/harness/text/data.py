@@ -10,6 +10,7 @@ import lightning.pytorch as lightning
 import torch
 
 from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
 from pyg_kernels.datasets.text import (
     MR,
@@ -150,11 +151,11 @@ class TextBatches(lightning.LightningDataModule):
     """Batches of the training and validation parts.
 
     The order of the training texts depends on seed and epoch alone, so that a resumed run sees the
-    batches that the uninterrupted one would have seen.
+    batches that the uninterrupted one would have seen. Several processes share each batch.
 
     Args:
         data: Texts in parts.
-        batch_size (int): Texts a batch.
+        batch_size (int): Texts a batch of all processes.
         seed (int): Seed of the order.
     """
 
@@ -167,7 +168,13 @@ class TextBatches(lightning.LightningDataModule):
     def part(self, name: str, **options: Any) -> TextLoader:
         """A loader over one part, in its own order unless `options` say otherwise."""
         places = self.data.corpus.parts[name]
-        return TextLoader(self.data.encoded, places, batch_size=self.batch_size, **options)
+        return TextLoader(
+            self.data.encoded,
+            places,
+            batch_size=self.batch_size,
+            share=processes().share,
+            **options,
+        )
 
     def train_dataloader(self) -> TextLoader:
         """Shuffled batches of this epoch."""

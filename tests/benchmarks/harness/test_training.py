@@ -12,8 +12,8 @@ import pandas
 
 from benchmarks.harness import training
 from benchmarks.harness.learner import OptimiserConfig, learning_rate_factor
+from benchmarks.harness.molecules.regressor import MoleculeRegressor
 from benchmarks.harness.progress import EpochHistory
-from benchmarks.harness.regressor import MoleculeRegressor
 from tests.benchmarks.interruption import interrupt_once, results
 
 

@@ -15,9 +15,9 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 
 import pandas
 
-from benchmarks.harness.prediction import load_regressor
+from benchmarks.harness.molecules.prediction import load_learner
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_invalid_molecules_keep_their_row(call, trained, tmp_path):
 
 
 def test_checkpoint_carries_what_prediction_needs(trained):
-    regressor = load_regressor(trained[0])
+    regressor = load_learner(trained[0])
     assert not regressor.training
     assert regressor.hparams["targets"]["names"] == ["pIC50"]
     assert regressor.hparams["model"]["name"] == "gine"

@@ -1,40 +1,63 @@
 """Loss, metric, scale and schedules against their definitions."""
 
 import math
+from dataclasses import asdict
 
+import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Batch
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.learner import SCHEDULES, OptimiserConfig, learning_rate_factor
-from benchmarks.harness.regressor import (
+from benchmarks.harness.molecules.models import ModelConfig
+from benchmarks.harness.molecules.regressor import (
     MaskedRMSE,
+    MoleculeRegressor,
     TargetScale,
-    masked_mean_squared_error,
+    masked_squared_error,
     root_mean_square,
 )
 
 NAN = float("nan")
 
 
+def regressor(num_targets):
+    """The mean predictor, which gives zeros."""
+    model = ModelConfig("mean", 65, 7, num_targets, hidden=1)
+    scale = TargetScale([f"y{k}" for k in range(num_targets)], [0.0] * num_targets, [2.0] * 2)
+    return MoleculeRegressor(asdict(model), asdict(scale), {})
+
+
 def test_loss_leaves_missing_targets_out_of_value_and_gradient():
     prediction = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
     y = torch.tensor([[0.0, NAN], [NAN, NAN], [2.0, 6.5]])
-    loss = masked_mean_squared_error(prediction, y)
-    assert loss.item() == pytest.approx((1.0 + 9.0 + 0.25) / 3)
+    loss = masked_squared_error(prediction, y)
+    assert loss.item() == pytest.approx(1.0 + 9.0 + 0.25)
     loss.backward()
-    expected = torch.tensor([[2 / 3, 0.0], [0.0, 0.0], [2.0, -1 / 3]])
+    expected = torch.tensor([[2.0, 0.0], [0.0, 0.0], [6.0, -1.0]])
     torch.testing.assert_close(prediction.grad, expected)
 
 
 def test_loss_without_any_target_is_zero():
     prediction = torch.ones(2, 1, requires_grad=True)
-    loss = masked_mean_squared_error(prediction, torch.full((2, 1), NAN))
+    loss = masked_squared_error(prediction, torch.full((2, 1), NAN))
     loss.backward()
     assert loss.item() == 0
     assert prediction.grad is not None
     assert not prediction.grad.any()
+
+
+@pytest.mark.parametrize(("divisor", "expected"), [(None, 3), (1.5, 1.5), (4.0, 4.0)])
+def test_a_batchs_loss_is_divided_by_its_divisor_or_its_measured_entries(divisor, expected):
+    y = torch.tensor([[0.5, NAN], [NAN, NAN], [2.0, 1.0]])
+    batch = Batch(y=y, num_graphs=3)
+    batch._num_graphs = 3
+    if divisor is not None:
+        batch.divisor = torch.tensor(divisor)
+    loss = regressor(2).training_step(batch, 0)
+    assert loss.item() == pytest.approx((0.25 + 4 + 1) / expected)
 
 
 def test_rmse_is_the_mean_over_targets_and_does_not_depend_on_batches():
@@ -75,9 +98,11 @@ def test_targets_that_cannot_be_standardised():
 
 
 def test_root_mean_square_of_any_size():
-    assert root_mean_square([3.0, -4.0]) == pytest.approx(math.sqrt(12.5))
+    assert root_mean_square(np.array([3.0, -4.0])) == pytest.approx(math.sqrt(12.5))
     for unit in (1e-200, 1e200):
-        assert root_mean_square([3 * unit, 4 * unit]) / unit == pytest.approx(math.sqrt(12.5))
+        assert root_mean_square(np.array([3.0, 4.0]) * unit) / unit == pytest.approx(
+            math.sqrt(12.5)
+        )
 
 
 def test_schedules():

@@ -39,7 +39,7 @@ def combination(x: Tensor, features: Sequence[Feature]) -> Tensor:
     """The codes of the leading features of each row as one number, (n,) int64.
 
     Args:
-        x: ``(n, columns)``, one-hot features and indicators as ``MolFeaturizer`` makes them.
+        x: ``(n, columns)``, one-hot features and indicators as a ``Featurizer`` makes them.
         features: What the first columns are.
     """
     weights: list[int] = []
@@ -48,6 +48,8 @@ def combination(x: Tensor, features: Sequence[Feature]) -> Tensor:
         width = feature.width
         weights += [codes] if feature.is_indicator else [codes * k for k in range(width)]
         codes *= feature.num_codes
-    # Sums of at most a few numbers below 2^24 are exact in float32.
-    number = x[:, : len(weights)] @ torch.tensor(weights, dtype=x.dtype, device=x.device)
-    return number.long()
+    # Numbers below 2^53 are exact in float64; those of float32 would end at 2^24, which the Open
+    # Graph Benchmark's features exceed. On the CPU, since not every device has float64.
+    assert codes < 2**53
+    number = x[:, : len(weights)].cpu().double() @ torch.tensor(weights, dtype=torch.float64)
+    return number.long().to(x.device)

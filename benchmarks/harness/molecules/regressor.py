@@ -1,17 +1,18 @@
-"""What Lightning trains on molecules: a network, the scale of its targets, the loss."""
+"""Regression on molecules: the scale of the targets, the loss, the error."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Batch
 from torchmetrics import Metric
 
-from benchmarks.harness.learner import Learner, OptimiserConfig
-from benchmarks.harness.models import ModelConfig, build_model
+from benchmarks.harness.molecules.learner import MoleculeLearner, where_measured
 
 
 @dataclass(frozen=True)
@@ -67,22 +68,34 @@ class TargetScale:
                 )
         return standardised
 
+    def texts(self, values: Sequence[float]) -> list[str]:
+        """One prediction of each target, with the digits that a float32 network can tell apart.
 
-def masked_mean_squared_error(prediction: Tensor, y: Tensor) -> Tensor:
-    """Mean squared error over the measured entries of `y`; 0 where there are none.
+        These are a millionth of the standard deviation.
+        """
+        return [
+            f"{round(value, 6 - math.floor(math.log10(std))):.15g}"
+            for value, std in zip(values, self.std, strict=True)
+        ]
+
+
+def masked_squared_error(prediction: Tensor, y: Tensor) -> Tensor:
+    """The sum of squared errors over the measured entries of `y`; 0 where there are none.
 
     Args:
         prediction: ``(B, T)``.
         y: ``(B, T)``, NaN where a target was not measured.
     """
-    measured = ~y.isnan()
-    error = torch.where(measured, prediction - y.nan_to_num(), 0.0)
-    return error.square().sum() / measured.sum().clamp(min=1)
+    measured, known = where_measured(y)
+    return torch.where(measured, prediction - known, 0.0).square().sum()
 
 
-def root_mean_square(errors: Sequence[float]) -> float:
-    """The root mean square of at least one number, however large or small they are."""
-    return math.hypot(*errors) / math.sqrt(len(errors))
+def root_mean_square(errors: NDArray[np.float64]) -> float:
+    """The root mean square of a vector of at least one number, however large or small they are."""
+    largest = float(np.abs(errors).max())
+    if not largest or not math.isfinite(largest):
+        return largest
+    return largest * float(np.sqrt(np.mean(np.square(errors / largest))))
 
 
 class MaskedRMSE(Metric):
@@ -105,8 +118,8 @@ class MaskedRMSE(Metric):
 
     def update(self, prediction: Tensor, y: Tensor) -> None:
         """Adds a batch: both ``(B, T)``, `y` NaN where a target was not measured."""
-        measured = ~y.isnan()
-        error = torch.where(measured, prediction.float() - y.nan_to_num(), 0.0)
+        measured, known = where_measured(y)
+        error = torch.where(measured, prediction - known, 0.0)
         self.squared_error += error.square().sum(dim=0)
         self.count += measured.sum(dim=0)
 
@@ -119,19 +132,17 @@ class MaskedRMSE(Metric):
         return (self.squared_error / self.count).sqrt()
 
 
-class MoleculeRegressor(Learner):
+class MoleculeRegressor(MoleculeLearner):
     """A network on batches of molecules, trained on standardised targets.
 
-    Batches to train and validate on carry the standardised targets as ``y``. Loss: their mean
-    squared error over measured entries. Logs ``valid_error``, the RMSE of the standardised targets
-    averaged over them: every target weighs the same, whatever its unit. All arguments are plain
-    values, so that a checkpoint alone rebuilds the regressor.
+    Loss: the mean squared error of the standardised targets over measured entries. Logs
+    ``valid_error``, their RMSE averaged over them: every target weighs the same, whatever its unit.
 
     Args:
         model (dict): The fields of a :class:`ModelConfig`.
         targets (dict): The fields of a :class:`TargetScale`.
-        features (dict): ``MolFeaturizer().description()``.
-        optimiser (dict): The fields of an :class:`OptimiserConfig`.
+        features (dict): The featuriser's ``description()``.
+        optimiser (dict, optional): The fields of an :class:`OptimiserConfig`.
     """
 
     def __init__(
@@ -141,22 +152,21 @@ class MoleculeRegressor(Learner):
         features: dict[str, Any],
         optimiser: dict[str, Any] | None = None,
     ) -> None:
-        optimiser = optimiser or asdict(OptimiserConfig())
-        super().__init__(OptimiserConfig(**optimiser))
-        self.save_hyperparameters(
-            {"model": model, "targets": targets, "features": features, "optimiser": optimiser}
-        )
-        self.net = build_model(ModelConfig(**model))
-        self.scale = TargetScale(**targets)
+        scale = TargetScale(**targets)
+        super().__init__(model, features, optimiser, scale, targets=targets)
         # No buffers: float64 stays on the CPU, since not every device has it.
-        self.mean = torch.tensor(self.scale.mean, dtype=torch.float64)
-        self.std = torch.tensor(self.scale.std, dtype=torch.float64)
-        self.train_error: MaskedRMSE = MaskedRMSE(len(self.scale.names))
-        self.valid_error: MaskedRMSE = MaskedRMSE(len(self.scale.names))
+        self.mean = torch.tensor(scale.mean, dtype=torch.float64)
+        self.std = torch.tensor(scale.std, dtype=torch.float64)
+        self.train_error: MaskedRMSE = MaskedRMSE(len(scale.names))
+        self.valid_error: MaskedRMSE = MaskedRMSE(len(scale.names))
 
     def forward(self, batch: Batch) -> Tensor:
         """Predictions ``(B, T)`` in the targets' own units, float64 on the CPU."""
-        return self.net(batch).cpu().double() * self.std + self.mean
+        return self.outputs(batch).cpu().double() * self.std + self.mean
+
+    def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The sum of squared errors."""
+        return masked_squared_error(outputs, y)
 
     def epoch_measures(self) -> dict[str, float]:
         """RMSE of training and validation so far."""
@@ -169,17 +179,3 @@ class MoleculeRegressor(Learner):
         """The error so far in the targets' own units, averaged over targets."""
         measured = (error.count > 0).cpu()
         return (error.each().cpu().double() * self.std)[measured].mean().item()
-
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The loss of a batch."""
-        standardised = self.net(batch).float()
-        self.train_error.update(standardised.detach(), batch.y)
-        return masked_mean_squared_error(standardised, batch.y)
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Adds a batch to the validation error."""
-        self.valid_error.update(self.net(batch), batch.y)
-
-    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """Predictions of a batch, ``(B, T)``, in the targets' own units."""
-        return self(batch)

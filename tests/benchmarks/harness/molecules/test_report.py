@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
-from benchmarks.harness.data import DataChoice, load_molecules
 from benchmarks.harness.errors import InputError, naming_extras
-from benchmarks.harness.report import parity_plot
+from benchmarks.harness.molecules.data import DataChoice, load_molecules
+from benchmarks.harness.molecules.report import parity_plot
 from benchmarks.harness.training import Run
 
 

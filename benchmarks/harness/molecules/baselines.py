@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.harness.data import MoleculeData
 from benchmarks.harness.estimator import Estimator
-from benchmarks.harness.regressor import TargetScale
+from benchmarks.harness.molecules.data import MoleculeData
+from benchmarks.harness.molecules.featurizers import featurizer_of
+from benchmarks.harness.molecules.regressor import TargetScale
 from benchmarks.harness.task import PARTS
 
 NODES_IN_A_WALK = 3  # longer walks predicted CEP's validation part worse
@@ -38,7 +39,7 @@ class Baseline(Estimator):
     Args:
         config: Name and sizes.
         scale: Of the training part's targets.
-        features (dict): ``MolFeaturizer().description()``.
+        features (dict): The featuriser's ``description()``.
     """
 
     def __init__(self, config: BaselineConfig, scale: TargetScale, features: dict[str, Any]):
@@ -152,10 +153,11 @@ def restored_baseline(checkpoint: Mapping[str, Any]) -> Baseline:
     """
     from pyg_kernels.datasets import MoleculeDataset
 
+    featurizer = featurizer_of(checkpoint["features"])
     config = BaselineConfig(**checkpoint["baseline"])
     scale = TargetScale(**checkpoint["targets"])
     baseline = new_baseline(config, scale, checkpoint["features"])
-    baseline.reference = MoleculeDataset.from_smiles(checkpoint["smiles"])
+    baseline.reference = MoleculeDataset.from_smiles(checkpoint["smiles"], featurizer=featurizer)
     baseline.restore(checkpoint["weights"])
     found = baseline.standardised(baseline.reference[:PROBED], progress=False)
     if not torch.allclose(found, checkpoint["probe"], rtol=1e-4, atol=1e-4):
@@ -181,13 +183,13 @@ class BaselineKind:
 def _subtree_ridge(
     config: BaselineConfig, scale: TargetScale, features: dict[str, Any]
 ) -> Baseline:
-    from benchmarks.harness.subtree_ridge import SubtreeRidge
+    from benchmarks.harness.molecules.subtree_ridge import SubtreeRidge
 
     return SubtreeRidge(config, scale, features)
 
 
 def _walk_process(config: BaselineConfig, scale: TargetScale, features: dict[str, Any]) -> Baseline:
-    from benchmarks.harness.walk_process import WalkProcess
+    from benchmarks.harness.molecules.walk_process import WalkProcess
 
     return WalkProcess(config, scale, features)
 

@@ -1,14 +1,15 @@
-"""Which molecules, which split, and the batches that Lightning reads."""
+"""Which molecules, and which split."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import lightning.pytorch as lightning
 from torch import Tensor
 
 from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.molecules.targets import check_targets
 from benchmarks.harness.task import PARTS
 
 # How the arguments of MoleculeCSV, which its errors name, are called on the command line.
@@ -26,16 +27,25 @@ class DataChoice:
     """The molecules and the split that the command line names.
 
     Args:
-        dataset (str): ``'chembl'``, ``'cep'`` or ``'csv'``.
-        split (str): ``'random'``, ``'scaffold'`` or ``'column'``.
+        dataset (str): ``'chembl'``, ``'cep'``, ``'csv'``, or a molecule set of the Open Graph
+            Benchmark, such as ``'ogbg-molesol'``.
+        split (str): ``'random'``, ``'scaffold'``, ``'column'``, or ``'official'``, that of a set of
+            the Open Graph Benchmark.
         split_seed (int, optional): Seed of the random split (``None``: 0) or of the order in which
             scaffolds are dealt out (``None``: largest first).
         root (str): Folder of the downloaded data sets.
+        task (str, optional): ``'regression'`` or ``'classification'``; ``None``: regression, or
+            what a set of the Open Graph Benchmark is for.
         csv (str, optional): The file, for ``'csv'``.
         smiles_column (str): Its SMILES column.
         target_columns (list of str, optional): Its targets; ``None``: every other numeric column.
         split_column (str, optional): Its column of train, valid, test.
         skip_invalid (bool): Leave out molecules that do not parse instead of stopping.
+        shards (str, optional): Folder in which the molecules of ``'csv'`` or ``'cep'`` lie in
+            shards, and stay while they are used; they are put there if they are not; ``None``: in
+            memory.
+        resample (float, optional): Training molecules are drawn so that all bins of this width of
+            the target are equally likely; ``None``: each once an epoch.
     """
 
     dataset: str = "chembl"
@@ -47,6 +57,9 @@ class DataChoice:
     target_columns: list[str] | None = None
     split_column: str | None = None
     skip_invalid: bool = False
+    shards: str | None = None
+    resample: float | None = None
+    task: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ class MoleculeData:
     """Molecules with a split.
 
     Args:
-        molecules: A ``pyg_kernels.datasets.MoleculeDataset``.
+        molecules: A ``pyg_kernels.datasets.MoleculeDataset``, or ``MoleculeShards``.
         parts: For ``'train'``, ``'valid'`` and ``'test'``, the positions of their molecules.
         choice: Where they come from.
     """
@@ -63,15 +76,25 @@ class MoleculeData:
     parts: dict[str, Tensor]
     choice: DataChoice
 
+    @property
+    def metric(self) -> str:
+        """How predictions are measured: ``'rmse'``, ``'rocauc'`` or ``'ap'``."""
+        official: str | None = getattr(self.molecules, "eval_metric", None)
+        return official or ("rocauc" if self.choice.task == "classification" else "rmse")
+
     def targets(self, part: str) -> Tensor:
         """``(M, T)`` values of a part, NaN where a target was not measured."""
         return self.molecules.targets[self.parts[part]]
 
     def digest(self) -> str:
         """A fingerprint of molecules, targets and split: equal only if all are."""
-        text = hashlib.sha256("\n".join(self.molecules.smiles).encode())
-        for numbers in (self.molecules.targets, *self.parts.values()):
-            text.update(numbers.contiguous().numpy().tobytes())
+        if self.choice.shards is None:
+            text = hashlib.sha256("\n".join(self.molecules.smiles).encode())
+            text.update(self.molecules.targets.contiguous().numpy().tobytes())
+        else:  # has checksums of molecules and targets
+            text = hashlib.sha256(self.molecules.digest.encode())
+        for places in self.parts.values():
+            text.update(places.contiguous().numpy().tobytes())
         return text.hexdigest()[:16]
 
 
@@ -90,22 +113,26 @@ def load_molecules(choice: DataChoice, progress: bool = False) -> MoleculeData:
         molecules = _read(choice, progress)
         parts = _split(choice, molecules)
     data = MoleculeData(molecules, parts, choice)
+    if choice.resample and molecules.num_tasks != 1:
+        raise InputError(
+            f"--resample needs one target, not {molecules.num_tasks}; --target-columns chooses"
+        )
     if len(parts["train"]) < 2:
         raise InputError("the training part has a single molecule; at least 2 are needed")
-    for part in PARTS:
-        missing = data.targets(part).isnan().all(dim=0).tolist()
-        for name, absent in zip(molecules.target_names, missing, strict=True):
-            if absent:
-                raise InputError(
-                    f"the {part} part has no measured value of target {name!r}; "
-                    f"another --split or other --target-columns may have one"
-                )
+    with as_input_error():  # a shard is checked when it is first read
+        check_targets(molecules, parts, data.metric)
+    if choice.resample and data.metric != "rmse":
+        raise InputError("--resample goes with regression: bins of a class are no bins")
     return data
 
 
 def _read(choice: DataChoice, progress: bool) -> Any:
-    from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
+    from pyg_kernels.datasets import CEP, ChEMBLSulfonamides, ogb_dataset
 
+    if choice.shards is not None:
+        return _read_shards(choice, progress)
+    if choice.dataset.startswith("ogbg-"):
+        return ogb_dataset(choice.dataset, choice.root, progress=progress)
     if choice.dataset == "chembl":
         return ChEMBLSulfonamides()
     if choice.dataset == "cep":
@@ -128,27 +155,54 @@ def read_csv(
     skip_invalid: bool,
     progress: bool,
     records: Sequence[tuple[int, list[str]]] | None = None,
+    featurizer: Any = None,
 ) -> Any:
     """The ``MoleculeCSV`` of a file, or of its records if they have been read already.
 
-    Its errors name the options of the command line.
+    Its features are those of a ``MolFeaturizer`` unless `featurizer` is another. Its errors name
+    the options of the command line.
 
     Raises:
         InputError: If the file is not such a table of molecules.
     """
     from pyg_kernels.datasets import MoleculeCSV
 
+    with _naming_options():
+        return MoleculeCSV(
+            path,
+            smiles_column=smiles_column,
+            target_columns=target_columns,
+            split_column=split_column,
+            skip_invalid=skip_invalid,
+            progress=progress,
+            records=records,
+            featurizer=featurizer,
+        )
+
+
+def _read_shards(choice: DataChoice, progress: bool) -> Any:
+    """The ``MoleculeShards`` of a file, written first as far as they are not there."""
+    from pyg_kernels.datasets import CEP, MoleculeShards
+
+    of_cep = choice.dataset == "cep"
+    with _naming_options():
+        return MoleculeShards.from_csv(
+            CEP.source(choice.root) if of_cep else choice.csv or "",
+            choice.shards or "",
+            smiles_column="smiles" if of_cep else choice.smiles_column,
+            target_columns=["PCE"] if of_cep else choice.target_columns,
+            split_column=choice.split_column,
+            skip_invalid=choice.skip_invalid,
+            progress=progress,
+        )
+
+
+@contextmanager
+def _naming_options() -> Iterator[None]:
+    """Turns errors into an :class:`InputError` that names the options of the command line."""
     try:
         with as_input_error():
-            return MoleculeCSV(
-                path,
-                smiles_column=smiles_column,
-                target_columns=target_columns,
-                split_column=split_column,
-                skip_invalid=skip_invalid,
-                progress=progress,
-                records=records,
-            )
+            yield
     except InputError as error:
         message = str(error)
         for argument, option in OPTIONS.items():
@@ -159,7 +213,9 @@ def read_csv(
 def _split(choice: DataChoice, molecules: Any) -> dict[str, Tensor]:
     from pyg_kernels.datasets import column_split, random_split, scaffold_split
 
-    if choice.split == "random":
+    if choice.split == "official":
+        split = molecules.split
+    elif choice.split == "random":
         split = random_split(len(molecules), seed=choice.split_seed or 0)
     elif choice.split == "scaffold":
         split = scaffold_split(molecules.smiles, seed=choice.split_seed)
@@ -168,71 +224,3 @@ def _split(choice: DataChoice, molecules: Any) -> dict[str, Tensor]:
     else:
         split = column_split(molecules.split_values)
     return {part: getattr(split, part) for part in PARTS}
-
-
-class Standardised:
-    """Molecules whose batches carry standardised targets.
-
-    Args:
-        molecules: A ``pyg_kernels.datasets.MoleculeDataset`` of M molecules.
-        y: ``(M, T)`` float32 standardised targets, NaN where one was not measured.
-    """
-
-    def __init__(self, molecules: Any, y: Tensor) -> None:
-        self.molecules = molecules
-        self.y = y
-
-    def __len__(self) -> int:
-        return len(self.molecules)
-
-    def batch(self, indices: Tensor) -> Any:
-        """The molecules at these positions, ``(B, T)`` standardised targets as ``y``."""
-        batch = self.molecules.batch(indices)
-        batch.y = self.y[indices]
-        return batch
-
-
-class MoleculeBatches(lightning.LightningDataModule):
-    """Batches of the training and validation parts.
-
-    The order of the training molecules depends on seed and epoch alone, so that a resumed run
-    sees the batches that the uninterrupted one would have seen.
-
-    Args:
-        data: Molecules and split.
-        y: ``(M, T)`` float32 standardised targets of all molecules.
-        batch_size (int): Molecules a batch, at least 2 (batch normalisation needs two).
-        seed (int): Seed of the order.
-    """
-
-    def __init__(self, data: MoleculeData, y: Tensor, batch_size: int, seed: int) -> None:
-        super().__init__()
-        self.data = data
-        self.molecules: Any = Standardised(data.molecules, y)
-        self.batch_size = batch_size
-        self.seed = seed
-
-    def part(self, name: str, **options: Any) -> Any:
-        """A loader over one part, in its own order unless `options` say otherwise."""
-        from pyg_kernels.datasets import MoleculeLoader
-
-        return MoleculeLoader(
-            self.molecules, self.data.parts[name], batch_size=self.batch_size, **options
-        )
-
-    def train_dataloader(self) -> Any:
-        """Shuffled batches of this epoch."""
-        # A last batch of one molecule cannot be batch-normalised: that molecule, another one each
-        # epoch, sits the epoch out.
-        single = len(self.data.parts["train"]) % self.batch_size == 1
-        loader = self.part("train", shuffle=True, seed=10_000 * self.seed, drop_last=single)
-        loader.set_epoch(self.trainer.current_epoch if self.trainer else 0)
-        return loader
-
-    def val_dataloader(self) -> Any:
-        """The validation part in its own order."""
-        return self.part("valid")
-
-    def all_parts(self) -> list[Any]:
-        """One loader for each of :data:`PARTS`, in their own order."""
-        return [self.part(name) for name in PARTS]

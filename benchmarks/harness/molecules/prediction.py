@@ -1,8 +1,7 @@
-"""A trained regressor on new molecules: a CSV in, the same CSV with predictions out."""
+"""A trained model on new molecules: a CSV in, the same CSV with predictions out."""
 
 import csv
 import io
-import math
 import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,21 +11,26 @@ import lightning.pytorch as lightning
 import torch
 from torch import Tensor
 
-from benchmarks.harness.baselines import Baseline, restored_baseline
-from benchmarks.harness.data import read_csv
+from benchmarks.harness.devices import accelerator, torch_device
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.files import write_text
-from benchmarks.harness.regressor import MoleculeRegressor, TargetScale
-from benchmarks.harness.training import accelerator, quieten_lightning, torch_device
+from benchmarks.harness.molecules.baselines import Baseline, restored_baseline
+from benchmarks.harness.molecules.classifier import MoleculeClassifier
+from benchmarks.harness.molecules.data import read_csv
+from benchmarks.harness.molecules.featurizers import featurizer_of
+from benchmarks.harness.molecules.learner import MoleculeLearner, TargetNotes
+from benchmarks.harness.molecules.regressor import MoleculeRegressor
+from benchmarks.harness.training import quieten_lightning
 from pyg_kernels.datasets.table import read_records
 
-HYPER_PARAMETERS = {"model", "targets", "features", "optimiser"}
+REGRESSOR_KEYS = {"model", "targets", "features", "optimiser"}
+CLASSIFIER_KEYS = {*REGRESSOR_KEYS, "metric"}
 BASELINE_KEYS = {"baseline", "targets", "features", "smiles", "weights", "probe"}
 PREFIX = "predicted_"
 
 
-def load_regressor(path: str | Path) -> MoleculeRegressor | Baseline:
-    """The regressor of a checkpoint: a network in evaluation mode, or a fitted baseline.
+def load_learner(path: str | Path) -> MoleculeLearner | Baseline:
+    """What a checkpoint holds: a network in evaluation mode, or a fitted baseline.
 
     Args:
         path: ``best.ckpt`` of a run.
@@ -35,46 +39,43 @@ def load_regressor(path: str | Path) -> MoleculeRegressor | Baseline:
         InputError: If there is no such file, it is no such checkpoint, or it was trained on other
             atom and bond features than this version computes.
     """
-    from pyg_kernels.chem import MolFeaturizer
-
     if not Path(path).is_file():
         raise InputError(f"--checkpoint {path}: no such file")
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         is_baseline = set(checkpoint) == BASELINE_KEYS
         arguments = checkpoint if is_baseline else checkpoint["hyper_parameters"]
-        known = is_baseline or set(arguments) == HYPER_PARAMETERS
+        known = is_baseline or set(arguments) in (REGRESSOR_KEYS, CLASSIFIER_KEYS)
     except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError, EOFError, OSError):
         known = False
     if not known:
         raise InputError(f"--checkpoint {path} is not a checkpoint of this module")
-    features = MolFeaturizer().description()
-    if arguments["features"] != features:
-        raise InputError(
-            f"--checkpoint {path} was trained on other features: "
-            f"{_difference(arguments['features'], features)}"
-        )
+    try:
+        featurizer_of(arguments["features"])
+    except ValueError as error:
+        raise InputError(f"--checkpoint {path} was trained on other features: {error}") from error
     try:
         if is_baseline:
             return restored_baseline(checkpoint)
-        regressor = MoleculeRegressor(**arguments)
-        regressor.load_state_dict(checkpoint["state_dict"])
+        kind = MoleculeClassifier if "metric" in arguments else MoleculeRegressor
+        learner: MoleculeLearner = kind(**arguments)
+        learner.load_state_dict(checkpoint["state_dict"])
     except (RuntimeError, KeyError, TypeError, ValueError) as error:
         name = arguments["baseline" if is_baseline else "model"].get("name")
         raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
-    return regressor.eval()
+    return learner.eval()
 
 
 def predict_molecules(
-    regressor: MoleculeRegressor | Baseline,
+    learner: MoleculeLearner | Baseline,
     molecules: Any,
     device: str = "auto",
     batch_size: int = 256,
 ) -> Tensor:
-    """Predictions ``(M, T)`` in the targets' own units.
+    """Predictions ``(M, T)`` in the targets' own units, or probabilities of class 1.
 
     Args:
-        regressor: A trained regressor.
+        learner: A trained one.
         molecules: A ``pyg_kernels.datasets.MoleculeDataset`` of M molecules.
         device (str): As on the command line.
         batch_size (int): Molecules a batch.
@@ -84,8 +85,8 @@ def predict_molecules(
     """
     from pyg_kernels.datasets import MoleculeLoader
 
-    if isinstance(regressor, Baseline):
-        return regressor.to(torch_device(device)).predict(molecules)
+    if isinstance(learner, Baseline):
+        return learner.to(torch_device(device)).predict(molecules)
     quieten_lightning()
     kind, devices = accelerator(device)
     trainer = lightning.Trainer(
@@ -96,7 +97,7 @@ def predict_molecules(
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    outputs = trainer.predict(regressor, MoleculeLoader(molecules, batch_size=batch_size))
+    outputs = trainer.predict(learner, MoleculeLoader(molecules, batch_size=batch_size))
     return torch.cat([output for output in outputs or [] if isinstance(output, Tensor)])
 
 
@@ -109,6 +110,8 @@ def predict_csv(
     progress: bool = False,
 ) -> tuple[str, Any]:
     """The rows of a CSV with a column ``predicted_TARGET`` for every target.
+
+    Of a classifier these are probabilities of class 1.
 
     Args:
         checkpoint (str): ``best.ckpt`` of a run.
@@ -124,16 +127,17 @@ def predict_csv(
     Raises:
         InputError: If the checkpoint or the CSV cannot be read.
     """
-    regressor = load_regressor(checkpoint)
+    learner = load_learner(checkpoint)
     with as_input_error():
         records = read_records(path)  # once: it may be a pipe
     taken = {name.strip() for name in records[0][1]}
-    for name in regressor.scale.names:
+    for name in learner.scale.names:
         if PREFIX + name in taken:
             raise InputError(f"--csv {path} already has a column {PREFIX + name!r}; rename it")
-    molecules = read_csv(path, smiles_column, (), None, skip_invalid, progress, records)
-    predictions = predict_molecules(regressor, molecules, device)
-    rows = _with_predictions(records, regressor.scale, molecules.row_numbers, predictions)
+    featurizer = featurizer_of(learner.features)
+    molecules = read_csv(path, smiles_column, (), None, skip_invalid, progress, records, featurizer)
+    predictions = predict_molecules(learner, molecules, device)
+    rows = _with_predictions(records, learner.scale, molecules.row_numbers, predictions)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue(), molecules
@@ -161,26 +165,14 @@ def check_output(out: str, inputs: Sequence[str]) -> None:
 
 def _with_predictions(
     records: Sequence[tuple[int, list[str]]],
-    scale: TargetScale,
+    scale: TargetNotes,
     row_numbers: Sequence[int],
     predictions: Tensor,
 ) -> Iterator[list[str]]:
     cells = {
-        int(line): [_rounded(value, std) for value, std in zip(values, scale.std, strict=True)]
+        int(line): scale.texts(values)
         for line, values in zip(row_numbers, predictions.tolist(), strict=True)
     }
     yield [*records[0][1], *[f"{PREFIX}{name}" for name in scale.names]]
     for line, row in records[1:]:
         yield [*row, *cells.get(line, [""] * len(scale.names))]
-
-
-def _rounded(value: float, std: float) -> str:
-    """The digits that a float32 network can tell apart, a millionth of the standard deviation."""
-    return f"{round(value, 6 - math.floor(math.log10(std))):.15g}"
-
-
-def _difference(trained: Any, present: dict[str, Any]) -> str:
-    for name, value in present.items():
-        if not isinstance(trained, dict) or trained.get(name) != value:
-            return f"its {name.replace('_', ' ')} differs from this version's"
-    return "it has features that this version does not know"

@@ -9,9 +9,9 @@ from sklearn.linear_model import Ridge
 from torch import Tensor
 from tqdm import tqdm
 
-from benchmarks.harness.baselines import Baseline
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.labels import labelled
+from benchmarks.harness.molecules.baselines import Baseline
+from benchmarks.harness.molecules.labels import labelled
 from pyg_kernels.kernels import WLSubtreeKernel
 
 # Twice a decade, from strong to weak: weak ones take the most iterations.

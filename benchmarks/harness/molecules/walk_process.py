@@ -11,8 +11,8 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from benchmarks.harness.baselines import Baseline
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.molecules.baselines import Baseline
 from benchmarks.harness.task import PARTS
 from pyg_kernels.kernels import RandomWalkKernel
 

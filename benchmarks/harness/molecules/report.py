@@ -7,16 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib
-import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.harness.baselines import BASELINES, BaselineKind
-from benchmarks.harness.data import MoleculeData
 from benchmarks.harness.files import write_bytes, write_text
-from benchmarks.harness.models import MODELS, ModelKind
-from benchmarks.harness.molecules import MoleculeTask
-from benchmarks.harness.regressor import root_mean_square
+from benchmarks.harness.molecules.baselines import BASELINES, BaselineKind
+from benchmarks.harness.molecules.classifier import each_ranking_score
+from benchmarks.harness.molecules.data import MoleculeData
+from benchmarks.harness.molecules.models import MODELS, ModelKind
+from benchmarks.harness.molecules.regressor import root_mean_square
+from benchmarks.harness.molecules.score_curves import (
+    MOST_TARGETS_DRAWN,
+    measured_test_rows,
+    score_curves,
+)
+from benchmarks.harness.molecules.task import measure_of
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
@@ -24,6 +29,7 @@ from benchmarks.harness.summary import (
     png,
     seeds_text,
     spread,
+    spread_or_dash,
 )
 from benchmarks.harness.table import Table, number_format, one_line
 from benchmarks.harness.task import PARTS
@@ -31,46 +37,30 @@ from benchmarks.harness.task import PARTS
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
 
-HEADER = (
-    "model",
-    "bond features",
-    "split",
-    "fitted on",
-    "parameters",
-    "train RMSE",
-    "valid RMSE",
-    "test RMSE",
-    "s/epoch",
-)
-MOST_TARGETS_DRAWN = 4
+COLUMNS = ("model", "bond features", "split", "fitted on", "parameters")
+MOST_COLUMNS = 12  # of targets; more of them are rows
 
 
 def tables(runs: Sequence["Run"], data: MoleculeData) -> list[Table]:
-    """The comparison of models and, with several targets, the test RMSE of each target.
+    """The comparison of models and, with several targets, the test part's measure of each target.
 
     Args:
         runs: Finished runs, model by model.
         data: Molecules and split.
     """
-    targets = data.molecules.target_names
+    targets, title = data.molecules.target_names, measure_of(data).title
     groups = by_model(runs)
     digits = number_format(run.record[part] for run in runs for part in PARTS)
     first = Table(
-        f"{describe(data)}\nRMSE of {_listed(targets)}"
+        f"{describe(data)}\n{title} of {_listed(targets)}"
         f"{' (mean over targets)' if len(targets) > 1 else ''}; {seeds_text(runs)}"
         f"{''.join(_methods(group) for group in groups)}",
-        HEADER,
+        (*COLUMNS, *[f"{part} {title}" for part in PARTS], "s/epoch"),
         [_row(group, data, digits) for group in groups],
     )
     if len(targets) == 1:
         return [first]
-    columns = [[group[0].record["model"] for group in groups]]
-    for target in targets:
-        errors = [[_test_rmse(run, target) for run in group] for group in groups]
-        digits = number_format(error for group in errors for error in group)
-        columns.append([spread(group, digits) for group in errors])
-    rows = list(zip(*columns, strict=True))
-    return [first, Table("Test RMSE of each target", ("model", *targets), rows)]
+    return [first, _each_target(groups, data)]
 
 
 def describe(data: MoleculeData) -> str:
@@ -83,7 +73,7 @@ def describe(data: MoleculeData) -> str:
 
 
 def write_report(out: Path, runs: Sequence["Run"], data: MoleculeData) -> None:
-    """Writes ``table.md``, ``parity.png`` and ``learning_curves.png``.
+    """Writes ``table.md``, ``learning_curves.png``, ``parity.png`` (``curves.png`` of classes).
 
     Args:
         out (Path): The results folder.
@@ -93,7 +83,10 @@ def write_report(out: Path, runs: Sequence["Run"], data: MoleculeData) -> None:
     text = "\n\n".join(table.markdown() for table in tables(runs, data)) + "\n"
     write_text(out / "table.md", text)
     with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a target's name is a $
-        write_bytes(out / "parity.png", png(parity_plot(runs, data)))
+        if data.metric == "rmse":
+            write_bytes(out / "parity.png", png(parity_plot(runs, data)))
+        else:
+            write_bytes(out / "curves.png", png(curves_plot(runs, data)))
         write_bytes(out / "learning_curves.png", png(molecule_learning_curves(runs, data)))
 
 
@@ -105,12 +98,13 @@ def parity_plot(runs: Sequence["Run"], data: MoleculeData) -> Figure:
     figure = Figure(figsize=(3.2 * len(groups), 3.2 * len(targets)), layout="constrained")
     axes = figure.subplots(len(targets), len(groups), squeeze=False, sharex="row", sharey="row")
     for i, target in enumerate(targets):
-        errors = [[_test_rmse(run, target) for run in group] for group in groups]
-        digits = number_format(error for group in errors for error in group)
+        errors = _test_scores(groups, target, data)
+        digits = _digits(errors)
         for j, group in enumerate(groups):
             _parity_panel(axes[i][j], group, target, colour=f"C{j % 10}")
+            name = group[0].record["model"]
             axes[i][j].set_title(
-                f"{group[0].record['model']}\nRMSE {spread(errors[j], digits)}", fontsize="small"
+                f"{name}\nRMSE {spread_or_dash(errors[j], digits)}", fontsize="small"
             )
         axes[i][0].set_ylabel(f"predicted {target}")
         low, high = zip(axes[i][0].get_xlim(), axes[i][0].get_ylim(), strict=True)
@@ -120,16 +114,44 @@ def parity_plot(runs: Sequence["Run"], data: MoleculeData) -> Figure:
     return figure
 
 
+def curves_plot(runs: Sequence["Run"], data: MoleculeData) -> Figure:
+    """ROC curves of the test part, or precision against recall."""
+    groups, targets = by_model(runs), data.molecules.target_names
+    scores = [_test_scores(groups, target, data) for target in targets[:MOST_TARGETS_DRAWN]]
+    title = f"Test part, {data.choice.split} split"
+    return score_curves(runs, targets, data.metric, title, scores)
+
+
 def molecule_learning_curves(runs: Sequence["Run"], data: MoleculeData) -> Figure:
-    """Validation RMSE (solid) and training RMSE (dotted) by epoch, a line a run."""
+    """The measure of validation (solid) and training (dotted) by epoch, a line a run."""
+    measure = measure_of(data)
     figure = learning_curves(
         runs,
-        MoleculeTask.measure,
-        f"RMSE of {_listed(data.molecules.target_names)}",
+        measure,
+        f"{measure.title} of {_listed(data.molecules.target_names)}",
         f"{data.choice.split.capitalize()} split",
     )
-    figure.axes[0].set_ylim(bottom=0, top=_curve_limit(runs))
+    if measure.higher_is_better:
+        figure.axes[0].set_ylim(top=1)
+    else:
+        figure.axes[0].set_ylim(bottom=0, top=_curve_limit(runs))
     return figure
+
+
+def _each_target(groups: Sequence[list["Run"]], data: MoleculeData) -> Table:
+    """The test part's measure of each target: a column a target, or a row if there are many."""
+    targets = data.molecules.target_names
+    models = [group[0].record["model"] for group in groups]
+    cells = []
+    for target in targets:
+        scores = _test_scores(groups, target, data)
+        digits = _digits(scores)
+        cells.append([spread_or_dash(group, digits) for group in scores])
+    caption = f"Test {measure_of(data).title} of each target"
+    if len(targets) > MOST_COLUMNS:
+        rows = [[target, *line] for target, line in zip(targets, cells, strict=True)]
+        return Table(caption, ("target", *models), rows)
+    return Table(caption, ("model", *targets), list(zip(models, *cells, strict=True)))
 
 
 def _row(group: Sequence["Run"], data: MoleculeData, digits: str) -> list[str]:
@@ -169,22 +191,30 @@ def _listed(targets: Sequence[str]) -> str:
     return shown if len(targets) <= MOST_TARGETS_DRAWN else f"{shown}, ... ({len(targets)} targets)"
 
 
-def _measured_test_rows(run: "Run", target: str) -> pandas.DataFrame:
-    rows = run.predictions
-    chosen = rows[(rows["part"] == "test") & (rows["target"] == target)]
-    return chosen.dropna(subset=["y"])
+def _test_scores(
+    groups: Sequence[list["Run"]], target: str, data: MoleculeData
+) -> list[list[float | None]]:
+    """Of each model's runs the measure of a target; ``None`` where it is not defined."""
+    return [[_test_score(run, target, data.metric) for run in group] for group in groups]
 
 
-def _test_rmse(run: "Run", target: str) -> float:
-    rows = _measured_test_rows(run, target)
-    return root_mean_square((rows["prediction"] - rows["y"]).tolist())
+def _test_score(run: "Run", target: str, metric: str) -> float | None:
+    rows = measured_test_rows(run, target)
+    if metric == "rmse":
+        return root_mean_square((rows["prediction"] - rows["y"]).to_numpy())
+    y, prediction = (rows[[name]].to_numpy() for name in ("y", "prediction"))
+    return each_ranking_score(metric, y, prediction)[0]
+
+
+def _digits(scores: Sequence[Sequence[float | None]]) -> str:
+    return number_format(score for group in scores for score in group if score is not None)
 
 
 def _parity_panel(axes: Axes, group: Sequence["Run"], target: str, colour: str) -> None:
     for run in group:
-        rows = _measured_test_rows(run, target)
+        rows = measured_test_rows(run, target)
         axes.plot(rows["y"], rows["prediction"], ".", color=colour, markersize=3, alpha=0.5)
-    mean = _measured_test_rows(group[0], target)["y"].mean()
+    mean = measured_test_rows(group[0], target)["y"].mean()
     axes.axline((mean, mean), slope=1, color="0.4", linewidth=0.8)
     axes.set_aspect("equal")
     axes.set_xlabel(f"measured {target}")

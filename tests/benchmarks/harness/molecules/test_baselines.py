@@ -15,9 +15,11 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 import pandas
 
 from benchmarks.harness import fitting
-from benchmarks.harness.labels import labelled
+from benchmarks.harness.molecules.labels import labelled
+from pyg_kernels.chem import OGBFeaturizer
 from pyg_kernels.datasets import ChEMBLSulfonamides, MoleculeDataset
 from tests.benchmarks.interruption import interrupt_once
+from tests.ogb_sets import SMILES
 
 WL, GP = "wl-subtree-3", "random-walk-gp"
 
@@ -99,6 +101,25 @@ def test_labels_tell_feature_rows_apart():
     assert torch.equal(graphs.element, batch.x[:, :44].argmax(dim=1))
     assert torch.equal(graphs.edge_index, batch.edge_index)
     assert torch.equal(graphs.ptr, batch.ptr)
+
+
+def test_labels_tell_all_of_ogbs_feature_rows_apart():
+    pytest.importorskip("ogb", reason="OGB's features need the extra 'mol'")
+    molecules = MoleculeDataset.from_smiles(
+        [*SMILES, "[O-][N+](=O)c1ccccc1", "[Og]", "[Og+]"], featurizer=OGBFeaturizer()
+    )
+    batch, graphs = molecules.batch(range(len(molecules))), labelled(molecules)
+    assert graphs.atom.max() > 2**24  # where float32 would take neighbours for one
+    for label, features in ((graphs.atom, batch.x), (graphs.bond, batch.edge_attr)):
+        _, expected = features.unique(dim=0, return_inverse=True)
+        pairs = torch.stack([label, expected]).unique(dim=1)
+        assert pairs.size(1) == len(label.unique()) == len(expected.unique()) > 3
+    codes = molecules._data.atom_codes.long()
+    number, step = torch.zeros(len(codes), dtype=torch.long), 1
+    for k, size in enumerate((119, 5, 12, 12, 10, 6, 6, 2, 2)):
+        number, step = number + step * codes[:, k], step * size
+    assert torch.equal(graphs.atom, number)
+    assert torch.equal(graphs.element, codes[:, 0])
 
 
 @pytest.mark.parametrize("iterations", [3, 6])

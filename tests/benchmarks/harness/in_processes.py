@@ -1,0 +1,127 @@
+"""What ``test_processes`` runs in one process and in several: small experiments in a folder.
+
+``torchrun ... -m tests.benchmarks.harness.in_processes FOLDER`` leaves their results in FOLDER and
+ends with an input error that the last process alone has met.
+"""
+
+import random
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.harness.arguments import exit_status
+from benchmarks.harness.collective import in_all, in_first, in_turn
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.experiment import Experiment
+from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.molecules.data import DataChoice, load_molecules
+from benchmarks.harness.molecules.task import MoleculeTask, model_configs
+from benchmarks.harness.processes import processes
+from benchmarks.harness.progress import EpochHistory
+from benchmarks.harness.task import Task
+from benchmarks.harness.text.data import TextChoice, load_texts
+from benchmarks.harness.text.task import TextTask, text_model_configs
+from benchmarks.harness.training import TrainingConfig
+
+PIECES = ("C", "N", "O", "CC", "CO", "c1ccccc1", "C1CC1", "F", "C=C", "C#N")
+SIZES = {"train": 34, "valid": 5, "test": 4}  # in batches of 4: the last ones have 2, 1 and 4
+INTERRUPTED = 2  # epochs before
+WRONG = "the last process has met an error"
+
+
+def write_molecules(folder: Path) -> None:
+    """43 molecules with two targets, some of them missing."""
+    draw = random.Random(0)
+    rows = ["smiles,a,b,part"]
+    for part, size in SIZES.items():
+        for k in range(size):
+            smiles = "".join(draw.choices(PIECES[:7], k=draw.randint(1, 4))) + draw.choice(PIECES)
+            a = f"{len(smiles) + draw.gauss():.3f}" if k == 0 or draw.random() < 0.8 else ""
+            b = f"{10 * draw.gauss():.3f}" if k == 0 or draw.random() < 0.6 else ""
+            rows.append(f"{smiles},{a},{b},{part}")
+    (folder / "molecules.csv").write_text("\n".join(rows) + "\n")
+
+
+def write_texts(folder: Path) -> None:
+    """Texts of two classes that differ in a word."""
+    draw = random.Random(0)
+    rows = []
+    for k in range(45):
+        words = [f"w{draw.randrange(9)}" for _ in range(draw.randint(1, 5))]
+        rows.append(f"{1 + k % 2},{' '.join([*words, ('how', 'who')[k % 2]])}")
+    (folder / "texts.csv").write_text("\n".join(rows) + "\n")
+
+
+def experiment(folder: Path, name: str, task: Task, models: Any, batch_size: int) -> Experiment:
+    """Four epochs in a folder of this name."""
+    optimiser = OptimiserConfig(learning_rate=0.02, schedule="plateau", factor=0.5)
+    training = TrainingConfig(4, batch_size, 4, 5.0, optimiser, device="cpu", precision="32-true")
+    return Experiment(task, models, [0], training, folder / name)
+
+
+def experiments(folder: Path) -> Mapping[str, Experiment]:
+    """Those on the files of a folder."""
+    csv = str(folder / "molecules.csv")
+    choice = DataChoice("csv", "column", csv=csv, split_column="part", target_columns=["a", "b"])
+    data = in_turn(lambda: load_molecules(choice))
+    sizes = {"hidden": 8, "num_layers": 2, "norm": None}
+    molecules = MoleculeTask(data)
+    networks = model_configs(["wl-gated", "mean", "wl-subtree-3"], data, **sizes)
+    last = model_configs(["wl"], data, **sizes, readout="last")
+    normalised = model_configs(["gine"], data, hidden=8, num_layers=2, norm="batch", dropout=0.5)
+    texts = load_texts(TextChoice("csv", glove="none", csv=[str(folder / "texts.csv")]))
+    rcnn = text_model_configs(["rcnn"], texts, hidden=6, dropout=0.0, embedding_dim=5)
+    return {
+        "molecules": experiment(folder, "molecules", molecules, networks, 4),
+        "interrupted": experiment(folder, "interrupted", molecules, last, 4),
+        "normalised": experiment(folder, "normalised", molecules, normalised, 4),
+        "texts": experiment(folder, "texts", TextTask(texts), rcnn, 16),
+    }
+
+
+def carry_out(folder: Path) -> None:
+    """Carries out the experiments, one of them in two halves; the first is kept as ``half``."""
+    for name, each in experiments(folder).items():
+        each.check()
+        each.open_folder(resume=False, overwrite=False)
+        if name == "interrupted":
+            _interrupt(each)
+            in_first(lambda each=each: shutil.copytree(each.out, folder / "half"))  # type: ignore[misc]
+            each.open_folder(resume=True, overwrite=False)
+        each.run()
+
+
+def _interrupt(experiment: Experiment) -> None:
+    original = EpochHistory.on_train_epoch_start
+
+    def interrupt(history: EpochHistory, trainer: Any, module: Any) -> None:
+        if trainer.current_epoch == INTERRUPTED:
+            raise KeyboardInterrupt
+        original(history, trainer, module)
+
+    EpochHistory.on_train_epoch_start = interrupt  # type: ignore[method-assign]
+    try:
+        experiment.run()
+    except KeyboardInterrupt:
+        EpochHistory.on_train_epoch_start = original  # type: ignore[method-assign]
+
+
+def main() -> int:
+    """Carries out the experiments and then meets an error in the last process."""
+    carry_out(Path(sys.argv[1]))
+
+    def fail() -> None:
+        if processes().rank == processes().number - 1:
+            raise InputError(WRONG)
+
+    in_all(fail)
+    return 0
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    sys.exit(exit_status("in_processes", main, several=True))
