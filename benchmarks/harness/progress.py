@@ -12,6 +12,7 @@ from benchmarks.harness.errors import DivergenceError, say
 from benchmarks.harness.learner import Learner
 from benchmarks.harness.processes import processes
 from benchmarks.harness.task import Measure
+from pyg_kernels.ops.products import forget_shapes
 
 LINES_PER_RUN = 10
 # Between the seeds of two processes: odd, so that they differ in the low 32 bits, which are all
@@ -54,6 +55,7 @@ class EpochHistory(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Seeds the epoch and starts its clock."""
+        forget_shapes()  # a resumed run multiplies as the uninterrupted one
         apart = SEEDS_APART * processes().rank
         torch.manual_seed(10_000 * self.seed + trainer.current_epoch + apart)
         self._started = _now(pl_module)
@@ -71,7 +73,7 @@ class EpochHistory(Callback):
         with pl_module.measured_together():
             record = {
                 "epoch": trainer.current_epoch + 1,
-                **pl_module.epoch_measures(),
+                **_known(pl_module.epoch_measures()),
                 "valid_error": pl_module.valid_error.compute().item(),
                 "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
                 "seconds": self._seconds,
@@ -82,6 +84,11 @@ class EpochHistory(Callback):
                 f"a lower --lr or --clip may help"
             )
         self.epochs.append(record)
+
+
+def _known(measures: dict[str, float]) -> dict[str, float]:
+    """Without those that an epoch's molecules do not give, such as the ranking of one class."""
+    return {key: value for key, value in measures.items() if not math.isnan(value)}
 
 
 def _now(module: LightningModule) -> float:

@@ -1,6 +1,7 @@
 """Runs grouped by model, means over seeds, and the picture of learning curves."""
 
 import io
+import math
 import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ def learning_curves(runs: Sequence["Run"], measure: Measure, label: str, title: 
         for k, run in enumerate(group):
             epochs = [epoch["epoch"] for epoch in run.history]
             valid = [epoch[f"valid_{measure.key}"] for epoch in run.history]
-            train = [epoch[f"train_{measure.key}"] for epoch in run.history]
+            train = [epoch.get(f"train_{measure.key}", math.nan) for epoch in run.history]
             axes.plot(epochs, valid, label=name if k == 0 and epochs else None, **style)
             axes.plot(epochs, train, linestyle=":", **style)
     axes.set_xlabel("epoch")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
+
+Kept = TypeVar("Kept")
 
 _BLOCK_ELEMENTS = 2**19  # numbers in one block's E x D buffer: small enough to stay in cache
 _MOST_KINDS = 256
@@ -38,7 +42,7 @@ class Edges:
     kind: Tensor | None = None
 
     def __post_init__(self) -> None:
-        self._by_target: SortedEdges | None = None
+        self._kept: dict[Callable[[Edges], Any], Any] = {}
         if self.source.device.type == "cpu" and not torch.compiler.is_compiling():
             _check_range(self.source, self.num_sources, "source")
             _check_range(self.target, self.num_targets, "target")
@@ -49,9 +53,13 @@ class Edges:
 
     def by_target(self) -> SortedEdges:
         """These edges sorted by target; sorted once, then kept."""
-        if self._by_target is None:
-            self._by_target = _sort_by_target(self)
-        return self._by_target
+        return self.kept(_sort_by_target)
+
+    def kept(self, make: Callable[[Edges], Kept]) -> Kept:
+        """What a function makes of these edges; made once, then kept."""
+        if make not in self._kept:
+            self._kept[make] = make(self)
+        return cast(Kept, self._kept[make])
 
     def edge_rows(self, table: Tensor) -> Tensor:
         """Spreads a table with one row a kind to one row an edge."""

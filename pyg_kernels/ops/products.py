@@ -5,6 +5,7 @@ it is measurably faster than ``torch.mm`` on this machine (PyTorch's CPU build m
 MKL, which reaches about half of oneDNN's rate on AMD processors). The ops are private to
 PyTorch, so they are looked up, checked against ``torch.mm`` and timed on first use: once for
 large products, and for the products of few rows that a loop through time repeats once a shape.
+oneDNN makes code for each shape, so that projections take it for shapes that keep coming back.
 In every other case the product is ``torch.nn.functional.linear``. The environment variable
 ``PYG_KERNELS_PRODUCTS`` (``auto``, ``onednn`` or ``torch.mm``) takes the choice out of the
 measurement's hands.
@@ -21,6 +22,7 @@ import functools
 import os
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +38,8 @@ _SMALLEST_ONEDNN_PRODUCT = 2**21  # multiply-adds; below, the call costs more th
 _SMALLEST_PACKED_PRODUCT = 2**22
 _MANY_BLOCKS = 8
 _FEW_ROWS = 256
+_NEW_SHAPES = 8  # products of one shape before oneDNN's code for it pays
+_SHAPES = 64  # of which it is remembered how often they came
 
 
 def project(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -48,9 +52,41 @@ def project(x: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
     Returns:
         The k products, of shapes :obj:`(N, D_j)`.
     """
-    if weights and _onednn_applies(x, weights):
-        return _OneDNNProject.apply(x, *weights)
+    if weights and _is_large(x, weights):
+        onednn = _onednn()
+        fast = onednn is not None and onednn.forward and _recurs(x, weights)
+        return _Project.apply(fast, x, *weights)
     return tuple(F.linear(x, weight) for weight in weights)
+
+
+_shapes: OrderedDict[tuple[int, ...], int] = OrderedDict()
+
+
+def _recurs(x: Tensor, weights: Sequence[Tensor]) -> bool:
+    """Whether products of these shapes came often and not long ago.
+
+    oneDNN makes code for each shape, which takes as long as some products of it. Batches of graphs
+    have a new number of rows each. `forget_shapes` starts afresh.
+    """
+    onednn = _onednn()
+    if onednn is not None and onednn.chosen:
+        return True
+    shape = (*x.shape, *(weight.size(0) for weight in weights))
+    with _lock:
+        times = _shapes.pop(shape, 0)
+        _shapes[shape] = times + 1
+        if len(_shapes) > _SHAPES:
+            _shapes.popitem(last=False)
+    return times >= _NEW_SHAPES
+
+
+def forget_shapes() -> None:
+    """Forgets which products came before: oneDNN's and those of ``torch.mm`` differ by rounding.
+
+    What follows is then the same to the last bit, whatever was multiplied before.
+    """
+    with _lock:
+        _shapes.clear()
 
 
 class BlockProduct:
@@ -176,6 +212,14 @@ class _OneDNN:
 
 def _onednn_applies(x: Tensor, weights: Sequence[Tensor], rows: int | None = None) -> bool:
     """Whether oneDNN multiplies x, or as many of its rows, with these weights."""
+    if not _is_large(x, weights, rows):
+        return False
+    onednn = _onednn()
+    return onednn is not None and onednn.forward
+
+
+def _is_large(x: Tensor, weights: Sequence[Tensor], rows: int | None = None) -> bool:
+    """Whether these are plain float32 products on CPU that are worth a call of their own."""
     if torch.compiler.is_compiling() or x.device.type != "cpu" or x.dtype != torch.float32:
         return False
     if x.dim() != 2 or torch.is_autocast_enabled("cpu") or transforms_active():
@@ -183,10 +227,7 @@ def _onednn_applies(x: Tensor, weights: Sequence[Tensor], rows: int | None = Non
     if any(w.dtype != torch.float32 or w.size(1) != x.size(1) for w in weights):
         return False
     rows = x.size(0) if rows is None else rows
-    if rows * x.size(1) * max(w.size(0) for w in weights) < _SMALLEST_ONEDNN_PRODUCT:
-        return False
-    onednn = _onednn()
-    return onednn is not None and onednn.forward
+    return rows * x.size(1) * max(w.size(0) for w in weights) >= _SMALLEST_ONEDNN_PRODUCT
 
 
 _lock = threading.Lock()
@@ -270,45 +311,57 @@ def _is_faster(one: Callable[[], Any], other: Callable[[], Any], repeats: int = 
     return best[0] < best[1]
 
 
-class _OneDNNProject(torch.autograd.Function):
-    """`project` through oneDNN, forward and backward; second derivatives by ``torch.mm``."""
+class _Project(torch.autograd.Function):
+    """`project`, forward and backward: by oneDNN or ``torch.mm``; second derivatives by the latter.
+
+    The gradient of the input is added up in place, product by product.
+    """
 
     @staticmethod
-    def forward(x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
-        onednn = _onednn()
-        assert onednn is not None
+    def forward(fast: bool, x: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
+        onednn = _onednn() if fast else None
         x = x.contiguous()
+        if onednn is None:
+            return tuple(torch.mm(x, weight.t()) for weight in weights)
         return tuple(onednn.linear(x, weight) for weight in weights)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.save_for_backward(*inputs)
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.fast, *tensors = inputs
+        ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         x, *weights = ctx.saved_tensors
+        needed = ctx.needs_input_grad[1:]
         if torch.is_grad_enabled() or transforms_active() or any(map(is_batched, grads)):
-            return _project_gradients(ctx.needs_input_grad, x, weights, grads)
-        onednn = _onednn()
-        assert onednn is not None
+            return None, *_project_gradients(needed, x, weights, grads)
+        onednn = _onednn() if ctx.fast else None
         given = {k: grad.contiguous() for k, grad in enumerate(grads) if grad is not None}
-        grad_x: Tensor | None = None
-        if ctx.needs_input_grad[0]:
-            for k, grad in given.items():
-                part = onednn.linear(grad, weights[k].t())
-                grad_x = part if grad_x is None else grad_x.add_(part)
+        grad_x = None
         grad_weights: list[Tensor | None] = [None] * len(weights)
-        wanted = [k for k in given if ctx.needs_input_grad[1 + k]]
-        if wanted:
-            pairs = [(given[k], weights[k]) for k in wanted]
-            if onednn.backward:
+        wanted = [k for k in given if needed[1 + k]]
+        with torch.autocast("cpu", enabled=False):  # as the forward, wherever backward is called
+            if needed[0]:
+                for k, grad in given.items():
+                    grad_x = _added(grad_x, grad, weights[k], onednn)
+            if wanted and onednn is not None and onednn.backward:
+                pairs = [(given[k], weights[k]) for k in wanted]
                 found = onednn.weight_gradients(x.contiguous(), pairs)
             else:
-                found = [grad.t() @ x for grad, _ in pairs]
-            for k, gradient in zip(wanted, found, strict=True):
-                grad_weights[k] = gradient
-        return grad_x, *grad_weights
+                found = [given[k].t() @ x for k in wanted]
+        for k, gradient in zip(wanted, found, strict=True):
+            grad_weights[k] = gradient
+        return None, grad_x, *grad_weights
+
+
+def _added(total: Tensor | None, grad: Tensor, weight: Tensor, onednn: _OneDNN | None) -> Tensor:
+    """The gradient of the input so far, and that through one more product."""
+    if onednn is not None:
+        part = onednn.linear(grad, weight.t())
+        return part if total is None else total.add_(part)
+    return torch.mm(grad, weight) if total is None else total.addmm_(grad, weight)
 
 
 def _project_gradients(

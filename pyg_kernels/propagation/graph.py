@@ -50,10 +50,11 @@ class GraphPropagation:
 
     def __call__(self, z: Tensor, step: int) -> Tensor:
         bond = self.bonds[step - 2] if self.bonds else None
-        total = self.neighbour_sum(z, self.edges, self.gate, bond)
         if isinstance(self.decay, float) and self.decay == 1.0:
-            return total
-        return self.decay * total
+            return self.neighbour_sum(z, self.edges, self.gate, bond)
+        if bond is not None and self.edges.kind is not None:  # few rows
+            return self.neighbour_sum(z, self.edges, self.gate, self.decay * bond)
+        return self.decay * self.neighbour_sum(z, self.edges, self.gate, bond)
 
 
 def as_edges(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -110,6 +111,63 @@ def test_the_gradient_of_a_weight(rows: int) -> None:
     torch.testing.assert_close(products.weight_gradient(x, grad), expected)
     torch.testing.assert_close(products.weight_gradient(x, grad, out=out), expected)
     torch.testing.assert_close(products.weight_gradient(x, grad, out=out, add=True), 2 * expected)
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["torch.mm", "onednn"])
+@pytest.mark.parametrize("wanted", ["all", "input", "second-weight"])
+def test_either_path(fast: bool, wanted: str) -> None:
+    if fast and products._onednn() is None:
+        pytest.skip("PyTorch has no oneDNN products")
+    torch.manual_seed(0)
+    tensors = [torch.randn(n, 7, requires_grad=True) for n in (33, 5, 9)]
+    inputs = {"all": tensors, "input": tensors[:1], "second-weight": tensors[2:]}[wanted]
+    x, *weights = tensors
+    found = products._Project.apply(fast, x, *weights)
+    plain = [x @ weight.t() for weight in weights]
+    grads = [torch.randn_like(out) for out in plain]
+    for f, p in zip(found, plain, strict=True):
+        torch.testing.assert_close(f, p)
+    ours = torch.autograd.grad(found, inputs, grads)
+    for f, p in zip(ours, torch.autograd.grad(plain, inputs, grads), strict=True):
+        torch.testing.assert_close(f, p)
+
+
+def test_shapes_that_recur(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN's code for a shape pays from its ninth product on, unless others come between."""
+    monkeypatch.setattr(products, "_shapes", OrderedDict())
+    monkeypatch.setattr(products, "_onednn", lambda: None)
+    weights = [torch.zeros(2, 3)]
+    first = [products._recurs(torch.zeros(5, 3), weights) for _ in range(10)]
+    assert first == [False] * 8 + [True] * 2
+    for rows in range(100, 100 + products._SHAPES):
+        assert not products._recurs(torch.zeros(rows, 3), weights)
+    assert not products._recurs(torch.zeros(5, 3), weights)
+    assert len(products._shapes) == products._SHAPES
+
+
+def test_forgotten_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows is multiplied as at first."""
+    monkeypatch.setattr(products, "_shapes", OrderedDict())
+    monkeypatch.setattr(products, "_onednn", lambda: None)
+    x, weights = torch.zeros(5, 3), [torch.zeros(2, 3)]
+    assert [products._recurs(x, weights) for _ in range(9)][-1]
+    products.forget_shapes()
+    assert not products._recurs(x, weights)
+
+
+@pytest.mark.parametrize("fast", [False, True], ids=["torch.mm", "onednn"])
+def test_backward_under_autocast(fast: bool) -> None:
+    """The products were float32 ones, and so are their gradients."""
+    if fast and products._onednn() is None:
+        pytest.skip("PyTorch has no oneDNN products")
+    torch.manual_seed(0)
+    x, *weights = (torch.randn(n, 7, requires_grad=True) for n in (33, 5, 9))
+    expected = torch.autograd.grad([(x @ w.t()).sum() for w in weights], (x, *weights))
+    outs = products._Project.apply(fast, x, *weights)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = torch.autograd.grad([out.sum() for out in outs], (x, *weights))
+    for f, e in zip(found, expected, strict=True):
+        torch.testing.assert_close(f, e)
 
 
 def test_no_weights() -> None:

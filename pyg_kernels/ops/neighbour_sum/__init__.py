@@ -11,6 +11,11 @@ from pyg_kernels.ops.activations import name_of
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbour_sum import cpu, reference
+from pyg_kernels.ops.neighbour_sum.messages import (
+    MessageActivationSum,
+    MessageSum,
+    shared_messages,
+)
 from pyg_kernels.ops.neighbour_sum.reference import Gate, edge_weight
 from pyg_kernels.ops.transforms import transforms_active
 
@@ -44,6 +49,10 @@ def neighbour_sum(
         gate = (source.to(dtype), target.to(dtype), None if kind is None else kind.to(dtype))
     if path_in_use(z.device) == "definition":
         return reference.neighbour_sum(z, edges, gate, bond)
+    if gate is None and bond is not None:
+        messages = shared_messages(z, edges)
+        if messages is not None:
+            return MessageSum.apply(z, bond, edges, messages)
     return cpu.NeighbourSum.apply(z, *(gate or (None, None, None)), bond, edges)
 
 
@@ -68,6 +77,9 @@ def neighbour_activation_sum(
     name = name_of(act)
     if name is None or path_in_use(a.device) == "definition":
         return reference.neighbour_activation_sum(a, edges, act, kind)
+    messages = shared_messages(a, edges)
+    if messages is not None:
+        return MessageActivationSum.apply(a, kind, edges, messages, name)[0]
     return cpu.NeighbourActivationSum.apply(a, kind, edges, name)
 
 

@@ -41,6 +41,12 @@ def test_resumed_run_equals_the_uninterrupted_one(
         assert results(tmp_path / place) == results(tmp_path / "whole")
 
 
+def test_mixed_precision_clips_gradients(compare, molecules_csv, tmp_path):
+    """What a GPU takes by itself; Lightning refuses to clip with Adam in one pass."""
+    words = ("--csv", molecules_csv, "--model", "gine", "--epochs", 1, "--clip", 5)
+    assert compare(*words, "--precision", "bf16-mixed")[0] == 0
+
+
 def test_resume_where_the_folder_was_moved(compare, molecules_csv, tmp_path, monkeypatch):
     words = ("--csv", molecules_csv, "--model", "gine", "--epochs", 8, "--lr", 0.05)
     words += ("--schedule", "none", "--patience", 8)
