@@ -1,6 +1,5 @@
 """What Lightning trains on recordings: a network, its loss and its accuracy."""
 
-import pickle
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.harness.checkpoint import UNREADABLE
 from benchmarks.harness.error_rate import ErrorRate
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import Learner, OptimiserConfig, mean_cross_entropy
@@ -98,6 +98,6 @@ def load_classifier(path: Path, seed: int) -> RecordingClassifier:
             torch.manual_seed(seed)
             classifier = RecordingClassifier(**checkpoint["hyper_parameters"])
         classifier.load_state_dict(checkpoint["state_dict"])
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, pickle.UnpicklingError) as e:
+    except UNREADABLE as e:
         raise InputError(f"{path} is missing or damaged; remove its folder to train again") from e
     return classifier.eval()

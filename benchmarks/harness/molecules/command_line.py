@@ -60,7 +60,7 @@ BATCH_SIZE = with_ogb({"chembl": 64, "cep": 128, "csv": 64}, small=32, large=128
 LEARNING_RATE = with_ogb({"chembl": 0.001, "cep": 0.005, "csv": 0.001}, small=0.001, large=0.001)
 PARAMETERS = 260_000
 GP_MOLECULES = 2000
-NORMS = ("batch", "layer", "none")
+NORMS = ("batch", "layer", "head", "none")
 READOUTS = ("sum", "last", "concat")
 # What a preset sets where it is not given. Lei et al. 2017, section 6.3 and table 3: their 0.26
 # million parameters, walks of 2 atoms and factor of 0.9 on the learning rate are the defaults.
@@ -318,7 +318,8 @@ def _add_model_options(group: Any) -> None:
         "--norm",
         choices=NORMS,
         default="batch",
-        help="normalisation of the states and of the head's input (batch)",
+        help="normalisation of the states and of the head's input, over the batch or each row; "
+        "head: of the latter alone, over the batch (batch)",
     )
     group.add_argument(
         "--dropout",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-NORMS = ("batch", "layer", None)
+NORMS = ("batch", "layer", "head", None)
 READOUTS = ("sum", "last", "concat")
 
 
@@ -21,8 +21,9 @@ class ModelConfig:
             where `order` is ``None``.
         order (int, optional): Number of nodes in a walk; ``None``: 2, or as `num_layers` says.
         norm (str, optional): Normalisation of every layer and of the head, one of
-            :data:`NORMS`; ``None``: none. Neural Fingerprint has it in the head alone,
-            attentive-fp and mean have none whatever it says, and attentive-fp refuses ``"layer"``.
+            :data:`NORMS`; ``'head'``: over the batch, of the head alone; ``None``: none. Neural
+            Fingerprint has it in the head alone, attentive-fp and mean have none whatever it says,
+            and attentive-fp refuses ``"layer"`` and ``"head"``.
         dropout (float): Probability of dropping a channel: of the layers' states, of the
             fingerprint of Neural Fingerprint, and where PyG's ``AttentiveFP`` does.
         readout (str): Which iterations the head of a Weisfeiler-Lehman network sees, one of

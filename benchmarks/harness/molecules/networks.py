@@ -55,8 +55,8 @@ def learned_activation(num_units: int) -> nn.Module:
 
 
 def normalisation(norm: str | None, channels: int) -> nn.Module:
-    """The normalisation of that name in :data:`NORMS`, over the batch or over each row."""
-    if norm is None:
+    """The normalisation of a layer's states, over the batch or over each row."""
+    if norm is None or norm == "head":
         return nn.Identity()
     return nn.BatchNorm1d(channels) if norm == "batch" else nn.LayerNorm(channels)
 
@@ -77,7 +77,7 @@ class PooledHead(nn.Sequential):
         norm: str | None = "batch",
     ) -> None:
         super().__init__(
-            normalisation(norm, in_channels),
+            normalisation("batch" if norm == "head" else norm, in_channels),
             nn.Linear(in_channels, hidden_channels),
             activation(hidden_channels),
             nn.Linear(hidden_channels, out_channels),

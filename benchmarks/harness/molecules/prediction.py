@@ -2,7 +2,6 @@
 
 import csv
 import io
-import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import lightning.pytorch as lightning
 import torch
 from torch import Tensor
 
+from benchmarks.harness.checkpoint import read_checkpoint
 from benchmarks.harness.devices import accelerator, torch_device
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.files import write_text
@@ -39,17 +39,9 @@ def load_learner(path: str | Path) -> MoleculeLearner | Baseline:
         InputError: If there is no such file, it is no such checkpoint, or it was trained on other
             atom and bond features than this version computes.
     """
-    if not Path(path).is_file():
-        raise InputError(f"--checkpoint {path}: no such file")
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        is_baseline = set(checkpoint) == BASELINE_KEYS
-        arguments = checkpoint if is_baseline else checkpoint["hyper_parameters"]
-        known = is_baseline or set(arguments) in (REGRESSOR_KEYS, CLASSIFIER_KEYS)
-    except (RuntimeError, pickle.UnpicklingError, KeyError, TypeError, EOFError, OSError):
-        known = False
-    if not known:
-        raise InputError(f"--checkpoint {path} is not a checkpoint of this module")
+    keys = (REGRESSOR_KEYS, CLASSIFIER_KEYS)
+    checkpoint, arguments = read_checkpoint(path, keys, whole=[BASELINE_KEYS])
+    is_baseline = checkpoint is arguments
     try:
         featurizer_of(arguments["features"])
     except ValueError as error:

@@ -44,7 +44,8 @@ class EmbeddedLoopyBP(EmbeddedNet):
         edge_dim: The number of edge features (-1: any), or None where edges have none.
         norm: A normalisation of :math:`h_G`, of the nodes' values before the activation in
             :math:`\mu`, and of the edges' in each of :math:`\nu^{(0)}, \ldots, \nu^{(T)}`:
-            ``'batch'``, ``'layer'`` or, as in the paper, None.
+            ``'batch'``, ``'layer'``, or over the batch and of :math:`h_G` alone, ``'head'``; None,
+            as in the paper, for none.
         dropout: The probability of dropping a channel of :math:`\nu^{(0)}, \ldots, \nu^{(T)}` and
             of :math:`\mu`.
 

@@ -35,8 +35,8 @@ class EmbeddedMeanField(EmbeddedNet):
         act: The activation :math:`\sigma`; None for the identity.
         edge_dim: The number of edge features (-1: any), or None where edges have none.
         norm: A normalisation of :math:`h_G`, and of the nodes' values before the activation in
-            each of :math:`\mu^{(0)}, \ldots, \mu^{(T)}`: ``'batch'``, ``'layer'`` or, as in the
-            paper, None.
+            each of :math:`\mu^{(0)}, \ldots, \mu^{(T)}`: ``'batch'``, ``'layer'``, or over the
+            batch and of :math:`h_G` alone, ``'head'``; None, as in the paper, for none.
         dropout: The probability of dropping a channel of :math:`\mu^{(0)}, \ldots, \mu^{(T)}`.
 
     Shapes:

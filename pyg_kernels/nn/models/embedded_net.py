@@ -38,7 +38,7 @@ class EmbeddedNet(Module, ABC):
         num_iterations: The number of iterations T.
         act: The activation.
         edge_dim: The number of edge features, or None.
-        norm: ``'batch'``, ``'layer'`` or None.
+        norm: ``'batch'``, ``'layer'``, ``'head'`` or None.
         dropout: The probability of dropping a channel of a state.
     """
 

@@ -41,7 +41,7 @@ class GraphKernelNet(torch.nn.Module):
         gated: Whether gates take the decay's place.
         edge_dim: The number of edge features, or None where edges have none.
         norm: A normalisation before the activation of each layer and of the graph vector:
-            ``'batch'``, ``'layer'`` or None.
+            ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``.
         dropout: The probability of dropping a channel of a layer's output.
 
     Shapes:

@@ -20,20 +20,30 @@ def sum_over_nodes(x: Tensor, batch: Tensor | None, batch_size: int | None) -> T
 
 
 def build_norm(norm: str | None, channels: int) -> Module | None:
-    """A normalisation that needs no batch vector: of channels, over the batch or over a row.
+    """The normalisation of a layer's states: of channels, over the batch or over a row.
 
-    Batch normalisation of a single row falls back to the running statistics.
+    It needs no batch vector. Batch normalisation of a single row falls back to the running
+    statistics. None for ``'head'``, which leaves the states alone.
 
     Raises:
-        ValueError: For another name than ``'batch'`` and ``'layer'``.
+        ValueError: For another name than ``'batch'``, ``'layer'`` and ``'head'``.
     """
-    if norm is None:
+    if norm is None or norm == "head":
         return None
     if norm == "batch":
         return BatchNorm(channels, allow_single_element=True)
     if norm == "layer":
         return LayerNorm(channels)
-    raise ValueError(f"norm={norm!r}: expected 'batch', 'layer' or None")
+    raise ValueError(f"norm={norm!r}: expected 'batch', 'layer', 'head' or None")
+
+
+def build_head_norm(norm: str | None, channels: int) -> Module | None:
+    """The normalisation of the graph vectors: `build_norm`, with ``'head'`` over the batch.
+
+    Raises:
+        ValueError: As `build_norm`.
+    """
+    return build_norm("batch" if norm == "head" else norm, channels)
 
 
 class GraphHead(Sequential):
@@ -43,7 +53,7 @@ class GraphHead(Sequential):
         in_channels: The size of the graph vectors.
         hidden_channels: The size of the hidden layer.
         out_channels: The number of outputs.
-        norm: ``'batch'``, ``'layer'`` or None.
+        norm: ``'batch'`` or ``'head'``, over the batch; ``'layer'``; or None.
         act: The activation :math:`\sigma`; None for the identity.
     """
 
@@ -56,7 +66,7 @@ class GraphHead(Sequential):
         act: Act,
     ) -> None:
         modules = [
-            build_norm(norm, in_channels),
+            build_head_norm(norm, in_channels),
             Linear(in_channels, hidden_channels),
             build_activation(act),
             Linear(hidden_channels, out_channels),

@@ -17,7 +17,7 @@ from pyg_kernels.nn.arguments import (
     checked_nodes,
 )
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
-from pyg_kernels.nn.models.graph_vector import build_norm, sum_over_nodes
+from pyg_kernels.nn.models.graph_vector import build_head_norm, sum_over_nodes
 from pyg_kernels.propagation.graph import EdgeSource
 from pyg_kernels.walk import Combine
 
@@ -40,8 +40,8 @@ class RandomWalkNet(torch.nn.Module):
         combine: ``'mul'`` or ``'add'``.
         act: The activation :math:`\sigma` of the graph vector; None for the identity.
         edge_dim: The number of edge features, or None where edges have none.
-        norm: A normalisation of the sum over nodes, ``'batch'`` or ``'layer'``; None, as in the
-            paper, for none.
+        norm: A normalisation of the sum over nodes, ``'batch'`` (or ``'head'``, the same here) or
+            ``'layer'``; None, as in the paper, for none.
 
     Shapes:
         - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)`; graph of each
@@ -72,7 +72,7 @@ class RandomWalkNet(torch.nn.Module):
             in_channels, hidden_channels, order, decay, gated, combine=combine, edge_dim=edge_dim
         )
         self.convs = ModuleList([conv])
-        self.norm = build_norm(norm, hidden_channels)
+        self.norm = build_head_norm(norm, hidden_channels)
         self.act = build_activation(act)
         self.head = Linear(hidden_channels, out_channels)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import torch
@@ -57,8 +58,8 @@ class WLKernelNet(torch.nn.Module):
             :math:`h_G = [\sum_v c_n^{(1)}[v], \ldots, \sum_v c_n^{(L)}[v]]`, so that the head sees
             each iteration (the jumping knowledge of Xu et al. 2018,
             https://arxiv.org/abs/1806.03536).
-        norm: A normalisation before the activation of the labels and of the head: ``'batch'``,
-            ``'layer'`` or None.
+        norm: A normalisation before the activation of the labels and of the graph vector:
+            ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``.
         dropout: The probability of dropping a channel of the labels.
 
     Shapes:
@@ -150,5 +151,5 @@ class WLKernelNet(torch.nn.Module):
     def _read(self, states: list[Tensor]) -> Tensor:
         """What the readout takes of the iterations' states."""
         if self.readout == "sum":
-            return torch.stack(states).sum(dim=0)
+            return functools.reduce(torch.add, states)
         return states[-1] if self.readout == "last" else torch.cat(states, dim=1)

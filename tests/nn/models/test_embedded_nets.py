@@ -69,7 +69,7 @@ def test_edge_features_that_repeat(net, states, graph: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("norm", ["batch", "layer"])
+@pytest.mark.parametrize("norm", ["batch", "layer", "head"])
 def test_normalisation_and_dropout(net, states, norm: str, monkeypatch) -> None:
     """Every state is normalised, activated, and a channel of it dropped, in this order."""
     monkeypatch.setattr(torch.nn.functional, "dropout", lambda x, p, training: 3.0 * x + p)

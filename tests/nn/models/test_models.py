@@ -162,7 +162,7 @@ def test_proposition_2(tie_weights: str | None, order: int) -> None:
 
 def settled(norm: str | None, model: torch.nn.Module) -> torch.nn.Module:
     """The model in evaluation mode, its batch statistics away from 0 and 1."""
-    if norm == "batch":
+    if norm in ("batch", "head"):
         model.train()
         for seed in range(3):
             graphs = [random_graph(seed, 9, 30), random_graph(seed + 9, 8, 20)]
@@ -170,7 +170,7 @@ def settled(norm: str | None, model: torch.nn.Module) -> torch.nn.Module:
     return model.eval()
 
 
-@pytest.mark.parametrize("norm", [None, "batch", "layer"])
+@pytest.mark.parametrize("norm", [None, "batch", "layer", "head"])
 @pytest.mark.parametrize("gated", [False, True])
 def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch) -> None:
     """Embedding, layers, norms, activations, dropout and head, one after the other."""
@@ -181,13 +181,13 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
     common = {"gated": gated, "norm": norm, "dropout": 0.25, "act": "tanh", "edge_dim": 3}
 
     def normed(module: torch.nn.Module | None, value: Tensor) -> Tensor:
-        assert (module is None) == (norm is None)
+        assert (module is None) == (norm in (None, "head"))
         return value if module is None else module(value)
 
     def head(model: torch.nn.Module, vector: Tensor) -> Tensor:
         first, last = (m for m in model.head if isinstance(m, Linear))
-        normal = None if norm is None else model.head[0]
-        return last(torch.tanh(first(normed(normal, vector[None]))))
+        graph = vector[None] if norm is None else model.head[0](vector[None])
+        return last(torch.tanh(first(graph)))
 
     deep = settled(norm, GraphKernelNet(4, 6, 2, 2, **common).double())
     h = x
@@ -211,7 +211,7 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
     torch.testing.assert_close(wl(x, index, None, bonds), head(wl, total))
 
 
-@pytest.mark.parametrize("norm", ["batch", "layer"])
+@pytest.mark.parametrize("norm", ["batch", "layer", "head"])
 def test_random_walk_net_normalises_the_sum(norm: str) -> None:
     torch.manual_seed(0)
     graph = random_graph(0)

@@ -105,6 +105,7 @@ def test_checkpoint_carries_what_prediction_needs(trained):
 def test_bad_input_is_one_line_and_leaves_nothing(call, trained, molecules_csv, tmp_path):
     checkpoint, _ = trained
     (tmp_path / "text.ckpt").write_text("hello")
+    (tmp_path / "table.ckpt").write_text("smiles,y\nCC,1\n")  # IndexError in torch.load
     torch.save({"weights": torch.zeros(2)}, tmp_path / "foreign.ckpt")
     content = torch.load(checkpoint, weights_only=True)
     content["hyper_parameters"]["features"]["atom_features"][0]["choices"].pop()
@@ -114,6 +115,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(call, trained, molecules_csv, 
     for change, said in (
         ({"--checkpoint": tmp_path / "none.ckpt"}, "no such file"),
         ({"--checkpoint": tmp_path / "text.ckpt"}, "not a checkpoint"),
+        ({"--checkpoint": tmp_path / "table.ckpt"}, "not a checkpoint"),
         ({"--checkpoint": tmp_path / "foreign.ckpt"}, "not a checkpoint"),
         ({"--checkpoint": tmp_path / "features.ckpt"}, "atom features differs"),
         ({"--csv": tmp_path / "none.csv"}, "none.csv"),

@@ -1,0 +1,45 @@
+"""Reading the checkpoints that the command line names."""
+
+import pickle
+import struct
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.harness.errors import InputError
+
+# What torch.load raises on files of another kind, which it may read as a stack of instructions.
+UNREADABLE = (
+    *(RuntimeError, pickle.UnpicklingError, struct.error, EOFError, OSError, ValueError),
+    *(AttributeError, LookupError, TypeError, ArithmeticError),
+)
+
+
+def read_checkpoint(
+    path: str | Path, arguments: Collection[set[str]], whole: Collection[set[str]] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The content of a checkpoint, and the arguments that build its model.
+
+    Args:
+        path: ``best.ckpt`` of a run.
+        arguments: The sets of keys that ``hyper_parameters`` may have; ``model`` is a dictionary.
+        whole: The sets of keys of checkpoints that are their own arguments.
+
+    Raises:
+        InputError: If there is no such file, or it is no such checkpoint.
+    """
+    if not Path(path).is_file():
+        raise InputError(f"--checkpoint {path}: no such file")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        if isinstance(content, dict):
+            if set(content) in whole:
+                return content, content
+            found = content["hyper_parameters"]
+            if set(found) in arguments and isinstance(found["model"], dict):
+                return content, found
+    except UNREADABLE:
+        pass
+    raise InputError(f"--checkpoint {path} is not a checkpoint of this module")
