@@ -8,7 +8,16 @@ from pathlib import Path
 
 from benchmarks.harness.processes import is_first
 
-EXTRA_PACKAGES = {"lightning", "torchmetrics", "matplotlib", "pandas", "tqdm", "rdkit", "ogb"}
+EXTRA_PACKAGES = {
+    "lightning",
+    "torchmetrics",
+    "matplotlib",
+    "pandas",
+    "tqdm",
+    "bm25s",
+    "rdkit",
+    "ogb",
+}
 
 
 class InputError(ValueError):

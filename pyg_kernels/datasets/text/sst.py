@@ -23,9 +23,9 @@ CLASSES = {"fine": "01234", "binary": "01"}
 class SST(TextCorpus):
     """Sentences of film reviews with a sentiment, in the published parts.
 
-    The Stanford Sentiment Treebank (Socher et al. 2013), whole sentences only: 8,544 / 1,101 /
-    2,210 of five classes, from 0 (very negative) to 4, or 6,920 / 872 / 1,821 of two, without the
-    neutral ones.
+    The Stanford Sentiment Treebank (Socher et al. 2013): 8,544 / 1,101 / 2,210 sentences of five
+    classes, from 0 (very negative) to 4, or 6,920 / 872 / 1,821 of two, without the neutral ones.
+    Its annotators labelled the phrases of the sentences too; those of the training part can train.
 
     Args:
         root: a folder. The files ``stsa.fine.train``, ``stsa.fine.dev`` and ``stsa.fine.test`` (or
@@ -33,27 +33,61 @@ class SST(TextCorpus):
             ``root`` or ``root/raw``, and downloaded otherwise.
         labels: ``'fine'`` or ``'binary'``.
         lower: whether to write all words in lower case, as GloVe's vectors do.
+        phrases: whether ``stsa.fine.phrases.train`` (or ``stsa.binary...``), which has the
+            sentences and their labelled phrases in the same form, takes the place of the training
+            file, as in Kim 2014. It is not downloaded. None: where it lies there.
+
+    Attributes:
+        phrases: whether it did.
 
     Raises:
         OSError: if a file is not there and cannot be downloaded.
         ValueError: if ``labels`` is neither, or a line is not a class and a sentence.
     """
 
-    def __init__(self, root: str | Path, labels: str = "fine", lower: bool = True) -> None:
+    def __init__(
+        self,
+        root: str | Path,
+        labels: str = "fine",
+        lower: bool = True,
+        phrases: bool | None = False,
+    ) -> None:
         if labels not in CLASSES:
             raise ValueError(f"labels must be 'fine' or 'binary', got {labels!r}")
         texts: list[list[str]] = []
         names: list[str] = []
         parts: dict[str, range] = {}
+        phrase_file = None if phrases is False else _phrase_file(root, labels, bool(phrases))
+        self.phrases = phrase_file is not None
         for part in PARTS:
             start = len(texts)
             name = f"stsa.{labels}.{'dev' if part == 'valid' else part}"
-            path = PublicFile(name, FOLDER + name, SHA256[name]).obtain(root)
+            path = phrase_file if part == "train" else None
+            path = path or PublicFile(name, FOLDER + name, SHA256[name]).obtain(root)
             for number, line in enumerate(read_lines(path), start=1):
                 label, _, sentence = line.partition(" ")
-                if label not in tuple(CLASSES[labels]) or not sentence.split():
-                    raise ValueError(f"line {number} of {path} is not a class and a sentence")
+                _check(label, sentence, CLASSES[labels], f"line {number} of {path}")
                 names.append(label)
                 texts.append((sentence.lower() if lower else sentence).split())
             parts[part] = range(start, len(texts))
-        super().__init__(texts, names, parts, "official parts")
+        split = "official parts, training on phrases too" if self.phrases else "official parts"
+        super().__init__(texts, names, parts, split)
+
+
+def _phrase_file(root: str | Path, labels: str, needed: bool) -> Path | None:
+    name = f"stsa.{labels}.phrases.train"
+    path = PublicFile(name, "", "").find(root)
+    if path is None and needed:
+        raise FileNotFoundError(
+            f"{Path(root).expanduser()} has no file {name}, of the sentences and their phrases"
+        )
+    return path
+
+
+def _check(label: str, sentence: str, classes: str, where: str) -> None:
+    if label in tuple(classes) and sentence.split():
+        return
+    said = f"{where} is not a class and a sentence"
+    if label.lstrip("-").isdecimal() and label not in tuple(classes):
+        raise ValueError(f"{said}: the class must be from 0 to {classes[-1]}, got {label}")
+    raise ValueError(said)

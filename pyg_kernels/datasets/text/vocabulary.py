@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -32,9 +33,11 @@ class Vocabulary:
 
     padding = 0
     unknown = 1
+    #: The words that every vocabulary of the class begins with.
+    reserved: ClassVar[tuple[str, ...]] = (PADDING, UNKNOWN)
 
     def __init__(self, words: Iterable[str], specials: Sequence[str] = ()) -> None:
-        self.words = [PADDING, UNKNOWN, *specials, *words]
+        self.words = [*self.reserved, *specials, *words]
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) != len(self.words):
             word, _ = Counter(self.words).most_common(1)[0]
@@ -47,7 +50,7 @@ class Vocabulary:
         min_count: int = 1,
         max_size: int | None = None,
         specials: Sequence[str] = (),
-    ) -> Vocabulary:
+    ) -> Self:
         """The vocabulary of some texts, which ought to be those of the training part.
 
         Args:
@@ -65,7 +68,7 @@ class Vocabulary:
                 special words.
             TypeError: if a text is a string.
         """
-        reserved = {PADDING, UNKNOWN, *specials}
+        reserved = {*cls.reserved, *specials}
         if min_count < 1:
             raise ValueError(f"min_count must be at least 1, got {min_count}")
         if max_size is not None and max_size < len(reserved):
@@ -86,7 +89,7 @@ class Vocabulary:
         For words that no training text has but that have a vector of their own, such as GloVe's.
         """
         new = dict.fromkeys(word for word in words if word not in self._numbers)
-        return type(self)([*self.words[2:], *new])
+        return type(self)([*self.words[len(self.reserved) :], *new])
 
     def __len__(self) -> int:
         return len(self.words)

@@ -1,0 +1,185 @@
+"""Similar questions of the forum AskUbuntu."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.published_text import find_text, obtain_text
+from pyg_kernels.datasets.text.questions import (
+    RANKED_PARTS,
+    Question,
+    QuestionCorpus,
+    Ranking,
+    TrainQuery,
+)
+
+SOURCE = "https://github.com/taolei87/askubuntu"
+HELD_OUT = "heldout.txt"
+VECTORS = "vectors_pruned.200.txt"
+
+
+class AskUbuntu(QuestionCorpus):
+    """Questions about Ubuntu, the similar ones marked by users and by experts (Lei et al. 2016).
+
+    167,765 questions; of 12,584 to train on users have marked similar ones. For each of the 200
+    questions of either ranked part, experts have judged the 20 best candidates of a search engine.
+
+    Args:
+        root: a folder. These files are read, as they are or compressed (``.gz``), where they lie in
+            ``root`` or ``root/raw``: ``text_tokenized.txt`` (lines of an id, the words of the
+            title, those of the body, with tabs between), ``train_random.txt`` (an id, ids of
+            similar questions, ids of others), ``dev.txt`` and ``test.txt`` (an id, ids of similar
+            questions, ids of candidates and, perhaps, the candidates' BM25 scores) and, if it is
+            there, ``heldout.txt`` (ids of questions that pre-training leaves out).
+        body_words: how many words of a body are read at most.
+        leave_out: leave out, and count in ``left_out``, questions without a title, ids of which
+            there is no question, training questions without a similar one, ranked questions without
+            candidates and similar questions that are not among the candidates, all of which are
+            errors otherwise.
+
+    Attributes:
+        vectors: the file of word vectors ``vectors_pruned.200.txt``, None if it is not there.
+
+    A training question's others that are also similar or the question itself are left out, and
+    ``left_out`` counts them too.
+
+    Raises:
+        OSError: if a file is not there.
+        ValueError: if a line is not as described, with its number, or ``body_words`` is negative.
+    """
+
+    def __init__(self, root: str | Path, body_words: int = 100, leave_out: bool = False) -> None:
+        if body_words < 0:
+            raise ValueError(f"body_words must not be negative, got {body_words}")
+        reader = _Reader(root, leave_out)
+        questions = reader.questions(body_words)
+        train = list(reader.train())
+        parts = {name: list(reader.rankings(name)) for name in RANKED_PARTS}
+        held_out = reader.held_out()
+        super().__init__(questions, train, parts, "published parts", held_out)
+        self.left_out = dict(reader.left_out)
+        self.vectors = find_text(root, VECTORS)
+
+
+class _Reader:
+    """Reads the files of the corpus, the questions first, and counts what it leaves out."""
+
+    def __init__(self, root: str | Path, leave_out: bool) -> None:
+        self.root, self.leave_out = root, leave_out
+        self.left_out: Counter[str] = Counter()
+        self.position: dict[str, int] = {}
+
+    def questions(self, body_words: int) -> list[Question]:
+        """All questions that have a title."""
+        questions: list[Question] = []
+        words: dict[str, str] = {}  # each word once: there are 11 million
+        for where, (id_, *texts) in self._rows("text_tokenized.txt", (3,)):
+            title, body = ([words.setdefault(w, w) for w in text.split()] for text in texts)
+            if id_ in self.position:
+                raise ValueError(f"{where}: there is another question {id_}")
+            if not title:
+                self._leave_out("questions without a title", f"{where}: {id_} has no title")
+                continue
+            self.position[id_] = len(questions)
+            questions.append(Question(id_, title, body[:body_words]))
+        return questions
+
+    def train(self) -> Iterator[TrainQuery]:
+        """The questions of ``train_random.txt``."""
+        for where, (id_, similar, others) in self._rows("train_random.txt", (3,)):
+            query = self._places(id_, where)
+            positives = self._places(similar, where)
+            if query and not positives:
+                self._leave_out(
+                    "training questions without a similar one",
+                    f"{where}: question {id_} has no similar question",
+                )
+            if query and positives:
+                drawn = self._places(others, where)
+                negatives = [place for place in drawn if place not in {*query, *positives}]
+                same = len(drawn) - len(negatives)
+                if same:
+                    self.left_out["training questions' others that are similar"] += same
+                yield TrainQuery(query[0], tuple(positives), tuple(negatives))
+
+    def rankings(self, part: str) -> Iterator[Ranking]:
+        """The questions of ``dev.txt`` or ``test.txt``."""
+        for where, (id_, similar, candidates, *more) in self._rows(f"{part}.txt", (3, 4)):
+            query = self._places(id_, where)
+            relevant = set(self._places(similar, where))
+            ids = candidates.split()
+            if len(set(ids)) != len(ids):
+                raise ValueError(f"{where} has a candidate twice")
+            scores = _numbers(more[0], len(ids), where) if more else [0.0] * len(ids)
+            kept = {
+                place: score
+                for name, score in zip(ids, scores, strict=True)
+                for place in self._places(name, where)
+            }
+            for place in relevant.difference(kept):
+                name = next(n for n in similar.split() if self.position.get(n) == place)
+                self._leave_out(
+                    "similar questions that are no candidates",
+                    f"{where}: question {name} is similar but not a candidate",
+                )
+            if query and not kept:
+                self._leave_out(
+                    "ranked questions without candidates",
+                    f"{where}: question {id_} has no candidates",
+                )
+            if query and kept:
+                similar_ones = tuple(place in relevant for place in kept)
+                bm25 = tuple(kept.values()) if more else None
+                yield Ranking(query[0], tuple(kept), similar_ones, bm25)
+
+    def held_out(self) -> list[int]:
+        """The questions of ``heldout.txt``; none if there is no such file."""
+        if find_text(self.root, HELD_OUT) is None:
+            return []
+        rows = self._rows(HELD_OUT, (1,))
+        return [place for where, (id_,) in rows for place in self._places(id_, where)]
+
+    def _rows(self, name: str, widths: tuple[int, ...]) -> Iterator[tuple[str, list[str]]]:
+        """The lines of a file, cut at tabs, each with what to call it in a message."""
+        path = obtain_text(self.root, name, SOURCE)
+        for number, line in enumerate(read_lines(path), start=1):
+            where = f"line {number} of {path}"
+            cells = line.split("\t")
+            if len(cells) not in widths:
+                expected = " or ".join(map(str, widths))
+                raise ValueError(f"{where}: expected {expected} cells, got {len(cells)}")
+            if len(cells[0].split()) != 1:
+                raise ValueError(f"{where}: the first cell must be one id, got {cells[0]!r}")
+            yield where, [cells[0].strip(), *cells[1:]]
+
+    def _places(self, ids: str, where: str) -> list[int]:
+        """The positions of the questions of these ids, each once, of those that there are."""
+        places: dict[int, None] = {}
+        for id_ in ids.split():
+            if id_ in self.position:
+                places[self.position[id_]] = None
+            else:
+                self._leave_out("ids without a question", f"{where}: there is no question {id_}")
+        return list(places)
+
+    def _leave_out(self, reason: str, message: str) -> None:
+        if not self.leave_out:
+            raise ValueError(f"{message} (leave_out=True leaves such out and counts them)")
+        self.left_out[reason] += 1
+
+
+def _numbers(cell: str, number: int, where: str) -> list[float]:
+    """The BM25 scores of that many candidates."""
+    try:
+        scores = [float(score) for score in cell.split()]
+    except ValueError as error:
+        raise ValueError(f"{where}: a BM25 score is not a number ({error})") from error
+    if not all(map(math.isfinite, scores)):
+        raise ValueError(f"{where}: a BM25 score is not finite")
+    if len(scores) != number:
+        raise ValueError(f"{where} has {number} candidates but {len(scores)} BM25 scores")
+    return scores

@@ -1,0 +1,177 @@
+"""Running text in parts, as streams of word numbers for language models."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from pyg_kernels.datasets.text.corpus import PARTS
+from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.vocabulary import UNKNOWN, Vocabulary, words_of
+
+END = "<eos>"
+# By family, the names of the files of a part: Mikolov's, WikiText's, plain ones.
+FILES = {"ptb": "ptb.{}.txt", "wikitext": "wiki.{}.tokens", "text": "{}.txt"}
+
+
+class LanguageVocabulary(Vocabulary):
+    """V words, numbered from 0, of streams, which need no padding.
+
+    Number 0 is the unknown word, number 1 the end of a line; then the words.
+
+    Args:
+        words: the words, without duplicates, in the order of their numbers.
+
+    Raises:
+        ValueError: if a word occurs twice.
+    """
+
+    padding = -1  # the number of no word
+    unknown = 0
+    end = 1
+    reserved = (UNKNOWN, END)
+
+
+class TextStreams:
+    """Texts of three parts, each as one stream of word numbers.
+
+    Each line of a text ends with the word ``<eos>``, an empty one as well, as the published
+    perplexities count the Penn Treebank and WikiText. The vocabulary is that of the training part.
+
+    Args:
+        parts: for ``'train'``, ``'valid'`` and ``'test'`` the lines, sequences of words.
+        name: what to call the texts.
+        min_count: how often a word must occur in the training part to be in the vocabulary. None:
+            once where that part writes ``<unk>`` for rare words, as the published corpora do, and
+            twice otherwise, so that the unknown word occurs in training.
+        max_size: the largest vocabulary; the most frequent words are kept. None keeps all.
+
+    Attributes:
+        vocabulary: V words, :class:`LanguageVocabulary`.
+        streams: for each part the numbers of its words, int64.
+        unknown: for each part, how many of its words are not in the vocabulary and stand as
+            ``<unk>`` in the stream; those that the text itself writes ``<unk>`` are not counted.
+        name: as given.
+
+    Raises:
+        ValueError: if a part is missing or has no words.
+        TypeError: if a line is a string.
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[str, Sequence[Sequence[str]]],
+        name: str = "texts",
+        min_count: int | None = None,
+        max_size: int | None = None,
+    ) -> None:
+        if sorted(parts) != sorted(PARTS):
+            raise ValueError(f"parts must be {', '.join(PARTS)}, got {', '.join(parts)}")
+        for part, lines in parts.items():
+            if not any(lines):
+                raise ValueError(f"the {part} part of {name} has no words")
+        self.name = name
+        if min_count is None:
+            min_count = 1 if any(UNKNOWN in line for line in parts["train"]) else 2
+        self.vocabulary = LanguageVocabulary.build(parts["train"], min_count, max_size)
+        self.streams: dict[str, Tensor] = {}
+        self.unknown: dict[str, int] = {}
+        for part in PARTS:
+            self.streams[part], self.unknown[part] = stream(parts[part], self.vocabulary)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{part}={len(ids)}" for part, ids in self.streams.items())
+        return f"{type(self).__name__}({self.name}: {len(self.vocabulary)} words, {sizes})"
+
+    def digest(self) -> str:
+        """A fingerprint of vocabulary and streams: equal only if both are."""
+        content = hashlib.sha256(repr(self.vocabulary.words).encode())
+        for part in PARTS:
+            content.update(self.streams[part].numpy().tobytes() + b";")
+        return content.hexdigest()[:16]
+
+
+class LanguageCorpus(TextStreams):
+    """The texts of a folder, in the format of the Penn Treebank or of WikiText.
+
+    Words stand between white space, as the publishers have cut and lowered them; see
+    :class:`TextStreams`. Mikolov's Penn Treebank (2010) has 10,000 words with ``<eos>``, and
+    929,589 / 73,760 / 82,430 of them in its parts; WikiText-2 (Merity et al. 2017) has 33,278, and
+    2,088,628 / 217,646 / 245,569.
+
+    Args:
+        root: a folder of ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``, or of
+            ``wiki.train.tokens`` ..., or of ``train.txt`` ...; the first of these that has a
+            training part. Files whose names end in ``.gz`` are decompressed.
+        min_count: see :class:`TextStreams`.
+        max_size: see :class:`TextStreams`.
+
+    Raises:
+        OSError: if a file is not there or cannot be read.
+        ValueError: if a file has no words, or is a damaged compressed file.
+    """
+
+    def __init__(
+        self, root: str | Path, min_count: int | None = None, max_size: int | None = None
+    ) -> None:
+        name, files = find_parts(root)
+        parts = {}
+        for part, file in files.items():
+            parts[part] = [line.split() for line in read_lines(file)]
+            if not any(parts[part]):
+                raise ValueError(f"{file} has no words")
+        super().__init__(parts, name, min_count, max_size)
+
+
+def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tensor, int]:
+    """Lines one after the other, each followed by ``<eos>``.
+
+    Args:
+        lines: sequences of words, not strings.
+        vocabulary: has ``<eos>``.
+
+    Returns:
+        The numbers of all words, int64, and how many of these stand for a word that is not in the
+        vocabulary.
+
+    Raises:
+        TypeError: if a line is a string.
+    """
+    words: list[str] = []
+    for line in lines:
+        words.extend(words_of(line))
+        words.append(END)
+    ids, _ = vocabulary.encode([words])
+    return ids, int((ids == vocabulary.unknown).sum()) - words.count(UNKNOWN)
+
+
+def find_parts(root: str | Path) -> tuple[str, dict[str, Path]]:
+    """The name of the family of files in a folder, and the file of each part.
+
+    Raises:
+        OSError: if there is no training part, or another one is missing beside it.
+    """
+    root = Path(root).expanduser()
+    for name, pattern in FILES.items():
+        if _file(root, pattern.format("train")) is None:
+            continue
+        files = {}
+        for part in PARTS:
+            file = _file(root, pattern.format(part))
+            if file is None:
+                wanted = pattern.format(part)
+                raise FileNotFoundError(f"{root} has no file {wanted} or {wanted}.gz")
+            files[part] = file
+        return name, files
+    if not root.is_dir():
+        raise FileNotFoundError(f"{root} is not a folder")
+    wanted = ", ".join(pattern.format("train") for pattern in FILES.values())
+    raise FileNotFoundError(f"{root} has none of the training files {wanted}, nor one with .gz")
+
+
+def _file(root: Path, name: str) -> Path | None:
+    found: Iterator[Path] = (root / end for end in (name, f"{name}.gz") if (root / end).is_file())
+    return next(found, None)

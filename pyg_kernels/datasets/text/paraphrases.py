@@ -1,0 +1,233 @@
+"""Paraphrases in place of similar questions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from pyg_kernels.datasets.text.bm25 import BM25Index
+from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.published_text import obtain_text
+from pyg_kernels.datasets.text.questions import Question, QuestionCorpus, Ranking, TrainQuery
+from pyg_kernels.datasets.text.tokens import tokenize
+
+SOURCE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
+FILES = {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}
+HEADER = "Quality"
+NEGATIVES = 100
+
+
+class Pair(NamedTuple):
+    """Two sentences of a file, as positions, and whether it calls them paraphrases."""
+
+    first: int
+    second: int
+    paraphrase: bool
+
+
+class MSRPQuestions(QuestionCorpus):
+    """Sentences of news, their paraphrases to be found among what a search engine gives.
+
+    The Microsoft Research Paraphrase Corpus (Dolan, Quirk and Brockett 2004): 4,076 and 1,725 pairs
+    of sentences, of which 2,753 and 1,147 are paraphrases. A sentence is a question with a title
+    alone; sentences of the same words are one question.
+
+    The first sentence of each test pair labelled a paraphrase is a query of the test part. Its
+    candidates are the true second sentence and the best of all other second sentences, of both
+    files, by BM25, in the order of these scores; the query itself is none. Every candidate that any
+    pair labels a paraphrase of the query, first or second, is relevant. Of the paraphrases of the
+    training file, those pairs are left out that share a sentence with a test paraphrase, directly
+    or through other paraphrases; some of the rest are the dev part, drawn in whole groups of
+    connected sentences; the others train, with negatives drawn from their sentences.
+
+    Args:
+        root: a folder. The files ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``, as
+            they are or compressed (``.gz``), are read where they lie in ``root`` or ``root/raw``.
+        dev_fraction: of the training pairs, the dev part.
+        num_candidates: of each query, the true one included; fewer where there are no more.
+        seed: of the dev part and of the 100 negatives of each training query.
+        lower: whether to write all words in lower case, as GloVe's vectors do.
+
+    Raises:
+        OSError: if a file is not there.
+        ImportError: if bm25s is not installed.
+        ValueError: if an argument is out of range, a line is not a label of 0 or 1, two ids and two
+            sentences, an id has two sentences, or a part is left without paraphrases.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        dev_fraction: float = 0.1,
+        num_candidates: int = 20,
+        seed: int = 0,
+        lower: bool = True,
+    ) -> None:
+        if not 0 < dev_fraction < 1:
+            raise ValueError(f"dev_fraction must be between 0 and 1, got {dev_fraction}")
+        if num_candidates < 2:
+            raise ValueError(f"num_candidates must be at least 2, got {num_candidates}")
+        reader = _Reader(lower)
+        files = {part: reader.read(obtain_text(root, name, SOURCE)) for part, name in FILES.items()}
+        pairs = [pair for file in files.values() for pair in file]
+        seconds = list(dict.fromkeys(pair.second for pair in pairs))
+        search = _Candidates(reader.questions, seconds, _paraphrases(pairs), num_candidates)
+        groups = _groups(pairs, len(reader.questions))
+        tested = [pair for pair in files["test"] if pair.paraphrase]
+        apart = _apart(files["train"], tested, groups)
+        dev, train = _divided(apart, groups, dev_fraction, seed)
+        super().__init__(
+            reader.questions,
+            _train_queries(train, seed),
+            {"dev": map(search.ranking, dev), "test": map(search.ranking, tested)},
+            f"official test part, {100 * dev_fraction:g}% of training for dev (seed {seed})",
+        )
+        connected = sum(pair.paraphrase for pair in files["train"]) - len(apart)
+        self.left_out = {
+            reason: number
+            for reason, number in (
+                ("pairs of one and the same sentence", reader.identical),
+                ("training pairs connected with the test part", connected),
+            )
+            if number
+        }
+
+
+class _Reader:
+    """Reads pairs of sentences and gives each sentence its number."""
+
+    def __init__(self, lower: bool) -> None:
+        self.lower = lower
+        self.questions: list[Question] = []
+        self.identical = 0
+        self._by_id: dict[str, str] = {}
+        self._by_words: dict[tuple[str, ...], int] = {}
+
+    def read(self, path: Path) -> list[Pair]:
+        """The pairs of a file that are not of one and the same sentence."""
+        pairs = []
+        for number, line in enumerate(read_lines(path), start=1):
+            cells = line.split("\t")
+            if number == 1 and cells[0] == HEADER:
+                continue
+            where = f"line {number} of {path}"
+            if len(cells) != 5:
+                raise ValueError(f"{where}: expected 5 cells, got {len(cells)}")
+            label, first, second, *texts = cells
+            if label not in ("0", "1"):
+                raise ValueError(f"{where}: the label must be 0 or 1, got {label!r}")
+            pair = Pair(
+                self._place(first, texts[0], where),
+                self._place(second, texts[1], where),
+                paraphrase=label == "1",
+            )
+            if pair.first == pair.second:
+                self.identical += 1
+            else:
+                pairs.append(pair)
+        return pairs
+
+    def _place(self, id_: str, text: str, where: str) -> int:
+        words = tuple(tokenize(text, self.lower))
+        if not words:
+            raise ValueError(f"{where}: sentence {id_} has no words")
+        if self._by_id.setdefault(id_, text) != text:
+            raise ValueError(f"{where}: sentence {id_} was another one before")
+        place = self._by_words.setdefault(words, len(self.questions))
+        if place == len(self.questions):
+            self.questions.append(Question(id_, words))
+        return place
+
+
+class _Candidates:
+    """Finds candidates among some sentences.
+
+    Args:
+        questions: all sentences.
+        pool: positions of those to search.
+        paraphrases: the sentences that are labelled paraphrases of a sentence.
+        number: of candidates.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        pool: Sequence[int],
+        paraphrases: Mapping[int, Iterable[int]],
+        number: int,
+    ) -> None:
+        self.questions, self.pool, self.number = questions, np.array(pool), number
+        self.paraphrases = paraphrases
+        self.index = BM25Index(questions[place].title for place in pool)
+
+    def ranking(self, pair: Pair) -> Ranking:
+        """The candidates of a pair of paraphrases, the best first; of equal ones the earlier."""
+        scores = self.index.scores(self.questions[pair.first].title).numpy()
+        order = np.argsort(-scores, kind="stable")
+        order = order[self.pool[order] != pair.first]
+        true = self.pool[order] == pair.second
+        best = order[true | (np.cumsum(~true) < self.number)]
+        candidates = tuple(self.pool[best].tolist())
+        similar = self.paraphrases[pair.first]
+        relevant = tuple(place in similar for place in candidates)
+        return Ranking(pair.first, candidates, relevant, tuple(scores[best].tolist()))
+
+
+def _paraphrases(pairs: Iterable[Pair]) -> dict[int, dict[int, None]]:
+    """The sentences that are labelled paraphrases of a sentence, in the order of the pairs."""
+    similar: dict[int, dict[int, None]] = {}
+    for pair in pairs:
+        if pair.paraphrase:
+            similar.setdefault(pair.first, {})[pair.second] = None
+            similar.setdefault(pair.second, {})[pair.first] = None
+    return similar
+
+
+def _groups(pairs: Iterable[Pair], number: int) -> np.ndarray:
+    """(number,) the group of each sentence; paraphrases are of one group."""
+    edges = np.array([pair[:2] for pair in pairs if pair.paraphrase]).reshape(-1, 2).T
+    graph = coo_matrix((np.ones(edges.shape[1]), edges), shape=(number, number))
+    groups: np.ndarray = connected_components(graph, directed=False)[1]
+    return groups
+
+
+def _apart(pairs: Iterable[Pair], tested: Iterable[Pair], groups: np.ndarray) -> list[Pair]:
+    """The paraphrases of which no sentence is connected with one of the test part."""
+    taken = {groups[pair.first] for pair in tested}
+    return [pair for pair in pairs if pair.paraphrase and groups[pair.first] not in taken]
+
+
+def _divided(
+    pairs: Sequence[Pair], groups: np.ndarray, fraction: float, seed: int
+) -> tuple[list[Pair], list[Pair]]:
+    """A dev part of whole groups, as large as can be without exceeding its share, and the rest."""
+    sizes = Counter(groups[pair.first] for pair in pairs)
+    names = list(sizes)
+    order = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed))
+    room, held = int(fraction * len(pairs)), set()
+    for name in (names[place] for place in order.tolist()):
+        if sizes[name] <= room:
+            held.add(name)
+            room -= sizes[name]
+    dev = [pair for pair in pairs if groups[pair.first] in held]
+    return dev, [pair for pair in pairs if groups[pair.first] not in held]
+
+
+def _train_queries(pairs: Sequence[Pair], seed: int) -> Iterator[TrainQuery]:
+    """A query for each first sentence, with negatives drawn from the sentences of these pairs."""
+    similar = _paraphrases(pairs)
+    sentences = torch.tensor(list(similar))
+    generator = torch.Generator().manual_seed(seed)
+    for query in dict.fromkeys(pair.first for pair in pairs):
+        kept = {query, *similar[query]}
+        order = torch.randperm(len(sentences), generator=generator)[: NEGATIVES + len(kept)]
+        drawn = sentences[order].tolist()
+        negatives = [place for place in drawn if place not in kept][:NEGATIVES]
+        yield TrainQuery(query, tuple(similar[query]), tuple(negatives))

@@ -1,0 +1,109 @@
+"""The documentation that ships with Python, as a text to model."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pyg_kernels.datasets.text.corpus import PARTS
+from pyg_kernels.datasets.text.language import TextStreams
+from pyg_kernels.datasets.text.tokens import tokenize
+
+TOPICS = "pydoc_data/topics.py"
+MARKUP = str.maketrans("", "", "*`")  # of emphasis and of code
+BLOCK = 50  # lines
+TURN = 10  # of this many blocks in a row, the last two are for validation and for testing
+MAX_SIZE = 10_000
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class PythonDocumentation(TextStreams):
+    """The language reference and the docstrings of the standard library.
+
+    Some 300,000 words for those who have no corpus at hand: they are read from the files of the
+    Python that runs, without importing any of them. The topics of ``help()`` come first, then the
+    modules that are in no package, each in order of their names. A paragraph is a line, without
+    marks of emphasis and underlines; :func:`~pyg_kernels.datasets.text.tokenize` splits it into
+    words, in lower case. Of every ten blocks of 50 lines the ninth is for validation and the tenth
+    for testing. The text differs from one version of Python to the next, and is the same wherever a
+    version is installed whole.
+
+    Args:
+        root: the folder of the standard library; that of the running Python by default.
+        min_count: see :class:`~pyg_kernels.datasets.text.TextStreams`.
+        max_size: the largest vocabulary, 10,000 words by default.
+
+    Attributes:
+        not_parsed: the files that are no Python of this version, which are left out.
+
+    Raises:
+        OSError: if the folder is not there.
+        ValueError: if it has too few lines, as where Python was installed without sources.
+    """
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        min_count: int | None = None,
+        max_size: int | None = MAX_SIZE,
+    ) -> None:
+        root = Path(sysconfig.get_path("stdlib") if root is None else root).expanduser()
+        if not root.is_dir():
+            raise FileNotFoundError(f"{root} is not a folder")
+        self.not_parsed: list[Path] = []
+        lines = [words for text in self._texts(root) for words in _paragraphs(text)]
+        if len(lines) < BLOCK * TURN:
+            raise ValueError(
+                f"{root} has {len(lines)} paragraphs of documentation, expected at least "
+                f"{BLOCK * TURN}: is it the standard library, with its sources?"
+            )
+        parts: dict[str, list[list[str]]] = {part: [] for part in PARTS}
+        for number, line in enumerate(lines):
+            turn = number // BLOCK % TURN
+            parts[{TURN - 2: "valid", TURN - 1: "test"}.get(turn, "train")].append(line)
+        super().__init__(parts, "python", min_count, max_size)
+
+    def _texts(self, root: Path) -> Iterator[str]:
+        """The topics, and the docstrings of each module."""
+        topics = root / TOPICS
+        sources: list[tuple[Path, Callable[[ast.Module], Iterator[str]]]]
+        sources = [(topics, _topics)] if topics.is_file() else []
+        sources += [(path, _docstrings) for path in sorted(root.glob("*.py"))]
+        for path, texts in sources:
+            try:
+                module = ast.parse(path.read_bytes())
+            except (SyntaxError, ValueError):  # ValueError: a null byte
+                self.not_parsed.append(path)
+            else:
+                yield from texts(module)
+
+
+def _topics(module: ast.Module) -> Iterator[str]:
+    """The texts of a module that assigns a dictionary of them, by their names."""
+    for statement in module.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Dict):
+            topics = ast.literal_eval(statement.value)
+            yield from (topics[name] for name in sorted(topics))
+
+
+def _docstrings(node: ast.Module | Definition) -> Iterator[str]:
+    """The docstrings of a module or a definition and of all definitions in it, in their order."""
+    text = ast.get_docstring(node)
+    if text:
+        yield text
+    for inner in node.body:
+        if isinstance(inner, Definition):
+            yield from _docstrings(inner)
+
+
+def _paragraphs(text: str) -> Iterator[list[str]]:
+    """The words of each paragraph that has any letters or digits."""
+    for paragraph in re.split(r"\n\s*\n", text.translate(MARKUP)):
+        lines = [line for line in paragraph.splitlines() if any(map(str.isalnum, line))]
+        words = tokenize(" ".join(lines))
+        if words:
+            yield words

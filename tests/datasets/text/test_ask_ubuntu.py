@@ -1,0 +1,122 @@
+"""The files of the AskUbuntu corpus: what is read, what is refused, what is left out."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from pyg_kernels.datasets.text import AskUbuntu, Question, Ranking, TrainQuery
+
+FILES = {
+    "text_tokenized.txt": (
+        "9\thow do i boot ?\tfrom a usb stick\n"
+        "11\tboot from usb\t\n"
+        "12\tinstall flash\tplayer for video please\n"
+        "20\tvideo is slow\ta b c d\n"
+        "21\tslow flash video\tno sound\n"
+    ),
+    "train_random.txt": "9\t11\t12 20 11\n12\t21 20\t9 11\n",
+    "dev.txt": "11\t9\t12 9 20\t3.5 2.25 -1\n20\t\t9 11\t1 0.5\n",
+    "test.txt": "21\t12 20\t20 9 12\n",
+}
+BOOT = ("how", "do", "i", "boot", "?")
+
+
+@pytest.fixture
+def ask_ubuntu_root(tmp_path: Path) -> Path:
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    return tmp_path
+
+
+def test_reads_ask_ubuntu(ask_ubuntu_root: Path) -> None:
+    data = AskUbuntu(ask_ubuntu_root, body_words=3)
+    assert [question.id for question in data.questions] == ["9", "11", "12", "20", "21"]
+    assert data.questions[0] == Question("9", BOOT, ("from", "a", "usb"))
+    assert data.questions[1].body == ()
+    # 11 is both similar to 9 and among its random ones.
+    assert data.train == [TrainQuery(0, (1,), (2, 3)), TrainQuery(2, (4, 3), (0, 1))]
+    assert data.left_out == {"training questions' others that are similar": 1}
+    assert data.parts["dev"] == [
+        Ranking(1, (2, 0, 3), (False, True, False), (3.5, 2.25, -1.0)),
+        Ranking(3, (0, 1), (False, False), (1.0, 0.5)),
+    ]
+    assert data.parts["test"] == [Ranking(4, (3, 0, 2), (True, False, True), None)]
+    assert data.held_out == () and data.vectors is None
+
+
+def test_finds_compressed_files_the_held_out_questions_and_the_vectors(
+    ask_ubuntu_root: Path,
+) -> None:
+    expected = AskUbuntu(ask_ubuntu_root)
+    (ask_ubuntu_root / "raw").mkdir()
+    text = ask_ubuntu_root / "text_tokenized.txt"
+    packed = ask_ubuntu_root / "raw" / "text_tokenized.txt.gz"
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+    text.unlink()
+    assert AskUbuntu(ask_ubuntu_root).digest() == expected.digest()
+    (ask_ubuntu_root / "heldout.txt").write_text("20\n9\n")
+    vectors = ask_ubuntu_root / "vectors_pruned.200.txt.gz"
+    vectors.write_bytes(b"")
+    data = AskUbuntu(ask_ubuntu_root)
+    assert data.held_out == (0, 3) and data.vectors == vectors
+    packed.unlink()
+    with pytest.raises(FileNotFoundError, match=r"text_tokenized.txt or .*gz is not in"):
+        AskUbuntu(ask_ubuntu_root)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("text_tokenized.txt", "9\ta\tb\n9\tc\td\n", r"line 2 of .*: there is another question 9"),
+        ("text_tokenized.txt", "9\ta\n", r"line 1 of .*: expected 3 cells, got 2"),
+        ("text_tokenized.txt", "9 8\ta\tb\n", r"the first cell must be one id, got '9 8'"),
+        ("text_tokenized.txt", "9\t \tb\n", r"line 1 of .*text_tokenized.txt: 9 has no title"),
+        ("train_random.txt", "9\t11 13\t12\n", r"line 1 of .*: there is no question 13"),
+        ("train_random.txt", "\n", r"line 1 of .*: expected 3 cells, got 1"),
+        ("train_random.txt", "9\t\t11\n", r"line 1 of .*: question 9 has no similar question"),
+        ("train_random.txt", "", r"the training part has no questions"),
+        ("dev.txt", "13\t9\t9 12\t1 2\n", r"line 1 of .*dev.txt: there is no question 13"),
+        ("dev.txt", "11\t9\t9 12\t1\n", r"line 1 of .* has 2 candidates but 1 BM25 scores"),
+        ("dev.txt", "11\t9\t9 12\t1 x\n", r"line 1 of .*: a BM25 score is not a number"),
+        ("dev.txt", "11\t9\t9 12\t1 nan\n", r"line 1 of .*: a BM25 score is not finite"),
+        ("dev.txt", "11\t9\t9 9\t1 1\n", r"line 1 of .* has a candidate twice"),
+        ("dev.txt", "11\t\t\t\n", r"line 1 of .*: question 11 has no candidates"),
+        ("dev.txt", "11\t20\t9 12\t1 2\n", r"question 20 is similar but not a candidate"),
+        ("test.txt", "", r"the test part has no questions"),
+        ("heldout.txt", "13\n", r"line 1 of .*heldout.txt: there is no question 13"),
+    ],
+)
+def test_a_bad_line_is_named(ask_ubuntu_root: Path, name: str, content: str, message: str) -> None:
+    (ask_ubuntu_root / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        AskUbuntu(ask_ubuntu_root)
+
+
+def test_leaves_out_and_counts_on_request(ask_ubuntu_root: Path) -> None:
+    for name, line in (
+        ("text_tokenized.txt", "30\t\twithout a title\n"),
+        ("train_random.txt", "20\t30\t9\n9\t30 11\t12 31\n"),
+        ("dev.txt", "30\t9\t9 11\t2 1\n12\t30 20 9\t30 9 21\t3 2 1\n9\t\t30\t1\n"),
+    ):
+        with (ask_ubuntu_root / name).open("a") as file:
+            file.write(line)
+    with pytest.raises(ValueError, match=r"30 has no title \(leave_out=True leaves such out"):
+        AskUbuntu(ask_ubuntu_root)
+    data = AskUbuntu(ask_ubuntu_root, leave_out=True)
+    assert data.left_out == {
+        "questions without a title": 1,
+        "ids without a question": 7,
+        "training questions without a similar one": 1,
+        "training questions' others that are similar": 1,
+        "similar questions that are no candidates": 1,
+        "ranked questions without candidates": 1,
+    }
+    assert data.train[2:] == [TrainQuery(0, (1,), (2,))]
+    assert data.parts["dev"][2:] == [Ranking(2, (0, 4), (True, False), (2.0, 1.0))]
+
+
+def test_the_number_of_words_of_a_body_must_not_be_negative(ask_ubuntu_root: Path) -> None:
+    assert all(not question.body for question in AskUbuntu(ask_ubuntu_root, 0).questions)
+    with pytest.raises(ValueError, match="body_words must not be negative, got -1"):
+        AskUbuntu(ask_ubuntu_root, -1)

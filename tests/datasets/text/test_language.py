@@ -1,0 +1,118 @@
+"""Texts in parts as streams of word numbers."""
+
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from pyg_kernels.datasets.text import LanguageCorpus, LanguageVocabulary, TextStreams
+
+TRAIN = " the cat <unk> \n the cat sat \n"
+VALID = " the dog sat \n"
+TEST = " a cat \n"
+WIKI = " \n = Cats = \n \n The cat <unk> . \n"
+
+
+def write(folder: Path, pattern: str, **texts: str) -> Path:
+    for part, text in texts.items():
+        path, content = folder / pattern.format(part), text.encode()
+        path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return folder
+
+
+@pytest.mark.parametrize("pattern", ["ptb.{}.txt", "ptb.{}.txt.gz", "{}.txt", "wiki.{}.tokens.gz"])
+def test_lines_are_read_one_after_the_other(tmp_path: Path, pattern: str) -> None:
+    corpus = LanguageCorpus(write(tmp_path, pattern, train=TRAIN, valid=VALID, test=TEST))
+    assert corpus.vocabulary.words == ["<unk>", "<eos>", "the", "cat", "sat"]
+    assert corpus.streams["train"].tolist() == [2, 3, 0, 1, 2, 3, 4, 1]
+    assert corpus.streams["valid"].tolist() == [2, 0, 4, 1]
+    assert corpus.streams["test"].tolist() == [0, 3, 1]
+    assert corpus.streams["train"].dtype == torch.int64
+    assert corpus.unknown == {"train": 0, "valid": 1, "test": 1}
+    assert corpus.name == {"p": "ptb", "{": "text", "w": "wikitext"}[pattern[0]]
+    assert "5 words, train=8, valid=4, test=3" in repr(corpus)
+
+
+def test_empty_lines_end_as_well(tmp_path: Path) -> None:
+    corpus = LanguageCorpus(write(tmp_path, "wiki.{}.tokens", train=WIKI, valid=WIKI, test=WIKI))
+    words = corpus.vocabulary.decode(corpus.streams["test"])
+    assert " ".join(words) == "<eos> = Cats = <eos> <eos> The cat <unk> . <eos>"
+
+
+def test_the_first_family_with_a_training_part_is_read(tmp_path: Path) -> None:
+    write(tmp_path, "{}.txt", train="a a", valid="a", test="a")
+    write(tmp_path, "wiki.{}.tokens", valid="b", test="b")
+    assert LanguageCorpus(tmp_path).name == "text"
+    write(tmp_path, "wiki.{}.tokens", train="b b")
+    assert LanguageCorpus(tmp_path).vocabulary.words == ["<unk>", "<eos>", "b"]
+
+
+def test_the_unknown_word_occurs_in_training() -> None:
+    parts = {"train": [["a", "a", "b"]], "valid": [["a", "<unk>", "c"]], "test": [["b"]]}
+    corpus = TextStreams(parts)
+    assert corpus.vocabulary.words == ["<unk>", "<eos>", "a"]
+    assert corpus.unknown == {"train": 1, "valid": 1, "test": 1}
+    assert corpus.streams["valid"].tolist() == [2, 0, 0, 1]
+    assert len(TextStreams(parts, min_count=1).vocabulary) == 4
+    assert TextStreams(parts, min_count=1, max_size=3).vocabulary.words[-1] == "a"
+
+
+def test_a_fingerprint_tells_texts_apart() -> None:
+    parts = {"train": [["a", "a"]], "valid": [["a"]], "test": [["a"]]}
+    same, other = TextStreams(parts), TextStreams(parts | {"test": [["a"], ["a"]]})
+    assert same.digest() == TextStreams(parts).digest() != other.digest()
+
+
+def test_a_padding_word_of_a_text_is_a_word() -> None:
+    vocabulary = LanguageVocabulary.build([["<pad>", "<eos>"]])
+    assert vocabulary.words == ["<unk>", "<eos>", "<pad>"]
+    assert vocabulary.padding not in range(len(vocabulary))
+    assert vocabulary.extended(["x"]).words == ["<unk>", "<eos>", "<pad>", "x"]
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder"):
+        LanguageCorpus(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"ptb.train.txt, wiki.train.tokens, train.txt"):
+        LanguageCorpus(tmp_path)
+    write(tmp_path, "wiki.{}.tokens", train="a", test="a")
+    with pytest.raises(FileNotFoundError, match=r"has no file wiki.valid.tokens or .*\.gz"):
+        LanguageCorpus(tmp_path)
+    write(tmp_path, "wiki.{}.tokens", valid=" \n \n")
+    with pytest.raises(ValueError, match=r"wiki.valid.tokens has no words"):
+        LanguageCorpus(tmp_path)
+
+
+def test_what_is_not_a_text_is_refused() -> None:
+    with pytest.raises(ValueError, match="parts must be train, valid, test, got train"):
+        TextStreams({"train": [["a"]]})
+    with pytest.raises(ValueError, match="the valid part of mine has no words"):
+        TextStreams({"train": [["a"]], "valid": [[]], "test": [["a"]]}, "mine")
+    with pytest.raises(TypeError, match="a sequence of words, got the string 'a b'"):
+        TextStreams({"train": ["a b"], "valid": ["a b"], "test": ["a b"]})
+
+
+def test_the_penn_treebank(real_data: Path) -> None:
+    root = real_data / "text" / "ptb"
+    corpus = LanguageCorpus(root)
+    assert len(corpus.vocabulary) == 10_000
+    sizes = {part: len(ids) for part, ids in corpus.streams.items()}
+    assert sizes == {"train": 929_589, "valid": 73_760, "test": 82_430}
+    assert set(corpus.unknown.values()) == {0}
+    text = gzip.decompress((root / "ptb.test.txt.gz").read_bytes()).decode()
+    counts = Counter(text.split())
+    counts["<eos>"] = text.count("\n")
+    found = torch.bincount(corpus.streams["test"], minlength=10_000).tolist()
+    assert found == [counts[word] for word in corpus.vocabulary.words]
+
+
+def test_wikitext(real_data: Path, tmp_path: Path) -> None:
+    root = real_data / "text" / "wikitext2_small"
+    for part, source in (("train", "valid"), ("valid", "valid"), ("test", "test")):
+        (tmp_path / f"wiki.{part}.tokens.gz").symlink_to(root / f"wiki.{source}.tokens.gz")
+    corpus = LanguageCorpus(tmp_path)
+    sizes = {part: len(ids) for part, ids in corpus.streams.items()}
+    assert sizes == {"train": 217_646, "valid": 217_646, "test": 245_569}
+    assert corpus.unknown["valid"] == 0 < corpus.unknown["test"]

@@ -1,0 +1,213 @@
+"""Paraphrases as questions: candidates by definition, parts that share nothing, bad lines."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from pyg_kernels.datasets.text import BM25Index, MSRPQuestions, QuestionCorpus, tokenize
+
+pytest.importorskip("bm25s", reason="search needs the extra 'bench'")
+
+HEADER = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
+Row = tuple[int, str, str]  # label and the two sentences
+
+
+def sentences(number: int, seed: int) -> list[str]:
+    generator = random.Random(seed)
+    words = [f"w{k}" for k in range(30)]
+    return [
+        " ".join([f"S{seed}_{k}", *generator.choices(words, k=generator.randint(4, 9))])
+        for k in range(number)
+    ]
+
+
+FIRST, SECOND = sentences(40, 1), sentences(40, 2)
+TRAIN: list[Row] = [(int(k % 4 > 0), FIRST[k], SECOND[k]) for k in range(28)]
+TEST: list[Row] = [(int(k % 4 > 0), FIRST[k], SECOND[k]) for k in range(28, 40)]
+# 29 (a test query) has a paraphrase in the training file, which is also one of 5's; the second
+# sentence of 30 is a paraphrase of 29 too.
+TRAIN += [(1, FIRST[5], FIRST[29]), (0, FIRST[6], SECOND[7])]
+TEST += [(1, FIRST[29], SECOND[30])]
+
+
+def write(root: Path, train: list[Row] = TRAIN, test: list[Row] = TEST) -> Path:
+    """Writes both files; the id of a sentence is made of its words."""
+    for name, rows in (("train", train), ("test", test)):
+        lines = [
+            f"{label}\tid-{first[:8]}\tid-{second[:8]}\t{first}\t{second}\r\n"
+            for label, first, second in rows
+        ]
+        path = root / f"msr_paraphrase_{name}.txt"
+        path.write_bytes((HEADER + "".join(lines)).encode())
+    return root
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> MSRPQuestions:
+    return MSRPQuestions(write(tmp_path), dev_fraction=0.2, num_candidates=6)
+
+
+def place(corpus: QuestionCorpus, sentence: str) -> int:
+    return corpus.position[f"id-{sentence[:8]}"]
+
+
+def test_each_test_paraphrase_is_a_query(data: MSRPQuestions) -> None:
+    expected = [place(data, first) for label, first, _ in TEST if label]
+    assert [ranking.query for ranking in data.parts["test"]] == expected
+    assert data.questions[expected[0]].title == tuple(tokenize(TEST[1][1]))
+    assert all(not question.body for question in data.questions)
+
+
+def test_candidates_are_the_true_sentence_and_the_best_of_all_second_ones(
+    data: MSRPQuestions,
+) -> None:
+    pool = list(dict.fromkeys(second for _, _, second in TRAIN + TEST))
+    index = BM25Index([tokenize(sentence) for sentence in pool])
+    rows = [row for row in TEST if row[0]]
+    outside = 0
+    for ranking, (_, first, second) in zip(data.parts["test"], rows, strict=True):
+        score = dict(zip(pool, index.scores(tokenize(first)).tolist(), strict=True))
+        others = [sentence for sentence in pool if sentence not in (first, second)]
+        best = sorted(others, key=lambda sentence: -score[sentence])[:5]
+        expected = sorted([*best, second], key=lambda s: (-score[s], pool.index(s)))
+        assert list(ranking.candidates) == [place(data, sentence) for sentence in expected]
+        assert ranking.bm25 == pytest.approx([score[sentence] for sentence in expected])
+        outside += expected[-1] == second
+    assert outside  # some true sentences are not among the best
+
+
+def test_every_labelled_paraphrase_among_the_candidates_is_relevant(tmp_path: Path) -> None:
+    data = MSRPQuestions(write(tmp_path), num_candidates=60)
+    query = place(data, FIRST[29])
+    rankings = [ranking for ranking in data.parts["test"] if ranking.query == query]
+    assert len(rankings) == 2
+    for ranking in rankings:
+        relevant = {
+            candidate
+            for candidate, similar in zip(ranking.candidates, ranking.relevant, strict=True)
+            if similar
+        }
+        # FIRST[5] is one as well, but no second sentence.
+        assert relevant == {place(data, SECOND[29]), place(data, SECOND[30])}
+        assert query not in ranking.candidates and len(ranking.candidates) == 40
+
+
+def test_training_dev_and_test_paraphrases_share_no_sentence(data: MSRPQuestions) -> None:
+    trained = {p for query in data.train for p in (query.query, *query.positives)}
+    used = {"train": trained}
+    for name, rankings in data.parts.items():
+        used[name] = {
+            p
+            for ranking in rankings
+            for p, similar in zip(ranking.candidates, ranking.relevant, strict=True)
+            if similar
+        } | {ranking.query for ranking in rankings}
+    assert not used["train"] & used["dev"]
+    assert not used["train"] & used["test"]
+    assert not used["dev"] & used["test"]
+    # 5 is connected with 29, a query to test on: both its pairs are left out.
+    assert data.left_out == {"training pairs connected with the test part": 2}
+    pairs = sum(label for label, *_ in TRAIN) - 2
+    assert len(data.parts["dev"]) == int(0.2 * pairs)
+    assert sum(len(query.positives) for query in data.train) == pairs - int(0.2 * pairs)
+
+
+def test_groups_of_connected_sentences_stay_together(tmp_path: Path) -> None:
+    chain = [(1, FIRST[k], FIRST[k + 1]) for k in range(4)]
+    single = [(1, FIRST[k], SECOND[k]) for k in range(10, 22)]
+    write(tmp_path, train=chain + single, test=TEST[1:3])
+    for seed in range(5):
+        data = MSRPQuestions(tmp_path, dev_fraction=0.3, seed=seed)
+        dev = {ranking.query for ranking in data.parts["dev"]}
+        links = [place(data, first) in dev for _, first, _ in chain]
+        assert len(dev) == 4 and len(set(links)) == 1
+    # A sentence in the middle of the chain is similar to both of its neighbours.
+    data = next(
+        corpus
+        for corpus in (MSRPQuestions(tmp_path, dev_fraction=0.1, seed=s) for s in range(9))
+        if place(corpus, FIRST[1]) in {query.query for query in corpus.train}
+    )
+    query = next(query for query in data.train if query.query == place(data, FIRST[1]))
+    assert set(query.positives) == {place(data, FIRST[0]), place(data, FIRST[2])}
+
+
+def test_negatives_are_drawn_from_other_training_sentences(data: MSRPQuestions) -> None:
+    trained = {p for query in data.train for p in (query.query, *query.positives)}
+    for query in data.train:
+        assert set(query.negatives) == trained - {query.query, *query.positives}
+    orders = {tuple(query.negatives[:3]) for query in data.train}
+    assert len(orders) > len(data.train) // 2
+
+
+def test_the_seed_decides_all(tmp_path: Path, data: MSRPQuestions) -> None:
+    options = {"dev_fraction": 0.2, "num_candidates": 6}
+    assert MSRPQuestions(tmp_path, **options).digest() == data.digest()
+    other = MSRPQuestions(tmp_path, seed=1, **options)
+    assert other.digest() != data.digest() and other.parts["test"] == data.parts["test"]
+
+
+def test_sentences_of_the_same_words_are_one_question(tmp_path: Path) -> None:
+    same = FIRST[1].upper() + " "
+    write(tmp_path, train=[*TRAIN, (1, FIRST[1], "same  " + same), (0, FIRST[2], SECOND[20])])
+    path = tmp_path / "msr_paraphrase_train.txt"
+    path.write_bytes(path.read_bytes() + f"1\tx\ty\t{FIRST[1]}\t{same}\r\n".encode())
+    data = MSRPQuestions(tmp_path)
+    assert data.left_out["pairs of one and the same sentence"] == 1
+    assert "x" not in data.position and "y" not in data.position
+    assert len({question.title for question in data.questions}) == len(data)
+    cased = MSRPQuestions(tmp_path, lower=False)
+    assert "y" in cased.position and len(cased) == len(data) + 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1\ta\tb\tx y", r"line 32 of .*train.txt: expected 5 cells, got 4"),
+        ("2\ta\tb\tx\ty", r"line 32 of .*train.txt: the label must be 0 or 1, got '2'"),
+        ("1\ta\tb\t \ty", r"line 32 of .*train.txt: sentence a has no words"),
+        ("1\ta\ta\tx\ty", r"line 32 of .*train.txt: sentence a was another one before"),
+        ("", r"line 32 of .*train.txt: expected 5 cells, got 1"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    path = write(tmp_path) / "msr_paraphrase_train.txt"
+    path.write_bytes(path.read_bytes() + f"{line}\r\n".encode())
+    with pytest.raises(ValueError, match=message):
+        MSRPQuestions(tmp_path)
+
+
+def test_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"msr_paraphrase_train.txt.* is not in"):
+        MSRPQuestions(tmp_path)
+    write(tmp_path)
+    with pytest.raises(ValueError, match="dev_fraction must be between 0 and 1, got 1"):
+        MSRPQuestions(tmp_path, dev_fraction=1.0)
+    with pytest.raises(ValueError, match="num_candidates must be at least 2, got 1"):
+        MSRPQuestions(tmp_path, num_candidates=1)
+    with pytest.raises(ValueError, match="the dev part has no questions"):
+        MSRPQuestions(tmp_path, dev_fraction=0.001)
+    write(tmp_path, test=[(0, FIRST[30], SECOND[30])])
+    with pytest.raises(ValueError, match="the test part has no questions"):
+        MSRPQuestions(tmp_path)
+    write(tmp_path, train=[(0, FIRST[30], SECOND[30])])
+    with pytest.raises(ValueError, match="the training part has no questions"):
+        MSRPQuestions(tmp_path)
+
+
+def test_the_published_corpus(real_data: Path) -> None:
+    root = real_data / "text" / "msrp"
+    if not root.is_dir():
+        pytest.skip(f"{root} is not there")
+    data = MSRPQuestions(root)
+    # Every test pair labelled a paraphrase, with 20 candidates; no two queries are one sentence.
+    assert len(data.parts["test"]) == 1147
+    assert all(len(ranking.candidates) == 20 for ranking in data.parts["test"])
+    assert all(any(ranking.relevant) for ranking in data.parts["test"])
+    pairs = sum(len(query.positives) for query in data.train)
+    dev, connected = len(data.parts["dev"]), data.left_out[next(iter(data.left_out))]
+    assert (dev, connected) == (260, 144)
+    assert torch.tensor([len(query.negatives) for query in data.train]).eq(100).all()
+    # Sentences that are first in one pair and second in another count from both sides.
+    assert pairs >= 2753 - dev - connected

@@ -1,0 +1,108 @@
+"""The documentation that ships with Python."""
+
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from pyg_kernels.datasets.text import PythonDocumentation
+
+MODULE = '''"""The *module*.
+
+=====
+
+Its ``names``."""
+
+class A:
+    "A class."
+    def f(self):
+        "A method, which is longer than the class."
+        def g(): "What is within it."
+        return "no documentation"
+
+async def h(): "Another\\n\\none."
+
+x = "nothing"
+'''
+EXPECTED = [
+    "the module .",
+    "its names .",
+    "a class .",
+    "a method , which is longer than the class .",
+    "what is within it .",
+    "another",
+    "one .",
+]
+
+
+def write(root: Path, name: str, source: str | bytes) -> None:
+    path = root / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(source.encode() if isinstance(source, str) else source)
+
+
+def lines(corpus: PythonDocumentation, part: str) -> list[str]:
+    words = corpus.vocabulary.decode(corpus.streams[part])
+    return [line.strip() for line in " ".join(words).split("<eos>")[:-1]]
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A module, 493 further paragraphs, and what is no documentation."""
+    write(tmp_path, "a.py", MODULE)
+    numbered = "\n\n".join(f"line {number}" for number in range(493))
+    write(tmp_path, "b.py", f'"""{numbered}"""')
+    write(tmp_path, "c.py", b"\x00")
+    write(tmp_path, "d.py", "def 3")
+    write(tmp_path, "package/e.py", '"""In a package."""')
+    return tmp_path
+
+
+def test_docstrings_are_read_in_their_order(library: Path) -> None:
+    corpus = PythonDocumentation(library, min_count=1)
+    found = lines(corpus, "train")
+    assert found[:7] == EXPECTED
+    assert found[7:] == [f"line {number}" for number in range(393)]
+    assert lines(corpus, "valid") == ["line <unk>"] * 50
+    assert len(lines(corpus, "test")) == 50
+    assert corpus.unknown["test"] == 50
+    assert [path.name for path in corpus.not_parsed] == ["c.py", "d.py"]
+
+
+def test_topics_come_first(library: Path) -> None:
+    write(library, "pydoc_data/topics.py", "# Made\ntopics = {'b': 'Two\\n', 'a': 'One *\\n***'}\n")
+    assert lines(PythonDocumentation(library, min_count=1), "train")[:3] == [
+        "one",
+        "two",
+        "the module .",
+    ]
+
+
+def test_rare_words_are_the_unknown_word(library: Path) -> None:
+    corpus = PythonDocumentation(library)
+    assert "module" not in corpus.vocabulary
+    assert corpus.unknown["train"] > 0
+    assert len(PythonDocumentation(library, max_size=4).vocabulary) == 4
+
+
+def test_a_folder_without_sources_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", MODULE)
+    with pytest.raises(ValueError, match=r"has 7 paragraphs .* expected at least 500"):
+        PythonDocumentation(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder"):
+        PythonDocumentation(tmp_path / "nowhere")
+
+
+def test_the_running_python_has_it(tmp_path: Path) -> None:
+    source = Path(sysconfig.get_path("stdlib"))
+    for name in ("argparse.py", "pydoc_data"):  # all of it takes seconds
+        if not (source / name).exists():
+            pytest.skip(f"this Python has no {name}")
+        (tmp_path / name).symlink_to(source / name)
+    before = set(sys.modules)
+    corpus = PythonDocumentation(tmp_path)
+    assert not corpus.not_parsed
+    assert "parser" in corpus.vocabulary
+    assert len(corpus.streams["train"]) > 50_000
+    assert "pydoc_data.topics" not in set(sys.modules) - before

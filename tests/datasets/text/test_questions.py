@@ -1,0 +1,113 @@
+"""Question corpora: what they hold and what they refuse."""
+
+import pytest
+
+from pyg_kernels.datasets.text import Question, QuestionCorpus, Ranking, TrainQuery
+
+
+def corpus(**changes: object) -> QuestionCorpus:
+    """Four questions a to d, unless `changes` say otherwise."""
+    questions = [Question(name, [name, "?"], ["more", name]) for name in "abcd"]
+    content = {
+        "questions": questions,
+        "train": [TrainQuery(0, (1,), (2, 3))],
+        "parts": {
+            "dev": [Ranking(1, (0, 2), (True, False), (2.0, 1.0))],
+            "test": [Ranking(3, (0, 1, 2), (False, True, True))],
+        },
+    }
+    return QuestionCorpus(**{**content, **changes})  # type: ignore[arg-type]
+
+
+def test_holds_questions_and_lists_of_candidates() -> None:
+    data = corpus()
+    assert repr(data) == "QuestionCorpus(4 questions, train=1, dev=1, test=1)"
+    assert data.position == {"a": 0, "b": 1, "c": 2, "d": 3}
+    assert data.texts("title")[1] == ["b", "?"]
+    assert data.texts("title+body")[1] == ["b", "?", "more", "b"]
+    assert [r.tolist() for r in data.relevance("test")] == [[False, True, True]]
+    assert data.parts["dev"][0].bm25 == (2.0, 1.0)
+    assert data.held_out == () and data.left_out == {}
+    with pytest.raises(ValueError, match=r"fields must be 'title' or 'title\+body', got 'body'"):
+        data.texts("body")
+
+
+DEV = {"dev": [Ranking(1, (0,), (True,))]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"questions": [Question("a", ["x"])] * 2}, ValueError, "two questions have the id 'a'"),
+        ({"questions": [Question("a", [])]}, ValueError, "question 'a' has no words in its title"),
+        ({"questions": [Question("a", "title")]}, TypeError, "must be a sequence of words"),
+        ({"train": []}, ValueError, "the training part has no questions"),
+        ({"train": [TrainQuery(0, ())]}, ValueError, "'a' has no similar question"),
+        ({"train": [TrainQuery(0, (0,))]}, ValueError, "'a' is its own similar"),
+        ({"train": [TrainQuery(0, (1,), (2, 1))]}, ValueError, "'a' has 'b' both as a similar"),
+        ({"train": [TrainQuery(0, (4,))]}, IndexError, "from 0 to 3, got 0 to 4"),
+        ({"parts": DEV}, ValueError, "parts must be dev and test, got dev"),
+        ({"parts": {**DEV, "test": []}}, ValueError, "the test part has no questions"),
+        (
+            {"parts": {**DEV, "test": [Ranking(1, (), ())]}},
+            ValueError,
+            "question 'b' has no candidates",
+        ),
+        (
+            {"parts": {**DEV, "test": [Ranking(1, (0, 2), (True,))]}},
+            ValueError,
+            "question 'b' has 2 candidates, but relevant has 1 values",
+        ),
+        (
+            {"parts": {**DEV, "test": [Ranking(1, (0,), (True,), (1.0, 2.0))]}},
+            ValueError,
+            "question 'b' has 1 candidates, but bm25 has 2 values",
+        ),
+        (
+            {"parts": {**DEV, "test": [Ranking(1, (0, 1), (True, True))]}},
+            ValueError,
+            "question 'b' is among its own candidates",
+        ),
+        (
+            {"parts": {**DEV, "test": [Ranking(1, (0, 0), (True, True))]}},
+            ValueError,
+            "question 'b' has a candidate twice",
+        ),
+        ({"held_out": [-1]}, IndexError, "from 0 to 3, got -1 to -1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_refuses_what_does_not_fit(
+    changes: dict[str, object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        corpus(**changes)
+
+
+def test_holds_out_a_tenth_at_most_and_only_where_the_corpus_names_none() -> None:
+    many = [Question(str(number), ["w"]) for number in range(35)]
+    first, second, other = (corpus(questions=many) for _ in range(3))
+    first.hold_out(seed=1)
+    second.hold_out(seed=1)
+    other.hold_out(number=2, seed=1)
+    assert first.held_out == second.held_out == tuple(sorted(set(first.held_out)))
+    assert len(first.held_out) == 3 and set(other.held_out) < set(first.held_out)
+    named = corpus(questions=many, held_out=[4, 2, 4])
+    named.hold_out()
+    assert named.held_out == (2, 4)
+    with pytest.raises(ValueError, match="number must be at least 1, got 0"):
+        corpus(questions=many).hold_out(0)
+    with pytest.raises(ValueError, match="must be ten questions to hold some out, not 4"):
+        corpus().hold_out()
+
+
+def test_the_digest_tells_corpora_apart() -> None:
+    digests = {
+        corpus().digest(),
+        corpus(split="other words").digest(),
+        corpus(train=[TrainQuery(0, (1,), (3, 2))]).digest(),
+        corpus(held_out=[1]).digest(),
+        corpus(questions=[Question(name, [name, "?"]) for name in "abcd"]).digest(),
+        corpus(parts={**corpus().parts, "dev": [Ranking(1, (0, 2), (True, False))]}).digest(),
+    }
+    assert len(digests) == 5  # only the words for the split make no difference

@@ -1,0 +1,60 @@
+"""Word vectors in GloVe's and word2vec's text formats through one reader."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+import torch
+
+from pyg_kernels.datasets.text import Vocabulary, read_word_vectors
+
+VOCABULARY = Vocabulary(["naïve", "absent", "3", ". . ."])
+EXPECTED = [[0, 0, 0], [0, 0, 0], [4, 5, 6], [0, 0, 0], [0.5, -1, 0.2], [1, 2, 3]]
+LINES = "3 0.5 -1 2e-1\n. . . 1 2 3\n<unk> 9 9 9\nnaïve 4 5 6\n"
+
+
+@pytest.mark.parametrize("header", ["", "4 3\n"], ids=["glove", "word2vec"])
+@pytest.mark.parametrize("name", ["vectors.txt", "vectors.vec.gz"])
+def test_reads_both_formats(tmp_path: Path, header: str, name: str) -> None:
+    # word2vec's own program writes a space behind the last number.
+    content = (header + (LINES.replace("\n", " \n") if header else LINES)).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    vectors, found = read_word_vectors(tmp_path / name, VOCABULARY)
+    torch.testing.assert_close(vectors, torch.tensor(EXPECTED, dtype=torch.float32))
+    assert found.tolist() == [False, False, True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("the 1 2\na 1 2 3\n", "GloVe's text format, at line 2: it has more than 2 numbers"),
+        ("the 1 2\na 1\n", "GloVe's text format, at line 2: it has 1 numbers, not 2"),
+        ("2 2\nthe 1 2\na 1 2 3\n", "word2vec's text format, at line 3: it has more than 2 numb"),
+        ("2 2\nthe 1 2\na 1\n", "word2vec's text format, at line 3: it has 1 numbers, not 2"),
+        ("3 2\nthe 1 2\na 1 2\n", "at line 3: the file ends with 2 words, its first line says 3"),
+        ("1 2\nthe 1 2\na 1 2\n", "at line 3: the file ends with 2 words, its first line says 1"),
+        ("1 2\nabsent 1 x\n", "at line 2: could not convert"),
+        ("1 0\nthe\n", "at line 1: it announces 0 numbers a word"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "vectors.txt").write_text(text)
+    with pytest.raises(ValueError, match=f"vectors.txt .*{said}"):
+        read_word_vectors(tmp_path / "vectors.txt", VOCABULARY)
+
+
+def test_words_may_end_in_what_is_no_number(tmp_path: Path) -> None:
+    (tmp_path / "vectors.txt").write_text("the 1 2\nto nan 3 4\n. . 5 6\n")
+    vectors, found = read_word_vectors(tmp_path / "vectors.txt", Vocabulary(["to nan", ". ."]))
+    assert vectors[2:].tolist() == [[3, 4], [5, 6]]
+    assert found.tolist() == [False, False, True, True]
+
+
+def test_unit_norm(tmp_path: Path) -> None:
+    (tmp_path / "vectors.txt").write_text("naïve 3 4\n3 0 0\n")
+    vectors, found = read_word_vectors(tmp_path / "vectors.txt", VOCABULARY).unit_norm()
+    expected = torch.zeros(6, 2)
+    expected[2] = torch.tensor([0.6, 0.8])
+    torch.testing.assert_close(vectors, expected)
+    assert found.tolist() == [False, False, True, False, True, False]
