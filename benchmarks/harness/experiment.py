@@ -22,7 +22,7 @@ from benchmarks.harness.fitting import fit
 from benchmarks.harness.folder import holds_results
 from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS, Task
-from benchmarks.harness.training import Run, TrainingConfig, predictions_text, train
+from benchmarks.harness.training import Run, predictions_text, train
 from pyg_kernels.ops import backend
 
 CONFIGURATION = "configuration.json"
@@ -41,7 +41,7 @@ class Experiment:
         task: What is learned.
         models: One configuration a model, in the order of the table.
         seeds: Seeds of the runs.
-        training: How every run is trained.
+        training: How runs are trained: a :class:`TrainingConfig`, or what the task makes one of.
         out (Path): The results folder.
         folds: Where there are several splits, their names, which begin those of the runs' folders,
             and what is learned on each: tasks of the choice and identity of `task`.
@@ -51,7 +51,7 @@ class Experiment:
     task: Task
     models: Sequence[Any]
     seeds: Sequence[int]
-    training: TrainingConfig
+    training: Any
     out: Path
     folds: Mapping[str, Task] = field(default_factory=dict)
     arguments: Sequence[str] = ()
@@ -73,14 +73,15 @@ class Experiment:
         in_all(self._check)
 
     def _check(self) -> None:
-        check_devices(self.training.device, self.training.batch_size)
         learner = None
         with as_input_error():
             for model in self.models:
+                training = self.task.training(model, self.training)
+                check_devices(training.device, training.batch_size)
                 if self.task.estimator(model) is None:
-                    learner = self.task.learner(model, self.training.optimiser)
+                    learner = self.task.learner(model, training.optimiser)
             if learner is not None:
-                self.task.batches(learner, self.training.batch_size, seed=0)
+                self.task.batches(learner, training.batch_size, seed=0)
 
     def open_folder(self, resume: bool, overwrite: bool) -> None:
         """Makes the results folder, or finds the interrupted experiment in it.

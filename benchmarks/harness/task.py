@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import lightning.pytorch as lightning
 import pandas
@@ -13,6 +13,9 @@ from torch import Tensor
 from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.learner import Learner, OptimiserConfig
 from benchmarks.harness.table import number_format
+
+if TYPE_CHECKING:
+    from benchmarks.harness.training import TrainingConfig
 
 PARTS = ("train", "valid", "test")
 
@@ -77,9 +80,17 @@ class Task(ABC):
         """The model of a configuration if it is fitted at once, ``None`` if it is a network."""
         return None
 
+    def training(self, model: Any, training: Any) -> "TrainingConfig":
+        """How a network of this configuration is trained: as all, where it says nothing itself."""
+        config: TrainingConfig = training
+        return config
+
     @abstractmethod
     def learner(self, model: Any, optimiser: OptimiserConfig) -> Learner:
         """An untrained network."""
+
+    def start_from(self, learner: Any, model: Any, seed: int) -> None:  # noqa: B027
+        """Gives an untrained network what it starts from besides its seed, such as pre-training."""
 
     @abstractmethod
     def batches(self, learner: Any, batch_size: int, seed: int) -> lightning.LightningDataModule:

@@ -40,6 +40,8 @@ COLUMN_TYPES = {
     "prediction": float,
     "text": str,
     "subject": str,
+    "query": str,
+    "candidate": str,
     "label": str,
     "predicted": str,
 }
@@ -150,9 +152,11 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
         KeyboardInterrupt: If interrupted; the last whole epoch is in ``last.ckpt``.
     """
     quieten_lightning()
+    config = task.training(model, config)
     in_first(lambda: _make(folder))
     lightning.seed_everything(seed, verbose=False)
     learner = task.learner(model, config.optimiser)
+    task.start_from(learner, model, seed)
     batches = task.batches(learner, config.batch_size, seed)
     history = EpochHistory(seed, task.measure)
     name = task.run_name(model.name, seed)

@@ -1,10 +1,11 @@
 """``python -m benchmarks.speed``: how much time the layers take, and beside what.
 
-``epoch`` and ``scale``, which train the networks of the molecule benchmark, have options of their
-own. Every figure is a median over rounds; in each round all layers run once, one after the other in
-a random order, so that a slow moment of the machine falls on all of them. A layer stands beside
-its own bare matrix products: ``torch.mm`` of its weights with inputs of the same shapes, weights
-that share an input in one product, and the two products of each one's backward.
+``epoch`` and ``scale``, which train the networks of the molecule benchmark, and ``language``, which
+trains language models, have options of their own. Every figure is a median over rounds; in each
+round all layers run once, one after the other in a random order, so that a slow moment of the
+machine falls on all of them. A layer stands beside its own bare matrix products: ``torch.mm`` of
+its weights with inputs of the same shapes, weights that share an input in one product, and the two
+products of each one's backward.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from typing import Any
 import torch
 
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.speed import activation, epoch, graph, kbrn, rkm, scale, sequence
+from benchmarks.speed import activation, epoch, graph, kbrn, language, rkm, scale, sequence
 from pyg_kernels.ops import backend
 
 PROGRAM = "benchmarks.speed"
 TEXT_LAYERS = {"sequence": sequence, "rkm": rkm, "kbrn": kbrn}
-TRAINING = {"epoch": epoch.main, "scale": scale.main}
+TRAINING = {"epoch": epoch.main, "scale": scale.main, "language": language.main}
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -33,7 +34,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         prog=f"python -m {PROGRAM}",
         description="Forward and backward time of the layers beside their bare matrix products "
         "and the layers that they replace.",
-        epilog=f"Training: python -m {PROGRAM} epoch --help, and scale --help.",
+        epilog=f"Training: python -m {PROGRAM} epoch --help, scale --help and language --help.",
     )
     parser.add_argument("what", choices=["graph", *TEXT_LAYERS, "activation"], help="which layers")
     parser.add_argument(

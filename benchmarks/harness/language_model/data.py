@@ -1,0 +1,112 @@
+"""Which corpus, and the batches that Lightning reads."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import lightning.pytorch as lightning
+
+from benchmarks.harness.errors import as_input_error
+from benchmarks.harness.language_model.config import TrainingSettings
+from benchmarks.harness.task import PARTS
+from pyg_kernels.datasets.text import (
+    LanguageCorpus,
+    LanguageLoader,
+    LanguageVocabulary,
+    PythonDocumentation,
+    TextStreams,
+)
+
+EVALUATION_STREAMS = 10  # as in the AWD-LSTM's code: each begins without a past
+
+
+@dataclass(frozen=True)
+class LanguageChoice:
+    """The corpus that the command line names.
+
+    Args:
+        corpus (str, optional): Folder of its files; ``None``: the documentation of this Python.
+    """
+
+    corpus: str | None = None
+
+
+@dataclass(frozen=True)
+class LanguageData:
+    """A corpus and where it comes from.
+
+    Args:
+        corpus: Streams of words in parts, and their vocabulary.
+        choice: What the command line says of it.
+    """
+
+    corpus: TextStreams
+    choice: LanguageChoice
+
+    def identity(self) -> dict[str, Any]:
+        """The number of words and a fingerprint of them."""
+        number = sum(len(stream) for stream in self.corpus.streams.values())
+        return {"number": number, "digest": self.corpus.digest()}
+
+
+def load_corpus(choice: LanguageChoice) -> LanguageData:
+    """Reads a corpus.
+
+    Raises:
+        InputError: If a file is missing, has no words or cannot be read.
+    """
+    with as_input_error():
+        corpus: TextStreams = (
+            LanguageCorpus(choice.corpus) if choice.corpus else PythonDocumentation()
+        )
+    return LanguageData(corpus, choice)
+
+
+class LanguageBatches(lightning.LightningDataModule):
+    """Batches of streams of words.
+
+    The training part is cut into as many streams as a batch has, side by side, but into no more
+    than it has words; how many steps each batch has depends on seed and epoch alone where it
+    varies. Every word of the other parts is predicted once, the first one from an end of sentence.
+
+    Args:
+        data: The corpus.
+        settings: How many streams and steps a batch of training has.
+        seed (int): Of the numbers of steps.
+    """
+
+    def __init__(self, data: LanguageData, settings: TrainingSettings, seed: int) -> None:
+        super().__init__()
+        self.data = data
+        self.settings = settings
+        self.seed = seed
+        self.batch_size = settings.batch_size
+        self._training()
+
+    def _training(self) -> LanguageLoader:
+        return LanguageLoader(
+            self.data.corpus.streams["train"],
+            self.settings.batch_size,
+            self.settings.steps,
+            vary=self.settings.variable_steps,
+            seed=10_000 * self.seed,
+        )
+
+    def train_dataloader(self) -> LanguageLoader:
+        """The batches of this epoch."""
+        loader = self._training()
+        loader.set_epoch(self.trainer.current_epoch if self.trainer else 0)
+        return loader
+
+    def val_dataloader(self) -> list[LanguageLoader]:
+        """The validation part, then the test part."""
+        return [self.whole("valid"), self.whole("test")]
+
+    def all_parts(self) -> list[LanguageLoader]:
+        """One loader for each of the parts."""
+        return [self.whole(name) for name in PARTS]
+
+    def whole(self, name: str) -> LanguageLoader:
+        """Every word of a part once."""
+        stream, steps = self.data.corpus.streams[name], self.settings.steps
+        streams = max(1, min(EVALUATION_STREAMS, len(stream) // steps))
+        return LanguageLoader(stream, streams, steps, before=LanguageVocabulary.end, whole=True)

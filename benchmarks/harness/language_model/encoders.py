@@ -1,0 +1,204 @@
+"""From the vectors of words to the outputs of the last layer."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from benchmarks.harness.language_model.config import CELLS, ENCODERS, LanguageModelConfig
+from benchmarks.harness.language_model.dropout import WeightDrop, drop
+from pyg_kernels.sequence import RCNN, RKM, RKMCell
+
+
+class Encoder(nn.Module):
+    """From ``(T, B, F)`` and a state to ``(T, B, out_features)`` and the state after."""
+
+    out_features: int
+
+    def reset_parameters(self) -> None:
+        """Draws fresh weights."""
+        raise NotImplementedError
+
+
+class RCNNEncoder(Encoder):
+    """Layers of the string-kernel recurrent convolution."""
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        super().__init__()
+        self.out_features = config.hidden
+        self.rcnn = RCNN(
+            config.embedding_size,
+            config.hidden,
+            order=config.order,
+            num_layers=config.num_layers,
+            mapping=cast(Any, config.mapping),
+            decay=config.decay,
+            state=cast(Any, config.state),
+            output_gate=config.output_gate,
+            highway=config.highway,
+            act=config.act,
+            bias=False,
+            state_dropout=config.state_dropout,
+            dropout=config.hidden_dropout,
+        )
+
+    def reset_parameters(self) -> None:
+        """As the layers draw them: of unit variance a row, biases zero."""
+        self.rcnn.reset_parameters()
+
+    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """Word vectors ``(T, B, F)`` to outputs ``(T, B, H)`` and the state."""
+        output, state = self.rcnn(x, state)
+        return cast(Tensor, output), state
+
+
+class LSTMEncoder(Encoder):
+    """torch's LSTM."""
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        super().__init__()
+        self.out_features = config.hidden
+        self.lstm = nn.LSTM(
+            config.embedding_size,
+            config.hidden,
+            config.num_layers,
+            dropout=config.hidden_dropout,
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Of unit variance a row, biases zero, as those of the other networks of appendix B.1."""
+        for weight in self.lstm.parameters():
+            if weight.dim() > 1:
+                bound = math.sqrt(3.0 / weight.size(1))
+                nn.init.uniform_(weight, -bound, bound)
+            else:
+                nn.init.zeros_(weight)
+
+    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """Word vectors ``(T, B, F)`` to outputs ``(T, B, H)`` and the state."""
+        output, state = self.lstm(x, state)
+        return output, state
+
+
+class DroppedLSTM(nn.Module):
+    """A layer of torch's LSTM with dropped recurrent weights.
+
+    ``nn.LSTM`` keeps references to its weights, so that a parametrization of them has no effect;
+    those of an ``nn.LSTMCell`` are given to the same fused operation here.
+
+    Args:
+        input_size (int): Features of an input.
+        hidden_size (int): Units.
+        weight_dropout (float): Of the recurrent matrix.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, weight_dropout: float) -> None:
+        super().__init__()
+        self.cell = nn.LSTMCell(input_size, hidden_size)
+        if weight_dropout:
+            parametrize.register_parametrization(self.cell, "weight_hh", WeightDrop(weight_dropout))
+
+    def reset_parameters(self) -> None:
+        """Draws fresh weights."""
+        self.cell.reset_parameters()
+
+    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """``(T, B, F)`` to outputs ``(T, B, H)`` and the state, h and c of ``(1, B, H)``."""
+        cell = self.cell
+        if state is None:
+            zeros = x.new_zeros(1, x.size(1), cell.hidden_size)
+            state = (zeros, zeros)
+        weights = [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
+        output, h, c = torch.lstm(
+            x,
+            state,
+            weights,
+            has_biases=True,
+            num_layers=1,
+            dropout=0.0,
+            train=self.training,
+            bidirectional=False,
+            batch_first=False,
+        )
+        return output, (h, c)
+
+
+def dropped_rkm(input_size: int, hidden_size: int, cell: str, weight_dropout: float) -> RKM:
+    """A layer of recurrent kernel machines with dropped recurrent weights.
+
+    Args:
+        input_size (int): Features of an input.
+        hidden_size (int): Channels.
+        cell (str): A kind of :class:`~pyg_kernels.sequence.RKM`.
+        weight_dropout (float): Of the matrices that read the output before.
+    """
+    rkm = RKM(input_size, hidden_size, cell=cell)
+    if weight_dropout:
+        for layer in rkm.cells:
+            for lin in cast(RKMCell, layer).recurrent.values():
+                parametrize.register_parametrization(lin, "weight", WeightDrop(weight_dropout))
+    return rkm
+
+
+class AWDEncoder(Encoder):
+    """Layers of one cell with dropped recurrent weights (Merity et al. 2018).
+
+    The last layer is as wide as the word vectors. The cell ``'lstm'`` is torch's, the others are
+    :class:`~pyg_kernels.sequence.RKM`.
+    """
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        super().__init__()
+        if config.cell not in CELLS:
+            raise ValueError(f"cell={config.cell!r}: expected one of {', '.join(CELLS)}")
+        self.out_features = config.embedding_size
+        self.dropout, self.locked = config.hidden_dropout, config.locked
+        between = [config.hidden] * (config.num_layers - 1)
+        sizes = [config.embedding_size, *between, config.embedding_size]
+        self.layers = nn.ModuleList(
+            self._layer(config, read, given) for read, given in pairwise(sizes)
+        )
+
+    @staticmethod
+    def _layer(config: LanguageModelConfig, read: int, given: int) -> nn.Module:
+        if config.cell == "lstm":
+            return DroppedLSTM(read, given, config.weight_dropout)
+        return dropped_rkm(read, given, config.cell, config.weight_dropout)
+
+    def reset_parameters(self) -> None:
+        """As the layers draw them."""
+        training = self.training
+        self.eval()  # a dropped weight is the parameter itself, not a copy of it
+        for layer in self.layers:
+            cast(Any, layer).reset_parameters()
+        self.train(training)
+
+    def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """Word vectors ``(T, B, F)`` to outputs ``(T, B, F)`` and a state a layer."""
+        states = []
+        for number, layer in enumerate(self.layers):
+            if number:
+                x = drop(x, self.dropout, self.training, self.locked)
+            x, after = layer(x, None if state is None else state[number])
+            states.append(after)
+        return x, tuple(states)
+
+
+def build_encoder(config: LanguageModelConfig) -> Encoder:
+    """The encoder of a configuration.
+
+    Raises:
+        ValueError: If a value of it is unknown or does not go with another.
+    """
+    kinds: dict[str, type[Encoder]] = dict(
+        zip(ENCODERS, (RCNNEncoder, LSTMEncoder, AWDEncoder), strict=True)
+    )
+    if config.encoder not in kinds:
+        raise ValueError(f"encoder={config.encoder!r}: expected one of {', '.join(ENCODERS)}")
+    return kinds[config.encoder](config)

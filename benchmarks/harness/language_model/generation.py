@@ -1,0 +1,83 @@
+"""Words drawn one after the other from a trained language model."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.language_model.trained import TrainedModel
+
+
+@torch.no_grad()
+def generate(
+    model: TrainedModel,
+    prompt: Sequence[str],
+    length: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    seed: int = 0,
+) -> Iterator[str]:
+    r"""Draws words after a prompt, each from :math:`p(v) \propto \exp(s_v / \tau)`.
+
+    The prompt follows an end of sentence, as texts in training do. The unknown word is never drawn.
+
+    Args:
+        model: A trained model.
+        prompt: Words to begin with; perhaps none.
+        length (int): Number of words to draw, ends of sentences included.
+        temperature (float): :math:`\tau`; 0: the most probable word.
+        top_k (int, optional): Draw from the k most probable words alone.
+        seed (int): Of the draws.
+
+    Yields:
+        Each word.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    vocabulary = model.vocabulary
+    ids = torch.cat([torch.tensor([vocabulary.end]), model.numbers(prompt)])
+    state = None
+    for _ in range(length):
+        hidden, state = model.net(ids.to(model.device).unsqueeze(1), state)
+        scores = model.net.scores(hidden[-1, 0]).double().cpu()
+        scores[vocabulary.unknown] = -torch.inf
+        ids = drawn(scores, temperature, top_k, generator)
+        yield vocabulary.words[int(ids)]
+
+
+def drawn(
+    scores: Tensor, temperature: float, top_k: int | None, generator: torch.Generator
+) -> Tensor:
+    """The number of a word, ``(1,)``, drawn by its score; of equal ones the first counts as higher.
+
+    Args:
+        scores: ``(V,)``.
+        temperature (float): By which they are divided; 0: the highest.
+        top_k (int, optional): How many of the highest are drawn from; ``None``: all.
+        generator: Of the draw.
+    """
+    order = scores.argsort(descending=True, stable=True)
+    if temperature == 0:
+        return order[:1]
+    kept = order[:top_k]
+    weights = ((scores[kept] - scores[order[0]]) / temperature).exp()
+    return kept[torch.multinomial(weights, 1, generator=generator)]
+
+
+def as_text(words: Sequence[str], eos: str) -> str:
+    """Words with spaces between, a line for each sentence."""
+    return " ".join(words).replace(f" {eos} ", "\n").replace(f" {eos}", "\n").strip("\n")
+
+
+def checked_prompt(model: TrainedModel, words: Sequence[str]) -> list[str]:
+    """The prompt, if at least one of its words is known.
+
+    Raises:
+        InputError: If there are words, and the vocabulary has none of them.
+    """
+    if words and model.unknown(words).total() == len(words):
+        raise InputError(
+            f"--prompt: the model's vocabulary of {len(model.vocabulary):,} words ({model.corpus}) "
+            "has none of these"
+        )
+    return list(words)

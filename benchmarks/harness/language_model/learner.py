@@ -1,0 +1,156 @@
+"""What Lightning trains as a language model: loss, state from batch to batch, perplexities."""
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.optim import Optimizer
+
+from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
+from benchmarks.harness.language_model.models import LanguageModel, build_language_model, penalty
+from benchmarks.harness.language_model.optimiser import NTASGD, build_optimiser
+from benchmarks.harness.language_model.word_loss import WordLoss
+from benchmarks.harness.learner import IGNORED, Learner, OptimiserConfig
+from pyg_kernels.datasets.text import LanguageBatch
+
+LARGEST_EXPONENT = 700.0  # of a finite double
+
+
+class LanguageLearner(Learner):
+    """A language model on the batches of streams, trained on the cross-entropy of the next word.
+
+    The state after each batch is the state before the next one; gradients stop between them. Errors
+    are cross-entropies in nats a word; ``valid_error`` decides which epoch is the best, and that of
+    the test part is measured beside it. Where an optimiser averages weights, these are measured,
+    and are those of ``best.ckpt``.
+
+    All arguments are plain values, so that a checkpoint alone rebuilds the learner.
+
+    Args:
+        model (dict): The fields of a :class:`LanguageModelConfig`.
+        training (dict): The fields of :class:`TrainingSettings`.
+        words (list of str): All words of the vocabulary in the order of their numbers.
+        corpus (str): What it was trained on.
+    """
+
+    def __init__(
+        self,
+        model: dict[str, Any],
+        training: dict[str, Any],
+        words: list[str],
+        corpus: str,
+    ) -> None:
+        settings = TrainingSettings(**training)
+        super().__init__(OptimiserConfig(settings.learning_rate, schedule="none"))
+        self.settings = settings
+        self.save_hyperparameters(
+            {"model": model, "training": training, "words": words, "corpus": corpus}
+        )
+        self.net: LanguageModel = build_language_model(LanguageModelConfig(**model))
+        self.train_error: WordLoss = WordLoss()
+        self.valid_error: WordLoss = WordLoss()
+        self.test_error: WordLoss = WordLoss()
+        self._state: Any = None
+        self._averaged: AbstractContextManager[Any] = nullcontext()
+
+    def epoch_measures(self) -> dict[str, float]:
+        """Perplexities of training (with dropout), validation and test so far."""
+        errors = {"train": self.train_error, "valid": self.valid_error, "test": self.test_error}
+        return {
+            f"{part}_perplexity": perplexity(error.compute().item())
+            for part, error in errors.items()
+        }
+
+    def configure_optimizers(self) -> Optimizer:
+        """That of the settings; its learning rate follows the epoch, not a scheduler."""
+        return build_optimiser(self.settings, self.parameters())
+
+    def on_train_epoch_start(self) -> None:
+        """Begins each stream anew, with the learning rate of the epoch."""
+        super().on_train_epoch_start()
+        self._state = None
+        self._set_learning_rate(self.settings.steps)
+
+    def training_step(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
+        """The loss of a batch: a mean over its words, times its steps where these are summed."""
+        settings, steps = self.settings, batch.ids.size(0)
+        if settings.variable_steps:
+            self._set_learning_rate(steps)
+        reading = self.net.read(batch.ids, self._state)
+        self._state = self.net.detach(reading.state)
+        loss = self._cross_entropy(reading.hidden, batch.targets)
+        words = batch.targets.numel()
+        self.train_error.update(loss.detach() * words, words)
+        loss = loss * steps if settings.sum_steps else loss
+        return loss + penalty(reading, settings.alpha, settings.beta)
+
+    def on_validation_epoch_start(self) -> None:
+        """Forgets the epoch before; averaged weights take the place of the last ones."""
+        super().on_validation_epoch_start()
+        self.test_error.reset()
+        self._set_learning_rate(self.settings.steps)
+        self._averaged = self._averages()
+        self._averaged.__enter__()
+
+    def validation_step(
+        self, batch: LanguageBatch, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Adds a batch of the validation part, or of the test part, which comes second."""
+        error = self.test_error if dataloader_idx else self.valid_error
+        error.update(*self._evaluated(batch, batch_idx))
+
+    def on_validation_epoch_end(self) -> None:
+        """Logs the validation error and tells the optimiser of it."""
+        self._averaged.__exit__(None, None, None)
+        self._state = None
+        super().on_validation_epoch_end()
+        optimiser: Any = self._optimiser()
+        if hasattr(optimiser, "note"):
+            optimiser.note(self.valid_error.compute().item())
+
+    def predict_step(self, batch: LanguageBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """The sum of the losses of a batch in nats and the number of its words, ``(1, 2)``."""
+        return self._evaluated(batch, batch_idx).cpu().unsqueeze(0)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Puts averaged weights into a checkpoint that nothing is trained on from."""
+        if "optimizer_states" not in checkpoint:
+            with self._averages():
+                state = self.state_dict()
+                checkpoint["state_dict"] = {name: value.clone() for name, value in state.items()}
+
+    def _evaluated(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
+        """The sum of the losses and the number of words; the first batch of a part has no past."""
+        reading = self.net.read(batch.ids, self._state if batch_idx else None)
+        self._state = reading.state
+        count = (batch.targets != IGNORED).sum()
+        return torch.stack([self._cross_entropy(reading.hidden, batch.targets) * count, count])
+
+    def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """The mean over the words that are to be predicted, in nats, by one product."""
+        scores = self.net.scores(hidden.flatten(0, 1))
+        return F.cross_entropy(scores.float(), targets.flatten(), ignore_index=IGNORED)
+
+    def _set_learning_rate(self, steps: int) -> None:
+        """That of the epoch, in proportion to the steps where these vary from batch to batch."""
+        if self.settings.revert:  # the optimiser's own: it halves it
+            return
+        rate = self.settings.learning_rate_at(self.current_epoch)
+        for group in self._optimiser().param_groups:
+            group["lr"] = rate * steps / self.settings.steps
+
+    def _averages(self) -> AbstractContextManager[Any]:
+        """While it lasts, weights are averages where the optimiser takes them."""
+        optimiser = self._optimiser()
+        return optimiser.averaged() if isinstance(optimiser, NTASGD) else nullcontext()
+
+    def _optimiser(self) -> Optimizer:
+        return self.trainer.optimizers[0]
+
+
+def perplexity(error: float) -> float:
+    """That of a cross-entropy in nats a word; infinite above what a double can hold."""
+    return math.exp(error) if error <= LARGEST_EXPONENT else error * math.inf

@@ -1,0 +1,146 @@
+"""The tables and the picture of a comparison of language models."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
+
+from benchmarks.harness.files import write_bytes, write_text
+from benchmarks.harness.language_model.data import LanguageData
+from benchmarks.harness.language_model.presets import PRESETS
+from benchmarks.harness.language_model.task import LanguageTask
+from benchmarks.harness.summary import by_model, mean_seconds, png, seeds_text, spread
+from benchmarks.harness.table import Table
+from benchmarks.harness.task import PARTS
+
+if TYPE_CHECKING:
+    from benchmarks.harness.training import Run
+
+PENN = "ptb"  # the corpus of the papers' figures
+DIGITS = LanguageTask.measure.digits
+
+
+def describe(data: LanguageData) -> str:
+    """One line on a corpus."""
+    corpus = data.corpus
+    sizes = ", ".join(
+        f"{len(corpus.streams[part]):,} {part} ({corpus.unknown[part]:,} unknown)" for part in PARTS
+    )
+    return f"{corpus.name}: {len(corpus.vocabulary):,} different words; {sizes}"
+
+
+def comparison(runs: Sequence["Run"], data: LanguageData) -> Table:
+    """Perplexities at the best epoch, beside the papers' where they are of the same corpus.
+
+    Args:
+        runs: Finished runs, model by model.
+        data: The corpus.
+    """
+    published = data.corpus.name == PENN
+    header = ["model", "parameters", "epochs", "best", *PARTS, "words/s"]
+    header += ["paper's test"] if published else []
+    rows = []
+    for group in by_model(runs):
+        record = group[0].record
+        row = [record["model"], f"{record['num_parameters']:,}", _epochs(group), _best(group)]
+        row += [spread([run.record[part] for run in group], DIGITS) for part in PARTS]
+        row.append(f"{record['training_words'] / mean_seconds(group):,.0f}")
+        if published:
+            paper = PRESETS[record["model"]].ptb
+            row.append("-" if paper is None else f"{paper:.1f}")
+        rows.append(row)
+    caption = (
+        f"{describe(data)}\nPerplexity at the best epoch of the validation part; {seeds_text(runs)}"
+    )
+    return Table(caption, header, rows)
+
+
+def by_epoch(runs: Sequence["Run"]) -> Table:
+    """Perplexities of the validation and the test part after each epoch.
+
+    Args:
+        runs: Finished runs, model by model.
+    """
+    groups = by_model(runs)
+    header = ["epoch"]
+    for group in groups:
+        header += [f"{group[0].record['model']} {part}" for part in PARTS[1:]]
+    rows = []
+    for k in range(max(len(run.history) for run in runs)):
+        row = [str(k + 1)]
+        for group in groups:
+            histories = [run.history for run in group if len(run.history) > k]
+            for part in PARTS[1:]:
+                values = [history[k][f"{part}_perplexity"] for history in histories]
+                row.append(spread(values, DIGITS) if len(values) == len(group) else "-")
+        rows.append(row)
+    return Table(f"Perplexity by epoch; {seeds_text(runs)}", header, rows)
+
+
+def write_language_report(out: Path, runs: Sequence["Run"], data: LanguageData) -> None:
+    """Writes ``table.md`` and ``perplexity.png``.
+
+    Args:
+        out (Path): The results folder.
+        runs: Finished runs, model by model.
+        data: The corpus.
+    """
+    tables = (comparison(runs, data), by_epoch(runs))
+    write_text(out / "table.md", "\n\n".join(table.markdown() for table in tables) + "\n")
+    write_bytes(out / "perplexity.png", png(perplexity_curves(runs, data.corpus.name)))
+
+
+def perplexity_curves(runs: Sequence["Run"], title: str) -> Figure:
+    """Perplexity of validation, test and training (with dropout) by epoch, a colour a model.
+
+    Args:
+        runs: Finished runs, model by model.
+        title (str): The first words of the title.
+    """
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    groups = by_model(runs)
+    colours = matplotlib.colormaps["tab10" if len(groups) <= 10 else "tab20"]
+    lines = {"valid": "-", "test": "--", "train": ":"}
+    for j, group in enumerate(groups):
+        for k, run in enumerate(group):
+            epochs = [epoch["epoch"] for epoch in run.history]
+            for part, line in lines.items():
+                values = [epoch[f"{part}_perplexity"] for epoch in run.history]
+                label = run.record["model"] if k == 0 and part == "valid" else None
+                marker = "." if len(epochs) == 1 else None
+                axes.plot(
+                    epochs,
+                    values,
+                    line,
+                    color=colours(j % colours.N),
+                    linewidth=1.2,
+                    label=label,
+                    marker=marker,
+                )
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 3, 5)))
+    axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("perplexity")
+    axes.set_title(f"{title}; solid: validation, dashed: test, dotted: training", fontsize="medium")
+    axes.legend(fontsize="medium" if len(groups) <= 10 else "xx-small")
+    return figure
+
+
+def _epochs(group: Sequence["Run"]) -> str:
+    return _range([len(run.history) for run in group])
+
+
+def _best(group: Sequence["Run"]) -> str:
+    best = [min(run.history, key=lambda epoch: epoch["valid_error"]) for run in group]
+    return _range([int(epoch["epoch"]) for epoch in best])
+
+
+def _range(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low}-{high}"

@@ -1,0 +1,108 @@
+"""The perplexity of a user's text under a trained language model."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.language_model.learner import perplexity
+from benchmarks.harness.language_model.trained import TrainedModel
+from benchmarks.harness.table import Table
+
+PIECE = 256  # words that are read at once
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a model makes of a text.
+
+    Args:
+        lines: The words of each line, with the end of sentence.
+        losses: For each line, ``(N,)``: minus the logarithm of each word's probability.
+        unknown: Words that the vocabulary has not, and how often each occurs.
+    """
+
+    lines: list[list[str]]
+    losses: list[Tensor]
+    unknown: Counter[str]
+
+    def perplexity(self) -> float:
+        """That of all words."""
+        return perplexity(torch.cat(self.losses).mean().item())
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text file in UTF-8 that are not empty, ended where a corpus' lines are.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    try:
+        with as_input_error():
+            text = Path(path).read_text(encoding="utf-8-sig")
+    except InputError as error:
+        raise InputError(f"--file {path}: {error}") from error
+    return [line for line in text.split("\n") if line.strip()]
+
+
+@torch.no_grad()
+def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
+    """The loss of each word given all before, ends of sentences included.
+
+    The first word follows an end of sentence, and the state is carried from line to line, as in
+    training. An unknown word is scored as the unknown word.
+
+    Args:
+        model: A trained model.
+        lines: The words of each line; one without words is left out.
+
+    Raises:
+        InputError: If there are no words.
+    """
+    if not any(lines):
+        raise InputError("the text to score has no words")
+    vocabulary = model.vocabulary
+    end = vocabulary.words[vocabulary.end]
+    whole = [[*line, end] for line in lines if line]
+    words = [word for line in whole for word in line]
+    targets = model.numbers(words).to(model.device)
+    ids = torch.cat([targets.new_tensor([vocabulary.end]), targets[:-1]])
+    losses, state = [], None
+    for start in range(0, len(ids), PIECE):
+        hidden, state = model.net(ids[start : start + PIECE].unsqueeze(1), state)
+        scores = model.net.scores(hidden[:, 0]).float()
+        piece = targets[start : start + PIECE]
+        losses.append(F.cross_entropy(scores, piece, reduction="none").double().cpu())
+    lengths = [len(line) for line in whole]
+    return Scores(whole, list(torch.cat(losses).split(lengths)), model.unknown(words))
+
+
+def score_table(scores: Scores, name: str, each_line: bool) -> Table:
+    """Words, unknown ones and perplexity of a text, and of each line if asked for.
+
+    Args:
+        scores: Of the text.
+        name (str): Of the text.
+        each_line (bool): Whether each line has a row.
+    """
+    rows = []
+    if each_line:
+        rows += [
+            _row(" ".join(line[:-1]), line, losses, scores.unknown)
+            for line, losses in zip(scores.lines, scores.losses, strict=True)
+        ]
+    words = [word for line in scores.lines for word in line]
+    rows.append(_row(name, words, torch.cat(scores.losses), scores.unknown))
+    caption = "Words with the end of each line; perplexity with unknown words as the unknown word"
+    return Table(caption, ("text", "words", "unknown", "perplexity"), rows)
+
+
+def _row(name: str, words: Sequence[str], losses: Tensor, unknown: Counter[str]) -> list[str]:
+    number = sum(word in unknown for word in words)
+    shown = name if len(name) <= 60 else f"{name[:57]}..."
+    return [shown, f"{len(words):,}", f"{number:,}", f"{perplexity(losses.mean().item()):.2f}"]

@@ -1,0 +1,105 @@
+"""A trained language model out of its checkpoint, and the words of a text as it knows them."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from benchmarks.harness.checkpoint import UNREADABLE
+from benchmarks.harness.devices import torch_device
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.language_model.learner import LanguageLearner
+from benchmarks.harness.language_model.models import LanguageModel
+from pyg_kernels.datasets.text import LanguageVocabulary, tokenize
+
+KEYS = {"model", "training", "words", "corpus"}
+NUMBER = "N"  # what the Penn Treebank writes for numbers
+DIGITS = re.compile(r"[\d.,]*\d")
+SHOWN = 10  # unknown words that a message names
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A language model in evaluation mode, and its vocabulary.
+
+    Args:
+        net: The network.
+        vocabulary: Its words.
+        corpus (str): What it was trained on.
+    """
+
+    net: LanguageModel
+    vocabulary: LanguageVocabulary
+    corpus: str
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self.net.bias.device
+
+    def split(self, text: str) -> list[str]:
+        """The words of a running text, written as the vocabulary writes them.
+
+        Letters are lowered unless the vocabulary has words with capitals, and an unknown number is
+        ``N`` where the vocabulary has that word.
+        """
+        known = self.vocabulary
+        cased = any(len(word) > 1 and word != word.lower() for word in known.words)
+        words = tokenize(text, lower=not cased)
+        if NUMBER not in known:
+            return words
+        return [NUMBER if word not in known and DIGITS.fullmatch(word) else word for word in words]
+
+    def numbers(self, words: Sequence[str]) -> Tensor:
+        """The numbers of words, ``(N,)``, unknown ones too."""
+        return torch.tensor([self.vocabulary[word] for word in words], dtype=torch.long)
+
+    def unknown(self, words: Sequence[str]) -> Counter[str]:
+        """The words that the vocabulary has not, and how often each occurs."""
+        return Counter(word for word in words if word not in self.vocabulary)
+
+
+def load_model(path: str, device: str = "auto") -> TrainedModel:
+    """The model of a checkpoint.
+
+    Args:
+        path (str): ``best.ckpt`` of a run.
+        device (str): As on the command line.
+
+    Raises:
+        InputError: If there is no such file, it is no such checkpoint, or the device is not there.
+    """
+    place = torch_device(device)
+    if not Path(path).is_file():
+        raise InputError(f"--checkpoint {path}: no such file")
+    try:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        # What else may lie in such a file, as a tensor, is indexed otherwise.
+        arguments = checkpoint["hyper_parameters"] if isinstance(checkpoint, dict) else {}
+        known = set(arguments) == KEYS and all(isinstance(w, str) for w in arguments["words"])
+        name = arguments["model"]["name"]
+    except UNREADABLE:
+        known = False
+    if not known:
+        raise InputError(f"--checkpoint {path} is not a checkpoint of this module")
+    try:
+        learner = LanguageLearner(**arguments)
+        learner.load_state_dict(checkpoint["state_dict"])
+        vocabulary = LanguageVocabulary(arguments["words"][2:])
+    except (RuntimeError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
+    return TrainedModel(learner.net.to(place).eval(), vocabulary, arguments["corpus"])
+
+
+def unknown_words(counts: Counter[str]) -> str:
+    """How many words are unknown and which, in one line; empty if none is."""
+    if not counts:
+        return ""
+    named = ", ".join(repr(word) for word, _ in counts.most_common(SHOWN))
+    more = f" and {len(counts) - SHOWN:,} others" if len(counts) > SHOWN else ""
+    words = "word is" if counts.total() == 1 else "words are"
+    return f"{counts.total():,} {words} not in the vocabulary: {named}{more}"

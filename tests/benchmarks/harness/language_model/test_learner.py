@@ -1,0 +1,226 @@
+"""Training of language models: what is carried from batch to batch, measured and kept."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("lightning", reason="training needs the extra 'bench'")
+
+from benchmarks.harness.language_model.config import TrainingSettings
+from benchmarks.harness.language_model.data import LanguageChoice, LanguageData, load_corpus
+from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
+from benchmarks.harness.language_model.models import LanguageModel
+from benchmarks.harness.language_model.optimiser import NTASGD
+from benchmarks.harness.language_model.task import (
+    LanguageSetup,
+    LanguageTask,
+    RunSettings,
+    language_setups,
+)
+from benchmarks.harness.training import Run, train
+from pyg_kernels.datasets.text import LanguageVocabulary
+from tests.benchmarks.harness.language_model.streams import write_corpus
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> LanguageData:
+    return load_corpus(LanguageChoice(str(write_corpus(tmp_path / "corpus"))))
+
+
+def setup(data: LanguageData, name: str = "rcnn-5m", **changes: Any) -> LanguageSetup:
+    """A narrow network of a preset in a few streams."""
+    small = {"batch_size": 4, "steps": 7, "epochs": 1, **changes}
+    (found,) = language_setups([name], data, small, hidden=12)
+    return replace(found, model=replace(found.model, embedding=min(found.model.embedding, 12)))
+
+
+def without_dropout(found: LanguageSetup) -> LanguageSetup:
+    names = [name for name in vars(found.model) if name.endswith("dropout")]
+    return replace(found, model=replace(found.model, **dict.fromkeys(names, 0.0)))
+
+
+def trained(data: LanguageData, found: LanguageSetup, folder: Path) -> Run:
+    run = train(LanguageTask(data), found, 0, RunSettings(device="cpu"), folder)
+    assert run is not None
+    return run
+
+
+def restored(folder: Path) -> LanguageLearner:
+    checkpoint = torch.load(folder / "best.ckpt", weights_only=True)
+    learner = LanguageLearner(**checkpoint["hyper_parameters"])
+    learner.load_state_dict(checkpoint["state_dict"])
+    return learner.eval()
+
+
+def columns(stream: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and targets of equally long pieces of a stream, side by side."""
+    length = (len(stream) - 1) // number
+    ids, targets = stream[: length * number], stream[1 : length * number + 1]
+    return ids.view(number, length).t(), targets.view(number, length).t()
+
+
+@pytest.mark.parametrize("name", ["rcnn-5m", "lstm-5m", "cnn", "awd-lstm", "awd-rkm-lstm"])
+def test_state_is_carried_through_an_epoch(data: LanguageData, tmp_path: Path, name: str) -> None:
+    """Without dropout and at no rate, the training loss is that of streams read at once."""
+    changes = {"learning_rate": 1e-30, "alpha": 0.0, "beta": 0.0, "variable_steps": False}
+    run = trained(data, without_dropout(setup(data, name, **changes)), tmp_path / "run")
+    net = restored(tmp_path / "run").net.double()
+    with torch.no_grad():
+        ids, targets = columns(data.corpus.streams["train"], 4)
+        assert len(ids) > 100, "many batches"
+        whole = F.cross_entropy(net.scores(net(ids)[0]).flatten(0, 1), targets.flatten())
+        reset = [
+            F.cross_entropy(net.scores(net(x)[0]).flatten(0, 1), y.flatten(), reduction="sum")
+            for x, y in zip(ids.split(7), targets.split(7), strict=True)
+        ]
+    found = math.log(run.history[0]["train_perplexity"])
+    assert found == pytest.approx(whole.item(), abs=5e-6)
+    assert found != pytest.approx(torch.stack(reset).sum().item() / ids.numel(), abs=2e-5)
+
+
+def test_gradients_stop_between_batches(data: LanguageData, monkeypatch) -> None:
+    """The state given to a batch is that after the one before, without its graph."""
+    given, after = [], []
+    read = LanguageModel.read
+
+    def recorded(self: LanguageModel, ids: torch.Tensor, state: Any = None) -> Any:
+        reading = read(self, ids, state)
+        given.append(state)
+        after.append(reading.state)
+        return reading
+
+    monkeypatch.setattr(LanguageModel, "read", recorded)
+    found = setup(data)
+    task = LanguageTask(data)
+    learner = task.learner(found, None)  # type: ignore[arg-type]
+    for k, batch in enumerate(task.batches(learner, 4, 0).train_dataloader()):
+        learner.training_step(batch, k)
+        if k == 2:
+            break
+    assert given[0] is None
+    for before, state in zip(after, given[1:], strict=False):
+        flat_before, flat = tensors(before), tensors(state)
+        assert len(flat) == len(flat_before) > 0
+        for one, other in zip(flat_before, flat, strict=True):
+            assert not other.requires_grad
+            assert torch.equal(one, other)
+
+
+def tensors(state: Any) -> list[torch.Tensor]:
+    if isinstance(state, torch.Tensor):
+        return [state]
+    return [tensor for part in state for tensor in tensors(part)]
+
+
+@pytest.mark.parametrize("name", ["rcnn-5m", "rcnn-5m-x", "lstm-5m", "cnn", "awd-rkm-cifg"])
+def test_first_loss_is_the_logarithm_of_the_vocabulary(data: LanguageData, name: str) -> None:
+    torch.manual_seed(0)
+    found, task = setup(data, name, alpha=0.0, beta=0.0, variable_steps=False), LanguageTask(data)
+    learner = task.learner(found, None).train()  # type: ignore[arg-type]
+    batch = next(iter(task.batches(learner, 4, 0).train_dataloader()))
+    steps = 7 if found.training.sum_steps else 1
+    loss = learner.training_step(batch, 0).item() / steps
+    assert loss == pytest.approx(math.log(len(data.corpus.vocabulary)), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("rcnn-5m", {"epochs": 5}),
+        ("adam-rcnn-16m", {"epochs": 5, "learning_rate": 0.1}),  # goes back to the best epoch
+        # Averages from the second epoch on.
+        ("rcnn-5m", {"epochs": 5, "learning_rate": 0.2, "optimiser": "nt-asgd"}),
+    ],
+)
+def test_best_epoch_is_kept_as_it_was_measured(
+    data: LanguageData, tmp_path: Path, monkeypatch, name: str, changes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(
+        NTASGD, "note", lambda self, error: self.param_groups[0].update(triggered=True)
+    )
+    run = trained(data, setup(data, name, **changes), tmp_path / "run")
+    valid = [epoch["valid_perplexity"] for epoch in run.history]
+    best = valid.index(min(valid))
+    if "optimiser" in changes:
+        assert best > 0, "the best epoch must be an averaged one"
+    assert run.record["valid"] == pytest.approx(valid[best], rel=1e-5)
+    assert run.record["test"] == pytest.approx(run.history[best]["test_perplexity"], rel=1e-5)
+    # Once more, from the checkpoint alone: the streams of the validation part word by word.
+    net, stream = restored(tmp_path / "run").net, data.corpus.streams["valid"]
+    pieces = -(-len(stream) // max(1, min(10, len(stream) // 7)))
+    follows = torch.cat([torch.tensor([LanguageVocabulary.end]), stream[:-1]])
+    total = 0.0
+    with torch.no_grad():
+        for ids, targets in zip(follows.split(pieces), stream.split(pieces), strict=True):
+            scores = net.scores(net(ids.unsqueeze(1))[0][:, 0])
+            total += F.cross_entropy(scores, targets, reduction="sum").item()
+    assert run.record["valid"] == pytest.approx(math.exp(total / len(stream)), rel=1e-4)
+
+
+def test_learning_rate_follows_the_epoch(data: LanguageData, tmp_path: Path) -> None:
+    found = setup(data, learning_rate=0.5, decay=0.8, decay_after=2, epochs=5)
+    run = trained(data, found, tmp_path / "run")
+    rates = [epoch["learning_rate"] for epoch in run.history]
+    assert rates == pytest.approx([0.5, 0.5, 0.4, 0.32, 0.256])
+
+
+def test_learning_rate_is_halved_where_an_epoch_is_undone(data: LanguageData, tmp_path) -> None:
+    found = setup(data, "adam-rcnn-16m", learning_rate=0.3, epochs=6)
+    run = trained(data, found, tmp_path / "run")
+    rate, lowest, expected = 0.3, math.inf, []
+    for epoch in run.history:
+        rate *= 1.0 if epoch["valid_error"] < lowest else 0.5
+        lowest = min(lowest, epoch["valid_error"])
+        expected.append(rate)
+    assert expected[-1] < 0.3, "an epoch must have been undone"
+    assert [epoch["learning_rate"] for epoch in run.history] == pytest.approx(expected)
+
+
+def test_learning_rate_follows_a_varying_number_of_steps(
+    data: LanguageData, tmp_path: Path, monkeypatch
+) -> None:
+    seen = []
+    training_step = LanguageLearner.training_step
+
+    def recorded(self: LanguageLearner, batch: Any, batch_idx: int) -> torch.Tensor:
+        loss = training_step(self, batch, batch_idx)
+        seen.append((batch.ids.size(0), self.trainer.optimizers[0].param_groups[0]["lr"]))
+        return loss
+
+    monkeypatch.setattr(LanguageLearner, "training_step", recorded)
+    found = setup(data, "awd-lstm", learning_rate=2.0, steps=12)
+    trained(data, found, tmp_path / "run")
+    assert len({steps for steps, _ in seen}) > 3
+    assert [rate for _, rate in seen] == pytest.approx([2.0 * steps / 12 for steps, _ in seen])
+
+
+def test_loss_is_summed_over_steps_or_not(data: LanguageData) -> None:
+    task = LanguageTask(data)
+    losses = []
+    for sum_steps in (True, False):
+        torch.manual_seed(0)
+        learner = task.learner(setup(data, sum_steps=sum_steps), None).eval()  # type: ignore[arg-type]
+        batch = next(iter(task.batches(learner, 4, 0).train_dataloader()))
+        losses.append(learner.training_step(batch, 0).item())
+    assert losses[0] == pytest.approx(7 * losses[1])
+
+
+def test_patience_is_that_of_the_settings(data: LanguageData) -> None:
+    task, running = LanguageTask(data), RunSettings("cpu", "32-true", "lines")
+    for patience, expected in ((None, 30), (3, 3)):
+        found = setup(data, epochs=30, patience=patience, clip=0.5)
+        config = task.training(found, running)
+        assert (config.patience, config.epochs, config.clip) == (expected, 30, 0.5)
+        assert (config.device, config.precision, config.show) == ("cpu", "32-true", "lines")
+
+
+def test_perplexity() -> None:
+    assert perplexity(math.log(73.6)) == pytest.approx(73.6)
+    assert perplexity(1e5) == math.inf
+    assert math.isnan(perplexity(math.nan))
+    assert TrainingSettings("sgd", 1.0).sum_steps

@@ -1,0 +1,226 @@
+"""Language models: what they read, score, drop and penalise."""
+
+import dataclasses
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from benchmarks.harness.language_model.config import LanguageModelConfig
+from benchmarks.harness.language_model.encoders import RCNNEncoder
+from benchmarks.harness.language_model.models import (
+    LanguageModel,
+    Reading,
+    build_language_model,
+    fitted,
+    penalty,
+)
+from benchmarks.harness.language_model.presets import PRESETS
+
+WORDS = 400
+
+
+def small(name: str) -> LanguageModelConfig:
+    """A preset with little width."""
+    config = fitted(PRESETS[name], WORDS, hidden=48)
+    return dataclasses.replace(config, embedding=min(config.embedding, 32))
+
+
+def built(name: str, **changes: Any) -> LanguageModel:
+    torch.manual_seed(0)
+    return build_language_model(dataclasses.replace(small(name), **changes))
+
+
+def cells(model: LanguageModel) -> list[Any]:
+    """The layers of a string-kernel network."""
+    assert isinstance(model.encoder, RCNNEncoder)
+    return list(model.encoder.rcnn.cells)
+
+
+def words(steps: int, streams: int) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(WORDS, (steps, streams), generator=generator)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_first_loss_is_that_of_chance(name: str) -> None:
+    # The sum of three projections, twice, has less variance at the width of the preset.
+    model = built(name, hidden=250) if name == "adam-cnn" else built(name)
+    ids = words(36, 20)
+    for training in (True, False):
+        hidden, _ = model.train(training)(ids[:-1])
+        loss = F.cross_entropy(model.scores(hidden).flatten(0, 1), ids[1:].flatten())
+        assert abs(loss.item() - math.log(WORDS)) < 0.1
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_stream_read_in_pieces_is_the_same_stream(name: str) -> None:
+    model = built(name).double().eval()
+    ids = words(11, 3)
+    whole, _ = model(ids)
+    state, pieces = None, []
+    for piece in ids.split((4, 1, 6)):
+        hidden, state = model(piece, state)
+        state = model.detach(state)
+        pieces.append(hidden)
+    torch.testing.assert_close(torch.cat(pieces), whole, rtol=1e-9, atol=0)
+    again, _ = model(ids[4:])
+    # Had the state been forgotten. Relative, as products of small states are tiny at the start.
+    assert (again - whole[4:]).abs().max() > 1e-2 * whole.abs().max()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_no_word_sees_what_comes_after_it(name: str) -> None:
+    model = built(name).double().eval()
+    ids = words(9, 2)
+    changed = ids.clone()
+    changed[5:] = (ids[5:] + 1) % WORDS
+    before, after = model(ids)[0], model(changed)[0]
+    torch.testing.assert_close(after[:5], before[:5], rtol=1e-9, atol=0)
+    assert (after[5] - before[5]).abs().max() > 1e-3 * before.abs().max()
+
+
+def test_a_cnn_sees_as_many_words_as_its_layers_reach() -> None:
+    model = built("cnn").double().eval()  # three layers of windows of three words
+    ids = words(10, 1)
+    changed = ids.clone()
+    changed[0] = (ids[0] + 1) % WORDS
+    moved = (model(changed)[0] - model(ids)[0]).abs().amax((1, 2)) > 0
+    assert moved.tolist() == [True] * 7 + [False] * 3
+
+
+@pytest.mark.parametrize("name", ["rcnn-5m", "awd-rkm-lstm"])
+def test_a_detached_state_has_its_form_and_no_graph(name: str) -> None:
+    model = built(name)
+    _, state = model(words(3, 2))
+    detached = model.detach(state)
+    assert type(detached) is type(state)
+
+    def tensors(part: object) -> list[Tensor]:
+        if isinstance(part, Tensor):
+            return [part]
+        assert isinstance(part, tuple)
+        return [tensor for inner in part for tensor in tensors(inner)]
+
+    for old, new in zip(tensors(state), tensors(detached), strict=True):
+        assert torch.equal(old, new)
+        assert not new.requires_grad
+    assert any(tensor.requires_grad for tensor in tensors(state))
+
+
+def test_the_equations_of_appendix_b1() -> None:
+    model = built("rcnn-5m", hidden=5, num_words=7).double().eval()
+    ids = torch.tensor([[1, 4], [0, 6], [3, 3], [5, 2]])
+    x = model.embedding.weight[ids]
+    for cell in cells(model):
+        c = h = torch.zeros(2, 5, dtype=torch.float64)
+        outs = []
+        for token in x:
+            logits = cell.decay_lin(token) + cell.decay_recurrent(h) + cell.decay_bias
+            decay = torch.sigmoid(logits)
+            c = decay * c + (1 - decay) * cell.lins[0](token)
+            f = torch.sigmoid(cell.highway_lin(token) + cell.highway_bias)
+            h = f * c + (1 - f) * token
+            outs.append(h)
+        x = torch.stack(outs)
+    hidden, _ = model(ids)
+    torch.testing.assert_close(hidden, x)
+    torch.testing.assert_close(model.scores(hidden), x @ model.embedding.weight.t() + model.bias)
+
+
+@pytest.mark.parametrize("name", ["rcnn-5m-constant", "rcnn-5m-learned"])
+def test_the_equations_of_appendix_b1_with_constants(name: str) -> None:
+    model = built(name, hidden=5, num_words=7, num_layers=1).double().eval()
+    (cell,) = cells(model)
+    if name == "rcnn-5m-learned":
+        nn.init.normal_(cell.decay_logit)
+    decay = 0.8 if name == "rcnn-5m-constant" else torch.sigmoid(cell.decay_logit)
+    ids = torch.tensor([[1, 4], [0, 6], [3, 3], [5, 2]])
+    c1 = c2 = torch.zeros(2, 5, dtype=torch.float64)
+    outs = []
+    for token in model.embedding.weight[ids]:
+        before = c1
+        c1 = decay * c1 + (1 - decay) * cell.lins[0](token)
+        c2 = decay * c2 + (1 - decay) * before * cell.lins[1](token)
+        f = torch.sigmoid(cell.highway_lin(token) + cell.highway_bias)
+        outs.append(f * (c1 + c2) + (1 - f) * token)
+    torch.testing.assert_close(model(ids)[0], torch.stack(outs))
+
+
+@pytest.mark.parametrize("name", ["rcnn-5m", "rcnn-5m-constant", "lstm-5m", "adam-rcnn"])
+def test_matrices_start_with_unit_rows_and_biases_at_zero(name: str) -> None:
+    for key, weight in built(name).named_parameters():
+        if weight.dim() == 1:
+            assert not weight.any(), key
+        else:
+            bound = math.sqrt(3 / weight.size(1))
+            assert 0.98 * bound < weight.abs().max() <= bound, key
+            assert abs(weight.square().sum(1).mean().item() - 1) < 0.1, key
+
+
+def test_tied_vectors_are_one_parameter() -> None:
+    tied, free = built("rcnn-5m"), built("adam-rcnn")
+    assert tied.output is None
+    of_words = {key for key, p in tied.named_parameters() if p.size(0) == WORDS}
+    assert of_words == {"bias", "embedding.weight"}
+    assert free.output is not None
+    assert free.output.shape == (WORDS, 48)
+    with pytest.raises(ValueError, match="outputs of 48 features and word vectors of 32"):
+        built("lstm-5m", embedding=32)
+
+
+def test_dropout_acts_in_training_alone() -> None:
+    ids = words(6, 3)
+    for name in ("rcnn-5m", "rcnn-20m-variational", "lstm-5m", "awd-lstm", "awd-rkm-cifg"):
+        model = built(name)
+        assert not torch.equal(model(ids)[0], model(ids)[0])
+        model.eval()
+        assert torch.equal(model(ids)[0], model(ids)[0])
+
+
+@pytest.mark.parametrize("name", ["rcnn-5m", "lstm-5m", "awd-lstm", "awd-rkm-lstm"])
+def test_fresh_weights_are_other_ones(name: str) -> None:
+    model = built(name).train()
+    before = {key: value.clone() for key, value in model.named_parameters()}
+    model.reset_parameters()
+    assert model.training
+    assert all(module.training for module in model.modules())
+    for key, value in model.named_parameters():
+        assert value.dim() == 1 or not torch.equal(value, before[key]), key
+
+
+def test_penalties() -> None:
+    hidden, output = torch.randn(4, 2, 3), torch.randn(4, 2, 3)
+    reading = Reading(hidden, None, output)
+    size = sum(value**2 for value in hidden.flatten().tolist()) / 24
+    changes = [(output[t + 1] - output[t]).flatten().tolist() for t in range(3)]
+    change = sum(value**2 for step in changes for value in step) / 18
+    assert float(penalty(reading, 2.0, 3.0)) == pytest.approx(2 * size + 3 * change)
+    assert penalty(reading, 0.0, 0.0) == 0.0
+    one = Reading(hidden[:1], None, output[:1])
+    torch.testing.assert_close(penalty(one, 2.0, 3.0), 2 * hidden[:1].square().mean())
+
+
+def test_unknown_values_are_named() -> None:
+    with pytest.raises(ValueError, match="encoder='gru': expected one of rcnn, lstm, awd"):
+        built("rcnn-5m", encoder="gru")
+    with pytest.raises(ValueError, match="cell='ran': expected one of lstm, rkm-lstm"):
+        built("awd-lstm", cell="ran")
+    with pytest.raises(ValueError, match="decay='sometimes'"):
+        built("rcnn-5m", decay="sometimes")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_parameter_learns(name: str) -> None:
+    model = built(name)
+    ids = words(6, 3)
+    reading = model.read(ids[:-1])
+    loss = F.cross_entropy(model.scores(reading.hidden).flatten(0, 1), ids[1:].flatten())
+    torch.as_tensor(loss + penalty(reading, 2.0, 1.0)).backward()
+    for key, weight in model.named_parameters():
+        assert weight.grad is not None, key
+        assert weight.grad.isfinite().all(), key
+        assert weight.grad.any(), key

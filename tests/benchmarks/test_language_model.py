@@ -1,0 +1,378 @@
+"""``python -m benchmarks.language_model`` from end to end, on texts made here."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+
+import pandas
+
+from benchmarks.harness.language_model import data as corpora
+from benchmarks.harness.language_model.optimiser import NTASGD
+from benchmarks.harness.language_model.presets import PRESETS
+from benchmarks.harness.language_model.trained import load_model
+from benchmarks.harness.progress import EpochHistory
+from benchmarks.language_model import main
+from pyg_kernels.datasets.text import LanguageCorpus
+from tests.benchmarks.harness.language_model.streams import write_corpus
+from tests.benchmarks.interruption import interrupt_once, results
+
+KEYS = [
+    *("dataset", "split", "model", "seed", "num_parameters", "metric"),
+    *("train", "valid", "test", "epochs", "seconds_per_epoch"),
+    *("hidden_size", "num_words", "training_words"),
+]
+EPOCH = [
+    *("epoch", "train_perplexity", "valid_perplexity", "test_perplexity"),
+    *("valid_error", "learning_rate", "seconds"),
+]
+ROOT = Path(__file__).parents[2]
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path / "corpus")
+
+
+@pytest.fixture
+def call(call_main) -> Call:
+    return partial(call_main, main)
+
+
+@pytest.fixture
+def compare(call: Call, corpus: Path, tmp_path: Path) -> Call:
+    """Trains narrow networks for 2 epochs into ``out`` unless the words say otherwise."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        small = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu", "--quiet")
+        defaults = ("--corpus", corpus, "--epochs", 2, "--out", tmp_path / "out")
+        return call(*small, *defaults, *words)
+
+    return run
+
+
+@pytest.fixture
+def checkpoint(compare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model whose validation part was one stream."""
+    monkeypatch.setattr(corpora, "EVALUATION_STREAMS", 1)
+    assert compare("--preset", "rcnn-5m", "--lr", 0.3)[0] == 0
+    return tmp_path / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
+
+
+def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path) -> None:
+    status, out, err = compare("--preset", "rcnn-5m", "lstm-5m", "--seeds", 0, 1)
+    assert (status, err) == (0, "")
+    records = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert [list(record) for record in records] == [KEYS] * 4
+    assert [(r["model"], r["seed"]) for r in records] == [
+        (name, seed) for name in ("rcnn-5m", "lstm-5m") for seed in (0, 1)
+    ]
+    streams = LanguageCorpus(corpus).streams
+    assert {(r["dataset"], r["metric"], r["epochs"], r["training_words"]) for r in records} == {
+        ("ptb", "perplexity", 2, len(streams["train"]))
+    }
+    table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
+    for record in records:
+        rows = table[(table["model"] == record["model"]) & (table["seed"] == record["seed"])]
+        assert dict(zip(rows["part"], rows["words"], strict=True)) == {
+            part: len(stream) for part, stream in streams.items()
+        }
+        for part in streams:
+            (loss,) = rows[rows["part"] == part]["loss"]
+            assert record[part] == pytest.approx(math.exp(loss))
+    for path in sorted((tmp_path / "out" / "runs").glob("*/run.json")):
+        content = json.loads(path.read_text())
+        assert [list(epoch) for epoch in content["history"]] == [EPOCH] * 2
+        best = min(content["history"], key=lambda epoch: epoch["valid_error"])
+        for part in ("valid", "test"):
+            assert content["record"][part] == pytest.approx(best[f"{part}_perplexity"], rel=1e-5)
+
+    written = (tmp_path / "out" / "table.md").read_text()
+    assert f"{len(streams['test']):,} test (1 unknown)" in out
+    assert re.search(r"rcnn-5m .* \d+\.\d\d ± \d+\.\d\d .* 73\.6\n", out)
+    assert re.search(r"lstm-5m .* \d+\.\d\d ± \d+\.\d\d .* -\n", out)
+    assert "| epoch | rcnn-5m valid | rcnn-5m test | lstm-5m valid | lstm-5m test |" in written
+    assert re.search(r"\n\| 2( \| \d+\.\d\d ± \d+\.\d\d){4} \|\n", written)
+    assert (tmp_path / "out" / "perplexity.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_other_corpora_have_no_published_figures(compare: Call, tmp_path: Path) -> None:
+    root = write_corpus(tmp_path / "wiki", "wiki.{}.tokens")
+    status, out, err = compare("--corpus", root, "--preset", "lstm-5m", "--epochs", 1)
+    assert (status, err) == (0, "")
+    assert out.startswith("wikitext: ")
+    assert "paper" not in out
+
+
+def test_without_a_corpus_it_is_pythons_documentation(
+    call: Call, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpora, "PythonDocumentation", lambda: LanguageCorpus(corpus))
+    monkeypatch.setattr("benchmarks.language_model.DEFAULT_PARAMETERS", 2000)
+    monkeypatch.chdir(tmp_path)
+    assert call("--device", "cpu", "--quiet")[0] == 0
+    records = json.loads((tmp_path / "runs" / "language-ptb" / "metrics.json").read_text())
+    assert [record["model"] for record in records] == ["rcnn-5m", "lstm-5m"]
+    assert {record["epochs"] for record in records} == {5}
+    assert all(1000 < record["num_parameters"] <= 2000 for record in records)
+
+
+def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> None:
+    words = ("--epochs", 1, "--lr", 0.25, "--clip", 0.5, "--patience", 4, "--layers", 1)
+    budget = ("--parameters", 3000)
+    status, _, err = compare("--preset", "rcnn-5m-x", *words, *budget, "--hidden", 8)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--hidden and --parameters exclude each other" in err
+    assert compare("--preset", "rcnn-5m-x", *words)[0] == 0
+    configuration = json.loads((tmp_path / "out" / "configuration.json").read_text())
+    (setup,) = configuration["models"]
+    given = {"epochs": 1, "learning_rate": 0.25, "clip": 0.5, "patience": 4}
+    given |= {"batch_size": 4, "steps": 9}
+    kept = {"decay": 0.9, "decay_after": 10, "optimiser": "sgd", "sum_steps": True}
+    assert {name: setup["training"][name] for name in given | kept} == given | kept
+    assert (setup["model"]["hidden"], setup["model"]["num_layers"]) == (8, 1)
+
+
+@pytest.mark.parametrize(
+    ("preset", "words"),
+    [
+        ("rcnn-5m", ("--seeds", 3)),
+        ("adam-rcnn-16m", ("--lr", 0.2)),
+        ("awd-rkm-cifg", ("--lr", 3, "--batch-size", 16)),
+    ],
+)
+def test_resumed_run_equals_the_uninterrupted_one(
+    compare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str, words
+) -> None:
+    """Also in the midst of a schedule, of undone epochs, of averages and of varying steps."""
+    note = NTASGD.note
+
+    def early(self: NTASGD, error: float) -> bool:
+        note(self, error)
+        self.param_groups[0]["triggered"] = True
+        return True
+
+    monkeypatch.setattr(NTASGD, "note", early)
+    found = PRESETS[preset]
+    decayed = replace(found, training=replace(found.training, decay_after=1))
+    monkeypatch.setitem(PRESETS, preset, decayed)
+    words = ("--preset", preset, "--epochs", 4, *words)
+    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
+    interrupt_once(
+        monkeypatch,
+        EpochHistory,
+        "on_train_batch_end",
+        lambda self, trainer, *_: trainer.current_epoch == 2,
+    )
+    status, _, err = compare(*words)
+    assert (status, err.count("\n")) == (130, 2)
+    assert "--resume" in err
+    assert compare(*words, "--resume")[0] == 0
+    assert results(tmp_path / "out") == results(tmp_path / "whole")
+
+
+def test_resume_with_other_settings_is_refused(compare: Call) -> None:
+    assert compare("--preset", "lstm-5m", "--epochs", 1)[0] == 0
+    status, _, err = compare("--preset", "lstm-5m", "--epochs", 1, "--lr", 0.5, "--resume")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "lstm-5m" in err
+    assert compare("--preset", "lstm-5m", "cnn", "--epochs", 1, "--resume")[0] == 0
+
+
+def test_score_of_the_validation_part_is_its_perplexity(
+    call: Call, checkpoint: Path, corpus: Path, tmp_path: Path
+) -> None:
+    (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    path = corpus / "ptb.valid.txt"
+    words = ("score", "--checkpoint", checkpoint, "--file", path, "--words", "--device", "cpu")
+    status, out, err = call(*words)
+    assert status == 0
+    assert err == "benchmarks.language_model: 1 word is not in the vocabulary: 'only-valid'\n"
+    words_in_all = len(LanguageCorpus(corpus).streams["valid"])
+    assert re.search(rf" {words_in_all} +1 +{record['valid']:.2f}\n", out)
+    status, out, _ = call(*words, "--each-line")
+    lines = path.read_text().splitlines()
+    assert [line.split()[0] for line in out.splitlines()[4:-1]] == [
+        line.split()[0] for line in lines
+    ]
+
+
+def test_score_of_a_text(call: Call, checkpoint: Path) -> None:
+    text = "W1 w3 zzz w9\nw7 zzz, w1"
+    status, out, err = call("score", "--checkpoint", checkpoint, "--text", text, "--device", "cpu")
+    assert status == 0
+    assert err == "benchmarks.language_model: 3 words are not in the vocabulary: 'zzz', ','\n"
+    model = load_model(str(checkpoint), "cpu")
+    words = ["w1", "w3", "<unk>", "w9", "<eos>", "w7", "<unk>", "<unk>", "w1", "<eos>"]
+    numbers = [model.vocabulary.words.index(word) for word in words]
+    ids = torch.tensor([model.vocabulary.words.index("<eos>"), *numbers]).unsqueeze(1)
+    with torch.no_grad():
+        scores = model.net.scores(model.net(ids[:-1])[0][:, 0])
+        expected = F.cross_entropy(scores, ids[1:, 0]).exp().item()
+    assert re.search(rf"whole text +10 +3 +{expected:.2f}\n", out)
+
+
+def test_generate(call: Call, checkpoint: Path) -> None:
+    words = ("generate", "--checkpoint", checkpoint, "--length", 40, "--device", "cpu")
+    status, out, err = call(*words, "--prompt", "w3 w9")
+    assert (status, err) == (0, "")
+    assert out.startswith("w3 w9")
+    drawn = out.replace("\n", " <eos> ").split()
+    assert 40 + 2 <= len(drawn) <= 40 + 3  # the last line ends as well
+    assert set(drawn) <= {*(f"w{k}" for k in range(20)), "<eos>", "only-train"}
+    assert call(*words, "--prompt", "w3 w9") == (status, out, err)
+    assert call(*words, "--prompt", "w3 w9", "--seed", 1)[1] != out
+    status, _, err = call(*words, "--prompt", "w3 nowhere")
+    assert status == 0
+    assert (
+        err == "benchmarks.language_model: --prompt: 1 word is not in the vocabulary: 'nowhere'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--prompt", "zzz yyy"), "--prompt: the model's vocabulary of 22 words (ptb) has none"),
+        (("--top-k", 0), "--top-k: must be an integer of at least 1"),
+        (("--temperature", -1), "--temperature: must be a number at least 0"),
+        (("--checkpoint", "nowhere"), "--checkpoint nowhere: no such file"),
+        (("--device", "tpu"), "--device must be"),
+    ],
+)
+def test_bad_input_of_generate(call: Call, checkpoint: Path, words, said: str) -> None:
+    status, out, err = call("generate", "--checkpoint", checkpoint, *words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_bad_input_of_score(call: Call, checkpoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n  \n")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    for words, said in (
+        (("--file", tmp_path / "empty.txt"), "the text to score has no words"),
+        (("--text", " "), "--text: must not be empty"),
+        (("--file", tmp_path / "none.txt"), "No such file"),
+        (("--file", tmp_path / "latin.txt"), "latin.txt"),
+        ((), "one of the arguments --file --text is required"),
+        (("--text", "w1", "--file", "a"), "not allowed with argument"),
+        (("--text", "w1", "--checkpoint", tmp_path / "latin.txt"), "is not a checkpoint of this"),
+    ):
+        status, out, err = call("score", "--checkpoint", checkpoint, *words)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert said in err
+
+
+def test_lines_without_words_are_not_scored(call: Call, checkpoint: Path, tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text("\ufeffw1\u2028w3\r\n\nw9\n", encoding="utf-8")
+    tables = []
+    for words in (("--text", "w1 w3\n \n\nw9"), ("--file", path, "--words")):
+        status, out, err = call("score", "--checkpoint", checkpoint, *words, "--each-line")
+        assert (status, err) == (0, "")
+        tables.append([line.split()[-3:] for line in out.splitlines()[4:]])
+    assert [row[:2] for row in tables[0]] == [["3", "0"], ["2", "0"], ["5", "0"]]
+    assert tables[1] == tables[0]
+
+
+def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path: Path) -> None:
+    good = torch.load(checkpoint, weights_only=True)
+    arguments = good["hyper_parameters"]
+    other = tmp_path / "other.ckpt"
+    for content in (
+        torch.zeros(3),
+        {"hyper_parameters": list(arguments)},
+        {"hyper_parameters": dict.fromkeys(arguments, 1), "state_dict": {}},
+        good | {"hyper_parameters": arguments | {"words": [1, 2, 3]}},
+        good | {"hyper_parameters": arguments | {"model": {}}},
+        good | {"state_dict": {}},
+    ):
+        torch.save(content, other)
+        words = ("--checkpoint", other, "--text", "w1", "--device", "cpu")
+        status, out, err = call("score", *words)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert f"--checkpoint {other} " in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--preset", "rcnn-6m"), "invalid choice: 'rcnn-6m'"),
+        (("--epochs", 0), "--epochs: must be an integer of at least 1"),
+        (("--prset", "cnn"), "unrecognized arguments: --prset"),
+        (("--resume", "--overwrite"), "--resume and --overwrite exclude each other"),
+        (("--corpus", "nowhere"), "nowhere is not a folder"),
+        (("--device", "tpu"), "--device must be"),
+    ],
+)
+def test_bad_input(compare: Call, words, said: str) -> None:
+    status, out, err = compare(*words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_bad_corpora_are_one_line(compare: Call, corpus: Path) -> None:
+    test = corpus / "ptb.test.txt"
+    text = test.read_text()
+    for content, said in (("\n \n", "ptb.test.txt has no words"), (None, "no file ptb.test.txt")):
+        test.unlink()
+        if content:
+            test.write_text(content)
+        status, out, err = compare()
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert said in err
+        test.write_text(text)
+
+
+def test_divergence_is_one_line(compare: Call) -> None:
+    status, out, err = compare("--preset", "rcnn-5m-constant", "--lr", 1e30, "--clip", 0)
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "the validation error is" in err
+
+
+def test_several_processes_are_refused(compare: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    for name, value in names.items():
+        monkeypatch.setenv(name, value)
+    ended: list[int] = []
+    monkeypatch.setattr("benchmarks.harness.arguments._end_together", lambda s, _: ended.append(s))
+    _, _, err = compare()
+    assert ended == [2]
+    assert err.count("\n") == 1
+    assert "this runs in one process, not 2" in err
+
+
+def test_help_needs_no_torch() -> None:
+    code = (
+        "import sys; from benchmarks.language_model import generate_parser, parser, score_parser;"
+        "print(parser().format_help(), generate_parser().format_help(), "
+        "score_parser().format_help()); sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    for name in PRESETS:
+        assert f"\n  {name} " in done.stdout
+    for figure in ("73.6", "74.2", "69.3"):
+        assert figure in done.stdout
+
+
+def test_names_what_is_missing_without_lightning(corpus: Path) -> None:
+    code = (
+        "import sys; sys.modules['lightning'] = None\n"
+        "from benchmarks.language_model import main\n"
+        f"sys.exit(main(['--corpus', {str(corpus)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    said = "error: lightning is not installed: pip install '.[bench]'\n"
+    assert (done.returncode, done.stderr) == (2, f"benchmarks.language_model: {said}")
