@@ -19,13 +19,19 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 import pandas
 
-from benchmarks import text_classification
 from benchmarks.harness import sizes
+from benchmarks.harness.arguments import training_config
+from benchmarks.harness.learner import OptimiserConfig
 from benchmarks.harness.progress import EpochHistory
-from benchmarks.harness.text import models
+from benchmarks.harness.text import choices, encoders, model_config, models, names
+from benchmarks.harness.text import options as text_options
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import CORPORA, TextChoice, load_texts
-from benchmarks.harness.text.models import TextModelConfig, build_text_model
+from benchmarks.harness.text.model_config import TextModelConfig
+from benchmarks.harness.text.models import build_text_model
+from benchmarks.harness.text.task import text_model_configs
+from benchmarks.harness.text.variants import variant_plots
+from benchmarks.harness.training import Run
 from benchmarks.text_classification import main
 from pyg_kernels.datasets.text import TREC, TextBatch
 from tests.benchmarks.interruption import interrupt_once, results
@@ -226,6 +232,9 @@ def test_cells_learn_the_order_of_words(compare, tmp_path, cell) -> None:
     assert record["test"] > 85
 
 
+RCNN_LSTM_LAYERS = "rcnn-1layers rcnn-2layers lstm-1layers lstm-2layers"
+
+
 @pytest.mark.parametrize(
     ("words", "names"),
     [
@@ -233,12 +242,15 @@ def test_cells_learn_the_order_of_words(compare, tmp_path, cell) -> None:
         (("--models", "cnn", "rcnn,cnn"), "cnn rcnn"),
         (("--model", "lstm,ran"), "lstm-1gram ran-1gram"),
         (("--model", "cnn", "--ngram", "3", "1,2"), "cnn-3gram cnn-1gram cnn-2gram"),
-        (("--ngram", "2"), " ".join(f"{cell}-2gram" for cell in models.CELLS)),
+        (("--ngram", "2"), " ".join(f"{cell}-2gram" for cell in model_config.CELLS)),
+        (("--model", "bag-of-vectors,bi-lstm"), "bag-of-vectors bi-lstm"),
+        (("--model", "rcnn,lstm", "--layers", "1", "2"), RCNN_LSTM_LAYERS),
+        (("--layers", "3", "--decays", "learned"), "rcnn lstm cnn"),
     ],
 )
 def test_names_of_models(words, names) -> None:
-    options = text_classification.parser().parse_args(words)
-    assert text_classification._model_names(options) == names.split()
+    options = text_options.parser().parse_args(words)
+    assert choices.model_names(options) == names.split()
 
 
 def test_cells_have_300_units_unless_said_otherwise(call, root, tmp_path) -> None:
@@ -253,6 +265,147 @@ def test_cells_have_300_units_unless_said_otherwise(call, root, tmp_path) -> Non
     hidden = sizes["budget"]["hidden"]
     numbers = [11 * d + d * (d + 1) + 2 * (d + 1) for d in (hidden, hidden + 1)]
     assert numbers[0] <= 2000 < numbers[1]
+
+
+def write_reviews(root: Path) -> Path:
+    """SST's files, where the first word tells the class, and those of phrases."""
+    root.mkdir()
+    generator = random.Random(2)
+    marks = ("awful", "bad", "plain", "good", "superb")
+
+    def lines(number: int) -> list[str]:
+        return [f"{k % 5} {marks[k % 5]} w{generator.randrange(9)} film\n" for k in range(number)]
+
+    for part, number in (("train", 60), ("dev", 15), ("test", 20)):
+        (root / f"stsa.fine.{part}").write_text("".join(lines(number)))
+    phrases = [f"{k % 5} {marks[k % 5]}\n" for k in range(10)]
+    (root / "stsa.fine.phrases.train").write_text("".join([*lines(60), *phrases]))
+    write_glove(root / "glove.6d.txt", [*marks, "film", *[f"w{k}" for k in range(8)]])
+    return root
+
+
+def test_preset_of_the_thesis() -> None:
+    preset = names.PRESETS["lei2017-sst"]
+    options = text_options.compare_options(["--preset", "lei2017-sst"])
+    assert all(getattr(options, name) == value for name, value in preset.items())
+    assert choices.model_names(options) == [
+        *("rcnn-decay-0.5", "rcnn-decay-input", "rcnn-decay-recurrent"),
+        *("lstm", "bi-lstm", "cnn", "bag-of-vectors"),
+    ]
+    training = training_config(options, *3 * [dict.fromkeys(names.DATASETS, 0)])
+    assert (training.epochs, training.optimiser) == (
+        50,
+        OptimiserConfig(0.001, "exponential", 0.95, 1e-6),
+    )
+    words = "--preset lei2017-sst --schedule cosine --models rcnn,cnn --depths 1 2 --decay .30,0"
+    options = text_options.compare_options([*words.split(), "--csv", "a.csv"])
+    assert (options.dataset, options.lr_factor, options.phrases) == ("csv", None, None)
+    assert choices.model_names(options) == [
+        *("rcnn-1layers-decay-0.3", "rcnn-1layers-decay-0"),
+        *("rcnn-2layers-decay-0.3", "rcnn-2layers-decay-0", "cnn"),
+    ]
+
+
+def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
+    data = load_texts(TextChoice("sst-fine", str(write_reviews(tmp_path / "sst"))))
+    options = text_options.compare_options(["--preset", "lei2017-sst"])
+    names = choices.model_names(options)
+    settings = choices.model_options(options, cells=False)
+    configs = text_model_configs(names, data, **settings)
+    sizes = {config.name: models.count_parameters(config) for config in configs}
+    assert {c.name: c.hidden for c in configs if "rcnn" in c.name} == dict.fromkeys(names[:3], 200)
+    assert {(c.num_layers, c.readout, c.state, c.dropout) for c in configs} == {
+        (3, "mean", "sum", 0.35)
+    }
+    for name in names[3:]:
+        assert 0.97 * sizes["rcnn-decay-input"] < sizes[name] <= sizes["rcnn-decay-input"]
+    given = text_options.compare_options(["--preset", "lei2017-sst", "--hidden", "7"])
+    settings = choices.model_options(given, cells=False)
+    assert {c.hidden for c in text_model_configs(names, data, **settings)} == {7}
+
+
+def test_layers_and_decays_with_pictures_and_an_explanation(call, tmp_path) -> None:
+    root, out = write_reviews(tmp_path / "sst"), tmp_path / "out"
+    words = ("--preset", "lei2017-sst", "--root", root, "--hidden", 4, "--epochs", 2, "--seed", 0)
+    sweep = (*words, "--device", "cpu", "--out", out, "--models", "rcnn", "lstm", "--lr", 0.01)
+    status, output, err = call(*sweep, "--layers", 1, 2, "--decays", 0, 0.5)
+    assert (status, err) == (0, "")
+    assert "official parts, training on phrases too: 70 train, 15 valid, 20 test" in output
+    assert "fixed vectors of 6 numbers from glove.6d.txt scaled to length 1" in output
+    data = load_texts(TextChoice("sst-fine", str(root), unit_norm=True, phrases=None))
+    missing = [
+        f"{sum(text.count('w8') for text in data.corpus.part(part))} of {number} in {part}"
+        for part, number in (("train", 190), ("valid", 45), ("test", 60))
+    ]
+    assert f"Words of the texts that are without a vector in the file: {', '.join(missing)}" in (
+        output
+    )
+    assert data.vectors is not None
+    lengths = data.vectors.vectors.norm(dim=1)
+    torch.testing.assert_close(lengths, data.vectors.found.float())
+    records = json.loads((out / "metrics.json").read_text())
+    found = {record["model"]: (record["layers"], record.get("decay")) for record in records}
+    assert found == {
+        "rcnn-1layers-decay-0": (1, 0.0),
+        "rcnn-1layers-decay-0.5": (1, 0.5),
+        "rcnn-2layers-decay-0": (2, 0.0),
+        "rcnn-2layers-decay-0.5": (2, 0.5),
+        "lstm-1layers": (1, None),
+        "lstm-2layers": (2, None),
+    }
+    for name in ("accuracy_by_layers.png", "accuracy_by_decay.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    checkpoint = out / "runs" / "rcnn-2layers-decay-0.5-seed0" / "best.ckpt"
+    explained = ("--explain", "A superb, w8 film", "bad", "--checkpoint", checkpoint)
+    status, output, err = call(*explained, "--out", tmp_path / "new" / "folder")
+    assert (status, err) == (0, "")
+    assert "a superb , w8 film\nclass " in output
+    assert "3 of 5 words are unknown: a, ,, w8" in output
+    assert re.search(r"\nsuperb +[+-]\d\.\d\d +[.+-]{10}\|[.+-]{10} +[+-]", output)
+    assert (tmp_path / "new" / "folder" / "explanation.png").read_bytes().startswith(b"\x89PNG")
+    assert call(*explained)[0] == 0
+    assert checkpoint.with_name("explanation.png").exists()
+    # The pictures go with the results they are of.
+    assert call(*sweep, "--overwrite", "--layers", 1, "--decays", 0.5)[0] == 0
+    assert not (out / "accuracy_by_layers.png").exists()
+    assert not (out / "accuracy_by_decay.png").exists()
+
+
+def test_figures_group_runs_by_what_is_compared() -> None:
+    def run(kind: str, layers: int, decay: object, valid: float) -> Run:
+        record = {"kind": kind, "layers": layers, "decay": decay, "valid": valid, "test": 2 * valid}
+        return Run(record, [], pandas.DataFrame())
+
+    runs = [run("rcnn", 2, "input", 3), run("rcnn", 2, 0.5, 5), run("rcnn", 2, 0.5, 7)]
+    plots = variant_plots([*runs, run("lstm", 1, None, 1)], "sst")
+    assert list(plots) == ["accuracy_by_decay.png"]
+    (axes,) = plots["accuracy_by_decay.png"].axes
+    assert [points.get_label() for points in axes.collections] == [
+        "decay 0.5 (runs: 2)",
+        "decay input (runs: 1)",
+    ]
+    assert axes.collections[0].get_offsets().tolist() == [[5, 10], [7, 14]]
+
+
+EXPLANATION_INPUT = [
+    ("no text", ("--explain", "a", " ", "--checkpoint", "x"), "--explain: a text has no words"),
+    ("nowhere", ("--explain", "a", "--checkpoint", "nowhere.ckpt"), "nowhere.ckpt: no such file"),
+    ("no checkpoint", ("--explain", "a"), "required: --checkpoint"),
+    ("another option", ("--explain=a", "--checkpoint", "x", "--epochs", "3"), "--epochs 3"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [case[1:] for case in EXPLANATION_INPUT],
+    ids=[case[0] for case in EXPLANATION_INPUT],
+)
+def test_bad_explanations_are_one_line(call, tmp_path, monkeypatch, words, said) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, output, err = call(*words)
+    assert (status, output, err.count("\n")) == (2, "", 1)
+    assert said in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
@@ -324,11 +477,11 @@ def test_own_texts(call, tmp_path) -> None:
 
 
 def test_ag_news_and_the_alias_of_sst() -> None:
-    options = text_classification.parser().parse_args(["--dataset", "sst"])
+    options = text_options.parser().parse_args(["--dataset", "sst"])
     assert options.dataset == "sst-fine"
-    assert text_classification._text_choice(options)["root"] == "data/sst"
-    options = text_classification.parser().parse_args(["--dataset", "ag_news"])
-    assert text_classification._text_choice(options)["root"] == "data/ag_news"
+    assert choices.text_choice(options)["root"] == "data/sst"
+    options = text_options.parser().parse_args(["--dataset", "ag_news"])
+    assert choices.text_choice(options)["root"] == "data/ag_news"
 
 
 def test_without_glove_unseen_words_are_unknown(root) -> None:
@@ -348,10 +501,11 @@ def test_without_glove_the_output_says_so(call, root, tmp_path) -> None:
     assert "with learned vectors (no GloVe file at hand; --glove FILE names one)" in out
 
 
-@pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn", "rkm-lstm-1gram", "cnn-3gram"])
-def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model) -> None:
+@pytest.mark.parametrize("readout", ["last", "mean"])
+@pytest.mark.parametrize("model", [*models.MODELS, "rkm-lstm-1gram", "cnn-3gram"])
+def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, readout) -> None:
     torch.manual_seed(0)
-    config = TextModelConfig(model, 20, 6, False, 3, hidden=5, dropout=0.4)
+    config = TextModelConfig(model, 20, 6, False, 3, hidden=5, dropout=0.4, readout=readout)
     net = build_text_model(config).double().eval()
     texts = [torch.randint(20, (length,)) for length in (1, 9, 2, 30, 3)]
 
@@ -373,7 +527,7 @@ def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model) -> None:
 def test_cnn_is_the_maximum_over_windows() -> None:
     torch.manual_seed(0)
     config = TextModelConfig("cnn", 9, 4, False, 2, hidden=3)
-    encoder = models.CNNEncoder(config).double()
+    encoder = encoders.CNNEncoder(config).double()
     words = torch.randn(2, 4, dtype=torch.double)
     batch = TextBatch(torch.arange(2), torch.tensor([0, 2]), torch.zeros(1))
     expected = []
@@ -392,7 +546,7 @@ def test_cnn_is_the_maximum_over_windows() -> None:
 def test_recurrent_encoders_give_the_output_at_the_last_word(encoder, layer) -> None:
     torch.manual_seed(0)
     config = TextModelConfig(layer, 9, 4, False, 2, hidden=3)
-    encoder = getattr(models, encoder)(config).double().eval()
+    encoder = getattr(encoders, encoder)(config).double().eval()
     words = torch.randn(7, 4, dtype=torch.double)
     found = encoder(words, TextBatch(torch.arange(7), torch.tensor([0, 2, 6, 7]), torch.zeros(3)))
     for k, (start, end) in enumerate([(0, 2), (2, 6), (6, 7)]):
@@ -404,7 +558,7 @@ def test_recurrent_kernel_machines_give_the_mean_over_words() -> None:
     torch.manual_seed(0)
     config = TextModelConfig("rkm-cifg-2gram", 9, 4, False, 2, hidden=3)
     net = build_text_model(config).double().eval()
-    assert isinstance(net.encoder, models.RKMEncoder)
+    assert isinstance(net.encoder, encoders.RKMEncoder)
     words = torch.randn(7, 4, dtype=torch.double)
     found = net.encoder(
         words, TextBatch(torch.arange(7), torch.tensor([0, 2, 6, 7]), torch.ones(3))
@@ -437,7 +591,7 @@ PAPER = {
 }
 
 
-@pytest.mark.parametrize("cell", models.CELLS)
+@pytest.mark.parametrize("cell", model_config.CELLS)
 def test_cells_have_the_weights_of_the_paper(cell) -> None:
     for ngram, thousands in zip((1, 3), PAPER[cell], strict=True):
         config = TextModelConfig(f"{cell}-{ngram}gram", 9, 300, True, 2, hidden=300)
@@ -449,11 +603,11 @@ def test_cells_have_the_weights_of_the_paper(cell) -> None:
 
 
 def test_names_of_cells() -> None:
-    assert models.cell_of("rkm-lstm-12gram") == ("rkm-lstm", 12)
+    assert model_config.cell_of("rkm-lstm-12gram") == ("rkm-lstm", 12)
     for name in ("rkm-lstm", "rcnn-1gram", "lstm-0gram", "lstm-3grams", "general-1gram"):
-        assert not models.is_cell(name)
+        assert not model_config.is_cell(name)
         with pytest.raises(ValueError, match=f"'{name}' is not one of"):
-            models.cell_of(name)
+            model_config.cell_of(name)
     with pytest.raises(ValueError, match="got 'rkm-lstm'"):
         build_text_model(TextModelConfig("rkm-lstm", 9, 3, True, 2, hidden=3))
 
@@ -470,12 +624,11 @@ def test_networks_get_about_the_same_number_of_parameters() -> None:
 
 
 def test_command_line_repeats_the_registries() -> None:
-    assert tuple(models.MODELS) == text_classification.MODELS
-    assert models.CELLS == text_classification.CELLS
-    assert tuple(CORPORA) == text_classification.DATASETS
-    assert (*text_classification.ROOTS, "csv") == text_classification.DATASETS
-    assert set(text_classification.ALIASES.values()) <= set(CORPORA)
-    assert text_classification.PARAMETERS == models.DEFAULT_PARAMETERS
+    assert tuple(models.MODELS) == names.MODELS
+    assert tuple(CORPORA) == names.DATASETS
+    assert (*names.ROOTS, "csv") == names.DATASETS
+    assert set(names.ALIASES.values()) <= set(CORPORA)
+    assert names.PARAMETERS == models.DEFAULT_PARAMETERS
 
 
 @pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn", "rkm-lstm"])
@@ -538,6 +691,15 @@ BAD_INPUT = [
     ("rcnn with a width", ("--models", "rcnn", "--ngram", "2"), "rcnn does not go with --ngram"),
     ("rcnn and a cell", ("--models", "rcnn,ran"), "rcnn does not go with ran"),
     ("layers of cells", ("--models", "ran", "--layers", "2"), "--layers goes with"),
+    ("decay of cells", ("--ngram", "2", "--decay", "0.5"), "--decays goes with rcnn"),
+    ("decay of an lstm", ("--model", "lstm", "--decay", "0.5"), "--decays goes with rcnn"),
+    ("readout of a cnn", ("--model", "cnn", "--readout", "mean"), "--readout goes with rcnn, lstm"),
+    ("decay of one", ("--decays", "0.5", "1"), "must be a number from 0 to below 1, learned"),
+    ("unknown preset", ("--preset", "lei2015"), "lei2015"),
+    ("phrases of questions", ("--phrases",), "--phrases goes with sst-fine and sst-binary"),
+    ("length of no vectors", ("--unit-norm", "--glove", "none"), "--unit-norm goes with a file"),
+    ("vectors of two widths", ("--vectors", "WIDER"), "at line 2: it has more than 2 numbers"),
+    ("bi-lstm and a cell", ("--models", "bi-lstm,ran"), "bi-lstm does not go with ran"),
     ("texts of no file", ("--dataset", "csv", "--csv", "nowhere.csv"), "--root DIR, and not both"),
     (
         "csv of another set",
@@ -569,7 +731,12 @@ BAD_INPUT = [
 )
 def test_bad_input_is_one_line_and_leaves_nothing(call, root, tmp_path, words, said) -> None:
     glove = write_glove(tmp_path / "vectors.txt", ["how", "many"])
-    places = {"GLOVE": str(glove), "TRAIN": str(root / "train_5500.label")}
+    (root / "wider.txt").write_text("how 1 2\nmany 1 2 3\n")
+    places = {
+        "GLOVE": str(glove),
+        "TRAIN": str(root / "train_5500.label"),
+        "WIDER": str(root / "wider.txt"),
+    }
     words = [places.get(word, word) for word in words]
     out = tmp_path / "out"
     status, output, err = call("--root", root, "--device", "cpu", "--out", out, *words)
@@ -625,8 +792,10 @@ def test_bad_texts_are_one_line(call, tmp_path, words, said) -> None:
 
 def test_help_answers_without_torch() -> None:
     code = (
-        "import sys; from benchmarks.text_classification import parser;"
-        "parser().format_help(); sys.exit('torch' in sys.modules)"
+        "import sys; import benchmarks.text_classification;"
+        "from benchmarks.harness.text.options import explain_parser, parser;"
+        "parser().format_help(), explain_parser().format_help();"
+        "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from benchmarks.harness.error_rate import ErrorRate
 from benchmarks.harness.learner import Learner, OptimiserConfig, mean_cross_entropy
-from benchmarks.harness.text.models import TextModelConfig, TextNet, build_text_model
+from benchmarks.harness.text.model_config import TextModelConfig
+from benchmarks.harness.text.models import TextNet, build_text_model
 from pyg_kernels.datasets.text import TextBatch
 
 

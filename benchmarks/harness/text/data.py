@@ -24,7 +24,7 @@ from pyg_kernels.datasets.text import (
     Vocabulary,
     WordVectors,
     find_glove,
-    read_glove,
+    read_word_vectors,
 )
 
 NO_GLOVE = "none"
@@ -44,6 +44,9 @@ class TextChoice:
         split_seed (int): Of the texts held out of training where a corpus has no part to validate
             on, and of all parts where it has none.
         csv (list of str): For ``'csv'``: a file, or a training and a test file, in place of `root`.
+        unit_norm (bool): Scale the vectors of the file to length 1.
+        phrases (bool, optional): Whether to train on the labelled phrases of ``'sst-...'`` too;
+            ``None``: where its folder has them.
     """
 
     dataset: str = "trec"
@@ -52,13 +55,15 @@ class TextChoice:
     tune_vectors: bool = False
     split_seed: int = 0
     csv: list[str] = field(default_factory=list)
+    unit_norm: bool = False
+    phrases: bool | None = False
 
 
 CORPORA: dict[str, Callable[[TextChoice], TextCorpus]] = {
     "trec": lambda choice: TREC(choice.root),
     "trec-fine": lambda choice: TREC(choice.root, labels="fine"),
-    "sst-fine": lambda choice: SST(choice.root, labels="fine"),
-    "sst-binary": lambda choice: SST(choice.root, labels="binary"),
+    "sst-fine": lambda choice: SST(choice.root, labels="fine", phrases=choice.phrases),
+    "sst-binary": lambda choice: SST(choice.root, labels="binary", phrases=choice.phrases),
     "mr": lambda choice: MR(choice.root, seed=choice.split_seed),
     "ag_news": lambda choice: AGNews(choice.root, seed=choice.split_seed),
     "csv": lambda choice: TextCSV(*_csv_files(choice), seed=choice.split_seed),
@@ -102,6 +107,15 @@ class TextData:
             "vectors": vectors,
         }
 
+    def unknown_words(self, part: str) -> tuple[int, int]:
+        """How many words of a part have no vector of their own, and how many it has in all."""
+        known = torch.ones(len(self.vocabulary), dtype=torch.bool)
+        if self.vectors is not None:
+            known = self.vectors.found.clone()
+        known[: self.vocabulary.unknown + 1] = False
+        ids = self.encoded.batch(self.corpus.parts[part]).ids
+        return int((~known[ids]).sum()), len(ids)
+
 
 def load_texts(choice: TextChoice) -> TextData:
     """Reads texts and word vectors.
@@ -119,6 +133,8 @@ def load_texts(choice: TextChoice) -> TextData:
         vectors = None
         if glove:
             vocabulary, vectors = _known_words(corpus, glove)
+            if choice.unit_norm:
+                vectors = vectors.unit_norm()
         else:
             # A word that occurs once teaches what to make of unknown words.
             vocabulary = Vocabulary.build(corpus.part("train"), min_count=2)
@@ -141,7 +157,7 @@ def _known_words(corpus: TextCorpus, glove: Path) -> tuple[Vocabulary, WordVecto
     """The words of training and those of other parts that have a vector, and the vectors."""
     trained = Vocabulary.build(corpus.part("train"))
     every = trained.extended(word for text in corpus.texts for word in text)
-    vectors, found = read_glove(glove, every)
+    vectors, found = read_word_vectors(glove, every)
     kept = found | (torch.arange(len(every)) < len(trained))
     vocabulary = trained.extended(every.decode(kept.nonzero().flatten()))
     return vocabulary, WordVectors(vectors[kept], found[kept])

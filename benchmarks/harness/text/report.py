@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import matplotlib
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,6 +23,7 @@ from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import TextData
 from benchmarks.harness.text.models import maps_of
 from benchmarks.harness.text.task import TextTask
+from benchmarks.harness.text.variants import variant_plots
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
@@ -124,7 +126,18 @@ def _count(runs: Sequence["Run"], widths: Sequence[int]) -> str:
 
 
 def describe(data: TextData) -> str:
-    """Two lines on texts and parts, and on word vectors."""
+    """Lines on texts and parts, on word vectors, and on words without one."""
+    return f"{_texts_and_vectors(data)}\n{_unknown_words(data)}"
+
+
+def _unknown_words(data: TextData) -> str:
+    what = "unknown" if data.vectors is None else "without a vector in the file"
+    counts = [(part, *data.unknown_words(part)) for part in PARTS]
+    shares = ", ".join(f"{unknown:,} of {words:,} in {part}" for part, unknown, words in counts)
+    return f"Words of the texts that are {what}: {shares}"
+
+
+def _texts_and_vectors(data: TextData) -> str:
     corpus = data.corpus
     sizes = ", ".join(f"{len(corpus.parts[part]):,} {part}" for part in PARTS)
     texts = (
@@ -136,18 +149,20 @@ def describe(data: TextData) -> str:
         return f"{texts}\n{len(data.vocabulary):,} words with learned vectors{why}"
     found, size = data.vectors.found, data.vectors.vectors.size(1)
     words = f"{texts}\n{len(found):,} words, {int(found.sum()):,} with"
+    length = " scaled to length 1" if data.choice.unit_norm else ""
     if data.choice.tune_vectors:
         return (
-            f"{words} vectors of {size} numbers from {data.glove.name} to start from; all are "
-            "trained and count as parameters"
+            f"{words} vectors of {size} numbers from {data.glove.name}{length} to start from; all "
+            "are trained and count as parameters"
         )
     return (
-        f"{words} fixed vectors of {size} numbers from {data.glove.name}, not counted as parameters"
+        f"{words} fixed vectors of {size} numbers from {data.glove.name}{length}, not counted as "
+        "parameters"
     )
 
 
 def write_text_report(out: Path, runs: Sequence["Run"], data: TextData) -> None:
-    """Writes ``table.md``, ``confusion.png`` and ``learning_curves.png``.
+    """Writes ``table.md``, ``confusion.png``, ``learning_curves.png`` and those of variants.
 
     Args:
         out (Path): The results folder.
@@ -159,8 +174,11 @@ def write_text_report(out: Path, runs: Sequence["Run"], data: TextData) -> None:
     write_bytes(out / "confusion.png", png(confusion_plot(runs, data)))
     curves = learning_curves(runs, TextTask.measure, "accuracy in percent", data.choice.dataset)
     write_bytes(out / "learning_curves.png", png(curves))
+    for file, figure in variant_plots(runs, data.choice.dataset).items():
+        write_bytes(out / file, png(figure))
 
 
+@matplotlib.rc_context({"text.parse_math": False})  # a class may have a dollar sign
 def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
     """Predicted against true classes of the test part, a panel a model, over all its seeds."""
     groups = by_model(runs)

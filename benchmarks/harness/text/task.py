@@ -1,7 +1,7 @@
 """Classification of texts as a task of the harness."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pandas
@@ -13,16 +13,17 @@ from benchmarks.harness.sizes import check_parameters
 from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextBatches, TextData
+from benchmarks.harness.text.encoders import RKMEncoder
+from benchmarks.harness.text.model_config import TextModelConfig, cell_of, variant_of
 from benchmarks.harness.text.models import (
     DEFAULT_PARAMETERS,
-    MODELS,
-    RKMEncoder,
-    TextModelConfig,
-    cell_of,
     count_parameters,
     fit_hidden_size,
-    is_cell,
+    has_model,
 )
+from benchmarks.harness.text.variants import FILES as VARIANT_FILES
+
+SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
 
 
 class TextTask(Task):
@@ -35,7 +36,7 @@ class TextTask(Task):
     items = "texts"
     measure = Measure("accuracy", "accuracy", ".2f")
     packages = ("torch", "torch-geometric", "lightning", "numpy")
-    files = ("table.md", "confusion.png", "learning_curves.png")
+    files = ("table.md", "confusion.png", "learning_curves.png", *VARIANT_FILES)
     free_settings = ("root", "glove", "csv")
 
     def __init__(self, data: TextData) -> None:
@@ -50,7 +51,7 @@ class TextTask(Task):
 
     def has_model(self, name: str) -> bool:
         """Whether it is one of ``models.MODELS`` or a recurrent kernel machine."""
-        return name in MODELS or is_cell(name)
+        return has_model(name)
 
     def learner(self, model: TextModelConfig, optimiser: OptimiserConfig) -> TextClassifier:
         """An untrained classifier, with the word vectors."""
@@ -73,10 +74,17 @@ class TextTask(Task):
         }
 
     def details(self, model: TextModelConfig, learner: TextClassifier) -> dict[str, Any]:
-        """For recurrent kernel machines, the cell, its sizes and the number of its weights."""
+        """For recurrent kernel machines, the cell, its sizes and the number of its weights.
+
+        Where layers or decays are compared, those of this model.
+        """
         encoder = learner.net.encoder
         if not isinstance(encoder, RKMEncoder):
-            return {}
+            kind, num_layers, decay = variant_of(model.name)
+            if num_layers is None and decay is None:
+                return {}
+            details = {"kind": kind, "layers": model.num_layers}
+            return {**details, "decay": model.decay} if kind == "rcnn" else details
         cell, ngram = cell_of(model.name)
         return {
             "cell": cell,
@@ -115,6 +123,8 @@ def text_model_configs(
     dropout: float = 0.2,
     embedding_dim: int = 100,
     budget: int = DEFAULT_PARAMETERS,
+    rcnn_hidden: int | None = None,
+    **options: Any,
 ) -> list[TextModelConfig]:
     """The configurations of some models for some texts.
 
@@ -126,6 +136,9 @@ def text_model_configs(
         dropout (float): See :class:`TextModelConfig`.
         embedding_dim (int): Size of learned word vectors.
         budget (int): Number of parameters besides word vectors.
+        rcnn_hidden (int, optional): In place of both: the width of an RCNN; others get the largest
+            within as many parameters as an RCNN with an input-gated decay has.
+        **options: Further fields of :class:`TextModelConfig`.
 
     Raises:
         InputError: If no width of a model stays within `budget`, or it has too many.
@@ -133,6 +146,7 @@ def text_model_configs(
     vectors = None if data.vectors is None else data.vectors.vectors
     configs = []
     for name in names:
+        _, layers, decay = variant_of(name)
         config = TextModelConfig(
             name=name,
             num_words=len(data.vocabulary),
@@ -140,13 +154,26 @@ def text_model_configs(
             fixed_embedding=vectors is not None and not data.choice.tune_vectors,
             num_classes=len(data.corpus.classes),
             hidden=hidden or 1,
-            num_layers=num_layers,
+            num_layers=layers or num_layers,
             dropout=dropout,
+            **(options if decay is None else {**options, "decay": decay}),
         )
         with as_input_error():
-            configs.append(config if hidden else fit_hidden_size(config, budget))
+            if rcnn_hidden:
+                config = _as_large_as_rcnn(config, rcnn_hidden)
+            elif not hidden:
+                config = fit_hidden_size(config, budget)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
-            number = count_parameters(configs[-1]) + learned
-            options = "--hidden, --parameters, --layers, --embedding"
-            check_parameters(name, configs[-1].hidden, number, options)
+            number = count_parameters(config) + learned
+            check_parameters(name, config.hidden, number, SIZE_OPTIONS)
+        configs.append(config)
     return configs
+
+
+def _as_large_as_rcnn(config: TextModelConfig, hidden: int) -> TextModelConfig:
+    """An RCNN of this width, or another model with as many parameters as the input-gated one."""
+    kind, _, _ = variant_of(config.name)
+    if kind == "rcnn":
+        return replace(config, hidden=hidden)
+    rcnn = replace(config, name="rcnn", hidden=hidden, decay="input")
+    return fit_hidden_size(config, count_parameters(rcnn))

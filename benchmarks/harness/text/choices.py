@@ -1,0 +1,124 @@
+"""What the options of the text benchmark say: models, their sizes, and texts.
+
+Nothing here imports torch.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUTS, variant_name
+from benchmarks.harness.text.names import (
+    ACTIVATIONS,
+    CELL_WIDTH,
+    COMPARED,
+    DECAY,
+    DECAYS,
+    EMBEDDING,
+    HEEDED,
+    LAYERS,
+    MODELS,
+    ORDER,
+    PARAMETERS,
+    ROOTS,
+    STATES,
+    WHERE_THERE,
+)
+
+Value = TypeVar("Value")
+
+
+def _flat(lists: Sequence[Sequence[Value]] | None) -> list[Value]:
+    """What some lists hold, each once."""
+    return list(dict.fromkeys(value for some in lists or [] for value in some))
+
+
+def model_names(options: argparse.Namespace) -> list[str]:
+    """The models to compare: those of :data:`MODELS`, or each cell with each width."""
+    named, widths = _flat(options.models), _flat(options.ngram)
+    if not widths and all(name in MODELS for name in named):
+        _check_effects(named or COMPARED, options)
+        return [name for kind in named or COMPARED for name in _variants(kind, options)]
+    for name in named:
+        if name not in CELLS:
+            why = "--ngram" if widths else ", ".join(name for name in named if name not in MODELS)
+            raise InputError(
+                f"{name} does not go with {why}: it is no recurrent kernel machine; compare it in "
+                "a call of its own"
+            )
+    _check_effects([], options)
+    return [f"{cell}-{width}gram" for cell in named or CELLS for width in widths or [1]]
+
+
+def _check_effects(kinds: Sequence[str], options: argparse.Namespace) -> None:
+    """Refuses options that no kind of model heeds; a preset's have no say there."""
+    if options.preset is not None:
+        return
+    for option, heed in HEEDED.items():
+        if getattr(options, option) is not None and not set(heed) & set(kinds):
+            why = "" if kinds else "; the cells have one layer and the mean over words"
+            raise InputError(f"--{option} goes with {', '.join(heed)}{why}")
+
+
+def _variants(kind: str, options: argparse.Namespace) -> list[str]:
+    """The names of a kind of model with each number of layers and each decay that it takes."""
+    layers: list[Any] = _flat(options.layers) if kind in LAYERED else []
+    decays: list[Any] = _flat(options.decays) if kind == "rcnn" else []
+    return [
+        variant_name(kind, number, decay)
+        for number in (layers if len(layers) > 1 else [None])
+        for decay in (decays if len(decays) > 1 else [None])
+    ]
+
+
+def model_options(options: argparse.Namespace, cells: bool) -> dict[str, Any]:
+    """The arguments of :func:`text_model_configs` besides names and texts."""
+    whole = not options.parameters
+    sizes: dict[str, Any] = {
+        "hidden": options.hidden or (CELL_WIDTH if cells and whole else None),
+        "dropout": options.dropout,
+        "embedding_dim": options.embedding or EMBEDDING,
+        "budget": options.parameters or PARAMETERS,
+    }
+    if cells:
+        return {**sizes, "num_layers": 1}
+    decay = (_flat(options.decays) or [DECAY])[0]
+    return {
+        **sizes,
+        "num_layers": (_flat(options.layers) or [LAYERS])[0],
+        "rcnn_hidden": options.rcnn_hidden if whole and not options.hidden else None,
+        "readout": options.readout or READOUTS[0],
+        "order": options.order or ORDER,
+        "decay": decay if decay in DECAYS else float(decay),
+        "activation": options.activation or ACTIVATIONS[0],
+        "state": options.state or STATES[0],
+    }
+
+
+def text_choice(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of the :class:`TextChoice` of the options."""
+    if options.csv and options.dataset != "csv":
+        raise InputError(f"--csv goes with --dataset csv, not {options.dataset}")
+    if options.dataset == "csv" and bool(options.csv) == bool(options.root):
+        raise InputError("--dataset csv needs --csv FILE or --root DIR, and not both")
+    if options.csv and len(options.csv) > 2:
+        raise InputError(
+            f"--csv takes a file, or a training and a test file, not {len(options.csv)}"
+        )
+    if options.split_seed is not None and options.dataset.startswith("sst"):
+        raise InputError(f"--split-seed goes with data without three parts, not {options.dataset}")
+    if options.phrases and not options.dataset.startswith("sst"):
+        raise InputError(f"--phrases goes with sst-fine and sst-binary, not {options.dataset}")
+    root = options.root or ROOTS.get(options.dataset)
+    return {
+        "dataset": options.dataset,
+        "root": root or str(Path(options.csv[0]).parent),
+        "glove": options.glove,
+        "tune_vectors": options.tune_vectors,
+        "split_seed": options.split_seed or 0,
+        "csv": options.csv or [],
+        "unit_norm": bool(options.unit_norm),
+        "phrases": None if options.phrases == WHERE_THERE else bool(options.phrases),
+    }

@@ -1,0 +1,217 @@
+"""What a trained classifier makes of a text, word by word (Lei 2017, section 2.5.2, figure 2-4)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from benchmarks.harness.checkpoint import read_checkpoint
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.table import Table
+from benchmarks.harness.text.classifier import TextClassifier
+from pyg_kernels.datasets.text import TextBatch, Vocabulary
+
+KEYS = {"model", "words", "classes", "optimiser"}
+PREFIXES = 64  # beginnings of a text that are classified together
+BAR = 10  # characters of a bar to either side
+MOST_CLASSES_DRAWN = 6
+INCHES_A_WORD = 0.42
+MOST_INCHES = 120.0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The classes of a text of T words, C of them, word by word.
+
+    Args:
+        words: The words.
+        known: Whether the classifier has a vector of each.
+        here (Tensor): ``(T, C)``, softmax of the output layer on the features at each word: the
+            local sentiment.
+        so_far (Tensor): ``(T, C)``, the probabilities of the text that ends with each word.
+        classes: Names of the classes.
+    """
+
+    words: Sequence[str]
+    known: Sequence[bool]
+    here: Tensor
+    so_far: Tensor
+    classes: Sequence[str]
+
+    def predicted(self) -> str:
+        """The most probable class of the whole text, and its probability."""
+        return self._best(self.so_far[-1])
+
+    def unknown(self) -> str:
+        """One line on the words that the classifier has no vector of."""
+        missing = [word for word, known in zip(self.words, self.known, strict=True) if not known]
+        if not missing:
+            return "every word is known"
+        names = ", ".join(dict.fromkeys(missing))
+        return f"{len(missing)} of {len(self.words)} words are unknown: {names}"
+
+    def table(self) -> Table:
+        """A row a word: what stands here, and the text so far."""
+        caption = f"{' '.join(self.words)}\nclass {self.predicted()}; {self.unknown()}\n"
+        values = class_values(self.classes)
+        if values is None:
+            header = ("word", "here", "so far")
+            cells = [[self._best(row) for row in part] for part in (self.here, self.so_far)]
+            caption += "The most probable class at each word, and of the text up to it"
+            return Table(caption, header, list(zip(self._marked(), *cells, strict=True)))
+        here, so_far = (expected(part, values) for part in (self.here, self.so_far))
+        rows = [
+            (word, f"{a:+.2f}", bar(a / values[-1]), f"{b:+.2f}", bar(b / values[-1]))
+            for word, a, b in zip(self._marked(), here, so_far, strict=True)
+        ]
+        caption += (
+            f"Expected score, from {values[0]:g} (class {self.classes[0]}) to {values[-1]:g} "
+            f"(class {self.classes[-1]}), at each word, and of the text up to it"
+        )
+        return Table(caption, ("word", "here", _scale(), "so far", _scale()), rows)
+
+    def _marked(self) -> list[str]:
+        return [
+            word if known else f"{word} (unknown)"
+            for word, known in zip(self.words, self.known, strict=True)
+        ]
+
+    def _best(self, probabilities: Tensor) -> str:
+        place = int(probabilities.argmax())
+        return f"{self.classes[place]} ({probabilities[place]:.2f})"
+
+
+def class_values(classes: Sequence[str]) -> list[float] | None:
+    """The scores of classes that have an order: 5 of them -2 to 2, 2 of them -1 and 1.
+
+    Args:
+        classes: Names; they have an order if they are integers one after the other, or two.
+
+    Returns:
+        The scores, or ``None`` where classes have no order.
+    """
+    number = len(classes)
+    if number == 2:
+        return [-1.0, 1.0]
+    if number < 2 or not all(name.isascii() and name.isdecimal() for name in classes):
+        return None
+    integers = list(map(int, classes))
+    if integers != list(range(integers[0], integers[0] + number)):
+        return None
+    return [k - (number - 1) / 2 for k in range(number)]
+
+
+def expected(probabilities: Tensor, values: Sequence[float]) -> list[float]:
+    """The expected scores of rows of probabilities."""
+    scores = probabilities.double() @ torch.tensor(values, dtype=torch.double)
+    return [float(score) for score in scores]
+
+
+def bar(fraction: float) -> str:
+    """A score from -1 to 1 as signs to the left or right of a line."""
+    length = min(BAR, round(BAR * abs(fraction)))
+    left = "-" * length if fraction < 0 else ""
+    right = "+" * length if fraction > 0 else ""
+    # Dots: a table drops runs of spaces.
+    return f"{left.rjust(BAR, '.')}|{right.ljust(BAR, '.')}"
+
+
+def _scale() -> str:
+    return f"{'-'.ljust(BAR, '.')}0{'+'.rjust(BAR, '.')}"
+
+
+def load_classifier(path: str | Path) -> TextClassifier:
+    """The classifier of a checkpoint, in evaluation mode.
+
+    Args:
+        path: ``best.ckpt`` of a run.
+
+    Raises:
+        InputError: If there is no such file, or it is no such checkpoint.
+    """
+    checkpoint, arguments = read_checkpoint(path, [KEYS])
+    try:
+        classifier = TextClassifier(**arguments)
+        classifier.load_state_dict(checkpoint["state_dict"])
+    except (RuntimeError, KeyError, TypeError, ValueError) as error:
+        name = arguments["model"].get("name")
+        raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
+    return classifier.eval()
+
+
+def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
+    """What a classifier makes of a text.
+
+    Args:
+        classifier: A trained one.
+        words: The text, as the training texts are split.
+
+    Raises:
+        InputError: If there are no words.
+    """
+    if not words:
+        raise InputError("--explain: the text has no words")
+    vocabulary = Vocabulary(classifier.hparams["words"])
+    ids, _ = vocabulary.encode([words])
+    net = classifier.net
+    vectors = net.embedding(ids)
+    known = (ids > vocabulary.unknown) & vectors.any(dim=1)
+    with torch.no_grad():
+        here = net.at_words(_beginnings(ids, range(len(ids), len(ids) + 1))).softmax(dim=1)
+        parts = [
+            net(_beginnings(ids, range(first, min(first + PREFIXES, len(ids) + 1))))
+            for first in range(1, len(ids) + 1, PREFIXES)
+        ]
+    so_far = torch.cat(parts).softmax(dim=1)
+    return Explanation(words, known.tolist(), here, so_far, classifier.hparams["classes"])
+
+
+def _beginnings(ids: Tensor, lengths: Sequence[int]) -> TextBatch:
+    """The beginnings of a text with these numbers of words, as texts of their own."""
+    ptr = torch.tensor([0, *lengths]).cumsum(0)
+    y = torch.zeros(len(lengths), dtype=torch.long)
+    return TextBatch(torch.cat([ids[:length] for length in lengths]), ptr, y)
+
+
+@matplotlib.rc_context({"text.parse_math": False})  # a word may have a dollar sign
+def explanation_plot(explanations: Sequence[Explanation]) -> Figure:
+    """A panel a text: bars for what stands at each word, a line for the text so far."""
+    most = max(len(explanation.words) for explanation in explanations)
+    size = (min(MOST_INCHES, max(5.0, 2.0 + INCHES_A_WORD * most)), 3.0 * len(explanations))
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(len(explanations), 1, squeeze=False)[:, 0]
+    for axes, explanation in zip(panels, explanations, strict=True):
+        values = class_values(explanation.classes)
+        if values is None:
+            _class_panel(axes, explanation)
+        else:
+            _score_panel(axes, explanation, values)
+        axes.set_xticks(range(len(explanation.words)), explanation.words, rotation=90)
+        axes.set_xlim(-0.7, len(explanation.words) - 0.3)
+        axes.set_title(f"class {explanation.predicted()}", fontsize="medium")
+        axes.legend(fontsize="x-small")
+    return figure
+
+
+def _score_panel(axes: Axes, explanation: Explanation, values: Sequence[float]) -> None:
+    here, so_far = (expected(p, values) for p in (explanation.here, explanation.so_far))
+    places = range(len(here))
+    colours = ["tab:red" if score < 0 else "tab:green" for score in here]
+    axes.bar(places, here, color=colours, label="at the word")
+    axes.plot(places, so_far, color="black", marker=".", linewidth=1, label="text so far")
+    axes.axhline(0, color="grey", linewidth=0.6)
+    axes.set_ylim(1.05 * values[0], 1.05 * values[-1])
+    axes.set_ylabel("expected score")
+
+
+def _class_panel(axes: Axes, explanation: Explanation) -> None:
+    most = explanation.here.amax(dim=0).topk(min(MOST_CLASSES_DRAWN, len(explanation.classes)))
+    for place in sorted(most.indices.tolist()):
+        axes.plot(explanation.here[:, place], marker=".", label=explanation.classes[place])
+    axes.set_ylim(0, 1.02)
+    axes.set_ylabel("probability at the word")

@@ -1,0 +1,132 @@
+"""What a classifier makes of a text, word by word."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.summary import png
+from benchmarks.harness.text import explanation
+from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.text.explanation import bar, class_values, explain, explanation_plot
+from benchmarks.harness.text.model_config import TextModelConfig
+from pyg_kernels.datasets.text import TextBatch
+
+WORDS = ["a", "good", "bad", "film", "silent"]
+
+
+def classifier(name: str = "rcnn", classes: str = "01234", **options: object) -> TextClassifier:
+    torch.manual_seed(0)
+    config = TextModelConfig(name, len(WORDS) + 2, 4, True, len(classes), 5, dropout=0.5, **options)
+    learner = TextClassifier(asdict(config), WORDS, list(classes))
+    learner.net.embedding.weight.data[-1] = 0  # no vector of "silent"
+    return learner.eval()
+
+
+@pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm", "cnn", "bag-of-vectors", "ran-2gram"])
+def test_the_text_so_far_is_classified_as_a_text(name: str, monkeypatch) -> None:
+    monkeypatch.setattr(explanation, "PREFIXES", 2)
+    learner = classifier(name, readout="mean")
+    text = ["a", "bad", "film", "nowhere", "good"]
+    found = explain(learner, text)
+    numbers = [2, 4, 5, 1, 3]
+    for t in range(5):
+        batch = TextBatch(torch.tensor(numbers[: t + 1]), torch.tensor([0, t + 1]), torch.zeros(1))
+        expected = learner.net(batch).softmax(dim=1)[0]
+        torch.testing.assert_close(found.so_far[t], expected)
+    assert found.here.shape == (5, 5)
+    torch.testing.assert_close(found.here.sum(dim=1), torch.ones(5))
+
+
+def test_the_local_sentiment_is_the_output_layer_at_each_word() -> None:
+    learner = classifier(readout="mean", num_layers=2)
+    found = explain(learner, ["good", "bad", "film"])
+    x = learner.net.embedding.weight[torch.tensor([3, 4, 5])]
+    first, _ = learner.net.encoder.layers[0](x)
+    second, _ = learner.net.encoder.layers[1](first)
+    scores = torch.cat((first, second), dim=1) @ learner.net.head.weight.T + learner.net.head.bias
+    torch.testing.assert_close(found.here, scores.softmax(dim=1))
+
+
+def test_table_of_scores_and_unknown_words() -> None:
+    found = explain(classifier(), ["a", "nowhere", "silent", "good"])
+    assert found.known == [True, False, False, True]
+    assert found.unknown() == "2 of 4 words are unknown: nowhere, silent"
+    table = found.table()
+    assert "from -2 (class 0) to 2 (class 4)" in table.caption
+    scores = [sum(k * float(p) for k, p in enumerate(row)) - 2 for row in found.here]
+    assert [row[1] for row in table.rows] == [f"{score:+.2f}" for score in scores]
+    assert [row[0] for row in table.rows] == ["a", "nowhere (unknown)", "silent (unknown)", "good"]
+    best = int(found.so_far[-1].argmax())
+    assert f"class {best} ({found.so_far[-1, best]:.2f})" in table.text()
+    assert explain(classifier(), ["a"]).unknown() == "every word is known"
+
+
+def test_classes_without_an_order() -> None:
+    found = explain(classifier(classes="ABC"), ["a", "film"])
+    table = found.table()
+    assert table.header == ("word", "here", "so far")
+    names = ["ABC"[int(row.argmax())] for row in found.here]
+    assert [row[1][0] for row in table.rows] == names
+    assert png(explanation_plot([found])).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("classes", "values"),
+    [
+        (list("01234"), [-2, -1, 0, 1, 2]),
+        (list("1234"), [-1.5, -0.5, 0.5, 1.5]),
+        (["negative", "positive"], [-1, 1]),
+        (["0", "1"], [-1, 1]),
+        (["0", "2", "3"], None),
+        (["LOC", "NUM", "HUM"], None),
+        (["0"], None),
+    ],
+)
+def test_values_of_classes(classes, values) -> None:
+    assert class_values(classes) == values
+
+
+def test_bars() -> None:
+    assert bar(0.0) == "..........|.........."
+    assert bar(-0.5) == ".....-----|.........."
+    assert bar(1.2) == "..........|++++++++++"
+
+
+def test_pictures_of_several_texts() -> None:
+    learner = classifier()
+    found = [explain(learner, words) for words in (["a"], ["good", "film"])]
+    figure = explanation_plot(found)
+    assert [len(axes.patches) for axes in figure.axes] == [1, 2]
+    heights = [patch.get_height() for patch in figure.axes[1].patches]
+    assert heights == pytest.approx(explanation.expected(found[1].here, [-2, -1, 0, 1, 2]))
+
+
+def test_dollar_signs_and_long_texts_are_drawn() -> None:
+    found = explain(classifier(classes=["$\\x$", "b", "c"]), ["$\\frac$", *["a"] * 2])
+    assert png(explanation_plot([found])).startswith(b"\x89PNG")
+    found = explain(classifier(), ["a"] * 300)
+    assert explanation_plot([found]).get_figwidth() == explanation.MOST_INCHES
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--explain: the text has no words"):
+        explain(classifier(), [])
+    with pytest.raises(InputError, match=r"nowhere.ckpt: no such file"):
+        explanation.load_classifier(tmp_path / "nowhere.ckpt")
+    for name, content in {"text.ckpt": b"text", "other.ckpt": None}.items():
+        path = tmp_path / name
+        if content is None:
+            torch.save({"hyper_parameters": {"model": {}}, "state_dict": {}}, path)
+        else:
+            path.write_bytes(content)
+        with pytest.raises(InputError, match=f"{name} is not a checkpoint of this module"):
+            explanation.load_classifier(path)
+    arguments = {"model": {"name": "gru"}, "words": [], "classes": ["0"], "optimiser": {}}
+    torch.save({"hyper_parameters": arguments, "state_dict": {}}, tmp_path / "gru.ckpt")
+    with pytest.raises(InputError, match=r"gru.ckpt does not fit this version's gru"):
+        explanation.load_classifier(tmp_path / "gru.ckpt")
