@@ -1,0 +1,111 @@
+"""What Lightning trains on questions: a network, the hinge loss and the reciprocal rank."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import MeanMetric, Metric
+
+from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.retrieval.batches import QuestionBatch
+from benchmarks.harness.retrieval.metrics import evaluate
+from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet
+
+
+def hinge_loss(scores: Tensor, margin: float) -> Tensor:
+    r"""By how much the best of the wrong questions comes too close to the similar one.
+
+    .. math::
+        \max_k \, [s_k - s_+ + \delta]_+
+
+    Args:
+        scores: ``(B, 1 + K)``, of the similar question, then of K wrong ones.
+        margin (float): :math:`\delta`.
+
+    Returns:
+        The mean over B queries.
+    """
+    right, wrong = scores[:, 0], scores[:, 1:].amax(dim=1)
+    return (wrong - right + margin).clamp(min=0).mean()
+
+
+class RankingError(Metric):
+    """One minus the mean reciprocal rank of lists of candidates.
+
+    Args:
+        relevance: For each list ``(C,)`` bool, whether a candidate is similar.
+    """
+
+    scores: list[Tensor]
+    full_state_update = False
+
+    def __init__(self, relevance: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.relevance = list(relevance)
+        self.add_state("scores", default=[], dist_reduce_fx="cat")
+
+    def update(self, scores: Tensor) -> None:
+        """Adds the scores of the next pairs, ``(P,)``, in the order of lists and candidates."""
+        self.scores.append(scores.detach().float().cpu())
+
+    def compute(self) -> Tensor:
+        """The error, 0 to 1; NaN where a score is not a number."""
+        scores = torch.cat(self.scores)
+        if bool(scores.isnan().any()):
+            return torch.tensor(torch.nan)
+        lists = scores.split([len(similar) for similar in self.relevance])
+        return torch.tensor(1 - evaluate(lists, self.relevance)["MRR"] / 100)
+
+
+class QuestionRanker(Learner):
+    """A network that ranks questions by their cosine with another.
+
+    Args:
+        model (dict): The fields of a :class:`QuestionModelConfig`.
+        words (list of str): The vocabulary without padding and unknown word.
+        optimiser (dict): The fields of an :class:`OptimiserConfig`.
+        relevance: For each list of the validation part, which candidates are similar.
+    """
+
+    def __init__(
+        self,
+        model: dict[str, Any],
+        words: list[str],
+        optimiser: dict[str, Any] | None = None,
+        relevance: Sequence[Tensor] = (),
+    ) -> None:
+        optimiser = optimiser or asdict(OptimiserConfig())
+        super().__init__(OptimiserConfig(**optimiser))
+        self.save_hyperparameters({"model": model, "words": words, "optimiser": optimiser})
+        self.net: QuestionNet = QuestionNet(QuestionModelConfig(**model))
+        self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
+        self.valid_error: RankingError = RankingError(relevance)
+
+    def forward(self, batch: QuestionBatch) -> Tensor:
+        """The cosine of each pair, ``(P,)``, on the CPU."""
+        return self.net(batch).squeeze(1).float().cpu()
+
+    def epoch_measures(self) -> dict[str, float]:
+        """The mean reciprocal rank in percent.
+
+        That of training (with dropout) is of a similar question among its random ones.
+        """
+        errors: dict[str, Metric] = {"train": self.train_error, "valid": self.valid_error}
+        return {f"{part}_MRR": 100 * (1 - error.compute().item()) for part, error in errors.items()}
+
+    def training_step(self, batch: QuestionBatch, batch_idx: int) -> Tensor:
+        """The loss of a batch."""
+        scores = self.net(batch).float()
+        rank = 1 + (scores[:, 1:] >= scores[:, :1]).sum(dim=1)
+        self.train_error.update(1 - 1 / rank)
+        return hinge_loss(scores, self.net.config.margin)
+
+    def validation_step(self, batch: QuestionBatch, batch_idx: int) -> None:
+        """Adds pairs to the validation error."""
+        self.valid_error.update(self(batch))
+
+    def predict_step(self, batch: QuestionBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """The cosine of each pair of a batch, ``(P,)``."""
+        return self(batch)

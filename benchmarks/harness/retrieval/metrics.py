@@ -1,0 +1,62 @@
+"""How well candidates are ranked."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torchmetrics.retrieval import RetrievalMAP, RetrievalMRR, RetrievalPrecision
+
+METRICS = ("MAP", "MRR", "P@1", "P@5")
+TIES = 0  # seed of the order among candidates of one score
+
+
+def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str, float]:
+    """Mean average precision, mean reciprocal rank and precision at 1 and 5, in percent.
+
+    Each is the mean over queries; those without a similar candidate are left out. Candidates of one
+    score come in a random order, always the same, so that nothing is gained from the order in which
+    a search engine gave them.
+
+    Args:
+        scores (sequence of Tensor): For each query ``(C,)``, higher for better candidates.
+        relevance (sequence of Tensor): For each query ``(C,)`` bool, whether a candidate is
+            similar.
+
+    Returns:
+        dict: From each of :data:`METRICS` to its value, 0 to 100.
+
+    Raises:
+        ValueError: If shapes differ, a score is not a number, or no query has a similar candidate.
+    """
+    if len(scores) != len(relevance):
+        raise ValueError(f"scores are of {len(scores)} queries, relevance of {len(relevance)}")
+    generator = torch.Generator().manual_seed(TIES)
+    predicted, target, queries = [], [], []
+    for query, (score, similar) in enumerate(zip(scores, relevance, strict=True)):
+        if score.dim() != 1 or score.shape != similar.shape:
+            raise ValueError(
+                f"query {query} has scores of shape {tuple(score.shape)} and relevance of shape "
+                f"{tuple(similar.shape)}; both must be (C,)"
+            )
+        if bool(score.isnan().any()):
+            raise ValueError(f"query {query} has a score that is not a number")
+        order = torch.randperm(len(score), generator=generator)
+        # Places from the worst, 1, up, for scores: torchmetrics need not keep equal scores in order
+        # and takes a candidate whose score is not positive, as a cosine can be, for not retrieved.
+        places = 1 + score.detach().cpu()[order].argsort(stable=True).argsort()
+        predicted.append(places.float())
+        target.append(similar.cpu()[order].bool())
+        queries.append(torch.full((len(score),), query))
+    if not any(bool(similar.any()) for similar in target):
+        raise ValueError("no query has a similar candidate")
+    ranked = torch.cat(predicted), torch.cat(target), torch.cat(queries)
+    measures = {
+        "MAP": RetrievalMAP(empty_target_action="skip"),
+        "MRR": RetrievalMRR(empty_target_action="skip"),
+        "P@1": RetrievalPrecision(empty_target_action="skip", top_k=1),
+        "P@5": RetrievalPrecision(empty_target_action="skip", top_k=5),
+    }
+    return {
+        name: 100 * float(measure(ranked[0], ranked[1], indexes=ranked[2]))
+        for name, measure in measures.items()
+    }

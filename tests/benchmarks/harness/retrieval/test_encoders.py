@@ -1,0 +1,149 @@
+"""Encoders of questions against definitions, word by word."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+
+from benchmarks.harness.retrieval.encoders import ENCODERS, TorchEncoder, pooled
+from benchmarks.harness.retrieval.models import (
+    QuestionModelConfig,
+    encoder_parameters,
+    fit_hidden_size,
+    is_model_name,
+    model_name,
+)
+from pyg_kernels.datasets.text import TextBatch
+
+LENGTHS = (3, 1, 5)
+
+
+@pytest.fixture
+def words() -> TextBatch:
+    ptr = torch.tensor([0, *LENGTHS]).cumsum(0)
+    return TextBatch(torch.arange(sum(LENGTHS)), ptr, torch.zeros(len(LENGTHS), dtype=torch.long))
+
+
+def features(size: int = 4) -> torch.Tensor:
+    return torch.randn(sum(LENGTHS), size, generator=torch.Generator().manual_seed(0))
+
+
+def config(**options) -> QuestionModelConfig:
+    defaults = {
+        "name": "rcnn-last",
+        "encoder": "rcnn",
+        "pooling": "last",
+        "fields": "title+body",
+        "pretrained": False,
+        "num_words": 10,
+        "embedding_dim": 200,
+        "fixed_embedding": True,
+        "hidden": 1,
+    }
+    return QuestionModelConfig(**{**defaults, **options})
+
+
+@pytest.mark.parametrize("encoder", list(ENCODERS))
+def test_a_text_is_read_alone(encoder, words) -> None:
+    torch.manual_seed(0)
+    net, x = ENCODERS[encoder](4, 6), features()
+    states, _ = net(x, words)
+    assert states.shape == (sum(LENGTHS), 6)
+    for text, length in enumerate(LENGTHS):
+        start = int(words.ptr[text])
+        one = TextBatch(torch.arange(length), torch.tensor([0, length]), torch.zeros(1))
+        alone, _ = net(x[start : start + length], one)
+        torch.testing.assert_close(states[start : start + length], alone)
+
+
+@pytest.mark.parametrize("encoder", [name for name in ENCODERS if name != "cnn"])
+def test_a_carried_state_goes_on_with_the_text(encoder) -> None:
+    torch.manual_seed(0)
+    net, x = ENCODERS[encoder](4, 6), features()
+
+    def batch(*lengths: int) -> TextBatch:
+        ptr = torch.tensor([0, *lengths]).cumsum(0)
+        return TextBatch(torch.arange(sum(lengths)), ptr, torch.zeros(len(lengths)))
+
+    whole, _ = net(x[:7], batch(3, 4))
+    _, state = net(torch.cat([x[:2], x[3:5]]), batch(2, 2))
+    rest, _ = net(torch.cat([x[2:3], x[5:7]]), batch(1, 2), state)
+    torch.testing.assert_close(rest, torch.cat([whole[2:3], whole[5:7]]))
+
+
+@pytest.mark.parametrize("encoder", ["rcnn", "rcnn-scalar"])
+def test_rcnn_is_additive_normalised_and_gated_on_word_and_output(encoder, words) -> None:
+    torch.manual_seed(0)
+    net, x = ENCODERS[encoder](4, 6).double(), features().double()
+    (cell,) = net.rcnn.cells
+    states, _ = net(x, words)
+    first, second = (lin.weight for lin in cell.lins)
+    for text, length in enumerate(LENGTHS):
+        h, c1, c2 = torch.zeros(3, 6, dtype=torch.double)
+        for t in range(int(words.ptr[text]), int(words.ptr[text]) + length):
+            logit = cell.decay_lin.weight @ x[t] + cell.decay_recurrent.weight @ h + cell.decay_bias
+            decay = torch.sigmoid(logit)
+            assert decay.shape == ((1,) if encoder == "rcnn-scalar" else (6,))
+            c2 = decay * c2 + (1 - decay) * (c1 + second @ x[t])
+            c1 = decay * c1 + (1 - decay) * (first @ x[t])
+            h = torch.tanh(c2 + cell.bias)
+            torch.testing.assert_close(states[t], h)
+
+
+def test_cnn_is_a_convolution_over_three_words(words) -> None:
+    torch.manual_seed(0)
+    net, x = ENCODERS["cnn"](4, 6), features()
+    states, mean = net(x, words)
+    (cell,) = net.windows.cells
+    kernel = torch.stack([lin.weight for lin in cell.lins], dim=2)
+    for text, length in enumerate(LENGTHS):
+        start = int(words.ptr[text])
+        padded = F.pad(x[start : start + length].T, (2, 0))
+        windows = torch.tanh(F.conv1d(padded, kernel, cell.bias)).T
+        torch.testing.assert_close(states[start : start + length], windows)
+        torch.testing.assert_close(mean[text], windows.mean(dim=0))
+
+
+def test_poolings(words) -> None:
+    states = features()
+    for text, length in enumerate(LENGTHS):
+        rows = states[int(words.ptr[text]) :][:length]
+        torch.testing.assert_close(pooled(states, words, "last")[text], rows[-1])
+        torch.testing.assert_close(pooled(states, words, "mean")[text], rows.mean(dim=0))
+        torch.testing.assert_close(pooled(states, words, "max")[text], rows.amax(dim=0))
+
+
+def test_torch_layers_are_those_of_torch(words) -> None:
+    torch.manual_seed(0)
+    layer, x = nn.GRU(4, 6), features()
+    states, last = TorchEncoder(layer)(x, words)
+    expected, end = layer(x[4:].unsqueeze(1))
+    torch.testing.assert_close(states[4:], expected[:, 0])
+    torch.testing.assert_close(last[:, 2], end[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("encoder", "width"), [("rcnn", 400), ("cnn", 667), ("lstm", 231), ("gru", 278)]
+)
+def test_widths_of_the_thesis_within_equal_parameters(encoder, width) -> None:
+    fitted = fit_hidden_size(config(encoder=encoder), 401_000)
+    assert fitted.hidden == width
+    assert encoder_parameters(fitted) <= 401_000
+    with pytest.raises(ValueError, match=f"no width of {encoder} stays within 3 parameters"):
+        fit_hidden_size(config(encoder=encoder), 3)
+
+
+def test_names() -> None:
+    assert model_name("rcnn-scalar", True, "last", "title") == "rcnn-scalar-pt-last-title"
+    assert model_name("gru", False, "mean", "title+body") == "gru-mean"
+    assert is_model_name("gru-mean")
+    assert not is_model_name("gru")
+    assert not is_model_name("rcnn-min")
+
+
+@pytest.mark.parametrize(("option", "value"), [("encoder", "bert"), ("pooling", "min")])
+def test_unknown_names_are_refused(option, value) -> None:
+    with pytest.raises(ValueError, match=f"{option} must be one of .*, got '{value}'"):
+        encoder_parameters(config(**{option: value}))

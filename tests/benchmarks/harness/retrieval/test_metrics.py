@@ -1,0 +1,87 @@
+"""The measures of a ranking against their definitions."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("torchmetrics", reason="the benchmark needs the extra 'bench'")
+
+from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+
+
+def by_definition(scores: list[Tensor], relevance: list[Tensor]) -> dict[str, float]:
+    """Each measure of one query at a time, from the ranks of its similar candidates."""
+    values: dict[str, list[float]] = {name: [] for name in METRICS}
+    for score, similar in zip(scores, relevance, strict=True):
+        order = sorted(range(len(score)), key=lambda place: -score[place].item())
+        ranks = [rank for rank, place in enumerate(order, start=1) if similar[place]]
+        if not ranks:
+            continue
+        precisions = [found / rank for found, rank in enumerate(ranks, start=1)]
+        values["MAP"].append(sum(precisions) / len(ranks))
+        values["MRR"].append(1 / ranks[0])
+        values["P@1"].append(float(ranks[0] == 1))
+        values["P@5"].append(sum(rank <= 5 for rank in ranks) / 5)
+    return {name: 100 * sum(found) / len(found) for name, found in values.items()}
+
+
+def rankings(number: int, seed: int) -> tuple[list[Tensor], list[Tensor]]:
+    generator = torch.Generator().manual_seed(seed)
+    sizes = torch.randint(1, 21, (number,), generator=generator).tolist()
+    scores = [torch.randn(size, generator=generator) for size in sizes]
+    relevance = [torch.rand(size, generator=generator) < 0.25 for size in sizes]
+    return scores, relevance
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_definitions(seed: int) -> None:
+    scores, relevance = rankings(40, seed)
+    assert any(not similar.any() for similar in relevance)
+    found = evaluate(scores, relevance)
+    assert tuple(found) == METRICS
+    assert found == pytest.approx(by_definition(scores, relevance), abs=1e-4)
+
+
+def test_one_ranking_by_hand() -> None:
+    scores = [torch.tensor([0.1, 0.9, 0.5, 0.3, 0.2, 0.0])]
+    relevance = [torch.tensor([False, False, True, False, True, True])]
+    # Similar ones at ranks 2, 4 and 6.
+    expected = {"MAP": 100 * (1 / 2 + 2 / 4 + 3 / 6) / 3, "MRR": 50.0, "P@1": 0.0, "P@5": 40.0}
+    assert evaluate(scores, relevance) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_query_without_a_similar_candidate_is_left_out() -> None:
+    scores, relevance = rankings(10, 5)
+    without = torch.zeros(20, dtype=torch.bool)
+    more = evaluate([*scores, torch.randn(20)], [*relevance, without])
+    assert more == evaluate(scores, relevance)
+
+
+def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None:
+    number, size = 800, 4
+    first = torch.arange(size) == 0
+    found = evaluate([torch.zeros(size)] * number, [first] * number)
+    # The similar one is at each of the four ranks equally often.
+    assert found["MRR"] == pytest.approx(100 * (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4, abs=4)
+    assert found["P@1"] == pytest.approx(25, abs=5)
+    assert found == evaluate([torch.ones(size)] * number, [first] * number)
+
+
+def test_infinite_scores_and_those_of_a_network() -> None:
+    scores = [torch.tensor([-math.inf, 0.0, math.inf], dtype=torch.float64, requires_grad=True)]
+    assert evaluate(scores, [torch.tensor([0, 0, 1])])["P@1"] == 100
+
+
+def test_refuses_what_cannot_be_measured() -> None:
+    similar = torch.tensor([True, False])
+    with pytest.raises(ValueError, match="scores are of 1 queries, relevance of 2"):
+        evaluate([torch.zeros(2)], [similar, similar])
+    with pytest.raises(ValueError, match=r"query 1 has scores of shape \(3,\) and relev"):
+        evaluate([torch.zeros(2), torch.zeros(3)], [similar, similar])
+    with pytest.raises(ValueError, match="query 0 has a score that is not a number"):
+        evaluate([torch.tensor([0.0, math.nan])], [similar])
+    for relevance in ([~torch.ones(2, dtype=torch.bool)], []):
+        with pytest.raises(ValueError, match="no query has a similar candidate"):
+            evaluate([torch.zeros(2)] * len(relevance), relevance)

@@ -1,0 +1,125 @@
+"""Pre-training: what titles are written from, their probabilities, their perplexity."""
+
+import math
+
+import pytest
+import torch
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.retrieval.data import END, QuestionChoice, load_questions, question_data
+from benchmarks.harness.retrieval.encoders import ENCODERS
+from benchmarks.harness.retrieval.pretraining import PretrainingTask
+from benchmarks.harness.retrieval.task import pretraining_configs, question_model_configs
+from benchmarks.harness.retrieval.titles import TitleLoader, held_out_pairs, written_pairs
+from pyg_kernels.datasets.text import Question, QuestionCorpus, Ranking, TrainQuery
+from tests.benchmarks.askubuntu_format import write_questions
+
+
+@pytest.fixture
+def corpus() -> QuestionCorpus:
+    questions = [
+        Question("a", ["usb", "boot"], ["my", "usb", "stick"]),
+        Question("b", ["boot", "usb", "stick"]),
+        Question("c", ["wifi"], ["no", "wifi"]),
+        Question("d", ["no", "boot"], ["my", "boot"]),
+    ]
+    train = [TrainQuery(0, (1, 3), (2,))]
+    ranking = Ranking(2, (0, 1), (False, True))
+    return QuestionCorpus(questions, train, {"dev": [ranking], "test": [ranking]})
+
+
+@pytest.fixture
+def task(tmp_path) -> PretrainingTask:
+    root = str(write_questions(tmp_path / "askubuntu"))
+    return PretrainingTask(load_questions(QuestionChoice("askubuntu", root, "none")))
+
+
+def test_titles_are_written_from_title_body_and_similar_questions(corpus) -> None:
+    pairs = [tuple(pair) for pair in written_pairs(corpus).tolist()]
+    themselves = [(0, 0), (1, 1), (2, 2), (3, 3)]
+    bodies = [(4, 0), (6, 2), (7, 3)]  # question 1 has none
+    similar = [(0, 1), (1, 0), (0, 3), (3, 0)]
+    similar_bodies = [(4, 1), (4, 3), (7, 0)]
+    assert sorted(pairs) == sorted(themselves + bodies + similar + similar_bodies)
+    assert held_out_pairs(corpus, [1, 3]).tolist() == [[1, 1], [7, 3]]
+
+
+def test_questions_held_out_occur_in_no_pair(corpus) -> None:
+    corpus.held_out = (3,)
+    assert {place % 4 for pair in written_pairs(corpus).tolist() for place in pair} == {0, 1, 2}
+
+
+def test_each_word_is_written_after_the_one_before(corpus) -> None:
+    data = question_data(corpus, QuestionChoice(), None)
+    words = data.vocabulary
+    (batch,) = TitleLoader(data, torch.tensor([[4, 1], [2, 2]]), batch_size=8)
+    assert words.decode(batch.context.ids) == ["my", "usb", "stick", "wifi"]
+    assert batch.context.ptr.tolist() == [0, 3, 4]
+    assert words.decode(batch.before.ids) == [END, "boot", "usb", "stick", END, "wifi"]
+    assert words.decode(batch.after) == ["boot", "usb", "stick", END, "wifi", END]
+    assert batch.before.ptr.tolist() == [0, 4, 6]
+
+
+@pytest.mark.parametrize("encoder", list(ENCODERS))
+def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
+    models = question_model_configs([encoder], task.data, pretrained=[True], hidden=5)
+    torch.manual_seed(0)
+    (config,) = pretraining_configs(models)
+    writer = task.learner(config, OptimiserConfig()).eval()
+    loader = task.batches(writer, 4, seed=0).part("valid")
+    with torch.no_grad():
+        predicted = torch.cat([writer.predict_step(batch, 0) for batch in loader])
+
+        net, nats = writer.net, []
+        for place, (context, question) in enumerate(task.pairs["valid"].tolist()):
+            batch = task.data.texts.batch(torch.tensor([context]))
+            _, state = net.question.encoder(net.question.embedding(batch.ids), batch)
+            title = task.data.corpus.questions[question].title
+            numbers = task.data.vocabulary.encode([title])[0].tolist()
+            end = task.data.vocabulary[END]
+            before = batch._replace(
+                ids=torch.tensor([end, *numbers]), ptr=torch.tensor([0, 1 + len(numbers)])
+            )
+            states, _ = net.decoder(net.question.embedding(before.ids), before, state)
+            log = net.output(states).log_softmax(dim=1)
+            classes = [
+                1 + task.title_words.index(word) if word in task.title_words else 0
+                for word in [*numbers, end]
+            ]
+            total = -sum(log[t, k].item() for t, k in enumerate(classes))
+            assert predicted[place, 0].item() == pytest.approx(total, rel=1e-4)
+            nats.append((total, len(classes)))
+    perplexity = math.exp(sum(total for total, _ in nats) / sum(count for _, count in nats))
+    scores = task.scores(dict.fromkeys(("train", "valid", "test"), predicted))
+    assert scores["valid"] == pytest.approx(perplexity, rel=1e-4)
+
+
+def test_the_title_follows_from_the_context(task) -> None:
+    """The state that the decoder starts from changes what it writes."""
+    for encoder in ENCODERS:
+        models = question_model_configs([encoder], task.data, pretrained=[True], hidden=5)
+        writer = task.learner(pretraining_configs(models)[0], OptimiserConfig()).eval()
+        question = int(task.data.corpus.train[0].query)
+        pairs = torch.tensor([[question, question], [len(task.data.corpus) + question, question]])
+        (batch,) = TitleLoader(task.data, pairs, batch_size=2)
+        title, body = writer.predict_step(batch, 0)[:, 0]
+        assert title != body
+
+
+def test_widths_are_those_of_fine_tuning(task) -> None:
+    models = question_model_configs(
+        ["rcnn", "cnn"], task.data, pretrained=[False, True], poolings=["mean", "max"], budget=2000
+    )
+    assert [model.name for model in pretraining_configs(models)] == ["rcnn", "cnn"]
+    widths = {model.encoder: model.hidden for model in models}
+    assert {model.encoder: model.hidden for model in pretraining_configs(models)} == widths
+    assert len(models) == 8
+
+
+def test_too_few_questions_held_out_are_refused(corpus) -> None:
+    with pytest.raises(InputError, match=r"needs at least two questions held out .* got 0"):
+        PretrainingTask(question_data(corpus, QuestionChoice(), None))

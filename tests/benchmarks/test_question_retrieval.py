@@ -1,0 +1,391 @@
+"""``python -m benchmarks.question_retrieval`` from end to end, on questions made here."""
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
+
+import pandas
+
+from benchmarks.harness.progress import EpochHistory
+from benchmarks.harness.retrieval import baselines, data, encoders, options, report
+from benchmarks.harness.retrieval.baselines import bm25, tuned_tf_idf
+from benchmarks.harness.retrieval.batches import QuestionBatches
+from benchmarks.harness.retrieval.data import QuestionChoice, load_questions
+from benchmarks.harness.retrieval.learner import QuestionRanker
+from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+from benchmarks.question_retrieval import main
+from tests.benchmarks.askubuntu_format import TOPICS, write_questions
+from tests.benchmarks.interruption import interrupt_once, results
+
+KEYS = [
+    *("dataset", "split", "model", "seed", "num_parameters", "metric", "train", "valid", "test"),
+    *("valid_MAP", "valid_P@1", "valid_P@5", "test_MAP", "test_P@1", "test_P@5"),
+    *("epochs", "seconds_per_epoch", "encoder", "pretrained", "pooling", "fields"),
+    *("hidden_size", "encoder_parameters"),
+]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return write_questions(tmp_path / "askubuntu")
+
+
+@pytest.fixture
+def call(call_main) -> Callable[..., tuple[int, str, str]]:
+    return partial(call_main, main)
+
+
+def small_runs(root: Path, out: Path, *words: object) -> list[str]:
+    """The words for small models and an epoch, unless `words` say otherwise."""
+    small = ("--device", "cpu", "--hidden", 5, "--embedding", 4, "--epochs", 1, "--negatives", 3)
+    questions = ("--dataset", "askubuntu", "--root", root, "--vectors", "none")
+    pretraining: tuple[object, ...] = ("--pretraining-batch-size", 48, "--pretraining-epochs", 1)
+    if "no" in words:
+        pretraining = ()
+    return [str(w) for w in (*questions, *small, *pretraining, "--out", out, "--quiet", *words)]
+
+
+@pytest.fixture
+def compare(call, root: Path, tmp_path: Path, monkeypatch) -> Callable[..., tuple[int, str, str]]:
+    """Trains small models into ``out`` without drawing pictures."""
+    monkeypatch.setattr(baselines, "NGRAMS", (1,))
+    monkeypatch.setattr(report, "png", lambda figure: b"")
+    return lambda *words: call(*small_runs(root, tmp_path / "out", *words))
+
+
+class Compared(NamedTuple):
+    """A results folder, not to be changed, what was printed and where networks started from."""
+
+    root: Path
+    out: Path
+    text: str
+    starts: dict[tuple[str, int], dict[str, Tensor]]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory) -> Compared:
+    """RCNN and CNN, with and without pre-training, of two seeds."""
+    folder = tmp_path_factory.mktemp("compared")
+    root, out = write_questions(folder / "askubuntu"), folder / "out"
+    starts: dict[tuple[str, int], dict[str, Tensor]] = {}
+    begin = QuestionRanker.on_train_epoch_start
+
+    def recorded(ranker: QuestionRanker) -> None:
+        name, weights = ranker.net.config.name, ranker.net.state_dict()
+        starts[name, int((name, 0) in starts)] = {k: v.clone() for k, v in weights.items()}
+        begin(ranker)
+
+    words = small_runs(root, out, "--encoders", "rcnn", "cnn", "--seeds", 0, 1)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(io.StringIO()) as text,
+        redirect_stderr(io.StringIO()) as errors,
+    ):
+        patch.setattr(baselines, "NGRAMS", (1,))
+        patch.setattr(QuestionRanker, "on_train_epoch_start", recorded)
+        assert main(words) == 0
+    assert errors.getvalue() == ""
+    return Compared(root, out, text.getvalue(), starts)
+
+
+def test_compares_encoders_with_and_without_pretraining(compared) -> None:
+    out = compared.out
+    records = json.loads((out / "metrics.json").read_text())
+    names = ["rcnn-last", "rcnn-pt-last", "cnn-mean", "cnn-pt-mean"]
+    assert [list(record) for record in records] == [KEYS] * 8
+    assert [(r["model"], r["seed"]) for r in records] == [(n, s) for n in names for s in (0, 1)]
+
+    table = pandas.read_csv(out / "predictions.csv", dtype={"query": str, "candidate": str})
+    columns = ["model", "seed", "part", "query", "candidate", "relevant", "score"]
+    assert list(table) == columns
+    for record in records:
+        run = table[(table["model"] == record["model"]) & (table["seed"] == record["seed"])]
+        for part in ("valid", "test"):
+            lists = [rows for _, rows in run[run["part"] == part].groupby("query", sort=False)]
+            assert [len(rows) for rows in lists] == [8] * len(TOPICS)
+            found = evaluate(
+                [torch.tensor(rows["score"].to_numpy()) for rows in lists],
+                [torch.tensor(rows["relevant"].to_numpy()).bool() for rows in lists],
+            )
+            assert record[part] == pytest.approx(found["MRR"])
+            assert [record[f"{part}_{key}"] for key in METRICS if key != "MRR"] == pytest.approx(
+                [found[key] for key in METRICS if key != "MRR"]
+            )
+
+    pretrained = json.loads((out / "pretraining" / "metrics.json").read_text())
+    assert [(r["model"], r["seed"]) for r in pretrained] == [
+        (encoder, seed) for encoder in ("rcnn", "cnn") for seed in (0, 1)
+    ]
+    for written in (compared.text, (out / "table.md").read_text()):
+        for name in names:
+            assert re.search(rf"{name} .* \d+\.\d ± \d+\.\d", written)
+        assert "BM25 of the corpus" in written
+        assert re.search(r"re-ranker with \w+-", written)
+        assert "seeds 0, 1" in written
+    for name in ("learning_curves", "pretraining", "gates_by_position", "gates_by_word"):
+        assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_baselines_are_those_of_the_library(compared, monkeypatch) -> None:
+    monkeypatch.setattr(baselines, "NGRAMS", (1,))
+    found = json.loads((compared.out / "baselines.json").read_text())
+    corpus = load_questions(QuestionChoice("askubuntu", str(compared.root), "none")).corpus
+    for field, ending in (("title", ", title"), ("title+body", "")):
+        for name, ranker in (("BM25", bm25), ("TF-IDF", tuned_tf_idf(corpus, field))):
+            for part, own in (("valid", "dev"), ("test", "test")):
+                expected = evaluate(ranker(corpus, own, field), corpus.relevance(own))
+                assert found[f"{name}{ending}"][part] == pytest.approx(expected)
+    assert set(found["re-ranker"]["test"]) == set(METRICS)
+
+
+def test_learns_which_words_matter(compare, tmp_path) -> None:
+    words = ("--encoders", "rcnn", "cnn", "--pretraining", "no", "--pooling", "mean")
+    words = (*words, "--dropout", 0)
+    sizes = ("--hidden", 12, "--embedding", 12, "--batch-size", 12, "--lr", 0.03)
+    assert compare(*words, *sizes, "--epochs", 6)[0] == 0
+    records = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert len(records) == 2
+    assert all(record["train"] > 85 and record["test"] > 85 for record in records)
+
+
+def test_pretraining_lowers_the_perplexity(compare, tmp_path) -> None:
+    words = ("--encoders", "gru", "--pretraining", "yes", "--lr", 0.02, "--hidden", 16)
+    words = (*words, "--pretraining-batch-size", 16)
+    assert compare(*words, "--pretraining-epochs", 6)[0] == 0
+    run = tmp_path / "out" / "pretraining" / "runs" / "gru-seed0" / "run.json"
+    history = json.loads(run.read_text())["history"]
+    assert history[-1]["valid_perplexity"] < 0.8 * history[0]["valid_perplexity"]
+    assert all(0 < epoch["valid_MRR"] <= 100 for epoch in history)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("encoder", "pooling"), [("rcnn", "last"), ("cnn", "mean")])
+def test_fine_tuning_starts_from_the_pretrained_encoder_of_its_seed(
+    compared, encoder, pooling, seed
+) -> None:
+    path = compared.out / "pretraining" / "runs" / f"{encoder}-seed{seed}" / "best.ckpt"
+    written = torch.load(path, weights_only=True)["state_dict"]
+    start = compared.starts[f"{encoder}-pt-{pooling}", seed]
+    untrained = compared.starts[f"{encoder}-{pooling}", seed]
+    assert list(start) == list(untrained)
+    for name, weight in start.items():
+        assert torch.equal(weight, written[f"net.question.{name}"])
+        assert not torch.equal(weight, untrained[name])
+
+
+def test_poolings_and_fields_have_their_tables(compare) -> None:
+    words = ("--encoders", "rcnn-scalar", "--pretraining", "no", "--pooling", "last", "mean")
+    status, text, err = compare(*words, "--fields", "title", "title+body")
+    assert (status, err) == (0, "")
+    poolings = text.split("Table 2.10")[1].split("Titles alone")[0]
+    rows = re.findall(r"^rcnn-scalar +(title.*?)  +(\w+)", poolings, re.MULTILINE)
+    reads = ("title only", "title + body")
+    assert rows == [(field, pooling) for field in reads for pooling in ("last", "mean")]
+    fields = text.split("Table 2.11")[1]
+    rows = re.findall(r"^(\S+) +(title.*?)  ", fields, re.MULTILINE)
+    names = ("TF-IDF", "rcnn-scalar-last", "rcnn-scalar-mean")
+    assert rows == [(n, field) for n in names for field in reads]
+
+
+def test_checkpoint_alone_rebuilds_the_network(compared) -> None:
+    path = compared.out / "runs" / "cnn-pt-mean-seed1" / "best.ckpt"
+    ranker = QuestionRanker.load_from_checkpoint(path, map_location="cpu", weights_only=True).eval()
+    questions = load_questions(QuestionChoice("askubuntu", str(compared.root), "none"))
+    loader = QuestionBatches(questions, "title+body", 20, 40, 0).part("test")
+    with torch.no_grad():
+        scores = torch.cat([ranker(batch) for batch in loader])
+    table = pandas.read_csv(compared.out / "predictions.csv")
+    run = table[(table["model"] == "cnn-pt-mean") & (table["seed"] == 1)]
+    expected = run[run["part"] == "test"]["score"].to_numpy()
+    torch.testing.assert_close(scores, torch.tensor(expected).float())
+
+
+def test_a_run_that_was_interrupted_twice_is_that_of_one_go(compare, tmp_path, monkeypatch) -> None:
+    words = ("--encoders", "rcnn", "--pretraining", "yes", "--dropout", 0.3)
+    words = (*words, "--pretraining-epochs", 2, "--epochs", 2)
+    assert compare(*words)[0] == 0
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    shutil.move(out, whole)
+    more: tuple[str, ...] = ()
+    for pretraining in (True, False):
+
+        def in_the_second_epoch(history, trainer, module, pretraining=pretraining) -> bool:
+            return trainer.current_epoch == 1 and hasattr(module.net, "decoder") == pretraining
+
+        with monkeypatch.context() as patch:
+            raised = interrupt_once(
+                patch, EpochHistory, "on_train_epoch_start", in_the_second_epoch
+            )
+            status, _, err = compare(*words, *more)
+        assert (status, bool(raised)) == (130, True)
+        assert "--resume" in err
+        more = ("--resume",)
+    assert compare(*words, *more)[0] == 0
+    assert results(out) == results(whole)
+    assert results(out / "pretraining") == results(whole / "pretraining")
+
+
+def test_resume_adds_encoders_and_refuses_other_settings(compare, tmp_path) -> None:
+    assert compare("--encoders", "gru", "--pretraining", "no")[0] == 0
+    before = (tmp_path / "out" / "runs" / "gru-last-seed0" / "run.json").read_text()
+    assert compare("--encoders", "lstm", "--pretraining", "yes", "--resume")[0] == 0
+    records = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert [record["model"] for record in records] == ["gru-last", "lstm-pt-mean"]
+    assert (tmp_path / "out" / "runs" / "gru-last-seed0" / "run.json").read_text() == before
+    words = ("--encoders", "lstm", "--pretraining", "yes", "--resume")
+    status, _, err = compare(*words, "--pretraining-epochs", 2)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "was made with epochs 1, not 2" in err
+    status, _, err = compare(*words, "--margin", 0.5)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "lstm-pt-mean" in err
+    status, _, err = compare("--encoders", "gru", "--pretraining", "no")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "already holds results" in err
+    assert compare("--encoders", "cnn", "--pretraining", "no", "--overwrite")[0] == 0
+    records = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert [record["model"] for record in records] == ["cnn-mean"]
+
+
+def test_word_vectors_are_kept_as_they_are_and_bad_ids_left_out(call, root, tmp_path) -> None:
+    with (root / "train_random.txt").open("a") as file:
+        file.write("999\t001\t010\n")
+    known = [*TOPICS, *(f"w{k}" for k in range(6))]
+    lines = [f"{word} {k / 9:.3f} {1 - k / 5:.3f} 0.5" for k, word in enumerate(known)]
+    (root / "vectors_pruned.200.txt").write_text("\n".join(lines) + "\n")
+    words = ("--dataset", "askubuntu", "--root", root, "--hidden", 4, "--encoders", "gru")
+    training = ("--device", "cpu", "--epochs", 1, "--pretraining", "no", "--out", tmp_path / "out")
+    status, text, _ = call(*words, *training, "--leave-out")
+    assert status == 0
+    assert "left out: 1 ids without a question" in text
+    assert "vectors of 3 numbers from vectors_pruned.200.txt, fixed" in text
+    assert re.search(r"\d+ of the [\d,]+ words of all texts \(\d+\.\d%\) are unknown", text)
+    path = tmp_path / "out" / "runs" / "gru-last-seed0" / "best.ckpt"
+    checkpoint = torch.load(path, weights_only=True)
+    vectors = checkpoint["state_dict"]["net.embedding.weight"]
+    numbers = ["<pad>", "<unk>", *checkpoint["hyper_parameters"]["words"]]
+    assert set(numbers[3:]) == set(known)
+    for k, word in enumerate(known):
+        expected = torch.tensor([round(k / 9, 3), round(1 - k / 5, 3), 0.5])
+        torch.testing.assert_close(vectors[numbers.index(word)], expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--root", "nowhere"], "text_tokenized.txt"),
+        (["--vectors", "nowhere.txt"], "--vectors nowhere.txt: no such file"),
+        (["--tune-vectors"], "--tune-vectors goes with a file of word vectors"),
+        (["--encoders", "bert"], "invalid choice: 'bert'"),
+        (["--pooling", "min"], "invalid choice: 'min'"),
+        (["--margin", "0"], "must be a number above 0, got 0"),
+        (["--negatives", "0"], "must be an integer of at least 1"),
+        (["--pretraining", "no", "--pretraining-epochs", "2"], "--pretraining-epochs goes with"),
+        (["--root", "nowhere", "--dataset", "msrp", "--leave-out"], "--leave-out goes with"),
+        (["--hidden", "4", "--parameters", "9"], "--hidden and --parameters exclude each other"),
+        (["--parameters", "9"], "no width of rcnn stays within 9 parameters"),
+        (["--device", "tpu"], "tpu"),
+    ],
+)
+def test_bad_words_give_one_line(call, root, tmp_path, words, error) -> None:
+    given = ("--dataset", "askubuntu", "--root", root, "--vectors", "none", "--out", tmp_path / "o")
+    status, _, err = call(*given, *words)
+    assert status == 2
+    assert err.count("\n") == 1
+    assert err.startswith("benchmarks.question_retrieval: error: ")
+    assert error in err
+
+
+def test_an_id_without_a_question_gives_one_line(compare, root) -> None:
+    path = root / "train_random.txt"
+    path.write_text(path.read_text() + "999\t001\t010\n")
+    status, _, err = compare()
+    assert (status, err.count("\n")) == (2, 1)
+    assert "999" in err
+    assert "train_random.txt" in err
+
+
+def test_a_part_without_similar_candidates_gives_one_line(compare, root) -> None:
+    path = root / "dev.txt"
+    lines = [line.split("\t") for line in path.read_text().splitlines()]
+    path.write_text("".join(f"{row[0]}\t\t{row[2]}\t{row[3]}\n" for row in lines))
+    status, _, err = compare()
+    assert (status, err.count("\n")) == (2, 1)
+    assert "no question of the valid part has a similar one" in err
+
+
+def test_questions_without_bodies_have_no_fields(compare, tmp_path) -> None:
+    titles = write_questions(tmp_path / "titles", bodies=False)
+    status, _, err = compare("--root", titles, "--fields", "title")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--fields goes with questions that have bodies" in err
+
+
+def test_a_lost_checkpoint_of_pretraining_gives_one_line(compare, compared, tmp_path) -> None:
+    words = ("--encoders", "rcnn", "--pretraining", "yes")
+    shutil.copytree(compared.out, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "runs" / "rcnn-pt-last-seed0")
+    path = tmp_path / "out" / "pretraining" / "runs" / "rcnn-seed0" / "best.ckpt"
+    path.write_bytes(b"nothing")
+    status, _, err = compare(*words, "--resume")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "best.ckpt is damaged" in err
+    path.unlink()
+    status, _, err = compare(*words, "--resume")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "best.ckpt is missing" in err
+
+
+def test_several_processes_are_refused(compare, monkeypatch) -> None:
+    started = {"WORLD_SIZE": 2, "RANK": 0, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 2}
+    for name, value in started.items():
+        monkeypatch.setenv(name, str(value))
+    ended: list[int] = []
+    monkeypatch.setattr("benchmarks.harness.arguments._end_together", lambda s, _: ended.append(s))
+    _, _, err = compare()
+    assert ended == [2]
+    assert err.count("\n") == 1
+    assert "this runs in one process, not 2" in err
+
+
+@pytest.mark.parametrize("pretraining", ["no", "yes"])
+def test_divergence_is_one_line(compare, pretraining) -> None:
+    words = ("--encoders", "gru", "--pretraining", pretraining, "--lr", 1e38, "--clip", 0)
+    status, out, err = compare(*words, "--schedule", "none")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "the validation error is nan" in err
+
+
+def test_names_are_those_of_the_harness() -> None:
+    assert options.parser().parse_args([]).encoders == ["rcnn", "lstm", "gru", "cnn"]
+    assert set(options.DATASETS) == set(data.CORPORA)
+    assert set(options.ENCODERS) == set(encoders.ENCODERS)
+    assert options.POOLINGS == encoders.POOLINGS
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--misspelt"]])
+def test_help_and_misspelt_options_answer_without_torch(words) -> None:
+    script = (
+        "import sys; from benchmarks.question_retrieval import main\n"
+        f"try: main({words!r})\n"
+        "except SystemExit: pass\n"
+        "assert not {'torch', 'lightning'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=True)
+    assert b"usage" in done.stdout or b"unrecognized arguments" in done.stderr
