@@ -9,11 +9,13 @@ from torch import Tensor
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbour_sum import (
     cpu,
+    gated_messages,
     messages,
     neighbour_activation_sum,
     neighbour_sum,
     reference,
 )
+from pyg_kernels.ops.neighbour_sum.gated_messages import gates_fit
 from pyg_kernels.ops.neighbour_sum.messages import distinct_messages
 
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
@@ -82,6 +84,45 @@ def test_sum_of_products(ordered: bool) -> None:
     )
 
 
+def gated_leaves(edges: Edges) -> tuple[Tensor, ...]:
+    """z, the gate's parts on sources, targets and kinds, and the bond factors."""
+    z, bond = leaves(edges)
+    generator = torch.Generator().manual_seed(3)
+    sizes = (edges.num_sources, edges.num_targets, edges.attr.size(0))
+    gate = [torch.randn(n, 4, generator=generator).requires_grad_() for n in sizes]
+    return z, *gate, bond
+
+
+def gated(run, z: Tensor, edges: Edges, *parts: Tensor) -> Tensor:
+    *gate, bond = parts
+    return run(z, edges, tuple(gate), bond)
+
+
+@pytest.mark.usefixtures("no_blocks")
+@pytest.mark.parametrize("num_targets", [11, 17])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_gated_sum(ordered: bool, num_targets: int) -> None:
+    edges = sharing_edges(ordered, num_targets=num_targets)
+    z, *parts = inputs = gated_leaves(edges)
+    fast, slow = (gated(run, z, edges, *parts) for run in (neighbour_sum, reference.neighbour_sum))
+    assert_equal_with_gradients(fast, slow, inputs)
+    for k in range(5):
+        assert_equal_with_gradients(fast, slow, inputs[k : k + 1] * 2)
+
+
+def test_gates_that_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gates without a part of their kind, and more numbers than are kept: one message an edge."""
+    monkeypatch.delattr("pyg_kernels.ops.neighbour_sum.GatedMessageSum")
+    edges = sharing_edges()
+    z, source, target, kind, bond = gated_leaves(edges)
+    assert gates_fit((source, target, kind), edges)
+    for gate, most in (((source, target, None), 2**22), ((source, target, kind), 239)):
+        monkeypatch.setattr(gated_messages, "_MOST_NUMBERS", most)
+        assert not gates_fit(gate, edges)
+        expected = reference.neighbour_sum(z, edges, gate, bond)
+        torch.testing.assert_close(neighbour_sum(z, edges, gate, bond), expected, **TOLERANCE)
+
+
 @pytest.mark.usefixtures("no_blocks")
 @pytest.mark.parametrize("act", [torch.relu, torch.tanh, torch.sigmoid], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("ordered", [True, False])
@@ -117,6 +158,19 @@ def test_second_derivatives() -> None:
             second.append(torch.autograd.grad(norm, inputs))
         for f, e in zip(*second, strict=True):
             torch.testing.assert_close(f, e, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.usefixtures("no_blocks")
+def test_second_derivatives_of_gated_sums() -> None:
+    edges = sharing_edges()
+    second = []
+    for run in (neighbour_sum, reference.neighbour_sum):
+        z, *parts = inputs = gated_leaves(edges)
+        out = gated(run, z, edges, *parts).square().sum()
+        first = torch.autograd.grad(out, inputs, create_graph=True)
+        second.append(torch.autograd.grad(sum(g.square().sum() for g in first), inputs))
+    for f, e in zip(*second, strict=True):
+        torch.testing.assert_close(f, e, rtol=1e-4, atol=1e-2)
 
 
 @pytest.mark.usefixtures("no_blocks")

@@ -11,6 +11,7 @@ from pyg_kernels.ops.activations import name_of
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbour_sum import cpu, reference
+from pyg_kernels.ops.neighbour_sum.gated_messages import GatedMessageSum, gates_fit
 from pyg_kernels.ops.neighbour_sum.messages import (
     MessageActivationSum,
     MessageSum,
@@ -49,10 +50,11 @@ def neighbour_sum(
         gate = (source.to(dtype), target.to(dtype), None if kind is None else kind.to(dtype))
     if path_in_use(z.device) == "definition":
         return reference.neighbour_sum(z, edges, gate, bond)
-    if gate is None and bond is not None:
-        messages = shared_messages(z, edges)
-        if messages is not None:
-            return MessageSum.apply(z, bond, edges, messages)
+    messages = None if bond is None else shared_messages(z, edges)
+    if messages is not None and gate is None:
+        return MessageSum.apply(z, bond, edges, messages)
+    if messages is not None and gate is not None and gates_fit(gate, edges):
+        return GatedMessageSum.apply(z, *gate, bond, edges, messages)[0]
     return cpu.NeighbourSum.apply(z, *(gate or (None, None, None)), bond, edges)
 
 

@@ -126,13 +126,13 @@ def shared_messages(table: Tensor, edges: Edges) -> Messages | None:
     return messages
 
 
-def _by_kind(message: Tensor, rows: Tensor, messages: Messages, change: Any) -> None:
+def by_kind(message: Tensor, rows: Tensor, messages: Messages, change: Any) -> None:
     """Multiplies every message by its kind's row, or adds it, in place."""
     for kind, first, end in messages.spans:
         change(message[first:end], rows[kind])
 
 
-def _sums_by_kind(message: Tensor, like: Tensor, messages: Messages) -> Tensor:
+def sums_by_kind(message: Tensor, like: Tensor, messages: Messages) -> Tensor:
     """The sum of the messages of each kind."""
     sums = torch.zeros_like(like)
     for kind, first, end in messages.spans:
@@ -146,7 +146,7 @@ class MessageSum(torch.autograd.Function):
     @staticmethod
     def forward(z: Tensor, bond: Tensor, edges: Edges, messages: Messages) -> Tensor:
         message = z.index_select(0, messages.source)
-        _by_kind(message, bond, messages, torch.Tensor.mul_)
+        by_kind(message, bond, messages, torch.Tensor.mul_)
         return messages.to_targets(message)
 
     @staticmethod
@@ -169,10 +169,10 @@ class MessageSum(torch.autograd.Function):
         grad_bond = None
         if ctx.needs_input_grad[1]:
             products = z.index_select(0, messages.source).mul_(upstream)
-            grad_bond = _sums_by_kind(products, bond, messages)
+            grad_bond = sums_by_kind(products, bond, messages)
         if not ctx.needs_input_grad[0]:
             return None, grad_bond, None, None
-        _by_kind(upstream, bond, messages, torch.Tensor.mul_)
+        by_kind(upstream, bond, messages, torch.Tensor.mul_)
         return messages.to_sources(upstream), grad_bond, None, None
 
 
@@ -184,7 +184,7 @@ class MessageActivationSum(torch.autograd.Function):
         a: Tensor, kind: Tensor, edges: Edges, messages: Messages, act: str
     ) -> tuple[Tensor, Tensor]:
         message = a.index_select(0, messages.source)
-        _by_kind(message, kind, messages, torch.Tensor.add_)
+        by_kind(message, kind, messages, torch.Tensor.add_)
         activate(message, None, act, out=message)
         return messages.to_targets(message), message
 
@@ -211,6 +211,6 @@ class MessageActivationSum(torch.autograd.Function):
             )
         share = messages.from_targets(grad.contiguous())
         activation_gradient(share, message, ctx.act, out=share)
-        grad_kind = _sums_by_kind(share, kind, messages) if ctx.needs_input_grad[1] else None
+        grad_kind = sums_by_kind(share, kind, messages) if ctx.needs_input_grad[1] else None
         grad_a = messages.to_sources(share) if ctx.needs_input_grad[0] else None
         return grad_a, grad_kind, None, None, None
