@@ -32,7 +32,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
         *(torch.zeros(3), 5, [], {}, {"hyper_parameters": None}, {"hyper_parameters": KEYS}),
         *({"hyper_parameters": {"model": 1, "words": []}}, {"hyper_parameters": {"model": {}}}),
     ],
-    ids=str,
+    ids=["tensor", "number", "list", "empty", "no-arguments", "names", "no-model", "fewer"],
 )
 def test_other_tensors_are_refused(tmp_path: Path, content: object) -> None:
     torch.save(content, tmp_path / "other.ckpt")
