@@ -11,10 +11,11 @@ import torch
 from benchmarks.harness.errors import InputError
 
 # What torch.load raises on files of another kind, which it may read as a stack of instructions.
-UNREADABLE = (
-    *(RuntimeError, pickle.UnpicklingError, struct.error, EOFError, OSError, ValueError),
+DAMAGE = (
+    *(RuntimeError, pickle.UnpicklingError, struct.error, EOFError, ValueError),
     *(AttributeError, LookupError, TypeError, ArithmeticError),
 )
+UNREADABLE = (*DAMAGE, OSError)
 
 
 def read_checkpoint(

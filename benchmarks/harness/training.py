@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import pickle
 import statistics
 import warnings
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
 from torch import Tensor
 
+from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.collective import from_first, in_first, put_together
 from benchmarks.harness.devices import trainer_devices
 from benchmarks.harness.errors import DivergenceError, InputError, naming_files
@@ -116,7 +116,7 @@ def _naming_damage(path: Path) -> Iterator[None]:
     """Turns the errors of reading a file of an earlier run into one that names it."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, RuntimeError, EOFError, pickle.UnpicklingError) as e:
+    except DAMAGE as e:
         raise InputError(f"{path} is damaged; remove it to train this run again") from e
 
 

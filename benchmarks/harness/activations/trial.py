@@ -2,7 +2,6 @@
 
 import json
 import math
-import pickle
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -16,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.harness.activations.setting import Optimisation, Units
+from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.files import write_text
 
 CHECKPOINT_SECONDS = 60.0  # what an interruption costs at most
 RIGHT_BATCHES = 10  # so many batches in a row without an error are learned, in training
 TEST_SEED = 2**31 - 1
-DAMAGE = (ValueError, KeyError, TypeError, RuntimeError, EOFError, pickle.UnpicklingError)
 
 Tell = Callable[[str, dict[str, Any]], None]
 

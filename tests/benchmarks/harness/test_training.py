@@ -125,8 +125,9 @@ def test_damaged_results_are_one_line(compare, molecules_csv, tmp_path, monkeypa
         assert f"{name} is" in err
         assert "remove" in err
 
-    (folder / "last.ckpt").write_bytes(last[:1000])
-    refused("last.ckpt")
+    for content in (last[:1000], b"smiles,y\nCC,1\n"):  # the latter is read as instructions
+        (folder / "last.ckpt").write_bytes(content)
+        refused("last.ckpt")
     (folder / "last.ckpt").write_bytes(last)
     (folder / "best.ckpt").unlink()
     refused("best.ckpt")
