@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from itertools import pairwise
 from typing import Any, cast
 
@@ -15,14 +16,14 @@ from benchmarks.harness.language_model.dropout import WeightDrop, drop
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """From ``(T, B, F)`` and a state to ``(T, B, out_features)`` and the state after."""
 
     out_features: int
 
+    @abstractmethod
     def reset_parameters(self) -> None:
         """Draws fresh weights."""
-        raise NotImplementedError
 
 
 class RCNNEncoder(Encoder):

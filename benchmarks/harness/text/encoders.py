@@ -1,6 +1,7 @@
 """From the words of texts to one vector a text."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,17 +17,17 @@ from pyg_kernels.sequence import RCNN, RKM, RKMCell
 WIDTHS = (3, 4, 5)  # of the CNN's windows (Kim 2014)
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """From the words ``(N, D)`` of B texts and their batch to ``(B, out_features)``."""
 
     out_features: int
 
+    @abstractmethod
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
         """What the encoder makes of each word where it stands, ``(N, out_features)``.
 
         The vector of a text is put together from these, so that the classifier can read them too.
         """
-        raise NotImplementedError
 
     def classifier(self, num_classes: int) -> nn.Module:
         """From ``(B, out_features)`` to the scores of the classes: a linear map."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from torch import Tensor
 
 from pyg_kernels.datasets.text.corpus import PARTS
 from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.published_text import find_text
 from pyg_kernels.datasets.text.vocabulary import UNKNOWN, Vocabulary, words_of
 
 END = "<eos>"
@@ -156,11 +157,11 @@ def find_parts(root: str | Path) -> tuple[str, dict[str, Path]]:
     """
     root = Path(root).expanduser()
     for name, pattern in FILES.items():
-        if _file(root, pattern.format("train")) is None:
+        if find_text(root, pattern.format("train")) is None:
             continue
         files = {}
         for part in PARTS:
-            file = _file(root, pattern.format(part))
+            file = find_text(root, pattern.format(part))
             if file is None:
                 wanted = pattern.format(part)
                 raise FileNotFoundError(f"{root} has no file {wanted} or {wanted}.gz")
@@ -170,8 +171,3 @@ def find_parts(root: str | Path) -> tuple[str, dict[str, Path]]:
         raise FileNotFoundError(f"{root} is not a folder")
     wanted = ", ".join(pattern.format("train") for pattern in FILES.values())
     raise FileNotFoundError(f"{root} has none of the training files {wanted}, nor one with .gz")
-
-
-def _file(root: Path, name: str) -> Path | None:
-    found: Iterator[Path] = (root / end for end in (name, f"{name}.gz") if (root / end).is_file())
-    return next(found, None)
