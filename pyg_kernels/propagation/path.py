@@ -22,6 +22,14 @@ class PathPropagation:
     closure of the path, with the weight :math:`(1 - \lambda_s)^\nu \prod_{s<r<t} \lambda_r` on
     the edge from s to t, in time linear in the length.
 
+    With a selection s of tokens, weights in [0, 1], a token counts for as much as it is selected,
+
+    .. math::
+        c_t = (1 - s_t) c_{t-1} + s_t (\lambda_t \odot c_{t-1} + (1 - \lambda_t)^\nu \odot z_t),
+
+    which is the operator above with the decay :math:`1 - s_t (1 - \lambda_t)`, and, where
+    :math:`\nu = 0`, inputs :math:`s_t z_t`. A token of weight 0 leaves no trace.
+
     Args:
         decay: :math:`\lambda`: a number or a tensor :obj:`(1,)`, :obj:`(D,)`, :obj:`(N, 1)` or
             :obj:`(N, D)`.
@@ -29,6 +37,11 @@ class PathPropagation:
         initial: The states :math:`c_1, \ldots, c_n` before the first token,
             :obj:`(n, num_texts, D)`.
         normalize: Whether :math:`\nu` is 1 or 0.
+        selection: The weight s of each token, :obj:`(N, 1)`; None: every token counts in full.
+
+    Attributes:
+        decay: The decay with the selection in it.
+        weight: The weight of each input beside that decay, or None where all are 1.
     """
 
     def __init__(
@@ -37,8 +50,10 @@ class PathPropagation:
         packing: Packing,
         initial: Tensor,
         normalize: bool = False,
+        selection: Tensor | None = None,
     ) -> None:
-        self.decay = decay
+        self.decay = decay if selection is None else 1.0 - selection * (1.0 - decay)
+        self.weight = None if normalize else selection
         self.packing = packing
         self.initial = initial
         self.normalize = normalize
@@ -49,6 +64,7 @@ class PathPropagation:
     def aggregate(self, z: Tensor, order: int) -> Tensor:
         r"""The state :math:`c` of one order, from what ends at each token."""
         packing, initial = self.packing, self.initial[order - 1]
+        z = z if self.weight is None else self.weight * z
         if packing.uniform:
             grid = z.view(packing.num_steps, packing.num_texts, z.size(1))
             a = self._decay(lambda d: d.view(*grid.shape[:2], d.size(1)))

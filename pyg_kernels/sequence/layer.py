@@ -157,6 +157,17 @@ class SequenceLayer(Module, Generic[State]):
         mask: Tensor | None = None,
         lengths: Tensor | Sequence[int] | None = None,
     ) -> tuple[Tensor | PackedSequence, State]:
+        return self._read_texts(x, state, ptr, mask, lengths, None)
+
+    def _read_texts(
+        self,
+        x: Tensor | PackedSequence | Data,
+        state: State | tuple[Tensor, ...] | None,
+        ptr: Tensor | None,
+        mask: Tensor | None,
+        lengths: Tensor | Sequence[int] | None,
+        selection: Tensor | None,
+    ) -> tuple[Tensor | PackedSequence, State]:
         if state is not None and self.bidirectional:
             raise ValueError(
                 "state: a text can be read in pieces in one direction only, expected None where "
@@ -168,11 +179,12 @@ class SequenceLayer(Module, Generic[State]):
                 f"x has dtype {texts.rows.dtype}: expected features; embed word ids first"
             )
         states = self._given_states(state, texts)
+        weights = None if selection is None else _weights(selection, texts)
         rows, after = texts.rows, []
         for layer in range(self.num_layers):
             if layer and self.dropout and self.training:
                 rows = torch.nn.functional.dropout(rows, self.dropout)
-            rows, ends = self._read_layer(layer, rows, texts, states)
+            rows, ends = self._read_layer(layer, rows, texts, states, weights)
             after.extend(ends)
         return texts.restore(rows), self._returned_state(after, texts)
 
@@ -182,6 +194,7 @@ class SequenceLayer(Module, Generic[State]):
         rows: Tensor,
         texts: Texts,
         states: list[tuple[Tensor, ...]] | None,
+        selection: Tensor | None,
     ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
         packing, outs, ends = texts.packing, [], []
         directions = 2 if self.bidirectional else 1
@@ -190,12 +203,26 @@ class SequenceLayer(Module, Generic[State]):
             cell = self._cell(number)
             backwards = direction == 1
             read = _reversed(rows, texts) if backwards else rows
+            weights = selection
+            if backwards and selection is not None:
+                weights = _reversed(selection, texts)
             given = None if states is None else states[number]
             before = cell.checked_state(given, packing.num_texts, rows)
-            out, end = cell.read(read, packing, before, self._masks(read, packing.num_texts))
+            out, end = self._read_cell(cell, read, packing, before, weights)
             outs.append(_reversed(out, texts) if backwards else out)
             ends.append(end)
         return outs[0] if directions == 1 else torch.cat(outs, dim=1), ends
+
+    def _read_cell(
+        self,
+        cell: SequenceCell[State],
+        x: Tensor,
+        packing: Packing,
+        before: tuple[Tensor, ...],
+        selection: Tensor | None,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Whole texts through one cell; only layers that take a selection are given one."""
+        return cell.read(x, packing, before, self._masks(x, packing.num_texts))
 
     def _masks(self, x: Tensor, num_texts: int) -> Any:
         """What `read` takes of dropout; None for none."""
@@ -270,6 +297,14 @@ def layer_sizes(
     above = checked_count(hidden_size, "hidden_size") * directions
     sizes = [input_size, *[above] * (checked_count(num_layers, "num_layers") - 1)]
     return [size for size in sizes for _ in range(directions)]
+
+
+def _weights(selection: Tensor, texts: Texts) -> Tensor:
+    """The weight of each token in the order of the packing, (N, 1)."""
+    weights = texts.arrange(selection, "selection").to(texts.rows.dtype)
+    if not bool(((weights >= 0) & (weights <= 1)).all()):
+        raise ValueError("selection: expected a weight in [0, 1] for each token")
+    return weights.unsqueeze(1)
 
 
 def _reversed(rows: Tensor, texts: Texts) -> Tensor:

@@ -26,7 +26,7 @@ def states_up_to(
     Returns:
         n tensors of :obj:`(N, D)`.
     """
-    if fuses_orders(path.packing, projections[0]):
+    if path.weight is None and fuses_orders(path.packing, projections[0]):
         found = walk_scan(
             projections, path.decay, path.packing, path.initial, combine, path.normalize
         )

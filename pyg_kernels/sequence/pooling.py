@@ -84,7 +84,29 @@ class SumPooling(Pooling):
         packing: Packing,
         carried: Carried,
     ) -> tuple[Tensor, Carried]:
-        path = PathPropagation(decay, packing, carried[0].transpose(0, 1), self.normalize)
+        return self._walk(decay, packing, carried, projections, None)
+
+    def of_selected(
+        self,
+        projections: Sequence[Tensor],
+        decay: float | Tensor,
+        packing: Packing,
+        carried: Carried,
+        selection: Tensor,
+    ) -> tuple[Tensor, Carried]:
+        """The same where tokens count for as much as they are selected, :obj:`(N, 1)`."""
+        return self._walk(decay, packing, carried, projections, selection)
+
+    def _walk(
+        self,
+        decay: float | Tensor,
+        packing: Packing,
+        carried: Carried,
+        projections: Sequence[Tensor],
+        selection: Tensor | None,
+    ) -> tuple[Tensor, Carried]:
+        initial = carried[0].transpose(0, 1)
+        path = PathPropagation(decay, packing, initial, self.normalize, selection)
         up_to = states_up_to(path, projections, self.mapping)
         at = None
         if self.state == "z":

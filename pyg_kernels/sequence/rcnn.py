@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, cast
 
+import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.nn.utils.rnn import PackedSequence
+from torch_geometric.data import Data
 
 from pyg_kernels.nn.arguments import Act, checked_dropout
-from pyg_kernels.sequence.layer import SequenceLayer, layer_sizes
+from pyg_kernels.ops.packing import Packing
+from pyg_kernels.sequence.layer import SequenceCell, SequenceLayer, layer_sizes
 from pyg_kernels.sequence.pooling import State
 from pyg_kernels.sequence.rcnn_cell import Masks, RCNNCell, described
 
@@ -34,6 +39,18 @@ class RCNN(SequenceLayer[State]):
     decay 0 it is a convolution over n words.
 
     Call it as :class:`torch.nn.LSTM`: ``output, (h, c) = rcnn(x)``.
+
+    A :obj:`selection` of tokens, a weight :math:`s_t` in [0, 1] each, makes tokens count for as
+    much as they are selected, in every layer,
+
+    .. math::
+        c_j[t] &= (1 - s_t) c_j[t-1] + s_t (\lambda_t \odot c_j[t-1] +
+        (1 - \lambda_t)^\nu \odot z_j[t]) \\
+        h_t &= (1 - s_t) h_{t-1} + s_t \tilde h_t,
+
+    with :math:`\tilde h_t` the output above. A token of weight 0 leaves no trace, neither of its
+    value nor of its position: with weights 0 and 1 the outputs at selected tokens, and the state,
+    are those of the text without the others.
 
     Args:
         input_size: The number of features F of a token; -1 to read it off the first input.
@@ -72,7 +89,8 @@ class RCNN(SequenceLayer[State]):
           :math:`(T, F)`, with an optional ``mask``, True for tokens, of the same shape without F,
           or ``lengths``, :math:`(B)`, where padding is on the right;
           a :class:`~torch.nn.utils.rnn.PackedSequence`; :math:`(N, F)`, the tokens of texts one
-          after the other, with ``ptr``, :math:`(B + 1)`; or a PyG batch of path graphs.
+          after the other, with ``ptr``, :math:`(B + 1)`; or a PyG batch of path graphs. With any
+          of them an optional ``selection``, of the shape of the tokens without F.
         - **output:** the outputs in the same form, with H features, or 2H where
           :obj:`bidirectional`, zero on padding; and the state,
           :class:`~pyg_kernels.sequence.RCNNState`: h of :math:`(L, B, H)` and c of
@@ -85,7 +103,8 @@ class RCNN(SequenceLayer[State]):
         ValueError: For an order below 1, an unknown mapping, decay, state or pooling; a decay of
             1 with normalisation; a highway with unequal sizes, or in several layers of two
             directions; max-pooling with normalisation, an output map, or a gated decay of sums;
-            inputs, lengths or states that do not fit; a state given to a layer of two directions.
+            inputs, lengths, selections or states that do not fit; a selection outside [0, 1], or
+            with max-pooling; a state given to a layer of two directions.
     """
 
     def __init__(
@@ -137,6 +156,30 @@ class RCNN(SequenceLayer[State]):
         super().__init__(cells, num_layers, batch_first, dropout, bidirectional)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.state_dropout = checked_dropout(state_dropout, "state_dropout")
+
+    @torch.compiler.disable
+    def forward(
+        self,
+        x: Tensor | PackedSequence | Data,
+        state: State | tuple[Tensor, ...] | None = None,
+        *,
+        ptr: Tensor | None = None,
+        mask: Tensor | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+        selection: Tensor | None = None,
+    ) -> tuple[Tensor | PackedSequence, State]:
+        return self._read_texts(x, state, ptr, mask, lengths, selection)
+
+    def _read_cell(
+        self,
+        cell: SequenceCell[State],
+        x: Tensor,
+        packing: Packing,
+        before: tuple[Tensor, ...],
+        selection: Tensor | None,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        masks = self._masks(x, packing.num_texts)
+        return cast(RCNNCell, cell).read(x, packing, before, masks, selection)
 
     def _masks(self, x: Tensor, num_texts: int) -> Masks | None:
         if not self.training or not self.state_dropout:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -23,6 +24,7 @@ from pyg_kernels.ops.linear_scan import fuses_products
 from pyg_kernels.ops.packing import Packing
 from pyg_kernels.ops.recurrent_scan import Form, Gates, recurrent_scan
 from pyg_kernels.ops.transforms import transforms_active
+from pyg_kernels.propagation.path import PathPropagation
 from pyg_kernels.sequence.layer import SequenceCell, last_rows
 from pyg_kernels.sequence.pooling import (
     STATES,
@@ -180,7 +182,10 @@ class RCNNCell(SequenceCell[State]):
         packing: Packing,
         state: tuple[Tensor, ...],
         masks: Masks | None = None,
+        selection: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Reads whole texts; with a selection, :obj:`(N, 1)`, tokens count for as much as that."""
+        self._check_selection(selection)
         h, *rest = state
         carried: Carried = tuple(rest)
         if x.size(-1) != self.num_features and self.num_features != -1:
@@ -188,13 +193,13 @@ class RCNNCell(SequenceCell[State]):
         if self.highway and x.size(-1) != self.hidden_size:
             raise ValueError(_HIGHWAY.format(x.size(-1), self.hidden_size))
         read = x if masks is None else x * _by_row(masks.x, packing)
-        fused = self._fuses(read, packing, carried)
+        fused = selection is None and self._fuses(read, packing, carried)
         tokens = self._tokens(x, read, fused)
         if self.gate == "recurrent":
             mask = None if masks is None else masks.h
-            if isinstance(self.pool, SumPooling) and self._loops_on_weights():
+            if selection is None and self._steps_in_one_op():
                 return self._read_recurrent(tokens, packing, h, carried, mask)
-            return self._read_token_by_token(tokens, packing, h, carried, mask)
+            return self._read_token_by_token(tokens, packing, h, carried, mask, selection)
         output = None if tokens.output is None else _sigmoid(tokens.output)
         if fused:
             u, carried = self._activated_products(read, packing, carried)
@@ -202,8 +207,9 @@ class RCNNCell(SequenceCell[State]):
         else:
             decay = self.decay if tokens.decay is None else _sigmoid(tokens.decay)
             assert decay is not None
-            found, carried = self.pool(tokens.projections, decay, packing, carried)
+            found, carried = self._pooled(tokens.projections, decay, packing, carried, selection)
             out = self._output(found, output, tokens.highway, x)
+            out = _held(out, h, packing, selection)
         return out, (last_rows(out, h, packing), *carried)
 
     def _tokens(self, x: Tensor, read: Tensor, fused: bool) -> _Tokens:
@@ -253,8 +259,23 @@ class RCNNCell(SequenceCell[State]):
         act = None if self.act is None else name_of(self.act)
         return pool.of_products(x, weights, gate, self.decay, packing, carried, act, self.bias)
 
-    def _loops_on_weights(self) -> bool:
+    def _pooled(
+        self,
+        projections: Sequence[Tensor],
+        decay: float | Tensor,
+        packing: Packing,
+        carried: Carried,
+        selection: Tensor | None,
+    ) -> tuple[Tensor, Carried]:
+        if selection is None:
+            return self.pool(projections, decay, packing, carried)
+        pool = cast(SumPooling, self.pool)
+        return pool.of_selected(projections, decay, packing, carried, selection)
+
+    def _steps_in_one_op(self) -> bool:
         """Whether the maps that are read token by token are their weights and nothing else."""
+        if not isinstance(self.pool, SumPooling):
+            return False
         lins = (self.decay_recurrent, self.output_gate_recurrent, self.output_lin)
         return all(lin is None or (isinstance(lin, UnitLinear) and lin.unheard) for lin in lins)
 
@@ -291,26 +312,27 @@ class RCNNCell(SequenceCell[State]):
         h: Tensor,
         carried: Carried,
         mask: Tensor | None,
+        selection: Tensor | None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The recurrent gates with maxima, or with maps that are more than their weights."""
+        """The recurrent gates with maxima, a selection, or maps that are more than weights."""
         assert self.decay_recurrent is not None
         projections, *others = tokens
         steps = [packing.split(p) for p in projections]
-        rows = [None if t is None else packing.split(t) for t in others]
+        rows = [None if t is None else packing.split(t) for t in (*others, selection)]
         outs, ended_h, ended = [], [], []
         for t, texts in enumerate(packing.batch_sizes):
             if texts != h.size(0):
                 ended_h.append(h[texts:])
                 ended.append(tuple(c[texts:] for c in carried))
                 h, carried = h[:texts], tuple(c[:texts] for c in carried)
-            decay, output, highway, passed = (None if r is None else r[t] for r in rows)
+            decay, output, highway, passed, weight = (None if r is None else r[t] for r in rows)
             read = h if mask is None else h * mask[:texts]
             decay = torch.sigmoid(decay + self.decay_recurrent(read))
             if output is not None and self.output_gate_recurrent is not None:
                 output = torch.sigmoid(output + self.output_gate_recurrent(read))
             one = Packing.of_equal_lengths(1, texts)
-            state, carried = self.pool([p[t] for p in steps], decay, one, carried)
-            h = self._output(state, output, highway, passed)
+            state, carried = self._pooled([p[t] for p in steps], decay, one, carried, weight)
+            h = _held(self._output(state, output, highway, passed), h, one, weight)
             outs.append(h)
         h = torch.cat((h, *reversed(ended_h)))
         carried = tuple(torch.cat(parts) for parts in zip(carried, *reversed(ended), strict=True))
@@ -354,6 +376,13 @@ class RCNNCell(SequenceCell[State]):
             )
         kind = ProductMaxPooling if self.mapping == "mul" else SumMaxPooling
         return kind(self.order, self.hidden_size, self.mapping, self.state)
+
+    def _check_selection(self, selection: Tensor | None) -> None:
+        if selection is not None and self.pooling == "max":
+            raise ValueError(
+                "selection with pooling='max': a maximum has no weights by which tokens could "
+                "count in part; expected pooling='sum'"
+            )
 
     def _parameter(self, name: str, size: int | None) -> None:
         self.register_parameter(name, None if size is None else Parameter(torch.zeros(size)))
@@ -426,6 +455,14 @@ def _checked_decay(decay: float | str) -> float | None:
         return checked_decay(decay)
     except ValueError as error:
         raise ValueError(f"{error}, 'input' or 'recurrent'") from None
+
+
+def _held(out: Tensor, h: Tensor, packing: Packing, selection: Tensor | None) -> Tensor:
+    """The outputs, each held from the token before for as much as its token is not selected."""
+    if selection is None:
+        return out
+    path = PathPropagation(1.0 - selection, packing, h.unsqueeze(0), normalize=True)
+    return path.aggregate(out, 1)
 
 
 def _added(logits: Tensor, bias: Tensor, lin: Any) -> Tensor:

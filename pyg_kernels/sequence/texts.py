@@ -39,6 +39,14 @@ class Texts:
         """One row a token, in the form in which the texts were given."""
         return self._form.restore(rows, self.packing)
 
+    def arrange(self, numbers: Tensor, name: str) -> Tensor:
+        """One number a token, given as the texts are but for their features, row by row.
+
+        Raises:
+            ValueError: Where there is not one number a token; it says the name.
+        """
+        return self._form.arrange(numbers, name)
+
     def sorted(self, state: Tensor, dim: int) -> Tensor:
         """A state of the texts as given, in the order of the packing."""
         return state if self.order is None else state.index_select(dim, self.order)
@@ -123,9 +131,18 @@ class _Form:
         out = rows.view(*self.shape, rows.size(1))
         return out.transpose(0, 1) if self.transposed else out
 
+    def arrange(self, numbers: Tensor, name: str) -> Tensor:
+        given = self.shape[::-1] if self.transposed else self.shape
+        if not isinstance(numbers, Tensor) or numbers.shape != given:
+            found = tuple(numbers.shape) if isinstance(numbers, Tensor) else numbers
+            raise ValueError(f"{name}: {found}, expected one number a token, of shape {given}")
+        flat = (numbers.t() if self.transposed else numbers).reshape(-1)
+        return flat if self.index is None else flat.index_select(0, self.index)
+
 
 class _PackedForm(_Form):
     def __init__(self, packed: PackedSequence) -> None:
+        super().__init__((packed.data.size(0),), None)
         self.packed = packed
 
     def restore(self, rows: Tensor, packing: Packing) -> Tensor | PackedSequence:
