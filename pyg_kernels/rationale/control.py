@@ -1,0 +1,93 @@
+"""What the objective remembers from batch to batch: a baseline, and the price of a token."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+
+class RunningBaseline(Module):
+    r"""The exponential running mean of the cost, 0 before the first batch.
+
+    Args:
+        momentum: The weight of what was before, in [0, 1).
+    """
+
+    total: Tensor
+    weight: Tensor
+
+    def __init__(self, momentum: float = 0.9) -> None:
+        super().__init__()
+        self.momentum = momentum
+        self.register_buffer("total", torch.zeros(()))
+        self.register_buffer("weight", torch.zeros(()))
+
+    def value(self) -> Tensor:
+        return self.total / self.weight.clamp(min=torch.finfo(self.weight.dtype).tiny)
+
+    def update(self, costs: Tensor) -> None:
+        """Adds the costs of a batch, (S, B)."""
+        if costs.numel():
+            self.total.lerp_(costs.detach().mean().to(self.total), 1 - self.momentum)
+            self.weight.lerp_(torch.ones_like(self.weight), 1 - self.momentum)
+
+
+class RateControl(Module):
+    r"""The price :math:`\lambda_1` of a selected token that leads to a rate of selection.
+
+    With the share p of tokens that are selected (a running mean), the rate r, and the error in
+    the scale in which probabilities are learned,
+    :math:`e = \mathrm{logit}(p) - \mathrm{logit}(r)`, cut to [-2, 2], dual ascent with a damping
+    term:
+
+    .. math::
+        \mu \leftarrow \mu + \eta (1 + |\mu|) e, \qquad
+        \lambda_1 = u (\mu + \kappa (1 + |\mu|) e),
+
+    where u is the mean loss of a token in the first batch. Neither the scale of losses nor the
+    length of texts changes what :math:`\eta` and :math:`\kappa` do. The price is negative where
+    selections have to grow.
+
+    Args:
+        rate: r, in (0, 1).
+        step: :math:`\eta`.
+        damping: :math:`\kappa`.
+        momentum: Of the running mean, in [0, 1).
+    """
+
+    unit: Tensor
+    multiplier: Tensor
+    share: Tensor
+
+    def __init__(
+        self, rate: float, step: float = 0.005, damping: float = 0.5, momentum: float = 0.9
+    ) -> None:
+        super().__init__()
+        self.rate, self.step, self.damping, self.momentum = rate, step, damping, momentum
+        self.register_buffer("unit", torch.zeros(()))
+        self.register_buffer("multiplier", torch.zeros(()))
+        self.register_buffer("share", torch.full((), rate))
+
+    def price(self) -> Tensor:
+        r""":math:`\lambda_1`, 0 before the first batch."""
+        return self.unit * (self.multiplier + self.damping * self._pull())
+
+    def update(self, losses: Tensor, size: Tensor, num_rows: int) -> None:
+        """Reads the losses and sizes (S, B) of a batch of N tokens."""
+        if not losses.numel() or not num_rows:
+            return
+        share = size.detach().sum().to(self.share) / (size.size(0) * num_rows)
+        if not bool(self.unit):
+            loss = losses.detach().abs().sum().to(self.unit) / (losses.size(0) * num_rows)
+            self.unit.copy_(torch.where(loss > 0, loss, 1.0))
+            self.share.copy_(share)
+        self.share.lerp_(share, 1 - self.momentum)
+        self.multiplier.add_(self.step * self._pull())
+
+    def _pull(self) -> Tensor:
+        wanted = math.log(self.rate) - math.log1p(-self.rate)
+        error = (torch.logit(self.share, eps=1e-6) - wanted).clamp(-2.0, 2.0)
+        return (1.0 + self.multiplier.abs()) * error

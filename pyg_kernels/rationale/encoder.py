@@ -1,0 +1,134 @@
+"""The encoder of texts: from the tokens that it is given to an output."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import Dropout, Linear, Module, RNNBase
+from torch.nn.utils.rnn import PackedSequence
+from torch_geometric.nn import global_add_pool, global_max_pool
+from torch_geometric.nn.inits import reset
+
+from pyg_kernels.nn.arguments import checked_count, checked_dropout
+from pyg_kernels.sequence import RCNN
+from pyg_kernels.sequence.texts import lengths_of, read_texts
+
+
+class SequenceEncoder(Module):
+    r"""Reads texts with a layer and maps one vector of each to outputs,
+
+    .. math::
+        y = A\, \mathrm{dropout}(r(h_1, \ldots, h_L)) + a,
+
+    with r the last output, the mean or the channelwise maximum. The vector of a text without
+    tokens is zero: a is what the encoder predicts of an empty text.
+
+    Where tokens count in part, with weights :math:`s_t` in [0, 1], the mean is
+    :math:`\sum_t s_t h_t / \sum_t s_t` and the maximum is that over tokens of a weight above 0;
+    both, and the last output of :class:`~pyg_kernels.sequence.RCNN`, are those of the selected
+    tokens alone where weights are 0 and 1.
+
+    Args:
+        layer: A layer of :mod:`pyg_kernels.sequence`, or an ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``.
+        channels: The number of features that the layer gives: twice the hidden size in two
+            directions.
+        out_channels: The number of outputs.
+        readout: ``'last'``, each direction's output after its last token; ``'mean'`` or ``'max'``.
+        dropout: The probability of dropout on the vector of a text.
+
+    Shapes:
+        - **input:** tokens :math:`(N, F)`, ``ptr``, :math:`(B + 1)`, and perhaps ``selection``,
+          :math:`(N)`
+        - **output:** :math:`(B, \mathrm{out\_channels})`
+
+    Raises:
+        ValueError: For sizes below 1, an unknown readout, and outputs of another size.
+        TypeError: For a selection where the layer is not an RCNN: no other layer here has a
+            recurrence in which a token counts in part.
+    """
+
+    def __init__(
+        self,
+        layer: Module,
+        channels: int,
+        out_channels: int,
+        readout: Literal["last", "mean", "max"] = "last",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if readout not in ("last", "mean", "max"):
+            raise ValueError(f"readout={readout!r}: expected 'last', 'mean' or 'max'")
+        if not isinstance(layer, Module):
+            raise ValueError(f"layer={layer!r}: expected a torch.nn.Module")
+        self.layer, self.readout = layer, readout
+        self.channels = checked_count(channels, "channels")
+        self.dropout = Dropout(checked_dropout(dropout))
+        self.head = Linear(channels, checked_count(out_channels, "out_channels"))
+
+    def reset_parameters(self) -> None:
+        reset(self.layer)
+        self.head.reset_parameters()
+
+    def forward(self, x: Tensor, ptr: Tensor, selection: Tensor | None = None) -> Tensor:
+        if selection is not None and not isinstance(self.layer, RCNN):
+            raise TypeError(
+                f"selection with layer {type(self.layer).__name__}: expected an RCNN, the layer "
+                "in which a token may count in part"
+            )
+        lengths = torch.tensor(lengths_of(ptr, x.size(0)), device=x.device)
+        return self.head(self.dropout(self._vectors(x, ptr, lengths, selection)))
+
+    def _vectors(self, x: Tensor, ptr: Tensor, lengths: Tensor, selection: Tensor | None) -> Tensor:
+        if not x.size(0):  # nothing to read, which not every layer takes
+            weight = self.head.weight
+            return weight.new_zeros(lengths.numel(), self.channels)
+        states = self._states(x, ptr, selection)
+        if states.size(1) != self.channels:
+            raise ValueError(
+                f"channels={self.channels}: the layer gives {states.size(1)} features, expected "
+                "equal numbers"
+            )
+        if self.readout == "last":
+            return self._last(states, lengths)
+        text = torch.arange(lengths.numel(), device=x.device).repeat_interleave(lengths)
+        if self.readout == "mean":
+            return _mean(states, text, lengths, selection)
+        if selection is not None:
+            chosen = torch.nonzero(selection > 0).squeeze(1)
+            states, text = states.index_select(0, chosen), text.index_select(0, chosen)
+        return global_max_pool(states, text, lengths.numel())
+
+    def _states(self, x: Tensor, ptr: Tensor, selection: Tensor | None) -> Tensor:
+        if isinstance(self.layer, RNNBase):
+            texts = read_texts(x, ptr=ptr)
+            sizes = torch.tensor(texts.packing.batch_sizes)
+            packed, _ = self.layer(PackedSequence(texts.rows, sizes))
+            return texts.restore(packed.data)  # type: ignore[return-value]
+        given: dict[str, Any] = {} if selection is None else {"selection": selection}
+        found = self.layer(x, ptr=ptr, **given)
+        return found[0] if isinstance(found, tuple) else found
+
+    def _last(self, states: Tensor, lengths: Tensor) -> Tensor:
+        ends = lengths.cumsum(0)
+        filled = torch.nonzero(lengths).squeeze(1)
+        last = states.index_select(0, ends[filled] - 1)
+        if getattr(self.layer, "bidirectional", False):
+            first = states.index_select(0, (ends - lengths)[filled])
+            half = states.size(1) // 2
+            last = torch.cat((last[:, :half], first[:, half:]), dim=1)
+        return last.new_zeros(lengths.numel(), last.size(1)).index_copy(0, filled, last)
+
+    def extra_repr(self) -> str:
+        return f"readout={self.readout!r}"
+
+
+def _mean(states: Tensor, text: Tensor, lengths: Tensor, selection: Tensor | None) -> Tensor:
+    if selection is None:
+        total, count = states, lengths.to(states.dtype)
+    else:
+        weight = selection.to(states.dtype)
+        total, count = states * weight.unsqueeze(1), global_add_pool(weight, text, len(lengths))
+    total = global_add_pool(total, text, len(lengths))
+    return total / torch.where(count > 0, count, 1.0).unsqueeze(1)

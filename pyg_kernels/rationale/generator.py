@@ -1,0 +1,194 @@
+"""The generator: a distribution over the selections of tokens or atoms."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn.inits import reset
+
+from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.rationale.choices import BernoulliChoice
+from pyg_kernels.rationale.selections import (
+    DependentSelections,
+    IndependentSelections,
+    Selections,
+    TokenNumber,
+)
+from pyg_kernels.rationale.structures import check_form
+from pyg_kernels.sequence import RCNNCell
+
+
+class Generator(Module):
+    r"""A distribution over which tokens of a text, or atoms of a molecule, are selected: the
+    generator of Lei's `thesis <https://people.csail.mit.edu/taolei/papers/thesis.pdf>`_ (2017),
+    section 3.3.
+
+    With the states :math:`h_t` that a network gives to tokens, selections are independent,
+
+    .. math::
+        p(z \mid x) = \prod_t p(z_t \mid x), \qquad
+        p(z_t = 1 \mid x) = \mathrm{sigmoid}(w^\top h_t + b),
+
+    or each depends on those before it in its text,
+
+    .. math::
+        p(z_t = 1 \mid x, z_{1:t-1}) = \mathrm{sigmoid}(w^\top h_t + v^\top s_{t-1} + b), \qquad
+        s_t = f(s_{t-1}, [h_t, z_t]),
+
+    with f a step of the additive, normalised :class:`~pyg_kernels.sequence.RCNN` of bigrams and
+    recurrent decay. Calling the generator gives the distribution.
+
+    Args:
+        network: Gives each token its state: called as ``network(x, ptr=ptr)`` with texts (a layer
+            of :mod:`pyg_kernels.sequence`, its output the states), and as
+            ``network(x, edge_index, edge_attr)`` with graphs.
+        channels: The size of a state: twice the hidden size for a layer in two directions.
+        selection: ``'independent'`` or ``'dependent'``. Atoms have no order, so graphs need
+            ``'independent'``.
+        hidden_size: The size of s; unused where selections are independent.
+        initial_rate: The rate of selection that b stands for at first, in (0, 1).
+        spread: Whether tokens have a second number beside their logit, which the estimator
+            ``'hardkuma'`` needs: a :class:`Rationalizer` of that estimator builds it where it is
+            not there.
+
+    Shapes:
+        - **input:** tokens, N rows, with ``ptr``, :math:`(B + 1)`; or nodes, N rows, with
+          ``edge_index``, :math:`(2, E)`, and perhaps ``edge_attr``
+        - **selections:** :math:`(S, N)`, S samples
+
+    Raises:
+        ValueError: For sizes below 1, an unknown selection, a rate outside (0, 1), states of
+            another shape, and dependent selections of atoms.
+    """
+
+    def __init__(
+        self,
+        network: Module,
+        channels: int,
+        selection: Literal["independent", "dependent"] = "independent",
+        hidden_size: int = 30,
+        initial_rate: float = 0.5,
+        spread: bool = False,
+    ) -> None:
+        super().__init__()
+        if not isinstance(network, Module):
+            raise ValueError(f"network={network!r}: expected a torch.nn.Module")
+        if selection not in ("independent", "dependent"):
+            raise ValueError(f"selection={selection!r}: expected 'independent' or 'dependent'")
+        if not 0.0 < initial_rate < 1.0:
+            raise ValueError(f"initial_rate={initial_rate!r}: expected a rate between 0 and 1")
+        self.network, self.selection = network, selection
+        self.channels = checked_count(channels, "channels")
+        self.hidden_size = checked_count(hidden_size, "hidden_size")
+        self.cell: RCNNCell | None = None
+        if selection == "dependent":
+            self.cell = RCNNCell(
+                channels + 1, hidden_size, order=2, mapping="add", decay="recurrent"
+            )
+        start = math.log(initial_rate) - math.log1p(-initial_rate)
+        self.logit = TokenNumber(channels, self._selected_size, start)
+        self.spread: TokenNumber | None = None
+        if spread:
+            self.build_spread()
+
+    @property
+    def _selected_size(self) -> int | None:
+        return self.hidden_size if self.selection == "dependent" else None
+
+    def build_spread(self) -> None:
+        """Gives tokens a second number beside their logit, if they have none."""
+        if self.spread is None:
+            weight = self.logit.of_token.weight
+            self.spread = TokenNumber(self.channels, self._selected_size)
+            self.spread.to(weight.device, weight.dtype)
+
+    def reset_parameters(self) -> None:
+        for module in self.children():
+            reset(module)
+
+    def forward(
+        self,
+        x: Tensor,
+        ptr: Tensor | None = None,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Selections:
+        """The distribution of the selections of all tokens."""
+        check_form(ptr, edge_index, edge_attr=edge_attr)
+        if ptr is None and self.cell is not None:
+            raise ValueError(
+                "selection='dependent' with edge_index: the atoms of a graph have no order in "
+                "which selections could depend on those before; expected selection='independent'"
+            )
+        states = self._states(x, ptr, edge_index, edge_attr)
+        if self.cell is None:
+            return IndependentSelections(states, self.logit, self.spread)
+        assert ptr is not None
+        return DependentSelections(states, ptr, self.cell, self.logit, self.spread)
+
+    def sample(
+        self,
+        x: Tensor,
+        ptr: Tensor | None = None,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        num_samples: int = 1,
+    ) -> Tensor:
+        """Selections drawn from the distribution, :obj:`(S, N)`, bool."""
+        with torch.no_grad():
+            found = self(x, ptr, edge_index, edge_attr)
+            drawn = found.draw(BernoulliChoice(), checked_count(num_samples, "num_samples"))
+        return drawn.z > 0.5
+
+    def log_prob(
+        self,
+        selection: Tensor,
+        x: Tensor,
+        ptr: Tensor | None = None,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """The log-probability of each token's part in selections :obj:`(S, N)`, in that shape.
+
+        The sum over the tokens of a text is the log-probability of its selection.
+        """
+        if selection.dim() != 2 or selection.size(1) != x.size(0):
+            raise ValueError(
+                f"selection has shape {tuple(selection.shape)}: expected (S, {x.size(0)})"
+            )
+        return self(x, ptr, edge_index, edge_attr).log_prob(selection)
+
+    def most_probable(
+        self,
+        x: Tensor,
+        ptr: Tensor | None = None,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """What is as probable as not, :obj:`(N,)`, bool: token by token, given those before."""
+        return self(x, ptr, edge_index, edge_attr).most_probable(BernoulliChoice())
+
+    def _states(
+        self,
+        x: Tensor,
+        ptr: Tensor | None,
+        edge_index: Tensor | None,
+        edge_attr: Tensor | None,
+    ) -> Tensor:
+        if ptr is not None:
+            states = self.network(x, ptr=ptr)
+        else:
+            states = self.network(x, edge_index, edge_attr)
+        states = states[0] if isinstance(states, tuple) else states
+        expected = (x.size(0), self.channels)
+        if not isinstance(states, Tensor) or states.shape != expected:
+            found = tuple(states.shape) if isinstance(states, Tensor) else type(states).__name__
+            raise ValueError(f"network gives {found}: expected states of shape {expected}")
+        return states
+
+    def extra_repr(self) -> str:
+        return f"selection={self.selection!r}"

@@ -1,0 +1,325 @@
+"""Generator and encoder together, and the objective of both."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn.inits import reset
+
+from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.rationale.choices import (
+    BernoulliChoice,
+    Choice,
+    ConcreteChoice,
+    HardKumaChoice,
+    sampled_transition,
+)
+from pyg_kernels.rationale.control import RateControl, RunningBaseline
+from pyg_kernels.rationale.generator import Generator
+from pyg_kernels.rationale.selections import Selections
+from pyg_kernels.rationale.structures import Structure, TextStructure, read_structure
+
+Estimator = Literal["reinforce", "gumbel", "hardkuma"]
+
+
+class Rationale(NamedTuple):
+    r"""Selections of a batch of B texts or graphs with N tokens or atoms, and what they gave.
+
+    Attributes:
+        output: What the encoder makes of what is selected, :obj:`(S * B, out)`: sample by sample.
+        selection: The selections, :obj:`(S, N)`: bool, or, where they are relaxed, numbers in
+            [0, 1].
+        log_prob: The log-probability of each selection, :obj:`(S, B)`; None where selections are
+            not drawn by it.
+        size: The number of selected tokens :math:`\|z\|`, :obj:`(S, B)`, or its expectation where
+            selections are relaxed.
+        transitions: :math:`\sum |z_u - z_v|` over neighbours, each pair once, :obj:`(S, B)`.
+    """
+
+    output: Tensor
+    selection: Tensor
+    log_prob: Tensor | None
+    size: Tensor
+    transitions: Tensor
+
+
+class Rationalizer(Module):
+    r"""Learns the few tokens or atoms that suffice for a prediction together with the prediction:
+    Lei's `thesis <https://people.csail.mit.edu/taolei/papers/thesis.pdf>`_ (2017), section 3.3.
+
+    A generator selects, :math:`z \sim p(z \mid x)`, and an encoder reads what is selected and
+    nothing else. Both minimise the expectation of
+
+    .. math::
+        \mathrm{cost}(z, x, y) = \mathcal{L}(\mathrm{enc}(z, x), y) + \lambda_1 \|z\| +
+        \lambda_2 \sum_{t \ge 2} |z_t - z_{t-1}|,
+
+    on graphs with the second sum over bonds. The estimators of its gradient:
+
+    - ``'reinforce'`` (the thesis): selections are drawn,
+      :math:`\nabla = \nabla \mathrm{cost} + (\mathrm{cost} - \beta) \nabla \log p(z \mid x)`, with
+      the baseline :math:`\beta` the mean cost of the other samples of the text, or with one
+      sample a running mean. It is unbiased.
+    - ``'gumbel'`` and ``'hardkuma'`` (texts only): tokens count in part in training, as
+      ``RCNN(..., selection=)`` says, so that the cost is differentiable in the selection
+      (:class:`~pyg_kernels.rationale.choices.ConcreteChoice` and
+      :class:`~pyg_kernels.rationale.choices.HardKumaChoice`).
+
+    In evaluation the most probable selection is taken, without chance, and it is a hard one
+    whatever the estimator.
+
+    Args:
+        generator: The generator.
+        encoder: On texts called as ``encoder(x, ptr=ptr)`` with the selected tokens, an empty
+            text being an ordinary one; with a relaxed estimator in training as
+            ``encoder(x, ptr=ptr, selection=z)`` with all tokens and their weights
+            (:class:`SequenceEncoder`). On graphs as a model of :mod:`pyg_kernels.nn`,
+            ``encoder(x, edge_index, batch, edge_attr=..., batch_size=...)``, with the subgraphs
+            that the selected atoms induce. Gives one row a text or graph.
+        sparsity: :math:`\lambda_1`, at least 0. Either it or :obj:`rate` is given.
+        coherence: :math:`\lambda_2`, at least 0.
+        estimator: ``'reinforce'``, ``'gumbel'`` or ``'hardkuma'``.
+        rate: The share of tokens to select, in (0, 1): :math:`\lambda_1` is then a multiplier
+            that `objective` moves in training until the share is that
+            (:class:`~pyg_kernels.rationale.control.RateControl`).
+        num_samples: The number of selections S drawn in training.
+        temperature: Of the relaxation ``'gumbel'``.
+
+    Shapes:
+        - **input:** tokens, N rows, with ``ptr``, :math:`(B + 1)`; or nodes, N rows, with
+          ``edge_index``, :math:`(2, E)`, ``edge_attr`` with E rows, ``batch``, :math:`(N)`, and
+          ``batch_size``
+        - **output:** :class:`Rationale`, with S = 1 in evaluation
+
+    Raises:
+        ValueError: For arguments out of range, both or neither of :obj:`sparsity` and
+            :obj:`rate`; for inputs that are neither texts nor graphs; and for graphs with a
+            relaxed estimator or a dependent generator.
+    """
+
+    def __init__(
+        self,
+        generator: Generator,
+        encoder: Module,
+        sparsity: float | None = None,
+        coherence: float = 0.0,
+        estimator: Estimator = "reinforce",
+        rate: float | None = None,
+        num_samples: int = 1,
+        temperature: float = 1.0,
+    ) -> None:
+        super().__init__()
+        if not isinstance(generator, Generator):
+            raise TypeError(f"generator is a {type(generator).__name__}: expected a Generator")
+        if not isinstance(encoder, Module):
+            raise TypeError(f"encoder is a {type(encoder).__name__}: expected a torch.nn.Module")
+        if (sparsity is None) == (rate is None):
+            raise ValueError(
+                f"sparsity={sparsity!r} and rate={rate!r}: expected one of them, the price of a "
+                "token or the share to select"
+            )
+        self.choice = _choice(estimator, temperature)
+        self.generator, self.encoder, self.estimator = generator, encoder, estimator
+        if self.choice.needs_spread:
+            generator.build_spread()
+        self.coherence = _checked_price(coherence, "coherence")
+        self.num_samples = checked_count(num_samples, "num_samples")
+        self._sparsity = None if sparsity is None else _checked_price(sparsity, "sparsity")
+        self.control = None if rate is None else RateControl(_checked_rate(rate))
+        self.baseline = RunningBaseline()
+
+    @property
+    def sparsity(self) -> float:
+        r""":math:`\lambda_1`, as the next batch will see it."""
+        return float(self._price(self.baseline.total))
+
+    def reset_parameters(self) -> None:
+        for module in (self.generator, self.encoder):
+            reset(module)
+
+    def forward(
+        self,
+        x: Tensor,
+        ptr: Tensor | None = None,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Rationale:
+        structure = self._structure(x, ptr, edge_index, edge_attr, batch, batch_size)
+        found = self.generator(x, ptr, edge_index, edge_attr)
+        if not self.training:
+            z = found.most_probable(self.choice).unsqueeze(0)
+        elif self.choice.relaxed:
+            assert isinstance(structure, TextStructure)
+            return self._relaxed(x, structure, found)
+        else:
+            with torch.no_grad():
+                z = found.draw(self.choice, self.num_samples).z > 0.5
+        return self._hard(x, structure, found, z)
+
+    def given(
+        self,
+        selection: Tensor,
+        x: Tensor,
+        ptr: Tensor | None = None,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Rationale:
+        """As a call, with hard selections :obj:`(S, N)` or :obj:`(N,)` that are given."""
+        structure = self._structure(x, ptr, edge_index, edge_attr, batch, batch_size)
+        z = structure.checked(selection)
+        return self._hard(x, structure, self.generator(x, ptr, edge_index, edge_attr), z)
+
+    def encode(
+        self,
+        selection: Tensor,
+        x: Tensor,
+        ptr: Tensor | None = None,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """What the encoder makes of hard selections alone, :obj:`(S * B, out)`.
+
+        With ``~rationale.selection`` of everything but the rationale, with ones of the whole text.
+        """
+        structure = read_structure(x, ptr, edge_index, edge_attr, batch, batch_size)
+        return structure.encode(self.encoder, x, structure.checked(selection))
+
+    def cost(self, rationale: Rationale, losses: Tensor) -> Tensor:
+        """The cost of each selection, :obj:`(S, B)`, from the losses of its outputs.
+
+        Raises:
+            ValueError: Where the losses have another shape.
+        """
+        if losses.shape != rationale.size.shape:
+            raise ValueError(
+                f"losses has shape {tuple(losses.shape)}: expected one loss a sample and text, "
+                f"{tuple(rationale.size.shape)}, not their mean"
+            )
+        size, transitions = rationale.size, rationale.transitions
+        return losses + self._price(losses) * size + self.coherence * transitions
+
+    def objective(self, rationale: Rationale, losses: Tensor) -> Tensor:
+        r"""The mean cost, whose gradient is the estimator's.
+
+        In training it also moves the running baseline and, with a rate, the price of a token.
+
+        Args:
+            rationale: What a call gave.
+            losses: The loss of each output, :obj:`(S, B)`: ``loss.view(S, B)`` of the unreduced
+                losses of ``rationale.output``.
+
+        Raises:
+            ValueError: Where the losses have another shape.
+        """
+        costs = self.cost(rationale, losses)
+        total = _mean(costs)
+        if not self.training:
+            return total
+        if rationale.log_prob is not None:
+            weight = (costs - self._baseline(costs)).detach()
+            surrogate = _mean(weight * rationale.log_prob)
+            total = total + (surrogate - surrogate.detach())  # a gradient and no value
+            self.baseline.update(costs)
+        if self.control is not None:
+            self.control.update(losses, rationale.size, rationale.selection.size(1))
+        return total
+
+    def _price(self, like: Tensor) -> Tensor | float:
+        if self.control is not None:
+            return self.control.price().to(like)
+        assert self._sparsity is not None
+        return self._sparsity
+
+    def _baseline(self, costs: Tensor) -> Tensor:
+        """What the cost of a sample is compared with, which must not depend on that sample."""
+        samples = costs.size(0)
+        if samples == 1:
+            return self.baseline.value().to(costs)
+        return (costs.sum(dim=0, keepdim=True) - costs) / (samples - 1)
+
+    def _structure(
+        self,
+        x: Tensor,
+        ptr: Tensor | None,
+        edge_index: Tensor | None,
+        edge_attr: Tensor | None,
+        batch: Tensor | None,
+        batch_size: int | None,
+    ) -> Structure:
+        structure = read_structure(x, ptr, edge_index, edge_attr, batch, batch_size)
+        if self.choice.relaxed and not isinstance(structure, TextStructure):
+            raise ValueError(_NO_PART.format(self.estimator))
+        return structure
+
+    def _hard(self, x: Tensor, structure: Structure, found: Selections, z: Tensor) -> Rationale:
+        log_prob = None
+        if not self.choice.relaxed:
+            log_prob = structure.total(found.log_prob(z))
+        output = structure.encode(self.encoder, x, z)
+        numbers = z.to(output.dtype)
+        changes = sampled_transition(numbers, structure.pairs)
+        size, transitions = structure.total(numbers), structure.total_of_pairs(changes)
+        return Rationale(output, z, log_prob, size, transitions)
+
+    def _relaxed(self, x: Tensor, structure: TextStructure, found: Selections) -> Rationale:
+        z, logit, spread = found.draw(self.choice, self.num_samples)
+        output = structure.encode_in_part(self.encoder, x, z)
+        size = self.choice.probability(logit, spread).expand_as(z)
+        changes = self.choice.transition(logit, spread, z, structure.pairs)
+        return Rationale(output, z, None, structure.total(size), structure.total_of_pairs(changes))
+
+    def extra_repr(self) -> str:
+        words = [f"estimator={self.estimator!r}", f"coherence={self.coherence}"]
+        if self.control is None:
+            words.append(f"sparsity={self._sparsity}")
+        else:
+            words.append(f"rate={self.control.rate}")
+        return ", ".join(words)
+
+
+_NO_PART = (
+    "estimator={!r} with graphs: it selects atoms in part, and no walk through such an atom is "
+    "defined for any graph model (norms and sums over nodes see it whole); expected "
+    "estimator='reinforce'"
+)
+
+
+def _choice(estimator: str, temperature: float) -> Choice:
+    if not temperature > 0 or not math.isfinite(temperature):
+        raise ValueError(f"temperature={temperature!r}: expected a number above 0")
+    if estimator == "reinforce":
+        return BernoulliChoice()
+    if estimator == "gumbel":
+        return ConcreteChoice(temperature)
+    if estimator == "hardkuma":
+        return HardKumaChoice()
+    raise ValueError(f"estimator={estimator!r}: expected 'reinforce', 'gumbel' or 'hardkuma'")
+
+
+def _checked_price(price: float, name: str) -> float:
+    known = isinstance(price, (int, float)) and not isinstance(price, bool)
+    if not known or not math.isfinite(price) or price < 0:
+        raise ValueError(f"{name}={price!r}: expected a number of at least 0")
+    return float(price)
+
+
+def _checked_rate(rate: float) -> float:
+    known = isinstance(rate, (int, float)) and not isinstance(rate, bool)
+    if not known or not 0.0 < rate < 1.0:
+        raise ValueError(f"rate={rate!r}: expected a share between 0 and 1")
+    return float(rate)
+
+
+def _mean(values: Tensor) -> Tensor:
+    """The mean, 0 of no values."""
+    return values.sum() / max(1, values.numel())

@@ -1,0 +1,211 @@
+"""Distributions over the selections of all tokens of a batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Linear, Module
+
+from pyg_kernels.ops.packing import Packing
+from pyg_kernels.propagation.path import PathPropagation
+from pyg_kernels.rationale.choices import BernoulliChoice, Choice
+from pyg_kernels.sequence import RCNNCell
+from pyg_kernels.sequence.texts import read_texts
+
+
+class Draw(NamedTuple):
+    """Drawn selections and the numbers of each token that they were drawn with.
+
+    Attributes:
+        z: The selections, :obj:`(S, N)`.
+        logit: The logits, :obj:`(S, N)` or :obj:`(1, N)`.
+        spread: The spreads, or None.
+    """
+
+    z: Tensor
+    logit: Tensor
+    spread: Tensor | None
+
+
+class TokenNumber(Module):
+    r"""One number a token, :math:`w^\top h_t + v^\top s_{t-1} + b`.
+
+    Args:
+        channels: The size of a token's state h.
+        hidden_size: The size of the state s of the selections before; None without.
+        start: b at first.
+    """
+
+    def __init__(self, channels: int, hidden_size: int | None, start: float = 0.0) -> None:
+        super().__init__()
+        self.start = start
+        self.of_token = Linear(channels, 1)
+        self.of_selected = None if hidden_size is None else Linear(hidden_size, 1, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.of_token.reset_parameters()
+        torch.nn.init.constant_(self.of_token.bias, self.start)
+        if self.of_selected is not None:
+            self.of_selected.reset_parameters()
+
+    def forward(self, states: Tensor) -> Tensor:
+        """The part of the token alone, (N,), in single precision or better."""
+        number = self.of_token(states).squeeze(1)
+        return number.to(torch.promote_types(number.dtype, torch.float32))
+
+    def after(self, selected: Tensor) -> Tensor:
+        """The part of the selections before, (N,)."""
+        assert self.of_selected is not None
+        return self.of_selected(selected).squeeze(1)
+
+
+class Selections(ABC):
+    """The distribution of the selections of N tokens or atoms."""
+
+    @abstractmethod
+    def draw(self, choice: Choice, num_samples: int) -> Draw:
+        """Draws S selections; differentiable where the choice is relaxed."""
+
+    @abstractmethod
+    def most_probable(self, choice: Choice) -> Tensor:
+        """The selection of evaluation, :obj:`(N,)`, bool."""
+
+    @abstractmethod
+    def log_prob(self, z: Tensor) -> Tensor:
+        """The log-probability of each token's part in selections, :obj:`(S, N)`.
+
+        Given the tokens before, where selections depend on each other: the sum over a text is the
+        log-probability of its selection.
+        """
+
+
+class IndependentSelections(Selections):
+    """Each token by itself.
+
+    Args:
+        states: The tokens' states, :obj:`(N, channels)`.
+        logit: The map to the logits.
+        spread: The map to the spreads, or None.
+    """
+
+    def __init__(self, states: Tensor, logit: TokenNumber, spread: TokenNumber | None) -> None:
+        self.logit = logit(states).unsqueeze(0)
+        self.spread = None if spread is None else spread(states).unsqueeze(0)
+
+    def draw(self, choice: Choice, num_samples: int) -> Draw:
+        uniform = torch.rand_like(self.logit.expand(num_samples, -1))
+        return Draw(choice.draw(self.logit, self.spread, uniform), self.logit, self.spread)
+
+    def most_probable(self, choice: Choice) -> Tensor:
+        return choice.most_probable(self.logit, self.spread).squeeze(0)
+
+    def log_prob(self, z: Tensor) -> Tensor:
+        return BernoulliChoice().log_prob(self.logit, z.to(self.logit.dtype))
+
+
+class DependentSelections(Selections):
+    r"""Each token given the selections before it in its text.
+
+    .. math::
+        \ell_t = w^\top h_t + v^\top s_{t-1} + b, \qquad s_t = f(s_{t-1}, [h_t, z_t])
+
+    Args:
+        states: The tokens' states h, :obj:`(N, channels)`.
+        ptr: Where each text begins.
+        cell: The step f.
+        logit: The map to the logits.
+        spread: The map to the spreads, or None.
+    """
+
+    def __init__(
+        self,
+        states: Tensor,
+        ptr: Tensor,
+        cell: RCNNCell,
+        logit: TokenNumber,
+        spread: TokenNumber | None,
+    ) -> None:
+        self.texts, self.cell = read_texts(states, ptr=ptr), cell
+        self.maps = [logit] if spread is None else [logit, spread]
+        self.of_tokens = [number(self.texts.rows) for number in self.maps]
+
+    def draw(self, choice: Choice, num_samples: int) -> Draw:
+        like = self.of_tokens[0].unsqueeze(1).expand(-1, num_samples)
+        uniform = self._packing(num_samples).split(torch.rand_like(like).reshape(-1))
+
+        def choose(step: int, numbers: list[Tensor]) -> Tensor:
+            return choice.draw(numbers[0], _second(numbers), uniform[step])
+
+        z, *numbers = self._step_by_step(num_samples, choose)
+        return Draw(z, numbers[0], _second(numbers))
+
+    def most_probable(self, choice: Choice) -> Tensor:
+        def choose(step: int, numbers: list[Tensor]) -> Tensor:
+            return choice.most_probable(numbers[0], _second(numbers)).to(numbers[0].dtype)
+
+        return self._step_by_step(1, choose)[0].squeeze(0) > 0.5
+
+    def log_prob(self, z: Tensor) -> Tensor:
+        num_samples, packing = z.size(0), self._packing(z.size(0))
+        given = self._as_rows(z)
+        rows = self._with_choice(self._repeated(self.texts.rows, num_samples), given)
+        start = self.cell.start(packing.num_texts, rows)
+        out, _ = self.cell.read(rows, packing, start)
+        before = PathPropagation(0.0, packing, start[0].unsqueeze(0)).before(out, 1)
+        logit = self._repeated(self.of_tokens[0], num_samples) + self.maps[0].after(before)
+        return self._as_given(BernoulliChoice().log_prob(logit, given), num_samples)
+
+    def _step_by_step(
+        self, num_samples: int, choose: Callable[[int, list[Tensor]], Tensor]
+    ) -> list[Tensor]:
+        """Selections and numbers, each (S, N): all texts and samples together, token by token."""
+        packing = self._packing(num_samples)
+        rows = packing.split(self._repeated(self.texts.rows, num_samples))
+        parts = [packing.split(self._repeated(part, num_samples)) for part in self.of_tokens]
+        state = self.cell.start(packing.num_texts, self.texts.rows)
+        found: list[list[Tensor]] = [[] for _ in range(1 + len(parts))]
+        for step, texts in enumerate(packing.batch_sizes):
+            state = tuple(tensor[:texts] for tensor in state)
+            numbers = [
+                part[step] + number.after(state[0])
+                for part, number in zip(parts, self.maps, strict=True)
+            ]
+            z = choose(step, numbers)
+            one = Packing.of_equal_lengths(1, texts)
+            _, state = self.cell.read(self._with_choice(rows[step], z), one, state)
+            for kept, tensor in zip(found, (z, *numbers), strict=True):
+                kept.append(tensor)
+        like = self.of_tokens[0]
+        columns = [torch.cat(kept) if kept else like.new_zeros(0) for kept in found]
+        return [self._as_given(column, num_samples) for column in columns]
+
+    def _packing(self, num_samples: int) -> Packing:
+        """Every text S times, its samples beside each other."""
+        packing = self.texts.packing
+        sizes = tuple(num_samples * size for size in packing.batch_sizes)
+        return Packing(sizes, num_samples * packing.num_texts)
+
+    def _repeated(self, rows: Tensor, num_samples: int) -> Tensor:
+        return rows if num_samples == 1 else rows.repeat_interleave(num_samples, dim=0)
+
+    def _with_choice(self, rows: Tensor, z: Tensor) -> Tensor:
+        return torch.cat((rows, z.unsqueeze(1).to(rows.dtype)), dim=1)
+
+    def _as_rows(self, z: Tensor) -> Tensor:
+        """Selections (S, N) as given, one a row of the samples."""
+        columns = [self.texts.arrange(sample, "selection") for sample in z]
+        return torch.stack(columns, dim=1).reshape(-1).to(self.of_tokens[0].dtype)
+
+    def _as_given(self, numbers: Tensor, num_samples: int) -> Tensor:
+        """One number a row of the samples, as (S, N)."""
+        rows = numbers.view(self.of_tokens[0].numel(), num_samples)
+        return self.texts.restore(rows).t()  # type: ignore[union-attr]
+
+
+def _second(numbers: list[Tensor]) -> Tensor | None:
+    return numbers[1] if len(numbers) == 2 else None

@@ -1,0 +1,103 @@
+"""The states of atoms that a generator of rationales of graphs reads."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import Tensor
+from torch.nn import Module, ModuleList
+from torch.nn.functional import dropout as drop
+from torch_geometric.nn.inits import reset
+
+from pyg_kernels.nn.arguments import Act, checked_count, checked_dropout, checked_nodes
+from pyg_kernels.nn.conv import WLKernelConv
+from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.nn.models.graph_vector import build_norm
+from pyg_kernels.propagation.graph import EdgeSource, as_edges
+from pyg_kernels.walk import Combine
+
+
+class WLStates(Module):
+    r"""The states that the iterations of a Weisfeiler-Lehman kernel network give to each node,
+
+    .. math::
+        h^{(0)} = E f, \qquad (h^{(l)}, c_n^{(l)}) = \mathrm{WLKernelConv}(h^{(l-1)}), \qquad
+        s_v = \mathrm{norm}\Bigl(\sum_{l=1}^{L} c_n^{(l)}[v]\Bigr),
+
+    the summands of :class:`~pyg_kernels.nn.WLKernelNet`'s graph vector, node by node. They are
+    what a :class:`Generator` of atoms reads.
+
+    Args:
+        in_channels: The number of node features F; -1 to read it off the first input.
+        channels: The number of channels D.
+        num_iterations: The number of iterations L.
+        order: The number of nodes n in a walk, at least 1.
+        gated: Whether gates take the decay's place.
+        decay: A number in [0, 1] or ``'learned'``; left alone where :obj:`gated`.
+        act: The activation of the relabelling.
+        relabel: How the relabelling combines its two terms: ``'add'`` or ``'mul'``.
+        edge_dim: The number of edge features, or None where edges have none.
+        norm: The normalisation of the states: ``'layer'``, of each node, ``'batch'`` or None.
+        dropout: The probability of dropping a channel of the labels.
+
+    Shapes:
+        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)`; edge features
+          :math:`(E, F_e)`
+        - **output:** :math:`(N, D)`
+
+    Raises:
+        ValueError: For sizes below 1, and as :class:`~pyg_kernels.nn.WLKernelConv`.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        channels: int,
+        num_iterations: int = 3,
+        order: int = 2,
+        gated: bool = True,
+        decay: float | str = 0.5,
+        act: Act = "relu",
+        relabel: Combine = "add",
+        edge_dim: int | None = None,
+        norm: str | None = "layer",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if norm not in ("layer", "batch", None):
+            raise ValueError(f"norm={norm!r}: expected 'layer', 'batch' or None")
+        checked_count(channels, "channels")
+        last = checked_count(num_iterations, "num_iterations") - 1
+        self.edge_dim, self.dropout = edge_dim, checked_dropout(dropout)
+        self.embedding = UnitLinear(in_channels, channels)
+        self.convs = ModuleList(
+            WLKernelConv(
+                channels,
+                order=order,
+                decay=decay,
+                gated=gated,
+                act=act,
+                relabel=None if iteration == last else relabel,
+                edge_dim=edge_dim,
+            )
+            for iteration in range(num_iterations)
+        )
+        self.norm = build_norm(norm, channels)
+
+    def reset_parameters(self) -> None:
+        for module in (self.embedding, self.convs, self.norm):
+            reset(module)
+
+    def forward(self, x: Tensor, edge_index: EdgeSource, edge_attr: Tensor | None = None) -> Tensor:
+        num_nodes = checked_nodes(x).size(0)
+        edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim)
+        label = self.embedding(x)
+        states = []
+        for conv in self.convs:
+            label, state = conv(label, edges)
+            states.append(state)
+            if label is not None:
+                label = drop(label, self.dropout, self.training)
+        total = functools.reduce(torch.add, states)
+        return total if self.norm is None else self.norm(total)

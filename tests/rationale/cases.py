@@ -1,0 +1,91 @@
+"""Small rationalizers in float64, and their definitions written out token by token."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder
+from pyg_kernels.sequence import RCNN
+from tests.sequence.rcnn_equations import layer_equations
+from tests.sequence.texts import F64, SIZE
+
+SELECTIONS = ("independent", "dependent")
+HIDDEN = 3
+
+
+def randomised(module: Module, seed: int = 0, scale: float = 0.6) -> Any:
+    """The module in float64 with no parameter left at its initial value."""
+    torch.manual_seed(seed)
+    module = module.double()
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=scale)
+    return module
+
+
+def generator(selection: str = "independent", seed: int = 0, **options: Any) -> Generator:
+    network = RCNN(SIZE, HIDDEN, mapping="add", decay="recurrent", bidirectional=True)
+    return randomised(
+        Generator(network, 2 * HIDDEN, selection, hidden_size=4, **options),  # type: ignore[arg-type]
+        seed,
+    )
+
+
+def encoder(readout: Any = "last", **options: Any) -> SequenceEncoder:
+    layer = RCNN(SIZE, HIDDEN, mapping="add", **{"decay": "recurrent", **options})
+    return randomised(SequenceEncoder(layer, HIDDEN, 2, readout=readout), seed=1)
+
+
+def rationalizer(selection: str = "independent", **options: Any) -> Rationalizer:
+    if "rate" not in options:
+        options = {"sparsity": 0.05, "coherence": 0.03, **options}
+    found = Rationalizer(generator(selection), encoder(), **options).double()
+    if found.generator.spread is not None:  # neither number so large that all is certain
+        randomised(found.generator.logit, seed=2, scale=0.2)
+        randomised(found.generator.spread, seed=3, scale=0.2)
+    return found
+
+
+def every_selection(length: int) -> Tensor:
+    """All of them, (2^L, L), bool."""
+    rows = list(itertools.product([False, True], repeat=length))
+    return torch.tensor(rows, dtype=torch.bool).view(2**length, length)
+
+
+def probabilities(gen: Generator, x: Tensor) -> Tensor:
+    """Of every selection of one text, token by token, as the class states it."""
+    states = gen.network(x.unsqueeze(1))[0].squeeze(1)
+    weight, bias = gen.logit.of_token.weight[0], gen.logit.of_token.bias[0]
+
+    def after(t: int, p: Tensor, h: Tensor | None, c: Tensor | None) -> list[Tensor]:
+        if t == len(x):
+            return [p]
+        logit = states[t] @ weight + bias
+        if gen.logit.of_selected is not None and h is not None:
+            logit = logit + h @ gen.logit.of_selected.weight[0]
+        found = []
+        for z in (0.0, 1.0):
+            part = torch.sigmoid(logit if z else -logit)
+            found += after(t + 1, p * part, *next_state(states[t], z, h, c))
+        return found
+
+    def next_state(
+        state: Tensor, z: float, h: Tensor | None, c: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        if gen.cell is None:
+            return None, None
+        step = torch.cat((state, torch.tensor([z], dtype=F64)))
+        return layer_equations(
+            gen.cell, step.unsqueeze(0), h, c, order=2, mapping="add", decay="recurrent"
+        )[1:]
+
+    return torch.stack(after(0, torch.ones((), dtype=F64), None, None))
+
+
+def changes(z: Tensor) -> int:
+    """The number of places where a selection starts or ends, but for the first token."""
+    return sum(int(a != b) for a, b in itertools.pairwise(z.tolist()))

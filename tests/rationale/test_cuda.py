@@ -1,0 +1,51 @@
+"""On a CUDA device the rationalizer gives the CPU's numbers, and trains."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from tests.graphs import random_graph
+from tests.rationale.cases import SELECTIONS, rationalizer
+from tests.rationale.test_molecules import model
+from tests.sequence.texts import close, joined, pointers, texts
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+DEVICE = "cuda"
+
+
+@pytest.mark.parametrize("estimator", ["reinforce", "gumbel", "hardkuma"])
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_texts(selection: str, estimator: Any) -> None:
+    here = rationalizer(selection, estimator=estimator, num_samples=2)
+    there = copy.deepcopy(here).to(DEVICE)
+    pieces = texts(5, 0, 1, 40)
+    x, ptr = joined(pieces), pointers(pieces)
+    for network in (here, there):
+        network.eval()
+    expected, found = here(x, ptr=ptr), there(x.to(DEVICE), ptr=ptr.to(DEVICE))
+    assert torch.equal(found.selection.cpu(), expected.selection)
+    close(found.output.cpu(), expected.output)
+    there.train()
+    found = there(x.to(DEVICE), ptr=ptr.to(DEVICE))
+    there.objective(found, found.output.square().sum(dim=1).view(2, 4)).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in there.parameters())
+
+
+def test_molecules() -> None:
+    here = model(4, 3).eval()
+    there = copy.deepcopy(here).to(DEVICE)
+    graph = random_graph(0, 8, 20)
+    z = torch.arange(16).view(2, 8) % 3 != 0
+    expected = here.given(z, graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
+    found = there.given(
+        z.to(DEVICE),
+        graph.x.to(DEVICE),
+        edge_index=graph.edge_index.to(DEVICE),
+        edge_attr=graph.edge_attr.to(DEVICE),
+    )
+    for a, b in zip(found, expected, strict=True):
+        close(a.cpu(), b)

@@ -1,0 +1,168 @@
+"""The encoder of texts: every layer and readout, text by text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import GRU, LSTM, RNN, Module
+
+from pyg_kernels.rationale import SequenceEncoder
+from pyg_kernels.sequence import KBRN, RCNN, RKM
+from tests.rationale.cases import randomised
+from tests.sequence.texts import F64, SIZE, close, joined, pointers, texts
+
+LENGTHS = (3, 0, 6, 1, 3, 0)
+READOUTS = ("last", "mean", "max")
+LAYERS: dict[str, Callable[..., Module]] = {
+    "rcnn": RCNN,
+    "rkm": RKM,
+    "kbrn": KBRN,
+    "lstm": LSTM,
+    "gru": GRU,
+    "rnn": RNN,
+}
+of_every_readout = pytest.mark.parametrize("readout", READOUTS)
+
+
+def build(layer: str, readout: Any, **options: Any) -> SequenceEncoder:
+    directions = 2 if options.get("bidirectional") else 1
+    found = LAYERS[layer](SIZE, 3, **options)
+    return randomised(SequenceEncoder(found, 3 * directions, 2, readout=readout)).eval()
+
+
+def vector(layer: Module, readout: str, x: Tensor, both: bool) -> Tensor:
+    """Of one text by itself, in the form of a single text."""
+    if not len(x):
+        return x.new_zeros(6 if both else 3)
+    states, _ = layer(x)
+    if readout == "mean":
+        return states.mean(dim=0)
+    if readout == "max":
+        return states.max(dim=0).values
+    return torch.cat((states[-1, :3], states[0, 3:])) if both else states[-1]
+
+
+@of_every_readout
+@pytest.mark.parametrize("both", [False, True], ids=["one-way", "both-ways"])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_text_by_text(layer: str, readout: str, both: bool) -> None:
+    encoder, pieces = build(layer, readout, bidirectional=both), texts(*LENGTHS)
+    found = encoder(joined(pieces), ptr=pointers(pieces))
+    expected = [encoder.head(vector(encoder.layer, readout, x, both)) for x in pieces]
+    close(found, torch.stack(expected))
+    found.sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
+
+
+@of_every_readout
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("lengths", [(), (0,), (0, 0, 0)], ids=str)
+def test_nothing_to_read(layer: str, readout: str, lengths: tuple[int, ...]) -> None:
+    """The head's answer to zero, as for an empty text among others."""
+    encoder, pieces = build(layer, readout), texts(*lengths)
+    found = encoder(joined(pieces), ptr=pointers(pieces))
+    close(found, encoder.head.bias.expand(len(lengths), 2))
+
+
+@of_every_readout
+@pytest.mark.parametrize("both", [False, True], ids=["one-way", "both-ways"])
+@pytest.mark.parametrize("decay", ["input", "recurrent"])
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_choices_equal_the_tokens_alone(
+    readout: str, both: bool, decay: str, num_layers: int
+) -> None:
+    """Weights of 0 and 1 in place of the text without the others; also its gradients."""
+    encoder = build("rcnn", readout, bidirectional=both, decay=decay, num_layers=num_layers)
+    pieces = texts(*LENGTHS)
+    x = joined(pieces)
+    kept = torch.rand(len(x), generator=torch.Generator().manual_seed(4)) < 0.5
+    kept[3:6] = False
+    kept[0] = False
+    shorter = [p[z] for p, z in zip(pieces, kept.split(LENGTHS), strict=True)]
+    found = encoder(x, ptr=pointers(pieces), selection=kept.to(F64))
+    expected = encoder(joined(shorter), ptr=pointers(shorter))
+    close(found, expected)
+    slopes = torch.autograd.grad(found.square().sum(), list(encoder.parameters()))
+    wanted = torch.autograd.grad(expected.square().sum(), list(encoder.parameters()))
+    for a, b in zip(slopes, wanted, strict=True):
+        close(a, b)
+    nothing = encoder(x, ptr=pointers(pieces), selection=torch.zeros(len(x)))
+    close(nothing, encoder.head.bias.expand(6, 2))
+
+
+def test_mean_and_max_in_part() -> None:
+    (x,) = texts(4)
+    weight = torch.tensor([0.0, 0.3, 1.0, 0.6], dtype=F64, requires_grad=True)
+    ptr = torch.tensor([0, 4])
+    for readout in ("mean", "max"):
+        encoder = build("rcnn", readout, decay="input")
+        states, _ = encoder.layer(x, selection=weight)
+        if readout == "mean":
+            expected = (weight.unsqueeze(1) * states).sum(dim=0) / weight.sum()
+        else:
+            expected = states[1:].max(dim=0).values
+        found = encoder(x, ptr=ptr, selection=weight)
+        close(found[0], encoder.head(expected))
+    assert torch.autograd.grad(found.sum(), weight)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("layer", ["rkm", "kbrn", "lstm"])
+def test_other_layers_take_no_selection(layer: str) -> None:
+    encoder = build(layer, "last")
+    with pytest.raises(TypeError, match=type(encoder.layer).__name__):
+        encoder(torch.zeros(3, SIZE), ptr=torch.tensor([0, 3]), selection=torch.ones(3))
+
+
+def test_max_pooling_takes_no_selection() -> None:
+    encoder = build("rcnn", "last", pooling="max")
+    x = torch.zeros(3, SIZE, dtype=F64)
+    with pytest.raises(ValueError, match="pooling='max'"):
+        encoder(x, ptr=torch.tensor([0, 3]), selection=torch.ones(3))
+
+
+def test_dropout() -> None:
+    torch.manual_seed(0)
+    encoder = SequenceEncoder(RCNN(SIZE, 50), 50, 1, dropout=0.5)
+    x, ptr = torch.randn(4, SIZE), torch.tensor([0, 4])
+    assert not torch.equal(encoder(x, ptr), encoder(x, ptr))
+    encoder.eval()
+    assert torch.equal(encoder(x, ptr), encoder(x, ptr))
+
+
+def test_reset_parameters() -> None:
+    encoder = build("rcnn", "last")
+    before = [p.clone() for p in encoder.parameters() if p.dim() == 2]
+    encoder.reset_parameters()
+    after = [p for p in encoder.parameters() if p.dim() == 2]
+    assert not any(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"layer": "rcnn"}, "layer"),
+        ({"channels": 0}, "channels"),
+        ({"out_channels": 0}, "out_channels"),
+        ({"readout": "sum"}, "readout='sum'"),
+        ({"dropout": 1.0}, "dropout"),
+    ],
+    ids=str,
+)
+def test_bad_options(options: dict[str, Any], name: str) -> None:
+    layer = RCNN(SIZE, 3)
+    with pytest.raises(ValueError, match=name):
+        SequenceEncoder(**{"layer": layer, "channels": 3, "out_channels": 2, **options})
+
+
+def test_bad_inputs() -> None:
+    encoder = build("rcnn", "last", bidirectional=True)
+    wrong = SequenceEncoder(encoder.layer, 3, 2).double()
+    x = torch.zeros(3, SIZE, dtype=F64)
+    with pytest.raises(ValueError, match="channels=3: the layer gives 6"):
+        wrong(x, ptr=torch.tensor([0, 3]))
+    with pytest.raises(ValueError, match="ptr ends at 2"):
+        encoder(x, ptr=torch.tensor([0, 2]))

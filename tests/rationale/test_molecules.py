@@ -1,0 +1,221 @@
+"""Graphs: the encoder sees the subgraph that selected atoms induce, and coherence is over bonds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.utils import subgraph
+
+from pyg_kernels.nn import RandomWalkNet, WLKernelNet
+from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder, WLStates
+from pyg_kernels.sequence import RCNN
+from tests.graphs import SMILES, Graph, molecule, random_graph
+from tests.rationale.cases import randomised
+from tests.sequence.texts import F64, close
+
+
+def model(in_channels: int, edge_dim: int, seed: int = 0, **options: Any) -> Rationalizer:
+    generator = Generator(WLStates(in_channels, 5, num_iterations=2, edge_dim=edge_dim), 5)
+    encoder = WLKernelNet(in_channels, 5, 2, num_iterations=2, edge_dim=edge_dim)
+    found = Rationalizer(generator, encoder, **{"sparsity": 0.05, "coherence": 0.03, **options})
+    return randomised(found, seed, scale=0.4)
+
+
+class Union:
+    """Graphs side by side, and what a rationalizer takes of them."""
+
+    def __init__(self, graphs: list[Graph]) -> None:
+        self.graphs = graphs
+        self.sizes = [g.num_nodes for g in graphs]
+        starts = [sum(self.sizes[:i]) for i in range(len(graphs))]
+        self.x = torch.cat([g.x for g in graphs])
+        self.given = {
+            "edge_index": torch.cat(
+                [g.edge_index + s for g, s in zip(graphs, starts, strict=True)], dim=1
+            ),
+            "edge_attr": torch.cat([g.edge_attr for g in graphs]),
+            "batch": torch.arange(len(graphs)).repeat_interleave(torch.tensor(self.sizes)),
+            "batch_size": len(graphs),
+        }
+
+
+def molecules() -> Union:
+    return Union([molecule(smiles) for smiles in SMILES])
+
+
+def awkward() -> Union:
+    """Directed, with self-loops, parallel edges, isolated nodes, and graphs without atoms."""
+    empty = Graph(
+        torch.zeros(0, 4, dtype=F64), torch.zeros(2, 0).long(), torch.zeros(0, 3, dtype=F64)
+    )
+    return Union([empty, random_graph(0), random_graph(1, 2, 3), random_graph(2, 8, 20), empty])
+
+
+def bonds(graph: Graph) -> set[tuple[int, int]]:
+    pairs = {(min(u, v), max(u, v)) for u, v in graph.edge_index.t().tolist()}
+    return {(u, v) for u, v in pairs if u != v}
+
+
+@pytest.mark.parametrize("build", [molecules, awkward], ids=["molecules", "awkward"])
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_induced_subgraphs(build: Any, training: bool) -> None:
+    """Each graph by itself, cut by PyG, through the encoder by itself."""
+    union = build()
+    rationalizer = model(union.x.size(1), union.given["edge_attr"].size(1), num_samples=3).train(
+        training
+    )
+    torch.manual_seed(1)
+    found = rationalizer(union.x, **union.given)
+    samples, count = (3 if training else 1), len(union.graphs)
+    assert found.output.shape == (samples * count, 2)
+    outputs = found.output.view(samples, count, 2)
+    for s in range(samples):
+        parts = found.selection[s].split(union.sizes)
+        for b, (graph, z) in enumerate(zip(union.graphs, parts, strict=True)):
+            index, attr = subgraph(
+                z, graph.edge_index, graph.edge_attr, relabel_nodes=True, num_nodes=graph.num_nodes
+            )
+            expected = rationalizer.encoder(graph.x[z], index, edge_attr=attr)
+            close(outputs[s, b], expected[0])
+            assert found.size[s, b] == z.sum()
+            assert found.transitions[s, b] == sum(bool(z[u] != z[v]) for u, v in bonds(graph))
+    log_prob = rationalizer.generator.log_prob(
+        found.selection,
+        union.x,
+        edge_index=union.given["edge_index"],
+        edge_attr=union.given["edge_attr"],
+    )
+    sums = [part.sum(dim=1) for part in log_prob.split(union.sizes, dim=1)]
+    assert found.log_prob is not None
+    close(found.log_prob, torch.stack(sums, dim=1))
+
+
+def test_gradients_reach_everything() -> None:
+    union = molecules()
+    rationalizer = model(5, union.given["edge_attr"].size(1), num_samples=2)
+    torch.manual_seed(0)
+    found = rationalizer(union.x, **union.given)
+    losses = found.output.square().sum(dim=1).view(2, -1)
+    rationalizer.objective(found, losses).backward()
+    for name, parameter in rationalizer.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+
+
+def test_unselected_atoms_leave_no_trace() -> None:
+    union = awkward()
+    rationalizer = model(4, 3)
+    z = torch.rand(len(union.x), generator=torch.Generator().manual_seed(0)) < 0.5
+    other = torch.where(z.unsqueeze(1), union.x, torch.full_like(union.x, float("nan")))
+    attr = union.given["edge_attr"].clone()
+    source, target = union.given["edge_index"]
+    attr[~(z[source] & z[target])] = float("nan")
+    found = rationalizer.encode(z, union.x, **union.given)
+    again = rationalizer.encode(z, other, **{**union.given, "edge_attr": attr})
+    assert torch.equal(found, again)
+
+
+@pytest.mark.parametrize("norm", [None, "batch", "head"])
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_nothing_selected(norm: Any, training: bool) -> None:
+    """No atom of any graph: as many outputs as graphs, those of a graph without atoms."""
+    union = molecules()
+    edge_dim = union.given["edge_attr"].size(1)
+    encoder = WLKernelNet(5, 4, 2, edge_dim=edge_dim, norm=norm).double()
+    rationalizer = Rationalizer(Generator(WLStates(5, 4, edge_dim=edge_dim), 4), encoder, 0.1)
+    rationalizer = rationalizer.double().train(training)
+    found = rationalizer.encode(torch.zeros(len(union.x)), union.x, **union.given)
+    assert found.shape == (len(SMILES), 2)
+    assert found.isfinite().all()
+    assert (found == found[0]).all()
+
+
+def test_one_graph_without_a_batch_vector() -> None:
+    graph = random_graph(3)
+    generator = Generator(WLStates(4, 5), 5)
+    rationalizer = Rationalizer(generator, RandomWalkNet(4, 5, 2), sparsity=0.1).double()
+    found = rationalizer(graph.x, edge_index=graph.edge_index)
+    assert found.output.shape == (1, 2)
+    assert found.size.shape == (1, 1)
+
+
+@pytest.mark.parametrize("num_graphs", [0, 3])
+def test_no_atoms(num_graphs: int) -> None:
+    rationalizer = model(4, 3, num_samples=2)
+    found = rationalizer(
+        torch.zeros(0, 4, dtype=F64),
+        edge_index=torch.zeros(2, 0).long(),
+        edge_attr=torch.zeros(0, 3, dtype=F64),
+        batch=torch.zeros(0).long(),
+        batch_size=num_graphs,
+    )
+    assert found.output.shape == (2 * num_graphs, 2)
+    assert found.size.shape == found.transitions.shape == (2, num_graphs)
+    rationalizer.objective(found, found.output.sum(dim=1).view(2, num_graphs)).backward()
+
+
+@pytest.mark.parametrize("estimator", ["gumbel", "hardkuma"])
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_atoms_do_not_count_in_part(estimator: Any, training: bool) -> None:
+    rationalizer = model(4, 3, estimator=estimator).train(training)
+    graph = random_graph(0)
+    with pytest.raises(ValueError, match=f"estimator='{estimator}' with graphs"):
+        rationalizer(graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
+
+
+def test_atoms_have_no_order() -> None:
+    generator = Generator(WLStates(4, 5), 5, "dependent")
+    rationalizer = Rationalizer(generator, RandomWalkNet(4, 5, 2), sparsity=0.1).double()
+    graph = random_graph(0)
+    with pytest.raises(ValueError, match="selection='dependent'"):
+        rationalizer(graph.x, edge_index=graph.edge_index)
+
+
+def given(**changes: Any) -> dict[str, Any]:
+    graph = random_graph(0)
+    whole = {
+        "edge_index": graph.edge_index,
+        "edge_attr": graph.edge_attr,
+        "batch": torch.zeros(6).long(),
+        "batch_size": 1,
+    }
+    return {**whole, **changes}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "name"),
+    [
+        (given(edge_index=torch.zeros(3, 2).long()), "edge_index"),
+        (given(edge_index=torch.zeros(2, 9)), "edge_index"),
+        (given(edge_index=torch.full((2, 9), 6)), "edge_index names nodes 6 to 6"),
+        (given(edge_index=torch.full((2, 9), -1)), "edge_index"),
+        (given(edge_index=torch.eye(6).to_sparse()), "edge_index"),
+        (given(edge_attr=torch.zeros(8, 3, dtype=F64)), "edge_attr"),
+        (given(batch=torch.zeros(5).long()), "batch"),
+        (given(batch=None, batch_size=2), "batch_size=2"),
+        (given(batch=torch.full((6,), 2)), "batch_size=1: expected at least 3"),
+    ],
+    ids=["rows", "float", "beyond", "below", "sparse", "bonds", "batch", "size", "small"],
+)
+def test_bad_inputs(inputs: dict[str, Any], name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        model(4, 3)(random_graph(0).x, **inputs)
+
+
+def test_a_text_is_a_path_graph() -> None:
+    """The same penalties of the same selections, given as texts and as path graphs."""
+    lengths = torch.tensor([4, 0, 1, 3])
+    ptr = torch.cat((torch.zeros(1).long(), lengths.cumsum(0)))
+    x = torch.zeros(8, 4, dtype=F64)
+    steps = torch.tensor([[0, 1, 2, 5, 6], [1, 2, 3, 6, 7]])
+    z = torch.rand(9, 8, generator=torch.Generator().manual_seed(0)) < 0.5
+    encoder = SequenceEncoder(RCNN(4, 3), 3, 2)
+    of_texts = Rationalizer(Generator(RCNN(4, 3), 3), encoder, 0.1).double()
+    of_graphs = Rationalizer(Generator(WLStates(4, 3), 3), RandomWalkNet(4, 3, 2), 0.1).double()
+    a = of_texts.given(z, x, ptr=ptr)
+    batch: Tensor = torch.arange(4).repeat_interleave(lengths)
+    b = of_graphs.given(z, x, edge_index=steps, batch=batch, batch_size=4)
+    assert torch.equal(a.size, b.size)
+    assert torch.equal(a.transitions, b.transitions)

@@ -1,0 +1,335 @@
+"""Texts: what is selected, what the encoder sees of it, and what it costs."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import pickle
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import LSTM, Linear
+
+from pyg_kernels.rationale import Rationale, Rationalizer, SequenceEncoder
+from pyg_kernels.sequence import RCNN
+from tests.rationale.cases import SELECTIONS, changes, encoder, generator, rationalizer
+from tests.sequence.texts import F64, SIZE, close, joined, pointers, random_text, texts
+
+LENGTHS = (5, 0, 1, 7)
+ESTIMATORS = ("reinforce", "gumbel", "hardkuma")
+of_both = pytest.mark.parametrize("selection", SELECTIONS)
+of_every = pytest.mark.parametrize("estimator", ESTIMATORS)
+relaxed = pytest.mark.parametrize("estimator", ["gumbel", "hardkuma"])
+
+
+def batch(*lengths: int) -> tuple[Tensor, Tensor]:
+    pieces = texts(*lengths)
+    return joined(pieces), pointers(pieces)
+
+
+def assert_finite_gradients(model: Rationalizer, rationale: Rationale) -> None:
+    losses = rationale.output.square().sum(dim=1).view(rationale.size.shape)
+    model.objective(rationale, losses).backward()
+    for parameter in model.parameters():
+        assert parameter.grad is None or parameter.grad.isfinite().all()
+
+
+@of_both
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_the_encoder_reads_what_is_selected(selection: str, training: bool) -> None:
+    """Each text of selected tokens by itself, through the encoder by itself."""
+    model = rationalizer(selection, num_samples=3).train(training)
+    x, ptr = batch(*LENGTHS)
+    torch.manual_seed(0)
+    found = model(x, ptr=ptr)
+    samples = 3 if training else 1
+    assert found.selection.dtype == torch.bool
+    assert found.selection.shape == (samples, 13)
+    outputs = found.output.view(samples, 4, 2)
+    for s in range(samples):
+        for b, (start, end) in enumerate(itertools.pairwise(ptr.tolist())):
+            z = found.selection[s, start:end]
+            kept = x[start:end][z]
+            close(outputs[s, b], model.encoder(kept, ptr=torch.tensor([0, len(kept)]))[0])
+            assert found.size[s, b] == z.sum()
+            assert found.transitions[s, b] == changes(z)
+    expected = model.generator.log_prob(found.selection, x, ptr=ptr)
+    assert found.log_prob is not None
+    for b, (start, end) in enumerate(itertools.pairwise(ptr.tolist())):
+        close(found.log_prob[:, b], expected[:, start:end].sum(dim=1))
+
+
+@of_both
+def test_unselected_tokens_leave_no_trace(selection: str) -> None:
+    """Of their values: bit-equal outputs. Of their places: those of the selected alone."""
+    model, (x, ptr) = rationalizer(selection), batch(*LENGTHS)
+    z = torch.rand(4, 13, generator=torch.Generator().manual_seed(0)) < 0.4
+    found = model.encode(z, x, ptr=ptr)
+    for s, sample in enumerate(z):
+        other = torch.where(sample.unsqueeze(1), x, torch.full_like(x, float("nan")))
+        assert torch.equal(model.encode(z[s], other, ptr=ptr), found.view(4, 4, 2)[s])
+    grown = torch.cat((x[:2], torch.full((3, SIZE), 9.0, dtype=F64), x[2:]))
+    longer = torch.cat((z[:, :2], torch.zeros(4, 3, dtype=torch.bool), z[:, 2:]), dim=1)
+    moved = torch.cat((ptr[:1], ptr[1:] + 3))
+    assert torch.equal(model.encode(longer, grown, ptr=moved), found)
+
+
+@of_both
+@of_every
+def test_evaluation_has_no_chance(selection: str, estimator: Any) -> None:
+    model = rationalizer(selection, estimator=estimator, num_samples=4).eval()
+    x, ptr = batch(*LENGTHS)
+    first, second = model(x, ptr=ptr), model(x, ptr=ptr)
+    assert first.selection.dtype == torch.bool
+    assert first.selection.shape == (1, 13)
+    assert torch.equal(first.selection, second.selection)
+    assert torch.equal(first.output, second.output)
+    close(first.output, model.encode(first.selection, x, ptr=ptr))
+    assert (first.log_prob is not None) == (estimator == "reinforce")
+
+
+@of_both
+@relaxed
+def test_relaxed_training(selection: str, estimator: Any) -> None:
+    """All parameters get a gradient; tokens count in part as the encoder's layer says."""
+    model = rationalizer(selection, estimator=estimator, num_samples=2)
+    x, ptr = batch(*LENGTHS)
+    torch.manual_seed(0)
+    found = model(x, ptr=ptr)
+    z = found.selection
+    assert z.shape == (2, 13)
+    assert ((z >= 0) & (z <= 1)).all() and not ((z == 0) | (z == 1)).all()
+    for s in range(2):
+        close(found.output.view(2, 4, 2)[s], model.encoder(x, ptr=ptr, selection=z[s]))
+    losses = found.output.square().sum(dim=1).view(2, 4)
+    model.objective(found, losses).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        assert (parameter.grad != 0).any(), name
+
+
+@relaxed
+def test_relaxed_penalties(estimator: Any) -> None:
+    """The size is an expectation, with the probability of each token; the pairs lie in a text."""
+    model = rationalizer(estimator=estimator, num_samples=2)
+    x, ptr = batch(3, 2)
+    found = model(x, ptr=ptr)
+    draws = model.generator(x, ptr=ptr)
+    p = model.choice.probability(draws.logit, draws.spread)[0]
+    close(found.size, torch.stack((p[:3].sum(), p[3:].sum())).expand(2, 2))
+    if estimator == "gumbel":
+        apart = found.selection.diff(dim=1).abs()
+    else:
+        apart = (p[1:] * (1 - p[:-1]) + p[:-1] * (1 - p[1:])).expand(2, 4)
+    close(found.transitions, torch.stack((apart[:, :2].sum(1), apart[:, 3]), dim=1))
+
+
+def test_relaxed_gradient_of_the_generator() -> None:
+    """With the noise held, the objective's slope in directions of the generator's parameters."""
+    model = rationalizer("dependent", estimator="gumbel", num_samples=2)
+    x, ptr = batch(4, 2)
+
+    def objective() -> Tensor:
+        torch.manual_seed(3)
+        found = model(x, ptr=ptr)
+        return model.objective(found, found.output.square().sum(dim=1).view(2, 2))
+
+    parameters = list(model.generator.parameters())
+    slopes = torch.autograd.grad(objective(), parameters)
+    for seed in range(3):
+        directions = [random_text(*p.shape, seed=seed) for p in parameters]
+        ends = []
+        for step in (1e-5, -2e-5, 1e-5):  # ahead, behind, and back again
+            with torch.no_grad():
+                for parameter, direction in zip(parameters, directions, strict=True):
+                    parameter.add_(step * direction)
+            ends.append(objective().detach())
+        expected = sum((a * b).sum() for a, b in zip(slopes, directions, strict=True))
+        torch.testing.assert_close((ends[0] - ends[1]) / 2e-5, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_given_and_everything_but() -> None:
+    model, (x, ptr) = rationalizer(), batch(*LENGTHS)
+    z = torch.arange(13) % 3 == 0
+    found = model.given(z, x, ptr=ptr)
+    assert torch.equal(found.selection, z.unsqueeze(0))
+    assert torch.equal(model.given(z.double().unsqueeze(0), x, ptr=ptr).output, found.output)
+    close(model.encode(torch.ones(13), x, ptr=ptr), model.encoder(x, ptr=ptr))
+    rest = model.encode(~z, x, ptr=ptr)
+    kept = [
+        part[~z[start : start + len(part)]]
+        for part, start in zip(texts(*LENGTHS), ptr, strict=False)
+    ]
+    close(rest, model.encoder(joined(kept), ptr=pointers(kept)))
+
+
+@of_every
+def test_nothing_selected(estimator: Any) -> None:
+    """An ordinary answer: that to an empty text."""
+    model = rationalizer(estimator=estimator).eval()
+    model.generator.logit.of_token.weight.data.zero_()
+    model.generator.logit.of_token.bias.data.fill_(-40.0)
+    x, ptr = batch(*LENGTHS)
+    found = model(x, ptr=ptr)
+    assert not found.selection.any()
+    close(found.output, model.encoder.head.bias.expand(4, 2))
+    assert not found.size.any() and not found.transitions.any()
+    assert_finite_gradients(model, found)
+
+
+@of_both
+@of_every
+@pytest.mark.parametrize("lengths", [(), (0,), (0, 0), (1,), (1, 1)], ids=str)
+def test_empty_batches_and_short_texts(
+    selection: str, estimator: Any, lengths: tuple[int, ...]
+) -> None:
+    x, ptr = batch(*lengths)
+    for training in (True, False):
+        model = rationalizer(selection, estimator=estimator, num_samples=2).train(training)
+        found = model(x, ptr=ptr)
+        samples = 2 if training else 1
+        assert found.output.shape == (samples * len(lengths), 2)
+        assert found.selection.shape == (samples, len(x))
+        assert found.size.shape == found.transitions.shape == (samples, len(lengths))
+        assert not found.transitions.any()
+        assert_finite_gradients(model, found)
+
+
+def test_cost_and_objective() -> None:
+    """In evaluation the mean cost and nothing else; nothing moves."""
+    model, (x, ptr) = rationalizer().eval(), batch(*LENGTHS)
+    found = model.given(torch.arange(26).view(2, 13) % 3 == 0, x, ptr=ptr)
+    losses = torch.arange(8.0, dtype=F64).view(2, 4)
+    expected = losses + 0.05 * found.size + 0.03 * found.transitions
+    close(model.cost(found, losses), expected)
+    before = copy.deepcopy(model.state_dict())
+    close(model.objective(found, losses), expected.mean())
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+    with pytest.raises(ValueError, match="losses has shape"):
+        model.objective(found, losses.mean())
+
+
+def test_the_objective_has_the_value_of_the_mean_cost() -> None:
+    model, (x, ptr) = rationalizer(num_samples=2), batch(*LENGTHS)
+    found = model(x, ptr=ptr)
+    losses = torch.arange(8.0, dtype=F64).view(2, 4)
+    close(model.objective(found, losses), model.cost(found, losses).mean())
+
+
+@pytest.mark.parametrize("options", [{}, {"rate": 0.2}, {"estimator": "hardkuma"}], ids=str)
+def test_survives_copies(options: dict[str, Any]) -> None:
+    model, (x, ptr) = rationalizer(**options), batch(*LENGTHS)
+    found = model(x, ptr=ptr)
+    model.objective(found, torch.arange(4.0, dtype=F64).view(1, 4))
+    model.eval()
+    expected, sparsity = model(x, ptr=ptr).output, model.sparsity
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
+    fresh = rationalizer(**options).eval()
+    fresh.reset_parameters()
+    fresh.load_state_dict(torch.load(buffer, weights_only=True))
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), fresh):
+        assert torch.equal(other(x, ptr=ptr).output, expected)
+        assert other.sparsity == sparsity
+        assert torch.equal(other.baseline.value(), model.baseline.value())
+
+
+def test_word_ids() -> None:
+    """Rows may be whole numbers: what reads them is up to generator and encoder."""
+
+    class Embedded(torch.nn.Module):
+        def __init__(self, layer: torch.nn.Module) -> None:
+            super().__init__()
+            self.table, self.layer = torch.nn.Embedding(9, SIZE), layer
+
+        def forward(self, x: Tensor, ptr: Tensor) -> Any:
+            return self.layer(self.table(x), ptr=ptr)
+
+    from pyg_kernels.rationale import Generator
+
+    model = Rationalizer(
+        Generator(Embedded(RCNN(SIZE, 3)), 3),
+        Embedded(SequenceEncoder(LSTM(SIZE, 3), 3, 2)),
+        sparsity=0.1,
+    )
+    found = model(torch.tensor([3, 1, 8, 8]), ptr=torch.tensor([0, 1, 4]))
+    assert found.output.shape == (2, 2)
+
+
+def build(**options: Any) -> Rationalizer:
+    return Rationalizer(**{"generator": generator(), "encoder": encoder(), **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "sparsity=None and rate=None"),
+        ({"sparsity": 0.1, "rate": 0.1}, r"sparsity=0.1 and rate=0.1"),
+        ({"sparsity": -0.1}, "sparsity"),
+        ({"sparsity": float("nan")}, "sparsity"),
+        ({"sparsity": "low"}, "sparsity"),
+        ({"rate": 0.0}, "rate"),
+        ({"rate": 1.0}, "rate"),
+        ({"rate": 10}, "rate"),
+        ({"sparsity": 0.1, "coherence": -1.0}, "coherence"),
+        ({"sparsity": 0.1, "estimator": "kuma"}, "estimator='kuma'"),
+        ({"sparsity": 0.1, "num_samples": 0}, "num_samples"),
+        ({"sparsity": 0.1, "temperature": 0.0}, "temperature"),
+        ({"sparsity": 0.1, "temperature": float("inf")}, "temperature"),
+    ],
+    ids=str,
+)
+def test_bad_options(options: dict[str, Any], name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        build(**options)
+
+
+@pytest.mark.parametrize("name", ["generator", "encoder"])
+def test_parts_of_another_type(name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        build(sparsity=0.1, **{name: Linear(1, 1) if name == "generator" else "rcnn"})
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({}, "neither"),
+        ({"ptr": torch.tensor([0, 4]), "edge_index": torch.zeros(2, 0).long()}, "both"),
+        ({"ptr": torch.tensor([0, 3])}, "ptr ends at 3"),
+        ({"ptr": torch.tensor([0, 4]), "batch": torch.zeros(4).long()}, "batch"),
+        ({"ptr": torch.tensor([0, 4]), "batch_size": 1}, "batch_size"),
+        ({"ptr": torch.tensor([0, 4]), "edge_attr": torch.zeros(0, 1)}, "edge_attr"),
+        ({"ptr": torch.tensor([0, 4]), "x": [1.0]}, "x: list"),
+    ],
+    ids=["nothing", "both", "ptr", "batch", "batch_size", "edge_attr", "list"],
+)
+def test_bad_inputs(given: dict[str, Any], name: str) -> None:
+    model = rationalizer()
+    with pytest.raises(ValueError, match=name):
+        model(**{"x": torch.zeros(4, SIZE, dtype=F64), **given})
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [torch.ones(3), torch.full((4,), 0.5), torch.full((4,), 2), torch.ones(1, 1, 4), [1, 0, 1, 0]],
+    ids=["short", "half", "two", "cube", "list"],
+)
+def test_bad_selections(selection: Any) -> None:
+    model, (x, ptr) = rationalizer(), batch(4)
+    for call in (model.given, model.encode):
+        with pytest.raises(ValueError, match="selection"):
+            call(selection, x, ptr=ptr)
+
+
+@relaxed
+def test_relaxed_estimators_need_an_rcnn(estimator: Any) -> None:
+    layer = SequenceEncoder(LSTM(SIZE, 3), 3, 2).double()
+    model = build(sparsity=0.1, estimator=estimator, encoder=layer).double()
+    x, ptr = batch(4)
+    with pytest.raises(TypeError, match="LSTM"):
+        model(x, ptr=ptr)
