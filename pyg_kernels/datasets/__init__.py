@@ -20,9 +20,11 @@ from pyg_kernels.datasets.text import (
     TREC,
     AGNews,
     AskUbuntu,
+    BeerAdvocate,
     LanguageCorpus,
     LanguageLoader,
     MSRPQuestions,
+    PlantedEvidence,
     PythonDocumentation,
     QuestionCorpus,
     TextCorpus,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pyg_kernels.datasets.molecule_csv import MoleculeCSV
     from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
     from pyg_kernels.datasets.ogb import OGBMolecules, ogb_dataset
+    from pyg_kernels.datasets.planted_substructure import PlantedSubstructure
     from pyg_kernels.datasets.shards import MoleculeShards
     from pyg_kernels.datasets.splits import Split, column_split, random_split, scaffold_split
 
@@ -48,6 +51,7 @@ __all__ = [
     "TREC",
     "AGNews",
     "AskUbuntu",
+    "BeerAdvocate",
     "ChEMBLSulfonamides",
     "InvalidMolecules",
     "LanguageCorpus",
@@ -58,8 +62,10 @@ __all__ = [
     "MoleculeLoader",
     "MoleculeShards",
     "OGBMolecules",
+    "PlantedEvidence",
     "PlantedRecordings",
     "PlantedState",
+    "PlantedSubstructure",
     "PythonDocumentation",
     "QuestionCorpus",
     "Recordings",
@@ -86,6 +92,7 @@ _MODULES = {
     "MoleculeDataset": "molecules",
     "OGBMolecules": "ogb",
     "ogb_dataset": "ogb",
+    "PlantedSubstructure": "planted_substructure",
     "MoleculeShards": "shards",
     "Split": "splits",
     "column_split": "splits",

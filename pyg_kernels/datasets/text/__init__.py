@@ -2,6 +2,7 @@
 
 from pyg_kernels.datasets.text.ag_news import AGNews
 from pyg_kernels.datasets.text.ask_ubuntu import AskUbuntu
+from pyg_kernels.datasets.text.beer_advocate import BeerAdvocate, decorrelated
 from pyg_kernels.datasets.text.bm25 import BM25Index
 from pyg_kernels.datasets.text.corpus import TextCorpus
 from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
@@ -11,6 +12,7 @@ from pyg_kernels.datasets.text.language_loader import LanguageBatch, LanguageLoa
 from pyg_kernels.datasets.text.loader import TextLoader
 from pyg_kernels.datasets.text.movie_reviews import MR
 from pyg_kernels.datasets.text.paraphrases import MSRPQuestions
+from pyg_kernels.datasets.text.planted_evidence import PlantedEvidence
 from pyg_kernels.datasets.text.python_documentation import PythonDocumentation
 from pyg_kernels.datasets.text.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.text.sst import SST
@@ -27,12 +29,14 @@ __all__ = [
     "AGNews",
     "AskUbuntu",
     "BM25Index",
+    "BeerAdvocate",
     "EncodedTexts",
     "LanguageBatch",
     "LanguageCorpus",
     "LanguageLoader",
     "LanguageVocabulary",
     "MSRPQuestions",
+    "PlantedEvidence",
     "PythonDocumentation",
     "Question",
     "QuestionCorpus",
@@ -45,6 +49,7 @@ __all__ = [
     "TrainQuery",
     "Vocabulary",
     "WordVectors",
+    "decorrelated",
     "find_glove",
     "read_glove",
     "read_word_vectors",

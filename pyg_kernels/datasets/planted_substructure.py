@@ -1,0 +1,142 @@
+"""Real molecules with a target of which it is known which atoms make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from rdkit import Chem, rdBase
+from torch import Tensor
+from torch_geometric.data import Data
+
+from pyg_kernels.chem import MolCodeStore
+from pyg_kernels.chem.encoding import parse
+from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
+from pyg_kernels.datasets.molecules import MoleculeDataset
+from pyg_kernels.datasets.splits import Fractions, random_split
+from pyg_kernels.datasets.table import MoleculeTable
+from pyg_kernels.pieces import pieces
+
+ARYL_FLUORIDE = "cF"
+
+
+class PlantedSubstructure(MoleculeDataset):
+    """Real molecules whose target is how often a functional group occurs in them.
+
+    So it is known which atoms the target comes from: those of the group. Whatever atoms a model
+    gives as its reasons, they are right where they belong to one.
+
+    A group is worth looking for where its number varies and no kind of atom gives it away. The
+    default does: of the molecules of :class:`~pyg_kernels.datasets.ChEMBLSulfonamides` 516, 313,
+    161 and 27 have 0, 1, 2 and 3 fluorine atoms on aromatic rings (4.3% of all atoms are one of
+    them or its carbon), and 247 have fluorine in a trifluoromethyl group, which does not count. For
+    :class:`~pyg_kernels.datasets.CEP` thiophene, ``'c1ccsc1'``, is such a group: 0 to 7 rings, a
+    fifth of all atoms, beside thiadiazoles and thiazoles.
+
+    Args:
+        molecules: any data set of molecules, or a view of one; its targets are not looked at. The
+            ChEMBL assay by default.
+        smarts: the group as a SMARTS pattern. Matches with the same atoms count once; matches may
+            overlap, as fused rings do.
+        name: what to call the target; the pattern by default.
+        fractions: of the molecules to train on, to validate on and to test on, drawn at random.
+        seed: of that draw.
+        transform: applied to each molecule as it is taken out.
+
+    Attributes:
+        smarts: as given.
+        split: the positions of each part, a :class:`~pyg_kernels.datasets.Split`; a view keeps
+            those in the whole data set.
+
+    Raises:
+        ValueError: if ``smarts`` is no pattern, all molecules have the group equally often, or
+            as :func:`~pyg_kernels.datasets.random_split`.
+        TypeError: if ``molecules`` is no :class:`~pyg_kernels.datasets.MoleculeDataset`.
+    """
+
+    def __init__(
+        self,
+        molecules: MoleculeDataset | None = None,
+        smarts: str = ARYL_FLUORIDE,
+        name: str | None = None,
+        fractions: Fractions = (0.8, 0.1, 0.1),
+        seed: int = 0,
+        transform: Callable[[Data], Any] | None = None,
+    ) -> None:
+        molecules = ChEMBLSulfonamides() if molecules is None else molecules
+        if not isinstance(molecules, MoleculeDataset):
+            raise TypeError(
+                f"molecules must be a MoleculeDataset, got {type(molecules).__name__} "
+                "(MoleculeDataset.from_smiles makes one)"
+            )
+        pattern = _pattern(smarts)
+        super().__init__(transform=transform, featurizer=molecules.featurizer)
+        self.smarts = smarts
+        counts: list[int] = []
+        self._evidence: list[Tensor] = []
+        for text in molecules.smiles:
+            count, atoms = _matched(text, pattern)
+            counts.append(count)
+            self._evidence.append(atoms)
+        targets = torch.tensor(counts, dtype=torch.float64).unsqueeze(1)
+        if not len(targets) or bool((targets == targets[0]).all()):
+            often = f"{counts[0]} times each" if counts else "in none"
+            raise ValueError(
+                f"smarts {smarts!r} must occur more often in some molecules than in others, but "
+                f"the {len(counts)} molecules have it {often}"
+            )
+        table = MoleculeTable(
+            smiles=list(molecules.smiles),
+            targets=targets,
+            target_names=[smarts if name is None else name],
+            row_numbers=list(molecules.row_numbers),
+        )
+        self._hold(_codes(molecules), table)
+        self.split = random_split(len(counts), fractions, seed)
+
+    @property
+    def evidence(self) -> list[Tensor]:
+        """For each molecule (N,) bool, whether an atom belongs to the group."""
+        return [self._evidence[place] for place in self.indices()]
+
+    def evidence_share(self, positions: Sequence[int] | Tensor | None = None) -> float:
+        """The share of the atoms, of all molecules or of some, that belong to the group."""
+        evidence = self.evidence
+        chosen = range(len(evidence)) if positions is None else torch.as_tensor(positions).tolist()
+        return float(torch.cat([evidence[place] for place in chosen]).double().mean())
+
+
+def _pattern(smarts: str) -> Chem.Mol:
+    with rdBase.BlockLogs():
+        pattern = Chem.MolFromSmarts(smarts)
+    if pattern is None or not pattern.GetNumAtoms():
+        raise ValueError(f"smarts must be a SMARTS pattern with at least one atom, got {smarts!r}")
+    return pattern
+
+
+def _matched(smiles: str, pattern: Chem.Mol) -> tuple[int, Tensor]:
+    """How often the pattern occurs in a molecule, and which of its atoms belong to it."""
+    molecule = parse(smiles)
+    number = molecule.GetNumAtoms()
+    # All of them, in place of the first 1000.
+    matches = molecule.GetSubstructMatches(pattern, maxMatches=2**31 - 1)
+    atoms = torch.zeros(number, dtype=torch.bool)
+    atoms[[atom for match in matches for atom in match]] = True
+    return len(matches), atoms
+
+
+def _codes(molecules: MoleculeDataset) -> MolCodeStore:
+    """The codes of the molecules that a data set shows."""
+    assert molecules.slices is not None
+    data, rows = molecules._data, molecules._shown().rows
+    atoms, _, ptr = pieces(molecules.slices["atom_codes"], rows)
+    edges, _, edge_ptr = pieces(molecules.slices["bond_codes"], rows)
+    return MolCodeStore(
+        atoms=data.atom_codes.index_select(0, atoms).numpy(),
+        edge_index=data.edge_index.index_select(1, edges).numpy(),
+        bonds=data.bond_codes.index_select(0, edges).numpy(),
+        atom_ptr=ptr.numpy(),
+        edge_ptr=edge_ptr.numpy(),
+        positions=rows.numpy(),
+    )

@@ -1,0 +1,300 @@
+"""Reviews of beer with a rating of each of five aspects."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.published_text import obtain_text
+
+ASPECTS = ("appearance", "smell", "palate", "taste", "overall")
+SOURCE = "http://people.csail.mit.edu/taolei/beer"
+ANNOTATIONS = "annotations.json"
+
+
+class BeerAdvocate:
+    r"""Reviews of beer with ratings of five aspects, and where the words on each of them stand.
+
+    McAuley et al. 2012 collected the reviews and marked in some of them what each sentence is
+    about; Lei et al. 2016 published them tokenised, as they used them to measure rationales: for an
+    aspect K of the first three a part to train on and one to validate on
+    (``reviews.aspectK.train.txt.gz`` and ``reviews.aspectK.heldout.txt.gz``), picked so that the
+    ratings are less correlated, as :func:`decorrelated` picks them. A line is ``y1 .. y5 <tab>
+    words``, with ratings from 0 to 1. ``annotations.json`` has the reviews to test on, an object
+    ``{"x": words, "y": ratings, "0": [[start, end], ...], ..., "4": [...]}`` a line, where words
+    start to end - 1 are on the aspect of that number.
+
+    Args:
+        root: the folder in which (or in whose folder ``raw``) the three files lie, as they are or
+            compressed (``.gz``). They cannot be downloaded by a program.
+        aspect: K, from 0: appearance, smell, palate (and taste and overall, where there are files
+            of them).
+
+    Attributes:
+        aspect: as given.
+        aspects: the names of the five, in the order of their ratings.
+        texts: M lists of words.
+        ratings: (M, 5) float32, each from 0 to 1.
+        parts: the positions of ``'train'``, ``'valid'`` and ``'test'``, int64.
+        annotations: for each text of the test part, in its order, (5, T) bool, whether a word is on
+            an aspect.
+        split: how the parts came about, in a few words.
+
+    Raises:
+        FileNotFoundError: if a file is not there, with the place to get it from.
+        ValueError: if ``aspect`` is out of range, a file has no reviews, or a line is not as above;
+            the message names file and line.
+    """
+
+    aspects = ASPECTS
+
+    def __init__(self, root: str | Path, aspect: int = 0) -> None:
+        if not 0 <= aspect < len(ASPECTS):
+            raise ValueError(f"aspect must be from 0 to {len(ASPECTS) - 1}, got {aspect}")
+        self.aspect = aspect
+        reader = _Reader()
+        parts: dict[str, list[_Review]] = {}
+        for part, name in (("train", "train"), ("valid", "heldout")):
+            file = f"reviews.aspect{aspect}.{name}.txt"
+            parts[part] = reader.reviews(obtain_text(root, file, SOURCE))
+        parts["test"] = reader.annotated(obtain_text(root, ANNOTATIONS, SOURCE))
+        reviews = [review for part in parts.values() for review in part]
+        self.texts = [review.words for review in reviews]
+        self.ratings = torch.tensor([review.ratings for review in reviews], dtype=torch.float32)
+        self.annotations = [review.marks for review in parts["test"] if review.marks is not None]
+        self.parts: dict[str, Tensor] = {}
+        start = 0
+        for part, some in parts.items():
+            self.parts[part] = torch.arange(start, start + len(some))
+            start += len(some)
+        self.split = "published parts, annotated reviews to test on"
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}={len(places)}" for name, places in self.parts.items())
+        return f"{type(self).__name__}({len(self)} texts, {ASPECTS[self.aspect]}, {sizes})"
+
+    @property
+    def evidence(self) -> list[Tensor | None]:
+        """For each text (T,) bool, whether a word is on ``aspect``; None: it is not annotated."""
+        marks = iter(self.annotations)
+        tested = set(self.parts["test"].tolist())
+        return [next(marks)[self.aspect] if i in tested else None for i in range(len(self))]
+
+    def evidence_share(self) -> float:
+        """The share of the words of the annotated texts that are on ``aspect``."""
+        return float(torch.cat([marks[self.aspect] for marks in self.annotations]).double().mean())
+
+    def part(self, name: str) -> list[list[str]]:
+        """The texts of a part, lists of words."""
+        return [self.texts[i] for i in self.parts[name].tolist()]
+
+    def decorrelate(self, limit: float = 0.5, most: int | None = None) -> None:
+        """Leaves in the training part those reviews that :func:`decorrelated` picks.
+
+        Args:
+            limit: see there.
+            most: see there.
+
+        Raises:
+            ValueError: as there.
+        """
+        train = self.parts["train"]
+        picked = decorrelated(self.ratings[train], self.aspect, limit, most)
+        self.parts = {**self.parts, "train": train[picked].sort().values}
+        self.split += f", {len(picked)} of {len(train)} to train on with correlations up to {limit}"
+
+    def digest(self) -> str:
+        """A fingerprint of texts, ratings, annotations and parts: equal only if all are."""
+        content = hashlib.sha256(repr((self.texts, self.aspect)).encode())
+        parts = (self.parts[name] for name in sorted(self.parts))
+        for numbers in (self.ratings, *self.annotations, *parts):
+            content.update(numbers.contiguous().numpy().tobytes() + b";")
+        return content.hexdigest()[:16]
+
+
+def decorrelated(
+    ratings: Tensor, aspect: int, limit: float = 0.5, most: int | None = None
+) -> Tensor:
+    r"""Reviews whose rating of one aspect says little about those of the others.
+
+    The de-correlation step of Lei's `thesis
+    <https://people.csail.mit.edu/taolei/papers/thesis.pdf>`_ (2017), section 3.4.1, note 3: a
+    linear regression predicts the rating of the aspect from the others, and the reviews with the
+    largest prediction errors are kept, as many as there can be before the correlation rises. Here
+    that is the largest number of them for which no rating of another aspect has a Pearson
+    correlation with this one above ``limit`` in absolute value.
+
+    Args:
+        ratings: (M, A), the ratings of A ≥ 2 aspects.
+        aspect: the number of the aspect, from 0.
+        limit: the largest correlation, more than 0 and at most 1. Ratings that do not vary have
+            none, and count as correlated.
+        most: reviews at most; None: no such bound.
+
+    Returns:
+        (P,) int64, the positions of the reviews, those with the largest prediction errors first; of
+        equal errors the earlier ones.
+
+    Raises:
+        ValueError: if the ratings are not of this shape or not finite, another argument is out of
+            range, or not even two reviews are so little correlated.
+    """
+    _check_ratings(ratings, aspect, limit, most)
+    values = ratings.double()
+    y = values[:, aspect]
+    others = torch.cat([values[:, :aspect], values[:, aspect + 1 :]], dim=1)
+    inputs = torch.cat([others, torch.ones(len(y), 1, dtype=torch.double)], dim=1)
+    # gelsd: others that depend on each other linearly are no obstacle.
+    weights = torch.linalg.lstsq(inputs, y.unsqueeze(1), driver="gelsd").solution
+    errors = (y - (inputs @ weights).squeeze(1)).abs()
+    order = errors.argsort(descending=True, stable=True)[:most]
+    correlations = _prefix_correlations(others[order], y[order])
+    # NaN, where ratings do not vary, is not below the limit.
+    fitting = (correlations.abs().amax(dim=1) <= limit).nonzero().flatten()
+    if not len(fitting):
+        raise ValueError(
+            f"no two or more of the {len(ratings)} reviews have correlations up to limit={limit}"
+        )
+    return order[: int(fitting[-1]) + 1]
+
+
+def _prefix_correlations(x: Tensor, y: Tensor) -> Tensor:
+    """Row m has the correlation of each column of x (M, A) with y (M) over rows 0 to m."""
+    number = torch.arange(1, len(y) + 1, dtype=torch.double).unsqueeze(1)
+    # Sums of products about the overall means lose no digits.
+    x, y = x - x.mean(dim=0), (y - y.mean()).unsqueeze(1)
+    x_sum, y_sum = x.cumsum(0), y.cumsum(0)
+    covariance = (x * y).cumsum(0) - x_sum * y_sum / number
+    x_square = (x * x).cumsum(0) - x_sum * x_sum / number
+    y_square = (y * y).cumsum(0) - y_sum * y_sum / number
+    tiny = 1e-12 * number  # what rounding leaves of a variance of zero
+    varied = (x_square > tiny) & (y_square > tiny)
+    roots = (x_square * y_square).clamp(min=0).sqrt()
+    return torch.where(varied, covariance / roots, torch.nan)
+
+
+def _check_ratings(ratings: Tensor, aspect: int, limit: float, most: int | None) -> None:
+    if ratings.dim() != 2 or ratings.size(1) < 2:
+        raise ValueError(
+            f"ratings must be of shape (M, A) with two aspects or more, not {tuple(ratings.shape)}"
+        )
+    if not bool(ratings.isfinite().all()):
+        raise ValueError("ratings must be finite")
+    if not 0 <= aspect < ratings.size(1):
+        raise ValueError(f"aspect must be from 0 to {ratings.size(1) - 1}, got {aspect}")
+    if not 0 < limit <= 1:
+        raise ValueError(f"limit must be above 0 and at most 1, got {limit}")
+    if most is not None and most < 2:
+        raise ValueError(f"most must be at least 2, got {most}")
+
+
+class _Review(NamedTuple):
+    words: list[str]
+    ratings: list[float]
+    marks: Tensor | None = None
+
+
+class _Reader:
+    """Reads reviews; holds each word once, since large sets have few different ones."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, str] = {}
+
+    def reviews(self, path: Path) -> list[_Review]:
+        """The lines ``y1 .. y5 <tab> words`` of a file."""
+        found = []
+        for number, line in enumerate(read_lines(path), start=1):
+            where = f"line {number} of {path}"
+            ratings, tab, text = line.partition("\t")
+            if not tab:
+                raise ValueError(f"{where} is not 'y1 y2 y3 y4 y5 <tab> words': it has no tab")
+            found.append(
+                _Review(self._checked(text.split(), where), _ratings(ratings.split(), where))
+            )
+        return _some(found, path)
+
+    def annotated(self, path: Path) -> list[_Review]:
+        """The reviews of a file of one JSON object a line."""
+        found = []
+        for number, line in enumerate(read_lines(path), start=1):
+            where = f"line {number} of {path}"
+            record = _record(line, where)
+            if not isinstance(record["x"], list):
+                raise ValueError(f"{where}: 'x' must be a list of words")
+            words = self._checked(record["x"], where)
+            if not isinstance(record["y"], list):
+                raise ValueError(f"{where}: 'y' must be a list of ratings")
+            marks = torch.stack(
+                [
+                    _marks(record[str(k)], len(words), f"{where}: {str(k)!r}")
+                    for k in range(len(ASPECTS))
+                ]
+            )
+            found.append(_Review(words, _ratings(record["y"], where), marks))
+        return _some(found, path)
+
+    def _checked(self, words: list[Any], where: str) -> list[str]:
+        if not words:
+            raise ValueError(f"{where} has no words")
+        for word in words:
+            if not isinstance(word, str):
+                raise ValueError(f"{where}: a word must be a string, got {word!r}")
+        return [self._words.setdefault(word, word) for word in words]
+
+
+def _record(line: str, where: str) -> dict[str, Any]:
+    """The JSON object of a line, with all its keys."""
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where} is not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"{where} is not a JSON object")
+    for key in ("x", "y", *map(str, range(len(ASPECTS)))):
+        if key not in record:
+            raise ValueError(f"{where} has no {key!r}")
+    return record
+
+
+def _ratings(values: list[Any], where: str) -> list[float]:
+    if len(values) != len(ASPECTS):
+        raise ValueError(f"{where} has {len(values)} ratings, expected {len(ASPECTS)}")
+    ratings = []
+    for value in values:
+        try:
+            rating = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            rating = math.nan
+        if not 0 <= rating <= 1:
+            raise ValueError(f"{where}: a rating must be a number from 0 to 1, got {value!r}")
+        ratings.append(rating)
+    return ratings
+
+
+def _marks(spans: Any, length: int, where: str) -> Tensor:
+    """Which of a number of words lie in ``[start, end)`` of some span."""
+    marks = torch.zeros(length, dtype=torch.bool)
+    if not isinstance(spans, list):
+        raise ValueError(f"{where} must be a list of [start, end], got {spans!r}")
+    for span in spans:
+        whole = isinstance(span, list) and [type(end) for end in span] == [int, int]
+        if not whole or not 0 <= span[0] <= span[1] <= length:
+            raise ValueError(f"{where} must have [start, end] within {length} words, got {span!r}")
+        marks[span[0] : span[1]] = True
+    return marks
+
+
+def _some(reviews: list[_Review], path: Path) -> list[_Review]:
+    if not reviews:
+        raise ValueError(f"{path} has no reviews")
+    return reviews

@@ -1,0 +1,155 @@
+"""Documents in which it is known where their label comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
+from pyg_kernels.datasets.text.movie_reviews import MR
+from pyg_kernels.datasets.text.trec import TREC
+
+VALID_SHARE = 0.1  # of the training questions, kept for the documents to validate on
+
+
+class PlantedEvidence(TextCorpus):
+    r"""Documents of one polar sentence at a random place among questions without a polarity.
+
+    Every sentence of :class:`MR` makes one document, which has its class, negative or positive. The
+    questions around it are those of :class:`TREC`. How many there are, which ones, and before or
+    between which of them the polar sentence stands is drawn without a look at the class, so that
+    nothing but the polar sentence says it: whatever words a model gives as its reasons, they are
+    right where they stand there.
+
+    The parts are those of :class:`MR`. Documents to train on have training questions of TREC,
+    those to test on its test questions, and a tenth of the training questions, drawn at random,
+    stands in the documents to validate on alone. A sentence or a question that occurs in two parts
+    is left out of the one to train on (or to validate on, if it is tested on), and of several equal
+    questions of a part one is kept. So no two parts share a sentence.
+
+    Args:
+        mr_root: the folder of the files of :class:`MR`.
+        trec_root: the folder of the files of :class:`TREC`; it may be the same.
+        questions: the smallest and the largest number of questions in a document. Each number
+            between them is as probable. With 4 to 8 a document has 81 words on average. 26% of the
+            words are in polar sentences, 32% of those of the test part (TREC's test questions are
+            shorter), and 15% of a document's words fit into its polar sentence in 85 of 100
+            documents. With 3 to 6 it has 66 words, and these are 32%, 38% and 92.
+        seed: of the folds of MR, of the questions to validate on, and of the draw.
+        fold: the number of MR's test fold, 0 to 9.
+        lower: whether to write all words in lower case, as GloVe's vectors do.
+
+    Attributes:
+        evidence: for each text (T,) bool, whether a word is in the polar sentence.
+
+    Raises:
+        OSError: if a file is not there and cannot be downloaded.
+        ValueError: if ``questions`` is not such a pair, there are fewer questions for a part than a
+            document has, or as :class:`MR` and :class:`TREC`.
+    """
+
+    def __init__(
+        self,
+        mr_root: str | Path,
+        trec_root: str | Path,
+        questions: tuple[int, int] = (4, 8),
+        seed: int = 0,
+        fold: int = 0,
+        lower: bool = True,
+    ) -> None:
+        _check_numbers(questions)
+        generator = Random(seed)
+        reviews = MR(mr_root, fold=fold, seed=seed, lower=lower)
+        pools = _question_pools(TREC(trec_root, lower=lower), generator)
+        polar = _apart({part: reviews.parts[part].tolist() for part in PARTS}, reviews.texts)
+        texts: list[list[str]] = []
+        names: list[str] = []
+        parts: dict[str, range] = {}
+        self.evidence: list[Tensor] = []
+        for part in PARTS:
+            _check_pool(pools[part], questions, part)
+            start = len(texts)
+            for place in polar[part]:
+                document = _planted(reviews.texts[place], pools[part], questions, generator)
+                texts.append(document.words)
+                self.evidence.append(document.evidence)
+                names.append(reviews.classes[int(reviews.labels[place])])
+            parts[part] = range(start, len(texts))
+        low, high = questions
+        around = f"{reviews.split}; each sentence among {low} to {high} questions"
+        super().__init__(texts, names, parts, around)
+
+    def evidence_share(self, part: str | None = None) -> float:
+        """The share of the words, of all texts or of a part, that are in the polar sentence."""
+        places = range(len(self)) if part is None else self.parts[part].tolist()
+        marks = torch.cat([self.evidence[place] for place in places])
+        return float(marks.double().mean())
+
+
+class _Document(NamedTuple):
+    words: list[str]
+    evidence: Tensor
+
+
+def _planted(
+    sentence: Sequence[str],
+    pool: Sequence[Sequence[str]],
+    numbers: tuple[int, int],
+    generator: Random,
+) -> _Document:
+    """A sentence at a random place among random questions, no two of them the same."""
+    low, high = numbers
+    chosen = generator.sample(range(len(pool)), generator.randint(low, high))
+    place = generator.randint(0, len(chosen))
+    before = [word for k in chosen[:place] for word in pool[k]]
+    after = [word for k in chosen[place:] for word in pool[k]]
+    evidence = torch.zeros(len(before) + len(sentence) + len(after), dtype=torch.bool)
+    evidence[len(before) : len(before) + len(sentence)] = True
+    return _Document([*before, *sentence, *after], evidence)
+
+
+def _question_pools(trec: TREC, generator: Random) -> dict[str, list[list[str]]]:
+    """The different questions of each part; no two parts have one in common."""
+    places = trec.parts["train"].tolist()
+    held = set(generator.sample(places, int(VALID_SHARE * len(places))))
+    drawn = {
+        "train": [place for place in places if place not in held],
+        "valid": sorted(held),
+        "test": trec.parts["test"].tolist(),
+    }
+    pools = _apart(drawn, trec.texts)
+    return {
+        part: list(map(list, dict.fromkeys(tuple(trec.texts[place]) for place in pools[part])))
+        for part in PARTS
+    }
+
+
+def _apart(parts: dict[str, list[int]], texts: Sequence[Sequence[str]]) -> dict[str, list[int]]:
+    """The positions of each part less those of texts that a later part has too."""
+    apart: dict[str, list[int]] = {}
+    later: set[tuple[str, ...]] = set()
+    for part in reversed(PARTS):
+        apart[part] = [place for place in parts[part] if tuple(texts[place]) not in later]
+        later.update(tuple(texts[place]) for place in apart[part])
+    return apart
+
+
+def _check_numbers(questions: tuple[int, int]) -> None:
+    if len(questions) != 2 or not 1 <= questions[0] <= questions[1]:
+        raise ValueError(
+            "questions must be the smallest and the largest number of questions in a document, "
+            f"at least 1, got {tuple(questions)}"
+        )
+
+
+def _check_pool(pool: Sequence[Sequence[str]], questions: tuple[int, int], part: str) -> None:
+    if len(pool) < questions[1]:
+        raise ValueError(
+            f"questions={tuple(questions)}, but there are {len(pool)} different questions for the "
+            f"{part} part"
+        )

@@ -1,0 +1,169 @@
+import pytest
+import torch
+
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
+from rdkit import Chem
+
+from pyg_kernels.chem import OGBFeaturizer
+from pyg_kernels.datasets import MoleculeDataset, PlantedSubstructure
+from tests.datasets.test_molecules import assert_same_graphs
+
+SMILES = [
+    "CCO",
+    "c1ccsc1",
+    "c1ccc2nsnc2c1",
+    "c1cc2sccc2s1",
+    "Cc1cscc1-c1cccs1",
+    "C1CCSC1",
+    "c1cc2ccsc2cc1.c1ccsc1",
+    "[Na+].[Cl-]",
+    "CC",
+    "S",
+]
+# From the drawings: thiophene rings, and the atoms in one.
+COUNTS = [0, 1, 0, 2, 2, 0, 2, 0, 0, 0]
+MEMBERS: list[list[int]] = [
+    [],
+    [0, 1, 2, 3, 4],
+    [],
+    [0, 1, 2, 3, 4, 5, 6, 7],
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+    [],
+    [2, 3, 4, 5, 6, 9, 10, 11, 12, 13],
+    [],
+    [],
+    [],
+]
+THIOPHENE = "c1ccsc1"
+
+
+@pytest.fixture
+def molecules() -> MoleculeDataset:
+    return MoleculeDataset.from_smiles(SMILES, torch.arange(10))
+
+
+def test_counts_groups_and_knows_their_atoms(molecules: MoleculeDataset) -> None:
+    planted = PlantedSubstructure(molecules, THIOPHENE)
+    assert planted.targets.flatten().tolist() == COUNTS
+    assert planted.target_names == [THIOPHENE]
+    assert PlantedSubstructure(molecules, THIOPHENE, name="rings").target_names == ["rings"]
+    assert planted.row_numbers == list(range(10))
+    assert len(planted.evidence) == 10
+    for k, members in enumerate(MEMBERS):
+        marks = planted.evidence[k]
+        assert marks.dtype == torch.bool
+        assert marks.shape == (planted[k].num_nodes,)
+        assert marks.nonzero().flatten().tolist() == members
+        assert float(planted[k].y) == COUNTS[k]
+        # Atoms of the data are those of the SMILES, in its order.
+        elements = [atom.GetSymbol() for atom in Chem.MolFromSmiles(SMILES[k]).GetAtoms()]
+        assert all(elements[atom] in "CS" for atom in members)
+
+
+def test_molecules_are_those_of_the_data_set(molecules: MoleculeDataset) -> None:
+    planted = PlantedSubstructure(molecules, THIOPHENE)
+    expected, found = molecules.batch(range(10)), planted.batch(range(10))
+    expected.y = found.y
+    assert_same_graphs(found, expected)
+    assert molecules.targets.flatten().tolist() == list(range(10))
+
+
+def test_of_a_view_and_as_a_view(molecules: MoleculeDataset) -> None:
+    rows = [6, 1, 0, 3, 8, 2]
+    planted = PlantedSubstructure(molecules[rows], THIOPHENE, fractions=(0.5, 0.25, 0.25))
+    assert planted.smiles == [SMILES[k] for k in rows]
+    assert planted.targets.flatten().tolist() == [COUNTS[k] for k in rows]
+    assert planted.row_numbers == rows
+    batch = molecules.batch(rows)
+    batch.y = planted.batch(range(6)).y
+    assert_same_graphs(planted.batch(range(6)), batch)
+    view = planted[[3, 0]]
+    assert isinstance(view, PlantedSubstructure)
+    assert [marks.nonzero().flatten().tolist() for marks in view.evidence] == [
+        MEMBERS[3],
+        MEMBERS[6],
+    ]
+    assert [len(marks) for marks in view.evidence] == [view[k].num_nodes for k in (0, 1)]
+    assert view.targets.flatten().tolist() == [2, 2]
+
+
+def test_shares_of_atoms(molecules: MoleculeDataset) -> None:
+    planted = PlantedSubstructure(molecules, THIOPHENE)
+    sizes = [data.num_nodes for data in molecules]
+    assert planted.evidence_share() == pytest.approx(sum(map(len, MEMBERS)) / sum(sizes))
+    assert planted.evidence_share([1, 2]) == pytest.approx(5 / (5 + sizes[2]))
+    assert planted[[1, 2]].evidence_share() == planted.evidence_share(torch.tensor([1, 2]))
+
+
+def test_another_featuriser_and_transform() -> None:
+    featurizer = OGBFeaturizer()
+    molecules = MoleculeDataset.from_smiles(SMILES, featurizer=featurizer)
+    planted = PlantedSubstructure(molecules, THIOPHENE, transform=lambda data: data.num_nodes)
+    assert planted.featurizer is featurizer
+    assert planted[1] == 5
+
+
+def test_parts_are_drawn_by_the_seed(molecules: MoleculeDataset) -> None:
+    first, again, other = (
+        PlantedSubstructure(molecules, THIOPHENE, seed=seed).split for seed in (0, 0, 1)
+    )
+    assert sorted(torch.cat(first).tolist()) == list(range(10))
+    assert [len(part) for part in first] == [8, 1, 1]
+    assert all(torch.equal(one, two) for one, two in zip(first, again, strict=True))
+    assert any(not torch.equal(one, two) for one, two in zip(first, other, strict=True))
+
+
+def test_matches_overlap_and_count_once_for_the_same_atoms() -> None:
+    molecules = MoleculeDataset.from_smiles(["CCCC", "CC", "C", "CCO"])
+    planted = PlantedSubstructure(molecules, "CC", fractions=(0.5, 0.25, 0.25))
+    assert planted.targets.flatten().tolist() == [3, 1, 0, 1]
+    assert [int(marks.sum()) for marks in planted.evidence] == [4, 2, 0, 2]
+
+
+def test_more_than_a_thousand_matches() -> None:
+    molecules = MoleculeDataset.from_smiles(["C" * 1501, "CC", "C"])
+    planted = PlantedSubstructure(molecules, "CC", fractions=(0.4, 0.3, 0.3))
+    assert planted.targets.flatten().tolist() == [1500, 1, 0]
+
+
+def test_the_chembl_assay() -> None:
+    planted = PlantedSubstructure()
+    assert len(planted) == 1017
+    assert planted.targets.flatten().long().bincount().tolist() == [516, 313, 161, 27]
+    assert planted.evidence_share() == pytest.approx(0.043, abs=0.0005)
+    fluoroform = Chem.MolFromSmarts("C(F)(F)F")
+    other = [Chem.MolFromSmiles(text).HasSubstructMatch(fluoroform) for text in planted.smiles]
+    assert sum(other) == 247
+    for k in range(0, 1017, 40):
+        molecule = Chem.MolFromSmiles(planted.smiles[k])
+        bonds = [
+            {bond.GetBeginAtom().GetIdx(), bond.GetEndAtom().GetIdx()}
+            for bond in molecule.GetBonds()
+            if {bond.GetBeginAtom().GetSymbol(), bond.GetEndAtom().GetSymbol()} == {"C", "F"}
+            and (bond.GetBeginAtom().GetIsAromatic() or bond.GetEndAtom().GetIsAromatic())
+        ]
+        assert int(planted.targets[k]) == len(bonds)
+        marked = set(planted.evidence[k].nonzero().flatten().tolist())
+        assert marked == set().union(*bonds)
+
+
+@pytest.mark.parametrize("smarts", ["", "c1cc", "not a pattern"], ids=["empty", "open", "words"])
+def test_no_pattern(molecules: MoleculeDataset, smarts: str) -> None:
+    with pytest.raises(ValueError, match="smarts must be a SMARTS pattern with at least one atom"):
+        PlantedSubstructure(molecules, smarts)
+
+
+def test_a_group_that_tells_no_molecules_apart(molecules: MoleculeDataset) -> None:
+    said = r"smarts 'P' must occur more often .* the 10 molecules have it 0 times each"
+    with pytest.raises(ValueError, match=said):
+        PlantedSubstructure(molecules, "P")
+    with pytest.raises(ValueError, match="the 2 molecules have it 1 times each"):
+        PlantedSubstructure(molecules[[1, 5]], "S~1~*~*~*~*1".replace("S", "[#16]"))
+    with pytest.raises(ValueError, match="leaves no molecules for"):
+        PlantedSubstructure(molecules[:3], THIOPHENE)
+
+
+def test_needs_a_data_set() -> None:
+    with pytest.raises(TypeError, match="molecules must be a MoleculeDataset, got list"):
+        PlantedSubstructure(SMILES, THIOPHENE)

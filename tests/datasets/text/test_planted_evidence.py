@@ -1,0 +1,165 @@
+"""Polar sentences among questions: every document taken apart again."""
+
+from collections import Counter
+from itertools import compress
+from pathlib import Path
+
+import pytest
+import torch
+
+from pyg_kernels.datasets.text import MR, PlantedEvidence
+
+CLASSES = ("negative", "positive")
+
+
+def write_reviews(root: Path, number: int = 100) -> None:
+    for name in CLASSES:
+        lines = [f"{name} Sentence {k}" + " word" * (k % 4) for k in range(number)]
+        (root / f"rt-polarity.{name[:3]}").write_text("\n".join(lines) + "\n")
+
+
+def write_questions(root: Path, train: list[str], test: list[str]) -> None:
+    for name, questions in (("train_5500.label", train), ("TREC_10.label", test)):
+        (root / name).write_text("".join(f"NUM:dist {text}\n" for text in questions))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_reviews(tmp_path)
+    train = [f"how far is trainedplace{k} ?" for k in range(100)]
+    write_questions(tmp_path, train, [f"where is testedplace{k} now ?" for k in range(30)])
+    return tmp_path
+
+
+def questions_of(words: list[str]) -> list[str]:
+    """The questions that some words are made of."""
+    text = " ".join(words)
+    return [part.strip() + " ?" for part in text.split("?")[:-1]]
+
+
+@pytest.mark.parametrize("numbers", [(1, 1), (2, 5)], ids=["one", "two-to-five"])
+def test_a_document_is_its_polar_sentence_among_questions(
+    root: Path, numbers: tuple[int, int]
+) -> None:
+    corpus = PlantedEvidence(root, root, questions=numbers)
+    reviews = MR(root)
+    low, high = numbers
+    assert corpus.classes == CLASSES
+    seen, places = Counter(), Counter()
+    for part, positions in corpus.parts.items():
+        documents = positions.tolist()
+        assert len(documents) == len(reviews.parts[part])
+        for document, review in zip(documents, reviews.parts[part].tolist(), strict=True):
+            words, marks = corpus.texts[document], corpus.evidence[document].tolist()
+            assert len(words) == len(marks)
+            start, length = marks.index(True), sum(marks)
+            assert all(marks[start : start + length])
+            assert words[start : start + length] == reviews.texts[review]
+            assert corpus.labels[document] == reviews.labels[review]
+            before = questions_of(words[:start])
+            around = before + questions_of(words[start + length :])
+            assert low <= len(around) <= high
+            assert len(set(around)) == len(around)
+            assert all(("tested" in question) == (part == "test") for question in around)
+            assert len(" ".join(around).split()) == len(words) - length
+            seen[len(around)] += 1
+            places[len(around), len(before)] += 1
+    assert set(seen) == set(range(low, high + 1))
+    assert set(places) == {(n, place) for n in seen for place in range(n + 1)}
+
+
+def test_questions_say_nothing_of_the_class(root: Path) -> None:
+    drawn = PlantedEvidence(root, root)
+    # The classes exchanged, the same questions at the same places.
+    for name in CLASSES:
+        lines = [f"{name} Other {k} words" for k in range(100)]
+        (root / f"rt-polarity.{name[:3]}").write_text("\n".join(lines) + "\n")
+    again = PlantedEvidence(root, root)
+    for corpora in zip(drawn.texts, drawn.evidence, again.texts, again.evidence, strict=True):
+        text, marks, other, other_marks = corpora
+        kept = [word for word, mark in zip(text, marks.tolist(), strict=True) if not mark]
+        assert kept == [w for w, mark in zip(other, other_marks.tolist(), strict=True) if not mark]
+        assert marks.tolist().index(True) == other_marks.tolist().index(True)
+
+
+def test_no_two_parts_share_a_sentence(tmp_path: Path) -> None:
+    write_reviews(tmp_path, 40)
+    with open(tmp_path / "rt-polarity.neg", "a") as file:
+        file.write("positive sentence 3 word word word\n" * 12)
+    shared = [f"what is thing{k} ?" for k in range(20)]
+    train = [f"how far is place{k} ?" for k in range(60)] + shared + shared[:5]
+    write_questions(tmp_path, train, [*shared, "where am i ?", "where am i ?"])
+    corpus = PlantedEvidence(tmp_path, tmp_path, questions=(1, 3))
+    sentences: dict[str, set[str]] = {}
+    for part, positions in corpus.parts.items():
+        sentences[part] = set()
+        for document in positions.tolist():
+            words, marks = corpus.texts[document], corpus.evidence[document].tolist()
+            polar = [word for word, mark in zip(words, marks, strict=True) if mark]
+            others = [word for word, mark in zip(words, marks, strict=True) if not mark]
+            sentences[part] |= {" ".join(polar), *questions_of(others)}
+    assert not sentences["train"] & sentences["valid"]
+    assert not sentences["train"] & sentences["test"]
+    assert not sentences["valid"] & sentences["test"]
+    assert any("thing" in sentence for sentence in sentences["test"])
+    assert not any("thing" in sentence for sentence in sentences["train"] | sentences["valid"])
+
+
+def test_the_draw_depends_on_the_seed_alone(root: Path) -> None:
+    first, again, other = (PlantedEvidence(root, root, seed=seed) for seed in (0, 0, 1))
+    assert first.digest() == again.digest() != other.digest()
+    assert first.digest() != PlantedEvidence(root, root, fold=1).digest()
+    assert "Sentence" in PlantedEvidence(root, root, lower=False).texts[0]
+
+
+def test_shares_of_polar_words(root: Path) -> None:
+    corpus = PlantedEvidence(root, root, questions=(2, 3))
+    counts = {
+        part: (
+            sum(int(corpus.evidence[place].sum()) for place in places.tolist()),
+            sum(len(corpus.texts[place]) for place in places.tolist()),
+        )
+        for part, places in corpus.parts.items()
+    }
+    for part, (polar, total) in counts.items():
+        assert corpus.evidence_share(part) == pytest.approx(polar / total, abs=1e-12)
+    polar, total = (sum(numbers) for numbers in zip(*counts.values(), strict=True))
+    assert corpus.evidence_share() == pytest.approx(polar / total, abs=1e-12)
+    assert repr(corpus) == "PlantedEvidence(200 texts, 2 classes, train=160, valid=20, test=20)"
+    assert corpus.split == (
+        "fold 0 of 10 random folds (seed 0); each sentence among 2 to 3 questions"
+    )
+
+
+@pytest.mark.parametrize("numbers", [(0, 3), (3, 2), (2,), (1, 2, 3)], ids=str)
+def test_numbers_of_questions_that_do_not_fit(root: Path, numbers: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="questions must be the smallest and the largest number"):
+        PlantedEvidence(root, root, questions=numbers)
+
+
+def test_too_few_questions(root: Path) -> None:
+    said = r"questions=\(5, 20\), but there are 10 different questions for the valid part"
+    with pytest.raises(ValueError, match=said):
+        PlantedEvidence(root, root, questions=(5, 20))
+    with pytest.raises(ValueError, match="fold must be between 0 and 9, got 10"):
+        PlantedEvidence(root, root, fold=10)
+
+
+def test_the_real_documents(real_data: Path) -> None:
+    folders = (real_data / "text" / "mr", real_data / "text" / "trec")
+    if not all(folder.is_dir() for folder in folders):
+        pytest.skip(f"{real_data} has no text/mr and text/trec")
+    corpus = PlantedEvidence(*folders)
+    # MR's sentences are all different in lower case.
+    assert [len(places) for places in corpus.parts.values()] == [8528, 1067, 1067]
+    assert corpus.evidence_share() == pytest.approx(0.26, abs=0.005)
+    assert corpus.evidence_share("test") == pytest.approx(0.32, abs=0.005)
+    assert sum(map(len, corpus.texts)) / len(corpus) == pytest.approx(81, abs=0.5)
+    shares = torch.tensor([marks.double().mean() for marks in corpus.evidence])
+    assert float((shares >= 0.15).double().mean()) == pytest.approx(0.85, abs=0.005)
+    polar: dict[str, set[tuple[str, ...]]] = {}
+    for part, places in corpus.parts.items():
+        marked = ((corpus.texts[i], corpus.evidence[i].tolist()) for i in places.tolist())
+        polar[part] = {tuple(compress(words, marks)) for words, marks in marked}
+    assert not polar["train"] & polar["valid"]
+    assert not polar["test"] & (polar["train"] | polar["valid"])
