@@ -1,0 +1,48 @@
+"""Checks of what the accounts take: the value, or a ``ValueError`` that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+
+import torch
+from torch import Tensor
+
+
+def checked_number_of_best(k: int) -> int:
+    """How many walks or n-grams to find: a whole number, 0 for none."""
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 0:
+        raise ValueError(f"k={k!r}: expected a whole number of at least 0")
+    return int(k)
+
+
+def checked_head(head: Tensor | Sequence[float] | None, channels: int, like: Tensor) -> Tensor:
+    """One weight a channel, (D,); ones where none are given."""
+    if head is None:
+        return like.new_ones(channels)
+    head = torch.as_tensor(head, dtype=like.dtype, device=like.device).detach()
+    if head.shape != (channels,):
+        raise ValueError(
+            f"head has shape {tuple(head.shape)}: expected one weight a channel, ({channels},)"
+        )
+    return head
+
+
+def checked_place(place: int, count: int, name: str, what: str) -> int:
+    """An index from the start or, negative, from the end, as one from the start."""
+    if isinstance(place, bool) or not isinstance(place, Integral):
+        raise ValueError(f"{name}={place!r}: expected a whole number")
+    if not -count <= place < count:
+        expected = f"expected {-count} to {count - 1}" if count else "there is nothing to explain"
+        raise ValueError(f"{name}={place} with {count} {what}: {expected}")
+    return int(place) % count
+
+
+def checked_finite(total: Tensor) -> Tensor:
+    """A sum that is a number."""
+    if not bool(total.isfinite().all()):
+        raise ValueError(
+            f"the value to explain is {total.tolist()}: expected a finite one; look for NaN or "
+            "infinity in x, edge_attr and the parameters"
+        )
+    return total

@@ -1,0 +1,157 @@
+"""Exact accounts as algorithms of PyTorch Geometric's explainers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.explain import ExplainerAlgorithm, Explanation
+from torch_geometric.explain.config import MaskType, ModelMode, ModelReturnType, ModelTaskLevel
+
+from pyg_kernels.explain.arguments import checked_number_of_best, checked_place
+from pyg_kernels.explain.evaluation import evaluating
+from pyg_kernels.explain.models import Graphs, contributions_to
+from pyg_kernels.explain.text_net import TextNet, joined_texts, text_contributions, text_lengths
+from pyg_kernels.propagation.graph import EdgeSource
+
+
+class AccountExplainer(ExplainerAlgorithm):
+    """What the accounts of graphs and of texts share: which outputs they explain.
+
+    Args:
+        target: Which output, where there are several and the task does not say.
+        k: How many walks or n-grams to find.
+    """
+
+    def __init__(self, target: int | None = None, k: int = 10) -> None:
+        super().__init__()
+        self.target = target
+        self.k = checked_number_of_best(k)
+
+    def weigh(self, outputs: Tensor, target: Tensor, index: int | Tensor | None) -> Tensor:
+        """One for the output of each row that is explained, zero for the others."""
+        weights = torch.zeros_like(outputs)
+        rows = torch.arange(outputs.size(0), device=outputs.device)
+        if index is not None:
+            rows = rows[index].reshape(-1)
+        weights[rows, self._columns(outputs, target, rows)] = 1.0
+        return weights
+
+    def _columns(self, outputs: Tensor, target: Tensor, rows: Tensor) -> int | Tensor:
+        if self.model_config.mode == ModelMode.multiclass_classification:
+            return target.reshape(-1)[rows]
+        if self.target is None and outputs.size(1) != 1:
+            raise ValueError(
+                f"the model has {outputs.size(1)} outputs: name one, "
+                f"{self.__class__.__name__}(target=0)"
+            )
+        return checked_place(self.target or 0, outputs.size(1), "target", "outputs")
+
+    def supports(self) -> bool:
+        masks = (self.explainer_config.node_mask_type, self.explainer_config.edge_mask_type)
+        return (
+            all(mask in (None, MaskType.object) for mask in masks)
+            and self.model_config.task_level == ModelTaskLevel.graph
+            and self.model_config.return_type == ModelReturnType.raw
+        )
+
+
+class WalkExplainer(AccountExplainer):
+    r"""Explains a kernel network over graphs by :func:`model_contributions`, for
+    :class:`torch_geometric.explain.Explainer` and its metrics.
+
+    Masks are importances: the absolute shares of nodes, :obj:`(N, 1)`, and of edges,
+    :obj:`(E,)`, each divided by the largest. The signed account is the explanation's
+    ``contributions``, a :class:`ModelContributions`.
+
+    What is explained is, in regression, an output; in classification into two classes, the
+    logit; into more, the logit of the explainer's target class. With several graphs in
+    ``batch`` it is the sum over them, or over those that ``index`` names: each node gets its
+    share in the output of its own graph.
+
+    Args:
+        target: Which output, where the network has several in regression or in classification
+            into two classes.
+        k: How many walks to find, as in :func:`model_contributions`.
+
+    Raises:
+        ValueError: As :func:`model_contributions`; for several outputs without :obj:`target`; and
+            for settings other than graph-level tasks, raw outputs and masks of whole objects.
+    """
+
+    def forward(
+        self,
+        model: Module,
+        x: Tensor,
+        edge_index: EdgeSource,
+        *,
+        target: Tensor,
+        index: int | Tensor | None = None,
+        batch: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Explanation:
+        def weigh(outputs: Tensor) -> Tensor:
+            return self.weigh(outputs, target, index)
+
+        graphs = Graphs(x, edge_index, edge_attr, batch, batch_size)
+        found = contributions_to(model, graphs, weigh, self.k)
+        masks = self.explainer_config
+        nodes = None if masks.node_mask_type is None else _importance(found.nodes).unsqueeze(1)
+        edges = None if masks.edge_mask_type is None else _importance(found.edges)
+        return Explanation(node_mask=nodes, edge_mask=edges, contributions=found)
+
+
+class NgramExplainer(AccountExplainer):
+    """Explains a :class:`TextNet` as :func:`ngram_contributions` does its layer, for
+    :class:`torch_geometric.explain.Explainer` and its metrics.
+
+    The mask of nodes, :obj:`(N, 1)`, has the absolute shares of tokens divided by the largest. A
+    text has no edges to explain. The signed account is the explanation's ``contributions``, an
+    :class:`NgramContributions` whose total and remainder add up to the explained output. With
+    several texts in ``batch`` it is the sum over them, and positions are rows of x.
+
+    Args:
+        target: As in :class:`WalkExplainer`.
+        k: How many n-grams to find.
+
+    Raises:
+        ValueError: For another model; for stages of it that are not linear piece by piece, which
+            it names; for settings other than graph-level tasks, raw outputs and a mask of whole
+            nodes.
+    """
+
+    @torch.no_grad()
+    def forward(
+        self,
+        model: Module,
+        x: Tensor,
+        edge_index: Tensor | None = None,
+        *,
+        target: Tensor,
+        index: int | Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Explanation:
+        if not isinstance(model, TextNet):
+            raise ValueError(f"model is a {type(model).__name__}: expected a TextNet")
+        with evaluating(model):
+            weights = self.weigh(model(x, edge_index, batch, batch_size), target, index)
+            texts = x.split(text_lengths(x, batch, batch_size).tolist())
+            found = [
+                text_contributions(model, text, row, self.k)
+                for text, row in zip(texts, weights, strict=True)
+            ]
+        joined = joined_texts(found, self.k) if found else None
+        mask = x.new_zeros(0) if joined is None else _importance(joined.tokens)
+        return Explanation(node_mask=mask.unsqueeze(1), contributions=joined)
+
+    def supports(self) -> bool:
+        return super().supports() and self.explainer_config.edge_mask_type is None
+
+
+def _importance(shares: Tensor) -> Tensor:
+    """Absolute shares, at most 1."""
+    found = shares.abs()
+    largest = found.max() if found.numel() else found.new_zeros(())
+    return found / largest if bool(largest > 0) else found

@@ -1,0 +1,91 @@
+r"""What follows a sum over walks in a model, held at its slopes: linear where it is at.
+
+A chain of linear maps, normalisations by running statistics and activations that are linear
+piece by piece is, around an input, :math:`f(h) = A h + b`; so
+:math:`\langle w, f(h) \rangle = \langle A^\top w, h \rangle + \langle w, b \rangle` exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import BatchNorm, Linear
+
+from pyg_kernels.explain.slopes import slope_of
+
+Stage = tuple[str, Callable[[Tensor], Tensor] | None]
+
+
+class Shift:
+    """A stage that adds a bias."""
+
+    def __init__(self, bias: Tensor) -> None:
+        self.bias = bias
+
+    def __call__(self, value: Tensor) -> Tensor:
+        return value + self.bias
+
+
+class HeldChain:
+    """A chain of stages at an input.
+
+    Args:
+        stages: The stages and what they are called in the model; None for the identity. In
+            evaluation mode.
+        value: The input, :obj:`(R, D)`.
+
+    Raises:
+        ValueError: For a stage that is not linear piece by piece, which it names.
+    """
+
+    def __init__(self, stages: Iterable[Stage], value: Tensor) -> None:
+        self.value = value
+        self._back: list[Callable[[Tensor], Tensor]] = []
+        out = value
+        for name, stage in stages:
+            if stage is not None:
+                self._back.append(_backwards(name, stage, out))
+                out = stage(out)
+        self.output = out
+
+    def pull_back(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights of the input for those of the output, (R, D), and each row's constant."""
+        ends = weights
+        for back in reversed(self._back):
+            ends = back(ends)
+        constant = (weights * self.output).sum(1) - (ends * self.value).sum(1)
+        return ends, constant
+
+
+def _backwards(
+    name: str, stage: Callable[[Tensor], Tensor], value: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """How one stage carries weights of its output to its input."""
+    if isinstance(stage, (torch.nn.Linear, Linear)):
+        weight = stage.weight
+        return lambda w: w @ weight
+    norm = stage.module if isinstance(stage, BatchNorm) else stage
+    if isinstance(norm, torch.nn.BatchNorm1d):
+        scale = _scale(norm, name)
+        return lambda w: w * scale
+    if isinstance(stage, (torch.nn.Dropout, Shift)):
+        return lambda w: w
+    if isinstance(stage, torch.nn.LayerNorm):
+        raise ValueError(
+            f"model has {stage!r} ({name}), whose scale depends on what it normalises: an exact "
+            "account needs slopes; expected norm=None, 'batch' or 'head'"
+        )
+    slope = slope_of(stage, f"model ({name})")(value)
+    return lambda w: w * slope
+
+
+def _scale(norm: torch.nn.BatchNorm1d, name: str) -> Tensor:
+    if norm.running_var is None:
+        raise ValueError(
+            f"model has {norm!r} ({name}), which normalises by the batch: an exact account needs "
+            "running statistics"
+        )
+    scale = torch.rsqrt(norm.running_var + norm.eps)
+    return scale if norm.weight is None else scale * norm.weight

@@ -1,0 +1,275 @@
+"""What walks, nodes and edges add to the output of a whole kernel network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn.conv import MessagePassing
+
+from pyg_kernels.explain.arguments import checked_finite, checked_number_of_best, checked_place
+from pyg_kernels.explain.evaluation import evaluating
+from pyg_kernels.explain.held import HeldChain, Stage
+from pyg_kernels.explain.search import Walk
+from pyg_kernels.explain.walk_sum import WalkSum, best_of, side_by_side
+from pyg_kernels.explain.walks import WalkLayer, edges_of, walk_of, walk_sum
+from pyg_kernels.nn.arguments import checked_batch
+from pyg_kernels.nn.conv import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
+from pyg_kernels.nn.models import GraphKernelNet, RandomWalkNet, WLKernelNet
+from pyg_kernels.nn.models.graph_vector import sum_over_nodes
+from pyg_kernels.ops.edges import Edges
+from pyg_kernels.propagation.graph import EdgeSource
+
+
+@dataclass(frozen=True, eq=False)
+class ModelContributions:
+    """What each part of a graph adds to an output of a network.
+
+    Attributes:
+        nodes: The share of each node, :obj:`(N,)`; they add up to :obj:`total`.
+        edges: The share of each edge, :obj:`(E,)`, in the order of the given index; they add up
+            to :obj:`total` less :obj:`single_nodes`.
+        walks: The k best walks by absolute value: the nodes, first to last, and the value.
+        total: What the graph's walks add to the output.
+        remainder: The constant that biases and normalisations add.
+        output: The output, :obj:`total` and :obj:`remainder`.
+        single_nodes: The part of :obj:`total` that walks of one node add, which take no edge.
+    """
+
+    nodes: Tensor
+    edges: Tensor
+    walks: list[Walk]
+    total: Tensor
+    remainder: Tensor
+    output: Tensor
+    single_nodes: Tensor
+
+
+class Graphs(NamedTuple):
+    """What a network reads."""
+
+    x: Tensor
+    edge_index: EdgeSource
+    edge_attr: Tensor | None = None
+    batch: Tensor | None = None
+    batch_size: int | None = None
+
+
+@torch.no_grad()
+def model_contributions(
+    model: RandomWalkNet | GraphKernelNet | WLKernelNet,
+    x: Tensor,
+    edge_index: EdgeSource,
+    edge_attr: Tensor | None = None,
+    target: int = 0,
+    k: int = 10,
+) -> ModelContributions:
+    r"""Shares out an output of a network for one graph over nodes, edges and walks, exactly.
+
+    The layers are sums over walks (:func:`walk_contributions`), and what follows the graph vector
+    :math:`h_G` is held at its slopes, so that :math:`y = \langle \theta, h_G \rangle + b`. The
+    network is taken as in evaluation: batch normalisation by running statistics, no dropout.
+
+    A walk passes through the states that its layer reads. In a
+    :class:`~pyg_kernels.nn.RandomWalkNet` these are the features of the nodes. In a
+    :class:`~pyg_kernels.nn.WLKernelNet` they are the labels of each iteration, in which a node
+    stands for its neighbourhood; what a walk, node or edge adds is its sum over the iterations
+    that are read out. In a :class:`~pyg_kernels.nn.GraphKernelNet` they are the states that its
+    last layer reads.
+
+    Args:
+        model: The network. Its activations after the walks are linear piece by piece, its
+            normalisations over the batch or none; the labels of a ``WLKernelNet`` are free.
+        x: Node features, :obj:`(N, F)`.
+        edge_index: The edges, in any form that the model takes.
+        edge_attr: Edge features, where the model takes them.
+        target: Which of the outputs.
+        k: How many walks to find, as in :func:`walk_contributions`.
+
+    Raises:
+        ValueError: For a model with another layer, activation or normalisation, which it names;
+            a target that is not there; and as :func:`walk_contributions`.
+    """
+    k = checked_number_of_best(k)
+
+    def of_target(outputs: Tensor) -> Tensor:
+        place = checked_place(target, outputs.size(1), "target", "outputs")
+        weights = torch.zeros_like(outputs)
+        weights[:, place] = 1.0
+        return weights
+
+    return contributions_to(model, Graphs(x, edge_index, edge_attr), of_target, k)
+
+
+@torch.no_grad()
+def contributions_to(
+    model: Module, graphs: Graphs, weigh: Callable[[Tensor], Tensor], k: int
+) -> ModelContributions:
+    """The account of a weighted sum of a network's outputs.
+
+    Args:
+        model: The network.
+        graphs: One graph, or several with ``batch``.
+        weigh: Gives the weights of the outputs, :obj:`(B, out)`, for the outputs.
+        k: How many walks to find.
+    """
+    with evaluating(model):
+        reading = _read(model, graphs)
+        head = HeldChain(reading.stages, reading.pooled)
+        weights = weigh(head.output)
+        theta, constants = head.pull_back(weights)
+        constant = constants.sum()
+        sums: list[WalkSum] = []
+        for of_graphs, layer in zip(reading.parts(theta), reading.layers, strict=True):
+            ends = _on_nodes(of_graphs, graphs)
+            if layer.after is not None:
+                ends, more = layer.after.pull_back(ends)
+                constant = constant + more.sum()
+            sums.append(walk_sum(layer.walk, layer.x, reading.edges, ends))
+    walks = side_by_side(sums)
+    total = checked_finite(walks.total())
+    return ModelContributions(
+        walks.nodes(),
+        walks.edges(),
+        best_of(walks, k),
+        total,
+        constant,
+        (weights * head.output).sum(),
+        walks.single_nodes(),
+    )
+
+
+class _Layer(NamedTuple):
+    """A walk of a network: what it reads, and what follows it on each node."""
+
+    walk: WalkLayer
+    x: Tensor
+    after: HeldChain | None = None
+
+
+class _Reading(NamedTuple):
+    """A network's pass over graphs, as far as the graph vectors.
+
+    Attributes:
+        layers: The walks that are read out, and what they read.
+        edges: The edges.
+        pooled: The graph vectors, :obj:`(B, H)`.
+        stages: What follows them.
+        concat: Whether each layer has its own channels of the graph vector.
+    """
+
+    layers: Sequence[_Layer]
+    edges: Edges
+    pooled: Tensor
+    stages: list[Stage]
+    concat: bool = False
+
+    def parts(self, theta: Tensor) -> Sequence[Tensor]:
+        """The weights of each layer's sum over nodes, from those of the graph vectors."""
+        count = len(self.layers)
+        return theta.chunk(count, dim=1) if self.concat else [theta] * count
+
+
+def _read(model: Module, graphs: Graphs) -> _Reading:
+    if isinstance(model, RandomWalkNet):
+        _check_layers(model, (RandomWalkConv, GatedWalkConv))
+        return _read_random_walk_net(model, graphs)
+    if isinstance(model, GraphKernelNet):
+        _check_layers(model, (GraphKernelConv,))
+        return _read_graph_kernel_net(model, graphs)
+    if isinstance(model, WLKernelNet):
+        _check_layers(model, (WLKernelConv,))
+        return _read_wl_kernel_net(model, graphs)
+    raise _no_kernel_network(model)
+
+
+def _read_random_walk_net(model: RandomWalkNet, graphs: Graphs) -> _Reading:
+    conv = walk_of(model.convs[0])
+    edges = _edges(conv, graphs)
+    pooled = _pooled(conv(graphs.x, edges), graphs)
+    stages: list[Stage] = [("norm", model.norm), ("act", model.act), ("head", model.head)]
+    return _Reading([_Layer(conv, graphs.x)], edges, pooled, stages)
+
+
+def _read_graph_kernel_net(model: GraphKernelNet, graphs: Graphs) -> _Reading:
+    *before, last = cast("list[GraphKernelConv]", list(model.convs))
+    edges = _edges(last.walk, graphs)
+    x = graphs.x
+    for conv in before:
+        x = conv(x, edges)
+    name = f"convs.{len(before)}"
+    stages: list[Stage] = [
+        (f"{name}.lin", last.lin),
+        (f"{name}.norm", last.norm),
+        (f"{name}.walk.act", last.walk.act),
+    ]
+    after = HeldChain(stages, last.walk(x, edges))
+    layer = _Layer(last.walk, x, after)
+    return _Reading([layer], edges, _pooled(after.output, graphs), _head_stages(model.head))
+
+
+def _read_wl_kernel_net(model: WLKernelNet, graphs: Graphs) -> _Reading:
+    convs = cast("list[WLKernelConv]", list(model.convs))
+    edges = _edges(convs[0].walk, graphs)
+    label = model.embedding(graphs.x)
+    layers, pooled = [], []
+    for conv in convs:
+        layers.append(_Layer(conv.walk, label))
+        label, state = conv(label, edges)
+        pooled.append(_pooled(state, graphs))
+    stages = _head_stages(model.head)
+    if model.readout == "last":
+        return _Reading(layers[-1:], edges, pooled[-1], stages)
+    if model.readout == "concat":
+        return _Reading(layers, edges, torch.cat(pooled, 1), stages, concat=True)
+    return _Reading(layers, edges, torch.stack(pooled).sum(0), stages)
+
+
+def _edges(conv: WalkLayer, graphs: Graphs) -> Edges:
+    edges = edges_of(conv, graphs.x, graphs.edge_index, graphs.edge_attr)
+    checked_batch(graphs.batch, graphs.x.size(0))
+    return edges
+
+
+def _pooled(states: Tensor, graphs: Graphs) -> Tensor:
+    return sum_over_nodes(states, graphs.batch, graphs.batch_size)
+
+
+def _on_nodes(of_graphs: Tensor, graphs: Graphs) -> Tensor:
+    """Each node's row of its graph."""
+    if graphs.batch is None:
+        return of_graphs.expand(graphs.x.size(0), -1)
+    return of_graphs.index_select(0, graphs.batch)
+
+
+def _head_stages(head: Module) -> list[Stage]:
+    return [(f"head.{name}", stage) for name, stage in head.named_children()]
+
+
+def _check_layers(model: Module, kinds: tuple[type[Module], ...]) -> None:
+    for name, layer in model.convs.named_children():  # type: ignore[union-attr]
+        if not isinstance(layer, kinds):
+            raise ValueError(
+                f"model has {type(layer).__name__} (convs.{name}), which is no sum over walks: "
+                f"expected {kinds[0].__name__}"
+            )
+
+
+def _no_kernel_network(model: Module) -> ValueError:
+    """The error for other models: it names the first layer that is none of ours."""
+    ours = (RandomWalkConv, GatedWalkConv, GraphKernelConv, WLKernelConv)
+    networks = "expected a RandomWalkNet, a GraphKernelNet or a WLKernelNet"
+    for name, module in model.named_modules():
+        if name and isinstance(module, MessagePassing) and not isinstance(module, ours):
+            return ValueError(
+                f"model has {type(module).__name__} ({name}), which is no sum over walks: "
+                f"{networks}"
+            )
+    return ValueError(
+        f"model is a {type(model).__name__}: {networks}; layers alone are explained by "
+        "walk_contributions"
+    )

@@ -1,0 +1,156 @@
+"""What n-grams and tokens add to the state of a layer on a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from pyg_kernels.explain.arguments import (
+    checked_finite,
+    checked_head,
+    checked_number_of_best,
+    checked_place,
+)
+from pyg_kernels.explain.ngram_sum import NgramSum, best_ngrams
+from pyg_kernels.explain.search import Walk
+from pyg_kernels.nn.linear import apply_all
+from pyg_kernels.ops.packing import Packing
+from pyg_kernels.sequence import RCNN, RCNNCell
+
+_ONE_CELL = "explain one of its cells, rcnn.cells[i], fed the input of its layer"
+
+
+@dataclass(frozen=True, eq=False)
+class NgramContributions:
+    """What each part of a text adds to a layer's state at one position.
+
+    Attributes:
+        tokens: The share of each token, :obj:`(T,)`; they add up to :obj:`total`, and are zero
+            after the position.
+        ngrams: The k best n-grams by absolute value: their positions, from 0, and the value.
+        total: The weighted sum of the state's channels.
+        remainder: What no token accounts for: zero for a layer's state, since a text begins from
+            the zero state; for an output of a network, the constant that its biases add.
+    """
+
+    tokens: Tensor
+    ngrams: list[Walk]
+    total: Tensor
+    remainder: Tensor
+
+
+@torch.no_grad()
+def ngram_contributions(
+    rcnn: RCNN | RCNNCell,
+    x: Tensor,
+    position: int = -1,
+    head: Tensor | Sequence[float] | None = None,
+    k: int = 10,
+) -> NgramContributions:
+    r"""Shares out :math:`\langle \theta, s_t \rangle` over tokens and n-grams, exactly.
+
+    :math:`s_t` is the layer's state at a position, :math:`c_n`, :math:`z_n` or
+    :math:`\sum_j c_j`, before its output map, bias, activation, output gate and highway. It is a
+    sum over n-grams, consecutive or not (Lei et al. 2017, theorem 1). With every decay held at
+    its value, also where it reads x or h, the n-gram at :math:`i_1 < \ldots < i_n \le t` adds,
+    where the layer multiplies,
+
+    .. math::
+        \Bigl\langle \theta, \bigodot_{m=1}^n (1 - \lambda_{i_m})^\nu \odot W^{(m)} x_{i_m} \odot
+        \bigodot_r \lambda_r \Bigr\rangle
+
+    to :math:`c_n`, r over the tokens from :math:`i_1` to t that it skips, and each of its tokens
+    gets 1/n. A layer that adds is a sum over the ends of n-grams, of 1 to n tokens, each with the
+    features of its first token alone, which gets the value. Sums take :math:`\mathcal{O}(n T D)`
+    by reverse scans; the best n-grams are found by :func:`best-first search
+    <pyg_kernels.explain.search.best_walks>`.
+
+    Args:
+        rcnn: An :class:`~pyg_kernels.sequence.RCNN` of one layer and one direction with sum
+            pooling, or its cell. Dropout is left out, as in evaluation.
+        x: The tokens of one text, :obj:`(T, F)`.
+        position: The token at which the state is read; negative from the end.
+        head: The weight :math:`\theta` of each channel, :obj:`(H,)`; ones by default. To explain
+            :math:`\langle \theta, M s_t \rangle` with an output map M, give :math:`M^\top \theta`.
+        k: How many n-grams to find. The value of an n-gram is all that it adds: with
+            ``mapping='add'`` and ``state='sum'`` over all orders whose n-grams it ends. Those
+            whose values differ by rounding alone (ten digits) are in the order of their positions.
+
+    Returns:
+        The shares, in the precision of the layer.
+
+    Raises:
+        ValueError: For another layer, several layers, two directions, maxima; a position that is
+            not in the text; features or a head that do not fit; :obj:`k` below 0; a sum that is
+            not finite.
+    """
+    k = checked_number_of_best(k)
+    cell = cell_of(rcnn)
+    if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point():
+        raise ValueError("x: expected the features of one text, a tensor of shape (T, F)")
+    if cell.num_features not in (-1, x.size(1)):
+        raise ValueError(f"x has {x.size(1)} features: expected {cell.num_features}")
+    place = checked_place(position, x.size(0), "position", "tokens")
+    ngrams = ngram_sum(cell, x[: place + 1], checked_head(head, cell.hidden_size, x))
+    total = checked_finite(ngrams.total())
+    tokens = total.new_zeros(x.size(0))
+    tokens[: place + 1] = ngrams.tokens()
+    return NgramContributions(tokens, best_ngrams(ngrams, k), total, total.new_zeros(()))
+
+
+def cell_of(rcnn: Module) -> RCNNCell:
+    """The one cell of a layer that sums over n-grams."""
+    cell: Module = rcnn
+    if isinstance(rcnn, RCNN):
+        if rcnn.num_layers != 1:
+            raise ValueError(f"rcnn has num_layers={rcnn.num_layers}: {_ONE_CELL}")
+        if rcnn.bidirectional:
+            raise ValueError(f"rcnn has bidirectional=True: {_ONE_CELL}")
+        (cell,) = rcnn.cells
+    if not isinstance(cell, RCNNCell):
+        raise ValueError(f"rcnn is a {type(rcnn).__name__}: expected an RCNN or an RCNNCell")
+    if cell.pooling != "sum":
+        raise ValueError(f"rcnn has pooling={cell.pooling!r}: a maximum is no sum, expected 'sum'")
+    return cell
+
+
+def ngram_sum(cell: RCNNCell, x: Tensor, theta: Tensor) -> NgramSum:
+    r"""The state at the last token as a sum over n-grams, weighted by :math:`\theta`, (H,)."""
+    projections = list(apply_all(x, list(cell.lins)))
+    decay = _decays(cell, x).expand_as(projections[0])
+    keep = 1 - decay if cell.normalize else torch.ones_like(decay)
+    if cell.state == "sum" and cell.mapping == "add":
+        # An n-gram of m tokens ends those of orders m, ..., n; its first token is read by the
+        # maps 1, ..., n - m + 1 of them.
+        projections = list(accumulate(projections, torch.add))
+    at_last = torch.zeros_like(decay)
+    at_last[-1] = theta
+    end = at_last if cell.state == "z" else theta * keep * _kept_to_the_end(decay)
+    every_order = cell.state == "sum" and cell.mapping == "mul"
+    ends = [*([end if every_order else None] * (cell.order - 1)), end]
+    return NgramSum(projections, decay, keep, ends, cell.mapping, cell.state == "z")
+
+
+def _decays(cell: RCNNCell, x: Tensor) -> Tensor:
+    """The decay at each token, (T, H), (T, 1), (H,) or (1,)."""
+    if cell.decay_lin is None:
+        decay = cell.decay
+        return decay if isinstance(decay, Tensor) else x.new_tensor([decay])
+    assert cell.decay_bias is not None
+    logits = apply_all(x, [cell.decay_lin])[0] + cell.decay_bias
+    if cell.decay_recurrent is not None:
+        packing = Packing.of_equal_lengths(x.size(0), 1)
+        h, _ = cell.read(x, packing, cell.start(1, x))
+        logits = logits + cell.decay_recurrent(torch.cat((torch.zeros_like(h[:1]), h[:-1])))
+    return torch.sigmoid(logits)
+
+
+def _kept_to_the_end(decay: Tensor) -> Tensor:
+    """The product of the decays after each token, (T, H)."""
+    after = torch.cat((decay[1:], torch.ones_like(decay[:1])))
+    return after.flip(0).cumprod(0).flip(0)

@@ -1,0 +1,316 @@
+"""Accounts as pictures: molecules and texts coloured by what each part contributes.
+
+RDKit and matplotlib are imported where they are used: the accounts need neither.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Values = Tensor | Sequence[float]
+NGrams = Sequence[tuple[Sequence[int], float]]
+Colour = tuple[float, float, float]
+
+POSITIVE: Colour = (0.84, 0.15, 0.16)
+NEGATIVE: Colour = (0.12, 0.35, 0.80)
+GROUND = 0.7  # of the full colour behind the largest contribution, so that letters stay readable
+FAINT = 0.03  # of the largest contribution: below it an atom or a bond keeps its white ground
+INCHES_A_TOKEN = 0.42
+MOST_INCHES = 120.0
+
+
+def signed_colour(fraction: float) -> Colour:
+    """White at 0, red towards 1 and blue towards -1.
+
+    Args:
+        fraction: A contribution over the largest one; larger ones count as 1.
+
+    Returns:
+        Red, green and blue in [0, 1].
+    """
+    end = POSITIVE if fraction > 0 else NEGATIVE
+    weight = min(1.0, abs(fraction))
+    red, green, blue = (1.0 - weight * (1.0 - channel) for channel in end)
+    return red, green, blue
+
+
+def draw_molecule(
+    mol: Any,
+    nodes: Values,
+    edges: Values | None = None,
+    edge_index: Tensor | None = None,
+    *,
+    scale: float | None = None,
+    size: tuple[int, int] = (420, 320),
+    legend: str = "",
+    file_format: Literal["svg", "png"] = "svg",
+) -> bytes:
+    r"""A molecule whose atoms and bonds are coloured by signed contributions: red above 0, blue
+    below, white at 0.
+
+    A bond shows the sum over its two directed edges.
+
+    Args:
+        mol: An RDKit molecule, or a SMILES string, whose atoms are taken in its order.
+        nodes: (N,) one value an atom.
+        edges: (E,) one value a directed edge, or None for atoms alone.
+        edge_index: (2, E), given with `edges`.
+        scale: The value that gets the full colour; None: the largest absolute value of all atoms
+            and bonds. One scale makes several pictures comparable.
+        size: Width and height in pixels.
+        legend: A line below the molecule.
+        file_format: ``'svg'`` or ``'png'``.
+
+    Returns:
+        The content of a file.
+
+    Raises:
+        ImportError: If RDKit is not installed.
+        ValueError: If the SMILES cannot be read, the values do not fit its atoms, an edge joins
+            atoms without a bond, `edges` and `edge_index` are not both given, or the scale or the
+            format is none.
+    """
+    from rdkit import Chem
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    if file_format not in ("svg", "png"):
+        raise ValueError(f"file_format={file_format!r}: expected 'svg' or 'png'")
+    if scale is not None and not 0 < scale < float("inf"):
+        raise ValueError(f"scale={scale!r}: expected a positive number")
+    molecule = _as_molecule(mol)
+    atoms = _checked_values(nodes, "nodes", molecule.GetNumAtoms(), "atoms")
+    bonds = _bond_values(molecule, edges, edge_index)
+    unit = scale or largest([*atoms, *bonds.values()])
+    colours = {i: _ground(v / unit) for i, v in enumerate(atoms) if _shows(v, unit)}
+    bond_colours = {i: _ground(v / unit) for i, v in bonds.items() if _shows(v, unit)}
+    canvas = rdMolDraw2D.MolDraw2DSVG if file_format == "svg" else rdMolDraw2D.MolDraw2DCairo
+    drawer: Any = canvas(*size)
+    options = drawer.drawOptions()
+    options.useBWAtomPalette()
+    options.highlightBondWidthMultiplier = 14
+    drawer.DrawMolecule(
+        rdMolDraw2D.PrepareMolForDrawing(Chem.Mol(molecule)),
+        legend=legend,
+        highlightAtoms=list(colours),
+        highlightAtomColors=colours,
+        highlightBonds=list(bond_colours),
+        highlightBondColors=bond_colours,
+    )
+    drawer.FinishDrawing()
+    content: str | bytes = drawer.GetDrawingText()
+    return content.encode() if isinstance(content, str) else content
+
+
+def text_html(tokens: Sequence[str], values: Values, ngrams: NGrams | None = None) -> str:
+    """A text whose tokens are coloured by signed contributions, as a piece of HTML.
+
+    Args:
+        tokens: The T tokens.
+        values: (T,) one value a token.
+        ngrams: The best n-grams, as pairs of positions and value; listed below the text.
+
+    Returns:
+        A ``<div>`` that needs nothing besides itself; tokens are escaped.
+
+    Raises:
+        ValueError: If the values do not fit the tokens, or an n-gram has a position outside them.
+    """
+    contributions = _checked_values(values, "values", len(tokens), "tokens")
+    unit = largest(contributions)
+    spans = [
+        f'<span style="background:{_css(value / unit)};padding:0 2px" title="{value:+.4g}">'
+        f"{html.escape(token)}</span>"
+        for token, value in zip(tokens, contributions, strict=True)
+    ]
+    lines = ['<div class="contributions">', f"<p>{' '.join(spans)}</p>"]
+    if ngrams:
+        unit = largest(value for _, value in ngrams)
+        lines.append("<table>")
+        for positions, value in ngrams:
+            name = html.escape(ngram_name(tokens, positions))
+            lines.append(
+                f'<tr><td style="background:{_css(value / unit)};text-align:right">{value:+.4g}'
+                f"</td><td>{name}</td></tr>"
+            )
+        lines.append("</table>")
+    return "\n".join([*lines, "</div>"])
+
+
+def draw_text(
+    tokens: Sequence[str],
+    values: Values,
+    ngrams: NGrams | None = None,
+    gates: Tensor | Sequence[float] | None = None,
+    title: str = "",
+) -> Figure:
+    """A text as a figure: a bar a token, the best n-grams, and the gates where they are given.
+
+    Args:
+        tokens: The T tokens.
+        values: (T,) one value a token: the height of its bar, red above 0 and blue below.
+        ngrams: The best n-grams, as pairs of positions and value; the first on top.
+        gates: (T,) or (T, H): the decays or gates at each token; of H channels their mean and the
+            range of their middle half.
+        title: Of the figure.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+        ValueError: If there are no tokens, values or gates do not fit them, or an n-gram has a
+            position outside them.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    if not len(tokens):
+        raise ValueError("tokens is empty: a text without tokens has no picture")
+    contributions = _checked_values(values, "values", len(tokens), "tokens")
+    rows = None if gates is None else _checked_gates(gates, len(tokens))
+    named = [(ngram_name(tokens, positions), value) for positions, value in ngrams or ()]
+    heights = [2.4, *[0.4 + 0.24 * len(named)] * bool(named), *[1.6] * (rows is not None)]
+    width = min(MOST_INCHES, max(5.0, 1.5 + INCHES_A_TOKEN * len(tokens)))
+    with matplotlib.rc_context({"text.parse_math": False}):  # a token may have a dollar sign
+        figure = Figure(figsize=(width, sum(heights) + 0.9), layout="constrained")
+        panels = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
+        _token_panel(panels.pop(0), tokens, contributions)
+        if named:
+            _ngram_panel(panels.pop(0), named)
+        if rows is not None:
+            _gate_panel(panels.pop(0), tokens, rows)
+        if title:
+            figure.suptitle(title, fontsize="medium")
+    return figure
+
+
+def ngram_name(tokens: Sequence[str], positions: Sequence[int]) -> str:
+    """The tokens of an n-gram, with an ellipsis where it skips some: ``not … good``.
+
+    Raises:
+        ValueError: If a position is outside the tokens.
+    """
+    words: list[str] = []
+    before = None
+    for position in positions:
+        if not 0 <= position < len(tokens):
+            raise ValueError(
+                f"ngrams: position {position} is outside a text of {len(tokens)} tokens"
+            )
+        if before is not None and position != before + 1:
+            words.append("…")
+        words.append(tokens[position])
+        before = position
+    return " ".join(words)
+
+
+def largest(values: Iterable[float]) -> float:
+    """The largest absolute value, 1 where all are 0: what colours are relative to."""
+    return max(map(abs, values), default=0.0) or 1.0
+
+
+def _as_molecule(mol: Any) -> Any:
+    from rdkit import Chem
+
+    if not isinstance(mol, str):
+        return mol
+    molecule = Chem.MolFromSmiles(mol)
+    if molecule is None:
+        raise ValueError(f"mol={mol!r}: not a SMILES string that RDKit can read")
+    return molecule
+
+
+def _checked_values(values: Values, name: str, number: int, of: str) -> list[float]:
+    """The values as floats, one for each of a number of atoms, edges or tokens."""
+    tensor = torch.as_tensor(values).detach()
+    if tensor.dim() != 1 or len(tensor) != number:
+        raise ValueError(
+            f"{name} has the shape {tuple(tensor.shape)}: expected ({number},), there are "
+            f"{number} {of}"
+        )
+    if not tensor.double().isfinite().all():
+        raise ValueError(f"{name} has values that are not finite")
+    return [float(value) for value in tensor.tolist()]
+
+
+def _checked_gates(gates: Tensor | Sequence[float], number: int) -> Tensor:
+    tensor = torch.as_tensor(gates).detach().double().cpu()
+    if tensor.dim() not in (1, 2) or len(tensor) != number or not tensor.numel():
+        raise ValueError(
+            f"gates has the shape {tuple(tensor.shape)}: expected ({number},) or ({number}, H)"
+        )
+    return tensor.reshape(number, -1)
+
+
+def _bond_values(
+    molecule: Any, edges: Values | None, edge_index: Tensor | None
+) -> dict[int, float]:
+    """The sum of each bond's directed edges, by the index of the bond."""
+    if (edges is None) != (edge_index is None):
+        raise ValueError("edges and edge_index go together: give both or neither")
+    if edges is None or edge_index is None:
+        return {}
+    pairs = edge_index.t().tolist()
+    values = _checked_values(edges, "edges", len(pairs), "columns of edge_index")
+    bonds: dict[int, float] = {}
+    for (u, v), value in zip(pairs, values, strict=True):
+        inside = min(u, v) >= 0 and max(u, v) < molecule.GetNumAtoms()
+        bond = molecule.GetBondBetweenAtoms(u, v) if inside and u != v else None
+        if bond is None:
+            raise ValueError(f"edge_index: atoms {u} and {v} have no bond between them")
+        bonds[bond.GetIdx()] = bonds.get(bond.GetIdx(), 0.0) + value
+    return bonds
+
+
+def _shows(value: float, unit: float) -> bool:
+    return abs(value) > FAINT * unit
+
+
+def _ground(fraction: float) -> Colour:
+    return signed_colour(GROUND * max(-1.0, min(1.0, fraction)))
+
+
+def _css(fraction: float) -> str:
+    red, green, blue = (round(255 * channel) for channel in _ground(fraction))
+    return f"rgb({red},{green},{blue})"
+
+
+def _token_panel(axes: Axes, tokens: Sequence[str], values: Sequence[float]) -> None:
+    colours = [POSITIVE if value > 0 else NEGATIVE for value in values]
+    axes.bar(range(len(tokens)), values, color=colours)
+    axes.axhline(0, color="0.4", linewidth=0.6)
+    _name_tokens(axes, tokens)
+    axes.set_ylabel("contribution")
+
+
+def _ngram_panel(axes: Axes, named: Sequence[tuple[str, float]]) -> None:
+    values = [value for _, value in named]
+    colours = [POSITIVE if value > 0 else NEGATIVE for value in values]
+    axes.barh(range(len(named)), values, color=colours)
+    axes.axvline(0, color="0.4", linewidth=0.6)
+    axes.set_yticks(range(len(named)), [name for name, _ in named], fontsize="small")
+    axes.invert_yaxis()
+    axes.set_xlabel("value of the n-gram")
+
+
+def _gate_panel(axes: Axes, tokens: Sequence[str], gates: Tensor) -> None:
+    places = range(len(tokens))
+    axes.plot(places, gates.mean(dim=1), color="black", marker=".", linewidth=1, label="mean")
+    if gates.size(1) > 1:
+        low, high = (gates.quantile(q, dim=1) for q in (0.25, 0.75))
+        axes.fill_between(places, low, high, color="0.8", label="middle half of the channels")
+        axes.legend(fontsize="x-small")
+    axes.set_ylim(-0.02, 1.02)
+    _name_tokens(axes, tokens)
+    axes.set_ylabel("gate")
+
+
+def _name_tokens(axes: Axes, tokens: Sequence[str]) -> None:
+    axes.set_xticks(range(len(tokens)), tokens, rotation=90, fontsize="small")
+    axes.set_xlim(-0.7, len(tokens) - 0.3)

@@ -1,0 +1,137 @@
+"""A network over texts whose outputs have an exact account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn.inits import reset
+
+from pyg_kernels.explain.arguments import checked_finite
+from pyg_kernels.explain.held import HeldChain, Shift, Stage
+from pyg_kernels.explain.ngram_sum import best_ngrams
+from pyg_kernels.explain.ngrams import NgramContributions, cell_of, ngram_sum
+from pyg_kernels.nn.arguments import checked_batch, checked_nodes
+from pyg_kernels.sequence import RCNN, RCNNCell
+
+
+class TextNet(Module):
+    r"""Reads texts, given as path graphs, with a recurrent convolution and maps the output at
+    the last token of each, :math:`y = \mathrm{head}(h_T)`.
+
+    It is called as PyG's models are, so that its explainers run on texts; a text without tokens
+    has :math:`h_T = 0`.
+
+    Args:
+        rcnn: A :class:`~pyg_kernels.sequence.RCNN` of one layer and one direction with sum
+            pooling. For an exact account its activation is linear piece by piece, and it has
+            neither output gate nor highway.
+        head: Maps H features to outputs: a linear map, or modules of which each is linear piece
+            by piece.
+
+    Shapes:
+        - **input:** tokens of texts one after the other, :math:`(N, F)`; edges, which are not
+          read; text of each token, :math:`(N)`, in rising order
+        - **output:** :math:`(B, \mathrm{out})`
+
+    Raises:
+        ValueError: For another layer, and for tokens that are not text by text.
+    """
+
+    def __init__(self, rcnn: RCNN, head: Module) -> None:
+        super().__init__()
+        cell_of(rcnn)
+        self.rcnn, self.head = rcnn, head
+
+    def reset_parameters(self) -> None:
+        reset(self.rcnn)
+        reset(self.head)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        lengths = text_lengths(x, batch, batch_size)
+        ptr = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+        h, _ = self.rcnn(x, ptr=ptr)
+        some = lengths > 0
+        last = h.new_zeros(lengths.numel(), h.size(1))
+        return self.head(last.index_copy(0, some.nonzero()[:, 0], h[ptr[1:][some] - 1]))
+
+
+def text_lengths(x: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
+    """The number of tokens of each text, (B,)."""
+    num_tokens = checked_nodes(x).size(0)
+    batch = checked_batch(batch, num_tokens)
+    if batch is None:
+        if batch_size not in (None, 1):
+            raise ValueError(f"batch_size={batch_size} without a batch vector: expected 1 or None")
+        return torch.tensor([num_tokens], device=x.device)
+    if bool((batch[1:] < batch[:-1]).any()):
+        raise ValueError("batch: expected numbers that never fall, the texts one after the other")
+    return torch.bincount(batch, minlength=batch_size or 0)
+
+
+@torch.no_grad()
+def text_contributions(net: TextNet, x: Tensor, weights: Tensor, k: int) -> NgramContributions:
+    """The account of a weighted sum of a network's outputs for one text, in evaluation mode.
+
+    Args:
+        net: The network.
+        x: The tokens, :obj:`(T, F)`.
+        weights: The weights of the outputs, :obj:`(out,)`.
+        k: How many n-grams to find.
+    """
+    cell = cell_of(net.rcnn)
+    weights = weights.unsqueeze(0)
+    if not x.size(0):
+        output = (net(x) * weights).sum()
+        return NgramContributions(output.new_zeros(0), [], torch.zeros_like(output), output)
+    stages = [*_layer_stages(cell), *_head_stages(net.head)]
+    ones = torch.ones(cell.hidden_size, dtype=x.dtype, device=x.device)
+    state = ngram_sum(cell, x, ones).channels()
+    theta, constant = HeldChain(stages, state.unsqueeze(0)).pull_back(weights)
+    ngrams = ngram_sum(cell, x, theta[0])
+    total = checked_finite(ngrams.total())
+    return NgramContributions(ngrams.tokens(), best_ngrams(ngrams, k), total, constant.sum())
+
+
+def joined_texts(accounts: Sequence[NgramContributions], k: int) -> NgramContributions:
+    """The accounts of texts that lie one after the other as one, positions counted through."""
+    ends = accumulate((account.tokens.numel() for account in accounts), initial=0)
+    ngrams = [
+        (tuple(start + i for i in positions), value)
+        for start, account in zip(ends, accounts, strict=False)
+        for positions, value in account.ngrams
+    ]
+    return NgramContributions(
+        torch.cat([account.tokens for account in accounts]),
+        sorted(ngrams, key=lambda ngram: -abs(ngram[1]))[:k],
+        torch.stack([account.total for account in accounts]).sum(),
+        torch.stack([account.remainder for account in accounts]).sum(),
+    )
+
+
+def _layer_stages(cell: RCNNCell) -> list[Stage]:
+    """What a layer does to its state."""
+    for name in ("output_gate_lin", "highway_lin"):
+        if getattr(cell, name) is not None:
+            raise ValueError(
+                f"model has {name} (rcnn.cells.0), so that its output is no function of its state "
+                "alone: expected neither output gate nor highway"
+            )
+    shift = None if cell.bias is None else Shift(cell.bias)
+    named = {"output_lin": cell.output_lin, "bias": shift, "act": cell.act}
+    return [(f"rcnn.cells.0.{name}", stage) for name, stage in named.items()]
+
+
+def _head_stages(head: Module) -> list[Stage]:
+    if isinstance(head, torch.nn.Sequential):
+        return [(f"head.{name}", stage) for name, stage in head.named_children()]
+    return [("head", head)]

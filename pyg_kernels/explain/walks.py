@@ -1,0 +1,158 @@
+"""What walks, nodes and edges add to the output of a layer on a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from pyg_kernels.explain.arguments import checked_finite, checked_head, checked_number_of_best
+from pyg_kernels.explain.search import Walk
+from pyg_kernels.explain.slopes import slope_of
+from pyg_kernels.explain.walk_sum import WalkSum, best_of
+from pyg_kernels.nn.arguments import checked_nodes
+from pyg_kernels.nn.conv import GatedWalkConv, RandomWalkConv, WLKernelConv
+from pyg_kernels.nn.conv.edge_weight import Decay, EdgeGate
+from pyg_kernels.nn.linear import apply_all
+from pyg_kernels.ops.edges import Edges
+from pyg_kernels.ops.neighbour_sum import edge_weight
+from pyg_kernels.propagation.graph import EdgeSource, as_edges
+from pyg_kernels.walk import walk
+
+WalkLayer = RandomWalkConv | GatedWalkConv
+
+
+@dataclass(frozen=True, eq=False)
+class WalkContributions:
+    """What each part of a graph adds to a layer's output.
+
+    Attributes:
+        nodes: The share of each node, :obj:`(N,)`; they add up to :obj:`total`.
+        edges: The share of each edge, :obj:`(E,)`, in the order of the given index; they add up
+            to :obj:`total` less :obj:`remainder`.
+        walks: The k best walks by absolute value: the nodes, first to last, and the value.
+        total: The output.
+        remainder: What walks of one node add, which take no edge.
+    """
+
+    nodes: Tensor
+    edges: Tensor
+    walks: list[Walk]
+    total: Tensor
+    remainder: Tensor
+
+
+@torch.no_grad()
+def walk_contributions(
+    conv: RandomWalkConv | GatedWalkConv | WLKernelConv,
+    x: Tensor,
+    edge_index: EdgeSource,
+    edge_attr: Tensor | None = None,
+    head: Tensor | Sequence[float] | None = None,
+    k: int = 10,
+) -> WalkContributions:
+    r"""Shares out :math:`\sum_v \langle \theta, c_n[v] \rangle` exactly.
+
+    A random-walk layer is a sum over walks (Lei et al. 2017, theorem 3). With
+    :math:`a^{(j)}_{uv}` the whole weight of an edge, decay or gate times bond factor, and
+    :math:`m_j[u]` the slope of the activation at :math:`c_j[u]`, both held at their values, a
+    walk of n nodes adds, where the layer multiplies,
+
+    .. math::
+        \Bigl\langle \theta, \bigodot_{j=1}^n W^{(j)} f_{u_j} \odot
+        \bigodot_{j=2}^n m_{j-1}[u_{j-1}] \odot a^{(j)}_{u_{j-1} u_j} \Bigr\rangle ,
+
+    of which each of its nodes gets 1/n and each of its edges 1/(n - 1). A layer that adds is a
+    sum over walks of 1 to n nodes that end at step n, each with the features of its first node
+    alone, which gets the value; edges get equal parts of it. Sums take
+    :math:`\mathcal{O}(n E D)` by forward and backward recurrences; the best walks are found by
+    :func:`best-first search <pyg_kernels.explain.search.best_walks>`, none is enumerated.
+
+    Args:
+        conv: A :class:`~pyg_kernels.nn.RandomWalkConv` or :class:`~pyg_kernels.nn.GatedWalkConv`
+            with no activation, relu, leaky relu or abs; or a
+            :class:`~pyg_kernels.nn.WLKernelConv`, of which :math:`c_n` is explained.
+        x: Node features, :obj:`(N, F)`; for a WL layer, the labels that it reads.
+        edge_index: The edges, in any form that the layer takes.
+        edge_attr: Edge features, where the layer takes them.
+        head: The weight :math:`\theta` of each channel, :obj:`(D,)`; ones by default.
+        k: How many walks to find. Parallel edges make different walks of the same nodes. Walks
+            whose values differ by rounding alone (ten digits) are in the order of their nodes.
+
+    Returns:
+        The shares, in the precision of the layer.
+
+    Raises:
+        ValueError: For another layer or activation, which it names; a head or features that do
+            not fit; edges that name nodes which are not there; :obj:`k` below 0; an output that
+            is not finite.
+    """
+    k = checked_number_of_best(k)
+    walk_layer = walk_of(conv)
+    if not isinstance(x, Tensor):
+        raise ValueError(f"x is a {type(x).__name__}: expected the features of one set of nodes")
+    edges = edges_of(walk_layer, x, edge_index, edge_attr)
+    ends = checked_head(head, walk_layer.out_channels, x).expand(x.size(0), -1)
+    walks = walk_sum(walk_layer, x, edges, ends)
+    total = checked_finite(walks.total())
+    return WalkContributions(
+        walks.nodes(), walks.edges(), best_of(walks, k), total, walks.single_nodes()
+    )
+
+
+def walk_of(conv: Module) -> WalkLayer:
+    """The random walk that a layer takes."""
+    if isinstance(conv, WLKernelConv):
+        return conv.walk
+    if isinstance(conv, (RandomWalkConv, GatedWalkConv)):
+        return conv
+    raise ValueError(
+        f"conv is a {type(conv).__name__}: expected a RandomWalkConv, a GatedWalkConv or a "
+        "WLKernelConv, whose outputs are sums over walks"
+    )
+
+
+def edges_of(conv: WalkLayer, x: Tensor, edge_index: EdgeSource, edge_attr: Tensor | None) -> Edges:
+    """The edges as the layer reads them."""
+    num_nodes = checked_nodes(x).size(0)
+    return as_edges(edge_index, num_nodes, num_nodes, edge_attr, conv.edge_dim, conv.flow)
+
+
+def walk_sum(conv: WalkLayer, x: Tensor, edges: Edges, ends: Tensor) -> WalkSum:
+    r"""A layer's :math:`\sum_v \langle \theta_v, c_n[v] \rangle` as a sum over walks.
+
+    Args:
+        conv: The layer.
+        x: Its input, :obj:`(N, F)`.
+        edges: The edges.
+        ends: :math:`\theta`, :obj:`(N, D)`.
+    """
+    slope = slope_of(conv.act, f"conv, a {type(conv).__name__},")
+    on_source, on_target = conv.linears()
+    first, *others = apply_all(x, [*on_source, *on_target])
+    gate = None
+    if isinstance(conv.edge_weight, EdgeGate):
+        gate_source, *others, gate_target = others
+        gate = conv.edge_weight.logits(gate_source, gate_target, edges)
+    projections = [first, *others]
+    decay = conv.edge_weight.value if isinstance(conv.edge_weight, Decay) else 1.0
+    bonds: list[Tensor | None] = [lin(edges.attr) for lin in conv.edge_lins]
+    steps: list[Tensor] = []
+
+    def carry(state: Tensor, step: int) -> Tensor:
+        """Sums the neighbours' states, and keeps what their walks are multiplied by."""
+        weight = edge_weight(edges, gate, bonds[step - 2] if bonds else None)
+        along = slope(state).index_select(0, edges.source) * decay
+        along = along if weight is None else along * weight
+        carried = along * state.index_select(0, edges.source)
+        if conv.combine == "mul":
+            along = along * projections[step - 1].index_select(0, edges.target)
+        steps.append(along)
+        return torch.zeros_like(state).index_add_(0, edges.target, carried)
+
+    walk(projections, carry, conv.combine)
+    starts = [first] + [None if conv.combine == "mul" else p for p in others]
+    return WalkSum(starts, steps, ends, edges.source, edges.target, conv.combine)

@@ -1,0 +1,273 @@
+"""Accounts of whole networks: they add up to the output, layer by layer as brute force has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn import GIN, GINConv
+
+from pyg_kernels.explain import ModelContributions, model_contributions
+from pyg_kernels.nn import (
+    EmbeddedMeanField,
+    GatedWalkConv,
+    GraphKernelConv,
+    GraphKernelNet,
+    KernelActivation,
+    RandomWalkConv,
+    RandomWalkNet,
+    WLKernelNet,
+)
+from tests.explain.walk_values import Value, assert_best, shares, walk_values
+from tests.graphs import Graph, random_graph
+
+CHANNELS, OUT = 5, 2
+MODELS: dict[str, tuple[type[Module], dict[str, Any]]] = {
+    "walk": (RandomWalkNet, {"order": 3, "act": "relu", "norm": "batch"}),
+    "walk-linear": (RandomWalkNet, {"order": 2, "act": None, "gated": True}),
+    "walk-add": (RandomWalkNet, {"order": 3, "act": "leaky_relu", "combine": "add"}),
+    "deep-one": (GraphKernelNet, {"num_layers": 1, "norm": "batch"}),
+    "deep": (GraphKernelNet, {"num_layers": 3, "order": 3, "combine": "mul", "dropout": 0.3}),
+    "deep-gated": (GraphKernelNet, {"num_layers": 2, "gated": True, "norm": "head"}),
+    "wl": (WLKernelNet, {"num_iterations": 3, "norm": "batch", "dropout": 0.2}),
+    "wl-layer": (WLKernelNet, {"num_iterations": 2, "order": 3, "tie_weights": None}),
+    "wl-last": (WLKernelNet, {"num_iterations": 3, "readout": "last", "gated": False}),
+    "wl-concat": (WLKernelNet, {"num_iterations": 3, "readout": "concat", "norm": "head"}),
+    "wl-mul": (WLKernelNet, {"num_iterations": 2, "relabel": "mul", "tie_weights": "relabel"}),
+}
+
+
+def build(name: str, edge_dim: int | None = 3) -> Module:
+    """A network in float64 with running statistics of its own, in training mode."""
+    kind, options = MODELS[name]
+    torch.manual_seed(len(name))
+    model = kind(4, CHANNELS, OUT, edge_dim=edge_dim, **options).double()
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            torch.nn.init.normal_(module.running_mean)
+            torch.nn.init.uniform_(module.running_var, 0.5, 2.0)
+            torch.nn.init.normal_(module.weight)
+            torch.nn.init.normal_(module.bias)
+    return model
+
+
+def explain(model: Module, graph: Graph, target: int = 0, k: int = 6) -> ModelContributions:
+    return model_contributions(model, graph.x, graph.edge_index, graph.edge_attr, target, k)
+
+
+def output(model: Module, graph: Graph) -> Tensor:
+    model.eval()
+    with torch.no_grad():
+        return model(graph.x, graph.edge_index, None, graph.edge_attr)[0]
+
+
+def close(found: Tensor, expected: Tensor | float) -> None:
+    expected = torch.as_tensor(expected, dtype=found.dtype)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def head_of(model: Module, pooled: Tensor, target: int) -> Tensor:
+    """The gradient of an output to the graph vector, by autograd."""
+    pooled = pooled.detach().requires_grad_()
+    if isinstance(model, RandomWalkNet):
+        normed = pooled if model.norm is None else model.norm(pooled)
+        out = model.head(normed if model.act is None else model.act(normed))
+    else:
+        out = model.head(pooled)
+    return torch.autograd.grad(out[0, target], pooled)[0][0]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("target", [0, 1])
+def test_adds_up_to_the_output(name: str, target: int) -> None:
+    model = build(name)
+    for seed in range(3):
+        graph = random_graph(seed, kinds=None if seed else 2)
+        found = explain(model, graph, target)
+        close(found.output, output(model, graph)[target])
+        close(found.total + found.remainder, found.output)
+        close(found.nodes.sum(), found.total)
+        close(found.edges.sum() + found.single_nodes, found.total)
+        model.train()
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("wl")])
+def test_wl_network_is_the_sum_over_iterations(name: str) -> None:
+    model, graph = build(name).eval(), random_graph(1)
+    label, states, inputs = model.embedding(graph.x), [], []
+    for conv in model.convs:
+        inputs.append(label.detach())
+        label, state = conv(label, graph.edge_index, graph.edge_attr)
+        states.append(state.sum(0, keepdim=True))
+    read = {"last": states[-1], "sum": sum(states), "concat": torch.cat(states, 1)}
+    theta = head_of(model, read[model.readout], 1)
+    last = len(inputs) - 1 if model.readout == "last" else 0
+    found: dict[tuple[Any, Any], Value] = {}
+    for i in range(last, len(inputs)):
+        part = theta[i * CHANNELS :][:CHANNELS] if model.readout == "concat" else theta
+        labels = Graph(inputs[i], graph.edge_index, graph.edge_attr)
+        for w in walk_values(model.convs[i].walk, labels, part):
+            before = found.get((w.nodes, w.edges), Value(w.nodes, w.edges, 0.0))
+            found[w.nodes, w.edges] = Value(w.nodes, w.edges, before.value + w.value)
+    assert_accounts_for(explain(model, graph, 1), list(found.values()), "mul", graph)
+
+
+@pytest.mark.parametrize("name", ["walk", "walk-linear", "walk-add"])
+def test_walk_network_is_its_layer(name: str) -> None:
+    model, graph = build(name).eval(), random_graph(1)
+    (conv,) = model.convs
+    pooled = conv(graph.x, graph.edge_index, graph.edge_attr).sum(0, keepdim=True)
+    every = walk_values(conv, graph, head_of(model, pooled, 0))
+    assert_accounts_for(explain(model, graph), every, conv.combine, graph)
+
+
+def assert_accounts_for(
+    found: ModelContributions, every: list[Value], combine: str, graph: Graph
+) -> None:
+    nodes, edges, single = shares(every, combine, graph)
+    close(found.nodes, nodes)
+    close(found.edges, edges)
+    close(found.single_nodes, single)
+    assert_best(found.walks, every, 6)
+
+
+@pytest.mark.parametrize("name", ["deep-one", "deep", "deep-gated"])
+def test_deep_network_is_its_last_layer(name: str) -> None:
+    """Each node's share by autograd: the last layer's maps times their gradients, gates held."""
+    model, graph = build(name).eval(), random_graph(1)
+    *before, last = model.convs
+    x = graph.x
+    for conv in before:
+        x = conv(x, graph.edge_index, graph.edge_attr)
+    maps: list[Tensor] = []
+
+    def keep(lin: Module, inputs: Any, out: Tensor) -> Tensor:
+        maps.append(out.detach().requires_grad_())
+        return maps[-1]
+
+    hooks = [lin.register_forward_hook(keep) for lin in last.walk.lins]
+    states = last(x.detach(), graph.edge_index, graph.edge_attr)
+    out = model.head(states.sum(0, keepdim=True))[0, 1]
+    for hook in hooks:
+        hook.remove()
+    gradients = torch.autograd.grad(out, maps)
+    shared = len(maps) if last.walk.combine == "mul" else 1
+    expected = sum((p * g).sum(1) for p, g in zip(maps, gradients, strict=True)) / shared
+    close(explain(model, graph, 1).nodes, expected.detach())
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("num_nodes", [0, 1, 3])
+def test_graphs_without_edges(name: str, num_nodes: int) -> None:
+    x = torch.randn(num_nodes, 4, dtype=torch.float64)
+    graph = Graph(x, torch.empty(2, 0, dtype=torch.long), x.new_empty(0, 3))
+    model = build(name)
+    found = explain(model, graph)
+    close(found.output, output(model, graph)[0])
+    close(found.nodes.sum() + found.remainder, found.output)
+    assert found.nodes.shape == (num_nodes,) and found.edges.shape == (0,)
+
+
+def test_leaves_the_model_as_it_was() -> None:
+    model = build("wl").float()
+    model.convs[0].eval()
+    modes = {name: module.training for name, module in model.named_modules()}
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    graph = random_graph(0, dtype=torch.float32)
+    found = explain(model, graph)
+    assert modes == {name: module.training for name, module in model.named_modules()}
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, before[name])
+    assert found.nodes.dtype == torch.float32 and not found.output.requires_grad
+
+
+def test_labels_of_a_wl_network_are_free() -> None:
+    """Only what follows the sum over walks has to be linear piece by piece."""
+    model = build("wl").eval()
+    for conv in model.convs[:-1]:
+        conv.act = torch.nn.Tanh()
+    graph = random_graph(0)
+    close(explain(model, graph).output, output(model, graph)[0])
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (RandomWalkNet(4, 3, 1), "model (act) has the activation Tanh(): an exact account needs"),
+        (WLKernelNet(4, 3, 1, act="tanh"), "model (head.1) has the activation Tanh()"),
+        (GraphKernelNet(4, 3, 1, 1, act="silu"), "(convs.0.walk.act) has the activation SiLU()"),
+        (RandomWalkNet(4, 3, 1, act="relu", norm="layer"), "model has LayerNorm((3,)"),
+        (WLKernelNet(4, 3, 1, norm="layer"), "(head.0), whose scale depends on what it"),
+        (RandomWalkNet(4, 3, 1, act=KernelActivation(3)), "has the activation KernelActivation(3"),
+        (GIN(4, 3, 2, 1), "model has GINConv (convs.0), which is no sum over walks: expected a Ra"),
+        (GINConv(torch.nn.Linear(4, 1)), "model is a GINConv: expected a RandomWalkNet, a Graph"),
+        (EmbeddedMeanField(4, 3, 1), "model is a EmbeddedMeanField: expected a RandomWalkNet, a"),
+        (torch.nn.ModuleList([RandomWalkConv(4, 3)]), "layers alone are explained by walk_contrib"),
+    ],
+    ids=[
+        "tanh",
+        "tanh-head",
+        "silu-layer",
+        "layer-norm",
+        "layer-norm-head",
+        "learned",
+        "gin",
+        "gin-layer",
+        "mean-field",
+        "layer",
+    ],
+)
+def test_models_that_have_no_account(model: Module, words: str) -> None:
+    graph = random_graph(0, dtype=torch.float32)
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - compared below, as it is
+        model_contributions(model, graph.x, graph.edge_index)
+    assert words in str(error.value)
+
+
+class Mixed(torch.nn.Module):
+    """A kernel layer, then two that are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = GatedWalkConv(4, 4)
+        self.second = GINConv(torch.nn.Linear(4, 4))
+        self.third = GINConv(torch.nn.Linear(4, 4))
+
+
+def test_names_the_first_layer_that_is_no_kernel_layer() -> None:
+    graph = random_graph(0, dtype=torch.float32)
+    with pytest.raises(ValueError, match=r"model has GINConv \(second\), which is no sum over"):
+        model_contributions(Mixed(), graph.x, graph.edge_index)
+    model = GraphKernelNet(4, 4, 1, 3)
+    model.convs[1] = GINConv(torch.nn.Linear(4, 4))
+    with pytest.raises(ValueError, match=r"model has GINConv \(convs.1\), .* GraphKernelConv"):
+        model_contributions(model, graph.x, graph.edge_index)
+    model = WLKernelNet(4, 4, 1)
+    model.convs[2] = GraphKernelConv(4, 4)
+    with pytest.raises(ValueError, match=r"model has GraphKernelConv \(convs.2\), .* WLKernelConv"):
+        model_contributions(model, graph.x, graph.edge_index)
+
+
+def test_batch_statistics_have_no_slope() -> None:
+    model = RandomWalkNet(4, 3, 1, act="relu")
+    model.norm = torch.nn.BatchNorm1d(3, track_running_stats=False)
+    graph = random_graph(0, dtype=torch.float32)
+    model.forward = None  # type: ignore[method-assign, assignment]
+    with pytest.raises(ValueError, match=r"BatchNorm1d.*\(norm\), which normalises by the batch"):
+        model_contributions(model, graph.x, graph.edge_index)
+
+
+@pytest.mark.parametrize("target", [2, -3])
+def test_outputs_that_are_not_there(target: int) -> None:
+    with pytest.raises(ValueError, match=f"target={target} with 2 outputs: expected -2 to 1"):
+        explain(build("walk"), random_graph(0), target)
+
+
+def test_nodes_that_are_not_there() -> None:
+    graph = random_graph(0)
+    graph.edge_index[0, 0] = 6
+    with pytest.raises(ValueError, match="source node 6, but there are 6 source nodes"):
+        explain(build("wl"), graph)

@@ -1,0 +1,171 @@
+"""Shares of n-grams and tokens against all n-grams, one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyg_kernels.explain import ngram_contributions
+from pyg_kernels.sequence import RCNN
+from tests.explain.ngram_values import gates, ngram_values, token_shares
+from tests.explain.walk_values import assert_best
+from tests.sequence.rcnn_equations import projections, random_rcnn
+
+FEATURES, HIDDEN = 4, 3
+HEAD = torch.tensor([0.7, -1.3, 0.4], dtype=torch.float64)
+
+
+def text(length: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(length, FEATURES, generator=generator, dtype=torch.float64)
+
+
+def layer(**options: Any) -> RCNN:
+    """A layer whose output is its state."""
+    return random_rcnn(FEATURES, HIDDEN, **{"act": None, "bias": False, **options})
+
+
+def close(found: Tensor, expected: Tensor | float) -> None:
+    expected = torch.as_tensor(expected, dtype=found.dtype)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def assert_equals_all_ngrams(rcnn: RCNN, x: Tensor, position: int = -1, k: int = 6) -> None:
+    found = ngram_contributions(rcnn, x, position, HEAD, k)
+    read = x[: position % len(x) + 1]
+    every = ngram_values(rcnn, read, HEAD)
+    expected = token_shares(every, rcnn.cells[0].mapping, len(x))
+    close(found.tokens, expected)
+    close(found.total, sum(ngram.value for ngram in every))
+    close(found.tokens.sum() + found.remainder, found.total)
+    assert_best(found.ngrams, every, k)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("state", ["c", "z", "sum"])
+@pytest.mark.parametrize("normalize", [False, True], ids=["plain", "normalised"])
+@pytest.mark.parametrize("decay", [0.5, "learned", "input", "recurrent"])
+def test_all_layers(
+    order: int, mapping: str, state: str, normalize: bool, decay: float | str
+) -> None:
+    rcnn = layer(order=order, mapping=mapping, state=state, normalize=normalize, decay=decay)
+    x = text(6)
+    assert_equals_all_ngrams(rcnn, x)
+    outputs, _ = rcnn(x)
+    close(ngram_contributions(rcnn, x, head=HEAD).total, (outputs[-1] * HEAD).sum().detach())
+
+
+@pytest.mark.parametrize("decay", [0.0, 1.0])
+@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("state", ["c", "z", "sum"])
+def test_ends_of_the_range_of_decays(decay: float, mapping: str, state: str) -> None:
+    rcnn = layer(order=3, mapping=mapping, state=state, normalize=False, decay=decay)
+    assert_equals_all_ngrams(rcnn, text(6), k=50)
+
+
+@pytest.mark.parametrize("decay", ["learned", "input", "recurrent"])
+def test_scalar_decay(decay: str) -> None:
+    assert_equals_all_ngrams(layer(order=2, decay=decay, scalar_decay=True), text(5))
+
+
+@pytest.mark.parametrize("position", [0, 2, 4, -1, -5, -4])
+@pytest.mark.parametrize("decay", [0.3, "recurrent"])
+def test_positions(position: int, decay: float | str) -> None:
+    rcnn, x = layer(order=2, decay=decay), text(5)
+    assert_equals_all_ngrams(rcnn, x, position)
+    found = ngram_contributions(rcnn, x, position, HEAD)
+    assert found.tokens.shape == (5,) and not found.tokens[position % 5 + 1 :].any()
+    close(found.total, (rcnn(x)[0][position] * HEAD).sum().detach())
+
+
+@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("state", ["c", "z", "sum"])
+def test_texts_shorter_than_an_ngram(mapping: str, state: str) -> None:
+    for length in (1, 2):
+        rcnn = layer(order=4, mapping=mapping, state=state, decay="input")
+        assert_equals_all_ngrams(rcnn, text(length))
+    if mapping == "mul" and state != "sum":
+        found = ngram_contributions(rcnn, text(2))
+        assert found.ngrams == [] and found.total == 0 and not found.tokens.any()
+
+
+@pytest.mark.parametrize("state", ["c", "z"])
+@pytest.mark.parametrize("decay", ["input", "recurrent"])
+def test_equals_gradients_with_gates_held(state: str, decay: str) -> None:
+    r"""(1/n) sum_j P_j[t] d<theta, s[T]>/dP_j[t], by autograd through the recurrence."""
+    rcnn, x = layer(order=3, state=state, decay=decay), text(9)
+    maps = [p.detach().requires_grad_() for p in projections(rcnn.cells[0], x)]
+    held = gates(rcnn, x)
+    c = [torch.zeros(HIDDEN, dtype=x.dtype) for _ in maps]
+    for t, decayed in enumerate(held):
+        z = [maps[0][t], *(c[j - 1] * maps[j][t] for j in range(1, 3))]
+        c = [decayed * old + (1 - decayed) * new for old, new in zip(c, z, strict=True)]
+    output = ((c if state == "c" else z)[-1] * HEAD).sum()
+    gradients = torch.autograd.grad(output, maps)
+    expected = sum((p * g).sum(1) for p, g in zip(maps, gradients, strict=True)) / 3
+    close(ngram_contributions(rcnn, x, head=HEAD).tokens, expected.detach())
+
+
+@pytest.mark.parametrize("gate", ["input", "recurrent"])
+def test_state_before_all_that_follows_it(gate: str) -> None:
+    """An output map by the transpose of it; gates, bias and activation are left out."""
+    options = {"output_map": True, "output_gate": True, "highway": True, "act": "tanh"}
+    rcnn = random_rcnn(HIDDEN, HIDDEN, order=2, decay=gate, **options)
+    x = text(6)[:, :HIDDEN]
+    _, state = rcnn(x)
+    mapped = rcnn.cells[0].output_lin.weight
+    found = ngram_contributions(rcnn, x, head=mapped.t() @ HEAD)
+    close(found.total, (HEAD @ mapped @ state.c[0, -1]).detach())
+    close(found.tokens.sum(), found.total)
+
+
+def test_a_cell_and_its_layer_are_one() -> None:
+    rcnn, x = layer(decay="recurrent", state_dropout=0.5), text(7)
+    rcnn.train()
+    found, of_cell = (ngram_contributions(part, x, head=HEAD) for part in (rcnn, rcnn.cells[0]))
+    close(of_cell.tokens, found.tokens)
+    assert of_cell.ngrams == found.ngrams
+
+
+def test_finds_the_best_of_too_many() -> None:
+    """10^13 five-grams of a text of 1000 tokens: the best is the five largest tokens."""
+    rcnn = layer(order=5, decay=1.0, normalize=False)
+    for lin in rcnn.cells[0].lins:
+        torch.nn.init.zeros_(lin.weight)
+        lin.weight.data[0, 0] = 1.0
+    x = torch.ones(1000, FEATURES, dtype=torch.float64)
+    best = (3, 200, 201, 555, 998)
+    x[list(best), 0] = 2.0
+    found = ngram_contributions(rcnn, x, k=1)
+    assert found.ngrams == [(best, pytest.approx(2.0**5))]
+    x[:, 0] = 1.0
+    first = ngram_contributions(rcnn, x, k=2)  # all equal: in the order of their positions
+    assert first.ngrams == [((0, 1, 2, 3, 4), 1.0), ((0, 1, 2, 3, 5), 1.0)]
+
+
+def test_long_texts_add_up() -> None:
+    rcnn, x = layer(order=3, mapping="add", decay="input"), text(700)
+    found = ngram_contributions(rcnn, x, head=HEAD, k=0)
+    close(found.total, (rcnn(x)[0][-1] * HEAD).sum().detach())
+    close(found.tokens.sum(), found.total)
+
+
+def test_keeps_precision_and_gradients_out() -> None:
+    rcnn = layer(decay="recurrent").float()
+    x = text(5).float().requires_grad_()
+    found = ngram_contributions(rcnn, x)
+    assert found.tokens.dtype == found.total.dtype == torch.float32
+    assert not found.tokens.requires_grad and isinstance(found.ngrams[0][1], float)
+    with torch.inference_mode():
+        close(ngram_contributions(rcnn, x).total, found.total)
+
+
+def test_lazy_layers_take_their_sizes() -> None:
+    rcnn = RCNN(-1, HIDDEN, decay="recurrent", act=None, bias=False).double()
+    x = text(4)
+    found = ngram_contributions(rcnn, x)
+    close(found.total, rcnn(x)[0][-1].sum().detach())

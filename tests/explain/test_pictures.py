@@ -1,0 +1,240 @@
+"""Pictures of accounts: what has which colour, and what cannot be drawn."""
+
+import importlib
+import re
+import sys
+from html.parser import HTMLParser
+
+import pytest
+import torch
+
+from pyg_kernels.explain import draw_molecule, draw_text, pictures, text_html
+from pyg_kernels.explain.pictures import NEGATIVE, POSITIVE, ngram_name, signed_colour
+
+ACETAMIDE = "CC(=O)N"
+BONDS = torch.tensor([[0, 1, 1, 2, 1, 3], [1, 0, 2, 1, 3, 1]])
+TOKENS = ("not", "a", "bad", "<film>", "$5", "$6")
+VALUES = (-1.0, 0.0, 0.25, 2.0, -0.5, 0.125)
+
+
+def bond_fills(svg: bytes) -> dict[int, str]:
+    """The fill colours behind bonds, by their number."""
+    paths = re.findall(r"<path class='bond-(\d+) [^>]*style='fill:(#[0-9A-F]{6})", svg.decode())
+    return {int(number): fill for number, fill in paths}
+
+
+def atom_fills(svg: bytes) -> dict[int, str]:
+    """The fill colours behind atoms, by their number."""
+    ellipses = re.findall(
+        r"<ellipse[^>]*class='atom-(\d+)'[^>]*style='[^']*fill:(#[0-9A-F]{6})", svg.decode()
+    )
+    return {int(number): fill for number, fill in ellipses}
+
+
+def channels(fill: str) -> list[int]:
+    return [int(fill[i : i + 2], 16) for i in (1, 3, 5)]
+
+
+def test_colours_go_from_blue_over_white_to_red() -> None:
+    assert signed_colour(0.0) == (1.0, 1.0, 1.0)
+    assert signed_colour(1.0) == pytest.approx(POSITIVE)
+    assert signed_colour(-1.0) == pytest.approx(NEGATIVE)
+    assert signed_colour(7.0) == signed_colour(1.0)
+    assert signed_colour(0.5) == pytest.approx([(1 + channel) / 2 for channel in POSITIVE])
+
+
+@pytest.mark.usefixtures("_rdkit")
+def test_atoms_have_the_colours_of_their_signs() -> None:
+    found = atom_fills(draw_molecule(ACETAMIDE, torch.tensor([2.0, 0.0, -1.0, 0.01])))
+    assert set(found) == {0, 2}  # nothing at 0, nor where too little to see
+    red, _, blue = channels(found[0])
+    assert red > blue
+    red, _, blue = channels(found[2])
+    assert blue > red
+
+
+@pytest.mark.usefixtures("_rdkit")
+def test_a_scale_makes_pictures_comparable() -> None:
+    strong, weak = (
+        channels(atom_fills(draw_molecule(ACETAMIDE, [1.0, 0, 0, 0], scale=scale))[0])
+        for scale in (1.0, 4.0)
+    )
+    assert strong[1] < weak[1]
+    assert draw_molecule(ACETAMIDE, [1.0, 0, 0, 0]) == draw_molecule(
+        ACETAMIDE, [1.0, 0, 0, 0], scale=1.0
+    )
+
+
+@pytest.mark.usefixtures("_rdkit")
+def test_a_bond_has_the_sum_of_its_two_edges() -> None:
+    nothing = torch.zeros(4)
+    edges = torch.tensor([1.0, -1.0, 0.5, 0.25, 0.0, -2.0])
+    found = bond_fills(draw_molecule(ACETAMIDE, nothing, edges, BONDS))
+    assert set(found) == {1, 2}  # those of the bond between the first two atoms cancel
+    (red, _, blue), (other_red, _, other_blue) = channels(found[1]), channels(found[2])
+    assert red > blue
+    assert other_blue > other_red
+    swapped = edges[[0, 1, 3, 2, 5, 4]]
+    assert draw_molecule(ACETAMIDE, nothing, swapped, BONDS) == draw_molecule(
+        ACETAMIDE, nothing, edges, BONDS
+    )
+    assert draw_molecule(ACETAMIDE, nothing, edges, BONDS) != draw_molecule(ACETAMIDE, nothing)
+
+
+@pytest.mark.usefixtures("_rdkit")
+def test_molecules_and_formats() -> None:
+    from rdkit import Chem
+
+    molecule = Chem.MolFromSmiles(ACETAMIDE)
+    values = [0.0, 1.0, -1.0, 0.5]
+    assert draw_molecule(molecule, values) == draw_molecule(ACETAMIDE, values)
+    assert draw_molecule(ACETAMIDE, values, file_format="png").startswith(b"\x89PNG")
+    assert b"a line" not in draw_molecule(ACETAMIDE, values)
+    assert draw_molecule("C", [0.0], legend="one") != draw_molecule("C", [0.0])
+    assert b"width='100px' height='80px'" in draw_molecule("C", [1.0], size=(100, 80))
+    assert molecule.GetNumAtoms() == 4
+
+
+@pytest.mark.usefixtures("_rdkit")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("no SMILES", [0.0]), "mol='no SMILES'"),
+        ((ACETAMIDE, [0.0] * 3), r"nodes has the shape \(3,\): expected \(4,\)"),
+        ((ACETAMIDE, torch.zeros(4, 1)), r"nodes has the shape \(4, 1\)"),
+        ((ACETAMIDE, [0.0, float("nan"), 0.0, 0.0]), "nodes has values that are not finite"),
+        ((ACETAMIDE, [0.0] * 4, [0.0] * 6), "edges and edge_index go together"),
+        ((ACETAMIDE, [0.0] * 4, None, BONDS), "edges and edge_index go together"),
+        ((ACETAMIDE, [0.0] * 4, [0.0] * 5, BONDS), r"edges has the shape \(5,\)"),
+        ((ACETAMIDE, [0.0] * 4, [0.0], torch.tensor([[0], [2]])), "atoms 0 and 2 have no bond"),
+        ((ACETAMIDE, [0.0] * 4, [0.0], torch.tensor([[0], [9]])), "atoms 0 and 9 have no bond"),
+        ((ACETAMIDE, [0.0] * 4, [0.0], torch.tensor([[1], [1]])), "atoms 1 and 1 have no bond"),
+    ],
+    ids=[
+        *("smiles", "too-few", "too-deep", "not-finite", "no-index", "no-edges", "edges"),
+        *("no-bond", "no-atom", "loop"),
+    ],
+)
+def test_what_does_not_fit_a_molecule_is_refused(arguments, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw_molecule(*arguments)
+
+
+@pytest.mark.usefixtures("_rdkit")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"scale": 0.0}, "scale=0.0"), ({"file_format": "gif"}, "file_format='gif'")],
+    ids=["scale", "format"],
+)
+def test_options_of_molecules_are_checked(options, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw_molecule("C", [0.0], **options)
+
+
+class Page(HTMLParser):
+    """The texts inside elements, and their attributes."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.open: list[tuple[str, dict[str, str | None]]] = []
+        self.found: list[tuple[str, dict[str, str | None], str]] = []
+        self.feed(source)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs) -> None:
+        self.open.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag) -> None:
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data) -> None:
+        if data.strip():
+            self.found.append((*self.open[-1], data))
+
+
+def test_html_colours_tokens_and_lists_ngrams() -> None:
+    page = Page(text_html(TOKENS, VALUES, [((0, 2), -1.5), ((3,), 0.5)]))
+    spans = [(attributes, text) for tag, attributes, text in page.found if tag == "span"]
+    assert [text for _, text in spans] == list(TOKENS)
+    grounds = {
+        text: [int(c) for c in re.findall(r"\d+", str(attributes["style"]))[:3]]
+        for attributes, text in spans
+    }
+    assert grounds["a"] == [255, 255, 255]
+    assert grounds["<film>"][0] > grounds["<film>"][2]
+    assert grounds["not"][0] < grounds["not"][2]
+    cells = [text for tag, _, text in page.found if tag == "td"]
+    assert cells == ["-1.5", "not … bad", "+0.5", "<film>"]
+
+
+def test_html_without_ngrams_and_without_tokens() -> None:
+    assert "<table>" not in text_html(TOKENS, VALUES)
+    assert Page(text_html([], [])).found == []
+
+
+def test_figure_has_values_ngrams_and_gates(tmp_path) -> None:
+    gates = torch.tensor([[0.0, 0.5, 1.0]]).expand(6, 3) * torch.arange(1, 7).view(6, 1) / 6
+    figure = draw_text(TOKENS, VALUES, [((0, 2), -1.5), ((3, 4), 0.5)], gates, title="costs $5")
+    tokens, ngrams, gate = figure.axes
+    assert [bar.get_height() for bar in tokens.patches] == list(VALUES)
+    colours = [bar.get_facecolor()[:3] for bar in tokens.patches]
+    assert colours[3] == pytest.approx(POSITIVE)
+    assert colours[0] == pytest.approx(NEGATIVE)
+    assert [label.get_text() for label in tokens.get_xticklabels()] == list(TOKENS)
+    assert [bar.get_width() for bar in ngrams.patches] == [-1.5, 0.5]
+    assert [label.get_text() for label in ngrams.get_yticklabels()] == ["not … bad", "<film> $5"]
+    (line,) = gate.get_lines()
+    assert list(line.get_ydata()) == pytest.approx([k / 12 for k in range(1, 7)])
+    figure.savefig(tmp_path / "text.png")
+    assert (tmp_path / "text.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figure_of_tokens_alone_and_with_one_gate() -> None:
+    assert len(draw_text(TOKENS, VALUES).axes) == 1
+    _, gate = draw_text(TOKENS, VALUES, gates=torch.full((6,), 0.5)).axes
+    assert gate.get_legend() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((), ()), "tokens is empty"),
+        ((TOKENS, VALUES[:3]), r"values has the shape \(3,\): expected \(6,\)"),
+        ((TOKENS, [float("inf")] * 6), "values has values that are not finite"),
+        ((TOKENS, VALUES, [((0, 6), 1.0)]), "position 6 is outside a text of 6 tokens"),
+        ((TOKENS, VALUES, [((-1,), 1.0)]), "position -1 is outside"),
+        ((TOKENS, VALUES, None, torch.zeros(5)), r"gates has the shape \(5,\)"),
+        ((TOKENS, VALUES, None, torch.zeros(6, 1, 1)), r"gates has the shape \(6, 1, 1\)"),
+        ((TOKENS, VALUES, None, torch.zeros(6, 0)), r"gates has the shape \(6, 0\)"),
+    ],
+    ids=["no-tokens", "values", "infinite", "late", "negative", "short", "deep", "no-channels"],
+)
+def test_what_does_not_fit_a_text_is_refused(arguments, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw_text(*arguments)
+
+
+def test_names_of_ngrams() -> None:
+    assert ngram_name(TOKENS, (0, 1, 3)) == "not a … <film>"
+    assert ngram_name(TOKENS, (2,)) == "bad"
+
+
+def test_neither_rdkit_nor_matplotlib_is_needed_to_import_it(monkeypatch) -> None:
+    for name in ("rdkit", "matplotlib"):
+        monkeypatch.setitem(sys.modules, name, None)
+    importlib.reload(pictures)
+    with pytest.raises(ImportError, match="rdkit"):
+        pictures.draw_molecule("C", [0.0])
+    with pytest.raises(ImportError, match="matplotlib"):
+        pictures.draw_text(TOKENS, VALUES)
+    assert "film" in pictures.text_html(TOKENS, VALUES)
+
+
+@pytest.fixture
+def _rdkit() -> None:
+    pytest.importorskip("rdkit", reason="molecules are drawn with the extra 'mol'")
+
+
+@pytest.fixture(autouse=True)
+def _matplotlib() -> None:
+    pytest.importorskip("matplotlib", reason="texts are drawn with the extra 'bench'")

@@ -1,0 +1,95 @@
+"""The best walks where there are too many to enumerate, where values tie, and where none ends."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyg_kernels.explain import walk_contributions
+from pyg_kernels.nn import RandomWalkConv
+from tests.explain.walk_values import assert_best, random_conv, walk_values
+from tests.graphs import random_graph
+
+
+def complete_graph(num_nodes: int) -> Tensor:
+    pairs = itertools.product(range(num_nodes), repeat=2)
+    return torch.tensor(list(pairs)).t()
+
+
+def one_channel(order: int, combine: str = "mul", num_features: int = 1) -> RandomWalkConv:
+    conv = RandomWalkConv(num_features, 1, order, decay=0.5, combine=combine).double()
+    for lin in conv.lins:
+        torch.nn.init.ones_(lin.weight)
+    return conv
+
+
+@pytest.mark.parametrize("combine", ["mul", "add"])
+@pytest.mark.parametrize("k", [1, 3, 50, 10_000])
+def test_equals_exhaustive_search(combine: str, k: int) -> None:
+    graph = random_graph(7, num_nodes=6, num_edges=14)
+    conv = random_conv(True, 4, "leaky", combine=combine, edge_dim=3)
+    head = torch.tensor([1.0, -0.5, 2.0], dtype=torch.float64)
+    every = walk_values(conv, graph, head, "leaky")
+    found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr, head, k)
+    assert len(found.walks) == min(k, len(every))
+    assert_best(found.walks, every, k)
+
+
+def test_finds_the_best_of_too_many() -> None:
+    """30^8 walks on a complete graph: the best goes on and on through the largest node."""
+    x = torch.linspace(1, 2, 30, dtype=torch.float64).unsqueeze(1)
+    found = walk_contributions(one_channel(8), x, complete_graph(30), k=9)
+    (first, value), *others = found.walks
+    assert first == (29,) * 8
+    assert value == pytest.approx(0.5**7 * 2**8)
+    second = 2**7 * x[28].item() * 0.5**7
+    assert {nodes.count(28) for nodes, _ in others} == {1}
+    assert [v for _, v in others] == pytest.approx([second] * 8)
+    assert [nodes for nodes, _ in others] == sorted(nodes for nodes, _ in others)
+
+
+@pytest.mark.parametrize("combine", ["mul", "add"])
+def test_equal_values_in_the_order_of_nodes(combine: str) -> None:
+    """All of 20^6 walks are worth the same, or all of one length."""
+    x = torch.full((20, 1), 0.1, dtype=torch.float64)
+    conv = one_channel(6, combine)
+    found = walk_contributions(conv, x, complete_graph(20), k=25)
+    if combine == "mul":
+        expected = list(itertools.islice(itertools.product(range(20), repeat=6), 25))
+    else:  # 0.1 for one node, halved by each edge
+        expected = [(v,) for v in range(20)] + [(0, v) for v in range(5)]
+    assert [nodes for nodes, _ in found.walks] == expected
+
+
+def test_walks_that_add_nothing_come_last() -> None:
+    x = torch.tensor([[1.0], [0.0], [2.0]], dtype=torch.float64)
+    edge_index = torch.tensor([[0, 0, 1], [1, 2, 2]])
+    found = walk_contributions(one_channel(2), x, edge_index, k=10)
+    assert found.walks == [((0, 2), 1.0), ((0, 1), 0.0), ((1, 2), 0.0)]
+
+
+def test_dead_ends_are_not_searched() -> None:
+    """A dense part that no walk of the right length leaves, before one that it does."""
+    dense = complete_graph(12)
+    forward = dense[:, dense[0] < dense[1]]  # acyclic: no walk is longer than 12 nodes
+    path = torch.tensor([list(range(12, 26)), list(range(13, 27))])
+    edge_index = torch.cat((forward, path), 1)
+    x = torch.ones(27, 1, dtype=torch.float64)
+    x[:12] = 100.0
+    found = walk_contributions(one_channel(15), x, edge_index, k=3)
+    assert [nodes for nodes, _ in found.walks] == [tuple(range(12, 27))]
+
+
+def test_parallel_edges_are_different_walks() -> None:
+    x = torch.ones(2, 1, dtype=torch.float64)
+    conv = RandomWalkConv(1, 1, 2, decay=1.0, edge_dim=1).double()
+    for lin in (*conv.lins, *conv.edge_lins):
+        torch.nn.init.ones_(lin.weight)
+    edge_index = torch.tensor([[0, 0, 0], [1, 1, 1]])
+    edge_attr = torch.tensor([[1.0], [-3.0], [2.0]], dtype=torch.float64)
+    found = walk_contributions(conv, x, edge_index, edge_attr)
+    assert found.walks == [((0, 1), -3.0), ((0, 1), 2.0), ((0, 1), 1.0)]
+    assert found.edges.tolist() == [1.0, -3.0, 2.0]

@@ -1,0 +1,182 @@
+"""Shares of walks, nodes and edges against all walks, one by one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+
+from pyg_kernels.explain import WalkContributions, walk_contributions
+from pyg_kernels.nn import RandomWalkConv, WLKernelConv
+from tests.explain.walk_values import (
+    ACTIVATIONS,
+    assert_best,
+    random_conv,
+    shares,
+    walk_values,
+)
+from tests.graphs import SMILES, Graph, molecule, random_graph
+
+HEAD = torch.tensor([0.7, -1.3, 0.4], dtype=torch.float64)
+
+
+def close(found: Tensor, expected: Tensor | float) -> None:
+    expected = torch.as_tensor(expected, dtype=found.dtype)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def explain(
+    conv: RandomWalkConv, graph: Graph, head: Tensor | None = HEAD, k: int = 7
+) -> WalkContributions:
+    attr = None if conv.edge_dim is None else graph.edge_attr
+    return walk_contributions(conv, graph.x, graph.edge_index, attr, head, k)
+
+
+def assert_equals_all_walks(conv: RandomWalkConv, graph: Graph, act: str = "identity") -> None:
+    found = explain(conv, graph)
+    every = walk_values(conv, graph, HEAD, act)
+    nodes, edges, single = shares(every, conv.combine, graph)
+    close(found.nodes, nodes)
+    close(found.edges, edges)
+    close(found.remainder, single)
+    attr = None if conv.edge_dim is None else graph.edge_attr
+    output = (conv(graph.x, graph.edge_index, attr) * HEAD).sum().detach()
+    close(found.total, output)
+    close(found.nodes.sum(), output)
+    close(found.edges.sum() + found.remainder, output)
+    assert_best(found.walks, every, 7)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("combine", ["mul", "add"])
+@pytest.mark.parametrize("gated", [False, True], ids=["decay", "gate"])
+@pytest.mark.parametrize("bonds", [False, True], ids=["plain", "bonds"])
+@pytest.mark.parametrize("act", sorted(ACTIVATIONS))
+def test_random_graphs(order: int, combine: str, gated: bool, bonds: bool, act: str) -> None:
+    conv = random_conv(gated, order, act, combine=combine, edge_dim=3 if bonds else None)
+    for seed in range(2):  # self-loops, parallel edges, an isolated node
+        assert_equals_all_walks(conv, random_graph(seed, kinds=2 if seed else None), act)
+
+
+@pytest.mark.parametrize("combine", ["mul", "add"])
+@pytest.mark.parametrize("decay", [0.0, 1.0, "learned"])
+def test_decays(combine: str, decay: float | str) -> None:
+    assert_equals_all_walks(random_conv(False, 3, combine=combine, decay=decay), random_graph(3))
+
+
+@pytest.mark.parametrize("combine", ["mul", "add"])
+@pytest.mark.parametrize("smiles", SMILES)
+def test_molecules(combine: str, smiles: str) -> None:
+    graph = molecule(smiles)
+    graph = Graph(graph.x[:, :4], graph.edge_index, graph.edge_attr)
+    conv = random_conv(True, 3, "relu", combine=combine, edge_dim=graph.edge_attr.size(1))
+    assert_equals_all_walks(conv, graph, "relu")
+
+
+@pytest.mark.parametrize("combine", ["mul", "add"])
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("num_nodes", [0, 1, 4])
+def test_no_edges(combine: str, order: int, num_nodes: int) -> None:
+    x = torch.randn(num_nodes, 4, dtype=torch.float64)
+    no_edges = torch.empty(2, 0, dtype=torch.long)
+    graph = Graph(x, no_edges, x.new_empty(0, 3))
+    conv = random_conv(False, order, combine=combine)
+    assert_equals_all_walks(conv, graph)
+    found = explain(conv, graph)
+    assert found.nodes.shape == (num_nodes,) and found.edges.shape == (0,)
+    if order > 1 and combine == "mul":
+        assert found.walks == [] and not found.nodes.any()
+
+
+@pytest.mark.parametrize("gated", [False, True], ids=["decay", "gate"])
+def test_one_node_walks_are_all_remainder(gated: bool) -> None:
+    found = explain(random_conv(gated, 1), random_graph(0))
+    assert not found.edges.any()
+    close(found.remainder, found.total)
+
+
+@pytest.mark.parametrize("combine", ["mul", "add"])
+def test_gradients_share_the_same(combine: str) -> None:
+    """With one map a step, P_j = W^(j) f: what P_j does is its gradient times its value."""
+    graph, conv = random_graph(5), random_conv(True, 3, "leaky", combine=combine)
+    for lin in conv.edge_weight.lin_source, conv.edge_weight.lin_target:
+        torch.nn.init.zeros_(lin.weight)  # so that gates do not read the nodes
+    x = graph.x.clone().requires_grad_()
+    output = (conv(x, graph.edge_index) * HEAD).sum()
+    (gradient,) = torch.autograd.grad(output, x)
+    degree = 3 if combine == "mul" else 1
+    close(explain(conv, graph).nodes, (gradient * graph.x).sum(1) / degree)
+
+
+def test_head_defaults_to_ones() -> None:
+    graph, conv = random_graph(1), random_conv(False, 2)
+    found, expected = explain(conv, graph, None), explain(conv, graph, torch.ones(3))
+    close(found.total, conv(graph.x, graph.edge_index).sum().detach())
+    close(found.nodes, expected.nodes)
+
+
+@pytest.mark.parametrize("combine", ["mul", "add"])
+def test_renaming_nodes_renames_the_account(combine: str) -> None:
+    graph = random_graph(4)
+    conv = random_conv(True, 3, "relu", combine=combine, edge_dim=3)
+    generator = torch.Generator().manual_seed(1)
+    new = torch.randperm(graph.num_nodes, generator=generator)
+    order = torch.randperm(graph.edge_index.size(1), generator=generator)
+    x = torch.empty_like(graph.x)
+    x[new] = graph.x
+    moved = Graph(x, new[graph.edge_index][:, order], graph.edge_attr[order])
+    before, after = explain(conv, graph, k=5), explain(conv, moved, k=5)
+    close(after.nodes[new], before.nodes)
+    close(after.edges, before.edges[order])
+    assert_same_walks = [tuple(new[list(nodes)].tolist()) for nodes, _ in before.walks]
+    assert assert_same_walks == [nodes for nodes, _ in after.walks]
+
+
+def test_wl_layer_is_explained_by_its_walk() -> None:
+    graph = random_graph(2)
+    torch.manual_seed(0)
+    conv = WLKernelConv(4, order=3, gated=True, act="tanh", edge_dim=3).double()
+    head = torch.randn(4, dtype=torch.float64)
+    found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr, head)
+    expected = walk_contributions(conv.walk, graph.x, graph.edge_index, graph.edge_attr, head)
+    _, states = conv(graph.x, graph.edge_index, graph.edge_attr)
+    close(found.total, (states * head).sum().detach())
+    close(found.nodes, expected.nodes)
+    assert found.walks == expected.walks
+
+
+def test_flow_and_forms_of_edges() -> None:
+    graph, conv = random_graph(2), random_conv(False, 3)
+    expected = explain(conv, graph)
+    n = graph.num_nodes
+    by_index = walk_contributions(
+        conv, graph.x, EdgeIndex(graph.edge_index, sparse_size=(n, n)), None, HEAD, 7
+    )
+    close(by_index.edges, expected.edges)
+    conv.flow = "target_to_source"
+    backwards = walk_contributions(conv, graph.x, graph.edge_index.flip(0), None, HEAD, 7)
+    close(backwards.edges, expected.edges)
+    assert backwards.walks == expected.walks
+
+
+def test_keeps_precision_modes_and_inputs() -> None:
+    graph, conv = random_graph(2), random_conv(False, 2).float()
+    x = graph.x.float().requires_grad_()
+    found = walk_contributions(conv, x, graph.edge_index)
+    assert found.nodes.dtype == found.edges.dtype == found.total.dtype == torch.float32
+    assert not found.total.requires_grad and found.total.shape == found.remainder.shape == ()
+    assert isinstance(found.walks[0][1], float)
+    with torch.inference_mode():
+        close(walk_contributions(conv, x, graph.edge_index).total, found.total)
+
+
+def test_lazy_layers_take_their_sizes() -> None:
+    graph = random_graph(0)
+    conv = RandomWalkConv(-1, 3, edge_dim=-1).double()
+    found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr)
+    close(found.total, conv(graph.x, graph.edge_index, graph.edge_attr).sum().detach())
+
+
+def test_no_walks_on_request() -> None:
+    assert explain(random_conv(False, 2), random_graph(0), k=0).walks == []
