@@ -15,6 +15,7 @@ EXTRA_PACKAGES = {
     "pandas",
     "tqdm",
     "bm25s",
+    "captum",
     "rdkit",
     "ogb",
 }

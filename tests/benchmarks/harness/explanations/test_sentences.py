@@ -1,0 +1,94 @@
+"""Accounts of what a text classifier says."""
+
+from dataclasses import asdict
+
+import pytest
+import torch
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.explanations.sentences import TextAccountant
+from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.text.model_config import TextModelConfig
+from pyg_kernels.datasets.text import TextBatch
+
+WORDS = ["a", "good", "bad", "film", "silent"]
+TEXT = ("a", "good", "silent", "unheard", "film")
+
+
+def classifier(classes: str = "01", name: str = "rcnn", **options: object) -> TextClassifier:
+    torch.manual_seed(2)
+    config = TextModelConfig(
+        name,
+        len(WORDS) + 2,
+        4,
+        True,
+        len(classes),
+        5,
+        **{"num_layers": 1, "activation": "relu", "state": "sum", "dropout": 0.5, **options},
+    )
+    learner = TextClassifier(asdict(config), WORDS, list(classes))
+    for parameter in learner.net.parameters():  # biases are zero at the start
+        if parameter.dim() == 1:
+            torch.nn.init.normal_(parameter)
+    return learner.eval()
+
+
+def scores_of(learner: TextClassifier) -> torch.Tensor:
+    ids = torch.tensor([2, 3, 6, 1, 5])
+    with torch.no_grad():
+        return learner.net(TextBatch(ids, torch.tensor([0, 5]), torch.zeros(1)))[0].double()
+
+
+@pytest.mark.parametrize("activation", ["relu", "none"])
+@pytest.mark.parametrize("state", ["c", "z", "sum"])
+@pytest.mark.parametrize("decay", ["input", 0.5, "learned"], ids=str)
+def test_words_and_constant_are_the_score(activation: str, state: str, decay: object) -> None:
+    learner = classifier(activation=activation, state=state, decay=decay)
+    found = TextAccountant(learner, best=4)(TEXT)
+    scores = scores_of(learner)
+    assert found.score == pytest.approx((scores[1] - scores[0]).item(), abs=1e-5)
+    assert found.gap < 1e-10
+    assert found.question == "score of class 1 over class 0"
+    assert found.predicted == "01"[int(scores.argmax())]
+    assert len(found.tokens) == len(found.gates) == 5
+
+
+def test_of_more_classes_the_predicted_one_against_the_others() -> None:
+    learner = classifier("ABC")
+    found, scores = TextAccountant(learner, best=1)(TEXT), scores_of(learner)
+    best = int(scores.argmax())
+    others = (scores.sum() - scores[best]) / 2
+    assert found.score == pytest.approx((scores[best] - others).item(), abs=1e-5)
+    assert found.question == f"score of class {'ABC'[best]} over the others"
+    assert f"predicted {'ABC'[best]}" in found.title()
+
+
+def test_gates_are_the_decays_at_words() -> None:
+    learner = classifier()
+    found = TextAccountant(learner, best=1)(TEXT)
+    cell, x = learner.net.encoder.rcnn.cells[0], learner.net.embedding.weight[[2, 3, 6, 1, 5]]
+    expected = torch.sigmoid(x @ cell.decay_lin.weight.t() + cell.decay_bias)
+    torch.testing.assert_close(found.gates, expected.double(), atol=1e-6, rtol=0)
+    constant = TextAccountant(classifier(decay=0.25), best=1)(TEXT).gates
+    assert constant.unique().tolist() == [0.25]
+
+
+def test_record_names_ngrams_by_their_words() -> None:
+    found = TextAccountant(classifier(), best=30)(TEXT)
+    record = found.record()
+    assert record["text"] == " ".join(TEXT)
+    # 5 words and 10 pairs of words.
+    assert len({positions for positions, _ in found.ngrams}) == len(record["ngrams"]) == 15
+    assert sum(value for _, value in record["ngrams"]) == pytest.approx(sum(record["tokens"]))
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [classifier(num_layers=2), classifier(name="lstm"), classifier(readout="mean")],
+    ids=["two-layers", "lstm", "mean"],
+)
+def test_other_classifiers_have_no_account(learner: TextClassifier) -> None:
+    with pytest.raises(InputError, match="one layer of an RCNN"):
+        TextAccountant(learner, best=1)
