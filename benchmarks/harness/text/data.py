@@ -127,12 +127,12 @@ def load_texts(choice: TextChoice) -> TextData:
         InputError: If a file is neither at hand nor to be downloaded, or cannot be read.
     """
     with as_input_error():
-        glove = _glove_file(choice)
+        glove = glove_file(choice)
         corpus = CORPORA[choice.dataset](choice)
         corpus.hold_out(HELD_OUT, choice.split_seed)
         vectors = None
         if glove:
-            vocabulary, vectors = _known_words(corpus, glove)
+            vocabulary, vectors = known_words(corpus, glove)
             if choice.unit_norm:
                 vectors = vectors.unit_norm()
         else:
@@ -142,7 +142,12 @@ def load_texts(choice: TextChoice) -> TextData:
     return TextData(corpus, vocabulary, encoded, vectors, glove, choice)
 
 
-def _glove_file(choice: TextChoice) -> Path | None:
+def glove_file(choice: Any) -> Path | None:
+    """The file of word vectors that a choice with ``root`` and ``glove`` names or leaves to find.
+
+    Raises:
+        InputError: If the file that it names is not there.
+    """
     if choice.glove is None:
         return find_glove(choice.root)
     if choice.glove == NO_GLOVE:
@@ -153,7 +158,7 @@ def _glove_file(choice: TextChoice) -> Path | None:
     return glove
 
 
-def _known_words(corpus: TextCorpus, glove: Path) -> tuple[Vocabulary, WordVectors]:
+def known_words(corpus: Any, glove: Path) -> tuple[Vocabulary, WordVectors]:
     """The words of training and those of other parts that have a vector, and the vectors."""
     trained = Vocabulary.build(corpus.part("train"))
     every = trained.extended(word for text in corpus.texts for word in text)

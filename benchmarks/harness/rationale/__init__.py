@@ -1,0 +1,1 @@
+"""Rationales: the few words or atoms that suffice for a prediction, measured."""

@@ -1,0 +1,96 @@
+"""What the options of the comparison of rationales say; nothing here imports torch."""
+
+import argparse
+from typing import Any
+
+from benchmarks.harness.rationale.model_config import model_name
+from benchmarks.harness.rationale.names import (
+    ANNEAL,
+    ASPECTS,
+    COHERENCE,
+    DROPOUT,
+    EMBEDDING,
+    ESTIMATORS,
+    HIDDEN,
+    LAYERS,
+    MARGIN,
+    MODELS_OF,
+    NEGATIVES,
+    NUM_SAMPLES,
+    QUESTIONS_AROUND,
+    RATE,
+    READOUT,
+    ROOTS,
+    SELECTING,
+)
+
+
+def item_choice(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of the ``RationaleChoice`` of the options."""
+    return {
+        "dataset": options.dataset,
+        "root": options.root or ROOTS.get(options.dataset, ""),
+        "glove": options.glove,
+        "questions": tuple(options.questions or QUESTIONS_AROUND),
+        "aspect": ASPECTS.index(options.aspect or ASPECTS[0]),
+        "decorrelate": options.decorrelate,
+        "smarts": options.smarts,
+        "split_seed": options.split_seed,
+    }
+
+
+def models(options: argparse.Namespace) -> list[tuple[str, str, dict[str, Any]]]:
+    """Name, kind and further fields of the configuration of each model to compare.
+
+    Where several shares or prices are given, a model for each; models that do not select are there
+    once, and those that score words take the first share.
+    """
+    kinds = dict.fromkeys(options.models or MODELS_OF[options.dataset])
+    rates: list[float] = list(dict.fromkeys(options.rates or [RATE[options.dataset]]))
+    prices: list[float] = list(dict.fromkeys(options.sparsity or []))
+    found = []
+    for kind in kinds:
+        sizes = _sizes(options) | {"share": rates[0]}
+        if kind not in SELECTING:
+            found.append((kind, kind, sizes))
+        elif prices:
+            for price in prices:
+                name = model_name(kind, sparsity=price if len(prices) > 1 else None)
+                found.append((name, kind, sizes | {"sparsity": price} | _selection(options)))
+        else:
+            for rate in rates:
+                name = model_name(kind, rate=rate if len(rates) > 1 else None)
+                found.append((name, kind, sizes | {"rate": rate} | _selection(options)))
+    return found
+
+
+def _sizes(options: argparse.Namespace) -> dict[str, Any]:
+    dataset = options.dataset
+    dropout = DROPOUT[dataset] if options.dropout is None else options.dropout
+    return {
+        "hidden": options.hidden or HIDDEN[dataset],
+        "num_layers": options.layers or LAYERS[dataset],
+        "readout": options.readout or READOUT,
+        "dropout": dropout,
+        "embedding_dim": options.embedding or EMBEDDING,
+    }
+
+
+def _selection(options: argparse.Namespace) -> dict[str, Any]:
+    price = options.coherence
+    return {
+        "selection_size": options.selection_size,
+        "estimator": options.estimator or ESTIMATORS[0],
+        "anneal": ANNEAL if options.anneal is None else options.anneal,
+        "coherence": COHERENCE[options.dataset] if price is None else price,
+        "num_samples": options.samples or NUM_SAMPLES[options.dataset],
+        "temperature": options.temperature or 1.0,
+    }
+
+
+def ranking(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a configuration on how questions are ranked."""
+    return {
+        "num_negatives": options.negatives or NEGATIVES,
+        "margin": options.margin or MARGIN,
+    }
