@@ -101,9 +101,18 @@ class PlantedSubstructure(MoleculeDataset):
         return [self._evidence[place] for place in self.indices()]
 
     def evidence_share(self, positions: Sequence[int] | Tensor | None = None) -> float:
-        """The share of the atoms, of all molecules or of some, that belong to the group."""
+        """The share of the atoms, of all molecules or of some, that belong to the group.
+
+        Raises:
+            ValueError: if there are no positions, or they are a mask.
+        """
         evidence = self.evidence
-        chosen = range(len(evidence)) if positions is None else torch.as_tensor(positions).tolist()
+        chosen = list(range(len(evidence)))
+        if positions is not None:
+            places = torch.as_tensor(positions)
+            if places.dtype == torch.bool or not places.numel():
+                raise ValueError("positions must be numbers of molecules, at least one")
+            chosen = places.tolist()
         return float(torch.cat([evidence[place] for place in chosen]).double().mean())
 
 

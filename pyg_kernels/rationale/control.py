@@ -25,21 +25,26 @@ class RunningBaseline(Module):
         self.register_buffer("total", torch.zeros(()))
         self.register_buffer("weight", torch.zeros(()))
 
+    def reset_parameters(self) -> None:
+        for buffer in (self.total, self.weight):
+            buffer.zero_()
+
     def value(self) -> Tensor:
         return self.total / self.weight.clamp(min=torch.finfo(self.weight.dtype).tiny)
 
     def update(self, costs: Tensor) -> None:
-        """Adds the costs of a batch, (S, B)."""
-        if costs.numel():
-            self.total.lerp_(costs.detach().mean().to(self.total), 1 - self.momentum)
+        """Adds the costs of a batch, (S, B), unless one is not finite."""
+        mean = costs.detach().mean().to(self.total)
+        if bool(mean.isfinite()):
+            self.total.lerp_(mean, 1 - self.momentum)
             self.weight.lerp_(torch.ones_like(self.weight), 1 - self.momentum)
 
 
 class RateControl(Module):
     r"""The price :math:`\lambda_1` of a selected token that leads to a rate of selection.
 
-    With the share p of tokens that are selected (a running mean), the rate r, and the error in
-    the scale in which probabilities are learned,
+    With the share p of a batch's tokens that are selected, the rate r, and the error in the scale
+    in which probabilities are learned,
     :math:`e = \mathrm{logit}(p) - \mathrm{logit}(r)`, cut to [-2, 2], dual ascent with a damping
     term:
 
@@ -55,36 +60,38 @@ class RateControl(Module):
         rate: r, in (0, 1).
         step: :math:`\eta`.
         damping: :math:`\kappa`.
-        momentum: Of the running mean, in [0, 1).
     """
 
     unit: Tensor
     multiplier: Tensor
     share: Tensor
 
-    def __init__(
-        self, rate: float, step: float = 0.005, damping: float = 0.5, momentum: float = 0.9
-    ) -> None:
+    def __init__(self, rate: float, step: float = 0.005, damping: float = 0.5) -> None:
         super().__init__()
-        self.rate, self.step, self.damping, self.momentum = rate, step, damping, momentum
+        self.rate, self.step, self.damping = rate, step, damping
         self.register_buffer("unit", torch.zeros(()))
         self.register_buffer("multiplier", torch.zeros(()))
         self.register_buffer("share", torch.full((), rate))
+
+    def reset_parameters(self) -> None:
+        for buffer in (self.unit, self.multiplier):
+            buffer.zero_()
+        self.share.fill_(self.rate)
 
     def price(self) -> Tensor:
         r""":math:`\lambda_1`, 0 before the first batch."""
         return self.unit * (self.multiplier + self.damping * self._pull())
 
     def update(self, losses: Tensor, size: Tensor, num_rows: int) -> None:
-        """Reads the losses and sizes (S, B) of a batch of N tokens."""
-        if not losses.numel() or not num_rows:
+        """Reads the losses and sizes (S, B) of a batch of N tokens, unless one is not finite."""
+        if not num_rows or not bool(losses.detach().mean().isfinite()):
             return
         share = size.detach().sum().to(self.share) / (size.size(0) * num_rows)
         if not bool(self.unit):
             loss = losses.detach().abs().sum().to(self.unit) / (losses.size(0) * num_rows)
             self.unit.copy_(torch.where(loss > 0, loss, 1.0))
-            self.share.copy_(share)
-        self.share.lerp_(share, 1 - self.momentum)
+        # No running mean: its delay makes the price swing.
+        self.share.copy_(share)
         self.multiplier.add_(self.step * self._pull())
 
     def _pull(self) -> Tensor:

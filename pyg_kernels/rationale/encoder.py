@@ -28,7 +28,8 @@ class SequenceEncoder(Module):
     Where tokens count in part, with weights :math:`s_t` in [0, 1], the mean is
     :math:`\sum_t s_t h_t / \sum_t s_t` and the maximum is that over tokens of a weight above 0;
     both, and the last output of :class:`~pyg_kernels.sequence.RCNN`, are those of the selected
-    tokens alone where weights are 0 and 1.
+    tokens alone where weights are 0 and 1. The maximum jumps where a weight leaves 0, so that the
+    last output and the mean suit relaxed selections better.
 
     Args:
         layer: A layer of :mod:`pyg_kernels.sequence`, or an ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``.

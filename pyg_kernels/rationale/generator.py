@@ -18,7 +18,7 @@ from pyg_kernels.rationale.selections import (
     Selections,
     TokenNumber,
 )
-from pyg_kernels.rationale.structures import check_form
+from pyg_kernels.rationale.structures import check_form, checked_selection
 from pyg_kernels.sequence import RCNNCell
 
 
@@ -50,7 +50,8 @@ class Generator(Module):
         selection: ``'independent'`` or ``'dependent'``. Atoms have no order, so graphs need
             ``'independent'``.
         hidden_size: The size of s; unused where selections are independent.
-        initial_rate: The rate of selection that b stands for at first, in (0, 1).
+        initial_rate: The rate of selection that b stands for at first, in (0, 1): the probability
+            of z > 1/2, whatever the estimator.
         spread: Whether tokens have a second number beside their logit, which the estimator
             ``'hardkuma'`` needs: a :class:`Rationalizer` of that estimator builds it where it is
             not there.
@@ -79,7 +80,7 @@ class Generator(Module):
             raise ValueError(f"network={network!r}: expected a torch.nn.Module")
         if selection not in ("independent", "dependent"):
             raise ValueError(f"selection={selection!r}: expected 'independent' or 'dependent'")
-        if not 0.0 < initial_rate < 1.0:
+        if not isinstance(initial_rate, (int, float)) or not 0.0 < initial_rate < 1.0:
             raise ValueError(f"initial_rate={initial_rate!r}: expected a rate between 0 and 1")
         self.network, self.selection = network, selection
         self.channels = checked_count(channels, "channels")
@@ -152,15 +153,13 @@ class Generator(Module):
         edge_index: Tensor | None = None,
         edge_attr: Tensor | None = None,
     ) -> Tensor:
-        """The log-probability of each token's part in selections :obj:`(S, N)`, in that shape.
+        """The log-probability of each token's part in selections :obj:`(S, N)`, in that shape
+        (:obj:`(N,)` is one selection).
 
         The sum over the tokens of a text is the log-probability of its selection.
         """
-        if selection.dim() != 2 or selection.size(1) != x.size(0):
-            raise ValueError(
-                f"selection has shape {tuple(selection.shape)}: expected (S, {x.size(0)})"
-            )
-        return self(x, ptr, edge_index, edge_attr).log_prob(selection)
+        z = checked_selection(selection, x.size(0))
+        return self(x, ptr, edge_index, edge_attr).log_prob(z)
 
     def most_probable(
         self,

@@ -35,9 +35,11 @@ class Rationale(NamedTuple):
             [0, 1].
         log_prob: The log-probability of each selection, :obj:`(S, B)`; None where selections are
             not drawn by it.
-        size: The number of selected tokens :math:`\|z\|`, :obj:`(S, B)`, or its expectation where
-            selections are relaxed.
-        transitions: :math:`\sum |z_u - z_v|` over neighbours, each pair once, :obj:`(S, B)`.
+        size: The number of selected tokens :math:`\|z\|`, :obj:`(S, B)`; where selections are
+            relaxed, the sum of the probabilities that the estimator penalises, each given the
+            draws before where selections depend on each other.
+        transitions: :math:`\sum |z_u - z_v|` over neighbours, each pair once, :obj:`(S, B)`; of
+            ``'hardkuma'`` its expectation, were the two independent.
     """
 
     output: Tensor
@@ -84,8 +86,9 @@ class Rationalizer(Module):
         coherence: :math:`\lambda_2`, at least 0.
         estimator: ``'reinforce'``, ``'gumbel'`` or ``'hardkuma'``.
         rate: The share of tokens to select, in (0, 1): :math:`\lambda_1` is then a multiplier
-            that `objective` moves in training until the share is that
-            (:class:`~pyg_kernels.rationale.control.RateControl`).
+            that `objective` moves in training until the share of :obj:`size` is that
+            (:class:`~pyg_kernels.rationale.control.RateControl`); it counts what ``'hardkuma'``
+            selects in part, too. Objectives of different epochs then have different prices.
         num_samples: The number of selections S drawn in training.
         temperature: Of the relaxation ``'gumbel'``.
 
@@ -99,6 +102,8 @@ class Rationalizer(Module):
         ValueError: For arguments out of range, both or neither of :obj:`sparsity` and
             :obj:`rate`; for inputs that are neither texts nor graphs; and for graphs with a
             relaxed estimator or a dependent generator.
+        TypeError: For a generator that is no :class:`Generator`, an encoder that is no module,
+            and, in training with a relaxed estimator, an encoder in which no token counts in part.
     """
 
     def __init__(
@@ -138,7 +143,7 @@ class Rationalizer(Module):
         return float(self._price(self.baseline.total))
 
     def reset_parameters(self) -> None:
-        for module in (self.generator, self.encoder):
+        for module in (self.generator, self.encoder, self.baseline, self.control):
             reset(module)
 
     def forward(
@@ -172,7 +177,10 @@ class Rationalizer(Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Rationale:
-        """As a call, with hard selections :obj:`(S, N)` or :obj:`(N,)` that are given."""
+        """As a call, with hard selections :obj:`(S, N)` or :obj:`(N,)` that are given.
+
+        With a relaxed estimator these give the generator no gradient.
+        """
         structure = self._structure(x, ptr, edge_index, edge_attr, batch, batch_size)
         z = structure.checked(selection)
         return self._hard(x, structure, self.generator(x, ptr, edge_index, edge_attr), z)
@@ -216,7 +224,9 @@ class Rationalizer(Module):
         Args:
             rationale: What a call gave.
             losses: The loss of each output, :obj:`(S, B)`: ``loss.view(S, B)`` of the unreduced
-                losses of ``rationale.output``.
+                losses of ``rationale.output``. Where a loss belongs to several texts, such as a
+                query and its candidates, each text has the sum of those it has a part in: the
+                others do not say how good its selection is.
 
         Raises:
             ValueError: Where the losses have another shape.
@@ -266,7 +276,7 @@ class Rationalizer(Module):
         if not self.choice.relaxed:
             log_prob = structure.total(found.log_prob(z))
         output = structure.encode(self.encoder, x, z)
-        numbers = z.to(output.dtype)
+        numbers = z.to(torch.promote_types(output.dtype, torch.float32))  # they count tokens
         changes = sampled_transition(numbers, structure.pairs)
         size, transitions = structure.total(numbers), structure.total_of_pairs(changes)
         return Rationale(output, z, log_prob, size, transitions)
@@ -295,7 +305,8 @@ _NO_PART = (
 
 
 def _choice(estimator: str, temperature: float) -> Choice:
-    if not temperature > 0 or not math.isfinite(temperature):
+    known = isinstance(temperature, (int, float))
+    if not known or not temperature > 0 or not math.isfinite(temperature):
         raise ValueError(f"temperature={temperature!r}: expected a number above 0")
     if estimator == "reinforce":
         return BernoulliChoice()

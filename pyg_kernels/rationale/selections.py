@@ -34,6 +34,9 @@ class Draw(NamedTuple):
 class TokenNumber(Module):
     r"""One number a token, :math:`w^\top h_t + v^\top s_{t-1} + b`.
 
+    It begins as a function of the token alone, v = 0: selections that follow each other blindly
+    would all be made or none.
+
     Args:
         channels: The size of a token's state h.
         hidden_size: The size of the state s of the selections before; None without.
@@ -51,7 +54,7 @@ class TokenNumber(Module):
         self.of_token.reset_parameters()
         torch.nn.init.constant_(self.of_token.bias, self.start)
         if self.of_selected is not None:
-            self.of_selected.reset_parameters()
+            torch.nn.init.zeros_(self.of_selected.weight)
 
     def forward(self, states: Tensor) -> Tensor:
         """The part of the token alone, (N,), in single precision or better."""

@@ -63,17 +63,7 @@ class Structure(ABC):
         Raises:
             ValueError: Where they have another shape, or numbers other than 0 and 1.
         """
-        if isinstance(z, Tensor) and z.dim() == 1:
-            z = z.unsqueeze(0)
-        if not isinstance(z, Tensor) or z.dim() != 2 or z.size(1) != self.num_rows:
-            found = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
-            raise ValueError(
-                f"selection: {found}, expected a tensor of shape (S, {self.num_rows}), one "
-                "column a token or atom"
-            )
-        if z.dtype != torch.bool and not bool(((z == 0) | (z == 1)).all()):
-            raise ValueError("selection: expected nothing but 0 and 1")
-        return z.bool()
+        return checked_selection(z, self.num_rows)
 
     def _summed(self, values: Tensor, group: Tensor) -> Tensor:
         sums = values.new_zeros(values.size(0), self.num_groups)
@@ -148,9 +138,14 @@ class GraphStructure(Structure):
                 )
             batch, batch_size = torch.zeros(num_rows, dtype=torch.long, device=device), 1
         found = int(batch.max()) + 1 if batch.numel() else 0
+        if batch.numel() and int(batch.min()) < 0:
+            raise ValueError(f"batch has {int(batch.min())}: expected numbers from 0")
         if batch_size is not None and batch_size < found:
             raise ValueError(f"batch_size={batch_size}: expected at least {found}, as batch says")
         self.num_groups = found if batch_size is None else batch_size
+        source, target = edge_index
+        if bool((batch[source] != batch[target]).any()):
+            raise ValueError("edge_index joins nodes of different graphs of batch")
         self.group, self.edge_index, self.edge_attr = batch, edge_index, edge_attr
 
     @cached_property
@@ -218,6 +213,25 @@ def check_form(ptr: Tensor | None, edge_index: Tensor | None, **of_graphs: Any) 
             raise ValueError(f"{name} beside ptr: texts have none, expected None")
 
 
+def checked_selection(z: Tensor, num_rows: int) -> Tensor:
+    """Selections of tokens or atoms as a bool tensor :obj:`(S, N)`.
+
+    Raises:
+        ValueError: Where they have another shape, or numbers other than 0 and 1.
+    """
+    if isinstance(z, Tensor) and z.dim() == 1:
+        z = z.unsqueeze(0)
+    if not isinstance(z, Tensor) or z.dim() != 2 or z.size(1) != num_rows:
+        found = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
+        raise ValueError(
+            f"selection: {found}, expected a tensor of shape (S, {num_rows}), one column a token "
+            "or atom"
+        )
+    if z.dtype != torch.bool and not bool(((z == 0) | (z == 1)).all()):
+        raise ValueError("selection: expected nothing but 0 and 1")
+    return z.bool()
+
+
 def _pointers(sizes: Tensor) -> Tensor:
     ptr = sizes.new_zeros(sizes.numel() + 1)
     torch.cumsum(sizes, 0, out=ptr[1:])
@@ -239,8 +253,11 @@ def _check_edges(edge_index: Tensor, edge_attr: Tensor | None, num_rows: int) ->
             f"edge_index names nodes {int(edge_index.min())} to {int(edge_index.max())}: expected "
             f"0 to {num_rows - 1}"
         )
-    if edge_attr is not None and edge_attr.size(0) != edge_index.size(1):
+    if edge_attr is None:
+        return
+    known = isinstance(edge_attr, Tensor) and edge_attr.dim() > 0
+    if not known or edge_attr.size(0) != edge_index.size(1):
+        found = tuple(edge_attr.shape) if known else type(edge_attr).__name__
         raise ValueError(
-            f"edge_attr has shape {tuple(edge_attr.shape)}: expected one row for each of "
-            f"{edge_index.size(1)} edges"
+            f"edge_attr: {found}, expected one row for each of {edge_index.size(1)} edges"
         )

@@ -49,8 +49,8 @@ class RCNN(SequenceLayer[State]):
         h_t &= (1 - s_t) h_{t-1} + s_t \tilde h_t,
 
     with :math:`\tilde h_t` the output above. A token of weight 0 leaves no trace, neither of its
-    value nor of its position: with weights 0 and 1 the outputs at selected tokens, and the state,
-    are those of the text without the others.
+    position nor of its value, if that is finite: with weights 0 and 1 the outputs at selected
+    tokens, and the state, are those of the text without the others.
 
     Args:
         input_size: The number of features F of a token; -1 to read it off the first input.

@@ -461,6 +461,8 @@ def _held(out: Tensor, h: Tensor, packing: Packing, selection: Tensor | None) ->
     """The outputs, each held from the token before for as much as its token is not selected."""
     if selection is None:
         return out
+    if packing.num_steps == 1:
+        return torch.lerp(h.to(out.dtype), out, selection.to(out.dtype).expand_as(out))
     path = PathPropagation(1.0 - selection, packing, h.unsqueeze(0), normalize=True)
     return path.aggregate(out, 1)
 

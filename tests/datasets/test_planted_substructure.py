@@ -154,6 +154,13 @@ def test_no_pattern(molecules: MoleculeDataset, smarts: str) -> None:
         PlantedSubstructure(molecules, smarts)
 
 
+def test_positions_that_are_none(molecules: MoleculeDataset) -> None:
+    planted = PlantedSubstructure(molecules, THIOPHENE)
+    for positions in ([], torch.ones(len(planted), dtype=torch.bool)):
+        with pytest.raises(ValueError, match="positions must be numbers of molecules"):
+            planted.evidence_share(positions)
+
+
 def test_a_group_that_tells_no_molecules_apart(molecules: MoleculeDataset) -> None:
     said = r"smarts 'P' must occur more often .* the 10 molecules have it 0 times each"
     with pytest.raises(ValueError, match=said):

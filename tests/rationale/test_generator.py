@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import Linear, Module
+from torch.nn import Module
 
 from pyg_kernels.rationale import Generator, WLStates
 from pyg_kernels.sequence import RCNN
@@ -206,5 +206,7 @@ def test_states_of_another_size() -> None:
     gen = Generator(RCNN(SIZE, 4, bidirectional=True), 4)
     with pytest.raises(ValueError, match=r"network gives \(3, 8\)"):
         gen.sample(torch.zeros(3, SIZE), ptr=torch.tensor([0, 3]))
-    with pytest.raises(ValueError, match="selection has shape"):
-        Generator(Linear(1, 1), 1).log_prob(torch.zeros(3), torch.zeros(3, SIZE))
+    with pytest.raises(ValueError, match=r"selection: \(1, 4\), expected"):
+        gen.log_prob(torch.zeros(4), torch.zeros(3, SIZE), ptr=torch.tensor([0, 3]))
+    with pytest.raises(ValueError, match="nothing but 0 and 1"):
+        gen.log_prob(torch.full((2, 3), 0.5), torch.zeros(3, SIZE), ptr=torch.tensor([0, 3]))

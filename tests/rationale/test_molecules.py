@@ -196,8 +196,14 @@ def given(**changes: Any) -> dict[str, Any]:
         (given(batch=torch.zeros(5).long()), "batch"),
         (given(batch=None, batch_size=2), "batch_size=2"),
         (given(batch=torch.full((6,), 2)), "batch_size=1: expected at least 3"),
+        (given(edge_attr=[[0.0] * 3] * 9), "edge_attr: list"),
+        (given(batch=torch.full((6,), -1)), "batch has -1"),
+        (given(batch=torch.arange(6), batch_size=6), "edge_index joins nodes of different graphs"),
     ],
-    ids=["rows", "float", "beyond", "below", "sparse", "bonds", "batch", "size", "small"],
+    ids=[
+        *("rows", "float", "beyond", "below", "sparse", "bonds", "batch", "size", "small"),
+        *("list", "negative", "between"),
+    ],
 )
 def test_bad_inputs(inputs: dict[str, Any], name: str) -> None:
     with pytest.raises(ValueError, match=name):

@@ -20,9 +20,6 @@ from pyg_kernels.sequence import RCNN
 
 ORDER = 2  # words in an n-gram, atoms in a walk
 DECAY = "input"
-# Of the share by which the price of a word is moved: a batch of many words says it well enough, and
-# the delay of a running mean makes the price swing.
-RATE_MOMENTUM = 0.0
 EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
 
 
@@ -121,8 +118,6 @@ def _reader(config: RationaleModelConfig) -> Reader:
         num_samples=config.num_samples,
         temperature=config.temperature,
     )
-    if rationalizer.control is not None:
-        rationalizer.control.momentum = RATE_MOMENTUM
     return RationaleReader(rationalizer)
 
 
@@ -137,14 +132,9 @@ def _generator(config: RationaleModelConfig) -> Generator:
             edge_dim=config.edge_dim or None,
         )
         return Generator(states, config.hidden)
-    generator = Generator(
+    return Generator(
         _two_directions(config), 2 * config.hidden, kind, hidden_size=config.selection_size
     )
-    if generator.logit.of_selected is not None:
-        # It begins as independent selection: words that follow each other blindly would all be
-        # selected or none.
-        nn.init.zeros_(generator.logit.of_selected.weight)
-    return generator
 
 
 def _molecule_encoder(config: RationaleModelConfig) -> WLKernelNet:

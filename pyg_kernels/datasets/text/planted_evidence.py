@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -83,6 +84,12 @@ class PlantedEvidence(TextCorpus):
         low, high = questions
         around = f"{reviews.split}; each sentence among {low} to {high} questions"
         super().__init__(texts, names, parts, around)
+
+    def digest(self) -> str:
+        """A fingerprint of texts, classes, parts and evidence: equal only if all are."""
+        content = hashlib.sha256(super().digest().encode())
+        content.update(torch.cat(self.evidence).numpy().tobytes())
+        return content.hexdigest()[:16]
 
     def evidence_share(self, part: str | None = None) -> float:
         """The share of the words, of all texts or of a part, that are in the polar sentence."""
