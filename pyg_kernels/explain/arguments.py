@@ -7,6 +7,8 @@ from numbers import Integral
 
 import torch
 from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 
 
 def checked_number_of_best(k: int) -> int:
@@ -26,6 +28,29 @@ def checked_head(head: Tensor | Sequence[float] | None, channels: int, like: Ten
             f"head has shape {tuple(head.shape)}: expected one weight a channel, ({channels},)"
         )
     return head
+
+
+def checked_features(x: Tensor, lin: Module) -> Tensor:
+    """Features of the width and precision of the map that reads them."""
+    width = getattr(lin, "in_channels", -1)
+    if width not in (-1, x.size(-1)):
+        raise ValueError(f"x has {x.size(-1)} features: expected {width}")
+    weight = next(lin.parameters(), None)
+    known = weight is not None and not is_uninitialized_parameter(weight)
+    if known and weight is not None and x.dtype != weight.dtype:
+        raise ValueError(f"x has dtype {x.dtype}: expected {weight.dtype}, that of the weights")
+    return x
+
+
+def checked_output(found: Tensor, output: Tensor) -> None:
+    """What the stages of a model give, if it is finite and what the model gives."""
+    checked_finite(output)
+    scale = float(output.abs().max()) if output.numel() else 1.0
+    if not torch.allclose(found, output, rtol=1e-3, atol=1e-3 * max(scale, 1e-3)):
+        raise ValueError(
+            "model gives something else than its stages one after the other: its forward was "
+            "overridden, or hooks change what passes"
+        )
 
 
 def checked_place(place: int, count: int, name: str, what: str) -> int:

@@ -1,10 +1,12 @@
-"""The mode in which models are explained."""
+"""The mode and the precision in which models are explained."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
+from torch import Tensor
 from torch.nn import Module
 
 
@@ -18,3 +20,8 @@ def evaluating(model: Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def as_stored(x: Tensor) -> torch.autocast:
+    """Computes in the precision of features and weights, autocast or not: shares add up."""
+    return torch.autocast(x.device.type, enabled=False)

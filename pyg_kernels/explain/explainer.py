@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -9,7 +11,7 @@ from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import MaskType, ModelMode, ModelReturnType, ModelTaskLevel
 
 from pyg_kernels.explain.arguments import checked_number_of_best, checked_place
-from pyg_kernels.explain.evaluation import evaluating
+from pyg_kernels.explain.evaluation import as_stored, evaluating
 from pyg_kernels.explain.models import Graphs, contributions_to
 from pyg_kernels.explain.text_net import TextNet, joined_texts, text_contributions, text_lengths
 from pyg_kernels.propagation.graph import EdgeSource
@@ -25,6 +27,8 @@ class AccountExplainer(ExplainerAlgorithm):
 
     def __init__(self, target: int | None = None, k: int = 10) -> None:
         super().__init__()
+        if target is not None and not isinstance(target, Integral):
+            raise ValueError(f"target={target!r}: expected the number of an output")
         self.target = target
         self.k = checked_number_of_best(k)
 
@@ -33,12 +37,21 @@ class AccountExplainer(ExplainerAlgorithm):
         weights = torch.zeros_like(outputs)
         rows = torch.arange(outputs.size(0), device=outputs.device)
         if index is not None:
-            rows = rows[index].reshape(-1)
+            wanted = torch.as_tensor(index, device=outputs.device)
+            if wanted.dtype != torch.bool:
+                for place in wanted.reshape(-1).tolist():
+                    checked_place(place, rows.numel(), "index", "graphs")
+            rows = rows[wanted].reshape(-1)
         weights[rows, self._columns(outputs, target, rows)] = 1.0
         return weights
 
     def _columns(self, outputs: Tensor, target: Tensor, rows: Tensor) -> int | Tensor:
         if self.model_config.mode == ModelMode.multiclass_classification:
+            if self.target is not None:
+                raise ValueError(
+                    f"target={self.target} with several classes: the explainer's own target names "
+                    "the class, expected None"
+                )
             return target.reshape(-1)[rows]
         if self.target is None and outputs.size(1) != 1:
             raise ValueError(
@@ -71,7 +84,7 @@ class WalkExplainer(AccountExplainer):
 
     Args:
         target: Which output, where the network has several in regression or in classification
-            into two classes.
+            into two classes; None in classification into more.
         k: How many walks to find, as in :func:`model_contributions`.
 
     Raises:
@@ -135,7 +148,7 @@ class NgramExplainer(AccountExplainer):
     ) -> Explanation:
         if not isinstance(model, TextNet):
             raise ValueError(f"model is a {type(model).__name__}: expected a TextNet")
-        with evaluating(model):
+        with evaluating(model), as_stored(x):
             weights = self.weigh(model(x, edge_index, batch, batch_size), target, index)
             texts = x.split(text_lengths(x, batch, batch_size).tolist())
             found = [

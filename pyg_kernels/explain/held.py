@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 from torch_geometric.nn import BatchNorm, Linear
 
 from pyg_kernels.explain.slopes import slope_of
@@ -26,6 +27,14 @@ class Shift:
 
     def __call__(self, value: Tensor) -> Tensor:
         return value + self.bias
+
+
+def stages_of(name: str, module: Module | None) -> list[Stage]:
+    """The stages of a module: those of what is in it one by one, where it is a sequence."""
+    if not isinstance(module, torch.nn.Sequential):
+        return [(name, module)]
+    parts = module._modules.items()  # children() leaves out a module that is there twice
+    return [stage for key, part in parts for stage in stages_of(f"{name}.{key}", part)]
 
 
 class HeldChain:

@@ -11,9 +11,15 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.conv import MessagePassing
 
-from pyg_kernels.explain.arguments import checked_finite, checked_number_of_best, checked_place
-from pyg_kernels.explain.evaluation import evaluating
-from pyg_kernels.explain.held import HeldChain, Stage
+from pyg_kernels.explain.arguments import (
+    checked_features,
+    checked_finite,
+    checked_number_of_best,
+    checked_output,
+    checked_place,
+)
+from pyg_kernels.explain.evaluation import as_stored, evaluating
+from pyg_kernels.explain.held import HeldChain, Stage, stages_of
 from pyg_kernels.explain.search import Walk
 from pyg_kernels.explain.walk_sum import WalkSum, best_of, side_by_side
 from pyg_kernels.explain.walks import WalkLayer, edges_of, walk_of, walk_sum
@@ -31,8 +37,8 @@ class ModelContributions:
 
     Attributes:
         nodes: The share of each node, :obj:`(N,)`; they add up to :obj:`total`.
-        edges: The share of each edge, :obj:`(E,)`, in the order of the given index; they add up
-            to :obj:`total` less :obj:`single_nodes`.
+        edges: The share of each edge, :obj:`(E,)`, in the order of the given index, or of a sparse
+            adjacency's entries; they add up to :obj:`total` less :obj:`single_nodes`.
         walks: The k best walks by absolute value: the nodes, first to last, and the value.
         total: What the graph's walks add to the output.
         remainder: The constant that biases and normalisations add.
@@ -117,9 +123,10 @@ def contributions_to(
         weigh: Gives the weights of the outputs, :obj:`(B, out)`, for the outputs.
         k: How many walks to find.
     """
-    with evaluating(model):
+    with evaluating(model), as_stored(graphs.x):
         reading = _read(model, graphs)
         head = HeldChain(reading.stages, reading.pooled)
+        checked_output(head.output, _output(model, graphs))
         weights = weigh(head.output)
         theta, constants = head.pull_back(weights)
         constant = constants.sum()
@@ -141,6 +148,17 @@ def contributions_to(
         (weights * head.output).sum(),
         walks.single_nodes(),
     )
+
+
+def _output(model: Module, graphs: Graphs) -> Tensor:
+    found: Tensor = model(
+        graphs.x,
+        graphs.edge_index,
+        graphs.batch,
+        edge_attr=graphs.edge_attr,
+        batch_size=graphs.batch_size,
+    )
+    return found
 
 
 class _Layer(NamedTuple):
@@ -189,14 +207,16 @@ def _read(model: Module, graphs: Graphs) -> _Reading:
 
 def _read_random_walk_net(model: RandomWalkNet, graphs: Graphs) -> _Reading:
     conv = walk_of(model.convs[0])
+    checked_features(graphs.x, conv.lins[0])
     edges = _edges(conv, graphs)
     pooled = _pooled(conv(graphs.x, edges), graphs)
-    stages: list[Stage] = [("norm", model.norm), ("act", model.act), ("head", model.head)]
+    stages = [("norm", model.norm), ("act", model.act), *stages_of("head", model.head)]
     return _Reading([_Layer(conv, graphs.x)], edges, pooled, stages)
 
 
 def _read_graph_kernel_net(model: GraphKernelNet, graphs: Graphs) -> _Reading:
     *before, last = cast("list[GraphKernelConv]", list(model.convs))
+    checked_features(graphs.x, (*before, last)[0].walk.lins[0])
     edges = _edges(last.walk, graphs)
     x = graphs.x
     for conv in before:
@@ -209,10 +229,11 @@ def _read_graph_kernel_net(model: GraphKernelNet, graphs: Graphs) -> _Reading:
     ]
     after = HeldChain(stages, last.walk(x, edges))
     layer = _Layer(last.walk, x, after)
-    return _Reading([layer], edges, _pooled(after.output, graphs), _head_stages(model.head))
+    return _Reading([layer], edges, _pooled(after.output, graphs), stages_of("head", model.head))
 
 
 def _read_wl_kernel_net(model: WLKernelNet, graphs: Graphs) -> _Reading:
+    checked_features(graphs.x, model.embedding)
     convs = cast("list[WLKernelConv]", list(model.convs))
     edges = _edges(convs[0].walk, graphs)
     label = model.embedding(graphs.x)
@@ -221,7 +242,7 @@ def _read_wl_kernel_net(model: WLKernelNet, graphs: Graphs) -> _Reading:
         layers.append(_Layer(conv.walk, label))
         label, state = conv(label, edges)
         pooled.append(_pooled(state, graphs))
-    stages = _head_stages(model.head)
+    stages = stages_of("head", model.head)
     if model.readout == "last":
         return _Reading(layers[-1:], edges, pooled[-1], stages)
     if model.readout == "concat":
@@ -244,10 +265,6 @@ def _on_nodes(of_graphs: Tensor, graphs: Graphs) -> Tensor:
     if graphs.batch is None:
         return of_graphs.expand(graphs.x.size(0), -1)
     return of_graphs.index_select(0, graphs.batch)
-
-
-def _head_stages(head: Module) -> list[Stage]:
-    return [(f"head.{name}", stage) for name, stage in head.named_children()]
 
 
 def _check_layers(model: Module, kinds: tuple[type[Module], ...]) -> None:

@@ -11,11 +11,13 @@ from torch import Tensor
 from torch.nn import Module
 
 from pyg_kernels.explain.arguments import (
+    checked_features,
     checked_finite,
     checked_head,
     checked_number_of_best,
     checked_place,
 )
+from pyg_kernels.explain.evaluation import as_stored
 from pyg_kernels.explain.ngram_sum import NgramSum, best_ngrams
 from pyg_kernels.explain.search import Walk
 from pyg_kernels.nn.linear import apply_all
@@ -93,10 +95,10 @@ def ngram_contributions(
     cell = cell_of(rcnn)
     if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point():
         raise ValueError("x: expected the features of one text, a tensor of shape (T, F)")
-    if cell.num_features not in (-1, x.size(1)):
-        raise ValueError(f"x has {x.size(1)} features: expected {cell.num_features}")
+    checked_features(x, cell.lins[0])
     place = checked_place(position, x.size(0), "position", "tokens")
-    ngrams = ngram_sum(cell, x[: place + 1], checked_head(head, cell.hidden_size, x))
+    with as_stored(x):
+        ngrams = ngram_sum(cell, x[: place + 1], checked_head(head, cell.hidden_size, x))
     total = checked_finite(ngrams.total())
     tokens = total.new_zeros(x.size(0))
     tokens[: place + 1] = ngrams.tokens()

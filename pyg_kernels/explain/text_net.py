@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
-from pyg_kernels.explain.arguments import checked_finite
-from pyg_kernels.explain.held import HeldChain, Shift, Stage
+from pyg_kernels.explain.arguments import checked_features, checked_finite, checked_output
+from pyg_kernels.explain.held import HeldChain, Shift, Stage, stages_of
 from pyg_kernels.explain.ngram_sum import best_ngrams
 from pyg_kernels.explain.ngrams import NgramContributions, cell_of, ngram_sum
 from pyg_kernels.nn.arguments import checked_batch, checked_nodes
@@ -93,10 +93,13 @@ def text_contributions(net: TextNet, x: Tensor, weights: Tensor, k: int) -> Ngra
     if not x.size(0):
         output = (net(x) * weights).sum()
         return NgramContributions(output.new_zeros(0), [], torch.zeros_like(output), output)
-    stages = [*_layer_stages(cell), *_head_stages(net.head)]
+    stages = [*_layer_stages(cell), *stages_of("head", net.head)]
+    checked_features(x, cell.lins[0])
     ones = torch.ones(cell.hidden_size, dtype=x.dtype, device=x.device)
     state = ngram_sum(cell, x, ones).channels()
-    theta, constant = HeldChain(stages, state.unsqueeze(0)).pull_back(weights)
+    chain = HeldChain(stages, state.unsqueeze(0))
+    checked_output(chain.output, net(x))
+    theta, constant = chain.pull_back(weights)
     ngrams = ngram_sum(cell, x, theta[0])
     total = checked_finite(ngrams.total())
     return NgramContributions(ngrams.tokens(), best_ngrams(ngrams, k), total, constant.sum())
@@ -129,9 +132,3 @@ def _layer_stages(cell: RCNNCell) -> list[Stage]:
     shift = None if cell.bias is None else Shift(cell.bias)
     named = {"output_lin": cell.output_lin, "bias": shift, "act": cell.act}
     return [(f"rcnn.cells.0.{name}", stage) for name, stage in named.items()]
-
-
-def _head_stages(head: Module) -> list[Stage]:
-    if isinstance(head, torch.nn.Sequential):
-        return [(f"head.{name}", stage) for name, stage in head.named_children()]
-    return [("head", head)]

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from pyg_kernels.explain.arguments import checked_finite, checked_head, checked_number_of_best
+from pyg_kernels.explain.arguments import (
+    checked_features,
+    checked_finite,
+    checked_head,
+    checked_number_of_best,
+)
+from pyg_kernels.explain.evaluation import as_stored
 from pyg_kernels.explain.search import Walk
 from pyg_kernels.explain.slopes import slope_of
 from pyg_kernels.explain.walk_sum import WalkSum, best_of
@@ -31,8 +37,8 @@ class WalkContributions:
 
     Attributes:
         nodes: The share of each node, :obj:`(N,)`; they add up to :obj:`total`.
-        edges: The share of each edge, :obj:`(E,)`, in the order of the given index; they add up
-            to :obj:`total` less :obj:`remainder`.
+        edges: The share of each edge, :obj:`(E,)`, in the order of the given index, or of a sparse
+            adjacency's entries; they add up to :obj:`total` less :obj:`remainder`.
         walks: The k best walks by absolute value: the nodes, first to last, and the value.
         total: The output.
         remainder: What walks of one node add, which take no edge.
@@ -94,9 +100,11 @@ def walk_contributions(
     walk_layer = walk_of(conv)
     if not isinstance(x, Tensor):
         raise ValueError(f"x is a {type(x).__name__}: expected the features of one set of nodes")
-    edges = edges_of(walk_layer, x, edge_index, edge_attr)
-    ends = checked_head(head, walk_layer.out_channels, x).expand(x.size(0), -1)
-    walks = walk_sum(walk_layer, x, edges, ends)
+    with as_stored(x):
+        edges = edges_of(walk_layer, x, edge_index, edge_attr)
+        checked_features(x, walk_layer.lins[0])
+        ends = checked_head(head, walk_layer.out_channels, x).expand(x.size(0), -1)
+        walks = walk_sum(walk_layer, x, edges, ends)
     total = checked_finite(walks.total())
     return WalkContributions(
         walks.nodes(), walks.edges(), best_of(walks, k), total, walks.single_nodes()

@@ -35,6 +35,15 @@ def test_other_activations(act: Any, name: str) -> None:
         walk_contributions(RandomWalkConv(3, 2, act=act), X, EDGES)
 
 
+def test_features_of_another_precision() -> None:
+    with pytest.raises(ValueError, match=r"x has dtype torch\.float32"):
+        walk_contributions(RandomWalkConv(3, 2).double(), X, EDGES)
+    with pytest.raises(ValueError, match="x has 3 features: expected 4"):
+        walk_contributions(RandomWalkConv(4, 2), X, EDGES)
+    with pytest.raises(ValueError, match=r"x has dtype torch\.float64"):
+        ngram_contributions(RCNN(3, 2), X.double())
+
+
 @pytest.mark.parametrize(
     "conv", [GINConv(torch.nn.Linear(3, 2)), GraphKernelConv(3, 2)], ids=["gin", "deep"]
 )

@@ -123,7 +123,7 @@ def test_several_graphs() -> None:
     joined, batch = union(graphs)
     model = network(3, readout="concat")
     for mode, index in [("regression", None), ("multiclass_classification", None)]:
-        algorithm = WalkExplainer(target=2)
+        algorithm = WalkExplainer(target=2 if mode == "regression" else None)
         found = explainer(model, mode, algorithm)(
             joined.x, joined.edge_index, edge_attr=joined.edge_attr, batch=batch, index=index
         )
@@ -133,6 +133,18 @@ def test_several_graphs() -> None:
         torch.testing.assert_close(found.contributions.edges, torch.cat([a.edges for a in alone]))
         torch.testing.assert_close(found.contributions.output, sum(a.output for a in alone))
         torch.testing.assert_close(found.contributions.remainder, sum(a.remainder for a in alone))
+
+
+def test_targets_that_make_no_sense() -> None:
+    with pytest.raises(ValueError, match=r"target=0\.5"):
+        WalkExplainer(target=0.5)  # type: ignore[arg-type]
+    graph, model = random_graph(0), network(3)
+    explain = explainer(model, "multiclass_classification", WalkExplainer(target=2))
+    with pytest.raises(ValueError, match="target=2 with several classes"):
+        explain(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
+    explain = explainer(model, "multiclass_classification")
+    with pytest.raises(ValueError, match="index=5 with 1 graphs"):
+        explain(graph.x, graph.edge_index, edge_attr=graph.edge_attr, index=5)
 
 
 @pytest.mark.parametrize("index", [1, torch.tensor([1]), torch.tensor([False, True, False])])

@@ -271,3 +271,66 @@ def test_nodes_that_are_not_there() -> None:
     graph.edge_index[0, 0] = 6
     with pytest.raises(ValueError, match="source node 6, but there are 6 source nodes"):
         explain(build("wl"), graph)
+
+
+def heads() -> dict[str, Module]:
+    """Heads other than the networks' own."""
+    torch.manual_seed(0)
+    tied, shared = torch.nn.Linear(CHANNELS, CHANNELS), torch.nn.ReLU()
+    last = torch.nn.Linear(CHANNELS, OUT)
+    return {
+        "bare": last,
+        "tied": torch.nn.Sequential(tied, torch.nn.ReLU(), tied, torch.nn.ReLU(), last),
+        "shared": torch.nn.Sequential(
+            tied, shared, torch.nn.Linear(CHANNELS, CHANNELS), shared, last
+        ),
+        "nested": torch.nn.Sequential(torch.nn.Sequential(tied, torch.nn.LeakyReLU()), last),
+    }
+
+
+@pytest.mark.parametrize("head", ["bare", "tied", "shared", "nested"])
+@pytest.mark.parametrize("name", ["walk", "deep", "wl-last"])
+def test_other_heads(name: str, head: str) -> None:
+    model, graph = build(name), random_graph(0)
+    model.head = heads()[head].double()
+    found = explain(model, graph, target=1)
+    expected = model.eval()(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0, 1]
+    torch.testing.assert_close(found.output, expected, rtol=1e-10, atol=1e-10)
+    sums = found.nodes.sum() + found.remainder
+    torch.testing.assert_close(sums, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_what_stages_do_not_say() -> None:
+    """A forward of one's own, or a hook, is no silent error."""
+    model, graph = build("wl"), random_graph(0)
+    handle = model.register_forward_hook(lambda module, inputs, output: 2 * output)
+    with pytest.raises(ValueError, match="model gives something else than its stages"):
+        explain(model, graph)
+    handle.remove()
+    explain(model, graph)
+
+
+def test_an_output_that_is_no_number() -> None:
+    model = build("wl")
+    torch.nn.init.constant_(model.head[-1].bias, torch.nan)
+    with pytest.raises(ValueError, match="expected a finite one"):
+        explain(model, random_graph(0))
+
+
+@pytest.mark.parametrize("name", ["walk", "deep", "wl"])
+def test_features_that_do_not_fit(name: str) -> None:
+    model, graph = build(name), random_graph(0)
+    with pytest.raises(ValueError, match="x has 3 features: expected 4"):
+        model_contributions(model, graph.x[:, :3], graph.edge_index, graph.edge_attr)
+    with pytest.raises(ValueError, match=r"x has dtype torch\.float32"):
+        model_contributions(model, graph.x.float(), graph.edge_index, graph.edge_attr)
+
+
+@pytest.mark.parametrize("name", ["walk", "walk-linear", "deep-gated", "wl"])
+def test_under_autocast(name: str) -> None:
+    """In the precision of the weights."""
+    model, graph = build(name), random_graph(0)
+    expected = explain(model, graph)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = explain(model, graph)
+    assert found.nodes.equal(expected.nodes) and found.output.equal(expected.output)

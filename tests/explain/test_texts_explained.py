@@ -46,6 +46,14 @@ def close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
+def test_a_head_with_a_module_twice() -> None:
+    twice, act = Linear(3, 3), ReLU()
+    head = Sequential(twice, act, Sequential(twice, act), Linear(3, 1)).double()
+    model, x = TextNet(random_rcnn(4, 3, **LAYERS["relu"]), head), texts()[3]
+    account = explainer(model)(x, None).contributions
+    close(account.total + account.remainder, model.eval()(x)[0, 0])
+
+
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("text", [0, 1, 2, 3])
 def test_adds_up_to_the_output(name: str, text: int) -> None:
