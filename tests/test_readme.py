@@ -24,7 +24,7 @@ def examples() -> list[dict[str, object]]:
 
 
 def test_examples() -> None:
-    names, texts, activations, kernels = examples()
+    names, texts, activations, reasons, kernels = examples()
     graphs = [
         Data(
             x=torch.randn(n, 5),
@@ -37,6 +37,8 @@ def test_examples() -> None:
     out = model(Batch.from_data_list(graphs))
     assert out.shape == (3, 1)
     out.sum().backward()
+    prediction, walks = reasons["prediction"], reasons["walks"]
+    assert prediction.shape == () and len(walks) == 4  # type: ignore[attr-defined, arg-type]
     output, h, c = texts["output"], texts["h"], texts["c"]
     assert isinstance(output, torch.Tensor) and output.shape == (35, 20, 200)
     assert isinstance(h, torch.Tensor) and torch.equal(h[0], output[-1])
