@@ -122,8 +122,8 @@ def _add_network_options(group: Any) -> None:
         "--checkpoint",
         type=nonempty,
         metavar="FILE",
-        help="best.ckpt of a run of benchmarks.molecules, in place of the network that would be "
-        "trained on the measured target",
+        help="best.ckpt of a run of benchmarks.molecules on the same measured target, in place of "
+        "the network that would be trained on it",
     )
     group.add_argument("--model", choices=MODELS, default=default.model, help=f"({default.model})")
     for name, value, most, text in (
@@ -301,10 +301,11 @@ def _command(options: argparse.Namespace) -> int:
 
         torch_device(options.device)
     setting = setting_of(options)
-    data = load(setting, progress=shown(options) == "bar")
+    drawn = Shown(options.drawn, options.best, options.sentences or [])
+    data = load(setting, drawn, progress=shown(options) == "bar")
     study = Study(
         setting=setting,
-        shown=Shown(options.drawn, options.best, options.sentences or []),
+        shown=drawn,
         methods=list(dict.fromkeys(options.methods)),
         data=data,
         out=Path(options.out or f"runs/explanations-{options.dataset}"),

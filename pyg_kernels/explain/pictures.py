@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -75,17 +76,20 @@ def draw_molecule(
 
     Raises:
         ImportError: If RDKit is not installed.
+        TypeError: If `mol` is neither, `edge_index` is no tensor of whole numbers, or values are
+            no numbers.
         ValueError: If the SMILES cannot be read, the values do not fit its atoms, an edge joins
-            atoms without a bond, `edges` and `edge_index` are not both given, or the scale or the
-            format is none.
+            atoms without a bond, `edges` and `edge_index` are not both given, or the scale, the
+            size or the format is none.
     """
     from rdkit import Chem
     from rdkit.Chem.Draw import rdMolDraw2D
 
     if file_format not in ("svg", "png"):
         raise ValueError(f"file_format={file_format!r}: expected 'svg' or 'png'")
-    if scale is not None and not 0 < scale < float("inf"):
+    if scale is not None and not (isinstance(scale, Real) and 0 < scale < float("inf")):
         raise ValueError(f"scale={scale!r}: expected a positive number")
+    width, height = _checked_size(size)
     molecule = _as_molecule(mol)
     atoms = _checked_values(nodes, "nodes", molecule.GetNumAtoms(), "atoms")
     bonds = _bond_values(molecule, edges, edge_index)
@@ -93,7 +97,7 @@ def draw_molecule(
     colours = {i: _ground(v / unit) for i, v in enumerate(atoms) if _shows(v, unit)}
     bond_colours = {i: _ground(v / unit) for i, v in bonds.items() if _shows(v, unit)}
     canvas = rdMolDraw2D.MolDraw2DSVG if file_format == "svg" else rdMolDraw2D.MolDraw2DCairo
-    drawer: Any = canvas(*size)
+    drawer: Any = canvas(width, height)
     options = drawer.drawOptions()
     options.useBWAtomPalette()
     options.highlightBondWidthMultiplier = 14
@@ -122,9 +126,12 @@ def text_html(tokens: Sequence[str], values: Values, ngrams: NGrams | None = Non
         A ``<div>`` that needs nothing besides itself; tokens are escaped.
 
     Raises:
-        ValueError: If the values do not fit the tokens, or an n-gram has a position outside them.
+        TypeError: If a token is no string, or values are no numbers.
+        ValueError: If the values do not fit the tokens or are not finite, or an n-gram has a
+            position outside them.
     """
-    contributions = _checked_values(values, "values", len(tokens), "tokens")
+    contributions = _checked_values(values, "values", len(_checked_tokens(tokens)), "tokens")
+    named = _checked_ngrams(ngrams, tokens)
     unit = largest(contributions)
     spans = [
         f'<span style="background:{_css(value / unit)};padding:0 2px" title="{value:+.4g}">'
@@ -132,14 +139,13 @@ def text_html(tokens: Sequence[str], values: Values, ngrams: NGrams | None = Non
         for token, value in zip(tokens, contributions, strict=True)
     ]
     lines = ['<div class="contributions">', f"<p>{' '.join(spans)}</p>"]
-    if ngrams:
-        unit = largest(value for _, value in ngrams)
+    if named:
+        unit = largest(value for _, value in named)
         lines.append("<table>")
-        for positions, value in ngrams:
-            name = html.escape(ngram_name(tokens, positions))
+        for name, value in named:
             lines.append(
                 f'<tr><td style="background:{_css(value / unit)};text-align:right">{value:+.4g}'
-                f"</td><td>{name}</td></tr>"
+                f"</td><td>{html.escape(name)}</td></tr>"
             )
         lines.append("</table>")
     return "\n".join([*lines, "</div>"])
@@ -164,17 +170,18 @@ def draw_text(
 
     Raises:
         ImportError: If matplotlib is not installed.
-        ValueError: If there are no tokens, values or gates do not fit them, or an n-gram has a
-            position outside them.
+        TypeError: If a token is no string, or values or gates are no numbers.
+        ValueError: If there are no tokens, values or gates do not fit them, a value is not finite,
+            a gate not in [0, 1], or an n-gram has a position outside the text.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
-    if not len(tokens):
+    if not len(_checked_tokens(tokens)):
         raise ValueError("tokens is empty: a text without tokens has no picture")
     contributions = _checked_values(values, "values", len(tokens), "tokens")
     rows = None if gates is None else _checked_gates(gates, len(tokens))
-    named = [(ngram_name(tokens, positions), value) for positions, value in ngrams or ()]
+    named = _checked_ngrams(ngrams, tokens)
     heights = [2.4, *[0.4 + 0.24 * len(named)] * bool(named), *[1.6] * (rows is not None)]
     width = min(MOST_INCHES, max(5.0, 1.5 + INCHES_A_TOKEN * len(tokens)))
     with matplotlib.rc_context({"text.parse_math": False}):  # a token may have a dollar sign
@@ -194,11 +201,14 @@ def ngram_name(tokens: Sequence[str], positions: Sequence[int]) -> str:
     """The tokens of an n-gram, with an ellipsis where it skips some: ``not … good``.
 
     Raises:
+        TypeError: If a position is no whole number.
         ValueError: If a position is outside the tokens.
     """
     words: list[str] = []
     before = None
     for position in positions:
+        if isinstance(position, bool) or not isinstance(position, Integral):
+            raise TypeError(f"ngrams: position {position!r} is no whole number")
         if not 0 <= position < len(tokens):
             raise ValueError(
                 f"ngrams: position {position} is outside a text of {len(tokens)} tokens"
@@ -218,33 +228,77 @@ def largest(values: Iterable[float]) -> float:
 def _as_molecule(mol: Any) -> Any:
     from rdkit import Chem
 
-    if not isinstance(mol, str):
+    if isinstance(mol, Chem.Mol):
         return mol
+    if not isinstance(mol, str):
+        raise TypeError(
+            f"mol is a {type(mol).__name__}: expected an RDKit molecule or a SMILES string"
+        )
     molecule = Chem.MolFromSmiles(mol)
     if molecule is None:
         raise ValueError(f"mol={mol!r}: not a SMILES string that RDKit can read")
     return molecule
 
 
+def _numbers(values: Any, name: str) -> Tensor:
+    """What is given as real numbers, on the CPU."""
+    try:
+        tensor = torch.as_tensor(values).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name}: expected numbers, {error}") from error
+    if tensor.is_complex():
+        raise TypeError(f"{name} has dtype {tensor.dtype}: expected real numbers")
+    return tensor.double()
+
+
+def _checked_size(size: Any) -> tuple[int, int]:
+    """Width and height in pixels."""
+    sides = list(size) if isinstance(size, (tuple, list)) else []
+    whole = all(isinstance(side, Integral) and not isinstance(side, bool) for side in sides)
+    if len(sides) != 2 or not whole or min(sides) < 1:
+        raise ValueError(f"size={size!r}: expected width and height, whole numbers of at least 1")
+    return int(sides[0]), int(sides[1])
+
+
+def _checked_tokens(tokens: Sequence[str]) -> Sequence[str]:
+    for number, token in enumerate(tokens):
+        if not isinstance(token, str):
+            raise TypeError(f"tokens[{number}] is a {type(token).__name__}: expected a string")
+    return tokens
+
+
+def _checked_ngrams(ngrams: NGrams | None, tokens: Sequence[str]) -> list[tuple[str, float]]:
+    """The names and the values of n-grams."""
+    try:
+        pairs = [(list(positions), value) for positions, value in ngrams or ()]
+    except (TypeError, ValueError) as error:
+        raise TypeError("ngrams: expected pairs of positions and value") from error
+    values = _checked_values([value for _, value in pairs], "ngrams", len(pairs), "n-grams")
+    names = [ngram_name(tokens, positions) for positions, _ in pairs]
+    return list(zip(names, values, strict=True))
+
+
 def _checked_values(values: Values, name: str, number: int, of: str) -> list[float]:
     """The values as floats, one for each of a number of atoms, edges or tokens."""
-    tensor = torch.as_tensor(values).detach()
+    tensor = _numbers(values, name)
     if tensor.dim() != 1 or len(tensor) != number:
         raise ValueError(
             f"{name} has the shape {tuple(tensor.shape)}: expected ({number},), there are "
             f"{number} {of}"
         )
-    if not tensor.double().isfinite().all():
+    if not tensor.isfinite().all():
         raise ValueError(f"{name} has values that are not finite")
     return [float(value) for value in tensor.tolist()]
 
 
 def _checked_gates(gates: Tensor | Sequence[float], number: int) -> Tensor:
-    tensor = torch.as_tensor(gates).detach().double().cpu()
+    tensor = _numbers(gates, "gates")
     if tensor.dim() not in (1, 2) or len(tensor) != number or not tensor.numel():
         raise ValueError(
             f"gates has the shape {tuple(tensor.shape)}: expected ({number},) or ({number}, H)"
         )
+    if not ((tensor >= 0) & (tensor <= 1)).all():  # of NaN neither holds
+        raise ValueError("gates has values outside [0, 1]")
     return tensor.reshape(number, -1)
 
 
@@ -256,7 +310,7 @@ def _bond_values(
         raise ValueError("edges and edge_index go together: give both or neither")
     if edges is None or edge_index is None:
         return {}
-    pairs = edge_index.t().tolist()
+    pairs = _checked_edge_index(edge_index).t().tolist()
     values = _checked_values(edges, "edges", len(pairs), "columns of edge_index")
     bonds: dict[int, float] = {}
     for (u, v), value in zip(pairs, values, strict=True):
@@ -266,6 +320,17 @@ def _bond_values(
             raise ValueError(f"edge_index: atoms {u} and {v} have no bond between them")
         bonds[bond.GetIdx()] = bonds.get(bond.GetIdx(), 0.0) + value
     return bonds
+
+
+def _checked_edge_index(edge_index: Any) -> Tensor:
+    if not isinstance(edge_index, Tensor):
+        raise TypeError(f"edge_index is a {type(edge_index).__name__}: expected a tensor")
+    kind = edge_index.dtype
+    if kind.is_floating_point or kind.is_complex or kind == torch.bool:
+        raise TypeError(f"edge_index has dtype {kind}: expected whole numbers")
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(f"edge_index has the shape {tuple(edge_index.shape)}: expected (2, E)")
+    return edge_index
 
 
 def _shows(value: float, unit: float) -> bool:

@@ -15,6 +15,7 @@ pytest.importorskip("captum", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.explanations import main
 from benchmarks.harness.explanations import comparison
+from benchmarks.harness.explanations import sentences as texts
 from benchmarks.harness.molecules.command_line import main as molecules_main
 
 METHODS = ("walks", "gnn-explainer", "integrated-gradients", "random")
@@ -121,23 +122,65 @@ def test_interrupted_study_goes_on_where_it_stopped(explain, tmp_path, monkeypat
     assert explained(tmp_path / "out") == explained(tmp_path / "whole")
 
 
-def test_a_trained_network_takes_the_place_of_one(
-    explain, call_main, molecules_csv, tmp_path
-) -> None:
-    words = ("--device", "cpu", "--quiet", "--epochs", 1, "--hidden", 3, "--layers", 2)
-    file = ("--csv", molecules_csv, "--target-columns", "pIC50", "--model", "wl", "gine")
-    assert call_main(molecules_main, *words, *file, "--out", tmp_path / "nets")[0] == 0
-    checkpoint = tmp_path / "nets" / "runs" / "wl-seed0" / "best.ckpt"
+@pytest.fixture
+def network(call_main, molecules_csv, tmp_path) -> Callable[..., Path]:
+    """The checkpoint of a network on the small file, or on another one."""
+
+    def train(model: str = "wl", path: Path = molecules_csv, *words: object) -> Path:
+        small = ("--device", "cpu", "--quiet", "--epochs", 1, "--hidden", 3, "--layers", 2)
+        out = tmp_path / f"{model}-{path.stem}"
+        file = ("--csv", path, "--model", model, "--out", out)
+        assert call_main(molecules_main, *small, *file, *words)[0] == 0
+        return out / "runs" / f"{model}-seed0" / "best.ckpt"
+
+    return train
+
+
+def test_a_trained_network_takes_the_place_of_one(explain, network, tmp_path) -> None:
+    checkpoint = network("wl")
     assert explain("--checkpoint", checkpoint, "--methods", "walks")[0] == 0
     metrics = metrics_of(tmp_path / "out")
     assert metrics["runs"]["measured"] == {"checkpoint": str(checkpoint)}
     assert metrics["gap"] < 1e-10
     assert not (tmp_path / "out" / "runs" / "measured").exists()
-    # A network without an account is named.
-    other = checkpoint.parents[1] / "gine-seed0" / "best.ckpt"
-    status, out, err = explain("--checkpoint", other, "--methods", "walks", "--resume")
+    # The same network may lie elsewhere; another one, or none, is not mixed with it.
+    moved = checkpoint.rename(tmp_path / "moved.ckpt")
+    assert explain("--checkpoint", moved, "--methods", "walks", "--resume")[0] == 0
+    for words in (("--checkpoint", network("wl-gated")), ()):
+        status, out, err = explain(*words, "--methods", "walks", "--resume")
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "was made with another network of --checkpoint" in err
+
+
+def test_networks_without_an_account_are_refused_before_anything_is_trained(
+    explain, network, tmp_path
+) -> None:
+    status, out, err = explain("--checkpoint", network("gine"))
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert re.search("no account of this network: .*(GINEConv|IsomorphismNet)", err)
+    assert not (tmp_path / "out").exists()
+
+
+def test_networks_of_another_target_are_refused(
+    explain, network, sulfonamides, write_csv, tmp_path
+) -> None:
+    named = [{"smiles": row["smiles"], "size": row["pIC50"]} for row in sulfonamides]
+    of_classes = [
+        {"smiles": row["smiles"], "pIC50": str(number % 2)}
+        for number, row in enumerate(sulfonamides)
+    ]
+    for checkpoint, said in (
+        (network("wl", write_csv(named, "named")), "trained on the target 'size', not on 'pIC50'"),
+        (
+            network("wl", write_csv(of_classes, "classes"), "--task", "classification"),
+            "classifies, but 'pIC50' is a number here",
+        ),
+    ):
+        status, out, err = explain("--checkpoint", checkpoint)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert f"--checkpoint {checkpoint} " in err
+        assert said in err
+        assert not (tmp_path / "out").exists()
 
 
 def test_sentences_are_explained(explain, sentences, tmp_path) -> None:
@@ -202,6 +245,8 @@ def test_damaged_files_are_named(explain, tmp_path, name) -> None:
         (("--sentences", "a film"), "--sentences goes with --text-root DIR"),
         (("--text-dataset", "trec"), "--text-dataset goes with --text-root DIR"),
         (("--checkpoint", "no.ckpt"), "--checkpoint no.ckpt: no such file"),
+        (("--checkpoint", "notes.txt"), "--checkpoint notes.txt is not a checkpoint of this"),
+        (("--text-root", ".", "--sentences", " "), "must not be empty"),
         (("--resume", "--overwrite"), "--resume and --overwrite exclude each other"),
         (("--methods", "saliency"), "invalid choice: 'saliency'"),
         (("--model", "gine"), "invalid choice: 'gine'"),
@@ -213,6 +258,7 @@ def test_damaged_files_are_named(explain, tmp_path, name) -> None:
 )
 def test_bad_input_is_one_line(call, tmp_path, monkeypatch, words, said) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
     status, out, err = call(*words, "--out", tmp_path / "out")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
@@ -231,6 +277,16 @@ def test_empty_texts_are_one_line(call, sentences) -> None:
     status, out, err = call("--text-root", sentences, "--sentences", "a film", "  ")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert "must not be empty" in err
+
+
+def test_sentences_are_read_before_anything_is_written(
+    explain, sentences, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(texts, "tokenize", lambda text: [])
+    status, out, err = explain("--text-root", sentences, "--sentences", "a film")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "--sentences: a text has no words" in err
+    assert not (tmp_path / "out").exists()
 
 
 def test_help_says_everything(call) -> None:

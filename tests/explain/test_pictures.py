@@ -123,12 +123,39 @@ def test_what_does_not_fit_a_molecule_is_refused(arguments, message) -> None:
 @pytest.mark.usefixtures("_rdkit")
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"scale": 0.0}, "scale=0.0"), ({"file_format": "gif"}, "file_format='gif'")],
-    ids=["scale", "format"],
+    [
+        ({"scale": 0.0}, "scale=0.0"),
+        ({"scale": "1"}, "scale='1'"),
+        ({"file_format": "gif"}, "file_format='gif'"),
+        ({"size": (0, 0)}, r"size=\(0, 0\): expected width and height"),
+        ({"size": (100, 80.5)}, r"size=\(100, 80.5\)"),
+        ({"size": 100}, "size=100"),
+    ],
+    ids=["scale", "no-number", "format", "empty", "half-a-pixel", "one-side"],
 )
 def test_options_of_molecules_are_checked(options, message) -> None:
     with pytest.raises(ValueError, match=message):
         draw_molecule("C", [0.0], **options)
+
+
+@pytest.mark.usefixtures("_rdkit")
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((None, [0.0]), TypeError, "mol is a NoneType: expected an RDKit molecule or a SMILES"),
+        (("C", ["red"]), TypeError, "nodes: expected numbers"),
+        (("C", None), TypeError, "nodes: expected numbers"),
+        (("C", torch.ones(1) * 1j), TypeError, "nodes has dtype torch.complex64"),
+        (("CC", [0.0] * 2, [0.0], [[0], [1]]), TypeError, "edge_index is a list"),
+        (("CC", [0.0] * 2, [0.0], torch.zeros(2, 1)), TypeError, "edge_index has dtype torch.fl"),
+        (("CC", [0.0] * 2, [0.0], torch.tensor([0, 1])), ValueError, r"shape \(2,\): .*\(2, E\)"),
+        (("CC", [0.0] * 2, [0.0], torch.ones(1, 2).long()), ValueError, r"shape \(1, 2\)"),
+    ],
+    ids=["none", "words", "no-nodes", "complex", "list", "float", "one-row", "turned"],
+)
+def test_what_is_no_molecule_is_named(arguments, error, message) -> None:
+    with pytest.raises(error, match=message):
+        draw_molecule(*arguments)
 
 
 class Page(HTMLParser):
@@ -212,6 +239,31 @@ def test_figure_of_tokens_alone_and_with_one_gate() -> None:
 def test_what_does_not_fit_a_text_is_refused(arguments, message) -> None:
     with pytest.raises(ValueError, match=message):
         draw_text(*arguments)
+
+
+@pytest.mark.parametrize("value", [float("nan"), -0.1, 3.0], ids=["nan", "below", "above"])
+def test_gates_are_shares(value: float) -> None:
+    with pytest.raises(ValueError, match=r"gates has values outside \[0, 1\]"):
+        draw_text(TOKENS, VALUES, gates=[0.0, 1.0, 0.5, value, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("draw", [text_html, draw_text], ids=["html", "figure"])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((TOKENS, [float("nan")] * 6), ValueError, "values has values that are not finite"),
+        ((TOKENS, ["good"] * 6), TypeError, "values: expected numbers"),
+        ((("a", 2), (0.0, 1.0)), TypeError, r"tokens\[1\] is a int: expected a string"),
+        ((TOKENS, VALUES, [((0,), float("nan"))]), ValueError, "ngrams has values that are not f"),
+        ((TOKENS, VALUES, [((0.0,), 1.0)]), TypeError, "position 0.0 is no whole number"),
+        ((TOKENS, VALUES, [(0, 1.0)]), TypeError, "ngrams: expected pairs of positions and value"),
+        ((TOKENS, VALUES, [1.0]), TypeError, "ngrams: expected pairs of positions and value"),
+    ],
+    ids=["nan", "words", "no-token", "nan-ngram", "half-position", "no-positions", "no-pair"],
+)
+def test_what_is_no_account_of_a_text_is_named(draw, arguments, error, message) -> None:
+    with pytest.raises(error, match=message):
+        draw(*arguments)
 
 
 def test_names_of_ngrams() -> None:

@@ -13,8 +13,11 @@ from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextData
 from benchmarks.harness.text.encoders import RCNNEncoder
 from pyg_kernels.datasets.text import TextBatch, Vocabulary, tokenize
-from pyg_kernels.sequence import RCNNCell
+from pyg_kernels.explain import TextNet
+from pyg_kernels.explain.ngrams import cell_of, ngram_sum
+from pyg_kernels.explain.text_net import text_contributions
 
+MOST_GAP = 1e-6  # of a score in double precision, relative to one above 1
 LENGTHS = range(6, 21)  # of the test texts that are shown where none is given
 
 
@@ -81,24 +84,23 @@ class TextAccountant:
     """Accounts of a classifier's scores, in double precision.
 
     Args:
-        classifier: With one layer of an RCNN whose activation is the identity or ReLU, read out at
-            the last word.
+        classifier: With one layer of an RCNN whose activation is linear piece by piece, read out
+            at the last word.
         best (int): N-grams of each account.
 
     Raises:
-        InputError: If it is another.
+        InputError: If it has another encoder, or several layers.
     """
 
     def __init__(self, classifier: TextClassifier, best: int) -> None:
-        encoder = classifier.net.encoder
-        if not isinstance(encoder, RCNNEncoder) or encoder.rcnn.num_layers > 1:
+        net = copy.deepcopy(classifier.net).cpu().double().eval()
+        if not isinstance(net.encoder, RCNNEncoder):
             raise InputError("only a classifier with one layer of an RCNN has an exact account")
-        self.net = copy.deepcopy(classifier.net).cpu().double().eval()
-        assert isinstance(self.net.encoder, RCNNEncoder)
-        self.rcnn = self.net.encoder.rcnn
-        (cell,) = self.rcnn.cells
-        assert isinstance(cell, RCNNCell)
-        self.cell = cell
+        try:
+            self.net = TextNet(net.encoder.rcnn, net.head)
+        except ValueError as error:
+            raise InputError(f"no account of this classifier: {error}") from error
+        self.classifier = net
         self.vocabulary = Vocabulary(classifier.hparams["words"])
         self.classes: list[str] = classifier.hparams["classes"]
         self.best = best
@@ -107,23 +109,25 @@ class TextAccountant:
     def __call__(self, words: Sequence[str]) -> Sentence:
         """The account of a text's score: the class of two that comes last against the first one,
         or the predicted one against the mean of the others.
-        """
-        from pyg_kernels.explain import ngram_contributions
 
+        Raises:
+            InputError: If the classifier is no sum over n-grams; the message names what is not.
+        """
         ids, ptr = self.vocabulary.encode([list(words)])
-        x = self.net.embedding(ids)
-        output, _ = self.rcnn(x, ptr=ptr)
-        scores = self.net(TextBatch(ids, ptr, torch.zeros(1, dtype=torch.long)))[0]
+        x = self.classifier.embedding(ids)
+        scores = self.classifier(TextBatch(ids, ptr, torch.zeros(1, dtype=torch.long)))[0]
         weights, question = self._against(scores)
-        head = self.net.head
-        assert isinstance(head, torch.nn.Linear)
-        # The last output is held at its slope: 1 or 0 where the activation is a ReLU.
-        last = weights @ head.weight * (1.0 if self.cell.act is None else output[-1] > 0)
-        found: Any = ngram_contributions(self.rcnn, x, position=-1, head=last, k=self.best)
-        constant = weights @ head.bias
-        if self.cell.bias is not None:
-            constant = constant + last @ self.cell.bias
-        score = float(found.tokens.sum() + constant)
+        try:
+            found = text_contributions(self.net, x, weights, self.best)
+        except ValueError as error:
+            raise InputError(f"no account of this classifier: {error}") from error
+        score, expected = float(found.tokens.sum() + found.remainder), float(weights @ scores)
+        gap = abs(score - expected)
+        if not gap <= MOST_GAP * max(1.0, abs(expected)):
+            raise InputError(
+                f"no account of this classifier: words add up to {score:g}, its score is "
+                f"{expected:g}"
+            )
         return Sentence(
             words=list(words),
             tokens=found.tokens,
@@ -132,7 +136,7 @@ class TextAccountant:
             score=score,
             question=question,
             predicted=self.classes[int(scores.argmax())],
-            gap=abs(score - float(weights @ scores)),
+            gap=gap,
         )
 
     def _against(self, scores: Tensor) -> tuple[Tensor, str]:
@@ -145,8 +149,6 @@ class TextAccountant:
         return weights, f"score of class {self.classes[chosen]} over {others}"
 
     def _gates(self, x: Tensor) -> Tensor:
-        if self.cell.decay_lin is not None and self.cell.decay_recurrent is None:
-            assert self.cell.decay_bias is not None
-            return torch.sigmoid(self.cell.decay_lin(x) + self.cell.decay_bias)
-        decay = torch.as_tensor(self.cell.decay if self.cell.decay is not None else torch.nan)
-        return decay.to(x).reshape(1, -1).expand(len(x), -1)
+        """The decays at which the account holds the layer, ``(T, H)``."""
+        cell = cell_of(self.net.rcnn)
+        return ngram_sum(cell, x, x.new_ones(cell.hidden_size)).decay

@@ -17,9 +17,9 @@ from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
 from benchmarks.harness.explanations.accounts import Account, Accountant, scale_of
 from benchmarks.harness.explanations.comparison import Comparison
+from benchmarks.harness.explanations.measured import Given, given_network, measured_accounts
 from benchmarks.harness.explanations.networks import (
     graph_network,
-    molecule_learner,
     trained_on_molecules,
     trained_on_texts,
 )
@@ -42,7 +42,13 @@ CONFIGURATION = "configuration.json"
 RUNS = "runs"
 EXPLAINED = "explained"
 PACKAGES = ("torch", "torch-geometric", "captum", "rdkit", "numpy")
-FREE = ("root", "csv", "checkpoint")  # where files lie: what was read of them is compared
+FREE = ("root", "csv", "checkpoint")  # where files lie: Data.identity() has what is in them
+IDENTITIES = {  # what a folder was made from, by the key of Data.identity()
+    "measured": "from other molecules",
+    "planted": "from other molecules",
+    "texts": "from other texts",
+    "checkpoint": "with another network of --checkpoint, or without one",
+}
 Record = dict[str, Any]
 
 
@@ -54,32 +60,41 @@ class Data:
         measured: Molecules with their own targets.
         planted: The same with the number of a group.
         texts: ``None`` for molecules alone.
+        given: A trained network of the measured target, ``None``: one is trained.
+        sentences: The words of the texts that are explained.
     """
 
     measured: MoleculeData
     planted: PlantedData
     texts: TextData | None
+    given: Given | None
+    sentences: Sequence[Sequence[str]]
 
     def identity(self) -> Record:
-        """Fingerprints."""
+        """Fingerprints of what decides the numbers: all but the sentences."""
         return {
             "measured": self.measured.digest(),
             "planted": self.planted.data.digest(),
             "texts": None if self.texts is None else self.texts.identity(),
+            "checkpoint": None if self.given is None else self.given.digest,
         }
 
 
-def load(setting: Setting, progress: bool) -> Data:
-    """Reads the molecules and texts of a setting.
+def load(setting: Setting, shown: Shown, progress: bool) -> Data:
+    """Reads all that a study takes from files and from the command line, and tries the network.
 
     Raises:
-        InputError: If they cannot be read.
+        InputError: If something cannot be read, or the network has no account of the molecules.
     """
-    texts = None
+    given = None if setting.checkpoint is None else given_network(setting.checkpoint)
+    texts, sentences = None, list[list[str]]()
     if setting.texts is not None:
         texts = load_texts(TextChoice(dataset=setting.texts.dataset, root=setting.texts.root))
+        sentences = chosen_texts(shown.sentences, texts, shown.drawn)
     measured = measured_data(setting.molecules, progress)
-    return Data(measured, planted_data(setting.molecules, measured), texts)
+    if given is not None:
+        given.check(measured)
+    return Data(measured, planted_data(setting.molecules, measured), texts, given, sentences)
 
 
 @dataclass(frozen=True)
@@ -196,20 +211,14 @@ class Study:
         )
 
     def _measured_accounts(self) -> tuple[list[Account], Record]:
-        """Accounts of test molecules, spread over their targets."""
-        data, setting = self.data.measured, self.setting
-        if setting.checkpoint is not None:
-            learner, run = molecule_learner(setting.checkpoint), {"checkpoint": setting.checkpoint}
+        data, setting, given = self.data.measured, self.setting, self.data.given
+        if given is not None:
+            learner, run = given.learner, {"checkpoint": given.path}
         else:
             learner, run = trained_on_molecules(
                 data, setting.network, setting.seed, self._run("measured"), self.device, self.show
             )
-        molecules: Any = data.molecules
-        places: Sequence[int] = spread_places(data, self.shown.drawn)
-        if learner.features != molecules.featurizer.description():
-            molecules, places = _featurised_anew(learner.features, molecules, places)
-        accountant = Accountant(learner.cpu(), self.shown.best)
-        return [accountant(molecules[place]) for place in places], run
+        return measured_accounts(learner.cpu(), data, self.shown.drawn, self.shown.best), run
 
     def _sentences(self) -> tuple[list[Sentence], Record | None]:
         setting, data = self.setting, self.data.texts
@@ -219,8 +228,7 @@ class Study:
             data, setting.texts, setting.seed, self._run("texts"), self.device, self.show
         )
         accountant = TextAccountant(classifier.cpu(), self.shown.best)
-        texts = chosen_texts(self.shown.sentences, data, self.shown.drawn)
-        return [accountant(words) for words in texts], run
+        return [accountant(words) for words in self.data.sentences], run
 
     def _run(self, name: str) -> Path:
         return self.out / RUNS / name
@@ -256,8 +264,10 @@ class Study:
                     f"--resume: {self.out} was made with {name} {before.get(name)!r}, "
                     f"not {now.get(name)!r}"
                 )
-        if found.get("data") != json.loads(json.dumps(self.data.identity())):
-            raise InputError(f"--resume: {self.out} was made from other molecules or texts")
+        read, reads = found.get("data"), json.loads(json.dumps(self.data.identity()))
+        for name, what in IDENTITIES.items():
+            if not isinstance(read, dict) or name not in read or read[name] != reads[name]:
+                raise InputError(f"--resume: {self.out} was made {what}")
 
     def _remove_results(self) -> None:
         """Removes what a study wrote and nothing else."""
@@ -269,34 +279,9 @@ class Study:
             (self.out / name).unlink(missing_ok=True)
 
 
-def spread_places(data: MoleculeData, number: int) -> list[int]:
-    """Positions of test molecules from the smallest to the largest first target."""
-    y = data.targets("test")[:, 0]
-    known = data.parts["test"][~y.isnan()]
-    order = known[y[~y.isnan()].argsort()]
-    chosen = torch.linspace(0, len(order) - 1, min(number, len(order))).round().long()
-    return [int(place) for place in order[chosen]]
-
-
 def _chance(planted: PlantedData, places: Sequence[int]) -> float:
     """The mean share of a molecule's atoms that belong to the group."""
     return float(torch.stack([planted.evidence[i].double().mean() for i in places]).mean())
-
-
-def _featurised_anew(
-    features: Record, molecules: Any, places: Sequence[int]
-) -> tuple[Any, Sequence[int]]:
-    """Some molecules with the features that a network was trained on."""
-    from benchmarks.harness.molecules.featurizers import featurizer_of
-    from pyg_kernels.datasets import MoleculeDataset
-
-    chosen = MoleculeDataset.from_smiles(
-        [molecules.smiles[place] for place in places],
-        molecules.targets[list(places)],
-        molecules.target_names,
-        featurizer=featurizer_of(features),
-    )
-    return chosen, range(len(places))
 
 
 def _flat(settings: Record, prefix: str = "") -> Record:

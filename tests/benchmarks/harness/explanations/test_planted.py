@@ -7,9 +7,9 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.explanations.measured import spread_places
 from benchmarks.harness.explanations.planted import PlantedData, planted_data
 from benchmarks.harness.explanations.setting import Molecules
-from benchmarks.harness.explanations.study import spread_places
 from benchmarks.harness.molecules.data import DataChoice, MoleculeData
 from tests.benchmarks.harness.explanations.small import molecules
 

@@ -1,6 +1,6 @@
 """Accounts of what a text classifier says."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -8,10 +8,14 @@ import torch
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.explanations import sentences
 from benchmarks.harness.explanations.sentences import TextAccountant
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.model_config import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
+from pyg_kernels.explain import NgramContributions
+from pyg_kernels.explain.text_net import text_contributions
+from pyg_kernels.sequence import RCNN
 
 WORDS = ["a", "good", "bad", "film", "silent"]
 TEXT = ("a", "good", "silent", "unheard", "film")
@@ -85,10 +89,50 @@ def test_record_names_ngrams_by_their_words() -> None:
 
 
 @pytest.mark.parametrize(
-    "learner",
-    [classifier(num_layers=2), classifier(name="lstm"), classifier(readout="mean")],
-    ids=["two-layers", "lstm", "mean"],
+    ("learner", "message"),
+    [
+        (classifier(num_layers=2), "no account of this classifier: .*num_layers=2"),
+        (classifier(name="lstm"), "one layer of an RCNN"),
+        (classifier(readout="mean"), "one layer of an RCNN"),
+        (classifier(activation="tanh"), "no account of this classifier: .*[tT]anh"),
+        (classifier(activation="sigmoid"), "no account of this classifier: .*[sS]igmoid"),
+    ],
+    ids=["two-layers", "lstm", "mean", "tanh", "sigmoid"],
 )
-def test_other_classifiers_have_no_account(learner: TextClassifier) -> None:
-    with pytest.raises(InputError, match="one layer of an RCNN"):
-        TextAccountant(learner, best=1)
+def test_other_classifiers_have_no_account(learner: TextClassifier, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TextAccountant(learner, best=1)(TEXT)
+
+
+def test_a_sum_that_is_not_the_score_is_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shifted(*arguments: object) -> NgramContributions:
+        found = text_contributions(*arguments)
+        return replace(found, remainder=found.remainder + 1e-4)
+
+    monkeypatch.setattr(sentences, "text_contributions", shifted)
+    with pytest.raises(InputError, match=r"words add up to .*, its score is"):
+        TextAccountant(classifier(), best=1)(TEXT)
+
+
+def test_an_output_map_is_read() -> None:
+    learner = classifier()
+    torch.manual_seed(3)
+    rcnn = RCNN(4, 5, act="relu", decay="input", output_map=True)
+    assert rcnn.cells[0].output_lin is not None
+    learner.net.encoder.rcnn = rcnn
+    found, scores = TextAccountant(learner, best=1)(TEXT), scores_of(learner)
+    assert found.gap < 1e-10
+    assert found.score == pytest.approx((scores[1] - scores[0]).item(), abs=1e-5)
+
+
+def test_gates_that_read_the_output_are_those_of_the_layer() -> None:
+    learner = classifier(decay="recurrent")
+    found = TextAccountant(learner, best=1)(TEXT)
+    assert found.gap < 1e-10
+    rcnn = learner.net.encoder.rcnn
+    cell, x = rcnn.cells[0], learner.net.embedding.weight[[2, 3, 6, 1, 5]]
+    with torch.no_grad():
+        h, _ = rcnn(x, ptr=torch.tensor([0, 5]))
+        before = torch.cat((torch.zeros_like(h[:1]), h[:-1]))
+        logits = x @ cell.decay_lin.weight.t() + cell.decay_bias + cell.decay_recurrent(before)
+    torch.testing.assert_close(found.gates, logits.sigmoid().double(), atol=1e-6, rtol=0)
