@@ -15,7 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.explain.search import Array, Ends, Flags, Moves, Walk, Walks, as_array, best_walks
+from pyg_kernels.explain.search import (
+    Ends,
+    Flags,
+    Moves,
+    Reach,
+    Walk,
+    Walks,
+    as_array,
+    best_walks,
+)
 from pyg_kernels.ops.linear_scan import linear_scan
 from pyg_kernels.walk import Combine, walk
 
@@ -117,14 +126,15 @@ class _TextWalks(Walks):
             factors *= self.projections[step][later]
         return Moves(later, later, factors)
 
-    def largest(self, step: int, ahead: Array) -> Array:
+    def reach(self, step: int, ahead: Reach) -> Reach:
         if self.multiplies:
-            ahead = ahead * np.abs(self.projections[step])
-        found = np.zeros_like(ahead)
-        for token in range(len(ahead) - 2, -1, -1):
-            skipped = self.decay[token + 1] * found[token + 1]
-            np.maximum(ahead[token + 1], skipped, out=found[token])
-        return self.keep * found
+            ahead = Reach(ahead.largest * np.abs(self.projections[step]), ahead.spread)
+        largest, spread = np.zeros_like(ahead.largest), np.zeros_like(ahead.spread)
+        for token in range(len(spread) - 2, -1, -1):
+            taken = Reach(ahead.largest[token + 1], ahead.spread[token + 1])
+            skipped = Reach(self.decay[token + 1] * largest[token + 1], spread[token + 1])
+            largest[token], spread[token] = taken.or_else(skipped)
+        return Reach(self.keep * largest, spread)
 
     def leads(self, ahead: Flags) -> Flags:
         found = np.zeros_like(ahead)

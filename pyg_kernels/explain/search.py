@@ -4,18 +4,24 @@ A walk that has come to node u at step j with the product p has, whatever it doe
 the absolute value
 
 .. math::
-    \sum_k |p_k| \, M_j[u]_k, \qquad M_j[u]_k = \max_v |G_{j+1}[uv]_k| \,
-    \max(|\theta_{j+1}[v]_k|, M_{j+1}[v]_k).
+    \min\Bigl(\sum_k |p_k| M_k,\; C \sqrt{\textstyle\sum_k p_k^2 M_k^2}\Bigr), \qquad
+    M_k \ge |a_k|, \quad C \ge \sqrt{\textstyle\sum_k a_k^2 / M_k^2}
 
-The most promising walk is extended first, until k whole walks are better than what any other can
-become. With one channel the bound is met, and nothing is extended in vain.
+for every a that it can be multiplied by from there (Hölder; Cauchy and Schwarz). M and C are found
+for each node and step from those of the next step. The most promising walk is extended first,
+until k whole walks are better than what any other can become. With one channel the bound is met,
+and nothing is extended in vain.
+
+Walks that wait at the same node are extended together, by one matrix product: twice as many each
+time, up to a limit, and a node is left until as many wait there or a whole walk waits for them.
 """
 
 from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +35,10 @@ Walk = tuple[tuple[int, ...], float]
 
 #: Values are ordered by this many binary digits: those that differ by rounding alone are equal.
 _DIGITS = 34
+#: At most 2 to this many prefixes are extended together, to at most so many walks.
+_MOST_DOUBLINGS, _MOST_WALKS = 8, 2**22
+#: More than squares of numbers below 1 lose where they are too small to be told from zero.
+_TINY = 1e-290
 
 
 def as_array(tensor: Tensor) -> Array:
@@ -49,6 +59,34 @@ class Ends(NamedTuple):
 
     weights: Array
     allowed: Flags
+
+
+class Reach(NamedTuple):
+    """Bounds on all that walks can be multiplied by from each node on.
+
+    Attributes:
+        largest: M, the largest absolute value in each channel, :obj:`(N, D)`.
+        spread: C, the largest Euclidean norm in units of M, :obj:`(N,)`.
+    """
+
+    largest: Array
+    spread: Array
+
+    @staticmethod
+    def of(weights: Array) -> Reach:
+        """Of one factor at each node."""
+        return Reach(np.abs(weights), np.sqrt(np.count_nonzero(weights, axis=-1)))
+
+    def spread_within(self, whole: Array) -> Array:
+        """C in units of a larger M."""
+        share = np.divide(self.largest, whole, out=np.zeros_like(whole), where=whole > 0)
+        norm = np.sqrt(np.square(share).sum(-1))
+        return np.minimum(norm, share.max(-1) * self.spread)
+
+    def or_else(self, other: Reach) -> Reach:
+        """Of what either bounds."""
+        whole = np.maximum(self.largest, other.largest)
+        return Reach(whole, np.maximum(self.spread_within(whole), other.spread_within(whole)))
 
 
 class Walks(ABC):
@@ -72,8 +110,8 @@ class Walks(ABC):
         """The moves from a node at a step to the next step."""
 
     @abstractmethod
-    def largest(self, step: int, ahead: Array) -> Array:
-        """The largest absolute factor of any move from each node, times what is ahead, (N, D)."""
+    def reach(self, step: int, ahead: Reach) -> Reach:
+        """Bounds on the factor of any move from each node times what is ahead of where it leads."""
 
     @abstractmethod
     def leads(self, ahead: Flags) -> Flags:
@@ -82,6 +120,11 @@ class Walks(ABC):
 
 def best_walks(walks: Walks, k: int) -> list[Walk]:
     """The k walks of largest absolute value, those of equal values in the order of their nodes.
+
+    How many walks are looked at depends on the values. At worst, as with many channels of random
+    signs and decays near 1, the bound rules out few: then time grows as the number of walks,
+    times D, and memory as the number of walks that lack their last node, times D. Where only the
+    shares are wanted, ask for k = 0.
 
     Args:
         walks: The sum over walks.
@@ -93,65 +136,138 @@ def best_walks(walks: Walks, k: int) -> list[Walk]:
     return _Search(walks, k).run() if k else []
 
 
+class _Prefix(NamedTuple):
+    """A walk as the search orders it: by bound or value, then by nodes, then by edges."""
+
+    key: float
+    nodes: tuple[int, ...]
+    edges: tuple[int, ...]
+    unfinished: bool
+    step: int
+    content: Any  # the product of an unfinished walk, (D,), or the value of a whole one
+
+
 class _Search:
-    """One search; what is pending is ordered by bound or value, then by nodes, then by edges."""
+    """One search; the best prefix at each step and node is pending, the others wait behind it."""
 
     def __init__(self, walks: Walks, k: int) -> None:
         self.walks, self.k = walks, k
-        self.bounds, self.reaching = _look_ahead(walks)
-        channels = next(s.shape[1] for s in walks.starts if s is not None)
+        self.reach, self.reaching = _look_ahead(walks)
+        self.channels = next(s.shape[1] for s in walks.starts if s is not None)
         # More than products and sums of non-negative numbers lose to rounding.
-        self.slack = 1.0 + 4.0 * (channels + 4 * walks.order) * np.finfo(np.float64).eps
-        self.pending: list[tuple[Any, ...]] = []
+        self.loss = 8.0 * (self.channels + 4 * walks.order) * np.finfo(np.float64).eps
+        self.pending: list[_Prefix] = []
+        self.waiting: defaultdict[tuple[int, int], list[_Prefix]] = defaultdict(list)
+        self.visits: Counter[tuple[int, int]] = Counter()
+        self.put_off: dict[tuple[int, int], None] = {}
         self.best: list[float] = []  # the k largest values of whole walks so far
 
     def run(self) -> list[Walk]:
+        nothing = _Prefix(0.0, (), (), True, 0, np.ones(self.channels))
         for step, start in enumerate(self.walks.starts, start=1):
             if start is not None:
                 nodes = np.arange(len(start))
-                self._offer((), (), step, Moves(nodes, nodes, start), first=True)
+                self._extend([nothing], step, Moves(nodes, nodes, start))
         found: list[Walk] = []
-        while self.pending and len(found) < self.k:
-            _, nodes, edges, unfinished, step, content = heapq.heappop(self.pending)
-            if not unfinished:
-                found.append((nodes, content))
+        while (self.pending or self.put_off) and len(found) < self.k:
+            if self.put_off and not (self.pending and self.pending[0].unfinished):
+                self._catch_up()
                 continue
-            nodes_ahead, edges_ahead, factors = self.walks.moves(step, nodes[-1])
-            reached = Moves(nodes_ahead, edges_ahead, factors * content)
-            self._offer(nodes, edges, step + 1, reached)
+            prefix = heapq.heappop(self.pending)
+            if prefix.unfinished:
+                self._come_to(prefix)
+            else:
+                found.append((prefix.nodes, prefix.content))
         return found
 
-    def _offer(
-        self,
-        nodes: tuple[int, ...],
-        edges: tuple[int, ...],
-        step: int,
-        reached: Moves,
-        first: bool = False,
-    ) -> None:
-        """Puts walks that have come to a step among what is pending: as they end, and to go on."""
-        end = self.walks.ends[step - 1]
-        if end is not None:
-            values = np.einsum("cd,cd->c", reached.factors, end.weights[reached.nodes])
-            keys = _rounded(np.abs(values))
-            for i in self._promising(keys, end.allowed[reached.nodes]):
-                self._note(keys[i])
-                walk = self._names(nodes, edges, reached, i, first)
-                heapq.heappush(self.pending, (-keys[i], *walk, False, step, float(values[i])))
-        if step == self.walks.order:
-            return
-        ahead = self.bounds[step - 1][reached.nodes]
-        bounds = np.einsum("cd,cd->c", np.abs(reached.factors), ahead) * self.slack
-        keys = _rounded(bounds)
-        for i in self._promising(keys, self.reaching[step - 1][reached.nodes]):
-            walk = self._names(nodes, edges, reached, i, first)
-            heapq.heappush(self.pending, (-keys[i], *walk, True, step, reached.factors[i]))
+    def _catch_up(self) -> None:
+        """Visits what was put off: no walk is among the best before."""
+        places, self.put_off = self.put_off, {}
+        for place in places:
+            self._visit(place)
 
-    def _promising(self, keys: Array, allowed: Flags) -> Iterator[int]:
-        """Those that can be among the k best, by what is known at each."""
-        for i in np.flatnonzero(allowed & (keys >= self._least())):
-            if keys[i] >= self._least():
-                yield int(i)
+    def _come_to(self, prefix: _Prefix) -> None:
+        """Visits the place of a prefix, or puts it off until more wait there."""
+        place = prefix.step, prefix.nodes[-1]
+        waiting = self.waiting[place]
+        if not waiting or (waiting[0] is not prefix and place not in self.put_off):
+            return  # it has been extended behind a better one
+        if len(waiting) < self._together(place):
+            self.put_off[place] = None
+        else:
+            self.put_off.pop(place, None)
+            self._visit(place)
+
+    def _visit(self, place: tuple[int, int]) -> None:
+        """Extends the most promising of the prefixes that wait at a step and node."""
+        waiting = self.waiting[place]
+        moves = self.walks.moves(*place)
+        room = _MOST_WALKS // max(1, len(moves.nodes))
+        most = max(1, min(self._together(place), room))
+        self.visits[place] += 1
+        taken = [heapq.heappop(waiting) for _ in range(min(most, len(waiting)))]
+        if waiting:
+            heapq.heappush(self.pending, waiting[0])
+        prefixes = [prefix for prefix in taken if -prefix.key >= self._least()]
+        self._extend(prefixes, place[0] + 1, moves)
+
+    def _together(self, place: tuple[int, int]) -> int:
+        """How many prefixes to extend at once, one more doubling at each visit."""
+        return int(2 ** min(self.visits[place], _MOST_DOUBLINGS))
+
+    def _extend(self, prefixes: list[_Prefix], step: int, moves: Moves) -> None:
+        """Takes prefixes from one node to a step: as walks that end there, and that go on."""
+        if not prefixes:
+            return
+        contents = np.stack([prefix.content for prefix in prefixes])
+        self._finish(prefixes, contents, step, moves)
+        if step < self.walks.order:
+            self._go_on(prefixes, contents, step, moves)
+
+    def _finish(self, prefixes: list[_Prefix], contents: Array, step: int, moves: Moves) -> None:
+        """Notes the walks that end at a step and can be among the k best."""
+        end = self.walks.ends[step - 1]
+        if end is None:
+            return
+        weights = end.weights[moves.nodes]
+        ahead = moves.factors * weights
+        allowed = end.allowed[moves.nodes]
+        sizes = np.abs(contents @ ahead.T)
+        # What a matrix product loses to rounding; the values of the few that are left are exact.
+        lost = self.loss * np.abs(contents).sum(1).max() * np.abs(ahead).max(initial=0.0)
+        enough = max(self._least(), self._kth(sizes[:, allowed], lost))
+        rows, places = np.nonzero((sizes >= enough - lost) & allowed)
+        products = moves.factors[places] * contents[rows]
+        values = np.einsum("cd,cd->c", products, weights[places])
+        for row, i, key, value in zip(rows, places, _rounded(np.abs(values)), values, strict=True):
+            if key >= self._least():
+                self._note(key)
+                walk = self._names(prefixes[row], moves, int(i))
+                heapq.heappush(self.pending, _Prefix(-key, *walk, False, step, float(value)))
+
+    def _go_on(self, prefixes: list[_Prefix], contents: Array, step: int, moves: Moves) -> None:
+        """Puts prefixes that can become one of the k best where they have come to."""
+        reach = self.reach[step - 1]
+        ahead = np.abs(moves.factors) * reach.largest[moves.nodes]
+        bounds = _bounds(np.abs(contents), ahead, reach.spread[moves.nodes]) * (1.0 + self.loss)
+        reaching = self.reaching[step - 1][moves.nodes]
+        rows, places = np.nonzero((bounds >= self._least()) & reaching)
+        products = moves.factors[places] * contents[rows]
+        keys = _rounded(bounds[rows, places])
+        for row, i, key, product in zip(rows, places, keys, products, strict=True):
+            nodes, edges = self._names(prefixes[row], moves, int(i))
+            prefix = _Prefix(-key, nodes, edges, True, step, product)
+            waiting = self.waiting[step, nodes[-1]]
+            heapq.heappush(waiting, prefix)
+            if waiting[0] is prefix or (step, nodes[-1]) in self.put_off:
+                heapq.heappush(self.pending, prefix)
+
+    def _kth(self, sizes: Array, lost: float) -> float:
+        """What the k-th best of these walks has at least."""
+        if sizes.size < self.k:
+            return -1.0
+        kth = np.partition(sizes, sizes.size - self.k, axis=None)[sizes.size - self.k]
+        return float(_rounded(np.maximum(kth - lost, 0.0)))
 
     def _least(self) -> float:
         """What the k-th best walk has at least."""
@@ -164,28 +280,39 @@ class _Search:
             heapq.heapreplace(self.best, key)
 
     @staticmethod
-    def _names(
-        nodes: tuple[int, ...], edges: tuple[int, ...], reached: Moves, i: int, first: bool
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        along = () if first else (int(reached.edges[i]),)
-        return (*nodes, int(reached.nodes[i])), (*edges, *along)
+    def _names(prefix: _Prefix, moves: Moves, i: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        along = (int(moves.edges[i]),) if prefix.nodes else ()
+        return (*prefix.nodes, int(moves.nodes[i])), (*prefix.edges, *along)
 
 
-def _look_ahead(walks: Walks) -> tuple[list[Array], list[Flags]]:
-    """For steps 1, ..., n - 1: M of each node, and whether a walk from there can end."""
+def _bounds(contents: Array, largest: Array, spread: Array) -> Array:
+    """The most that each walk can come to by each move, (prefixes, moves)."""
+    by_sum = contents @ largest.T
+    tops = contents.max(1, keepdims=True), largest.max(1, keepdims=True)
+    shares = [
+        np.divide(part, top, out=np.zeros_like(part), where=top > 0)
+        for part, top in zip((contents, largest), tops, strict=True)
+    ]
+    squares = np.square(shares[0]) @ np.square(shares[1]).T
+    by_norm = np.sqrt(squares + _TINY) * tops[0] * (tops[1][:, 0] * spread)
+    return np.fmin(by_sum, by_norm)
+
+
+def _look_ahead(walks: Walks) -> tuple[list[Reach], list[Flags]]:
+    """For steps 1, ..., n - 1: what is ahead of each node, and whether walks from there end."""
     last = next(end for end in reversed(walks.ends) if end is not None)
-    bound, reaching = np.abs(last.weights), last.allowed
-    bounds: list[Array] = []
+    reach, reaching = Reach.of(last.weights), last.allowed
+    reaches: list[Reach] = []
     reachings: list[Flags] = []
     for step in range(walks.order - 1, 0, -1):
-        bounds.append(walks.largest(step, bound))
+        reaches.append(walks.reach(step, reach))
         reachings.append(walks.leads(reaching))
-        bound, reaching = bounds[-1], reachings[-1]
+        reach, reaching = reaches[-1], reachings[-1]
         end = walks.ends[step - 1]
         if end is not None:
-            bound = np.maximum(bound, np.abs(end.weights))
+            reach = reach.or_else(Reach.of(end.weights))
             reaching = reaching | end.allowed
-    return bounds[::-1], reachings[::-1]
+    return reaches[::-1], reachings[::-1]
 
 
 def _rounded(values: Array) -> Array:

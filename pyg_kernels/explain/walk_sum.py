@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.explain.search import (
-    Array,
     Ends,
     Flags,
     Moves,
+    Reach,
     Walk,
     Walks,
     as_array,
@@ -163,11 +163,14 @@ class _GraphWalks(Walks):
         edges = self.leaving[self.begins[node] : self.begins[node + 1]]
         return Moves(self.target[edges], edges, self.steps[step - 1][edges])
 
-    def largest(self, step: int, ahead: Array) -> Array:
-        found = np.zeros_like(ahead)
-        along = np.abs(self.steps[step - 1]) * ahead[self.target]
-        np.maximum.at(found, self.source, along)
-        return found
+    def reach(self, step: int, ahead: Reach) -> Reach:
+        along = np.abs(self.steps[step - 1]) * ahead.largest[self.target]
+        largest = np.zeros_like(ahead.largest)
+        np.maximum.at(largest, self.source, along)
+        spread = np.zeros_like(ahead.spread)
+        spreads = Reach(along, ahead.spread[self.target]).spread_within(largest[self.source])
+        np.maximum.at(spread, self.source, spreads)
+        return Reach(largest, spread)
 
     def leads(self, ahead: Flags) -> Flags:
         found = np.zeros_like(ahead)

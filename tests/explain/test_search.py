@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.explain import walk_contributions
+from pyg_kernels.explain import ngram_contributions, walk_contributions
 from pyg_kernels.nn import RandomWalkConv
+from pyg_kernels.sequence import RCNN
 from tests.explain.walk_values import assert_best, random_conv, walk_values
 from tests.graphs import random_graph
 
@@ -93,3 +94,41 @@ def test_parallel_edges_are_different_walks() -> None:
     found = walk_contributions(conv, x, edge_index, edge_attr)
     assert found.walks == [((0, 1), -3.0), ((0, 1), 2.0), ((0, 1), 1.0)]
     assert found.edges.tolist() == [1.0, -3.0, 2.0]
+
+
+def assert_largest(found: list[tuple[tuple[int, ...], float]], values: Tensor) -> None:
+    """Against a value for every tuple of places, zero for those that are no walks."""
+    top = values.flatten().abs().topk(len(found)).indices
+    places = torch.stack(torch.unravel_index(top, values.shape), 1)
+    assert [nodes for nodes, _ in found] == [tuple(place) for place in places.tolist()]
+    expected = values.flatten()[top].tolist()
+    assert [value for _, value in found] == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("k", [1, 10, 200])
+@pytest.mark.parametrize("channels", [2, 60])
+def test_many_channels_of_random_signs(channels: int, k: int) -> None:
+    """The bound is loose where nothing decays: all 34,220 trigrams are worth a look."""
+    torch.manual_seed(channels)
+    rcnn = RCNN(8, channels, order=3, decay=1.0, normalize=False, act=None, bias=False).double()
+    x = torch.randn(60, 8, dtype=torch.float64)
+    first, second, third = (x @ lin.weight.detach().t() for lin in rcnn.cells[0].lins)
+    values = torch.einsum("id,jd,ld->ijl", first, second, third)
+    i, j, last = torch.meshgrid(*[torch.arange(60)] * 3, indexing="ij")
+    values[(i >= j) | (j >= last)] = 0.0
+    assert_largest(ngram_contributions(rcnn, x, k=k).ngrams, values)
+
+
+@pytest.mark.parametrize("k", [1, 10, 200])
+@pytest.mark.parametrize("channels", [2, 30])
+def test_hub_of_a_star(channels: int, k: int) -> None:
+    torch.manual_seed(channels)
+    conv = RandomWalkConv(5, channels, 3, decay=0.5).double()
+    x = torch.randn(301, 5, dtype=torch.float64)
+    hub, leaves = torch.zeros(300, dtype=torch.long), torch.arange(1, 301)
+    edge_index = torch.stack((torch.cat((hub, leaves)), torch.cat((leaves, hub))))
+    first, second, third = (x @ lin.weight.detach().t() for lin in conv.lins)
+    values = torch.zeros(301, 301, 301, dtype=torch.float64)
+    values[1:, 0, 1:] = 0.25 * torch.einsum("id,d,ld->il", first[1:], second[0], third[1:])
+    values[0, 1:, 0] = 0.25 * ((first[0] * third[0]) @ second[1:].t())
+    assert_largest(walk_contributions(conv, x, edge_index, k=k).walks, values)
