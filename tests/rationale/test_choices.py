@@ -24,7 +24,9 @@ CHOICES: dict[str, Choice] = {
     "hardkuma": HardKumaChoice(),
 }
 of_every = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
-relaxed = pytest.mark.parametrize("choice", [ConcreteChoice(0.7), HardKumaChoice()], ids=str)
+relaxed = pytest.mark.parametrize(
+    "choice", [ConcreteChoice(0.7), HardKumaChoice()], ids=["concrete", "hardkuma"]
+)
 
 
 def draws(choice: Choice) -> Tensor:
