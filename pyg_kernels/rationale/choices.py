@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid, softplus
 class Choice(ABC):
     """A distribution of the selection z of one token, by its logit and perhaps its spread.
 
-    All methods work elementwise. A larger logit selects with a larger probability.
+    All methods work elementwise. :math:`P(z > 1/2)` is the sigmoid of the logit.
     """
 
     #: Whether z may lie between 0 and 1, and is differentiable in the generator's numbers.
@@ -26,17 +26,17 @@ class Choice(ABC):
     def draw(self, logit: Tensor, spread: Tensor | None, uniform: Tensor) -> Tensor:
         """The selection that a uniform number in [0, 1) gives."""
 
-    @abstractmethod
     def probability(self, logit: Tensor, spread: Tensor | None) -> Tensor:
         """The probability that a token is selected, as the penalty on the size counts it."""
+        return torch.sigmoid(logit)
 
-    @abstractmethod
     def transition(self, logit: Tensor, spread: Tensor | None, z: Tensor, pairs: Tensor) -> Tensor:
         """The penalty :math:`|z_u - z_v|` of pairs (2, P) of tokens, or an estimate, (S, P)."""
+        return sampled_transition(z, pairs)
 
-    @abstractmethod
     def most_probable(self, logit: Tensor, spread: Tensor | None) -> Tensor:
         """Whether z > 1/2 is as probable as not: the selection in evaluation, as a bool."""
+        return logit >= 0
 
 
 class BernoulliChoice(Choice):
@@ -46,15 +46,6 @@ class BernoulliChoice(Choice):
 
     def draw(self, logit: Tensor, spread: Tensor | None, uniform: Tensor) -> Tensor:
         return (uniform < torch.sigmoid(logit)).to(logit.dtype)
-
-    def probability(self, logit: Tensor, spread: Tensor | None) -> Tensor:
-        return torch.sigmoid(logit)
-
-    def transition(self, logit: Tensor, spread: Tensor | None, z: Tensor, pairs: Tensor) -> Tensor:
-        return sampled_transition(z, pairs)
-
-    def most_probable(self, logit: Tensor, spread: Tensor | None) -> Tensor:
-        return logit >= 0
 
     def log_prob(self, logit: Tensor, z: Tensor) -> Tensor:
         """The log-probability of selections of 0 and 1."""
@@ -85,15 +76,6 @@ class ConcreteChoice(Choice):
         uniform = _open(uniform)
         noise = torch.log(uniform) - torch.log1p(-uniform)
         return torch.sigmoid((logit + noise) / self.temperature)
-
-    def probability(self, logit: Tensor, spread: Tensor | None) -> Tensor:
-        return torch.sigmoid(logit)
-
-    def transition(self, logit: Tensor, spread: Tensor | None, z: Tensor, pairs: Tensor) -> Tensor:
-        return sampled_transition(z, pairs)
-
-    def most_probable(self, logit: Tensor, spread: Tensor | None) -> Tensor:
-        return logit >= 0
 
 
 class HardKumaChoice(Choice):
@@ -132,9 +114,6 @@ class HardKumaChoice(Choice):
         kept = self.probability(logit, spread).expand_as(z)
         first, second = (kept.index_select(1, side) for side in pairs)
         return first * (1 - second) + (1 - first) * second
-
-    def most_probable(self, logit: Tensor, spread: Tensor | None) -> Tensor:
-        return logit >= 0
 
     def above(self, logit: Tensor, spread: Tensor | None, value: float) -> Tensor:
         """The probability that z is above a value in [0, 1)."""
