@@ -46,6 +46,14 @@ def close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
+def test_features_that_do_not_fit() -> None:
+    algorithm, model = NgramExplainer(), network()
+    with pytest.raises(ValueError, match="x has 3 features: expected 4"):
+        algorithm(model, texts()[3][:, :3], target=torch.zeros(1))
+    with pytest.raises(ValueError, match="x has dtype"):
+        algorithm(model, texts()[3].float(), target=torch.zeros(1))
+
+
 def test_a_head_with_a_module_twice() -> None:
     twice, act = Linear(3, 3), ReLU()
     head = Sequential(twice, act, Sequential(twice, act), Linear(3, 1)).double()
