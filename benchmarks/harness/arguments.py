@@ -250,7 +250,7 @@ def shown(options: argparse.Namespace) -> str:
     return "bar" if terminal else "lines"
 
 
-def by_dataset(values: Mapping[str, float]) -> str:
+def by_dataset(values: Mapping[str, float | str]) -> str:
     """The defaults of an option in words: one, or one for each data set."""
     if len(set(values.values())) == 1:
         return str(next(iter(values.values())))

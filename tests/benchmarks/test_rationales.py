@@ -282,6 +282,7 @@ def test_molecules(compare, tmp_path, dataset) -> None:
     assert ("test_precision" in record) == (dataset == "molecules" and record["test_share"] > 0)
     html = (tmp_path / "out" / "rationales.html").read_text()
     assert html.count("<svg") == 20
+    assert (tmp_path / "out" / "rationales.png").exists()
     assert ("Atoms that say it" in html) == (dataset == "molecules")
     assert ("is not known" in text) == (dataset == "chembl")
 
@@ -341,6 +342,8 @@ BAD = {
     "temperature": ("--temperature", 2, "--temperature goes with --estimator gumbel"),
     "anneal a price": ("--anneal", 0.1, "--sparsity", 1, "--anneal goes with --rate"),
     "no selection": ("--models", "svm", "--coherence", 1, "dependent or independent"),
+    "warm-up of all": ("--warm-up", 1, "below 1"),
+    "nothing to warm up for": ("--models", "svm", "--warm-up", 0.1, "--warm-up goes with"),
     "root of chembl": ("--dataset", "chembl", "--root", "x", "inside RDKit"),
     "unknown": ("--wrong", "unrecognized arguments"),
     "no glove": ("--glove", "nowhere.txt", "nowhere.txt: no such file"),

@@ -2,7 +2,6 @@
 
 import base64
 import html
-import io
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from benchmarks.harness.explanations.accounts import Account
 from benchmarks.harness.explanations.comparison import MEASURES
 from benchmarks.harness.explanations.sentences import Sentence
 from benchmarks.harness.explanations.setting import Setting
+from benchmarks.harness.figures import picture_grid
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table, one_line
@@ -185,20 +185,6 @@ def drawn(
     return draw_molecule(
         account.smiles, nodes, edges, index, scale=scale, size=PIXELS, file_format="png"
     )
-
-
-def picture_grid(rows: Sequence[Sequence[tuple[str, bytes]]]) -> Figure:
-    """Pictures under their titles, side by side and one row below the other."""
-    columns = max((len(row) for row in rows), default=1)
-    figure = Figure(figsize=(2.4 * columns, 1.8 * max(1, len(rows))), layout="constrained")
-    panels = figure.subplots(max(1, len(rows)), columns, squeeze=False)
-    for axes in panels.flat:
-        axes.axis("off")
-    for line, row in zip(panels, rows, strict=False):
-        for axes, (title, picture) in zip(line, row, strict=False):
-            axes.imshow(matplotlib.image.imread(io.BytesIO(picture), format="png"))
-            axes.set_title(title, fontsize="x-small")
-    return figure
 
 
 def page(results: Results, pictures: Sequence[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""The share to select while it falls."""
+"""What a generator is to select from step to step: all, one half, and what falls from there."""
 
 from typing import Any
 
@@ -16,15 +16,17 @@ def annealed_rate(rate: float, anneal: float, done: float) -> float:
     Args:
         rate (float): At the end.
         anneal (float): The fraction of all steps after which it is reached.
-        done (float): The fraction of steps that are done.
+        done (float): The fraction of steps that are done, less than 0 before the fall begins.
     """
-    progress = min(1.0, done / anneal) if anneal else 1.0
+    progress = min(1.0, max(0.0, done) / anneal) if anneal else 1.0
     return float(START * (rate / START) ** progress)
 
 
-def set_rate(learner: Any, config: RationaleModelConfig) -> None:
-    """Tells a learner's generator what to select in the next step, where it has a rate to reach."""
+def set_stage(learner: Any, config: RationaleModelConfig) -> None:
+    """Tells what learns to select whether to begin with that in the next step, and how much."""
     reader = learner.net.reader
-    if config.rate is not None and isinstance(reader, RationaleReader):
-        steps = max(1, int(learner.trainer.estimated_stepping_batches))
-        reader.want(annealed_rate(config.rate, config.anneal, learner.global_step / steps))
+    if isinstance(reader, RationaleReader):
+        done = learner.global_step / max(1, int(learner.trainer.estimated_stepping_batches))
+        reader.whole = done < config.warm_up
+        if config.rate is not None:
+            reader.want(annealed_rate(config.rate, config.anneal, done - config.warm_up))

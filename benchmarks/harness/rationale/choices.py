@@ -10,7 +10,7 @@ from benchmarks.harness.rationale.names import (
     COHERENCE,
     DROPOUT,
     EMBEDDING,
-    ESTIMATORS,
+    ESTIMATOR,
     HIDDEN,
     LAYERS,
     MARGIN,
@@ -22,6 +22,7 @@ from benchmarks.harness.rationale.names import (
     READOUT,
     ROOTS,
     SELECTING,
+    WARM_UP,
 )
 
 
@@ -37,6 +38,11 @@ def item_choice(options: argparse.Namespace) -> dict[str, Any]:
         "smarts": options.smarts,
         "split_seed": options.split_seed,
     }
+
+
+def estimator_of(options: argparse.Namespace) -> str:
+    """The estimator of the gradient."""
+    return str(options.estimator or ESTIMATOR[options.dataset])
 
 
 def models(options: argparse.Namespace) -> list[tuple[str, str, dict[str, Any]]]:
@@ -80,7 +86,8 @@ def _selection(options: argparse.Namespace) -> dict[str, Any]:
     price = options.coherence
     return {
         "selection_size": options.selection_size,
-        "estimator": options.estimator or ESTIMATORS[0],
+        "estimator": estimator_of(options),
+        "warm_up": WARM_UP[options.dataset] if options.warm_up is None else options.warm_up,
         "anneal": ANNEAL if options.anneal is None else options.anneal,
         "coherence": COHERENCE[options.dataset] if price is None else price,
         "num_samples": options.samples or NUM_SAMPLES[options.dataset],

@@ -80,6 +80,10 @@ class Items(ABC):
     def marked(self, place: int, chosen: Tensor, evidence: Tensor | None) -> str:
         """One item as a piece of HTML, with what is selected in colour."""
 
+    def picture(self, place: int, chosen: Tensor) -> bytes | None:
+        """One item as a PNG file, what is selected in colour; ``None`` for what is not drawn."""
+        return None
+
     @abstractmethod
     def input_sizes(self, embedding_dim: int) -> dict[str, Any]:
         """The fields of a network's configuration on what it reads.

@@ -8,7 +8,7 @@ from torch import Tensor
 from torchmetrics import MeanMetric
 
 from benchmarks.harness.learner import Learner, OptimiserConfig
-from benchmarks.harness.rationale.annealing import set_rate
+from benchmarks.harness.rationale.annealing import set_stage
 from benchmarks.harness.rationale.goals import Goal, goal_of
 from benchmarks.harness.rationale.model_config import RationaleModelConfig
 from benchmarks.harness.rationale.networks import RationaleNet
@@ -80,7 +80,7 @@ class RationaleLearner(Learner):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Moves the share to select."""
-        set_rate(self, self.net.config)
+        set_stage(self, self.net.config)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """The objective of a batch."""

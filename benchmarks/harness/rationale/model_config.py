@@ -31,6 +31,8 @@ class RationaleModelConfig:
         selection_size (int): Units that dependent selections are carried on with.
         estimator (str): One of ``names.ESTIMATORS``.
         rate (float, optional): The share to select; ``None`` where `sparsity` is given.
+        warm_up (float): The fraction of all steps in which the encoder reads everything and alone
+            learns.
         anneal (float): The fraction of all steps over which the share to select falls to `rate`.
         sparsity (float, optional): The price of a word or atom.
         coherence (float): The price of a transition.
@@ -59,6 +61,7 @@ class RationaleModelConfig:
     selection_size: int = 30
     estimator: str = "reinforce"
     rate: float | None = None
+    warm_up: float = 0.0
     anneal: float = 0.0
     sparsity: float | None = None
     coherence: float = 0.0

@@ -21,6 +21,7 @@ from pyg_kernels.datasets.planted_substructure import ARYL_FLUORIDE
 from pyg_kernels.explain.pictures import draw_molecule
 
 THIOPHENE = "c1ccsc1"
+PIXELS = (420, 280)
 
 
 class MoleculeItems(Items):
@@ -78,6 +79,11 @@ class MoleculeItems(Items):
         drawing = draw_molecule(self.molecules.smiles[place], chosen.double(), scale=1.0)
         known = "" if evidence is None else _atoms(evidence)
         return f"{drawing.decode().partition('?>')[2]}{known}"
+
+    def picture(self, place: int, chosen: Tensor) -> bytes:
+        """Its drawing, selected atoms in colour."""
+        smiles, marks = self.molecules.smiles[place], chosen.double()
+        return draw_molecule(smiles, marks, scale=1.0, size=PIXELS, file_format="png")
 
     def input_sizes(self, embedding_dim: int) -> dict[str, Any]:
         """Of the features of atoms and bonds."""

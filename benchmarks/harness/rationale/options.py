@@ -15,6 +15,7 @@ from benchmarks.harness.arguments import (
     number,
 )
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.rationale.choices import estimator_of
 from benchmarks.harness.rationale.names import (
     ANNEAL,
     ASPECTS,
@@ -25,6 +26,7 @@ from benchmarks.harness.rationale.names import (
     DROPOUT,
     EMBEDDING,
     EPOCHS,
+    ESTIMATOR,
     ESTIMATORS,
     HIDDEN,
     LAYERS,
@@ -45,6 +47,7 @@ from benchmarks.harness.rationale.names import (
     SELECTING,
     SELECTION_SIZE,
     TEXTS,
+    WARM_UP,
 )
 
 EPILOG = """\
@@ -215,6 +218,13 @@ def _add_rationale_options(group: Any) -> None:
         f"--rate ({ANNEAL:g})",
     )
     group.add_argument(
+        "--warm-up",
+        type=number(least=0, below=1),
+        metavar="X",
+        help="fraction of the training in which the encoder reads everything, before anything is "
+        f"selected ({by_dataset(WARM_UP)})",
+    )
+    group.add_argument(
         "--sparsity",
         nargs="+",
         type=number(least=0),
@@ -232,7 +242,7 @@ def _add_rationale_options(group: Any) -> None:
         "--estimator",
         choices=ESTIMATORS,
         help="of the gradient: selections are drawn, or relaxed in training; molecules have "
-        f"{ESTIMATORS[0]} alone ({ESTIMATORS[0]})",
+        f"{ESTIMATORS[0]} alone ({by_dataset(ESTIMATOR)})",
     )
     group.add_argument(
         "--samples",
@@ -288,9 +298,10 @@ def _check_rationale_options(options: argparse.Namespace) -> None:
         raise InputError("--rate and --sparsity exclude each other")
     if options.anneal is not None and options.sparsity:
         raise InputError("--anneal goes with --rate, not --sparsity")
-    if options.temperature and options.estimator != "gumbel":
+    if options.temperature and estimator_of(options) != "gumbel":
         raise InputError("--temperature goes with --estimator gumbel")
     selecting = set(SELECTING) & set(options.models or MODELS_OF[options.dataset])
-    for name in ("sparsity", "coherence", "estimator", "anneal"):
+    for name in ("sparsity", "coherence", "estimator", "anneal", "warm_up"):
         if getattr(options, name) is not None and not selecting:
-            raise InputError(f"--{name} goes with --models {' or '.join(SELECTING)}")
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} goes with --models {' or '.join(SELECTING)}")

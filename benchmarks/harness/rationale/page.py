@@ -2,11 +2,13 @@
 
 import html
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
+from benchmarks.harness.figures import picture_grid
 from benchmarks.harness.rationale.names import EXAMPLES, FULL
 from benchmarks.harness.rationale.spans import read_spans
 from benchmarks.harness.summary import by_model
@@ -24,6 +26,8 @@ dt { color: #555; margin-top: 0.6rem }
 dd { margin: 0 0 0 1rem }
 section { border-top: 1px solid #ccc; padding: 0.6rem 0 }
 """
+DRAWN = 6  # molecules of the picture
+COLUMNS = 3
 SEED = 0  # of the choice of examples
 
 
@@ -39,26 +43,68 @@ def rationale_page(runs: Sequence[Run], task: "RationaleTask") -> str:
     Returns:
         A whole page of HTML that needs nothing besides itself.
     """
-    shown = [group[0] for group in by_model(runs) if group[0].record["kind"] != FULL]
-    parts = []
-    if shown:
-        tables = [run.predictions[run.predictions["part"] == "test"] for run in shown]
-        number = len(tables[0])
-        order = torch.randperm(number, generator=torch.Generator().manual_seed(SEED))
-        for row in order[:EXAMPLES].tolist():
-            place = int(tables[0]["row"].iloc[row])
-            entries = []
-            for run, table in zip(shown, tables, strict=True):
-                line = table.iloc[row].to_dict()
-                chosen = read_spans(str(line["selection"]), int(task.data.lengths[place]))
-                name = f"{run.record['model']} (seed {run.record['seed']})"
-                marked = task.data.marked(place, chosen, task.data.evidence[place])
-                entries.append((f"{name}: {_said(line)}", marked))
-            parts.append(section(entries))
+    parts = [
+        section(
+            [
+                (one.title, task.data.marked(place, one.chosen, task.data.evidence[place]))
+                for one in examples
+            ]
+        )
+        for place, examples in _examples(runs, task)
+    ]
     about = [task.data.describe(), f"Marked: selected {task.data.unit}."]
     if any(marks is not None for marks in task.data.evidence):
         about.append("Underlined: those that say it.")
     return page(f"Rationales: {task.dataset}", about, parts)
+
+
+def drawings(runs: Sequence[Run], task: "RationaleTask") -> Figure | None:
+    """Some molecules of the page, a row each, a column for each model that selects.
+
+    Args:
+        runs: Finished runs, model by model.
+        task: What was learned.
+
+    Returns:
+        ``None`` where there is nothing to draw.
+    """
+    cells = [
+        [(one.title, task.data.picture(place, one.chosen)) for one in examples]
+        for place, examples in _examples(runs, task)[:DRAWN]
+    ]
+    drawn = [[(title, found) for title, found in row if found is not None] for row in cells]
+    if not any(drawn):
+        return None
+    if len(drawn[0]) == 1:
+        flat = [cell for row in drawn for cell in row]
+        drawn = [flat[k : k + COLUMNS] for k in range(0, len(flat), COLUMNS)]
+    return picture_grid(drawn)
+
+
+class _Example(NamedTuple):
+    title: str
+    chosen: Tensor
+
+
+def _examples(runs: Sequence[Run], task: "RationaleTask") -> list[tuple[int, list[_Example]]]:
+    """Some items of the test part, each with what one run of every model that selects takes."""
+    shown = [group[0] for group in by_model(runs) if group[0].record["kind"] != FULL]
+    if not shown:
+        return []
+    tables = [run.predictions[run.predictions["part"] == "test"] for run in shown]
+    number = len(tables[0])
+    order = torch.randperm(number, generator=torch.Generator().manual_seed(SEED))
+    found = []
+    for row in order[:EXAMPLES].tolist():
+        place = int(tables[0]["row"].iloc[row])
+        examples = []
+        for run, table in zip(shown, tables, strict=True):
+            line = table.iloc[row].to_dict()
+            chosen = read_spans(str(line["selection"]), int(task.data.lengths[place]))
+            name = f"{run.record['model']} (seed {run.record['seed']})"
+            examples.append(_Example(f"{name}: {_said(line)}", chosen))
+        found.append((place, examples))
+    return found
 
 
 def page(title: str, about: Sequence[str], sections: Sequence[str]) -> str:

@@ -16,26 +16,28 @@ CURVE_KEY = "precision@"
 
 
 def learning_plot(runs: Sequence[Run], dataset: str) -> Figure:
-    """Cost of the validation part, share selected and precision by epoch (thesis Figure 3-6).
+    """Cost of the validation part, share selected and, where evidence is known, precision by epoch
+    (thesis Figure 3-6).
 
     Args:
         runs: Finished runs, model by model.
         dataset (str): Its name.
     """
-    figure = Figure(figsize=(10.2, 3.8), layout="constrained")
-    panels = figure.subplots(1, 3)
-    keys = {"valid_cost": "cost, validation part", "share": "percent selected"}
-    keys["precision"] = "precision in percent"
     groups = [group for group in by_model(runs) if group[0].history]
+    known = {key for group in groups for epoch in group[0].history for key in epoch}
+    keys = {"valid_cost": "cost, validation part", "share": "percent selected"}
+    keys |= {"precision": "precision in percent"} if "precision" in known else {}
+    figure = Figure(figsize=(3.4 * len(keys), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(keys))
     for (key, label), panel in zip(keys.items(), panels, strict=True):
         for j, group in enumerate(groups):
             if key != "valid_cost" and group[0].record["kind"] not in SELECTING:
                 continue
             for k, run in enumerate(group):
-                known = [epoch for epoch in run.history if key in epoch]
+                epochs = [epoch for epoch in run.history if key in epoch]
                 panel.plot(
-                    [epoch["epoch"] for epoch in known],
-                    [epoch[key] for epoch in known],
+                    [epoch["epoch"] for epoch in epochs],
+                    [epoch[key] for epoch in epochs],
                     color=_colour(j),
                     linewidth=1.2,
                     label=group[0].record["model"] if k == 0 else None,

@@ -11,7 +11,7 @@ from torch_geometric.utils import scatter
 from torchmetrics import MeanMetric, Metric
 
 from benchmarks.harness.learner import Learner, OptimiserConfig
-from benchmarks.harness.rationale.annealing import set_rate
+from benchmarks.harness.rationale.annealing import set_stage
 from benchmarks.harness.rationale.model_config import RationaleModelConfig
 from benchmarks.harness.rationale.networks import RationaleNet
 from benchmarks.harness.rationale.progress import EXCESS
@@ -118,7 +118,7 @@ class RationaleRanker(Learner):
 
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         """Moves the share to select."""
-        set_rate(self, self.net.config)
+        set_stage(self, self.net.config)
 
     def training_step(self, batch: QuestionBatch, batch_idx: int) -> Tensor:
         """The objective of a batch."""

@@ -47,6 +47,10 @@ class RankingRationales(RetrievalTask):
         """Whether a model can be called so."""
         return is_model_name(name)
 
+    def has_unused_parameters(self, model: RationaleModelConfig) -> bool:
+        """Those of the generator, while the encoder reads everything."""
+        return model.selects and model.warm_up > 0
+
     def learner(  # type: ignore[override]
         self, model: RationaleModelConfig, optimiser: OptimiserConfig
     ) -> RationaleRanker:

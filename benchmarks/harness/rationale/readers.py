@@ -95,11 +95,15 @@ class RationaleReader(Reader):
 
     Args:
         rationalizer: Both.
+
+    Attributes:
+        whole (bool): Whether the encoder learns from everything, the generator nothing.
     """
 
     def __init__(self, rationalizer: Rationalizer) -> None:
         super().__init__()
         self.rationalizer = rationalizer
+        self.whole = False
 
     def want(self, rate: float) -> None:
         """Sets the share to select from here on, where there is one and no price."""
@@ -107,7 +111,10 @@ class RationaleReader(Reader):
             self.rationalizer.control.rate = rate
 
     def learn(self, inputs: Inputs, loss: Loss) -> Lesson:
-        """The cost of selections that are drawn."""
+        """The cost of selections that are drawn, or the loss of everything."""
+        if self.whole:
+            losses = loss(self.answer(inputs, _all_of(inputs)))
+            return Lesson(losses.mean(), losses.detach())
         rationale = self.rationalizer(**inputs)
         losses = loss(rationale.output)
         costs = self.rationalizer.cost(rationale, losses).detach()

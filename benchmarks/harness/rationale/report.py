@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.rationale.judge import judge_table
-from benchmarks.harness.rationale.page import rationale_page
+from benchmarks.harness.rationale.page import drawings, rationale_page
 from benchmarks.harness.rationale.pictures import learning_plot, precision_plot, share_plot
 from benchmarks.harness.rationale.task import RationaleTask
 from benchmarks.harness.summary import (
@@ -63,7 +63,7 @@ def _comparison(runs: Sequence[Run], task: RationaleTask) -> Table:
 
 
 def write_report(out: Path, runs: Sequence[Run], task: RationaleTask) -> None:
-    """Writes ``table.md``, ``rationales.html`` and the pictures.
+    """Writes ``table.md``, ``rationales.html`` and the pictures, of molecules also drawings.
 
     Args:
         out (Path): The results folder.
@@ -76,5 +76,7 @@ def write_report(out: Path, runs: Sequence[Run], task: RationaleTask) -> None:
     write_bytes(out / "learning_curves.png", png(learning_plot(runs, task.dataset)))
     label = f"{task.measure.title}, rationale alone"
     write_bytes(out / "error_by_share.png", png(share_plot(runs, label, task.dataset)))
+    if figure := drawings(runs, task):
+        write_bytes(out / "rationales.png", png(figure))
     if any("test_precision" in run.record for run in runs):
         write_bytes(out / "precision_by_share.png", png(precision_plot(runs, task.dataset)))

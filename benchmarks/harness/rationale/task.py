@@ -45,7 +45,7 @@ class RationaleTask(Task):
         "numpy",
     )
     files = (
-        *("table.md", "rationales.html", "learning_curves.png"),
+        *("table.md", "rationales.html", "rationales.png", "learning_curves.png"),
         *("precision_by_share.png", "error_by_share.png"),
     )
     free_settings = ("root", "glove")
@@ -67,6 +67,10 @@ class RationaleTask(Task):
     def has_model(self, name: str) -> bool:
         """Whether a model can be called so."""
         return is_model_name(name)
+
+    def has_unused_parameters(self, model: RationaleModelConfig) -> bool:
+        """Those of the generator, while the encoder reads everything."""
+        return model.selects and model.warm_up > 0
 
     def words(self) -> list[str]:
         """The vocabulary without padding and unknown word; none where there are no words."""

@@ -1,13 +1,16 @@
 """Cost and precision over an epoch, against their definitions."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
-from benchmarks.harness.rationale.annealing import annealed_rate
+from benchmarks.harness.rationale.annealing import annealed_rate, set_stage
+from benchmarks.harness.rationale.model_config import RationaleModelConfig
+from benchmarks.harness.rationale.networks import RationaleNet
 from benchmarks.harness.rationale.progress import SelectionCost, SelectionPrecision
 
 BATCHES = [
@@ -60,3 +63,25 @@ def test_the_share_falls_by_equal_factors() -> None:
     assert shares[:5] == pytest.approx([0.5, 0.25**0.25 / 2, 0.25, 0.25**0.75 / 2, 0.125])
     assert shares[5:] == pytest.approx([0.125] * 6)
     assert annealed_rate(0.3, 0.0, 0.0) == pytest.approx(0.3)
+    assert annealed_rate(0.3, 0.4, -0.1) == 0.5  # it has not begun
+
+
+@pytest.mark.parametrize("prices", [{"rate": 0.125}, {"sparsity": 0.1}], ids=["rate", "price"])
+def test_the_share_falls_after_the_warm_up(prices: dict[str, float]) -> None:
+    config = RationaleModelConfig(
+        *("independent", "independent", "texts", 4, 2, 5),
+        **{"num_words": 9, "warm_up": 0.2, "anneal": 0.4, **prices},  # type: ignore[arg-type]
+    )
+    net = RationaleNet(config)
+    learner = SimpleNamespace(net=net, trainer=SimpleNamespace(estimated_stepping_batches=10))
+    found = []
+    for step in range(10):
+        learner.global_step = step
+        set_stage(learner, config)
+        control = net.reader.rationalizer.control
+        found.append((net.reader.whole, control.rate if control else None))
+    assert [whole for whole, _ in found] == [True] * 2 + [False] * 8
+    shares = [annealed_rate(0.125, 0.4, max(0.0, 0.1 * step - 0.2)) for step in range(10)]
+    assert [share for _, share in found] == (
+        pytest.approx(shares) if "rate" in prices else [None] * 10
+    )

@@ -44,6 +44,21 @@ def test_what_is_not_chosen_leaves_no_trace(kind: str) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["dependent", "independent"])
+def test_before_it_selects_the_encoder_learns_from_everything(kind: str) -> None:
+    net, reader = text_reader(kind, warm_up=0.1, dropout=0.0)
+    inputs, goal = net.inputs(batch()), ClassGoal()
+    reader.whole = True
+    lesson = reader.learn(inputs, lambda output: goal.losses(output, batch().y))
+    every = torch.ones(len(IDS)).bool()
+    losses = goal.losses(reader.answer(inputs, every), batch().y)
+    torch.testing.assert_close(lesson.costs, losses)
+    torch.testing.assert_close(lesson.objective, losses.mean())
+    lesson.objective.backward()
+    assert all(p.grad is None for p in reader.rationalizer.generator.parameters())
+    assert any(p.grad is not None and bool(p.grad.any()) for p in reader.parameters())
+
+
 @pytest.mark.parametrize("kind", ["dependent", "independent", "full"])
 def test_the_answer_is_that_of_the_rationale(kind: str) -> None:
     net, reader = text_reader(kind)
