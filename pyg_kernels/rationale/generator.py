@@ -12,6 +12,7 @@ from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.rationale.choices import BernoulliChoice
+from pyg_kernels.rationale.selection_cell import SelectionCell
 from pyg_kernels.rationale.selections import (
     DependentSelections,
     IndependentSelections,
@@ -19,7 +20,6 @@ from pyg_kernels.rationale.selections import (
     TokenNumber,
 )
 from pyg_kernels.rationale.structures import check_form, checked_selection
-from pyg_kernels.sequence import RCNNCell
 
 
 class Generator(Module):
@@ -85,11 +85,9 @@ class Generator(Module):
         self.network, self.selection = network, selection
         self.channels = checked_count(channels, "channels")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
-        self.cell: RCNNCell | None = None
+        self.cell: SelectionCell | None = None
         if selection == "dependent":
-            self.cell = RCNNCell(
-                channels + 1, hidden_size, order=2, mapping="add", decay="recurrent"
-            )
+            self.cell = SelectionCell(channels, hidden_size)
         start = math.log(initial_rate) - math.log1p(-initial_rate)
         self.logit = TokenNumber(channels, self._selected_size, start)
         self.spread: TokenNumber | None = None

@@ -13,7 +13,7 @@ from torch.nn import Linear, Module
 from pyg_kernels.ops.packing import Packing
 from pyg_kernels.propagation.path import PathPropagation
 from pyg_kernels.rationale.choices import BernoulliChoice, Choice
-from pyg_kernels.sequence import RCNNCell
+from pyg_kernels.rationale.selection_cell import SelectionCell
 from pyg_kernels.sequence.texts import read_texts
 
 
@@ -129,13 +129,14 @@ class DependentSelections(Selections):
         self,
         states: Tensor,
         ptr: Tensor,
-        cell: RCNNCell,
+        cell: SelectionCell,
         logit: TokenNumber,
         spread: TokenNumber | None,
     ) -> None:
         self.texts, self.cell = read_texts(states, ptr=ptr), cell
         self.maps = [logit] if spread is None else [logit, spread]
         self.of_tokens = [number(self.texts.rows) for number in self.maps]
+        self.products, self.columns = cell.products(self.texts.rows), cell.columns()
 
     def draw(self, choice: Choice, num_samples: int) -> Draw:
         like = self.of_tokens[0].unsqueeze(1).expand(-1, num_samples)
@@ -156,9 +157,9 @@ class DependentSelections(Selections):
     def log_prob(self, z: Tensor) -> Tensor:
         num_samples, packing = z.size(0), self._packing(z.size(0))
         given = self._as_rows(z)
-        rows = self._with_choice(self._repeated(self.texts.rows, num_samples), given)
-        start = self.cell.start(packing.num_texts, rows)
-        out, _ = self.cell.read(rows, packing, start)
+        products = self._repeated(self.products, num_samples)
+        start = self.cell.start(packing.num_texts, self.texts.rows)
+        out, _ = self.cell.read_chosen(products, self.columns, given, packing, start)
         before = PathPropagation(0.0, packing, start[0].unsqueeze(0)).before(out, 1)
         logit = self._repeated(self.of_tokens[0], num_samples) + self.maps[0].after(before)
         return self._as_given(BernoulliChoice().log_prob(logit, given), num_samples)
@@ -168,7 +169,7 @@ class DependentSelections(Selections):
     ) -> list[Tensor]:
         """Selections and numbers, each (S, N): all texts and samples together, token by token."""
         packing = self._packing(num_samples)
-        rows = packing.split(self._repeated(self.texts.rows, num_samples))
+        products = packing.split(self._repeated(self.products, num_samples))
         parts = [packing.split(self._repeated(part, num_samples)) for part in self.of_tokens]
         state = self.cell.start(packing.num_texts, self.texts.rows)
         found: list[list[Tensor]] = [[] for _ in range(1 + len(parts))]
@@ -180,7 +181,7 @@ class DependentSelections(Selections):
             ]
             z = choose(step, numbers)
             one = Packing.of_equal_lengths(1, texts)
-            _, state = self.cell.read(self._with_choice(rows[step], z), one, state)
+            _, state = self.cell.read_chosen(products[step], self.columns, z, one, state)
             for kept, tensor in zip(found, (z, *numbers), strict=True):
                 kept.append(tensor)
         like = self.of_tokens[0]
@@ -195,9 +196,6 @@ class DependentSelections(Selections):
 
     def _repeated(self, rows: Tensor, num_samples: int) -> Tensor:
         return rows if num_samples == 1 else rows.repeat_interleave(num_samples, dim=0)
-
-    def _with_choice(self, rows: Tensor, z: Tensor) -> Tensor:
-        return torch.cat((rows, z.unsqueeze(1).to(rows.dtype)), dim=1)
 
     def _as_rows(self, z: Tensor) -> Tensor:
         """Selections (S, N) as given, one a row of the samples."""

@@ -46,7 +46,7 @@ class Masks(NamedTuple):
     h: Tensor
 
 
-class _Tokens(NamedTuple):
+class Tokens(NamedTuple):
     r"""What a cell makes of the tokens before it walks, one row each; None where it has no such.
 
     Attributes:
@@ -212,7 +212,7 @@ class RCNNCell(SequenceCell[State]):
             out = _held(out, h, packing, selection)
         return out, (last_rows(out, h, packing), *carried)
 
-    def _tokens(self, x: Tensor, read: Tensor, fused: bool) -> _Tokens:
+    def _tokens(self, x: Tensor, read: Tensor, fused: bool) -> Tokens:
         """The products with all maps of the tokens: `read`, or x as the highway carries it."""
         gates = (
             (None if fused else self.decay_lin, self.decay_bias),
@@ -228,7 +228,7 @@ class RCNNCell(SequenceCell[State]):
             for lin, bias in gates
         )
         highway = None if highway is None else _sigmoid(highway)
-        return _Tokens(projections, decay, output, highway, None if highway is None else x)
+        return Tokens(projections, decay, output, highway, None if highway is None else x)
 
     def _fuses(self, x: Tensor, packing: Packing, carried: Carried) -> bool:
         """Whether products and scan are one op: nobody asks for what lies between."""
@@ -281,7 +281,7 @@ class RCNNCell(SequenceCell[State]):
 
     def _read_recurrent(
         self,
-        tokens: _Tokens,
+        tokens: Tokens,
         packing: Packing,
         h: Tensor,
         carried: Carried,
@@ -307,7 +307,7 @@ class RCNNCell(SequenceCell[State]):
 
     def _read_token_by_token(
         self,
-        tokens: _Tokens,
+        tokens: Tokens,
         packing: Packing,
         h: Tensor,
         carried: Carried,

@@ -1,0 +1,42 @@
+"""A step from the products of a token with its selection's added: the step on both."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.utils.parametrizations import orthogonal
+
+from pyg_kernels.ops.packing import Packing
+from pyg_kernels.rationale.selection_cell import SelectionCell
+
+PACKING = Packing((3, 2, 2, 1), 3)
+
+
+def read_both(cell: SelectionCell, states: Tensor, z: Tensor) -> list[Tensor]:
+    start = cell.start(PACKING.num_texts, states)
+    out, end = cell.read(torch.cat((states, z.unsqueeze(1)), dim=1), PACKING, start)
+    return [out, *end]
+
+
+def read_chosen(cell: SelectionCell, states: Tensor, z: Tensor) -> list[Tensor]:
+    start = cell.start(PACKING.num_texts, states)
+    products, columns = cell.products(states), cell.columns()
+    out, end = cell.read_chosen(products, columns, z, PACKING, start)
+    return [out, *end]
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "parametrized"])
+def test_equals_the_step_on_state_and_selection(plain: bool) -> None:
+    torch.manual_seed(0)
+    cell = SelectionCell(4, 3).double()
+    if not plain:
+        orthogonal(cell.decay_recurrent)
+    states, z = torch.randn(8, 4).double(), torch.rand(8).double()
+    given = [states.requires_grad_(), z.requires_grad_(), *cell.parameters()]
+    found = []
+    for read in (read_both, read_chosen):
+        tensors = read(cell, states, z)
+        weights = [torch.arange(1.0, 1 + t.numel()).double().view_as(t).cos() for t in tensors]
+        total = sum((w * t).sum() for w, t in zip(weights, tensors, strict=True))
+        found.append([*tensors, *torch.autograd.grad(total, given)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
