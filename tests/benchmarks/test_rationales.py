@@ -343,6 +343,7 @@ BAD = {
     "anneal a price": ("--anneal", 0.1, "--sparsity", 1, "--anneal goes with --rate"),
     "no selection": ("--models", "svm", "--coherence", 1, "dependent or independent"),
     "warm-up of all": ("--warm-up", 1, "below 1"),
+    "never short": ("--warm-up", 0.5, "--anneal", 0.6, "at most 1"),
     "nothing to warm up for": ("--models", "svm", "--warm-up", 0.1, "--warm-up goes with"),
     "root of chembl": ("--dataset", "chembl", "--root", "x", "inside RDKit"),
     "unknown": ("--wrong", "unrecognized arguments"),

@@ -45,6 +45,12 @@ def estimator_of(options: argparse.Namespace) -> str:
     return str(options.estimator or ESTIMATOR[options.dataset])
 
 
+def stages(options: argparse.Namespace) -> tuple[float, float]:
+    """The fractions of the training in which everything is read, and in which the share falls."""
+    warm_up = WARM_UP[options.dataset] if options.warm_up is None else options.warm_up
+    return warm_up, ANNEAL if options.anneal is None else options.anneal
+
+
 def models(options: argparse.Namespace) -> list[tuple[str, str, dict[str, Any]]]:
     """Name, kind and further fields of the configuration of each model to compare.
 
@@ -84,11 +90,12 @@ def _sizes(options: argparse.Namespace) -> dict[str, Any]:
 
 def _selection(options: argparse.Namespace) -> dict[str, Any]:
     price = options.coherence
+    warm_up, anneal = stages(options)
     return {
         "selection_size": options.selection_size,
         "estimator": estimator_of(options),
-        "warm_up": WARM_UP[options.dataset] if options.warm_up is None else options.warm_up,
-        "anneal": ANNEAL if options.anneal is None else options.anneal,
+        "warm_up": warm_up,
+        "anneal": anneal,
         "coherence": COHERENCE[options.dataset] if price is None else price,
         "num_samples": options.samples or NUM_SAMPLES[options.dataset],
         "temperature": options.temperature or 1.0,

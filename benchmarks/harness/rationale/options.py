@@ -15,7 +15,7 @@ from benchmarks.harness.arguments import (
     number,
 )
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.rationale.choices import estimator_of
+from benchmarks.harness.rationale.choices import estimator_of, stages
 from benchmarks.harness.rationale.names import (
     ANNEAL,
     ASPECTS,
@@ -298,6 +298,12 @@ def _check_rationale_options(options: argparse.Namespace) -> None:
         raise InputError("--rate and --sparsity exclude each other")
     if options.anneal is not None and options.sparsity:
         raise InputError("--anneal goes with --rate, not --sparsity")
+    warm_up, anneal = stages(options)
+    if not options.sparsity and warm_up + anneal > 1:
+        raise InputError(
+            f"--warm-up {warm_up:g} and --anneal {anneal:g}: the share falls after the warm-up, so "
+            "that their sum must be at most 1"
+        )
     if options.temperature and estimator_of(options) != "gumbel":
         raise InputError("--temperature goes with --estimator gumbel")
     selecting = set(SELECTING) & set(options.models or MODELS_OF[options.dataset])
