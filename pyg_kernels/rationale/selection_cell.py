@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.ops.packing import Packing
 from pyg_kernels.sequence.rcnn_cell import RCNNCell, Tokens
 
@@ -25,27 +26,35 @@ class SelectionCell(RCNNCell):
     def __init__(self, channels: int, hidden_size: int) -> None:
         super().__init__(channels + 1, hidden_size, order=2, mapping="add", decay="recurrent")
 
-    def products(self, states: Tensor) -> Tensor:
-        r"""The products of the states h, (N, channels), with all maps, side by side."""
+    def prepared(self, states: Tensor) -> tuple[Tensor, Tensor | None]:
+        r"""What `read_chosen` reads of the states h, (N, channels), one row each.
+
+        Returns:
+            Their products with all maps, side by side, and what a selection of 1 adds to such a
+            row; or, where a hook sees what the maps are called with, the states and None.
+        """
+        lins = [*self.lins, self.decay_lin]
+        if not all(isinstance(lin, UnitLinear) and lin.unheard for lin in lins):
+            return states, None
         rows = pad(states, (0, 1))
         tokens = self._tokens(rows, rows, fused=False)
         assert tokens.decay is not None
-        return torch.cat((*tokens.projections, tokens.decay), dim=1)
-
-    def columns(self) -> Tensor:
-        """What a selection of 1 adds to a row of the products."""
-        return torch.cat([lin.weight[:, -1] for lin in (*self.lins, self.decay_lin)])
+        products = torch.cat((*tokens.projections, tokens.decay), dim=1)
+        return products, torch.cat([lin.weight[:, -1] for lin in lins])
 
     def read_chosen(
         self,
-        products: Tensor,
-        columns: Tensor,
+        rows: Tensor,
+        columns: Tensor | None,
         z: Tensor,
         packing: Packing,
         state: tuple[Tensor, ...],
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """As `read` of [h, z], from the products of h, those of z = 1 and z, one number a row."""
-        both = torch.addcmul(products, z.unsqueeze(1).to(products.dtype), columns)
+        """As `read` of [h, z], from what is `prepared` of h, and z, one number a row."""
+        chosen = z.unsqueeze(1).to(rows.dtype)
+        if columns is None:
+            return self.read(torch.cat((rows, chosen), dim=1), packing, state)
+        both = torch.addcmul(rows, chosen, columns)
         *projections, decay = both.split(self.hidden_size, dim=1)
         h, *carried = state
         tokens = Tokens(tuple(projections), decay, None, None, None)

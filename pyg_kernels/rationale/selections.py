@@ -136,7 +136,7 @@ class DependentSelections(Selections):
         self.texts, self.cell = read_texts(states, ptr=ptr), cell
         self.maps = [logit] if spread is None else [logit, spread]
         self.of_tokens = [number(self.texts.rows) for number in self.maps]
-        self.products, self.columns = cell.products(self.texts.rows), cell.columns()
+        self.prepared, self.columns = cell.prepared(self.texts.rows)
 
     def draw(self, choice: Choice, num_samples: int) -> Draw:
         like = self.of_tokens[0].unsqueeze(1).expand(-1, num_samples)
@@ -157,9 +157,9 @@ class DependentSelections(Selections):
     def log_prob(self, z: Tensor) -> Tensor:
         num_samples, packing = z.size(0), self._packing(z.size(0))
         given = self._as_rows(z)
-        products = self._repeated(self.products, num_samples)
+        rows = self._repeated(self.prepared, num_samples)
         start = self.cell.start(packing.num_texts, self.texts.rows)
-        out, _ = self.cell.read_chosen(products, self.columns, given, packing, start)
+        out, _ = self.cell.read_chosen(rows, self.columns, given, packing, start)
         before = PathPropagation(0.0, packing, start[0].unsqueeze(0)).before(out, 1)
         logit = self._repeated(self.of_tokens[0], num_samples) + self.maps[0].after(before)
         return self._as_given(BernoulliChoice().log_prob(logit, given), num_samples)
@@ -169,7 +169,7 @@ class DependentSelections(Selections):
     ) -> list[Tensor]:
         """Selections and numbers, each (S, N): all texts and samples together, token by token."""
         packing = self._packing(num_samples)
-        products = packing.split(self._repeated(self.products, num_samples))
+        rows = packing.split(self._repeated(self.prepared, num_samples))
         parts = [packing.split(self._repeated(part, num_samples)) for part in self.of_tokens]
         state = self.cell.start(packing.num_texts, self.texts.rows)
         found: list[list[Tensor]] = [[] for _ in range(1 + len(parts))]
@@ -181,7 +181,7 @@ class DependentSelections(Selections):
             ]
             z = choose(step, numbers)
             one = Packing.of_equal_lengths(1, texts)
-            _, state = self.cell.read_chosen(products[step], self.columns, z, one, state)
+            _, state = self.cell.read_chosen(rows[step], self.columns, z, one, state)
             for kept, tensor in zip(found, (z, *numbers), strict=True):
                 kept.append(tensor)
         like = self.of_tokens[0]

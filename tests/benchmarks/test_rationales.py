@@ -314,6 +314,7 @@ def test_resumed_ranking(compare, tmp_path, monkeypatch) -> None:
     root = write_forum(tmp_path / "askubuntu", bodies=False)
     words = ("--dataset", "askubuntu", "--root", root, "--vectors", "none", "--models")
     words = (*words, "independent", "--embedding", 3, "--negatives", 2, "--epochs", 3)
+    words = (*words, "--estimator", "reinforce")
     assert compare(*words, "--out", tmp_path / "whole")[0] == 0
     interrupt_once(
         monkeypatch,
@@ -340,6 +341,15 @@ BAD = {
     "questions of beer": ("--dataset", "beer", "--questions", 1, 2, "goes with --dataset planted"),
     "falling numbers": ("--questions", 3, 2, "must not be larger"),
     "temperature": ("--temperature", 2, "--temperature goes with --estimator gumbel"),
+    "temperature of all": (
+        "--dataset",
+        "msrp",
+        "--models",
+        "full",
+        "--temperature",
+        2,
+        "dependent",
+    ),
     "anneal a price": ("--anneal", 0.1, "--sparsity", 1, "--anneal goes with --rate"),
     "no selection": ("--models", "svm", "--coherence", 1, "dependent or independent"),
     "warm-up of all": ("--warm-up", 1, "below 1"),

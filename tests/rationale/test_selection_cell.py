@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.utils.parametrizations import orthogonal
+from torch.nn.utils.parametrizations import orthogonal, weight_norm
 
 from pyg_kernels.ops.packing import Packing
 from pyg_kernels.rationale.selection_cell import SelectionCell
@@ -19,17 +19,33 @@ def read_both(cell: SelectionCell, states: Tensor, z: Tensor) -> list[Tensor]:
 
 def read_chosen(cell: SelectionCell, states: Tensor, z: Tensor) -> list[Tensor]:
     start = cell.start(PACKING.num_texts, states)
-    products, columns = cell.products(states), cell.columns()
-    out, end = cell.read_chosen(products, columns, z, PACKING, start)
+    rows, columns = cell.prepared(states)
+    out, end = cell.read_chosen(rows, columns, z, PACKING, start)
     return [out, *end]
 
 
-@pytest.mark.parametrize("plain", [True, False], ids=["plain", "parametrized"])
-def test_equals_the_step_on_state_and_selection(plain: bool) -> None:
+def doubled(cell: SelectionCell, name: str) -> None:
+    """Lets a hook double what a map gives."""
+    cell.get_submodule(name).register_forward_hook(lambda lin, inputs, output: 2 * output)
+
+
+CHANGES = {
+    "plain": lambda cell: None,
+    "parametrized token maps": lambda cell: [
+        weight_norm(lin) for lin in (*cell.lins, cell.decay_lin)
+    ],
+    "parametrized recurrent map": lambda cell: orthogonal(cell.decay_recurrent),
+    "hooked map": lambda cell: doubled(cell, "lins.1"),
+    "hooked decay": lambda cell: doubled(cell, "decay_lin"),
+    "hooked recurrent map": lambda cell: doubled(cell, "decay_recurrent"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_equals_the_step_on_state_and_selection(name: str) -> None:
     torch.manual_seed(0)
     cell = SelectionCell(4, 3).double()
-    if not plain:
-        orthogonal(cell.decay_recurrent)
+    CHANGES[name](cell)
     states, z = torch.randn(8, 4).double(), torch.rand(8).double()
     given = [states.requires_grad_(), z.requires_grad_(), *cell.parameters()]
     found = []

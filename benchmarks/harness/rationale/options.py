@@ -63,7 +63,8 @@ against annotations; molecules: how often a functional group occurs (RDKit's ChE
 with --root); chembl: the potency of that assay; askubuntu, msrp: similar questions or sentences,
 found by what is selected of their bodies.
 
-OUT holds metrics.json, predictions.csv, table.md, rationales.html (selections in colour),
+OUT holds metrics.json, predictions.csv, table.md, rationales.html (selections in colour), of
+molecules rationales.png,
 learning_curves.png, error_by_share.png, precision_by_share.png, configuration.json and a folder for
 each run, runs/MODEL-seedN, with its best checkpoint: that of the epoch with the lowest cost on the
 validation part, which knows nothing of evidence.
@@ -307,7 +308,7 @@ def _check_rationale_options(options: argparse.Namespace) -> None:
     if options.temperature and estimator_of(options) != "gumbel":
         raise InputError("--temperature goes with --estimator gumbel")
     selecting = set(SELECTING) & set(options.models or MODELS_OF[options.dataset])
-    for name in ("sparsity", "coherence", "estimator", "anneal", "warm_up"):
+    for name in ("sparsity", "coherence", "estimator", "temperature", "anneal", "warm_up"):
         if getattr(options, name) is not None and not selecting:
             option = name.replace("_", "-")
             raise InputError(f"--{option} goes with --models {' or '.join(SELECTING)}")

@@ -50,7 +50,7 @@ def rationale_page(runs: Sequence[Run], task: "RationaleTask") -> str:
                 for one in examples
             ]
         )
-        for place, examples in _examples(runs, task)
+        for place, examples in _examples(runs, task, EXAMPLES)
     ]
     about = [task.data.describe(), f"Marked: selected {task.data.unit}."]
     if any(marks is not None for marks in task.data.evidence):
@@ -69,8 +69,8 @@ def drawings(runs: Sequence[Run], task: "RationaleTask") -> Figure | None:
         ``None`` where there is nothing to draw.
     """
     cells = [
-        [(one.title, task.data.picture(place, one.chosen)) for one in examples]
-        for place, examples in _examples(runs, task)[:DRAWN]
+        [(one.title.replace(": ", "\n", 1), task.data.picture(place, one.chosen)) for one in found]
+        for place, found in _examples(runs, task, DRAWN)
     ]
     drawn = [[(title, found) for title, found in row if found is not None] for row in cells]
     if not any(drawn):
@@ -86,7 +86,9 @@ class _Example(NamedTuple):
     chosen: Tensor
 
 
-def _examples(runs: Sequence[Run], task: "RationaleTask") -> list[tuple[int, list[_Example]]]:
+def _examples(
+    runs: Sequence[Run], task: "RationaleTask", most: int
+) -> list[tuple[int, list[_Example]]]:
     """Some items of the test part, each with what one run of every model that selects takes."""
     shown = [group[0] for group in by_model(runs) if group[0].record["kind"] != FULL]
     if not shown:
@@ -95,7 +97,7 @@ def _examples(runs: Sequence[Run], task: "RationaleTask") -> list[tuple[int, lis
     number = len(tables[0])
     order = torch.randperm(number, generator=torch.Generator().manual_seed(SEED))
     found = []
-    for row in order[:EXAMPLES].tolist():
+    for row in order[:most].tolist():
         place = int(tables[0]["row"].iloc[row])
         examples = []
         for run, table in zip(shown, tables, strict=True):

@@ -16,19 +16,21 @@ CURVE_KEY = "precision@"
 
 
 def learning_plot(runs: Sequence[Run], dataset: str) -> Figure:
-    """Cost of the validation part, share selected and, where evidence is known, precision by epoch
-    (thesis Figure 3-6).
+    """Cost of the validation part by epoch (thesis Figure 3-6), and of models that select the share
+    and, where evidence is known, the precision.
 
     Args:
         runs: Finished runs, model by model.
         dataset (str): Its name.
     """
     groups = [group for group in by_model(runs) if group[0].history]
-    known = {key for group in groups for epoch in group[0].history for key in epoch}
-    keys = {"valid_cost": "cost, validation part", "share": "percent selected"}
-    keys |= {"precision": "precision in percent"} if "precision" in known else {}
-    figure = Figure(figsize=(3.4 * len(keys), 3.8), layout="constrained")
-    panels = figure.subplots(1, len(keys))
+    selecting = [group[0] for group in groups if group[0].record["kind"] in SELECTING]
+    known = {key for run in selecting for epoch in run.history for key in epoch}
+    keys = {"valid_cost": "cost, validation part"}
+    labels = {"share": "percent selected", "precision": "precision in percent"}
+    keys |= {key: label for key, label in labels.items() if key in known}
+    figure = Figure(figsize=(max(5.0, 3.4 * len(keys)), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(keys), squeeze=False)[0]
     for (key, label), panel in zip(keys.items(), panels, strict=True):
         for j, group in enumerate(groups):
             if key != "valid_cost" and group[0].record["kind"] not in SELECTING:
@@ -43,7 +45,8 @@ def learning_plot(runs: Sequence[Run], dataset: str) -> Figure:
                     label=group[0].record["model"] if k == 0 else None,
                 )
         panel.set(xlabel="epoch", ylabel=label)
-    panels[0].legend(fontsize="small")
+    if groups:
+        panels[0].legend(fontsize="small")
     figure.suptitle(f"{dataset}: learning rationales", fontsize="medium")
     return figure
 
