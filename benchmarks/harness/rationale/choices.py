@@ -22,7 +22,6 @@ from benchmarks.harness.rationale.names import (
     READOUT,
     ROOTS,
     SELECTING,
-    WARM_UP,
 )
 
 
@@ -47,8 +46,7 @@ def estimator_of(options: argparse.Namespace) -> str:
 
 def stages(options: argparse.Namespace) -> tuple[float, float]:
     """The fractions of the training in which everything is read, and in which the share falls."""
-    warm_up = WARM_UP[options.dataset] if options.warm_up is None else options.warm_up
-    return warm_up, ANNEAL if options.anneal is None else options.anneal
+    return options.warm_up or 0.0, ANNEAL if options.anneal is None else options.anneal
 
 
 def models(options: argparse.Namespace) -> list[tuple[str, str, dict[str, Any]]]:

@@ -20,7 +20,7 @@ MODELS_OF = {
 ASPECTS = ("appearance", "smell", "palate", "taste", "overall")
 
 ESTIMATORS = ("reinforce", "gumbel", "hardkuma")
-# What is drawn of a question says little about whether the others are told from it.
+# Drawn selections of questions were not learned from: docs/rationales.rst has the figures.
 ESTIMATOR = {name: "gumbel" if name in QUESTIONS else "reinforce" for name in DATASETS}
 READOUTS = ("last", "mean", "max")
 
@@ -66,9 +66,6 @@ COHERENCE = {
     "msrp": 0.0,
 }
 ANNEAL = 0.4  # of all steps
-# A margin to the closest of many questions is no guide to an encoder that has read nothing yet:
-# from random halves of questions it learns to make all alike.
-WARM_UP = {name: 0.1 if name in QUESTIONS else 0.0 for name in DATASETS}  # of all steps
 LAYERS = {name: 2 if name in MOLECULES else 1 for name in DATASETS}
 DROPOUT = {name: 0.0 if name in MOLECULES else 0.2 for name in DATASETS}
 READOUT = "mean"

@@ -47,7 +47,6 @@ from benchmarks.harness.rationale.names import (
     SELECTING,
     SELECTION_SIZE,
     TEXTS,
-    WARM_UP,
 )
 
 EPILOG = """\
@@ -223,7 +222,7 @@ def _add_rationale_options(group: Any) -> None:
         type=number(least=0, below=1),
         metavar="X",
         help="fraction of the training in which the encoder reads everything, before anything is "
-        f"selected ({by_dataset(WARM_UP)})",
+        "selected (0)",
     )
     group.add_argument(
         "--sparsity",
