@@ -170,6 +170,8 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
             if not trained:
                 trainer.save_checkpoint(folder / BEST, weights_only=True)
             predictions = _predict(trainer, learner, batches, task.parts, folder / BEST)
+        if trainer.received_sigterm:  # too late to stop an epoch; it must not start the next run
+            raise SystemExit
     except DivergenceError as error:
         raise DivergenceError(f"{name}: {error}") from error
     except SystemExit:  # Lightning's answer to an interrupt

@@ -1,8 +1,10 @@
 """``python -m benchmarks.text_classification`` from end to end, on texts made here."""
 
 import json
+import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import urllib.error
@@ -644,6 +646,32 @@ def test_resumed_run_equals_the_uninterrupted_one(compare, tmp_path, monkeypatch
     status, _, err = compare(*words)
     assert (status, bool(raised)) == (130, True)
     assert "continue with the same command and --resume" in err
+    assert compare(*words, "--resume")[0] == 0
+    assert results(tmp_path / "out") == results(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("step", ["training_step", "predict_step"])
+def test_a_request_to_end_is_heard_after_the_last_epoch_too(
+    compare, tmp_path, monkeypatch, step
+) -> None:
+    """SIGTERM in a run's last epoch or in its predictions must not start the next model."""
+    words = ("--model", "cnn", "lstm", "--epochs", 1, "--batch-size", 500)  # one batch
+    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
+    original = getattr(TextClassifier, step)
+
+    def ended(self: TextClassifier, batch: TextBatch, *args: int) -> torch.Tensor:
+        assert callable(signal.getsignal(signal.SIGTERM))  # Lightning's; the default ends pytest
+        os.kill(os.getpid(), signal.SIGTERM)
+        return original(self, batch, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TextClassifier, step, ended)
+        status, _, err = compare(*words)
+    assert (status, [path.name for path in (tmp_path / "out/runs").iterdir()]) == (
+        130,
+        ["cnn-seed0"],
+    )
+    assert "--resume" in err
     assert compare(*words, "--resume")[0] == 0
     assert results(tmp_path / "out") == results(tmp_path / "whole")
 
