@@ -47,11 +47,11 @@ EPILOG = """\
 presets, with test perplexities on the Penn Treebank as published:
 {presets}
 
-Gradient descent at 1.0 and --epochs 50, as the papers have it, is the presets' own schedule: on a
-GPU the paper's run is
+Every preset has its own schedule, --epochs included; that of rcnn-5m is gradient descent at 1.0
+and 50 epochs. On a GPU the paper's run is
   python -m benchmarks.language_model --corpus DIR --preset rcnn-5m
 Lei et al. 2017 and Lei's thesis report, at 5 M parameters, 73.6 with the gate on x and h and 74.2
-with the gate on x alone; the authors' later code reports 69.3.
+with the gate on x alone; the README of the authors' code reports 69.3, with tanh (rcnn-5m-tanh).
 
 To draw words from a trained model, and to score a text:
   python -m benchmarks.language_model generate --checkpoint OUT/runs/PRESET-seedN/best.ckpt
@@ -124,7 +124,10 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         f"{DEFAULT_PARAMETERS:,} without --corpus)",
     )
     group.add_argument(
-        "--hidden", type=integer(1, LARGEST_WIDTH), metavar="N", help="this width instead"
+        "--hidden",
+        type=integer(1, LARGEST_WIDTH),
+        metavar="N",
+        help="this width instead; word vectors of a size of their own keep their proportion to it",
     )
     group.add_argument(
         "--layers",
@@ -217,7 +220,7 @@ def score_parser() -> argparse.ArgumentParser:
         PROGRAM,
         prog=f"python -m {PROGRAM} score",
         description="Prints the perplexity of a text under a trained language model. Each line "
-        "that is not empty ends with an end of sentence.",
+        "ends with an end of sentence; empty ones are left out unless --words is given.",
     )
     _add_checkpoint_option(parser)
     text = parser.add_mutually_exclusive_group(required=True)
@@ -243,8 +246,8 @@ def _add_words_option(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument(
         "--words",
         action="store_true",
-        help=f"{what} is written as the corpus is, words between spaces (it is split into words, "
-        "and lowered unless the corpus has capitals)",
+        help=f"{what} is written as the corpus is, words between spaces (it is split into words "
+        "as far as the vocabulary tells how)",
     )
 
 
@@ -326,12 +329,13 @@ def _generate(options: argparse.Namespace) -> int:
 
 def _score(options: argparse.Namespace) -> int:
     with naming_extras("bench"):
-        from benchmarks.harness.language_model.scoring import read_lines, score, score_table
+        from benchmarks.harness.language_model.scoring import score, score_table, text_lines
         from benchmarks.harness.language_model.trained import load_model, unknown_words
-    lines = read_lines(options.file) if options.file else options.text.splitlines()
+    lines = text_lines(options.file) if options.file else options.text.splitlines()
     model = load_model(options.checkpoint, options.device)
     split = str.split if options.words else model.split
-    scores = score(model, [split(line) for line in lines])
+    words = [split(line) for line in lines if options.words or line.strip()]
+    scores = score(model, words)
     unknown = unknown_words(scores.unknown)
     if unknown:
         tell(f"{PROGRAM}: {unknown}")

@@ -150,17 +150,20 @@ class ProgressLines(Callback):
     Args:
         name (str): What is trained.
         history: The run's history.
+        every (bool): Whether each epoch has a line.
     """
 
-    def __init__(self, name: str, history: EpochHistory) -> None:
+    def __init__(self, name: str, history: EpochHistory, every: bool = False) -> None:
         self.name = name
         self.history = history
+        self.every = every
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Prints the first, the last and about every tenth of the epochs."""
+        """Prints the first, the last and about every tenth of the epochs, or each."""
         total = trainer.max_epochs or 0
         epoch = trainer.current_epoch + 1
-        if epoch in (1, total) or epoch % max(1, total // LINES_PER_RUN) == 0:
+        apart = 1 if self.every else max(1, total // LINES_PER_RUN)
+        if epoch in (1, total) or epoch % apart == 0:
             say(f"{self.name}: {_epoch_line(trainer, self.history)}")
 
 
@@ -168,8 +171,10 @@ def _epoch_line(trainer: Trainer, history: EpochHistory) -> str:
     key = f"valid_{history.measure.key}"
     digits = history.measure.format([history.epochs[0][key]])
     last, best = history.epochs[-1], history.best()
+    test = last.get(f"test_{history.measure.key}")
+    tested = "" if test is None else f", test {test:{digits}}"
     return (
         f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}, "
-        f"valid {history.measure.title} {last[key]:{digits}} "
+        f"valid {history.measure.title} {last[key]:{digits}}{tested} "
         f"(best epoch {best['epoch']}: {best[key]:{digits}})"
     )

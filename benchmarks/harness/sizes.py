@@ -19,7 +19,9 @@ def count_parameters(build: Callable[[], nn.Module]) -> int:
         return num_parameters(build())
 
 
-def check_parameters(name: str, width: int, number: int, options: str) -> None:
+def check_parameters(
+    name: str, width: int, number: int, options: str, most: int = MOST_PARAMETERS
+) -> None:
     """Refuses a network that is too large.
 
     Args:
@@ -27,13 +29,14 @@ def check_parameters(name: str, width: int, number: int, options: str) -> None:
         width (int): Its width.
         number (int): Its number of parameters.
         options (str): Those of the command line that change the number.
+        most (int): The largest number.
 
     Raises:
-        ValueError: If it has more than :data:`MOST_PARAMETERS`.
+        ValueError: If it has more.
     """
-    if number > MOST_PARAMETERS:
+    if number > most:
         raise ValueError(
-            f"{name} of width {width} has {number:,} parameters; at most {MOST_PARAMETERS:,} are "
+            f"{name} of width {width} has {number:,} parameters; at most {most:,} are "
             f"allowed ({options})"
         )
 

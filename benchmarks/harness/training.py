@@ -59,7 +59,8 @@ class TrainingConfig:
         optimiser: Adam's settings.
         device (str): ``'auto'``, ``'cpu'``, ``'cuda'``, ``'cuda:1'``, ...
         precision (str): Lightning's name of a precision, or ``'auto'``.
-        show (str): ``'bar'``, ``'lines'`` or ``'nothing'``.
+        show (str): ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or
+            ``'nothing'``.
     """
 
     epochs: int
@@ -277,7 +278,9 @@ class KeepCheckpoints(Checkpoint):
 def _shown(config: TrainingConfig, name: str, history: EpochHistory) -> list[Callback]:
     if config.show == "nothing" or not processes().is_first:
         return []
-    return [ProgressBar(name, history) if config.show == "bar" else ProgressLines(name, history)]
+    if config.show == "bar":
+        return [ProgressBar(name, history)]
+    return [ProgressLines(name, history, every=config.show == "epochs")]
 
 
 def _trainer(

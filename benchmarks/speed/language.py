@@ -12,7 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.harness.arguments import OneLineParser, exit_status, integer, nonempty
+from benchmarks.harness.arguments import (
+    LARGEST_WIDTH,
+    OneLineParser,
+    exit_status,
+    integer,
+    nonempty,
+)
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import as_input_error, say
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
@@ -58,7 +64,9 @@ def parser() -> argparse.ArgumentParser:
         help=f"presets of benchmarks.language_model ({' '.join(MODELS)})",
     )
     parser.add_argument("--vocabulary", type=integer(2), default=WORDS, metavar="N", help="words")
-    parser.add_argument("--hidden", type=integer(1), metavar="N", help="width (the presets')")
+    parser.add_argument(
+        "--hidden", type=integer(1, LARGEST_WIDTH), metavar="N", help="width (the presets')"
+    )
     parser.add_argument("--rounds", type=integer(1), default=15, metavar="N", help="(%(default)s)")
     parser.add_argument(
         "--threads", type=integer(1), default=2, metavar="N", help="CPU threads (%(default)s)"
@@ -119,7 +127,9 @@ def measure_language_models(
     steps: list[Step] = []
     rows: list[dict[str, Any]] = []
     for name in names:
-        config, settings = fitted(PRESETS[name], num_words, hidden), PRESETS[name].training
+        with as_input_error():
+            config = fitted(PRESETS[name], num_words, hidden)
+        settings = PRESETS[name].training
         torch.manual_seed(0)
         model = build_language_model(config).to(device)
         steps += [training_step(model, settings), layers_step(model, settings)]

@@ -19,6 +19,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 import pandas
 
 from benchmarks.harness.language_model import data as corpora
+from benchmarks.harness.language_model import report
 from benchmarks.harness.language_model.optimiser import NTASGD
 from benchmarks.harness.language_model.presets import PRESETS
 from benchmarks.harness.language_model.trained import load_model
@@ -55,10 +56,10 @@ def call(call_main) -> Call:
 def compare(call: Call, corpus: Path, tmp_path: Path) -> Call:
     """Trains narrow networks for 2 epochs into ``out`` unless the words say otherwise."""
 
-    def run(*words: object) -> tuple[int, str, str]:
-        small = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu", "--quiet")
+    def run(*words: object, loud: bool = False) -> tuple[int, str, str]:
+        small = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu")
         defaults = ("--corpus", corpus, "--epochs", 2, "--out", tmp_path / "out")
-        return call(*small, *defaults, *words)
+        return call(*small, *defaults, *words, *(() if loud else ("--quiet",)))
 
     return run
 
@@ -101,19 +102,42 @@ def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path) -> None:
 
     written = (tmp_path / "out" / "table.md").read_text()
     assert f"{len(streams['test']):,} test (1 unknown)" in out
-    assert re.search(r"rcnn-5m .* \d+\.\d\d ± \d+\.\d\d .* 73\.6\n", out)
-    assert re.search(r"lstm-5m .* \d+\.\d\d ± \d+\.\d\d .* -\n", out)
+    for name in ("rcnn-5m", "lstm-5m"):
+        assert re.search(rf"{name} .* \d+\.\d\d ± \d+\.\d\d .*\n", out)
     assert "| epoch | rcnn-5m valid | rcnn-5m test | lstm-5m valid | lstm-5m test |" in written
     assert re.search(r"\n\| 2( \| \d+\.\d\d ± \d+\.\d\d){4} \|\n", written)
     assert (tmp_path / "out" / "perplexity.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_other_corpora_have_no_published_figures(compare: Call, tmp_path: Path) -> None:
-    root = write_corpus(tmp_path / "wiki", "wiki.{}.tokens")
-    status, out, err = compare("--corpus", root, "--preset", "lstm-5m", "--epochs", 1)
+def test_published_figures_are_of_the_preset_on_the_penn_treebank(
+    compare: Call, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of other words or widths; the preset's own width is made 8 here."""
+    preset = PRESETS["rcnn-5m"]
+    narrow = replace(preset, model=replace(preset.model, hidden=8))
+    monkeypatch.setitem(PRESETS, "rcnn-5m", narrow)
+    words = ("--preset", "rcnn-5m", "--epochs", 1, "--overwrite")
+    status, out, err = compare(*words)
     assert (status, err) == (0, "")
-    assert out.startswith("wikitext: ")
     assert "paper" not in out
+    found = LanguageCorpus(corpus)
+    sizes = {part: len(stream) for part, stream in found.streams.items()}
+    monkeypatch.setattr(report, "PENN_TREEBANK", sizes)
+    monkeypatch.setattr(report, "PENN_WORDS", len(found.vocabulary))
+    for hidden, figure in ((8, r"73\.6"), (9, "-")):
+        status, out, _ = compare(*words, "--hidden", hidden)
+        assert status == 0
+        assert re.search(rf"rcnn-5m .* {figure}\n", out)
+
+
+def test_each_epoch_has_a_line(compare: Call) -> None:
+    words = ("--preset", "lstm-5m", "cnn", "--epochs", 23)
+    status, out, err = compare(*words)
+    assert (status, err) == (0, "")
+    assert "epoch 1/" not in out
+    status, out, err = compare(*words, "--overwrite", loud=True)
+    shown = re.findall(r"(\S+) \(seed 0\): epoch (\d+)/23, valid perplexity \S+, test \S+ \(", out)
+    assert shown == [(name, str(k)) for name in ("lstm-5m", "cnn") for k in range(1, 24)]
 
 
 def test_without_a_corpus_it_is_pythons_documentation(
@@ -213,15 +237,15 @@ def test_score_of_a_text(call: Call, checkpoint: Path) -> None:
     text = "W1 w3 zzz w9\nw7 zzz, w1"
     status, out, err = call("score", "--checkpoint", checkpoint, "--text", text, "--device", "cpu")
     assert status == 0
-    assert err == "benchmarks.language_model: 3 words are not in the vocabulary: 'zzz', ','\n"
+    assert err == "benchmarks.language_model: 2 words are not in the vocabulary: 'zzz'\n"
     model = load_model(str(checkpoint), "cpu")
-    words = ["w1", "w3", "<unk>", "w9", "<eos>", "w7", "<unk>", "<unk>", "w1", "<eos>"]
+    words = ["w1", "w3", "<unk>", "w9", "<eos>", "w7", "<unk>", "w1", "<eos>"]
     numbers = [model.vocabulary.words.index(word) for word in words]
     ids = torch.tensor([model.vocabulary.words.index("<eos>"), *numbers]).unsqueeze(1)
     with torch.no_grad():
         scores = model.net.scores(model.net(ids[:-1])[0][:, 0])
         expected = F.cross_entropy(scores, ids[1:, 0]).exp().item()
-    assert re.search(rf"whole text +10 +3 +{expected:.2f}\n", out)
+    assert re.search(rf"whole text +9 +2 +{expected:.2f}\n", out)
 
 
 def test_generate(call: Call, checkpoint: Path) -> None:
@@ -260,11 +284,12 @@ def test_bad_input_of_generate(call: Call, checkpoint: Path, words, said: str) -
 def test_bad_input_of_score(call: Call, checkpoint: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text("\n  \n")
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
+    (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
     for words, said in (
         (("--file", tmp_path / "empty.txt"), "the text to score has no words"),
         (("--text", " "), "--text: must not be empty"),
         (("--file", tmp_path / "none.txt"), "No such file"),
-        (("--file", tmp_path / "latin.txt"), "latin.txt"),
+        (("--file", tmp_path / "damaged.gz"), "damaged.gz"),
         ((), "one of the arguments --file --text is required"),
         (("--text", "w1", "--file", "a"), "not allowed with argument"),
         (("--text", "w1", "--checkpoint", tmp_path / "latin.txt"), "is not a checkpoint of this"),
@@ -274,16 +299,37 @@ def test_bad_input_of_score(call: Call, checkpoint: Path, tmp_path: Path) -> Non
         assert said in err
 
 
-def test_lines_without_words_are_not_scored(call: Call, checkpoint: Path, tmp_path: Path) -> None:
+def test_lines_without_words_end_sentences_in_a_corpus_alone(
+    call: Call, checkpoint: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "text.txt"
     path.write_text("\ufeffw1\u2028w3\r\n\nw9\n", encoding="utf-8")
     tables = []
-    for words in (("--text", "w1 w3\n \n\nw9"), ("--file", path, "--words")):
+    for words in (("--text", "w1 w3\n \n\nw9"), ("--file", path), ("--file", path, "--words")):
         status, out, err = call("score", "--checkpoint", checkpoint, *words, "--each-line")
         assert (status, err) == (0, "")
         tables.append([line.split()[-3:] for line in out.splitlines()[4:]])
     assert [row[:2] for row in tables[0]] == [["3", "0"], ["2", "0"], ["5", "0"]]
     assert tables[1] == tables[0]
+    assert [row[:2] for row in tables[2]] == [["3", "0"], ["1", "0"], ["2", "0"], ["6", "0"]]
+
+
+def test_score_of_a_part_with_empty_lines_is_its_perplexity(
+    compare: Call, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of WikiText."""
+    monkeypatch.setattr(corpora, "EVALUATION_STREAMS", 1)
+    root = write_corpus(tmp_path / "wiki", "wiki.{}.tokens")
+    for path in root.iterdir():
+        path.write_text(path.read_text().replace("\n", "\n\n"))
+    words = ("--corpus", root, "--preset", "rcnn-5m", "--lr", 0.3)
+    assert compare(*words)[0] == 0
+    (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    model = ("--checkpoint", tmp_path / "out/runs/rcnn-5m-seed0/best.ckpt", "--device", "cpu")
+    status, out, _ = call("score", *model, "--file", root / "wiki.valid.tokens", "--words")
+    assert status == 0
+    words_in_all = len(LanguageCorpus(root).streams["valid"])
+    assert re.search(rf" {words_in_all} +1 +{record['valid']:.2f}\n", out)
 
 
 def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path: Path) -> None:
@@ -314,6 +360,7 @@ def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path
         (("--resume", "--overwrite"), "--resume and --overwrite exclude each other"),
         (("--corpus", "nowhere"), "nowhere is not a folder"),
         (("--device", "tpu"), "--device must be"),
+        (("--hidden", 65536), "at most 500,000,000 are allowed (--hidden, --parameters, --layers)"),
     ],
 )
 def test_bad_input(compare: Call, words, said: str) -> None:
@@ -333,6 +380,11 @@ def test_bad_corpora_are_one_line(compare: Call, corpus: Path) -> None:
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert said in err
         test.write_text(text)
+
+
+@pytest.mark.parametrize("preset", ["lstm-5m", "awd-lstm"])
+def test_the_largest_seed(compare: Call, preset: str) -> None:
+    assert compare("--preset", preset, "--epochs", 1, "--seeds", 2**31 - 1)[0] == 0
 
 
 def test_divergence_is_one_line(compare: Call) -> None:

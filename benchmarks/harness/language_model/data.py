@@ -16,7 +16,7 @@ from pyg_kernels.datasets.text import (
     TextStreams,
 )
 
-EVALUATION_STREAMS = 10  # as in the AWD-LSTM's code: each begins without a past
+EVALUATION_STREAMS = 10  # each begins without a past, as the AWD-LSTM's code validates
 
 
 @dataclass(frozen=True)

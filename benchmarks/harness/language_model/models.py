@@ -15,6 +15,8 @@ from benchmarks.harness.language_model.config import LanguageModelConfig, Preset
 from benchmarks.harness.language_model.dropout import drop, drop_words
 from benchmarks.harness.language_model.encoders import build_encoder
 
+# More than other networks may have: of large vocabularies word vectors alone have 100 millions.
+MOST_PARAMETERS = 500_000_000
 AWD_RANGE = 0.1  # of word vectors at the start (Merity et al. 2018)
 
 
@@ -160,20 +162,29 @@ def fitted(
         parameters (int, optional): Budget in place of the preset's width or budget.
 
     Raises:
-        ValueError: If no width stays within the budget.
+        ValueError: If no width stays within the budget, or the network is too large.
     """
+    config = _fitted(preset, num_words, hidden, parameters)
+    number, options = count_parameters(config), "--hidden, --parameters, --layers"
+    sizes.check_parameters(preset.name, config.hidden, number, options, MOST_PARAMETERS)
+    return config
+
+
+def _fitted(
+    preset: Preset, num_words: int, hidden: int | None, parameters: int | None
+) -> LanguageModelConfig:
     config = replace(preset.model, num_words=num_words)
     budget = parameters or (None if config.hidden else preset.parameters)
-    if hidden:
-        return replace(config, hidden=hidden)
-    if budget is None:
-        return config
 
     def sized(width: int) -> LanguageModelConfig:
         # Word vectors of a size of their own keep its proportion to the width.
         embedding = max(1, config.embedding * width // config.hidden) if config.embedding else 0
         return replace(config, hidden=width, embedding=embedding)
 
+    if hidden:
+        return sized(hidden)
+    if budget is None:
+        return config
     width = sizes.largest_width(lambda width: count_parameters(sized(width)) <= budget)
     if not width:
         raise ValueError(

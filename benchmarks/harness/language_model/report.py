@@ -1,8 +1,8 @@
 """The tables and the picture of a comparison of language models."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -10,6 +10,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.language_model.data import LanguageData
+from benchmarks.harness.language_model.models import count_parameters, fitted
 from benchmarks.harness.language_model.presets import PRESETS
 from benchmarks.harness.language_model.task import LanguageTask
 from benchmarks.harness.summary import by_model, mean_seconds, png, seeds_text, spread
@@ -19,7 +20,9 @@ from benchmarks.harness.task import PARTS
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
 
-PENN = "ptb"  # the corpus of the papers' figures
+# The corpus of the papers' figures: words of its parts, and different ones.
+PENN_TREEBANK = {"train": 929_589, "valid": 73_760, "test": 82_430}
+PENN_WORDS = 10_000
 DIGITS = LanguageTask.measure.digits
 
 
@@ -39,7 +42,7 @@ def comparison(runs: Sequence["Run"], data: LanguageData) -> Table:
         runs: Finished runs, model by model.
         data: The corpus.
     """
-    published = data.corpus.name == PENN
+    published = _is_penn_treebank(data)
     header = ["model", "parameters", "epochs", "best", *PARTS, "words/s"]
     header += ["paper's test"] if published else []
     rows = []
@@ -49,13 +52,26 @@ def comparison(runs: Sequence["Run"], data: LanguageData) -> Table:
         row += [spread([run.record[part] for run in group], DIGITS) for part in PARTS]
         row.append(f"{record['training_words'] / mean_seconds(group):,.0f}")
         if published:
-            paper = PRESETS[record["model"]].ptb
-            row.append("-" if paper is None else f"{paper:.1f}")
+            row.append(_published(record, len(data.corpus.vocabulary)))
         rows.append(row)
     caption = (
         f"{describe(data)}\nPerplexity at the best epoch of the validation part; {seeds_text(runs)}"
     )
     return Table(caption, header, rows)
+
+
+def _is_penn_treebank(data: LanguageData) -> bool:
+    sizes = {part: len(stream) for part, stream in data.corpus.streams.items()}
+    return sizes == PENN_TREEBANK and len(data.corpus.vocabulary) == PENN_WORDS
+
+
+def _published(record: Mapping[str, Any], num_words: int) -> str:
+    """The paper's perplexity, where the network is the preset's own."""
+    preset = PRESETS[record["model"]]
+    own = fitted(preset, num_words)
+    size = (record["hidden_size"], record["num_parameters"])
+    same = preset.ptb is not None and size == (own.hidden, count_parameters(own))
+    return f"{preset.ptb:.1f}" if same else "-"
 
 
 def by_epoch(runs: Sequence["Run"]) -> Table:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +12,7 @@ from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.language_model.learner import perplexity
 from benchmarks.harness.language_model.trained import TrainedModel
 from benchmarks.harness.table import Table
+from pyg_kernels.datasets.text.lines import read_lines
 
 PIECE = 256  # words that are read at once
 
@@ -36,18 +36,17 @@ class Scores:
         return perplexity(torch.cat(self.losses).mean().item())
 
 
-def read_lines(path: str) -> list[str]:
-    """The lines of a text file in UTF-8 that are not empty, ended where a corpus' lines are.
+def text_lines(path: str) -> list[str]:
+    """The lines of a text file, ended where a corpus' lines are.
 
     Raises:
         InputError: If it cannot be read.
     """
     try:
         with as_input_error():
-            text = Path(path).read_text(encoding="utf-8-sig")
+            return read_lines(path)
     except InputError as error:
         raise InputError(f"--file {path}: {error}") from error
-    return [line for line in text.split("\n") if line.strip()]
 
 
 @torch.no_grad()
@@ -59,7 +58,7 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
 
     Args:
         model: A trained model.
-        lines: The words of each line; one without words is left out.
+        lines: The words of each line; of one without words its end alone is scored.
 
     Raises:
         InputError: If there are no words.
@@ -68,7 +67,7 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
         raise InputError("the text to score has no words")
     vocabulary = model.vocabulary
     end = vocabulary.words[vocabulary.end]
-    whole = [[*line, end] for line in lines if line]
+    whole = [[*line, end] for line in lines]
     words = [word for line in whole for word in line]
     targets = model.numbers(words).to(model.device)
     ids = torch.cat([targets.new_tensor([vocabulary.end]), targets[:-1]])

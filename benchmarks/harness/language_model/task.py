@@ -86,7 +86,7 @@ class LanguageTask(Task):
             optimiser=OptimiserConfig(settings.learning_rate),
             device=training.device,
             precision=training.precision,
-            show=training.show,
+            show="epochs" if training.show == "lines" else training.show,
         )
 
     def learner(self, model: LanguageSetup, optimiser: OptimiserConfig) -> LanguageLearner:
@@ -152,7 +152,7 @@ def language_setups(
         layers (int, optional): Number of layers in place of the presets'.
 
     Raises:
-        InputError: If no width stays within the budget.
+        InputError: If no width stays within the budget, or a network is too large.
     """
     setups = []
     for name in names:

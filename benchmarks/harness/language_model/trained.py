@@ -1,9 +1,9 @@
 """A trained language model out of its checkpoint, and the words of a text as it knows them."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -14,11 +14,10 @@ from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.language_model.learner import LanguageLearner
 from benchmarks.harness.language_model.models import LanguageModel
-from pyg_kernels.datasets.text import LanguageVocabulary, tokenize
+from benchmarks.harness.language_model.splitting import WordSplitter
+from pyg_kernels.datasets.text import LanguageVocabulary
 
 KEYS = {"model", "training", "words", "corpus"}
-NUMBER = "N"  # what the Penn Treebank writes for numbers
-DIGITS = re.compile(r"[\d.,]*\d")
 SHOWN = 10  # unknown words that a message names
 
 
@@ -41,18 +40,10 @@ class TrainedModel:
         """Where it computes."""
         return self.net.bias.device
 
-    def split(self, text: str) -> list[str]:
-        """The words of a running text, written as the vocabulary writes them.
-
-        Letters are lowered unless the vocabulary has words with capitals, and an unknown number is
-        ``N`` where the vocabulary has that word.
-        """
-        known = self.vocabulary
-        cased = any(len(word) > 1 and word != word.lower() for word in known.words)
-        words = tokenize(text, lower=not cased)
-        if NUMBER not in known:
-            return words
-        return [NUMBER if word not in known and DIGITS.fullmatch(word) else word for word in words]
+    @cached_property
+    def split(self) -> WordSplitter:
+        """Splits running text into words, written as the vocabulary writes them."""
+        return WordSplitter(self.vocabulary)
 
     def numbers(self, words: Sequence[str]) -> Tensor:
         """The numbers of words, ``(N,)``, unknown ones too."""

@@ -95,7 +95,7 @@ class LanguageLoader:
     def _sizes(self) -> list[int]:
         """The number of steps of each batch."""
         left, sizes = len(self._ids), []
-        generator = torch.Generator().manual_seed(1_000_003 * self.seed + self.epoch)
+        generator = torch.Generator().manual_seed((1_000_003 * self.seed + self.epoch) % 2**63)
         while left:
             steps = self._drawn(generator) if self.vary else self.steps
             sizes.append(min(steps, left))

@@ -28,7 +28,8 @@ class PythonDocumentation(TextStreams):
     Python that runs, without importing any of them. The topics of ``help()`` come first, then the
     modules that are in no package, each in order of their names. A paragraph is a line, without
     marks of emphasis and underlines; :func:`~pyg_kernels.datasets.text.tokenize` splits it into
-    words, in lower case. Of every ten blocks of 50 lines the ninth is for validation and the tenth
+    words, in lower case. Of paragraphs with the same words only the first is kept, since many are
+    in several docstrings. Of every ten blocks of 50 lines the ninth is for validation and the tenth
     for testing. The text differs from one version of Python to the next, and is the same wherever a
     version is installed whole.
 
@@ -55,13 +56,15 @@ class PythonDocumentation(TextStreams):
         if not root.is_dir():
             raise FileNotFoundError(f"{root} is not a folder")
         self.not_parsed: list[Path] = []
-        lines = [words for text in self._texts(root) for words in _paragraphs(text)]
+        lines = list(
+            dict.fromkeys(words for text in self._texts(root) for words in _paragraphs(text))
+        )
         if len(lines) < BLOCK * TURN:
             raise ValueError(
                 f"{root} has {len(lines)} paragraphs of documentation, expected at least "
                 f"{BLOCK * TURN}: is it the standard library, with its sources?"
             )
-        parts: dict[str, list[list[str]]] = {part: [] for part in PARTS}
+        parts: dict[str, list[tuple[str, ...]]] = {part: [] for part in PARTS}
         for number, line in enumerate(lines):
             turn = number // BLOCK % TURN
             parts[{TURN - 2: "valid", TURN - 1: "test"}.get(turn, "train")].append(line)
@@ -100,10 +103,10 @@ def _docstrings(node: ast.Module | Definition) -> Iterator[str]:
             yield from _docstrings(inner)
 
 
-def _paragraphs(text: str) -> Iterator[list[str]]:
+def _paragraphs(text: str) -> Iterator[tuple[str, ...]]:
     """The words of each paragraph that has any letters or digits."""
     for paragraph in re.split(r"\n\s*\n", text.translate(MARKUP)):
         lines = [line for line in paragraph.splitlines() if any(map(str.isalnum, line))]
-        words = tokenize(" ".join(lines))
+        words = tuple(tokenize(" ".join(lines)))
         if words:
             yield words

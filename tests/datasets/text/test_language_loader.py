@@ -72,6 +72,7 @@ def test_drawn_numbers_of_steps() -> None:
     assert drawn == sizes(0)
     assert drawn != sizes(1)
     assert drawn != sizes(0, seed=1)
+    assert sizes(0, seed=2**62) == sizes(0, seed=2**62)
     numbers = torch.tensor(drawn, dtype=torch.float64)
     usual = numbers[numbers > 52.5]
     assert 0.02 < 1 - len(usual) / len(numbers) < 0.08

@@ -70,6 +70,13 @@ def test_docstrings_are_read_in_their_order(library: Path) -> None:
     assert [path.name for path in corpus.not_parsed] == ["c.py", "d.py"]
 
 
+def test_a_paragraph_is_in_one_part_alone(library: Path) -> None:
+    """Subclasses repeat docstrings, and modules their licences."""
+    before = PythonDocumentation(library).digest()
+    write(library, "z.py", '"""line 3\n\nline 4\n\n*line* 5"""')
+    assert PythonDocumentation(library).digest() == before
+
+
 def test_topics_come_first(library: Path) -> None:
     write(library, "pydoc_data/topics.py", "# Made\ntopics = {'b': 'Two\\n', 'a': 'One *\\n***'}\n")
     assert lines(PythonDocumentation(library, min_count=1), "train")[:3] == [

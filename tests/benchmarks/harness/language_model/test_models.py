@@ -26,7 +26,7 @@ WORDS = 400
 def small(name: str) -> LanguageModelConfig:
     """A preset with little width."""
     config = fitted(PRESETS[name], WORDS, hidden=48)
-    return dataclasses.replace(config, embedding=min(config.embedding, 32))
+    return dataclasses.replace(config, embedding=32 if config.embedding else 0)
 
 
 def built(name: str, **changes: Any) -> LanguageModel:

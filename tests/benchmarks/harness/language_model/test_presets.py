@@ -20,6 +20,7 @@ WORDS = 10_000  # of the Penn Treebank
 # more matrices than its formulas; they are not among these.
 TABLE_2_4 = {
     "adam-cnn": (250, 5.4),
+    "adam-cnn-mul": (250, 5.4),
     "adam-lstm": (225, 4.9),
     "adam-rcnn": (230, 5.0),
     "adam-lstm-16m": (650, 16.4),
@@ -78,12 +79,17 @@ def test_the_numbers_of_parameters_are_those_of_the_formulas() -> None:
         # Tied vectors, biases of the scores; W, U, V, U' and two biases a layer.
         return WORDS * (d + 1) + layers * (4 * d * d + 2 * d)
 
-    for name, layers in (("rcnn-5m", 3), ("rcnn-20m", 3), ("rcnn-20m-variational-4", 4)):
-        config = fitted(PRESETS[name], WORDS, hidden=123)
-        assert count_parameters(config) == gated(config.hidden, layers)
-    # The authors' sizes, which their README calls 5 and 20 millions.
-    assert round(gated(355, 3) / 1e6) == 5
-    assert round(gated(950, 3) / 1e6) == round(gated(860, 4) / 1e6) == 20
+    # The widths in the README of the authors' code, which calls these 5 and 20 millions.
+    for name, width, layers, number in (
+        ("rcnn-5m-tanh", 355, 3, 5_074_430),
+        ("rcnn-20m-variational", 950, 3, 20_345_700),
+        ("rcnn-20m-variational-4", 860, 4, 20_450_480),
+    ):
+        config = fitted(PRESETS[name], WORDS, hidden=width)
+        assert count_parameters(config) == gated(width, layers) == number
+        millions = (PRESETS[name].parameters or 0) / 1e6
+        assert round(number / 1e6) == millions
+        assert abs(fitted(PRESETS[name], WORDS).hidden - width) < 0.02 * width
     lstm = count_parameters(fitted(PRESETS["lstm-5m"], WORDS, hidden=123))
     assert lstm == WORDS * 124 + 2 * (8 * 123 * 123 + 8 * 123)
 
@@ -101,6 +107,8 @@ def test_a_width_or_a_budget_of_ones_own() -> None:
     awd = fitted(PRESETS["awd-lstm"], WORDS, parameters=1_000_000)
     assert 900_000 < count_parameters(awd) <= 1_000_000
     assert abs(awd.hidden * 400 - awd.embedding * 1150) < 1150  # as in the preset
+    own = fitted(PRESETS["awd-lstm"], WORDS, hidden=115)
+    assert (own.hidden, own.embedding) == (115, 40)
     whole = fitted(PRESETS["awd-lstm"], WORDS)
     assert fitted(PRESETS["awd-lstm"], WORDS, parameters=count_parameters(whole)) == whole
     with pytest.raises(ValueError, match="no width of rcnn-5m has at most 10 parameters with 100"):

@@ -1,0 +1,102 @@
+"""Running text to words as a vocabulary writes them."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from pyg_kernels.datasets.text import LanguageVocabulary
+from pyg_kernels.datasets.text.tokens import TOKEN
+
+NUMBER = "N"  # what the Penn Treebank writes for numbers, and for the sign of percent
+DIGITS = re.compile(r"[\d.,]*\d")
+PERCENT = "%"
+COMPOUND = re.compile(r"\w+(?:-\w+)+")
+MARKS = "-,."  # what WikiText writes @-@, @,@ and @.@ within a word or a number
+
+
+class WordSplitter:
+    """Splits running text as the corpus of a vocabulary was split, as far as its words tell.
+
+    What stands between white space is one word where the vocabulary has it; of the rest, the
+    longest words that the vocabulary has, from the left, and elsewhere those of
+    :func:`~pyg_kernels.datasets.text.tokenize`. So ``Corp.`` and ``long-term,`` are ``corp.`` and
+    ``long-term ,`` to the Penn Treebank. The vocabulary tells the following conventions:
+
+    - letters are lowered unless it has words with capitals;
+    - an unknown number is ``N`` where it has that word and no word of digits, and so is ``%`` (Penn
+      Treebank: ``up N N``);
+    - an unknown compound such as ``ill-timed`` stays one word where it has compounds;
+    - marks within words and numbers are written ``@-@``, ``@,@`` and ``@.@`` where it has these
+      (WikiText);
+    - punctuation is left out where it has neither comma nor full stop (Penn Treebank).
+
+    Args:
+        vocabulary: The words.
+    """
+
+    def __init__(self, vocabulary: LanguageVocabulary) -> None:
+        words = [word for word in vocabulary.words if word not in vocabulary.reserved]
+        self.vocabulary = vocabulary
+        self.longest = max(map(len, words), default=0)
+        self.lowered = not any(len(word) > 1 and word != word.lower() for word in words)
+        self.numbers = NUMBER in vocabulary and not any(map(str.isdigit, words))
+        self.marks = {mark: f"@{mark}@" for mark in MARKS if f"@{mark}@" in vocabulary}
+        self.compounds = "-" not in self.marks and any(map(COMPOUND.fullmatch, words))
+        self.punctuation = "," in vocabulary or "." in vocabulary
+
+    def __call__(self, text: str) -> list[str]:
+        """The words of a text."""
+        return [word for piece in text.split() for word in self._words(piece)]
+
+    def _words(self, piece: str) -> Iterator[str]:
+        """The words of a piece that holds no white space."""
+        if piece in self.vocabulary:
+            yield piece
+            return
+        piece = piece.replace("\u2019", "'")
+        if self.lowered:
+            piece = piece.lower()
+        starts = [token.start() for token in TOKEN.finditer(piece)]
+        ends = [token.end() for token in TOKEN.finditer(piece)]
+        k = 0
+        while k < len(starts):
+            start, end = starts[k], ends[k]
+            if piece[start] == "-" in self.marks and _within_a_word(piece, start):
+                yield self.marks["-"]
+            elif word := max(
+                self._longest_known(piece, start, ends), self._compound(piece, start, ends), key=len
+            ):
+                end = start + len(word)
+                yield word
+            else:
+                yield from self._unknown(piece[start:end])
+            k = bisect_right(ends, end)
+
+    def _longest_known(self, piece: str, start: int, ends: list[int]) -> str:
+        """The longest word from `start` on that ends where a token does; empty: there is none."""
+        first = bisect_right(ends, start)
+        last = bisect_right(ends, start + self.longest)
+        for end in reversed(ends[first:last]):
+            if piece[start:end] in self.vocabulary:
+                return piece[start:end]
+        return ""
+
+    def _compound(self, piece: str, start: int, ends: list[int]) -> str:
+        """The compound that begins at `start`; empty: none does, or compounds are not one word."""
+        found = COMPOUND.match(piece, start) if self.compounds else None
+        if found is None or ends[bisect_right(ends, found.end()) - 1] != found.end():
+            return ""
+        return found.group()
+
+    def _unknown(self, word: str) -> Iterator[str]:
+        """What stands for a token that is not in the vocabulary."""
+        if self.numbers and (word == PERCENT or DIGITS.fullmatch(word)):
+            yield NUMBER
+        elif self.marks and DIGITS.fullmatch(word):
+            yield from (self.marks.get(part, part) for part in re.split(r"([.,])", word) if part)
+        elif self.punctuation or any(map(str.isalnum, word)):
+            yield word
+
+
+def _within_a_word(piece: str, position: int) -> bool:
+    return 0 < position < len(piece) - 1 and (piece[position - 1] + piece[position + 1]).isalnum()

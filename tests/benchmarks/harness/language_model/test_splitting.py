@@ -1,0 +1,67 @@
+"""Running text to words as a vocabulary writes them."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.harness.language_model.splitting import WordSplitter
+from pyg_kernels.datasets.text import LanguageVocabulary, tokenize
+from pyg_kernels.datasets.text.lines import read_lines
+
+PENN = (
+    "mr. smith corp. third-quarter long-term so-called s&p at&t u.s. no. ill n't 's ' the of said "
+    "profit rose to million cents share do it you a N $ & # 30-year"
+)
+WIKITEXT = "The species weighs H. St. kg N 12 well @-@ @,@ @.@ , . ( ) - 's n't"
+PLAIN = "the ( ) , . - 3 long term do n't it 's"
+
+
+def lines_of(folder: Path, part: str) -> list[list[str]]:
+    path = folder / "text" / "ptb" / f"ptb.{part}.txt.gz"
+    if not path.is_file():
+        pytest.skip(f"no file {path}")
+    return [line.split() for line in read_lines(path)]
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "text", "expected"),
+    [
+        (PENN, "Mr. Smith of Smith Corp. said", "mr. smith of smith corp. said"),
+        (PENN, "third-quarter profit, rose", "third-quarter profit rose"),
+        (PENN, "(long-term) S&P's U.S.", "long-term s&p 's u.s."),
+        (PENN, "up 3.2% to $12,345 million.", "up N N to $ N million"),
+        (PENN, "it\u2019s ill-timed, don't", "it 's ill-timed do n't"),
+        (PENN, "the 30-year -- no. 45-year", "the 30-year no. 45-year"),
+        (PENN, "The N of <unk>", "the N of <unk>"),
+        (PENN, "smith-don't", "smith do n't"),
+        (WIKITEXT, "The well-known H. St.", "The well @-@ known H. St."),
+        (WIKITEXT, "12,345.5 kg (N - 12).", "12 @,@ 345 @.@ 5 kg ( N - 12 ) ."),
+        (WIKITEXT, "the species-", "the species -"),
+        (PLAIN, "The long-term (3.5), it's.", "the long - term ( 3.5 ) , it 's ."),
+        ("", "Hello, world", "hello world"),
+        (PENN, " \n ", ""),
+    ],
+)
+def test_words_are_written_as_the_vocabulary_writes_them(
+    vocabulary: str, text: str, expected: str
+) -> None:
+    assert WordSplitter(LanguageVocabulary(vocabulary.split()))(text) == expected.split()
+
+
+def test_words_of_tokenize_are_those_of_tokenize() -> None:
+    text = "Don't split (see [2]): long-term, 1,000.5 u.s. -- it's 3rd_try!"
+    assert WordSplitter(LanguageVocabulary.build([tokenize(text)]))(text) == tokenize(text)
+
+
+@pytest.mark.parametrize("piece", ["-" * 20_000, "a-" * 10_000, "x" * 20_000, "1," * 10_000])
+def test_long_pieces_take_no_square_of_their_length(piece: str) -> None:
+    words = WordSplitter(LanguageVocabulary(PENN.split()))(piece)
+    assert sum(map(len, words)) <= len(piece)
+
+
+def test_a_part_of_the_penn_treebank_is_split_into_its_words(real_data: Path) -> None:
+    split = WordSplitter(LanguageVocabulary.build(lines_of(real_data, "train")))
+    for line in lines_of(real_data, "valid"):
+        assert split(" ".join(line)) == line
+        sentence = " ".join(word for word in line if word != "<unk>") + "."
+        assert all(word in split.vocabulary for word in split(sentence))
