@@ -24,7 +24,7 @@ Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 class PythonDocumentation(TextStreams):
     """The language reference and the docstrings of the standard library.
 
-    Some 300,000 words for those who have no corpus at hand: they are read from the files of the
+    Some 270,000 words for those who have no corpus at hand: they are read from the files of the
     Python that runs, without importing any of them. The topics of ``help()`` come first, then the
     modules that are in no package, each in order of their names. A paragraph is a line, without
     marks of emphasis and underlines; :func:`~pyg_kernels.datasets.text.tokenize` splits it into
