@@ -51,7 +51,7 @@ def _compare(options: argparse.Namespace) -> int:
     data = in_turn(lambda: load_texts(TextChoice(**chosen)))
     if options.embedding and data.glove:
         raise InputError(f"--embedding goes with --glove none; {data.glove} has its own size")
-    if options.unit_norm and not data.glove and not options.preset:
+    if options.unit_norm and not data.glove and "unit_norm" not in options.filled_in:
         raise InputError("--unit-norm goes with a file of word vectors")
     if options.tune_vectors and not data.glove:
         raise InputError("--tune-vectors goes with a file of word vectors; others are trained")

@@ -20,7 +20,7 @@ def count_parameters(build: Callable[[], nn.Module]) -> int:
 
 
 def check_parameters(
-    name: str, width: int, number: int, options: str, most: int = MOST_PARAMETERS
+    name: str, width: int, number: int, options: str, most: int | None = None
 ) -> None:
     """Refuses a network that is too large.
 
@@ -29,11 +29,12 @@ def check_parameters(
         width (int): Its width.
         number (int): Its number of parameters.
         options (str): Those of the command line that change the number.
-        most (int): The largest number.
+        most (int, optional): The largest number; :data:`MOST_PARAMETERS` unless given.
 
     Raises:
         ValueError: If it has more.
     """
+    most = most or MOST_PARAMETERS
     if number > most:
         raise ValueError(
             f"{name} of width {width} has {number:,} parameters; at most {most:,} are "

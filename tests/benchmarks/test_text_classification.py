@@ -23,6 +23,7 @@ import pandas
 
 from benchmarks.harness import sizes
 from benchmarks.harness.arguments import training_config
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimiserConfig
 from benchmarks.harness.progress import EpochHistory
 from benchmarks.harness.text import choices, encoders, model_config, models, names
@@ -306,6 +307,23 @@ def test_preset_of_the_thesis() -> None:
         *("rcnn-1layers-decay-0.3", "rcnn-1layers-decay-0"),
         *("rcnn-2layers-decay-0.3", "rcnn-2layers-decay-0", "cnn"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("models", "words", "said"),
+    [
+        ("cnn", "--decays 0.3 --order 5", r"^--decays goes with rcnn$"),
+        ("lstm,cnn", "--order 2", r"^--order goes with rcnn$"),
+        ("cnn", "--layers 3", r"^--layers goes with rcnn, lstm, bi-lstm$"),
+        ("ran", "--ngram 2 --activation relu", r"^--activation goes with rcnn; the cells"),
+    ],
+)
+def test_a_preset_may_have_options_without_effect_but_none_are_given(models, words, said) -> None:
+    preset = ["--preset", "lei2017-sst", "--models", models]
+    assert choices.model_names(text_options.compare_options(preset))
+    options = text_options.compare_options([*preset, *words.split()])
+    with pytest.raises(InputError, match=said):
+        choices.model_names(options)
 
 
 def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
@@ -724,6 +742,11 @@ BAD_INPUT = [
     ("readout of a cnn", ("--model", "cnn", "--readout", "mean"), "--readout goes with rcnn, lstm"),
     ("decay of one", ("--decays", "0.5", "1"), "must be a number from 0 to below 1, learned"),
     ("unknown preset", ("--preset", "lei2015"), "lei2015"),
+    (
+        "length of no vectors with a preset",
+        ("--preset", "lei2017-sst", "--dataset", "trec", "--unit-norm", "--glove", "none"),
+        "--unit-norm goes with a file",
+    ),
     ("phrases of questions", ("--phrases",), "--phrases goes with sst-fine and sst-binary"),
     ("length of no vectors", ("--unit-norm", "--glove", "none"), "--unit-norm goes with a file"),
     ("vectors of two widths", ("--vectors", "WIDER"), "at line 2: it has more than 2 numbers"),

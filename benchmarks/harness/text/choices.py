@@ -53,11 +53,10 @@ def model_names(options: argparse.Namespace) -> list[str]:
 
 
 def _check_effects(kinds: Sequence[str], options: argparse.Namespace) -> None:
-    """Refuses options that no kind of model heeds; a preset's have no say there."""
-    if options.preset is not None:
-        return
+    """Refuses options that no kind of model heeds, but those that a preset filled in."""
     for option, heed in HEEDED.items():
-        if getattr(options, option) is not None and not set(heed) & set(kinds):
+        given = getattr(options, option) is not None and option not in options.filled_in
+        if given and not set(heed) & set(kinds):
             why = "" if kinds else "; the cells have one layer and the mean over words"
             raise InputError(f"--{option} goes with {', '.join(heed)}{why}")
 

@@ -15,6 +15,7 @@ from benchmarks.harness.errors import InputError
 from benchmarks.harness.table import Table
 from benchmarks.harness.text.classifier import TextClassifier
 from pyg_kernels.datasets.text import TextBatch, Vocabulary
+from pyg_kernels.datasets.text.corpus import INTEGER
 
 KEYS = {"model", "words", "classes", "optimiser"}
 PREFIXES = 64  # beginnings of a text that are classified together
@@ -98,7 +99,7 @@ def class_values(classes: Sequence[str]) -> list[float] | None:
     number = len(classes)
     if number == 2:
         return [-1.0, 1.0]
-    if number < 2 or not all(name.isascii() and name.isdecimal() for name in classes):
+    if number < 2 or not all(INTEGER.fullmatch(name) for name in classes):
         return None
     integers = list(map(int, classes))
     if integers != list(range(integers[0], integers[0] + number)):

@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
         choices=tuple(PRESETS),
         help="a paper's set-up, see below; any option that is given takes precedence",
     )
-    parser.set_defaults(rcnn_hidden=None)
+    parser.set_defaults(rcnn_hidden=None, filled_in=())
     _add_text_options(parser.add_argument_group("texts"))
     _add_model_options(parser.add_argument_group("models"))
     training = parser.add_argument_group("training")
@@ -116,7 +116,7 @@ def explain_parser() -> argparse.ArgumentParser:
 
 
 def compare_options(words: Sequence[str]) -> argparse.Namespace:
-    """The options, those of a preset where they are not given."""
+    """The options, those of a preset where they are not given: ``filled_in`` names these."""
     first = parser()
     given = first.parse_args(words)
     if given.preset is None:
@@ -130,6 +130,7 @@ def compare_options(words: Sequence[str]) -> argparse.Namespace:
         options.lr_factor = given.lr_factor
     if not options.dataset.startswith("sst") and given.phrases is None:
         options.phrases = None
+    options.filled_in = [name for name in preset if getattr(options, name) != getattr(given, name)]
     return options
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.vocabulary import words_of
 
 PARTS = ("train", "valid", "test")
+INTEGER = re.compile(r"-?[0-9]+")
 
 
 class TextCorpus:
@@ -27,7 +31,7 @@ class TextCorpus:
 
     Attributes:
         texts: M lists of words.
-        classes: the C names of the classes, in alphabetical order.
+        classes: the C names of the classes; integers in their order, others in alphabetical order.
         labels: (M,) int64, the position in ``classes`` of each text's.
         parts: the positions of each part, int64.
         split: as given.
@@ -52,7 +56,7 @@ class TextCorpus:
             if not text:
                 raise ValueError(f"text {number} has no words")
         self.texts = [list(words_of(text)) for text in texts]
-        self.classes = tuple(sorted(set(labels)))
+        self.classes = _in_order(set(labels))
         place = {name: index for index, name in enumerate(self.classes)}
         self.labels = torch.tensor([place[name] for name in labels], dtype=torch.long)
         self.parts = _checked_parts(parts, len(texts))
@@ -109,6 +113,19 @@ class TextCorpus:
         return content.hexdigest()[:16]
 
 
+def text_lines(path: Path) -> list[str]:
+    """The lines of a file of texts, as :func:`read_lines` reads them.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is empty or a damaged compressed file.
+    """
+    lines = read_lines(path)
+    if not lines:
+        raise ValueError(f"{path} has no texts")
+    return lines
+
+
 def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
     """Draws a share of each class at random, but leaves at least one text of each.
 
@@ -128,6 +145,13 @@ def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
         members = shuffled[labels[shuffled] == index]
         taken[members[: max(0, min(int(fraction * len(members)), len(members) - 1))]] = True
     return taken
+
+
+def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Names by value where all of them are integers, otherwise in alphabetical order."""
+    by_name = sorted(names)
+    integers = all(map(INTEGER.fullmatch, map(str, by_name)))
+    return tuple(sorted(by_name, key=int) if integers else by_name)
 
 
 def _checked_parts(parts: Mapping[str, Sequence[int] | Tensor], number: int) -> dict[str, Tensor]:

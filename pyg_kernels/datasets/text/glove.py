@@ -35,7 +35,8 @@ def read_glove(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if a line has fewer or more than D numbers, a vector is not of finite numbers,
-            or the file is empty, damaged or not in UTF-8.
+        ValueError: if a line has fewer or more than D fields behind its word, or the first or the
+            last of them is no number; the line of a word of the vocabulary has another that is no
+            number, or one that is not finite; or the file is empty, damaged or not in UTF-8.
     """
     return read_vectors(path, vocabulary, header=False)

@@ -7,8 +7,7 @@ from pathlib import Path
 import torch
 
 from pyg_kernels.datasets.public_file import PublicFile
-from pyg_kernels.datasets.text.corpus import TextCorpus
-from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.corpus import TextCorpus, text_lines
 
 ARCHIVE = (
     "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/"
@@ -55,7 +54,7 @@ class MR(TextCorpus):
         names: list[str] = []
         for name, file in (("negative", self.negative_file), ("positive", self.positive_file)):
             path = file.obtain(root)
-            for number, line in enumerate(read_lines(path), start=1):
+            for number, line in enumerate(text_lines(path), start=1):
                 if not line.split():
                     raise ValueError(f"line {number} of {path} is empty")
                 names.append(name)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyg_kernels.datasets.public_file import PublicFile
-from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
-from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus, text_lines
 
 FOLDER = "https://raw.githubusercontent.com/taolei87/text_convnet/master/data/"
 SHA256 = {
@@ -42,7 +41,8 @@ class SST(TextCorpus):
 
     Raises:
         OSError: if a file is not there and cannot be downloaded.
-        ValueError: if ``labels`` is neither, or a line is not a class and a sentence.
+        ValueError: if ``labels`` is neither, a file is empty, or a line is not a class and a
+            sentence.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SST(TextCorpus):
             name = f"stsa.{labels}.{'dev' if part == 'valid' else part}"
             path = phrase_file if part == "train" else None
             path = path or PublicFile(name, FOLDER + name, SHA256[name]).obtain(root)
-            for number, line in enumerate(read_lines(path), start=1):
+            for number, line in enumerate(text_lines(path), start=1):
                 label, _, sentence = line.partition(" ")
                 _check(label, sentence, CLASSES[labels], f"line {number} of {path}")
                 names.append(label)

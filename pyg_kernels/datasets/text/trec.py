@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from pyg_kernels.datasets.public_file import PublicFile
-from pyg_kernels.datasets.text.corpus import TextCorpus
-from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.corpus import TextCorpus, text_lines
 
 LINE = re.compile(r"([A-Z]+):(\w+) +(\S.*)")
 FOLDER = "https://cogcomp.seas.upenn.edu/Data/QA/QC/"
@@ -54,7 +53,7 @@ class TREC(TextCorpus):
         for part, file in (("train", self.train_file), ("test", self.test_file)):
             start = len(texts)
             path = file.obtain(root)
-            for number, line in enumerate(read_lines(path), start=1):
+            for number, line in enumerate(text_lines(path), start=1):
                 match = LINE.fullmatch(line.rstrip())
                 if match is None:
                     raise ValueError(f"line {number} of {path} is not 'COARSE:fine question'")

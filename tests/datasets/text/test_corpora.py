@@ -54,6 +54,13 @@ def test_a_bad_line_is_named(trec_root: Path, line: bytes) -> None:
         TREC(trec_root)
 
 
+@pytest.mark.parametrize("name", ["train_5500.label", "TREC_10.label"])
+def test_an_empty_file_is_named(trec_root: Path, name: str) -> None:
+    (trec_root / name).write_bytes(b"")
+    with pytest.raises(ValueError, match=rf"{name} has no texts$"):
+        TREC(trec_root)
+
+
 def test_a_class_must_occur_in_training(trec_root: Path) -> None:
     (trec_root / "TREC_10.label").write_bytes(b"HUM:ind Who ?\n")
     with pytest.raises(ValueError, match="no text of class 'HUM'"):
@@ -146,6 +153,9 @@ def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
         MR(tmp_path, fold=10)
     (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"a\n \n")
     with pytest.raises(ValueError, match=r"line 2 of .*rt-polarity.neg is empty"):
+        MR(tmp_path)
+    (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"rt-polarity.neg has no texts$"):
         MR(tmp_path)
 
 

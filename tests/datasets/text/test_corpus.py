@@ -53,6 +53,26 @@ def test_a_digest_tells_texts_classes_and_parts_apart() -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ("10 9 1 2", "1 2 9 10"),
+        ("1 -1 0 -2 -10", "-10 -2 -1 0 1"),
+        ("7 007 10", "007 7 10"),
+        ("10 9 b", "10 9 b"),
+        ("10 9 1.5", "1.5 10 9"),
+        ("10 9 \u0661", "10 9 \u0661"),
+    ],
+)
+def test_classes_that_are_integers_stand_by_value(labels, classes) -> None:
+    names = labels.split()
+    number = len(names)
+    parts = {"train": range(number), "test": [number]}
+    corpus = TextCorpus([["x"]] * (number + 1), [*names, names[0]], parts)
+    assert corpus.classes == tuple(classes.split())
+    assert [corpus.classes[k] for k in corpus.labels] == [*names, names[0]]
+
+
+@pytest.mark.parametrize(
     ("texts", "labels", "parts", "said"),
     [
         ([["x"]], ["a", "b"], {"train": [0], "test": [0]}, "labels must be 1"),

@@ -30,6 +30,8 @@ def test_reads_the_vectors_of_a_vocabulary(tmp_path: Path, name: str) -> None:
         ("the 1 2\nnaïve 1\n", "at line 2: it has 1 numbers, not 2"),
         ("the 1 2\nnaïve 1 x\n", "at line 2: could not convert"),
         ("the 1 nan\n", "at line 1: a number of it is not finite"),
+        ("the 1 2 3\nbad x y z\n", "at line 2: could not convert string to float: 'x'"),
+        ("the 1 2 3\nthe 1 y 3\n", "at line 2: could not convert string to float: 'y'"),
     ],
 )
 def test_a_bad_file_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:

@@ -47,6 +47,16 @@ def test_phrases_that_are_not_there(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["stsa.fine.train", "stsa.fine.dev", "stsa.fine.test", "stsa.fine.phrases.train"],
+)
+def test_an_empty_file_is_named(root: Path, name: str) -> None:
+    (root / name).write_text("")
+    with pytest.raises(ValueError, match=rf"{name} has no texts$"):
+        SST(root, phrases=None)
+
+
+@pytest.mark.parametrize(
     ("line", "said"),
     [
         ("5 fine", r"a class and a sentence: the class must be from 0 to 4, got 5"),

@@ -36,6 +36,10 @@ def test_reads_both_formats(tmp_path: Path, header: str, name: str) -> None:
         ("1 2\nthe 1 2\na 1 2\n", "at line 3: the file ends with 2 words, its first line says 1"),
         ("1 2\nabsent 1 x\n", "at line 2: could not convert"),
         ("1 0\nthe\n", "at line 1: it announces 0 numbers a word"),
+        ("the 1 2 3\nbad x y z\nof 1 2 3\n", "at line 2: could not convert string to float: 'x'"),
+        ("the 1 2 3\nbad 1 y z\nof 1 2 3\n", "at line 2: could not convert string to float: 'z'"),
+        ("bad x y 3\nof 1 2 3\n", "at line 1: could not convert string to float: 'x'"),
+        ("2 3\nthe 1 2 3\nbad x 2 3\n", "word2vec's text format, at line 3: could not convert"),
     ],
 )
 def test_a_bad_file_is_named_with_its_line(tmp_path: Path, text: str, said: str) -> None:
