@@ -19,10 +19,12 @@ from benchmarks.harness.retrieval.options import (
     EPOCHS,
     FIELDS,
     LEARNING_RATE,
+    LEAVE_OUT,
     PARAMETERS,
     PRETRAINING_BATCH_SIZE,
     PRETRAINING_EPOCHS,
     PROGRAM,
+    SCHEDULE,
     parser,
 )
 
@@ -40,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    options.schedule = options.schedule or SCHEDULE[options.dataset]
     check_training_options(options)
     _check_options(options)
     out = Path(options.out or f"runs/questions-{options.dataset}")
@@ -49,7 +52,7 @@ def _compare(options: argparse.Namespace) -> int:
         from benchmarks.harness.retrieval.report import describe, tables, write_question_report
         from benchmarks.harness.retrieval.standing import baselines_of
         from benchmarks.harness.retrieval.task import RetrievalTask
-    data = load_questions(_question_choice(options))
+    data = load_questions(_question_choice(options), LEAVE_OUT)
     _check_against(options, data)
     task = RetrievalTask(data, out / "pretraining")
     models = _models(options, data)
@@ -64,6 +67,7 @@ def _compare(options: argparse.Namespace) -> int:
     pretraining = _pretraining(options, experiment)
     for one in (experiment, pretraining):
         if one is not None:
+            one.check_folder(options.resume, options.overwrite)
             one.check()
     baselines = baselines_of(data.corpus, FIELDS if data.has_bodies() else FIELDS[1:])
     experiment.open_folder(options.resume, options.overwrite)

@@ -125,6 +125,7 @@ def add_training_options(
     batch_size: Mapping[str, int],
     learning_rate: Mapping[str, float],
     smallest_batch: int = 1,
+    schedule: Mapping[str, str] | None = None,
 ) -> None:
     """Seeds, epochs, batches, the optimiser's settings and the device.
 
@@ -134,6 +135,7 @@ def add_training_options(
         batch_size: Texts or molecules a batch.
         learning_rate: The highest learning rate.
         smallest_batch (int): The smallest batch that is accepted.
+        schedule: The default for each data set, to be filled in; ``None``: ``cosine`` for all.
     """
     group.add_argument(
         "--seeds", "--seed", nargs="+", type=integer(0), default=[0], metavar="N", help="(0)"
@@ -147,7 +149,7 @@ def add_training_options(
         metavar="N",
         help=f"({by_dataset(batch_size)})",
     )
-    _add_optimiser_options(group, learning_rate)
+    _add_optimiser_options(group, learning_rate, schedule)
     group.add_argument(
         "--patience",
         type=integer(1),
@@ -164,7 +166,9 @@ def add_training_options(
     )
 
 
-def _add_optimiser_options(group: Any, learning_rate: Mapping[str, float]) -> None:
+def _add_optimiser_options(
+    group: Any, learning_rate: Mapping[str, float], schedule: Mapping[str, str] | None
+) -> None:
     group.add_argument(
         "--lr",
         type=number(above=0),
@@ -174,9 +178,10 @@ def _add_optimiser_options(group: Any, learning_rate: Mapping[str, float]) -> No
     group.add_argument(
         "--schedule",
         choices=SCHEDULES,
-        default="cosine",
+        default=None if schedule else "cosine",
         help="of the learning rate: short warm-up and cosine over --epochs; times --lr-factor "
-        "every epoch; times --lr-factor after 5 epochs without progress; constant (cosine)",
+        "every epoch; times --lr-factor after 5 epochs without progress; constant "
+        f"({by_dataset(schedule) if schedule else 'cosine'})",
     )
     group.add_argument(
         "--lr-factor",

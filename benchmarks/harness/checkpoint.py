@@ -44,3 +44,9 @@ def read_checkpoint(
     except UNREADABLE:
         pass
     raise InputError(f"--checkpoint {path} is not a checkpoint of this module")
+
+
+def lost_checkpoint(path: Path) -> str:
+    """What to say of a finished run whose checkpoint cannot be read."""
+    what = "damaged" if path.is_file() else "missing"
+    return f"{path} is {what}; remove {path.parent}, and --resume does this run again"

@@ -96,14 +96,33 @@ class Experiment:
         """
         in_first(lambda: self._open_folder(resume, overwrite))
 
+    def check_folder(self, resume: bool, overwrite: bool) -> None:
+        """Refuses what :meth:`open_folder` would refuse, and writes nothing.
+
+        Args:
+            resume (bool): As there.
+            overwrite (bool): As there.
+
+        Raises:
+            InputError: As there.
+        """
+        in_first(lambda: self._found(resume, overwrite))
+
+    def _found(self, resume: bool, overwrite: bool) -> dict[str, Any]:
+        """The configuration of the experiment in the folder; empty if there is none."""
+        with as_input_error():
+            if not holds_results(self.out, CONFIGURATION, resume, overwrite):
+                return {}
+            found: dict[str, Any] = self._read_configuration()
+            if resume:
+                self._check_settings(found)
+            return found
+
     def _open_folder(self, resume: bool, overwrite: bool) -> None:
         configuration = self.out / CONFIGURATION
+        found = self._found(resume, overwrite)
         with as_input_error():
-            occupied = holds_results(self.out, CONFIGURATION, resume, overwrite)
-            found: dict[str, Any] = self._read_configuration() if occupied else {}
-            if occupied and resume:
-                self._check_settings(found)
-            elif occupied:
+            if found and not resume:
                 self._remove_results(found)
                 found = {}
             self.out.mkdir(parents=True, exist_ok=True)

@@ -21,13 +21,16 @@ pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
 
 import pandas
 
+from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.progress import EpochHistory
-from benchmarks.harness.retrieval import baselines, data, encoders, options, report
+from benchmarks.harness.retrieval import baselines, data, encoders, options, report, standing
 from benchmarks.harness.retrieval.baselines import bm25, tuned_tf_idf
 from benchmarks.harness.retrieval.batches import QuestionBatches
 from benchmarks.harness.retrieval.data import QuestionChoice, load_questions
 from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+from benchmarks.harness.retrieval.report import describe
+from benchmarks.harness.task import PARTS
 from benchmarks.question_retrieval import main
 from tests.benchmarks.askubuntu_format import TOPICS, write_questions
 from tests.benchmarks.interruption import interrupt_once, results
@@ -158,7 +161,7 @@ def test_learns_which_words_matter(compare, tmp_path) -> None:
     words = ("--encoders", "rcnn", "cnn", "--pretraining", "no", "--pooling", "mean")
     words = (*words, "--dropout", 0)
     sizes = ("--hidden", 12, "--embedding", 12, "--batch-size", 12, "--lr", 0.03)
-    assert compare(*words, *sizes, "--epochs", 6)[0] == 0
+    assert compare(*words, *sizes, "--epochs", 10, "--seed", 1)[0] == 0
     records = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert len(records) == 2
     assert all(record["train"] > 85 and record["test"] > 85 for record in records)
@@ -268,14 +271,16 @@ def test_word_vectors_are_kept_as_they_are_and_bad_ids_left_out(call, root, tmp_
         file.write("999\t001\t010\n")
     known = [*TOPICS, *(f"w{k}" for k in range(6))]
     lines = [f"{word} {k / 9:.3f} {1 - k / 5:.3f} 0.5" for k, word in enumerate(known)]
-    (root / "vectors_pruned.200.txt").write_text("\n".join(lines) + "\n")
+    (root / "vector").mkdir()  # where the published corpus has it
+    (root / "vector" / "vectors_pruned.200.txt").write_text("\n".join(lines) + "\n")
     words = ("--dataset", "askubuntu", "--root", root, "--hidden", 4, "--encoders", "gru")
     training = ("--device", "cpu", "--epochs", 1, "--pretraining", "no", "--out", tmp_path / "out")
     status, text, _ = call(*words, *training, "--leave-out")
     assert status == 0
     assert "left out: 1 ids without a question" in text
     assert "vectors of 3 numbers from vectors_pruned.200.txt, fixed" in text
-    assert re.search(r"\d+ of the [\d,]+ words of all texts \(\d+\.\d%\) are unknown", text)
+    shares = ", ".join(rf"\d+ of \d+ in {part} \(\d+\.\d%\)" for part in PARTS)
+    assert re.search(f"Words of the texts that are unknown: {shares}\n", text)
     path = tmp_path / "out" / "runs" / "gru-last-seed0" / "best.ckpt"
     checkpoint = torch.load(path, weights_only=True)
     vectors = checkpoint["state_dict"]["net.embedding.weight"]
@@ -284,6 +289,89 @@ def test_word_vectors_are_kept_as_they_are_and_bad_ids_left_out(call, root, tmp_
     for k, word in enumerate(known):
         expected = torch.tensor([round(k / 9, 3), round(1 - k / 5, 3), 0.5])
         torch.testing.assert_close(vectors[numbers.index(word)], expected)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "kind"),
+    [
+        (None, "learned vectors (no file of word vectors at hand; --vectors FILE names one)"),
+        ("none", "learned vectors"),
+    ],
+)
+def test_says_that_there_are_no_word_vectors(root, vectors, kind) -> None:
+    lines = describe(load_questions(QuestionChoice("askubuntu", str(root), vectors))).splitlines()
+    assert lines[-2].endswith(f" words with {kind}")
+
+
+def test_learned_words_are_those_of_the_questions_to_train_on(root) -> None:
+    path = root / "text_tokenized.txt"
+    path.write_text(path.read_text() + "900\tunseen unseen\tunseen\n901\tdrawn\tdrawn\n")
+    for name, line in (
+        ("train_random.txt", "000\t001\t901\n"),
+        ("dev.txt", "900\t000\t000 010\t2 1\n"),
+    ):
+        with (root / name).open("a") as file:
+            file.write(line)
+    questions = load_questions(QuestionChoice("askubuntu", str(root), "none"))
+    assert "drawn" in questions.vocabulary
+    assert "unseen" not in questions.vocabulary
+    unknown = {part: questions.unknown_words(part)[0] for part in PARTS}
+    assert unknown["valid"] == 3
+    assert unknown["train"] == unknown["test"] == 0
+
+
+@pytest.fixture
+def msrp(tmp_path: Path) -> Callable[[int], Path]:
+    """Writes a corpus of paraphrases, with that many of them in its training file."""
+
+    def write(number: int) -> Path:
+        for name, count in (("train", number), ("test", 3)):
+            rows = [
+                f"1\t{name}{k}a\t{name}{k}b\t{name}{k} one way\t{name}{k} another way\n"
+                for k in range(count)
+            ]
+            (tmp_path / f"msr_paraphrase_{name}.txt").write_text("".join(rows))
+        return tmp_path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("dataset", "words", "schedule"),
+    [
+        ("msrp", (), "cosine"),
+        ("askubuntu", (), "none"),
+        ("askubuntu", ("--schedule", "plateau"), "plateau"),
+    ],
+)
+def test_the_schedule_is_by_default_that_of_the_data_set(
+    compare, root, msrp, tmp_path, monkeypatch, dataset, words, schedule
+) -> None:
+    monkeypatch.setattr(Experiment, "carry_out", lambda *args: None)
+    folder = {"msrp": msrp(30), "askubuntu": root}[dataset]
+    assert compare("--dataset", dataset, "--root", folder, *words)[0] == 0
+    for out in (tmp_path / "out", tmp_path / "out" / "pretraining"):
+        configuration = json.loads((out / "configuration.json").read_text())
+        assert configuration["training"]["optimiser"]["schedule"] == schedule
+
+
+def test_a_dev_part_too_small_for_a_reranker_has_none(compare, msrp, tmp_path) -> None:
+    words = ("--dataset", "msrp", "--root", msrp(10), "--encoders", "gru", "--pretraining", "no")
+    status, text, err = compare(*words)
+    assert (status, err) == (0, "")
+    assert "\nno re-ranker, the dev part is too small: cross-validation takes at least two" in text
+    assert text.splitlines()[-1].startswith("gru-last ")
+    found = json.loads((tmp_path / "out" / "baselines.json").read_text())
+    assert list(found) == ["BM25 of the corpus", "BM25", "TF-IDF"]
+
+
+def test_words_with_dollar_signs_are_drawn_as_they_are(call, root, tmp_path) -> None:
+    path = root / "text_tokenized.txt"
+    path.write_text(path.read_text().replace("\t", "\t$a_$ $x^$ ", 1).replace("boot", "$b_$"))
+    words = ("--encoders", "rcnn", "--pretraining", "no")
+    status, _, err = call(*small_runs(root, tmp_path / "out", *words))
+    assert (status, err) == (0, "")
+    assert (tmp_path / "out" / "gates_by_word.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -317,8 +405,8 @@ def test_an_id_without_a_question_gives_one_line(compare, root) -> None:
     path.write_text(path.read_text() + "999\t001\t010\n")
     status, _, err = compare()
     assert (status, err.count("\n")) == (2, 1)
-    assert "999" in err
-    assert "train_random.txt" in err
+    assert re.search(r"train_random.txt: there is no question 999 \(--leave-out leaves", err)
+    assert "leave_out" not in err
 
 
 def test_a_part_without_similar_candidates_gives_one_line(compare, root) -> None:
@@ -337,19 +425,52 @@ def test_questions_without_bodies_have_no_fields(compare, tmp_path) -> None:
     assert "--fields goes with questions that have bodies" in err
 
 
-def test_a_lost_checkpoint_of_pretraining_gives_one_line(compare, compared, tmp_path) -> None:
-    words = ("--encoders", "rcnn", "--pretraining", "yes")
-    shutil.copytree(compared.out, tmp_path / "out")
-    shutil.rmtree(tmp_path / "out" / "runs" / "rcnn-pt-last-seed0")
-    path = tmp_path / "out" / "pretraining" / "runs" / "rcnn-seed0" / "best.ckpt"
+@pytest.mark.parametrize(
+    "lost", ["pretraining/runs/rcnn-seed0/best.ckpt", "runs/rcnn-pt-last-seed0/best.ckpt"]
+)
+def test_a_lost_checkpoint_gives_one_line_that_helps(compare, compared, tmp_path, lost) -> None:
+    out = tmp_path / "out"
+    words = ("--encoders", "rcnn", "--pretraining", "yes", "--resume")
+    shutil.copytree(compared.out, out)
+    path = out / lost
+    if "pretraining" in lost:  # what needs it has not been trained
+        shutil.rmtree(out / "runs" / "rcnn-pt-last-seed0")
     path.write_bytes(b"nothing")
-    status, _, err = compare(*words, "--resume")
+    status, _, err = compare(*words)
     assert (status, err.count("\n")) == (2, 1)
-    assert "best.ckpt is damaged" in err
+    assert f"{path} is damaged" in err
     path.unlink()
-    status, _, err = compare(*words, "--resume")
+    status, _, err = compare(*words)
     assert (status, err.count("\n")) == (2, 1)
-    assert "best.ckpt is missing" in err
+    assert f"{path} is missing; remove {path.parent}, and --resume does this run again" in err
+    shutil.rmtree(path.parent)
+    status, _, err = compare(*words)
+    assert (status, err) == (0, "")
+    assert results(out) == results(compared.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--pretraining-epochs", 2, "--resume"), "was made with epochs 1, not 2"),
+        (("--margin", 0.5, "--resume"), "holds rcnn-last of another size"),
+        ((), "already holds results"),
+    ],
+)
+def test_what_is_refused_changes_nothing_and_computes_nothing(
+    compare, compared, monkeypatch, words, error
+) -> None:
+    def computed(*args) -> None:
+        raise AssertionError("the baselines were computed")
+
+    monkeypatch.setattr(standing, "baselines_of", computed)
+    before = {path: path.read_bytes() for path in compared.out.rglob("*") if path.is_file()}
+    words = ("--encoders", "rcnn", "lstm", *words)
+    status, _, err = compare(*words, "--root", compared.root, "--out", compared.out)
+    assert (status, err.count("\n")) == (2, 1)
+    assert error in err
+    after = {path: path.read_bytes() for path in compared.out.rglob("*") if path.is_file()}
+    assert after == before
 
 
 def test_several_processes_are_refused(compare, monkeypatch) -> None:

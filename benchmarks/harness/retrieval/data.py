@@ -21,8 +21,10 @@ from pyg_kernels.datasets.text import (
     find_glove,
     read_word_vectors,
 )
+from pyg_kernels.datasets.text.ask_ubuntu import LeaveOutError
 
 NO_VECTORS = "none"
+RANKED = {"valid": "dev", "test": "test"}  # parts of runs and of corpora
 END = "<eos>"  # before and after a title that is written
 TRAIN_RANKINGS = 200  # queries of the training part whose ranking is measured
 CANDIDATES = 20  # not similar, of each of these
@@ -91,21 +93,29 @@ class QuestionData:
         """Whether a question has more than a title."""
         return bool(self.texts.lengths[len(self.corpus) :].any())
 
-    def unknown_words(self) -> tuple[int, int]:
-        """How many words of all texts are the unknown word, and how many words there are."""
-        return int((self.texts.ids == self.vocabulary.unknown).sum()), len(self.texts.ids)
+    def unknown_words(self, part: str) -> tuple[int, int]:
+        """How many words of a part's questions are the unknown word, and how many words it has."""
+        places = torch.tensor(_questions_of(self.corpus, part))
+        ids = self.texts.batch(torch.cat([places, places + len(self.corpus)])).ids
+        return int((ids == self.vocabulary.unknown).sum()), len(ids)
 
 
-def load_questions(choice: QuestionChoice) -> QuestionData:
+def load_questions(choice: QuestionChoice, hint: str = "") -> QuestionData:
     """Reads questions and word vectors.
 
-    With word vectors, words without one are the unknown word; without, words that occur once.
+    Args:
+        choice: Which ones.
+        hint (str): How to have ``leave_out``, to end the error with where it would help.
 
     Raises:
         InputError: If a file is missing or cannot be read, or a part has nothing to be found.
     """
     with as_input_error():
-        corpus = CORPORA[choice.dataset](choice)
+        try:
+            corpus = CORPORA[choice.dataset](choice)
+        except LeaveOutError as error:
+            ending = f" ({hint})" if hint else ""
+            raise InputError(f"{error.problem}{ending}") from error
         corpus.hold_out(seed=choice.split_seed)
         data = question_data(corpus, choice, _vectors_file(corpus, choice))
     for part in ("valid", "test"):
@@ -117,12 +127,20 @@ def load_questions(choice: QuestionChoice) -> QuestionData:
 def question_data(
     corpus: QuestionCorpus, choice: QuestionChoice, source: Path | None
 ) -> QuestionData:
-    """Questions as numbers, with the word vectors of a file or none."""
+    """Questions as numbers, with the word vectors of a file or none.
+
+    With word vectors, words without one are the unknown word; without, words that the questions to
+    train on do not have or have once.
+    """
     titles = [question.title for question in corpus.questions]
     texts = [*titles, *(question.body for question in corpus.questions)]
-    vocabulary = Vocabulary.build(texts, min_count=1 if source else 2, specials=(END,))
     vectors = None
-    if source:
+    if source is None:
+        trained = (corpus.questions[place] for place in _questions_of(corpus, "train"))
+        learned = (text for question in trained for text in (question.title, question.body))
+        vocabulary = Vocabulary.build(learned, min_count=2, specials=(END,))
+    else:
+        vocabulary = Vocabulary.build(texts, specials=(END,))
         every, found = read_word_vectors(source, vocabulary)
         kept = found | (torch.arange(len(vocabulary)) <= vocabulary[END])
         words = vocabulary.decode(kept.nonzero().flatten())
@@ -132,10 +150,19 @@ def question_data(
 
     rankings = {
         "train": _train_rankings(corpus, choice.split_seed),
-        "valid": corpus.parts["dev"],
-        "test": corpus.parts["test"],
+        **{part: corpus.parts[name] for part, name in RANKED.items()},
     }
     return QuestionData(corpus, vocabulary, encoded, rankings, vectors, source, choice)
+
+
+def _questions_of(corpus: QuestionCorpus, part: str) -> list[int]:
+    """The questions that a part compares; those of ``'train'`` include its random ones."""
+    if part == "train":
+        groups = [(q.query, *q.positives, *q.negatives) for q in corpus.train]
+    else:
+        rankings = corpus.parts[RANKED[part]]
+        groups = [(ranking.query, *ranking.candidates) for ranking in rankings]
+    return sorted({place for group in groups for place in group})
 
 
 def _train_rankings(corpus: QuestionCorpus, seed: int) -> list[Ranking]:

@@ -10,6 +10,8 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import RUNS
 from benchmarks.harness.retrieval.data import QuestionData
 from benchmarks.harness.retrieval.gates import gate_weights, weights_by_position
@@ -64,6 +66,9 @@ def gate_pictures(out: Path, runs: Sequence[Run], data: QuestionData) -> dict[st
         out (Path): The results folder, with the checkpoints.
         runs: Finished runs, model by model.
         data: The questions.
+
+    Raises:
+        InputError: If a checkpoint is missing or damaged.
     """
     kinds: dict[tuple[str, bool], dict[str, Any]] = {}
     for run in runs:
@@ -74,10 +79,7 @@ def gate_pictures(out: Path, runs: Sequence[Run], data: QuestionData) -> dict[st
     nets = {}
     for record in kinds.values():
         folder = out / RUNS / f"{record['model']}-seed{record['seed']}"
-        ranker = QuestionRanker.load_from_checkpoint(
-            folder / BEST, map_location="cpu", weights_only=True
-        )
-        nets[str(record["model"])] = ranker.net.eval()
+        nets[str(record["model"])] = _trained(folder / BEST)
     if not nets:
         return {}
     # A scalar decay needs no mean over units.
@@ -86,6 +88,15 @@ def gate_pictures(out: Path, runs: Sequence[Run], data: QuestionData) -> dict[st
         "gates_by_position.png": _by_position(nets, data),
         "gates_by_word.png": _by_word(name, nets[name], data),
     }
+
+
+def _trained(path: Path) -> QuestionNet:
+    """The network of a checkpoint."""
+    try:
+        ranker = QuestionRanker.load_from_checkpoint(path, map_location="cpu", weights_only=True)
+    except UNREADABLE as error:
+        raise InputError(lost_checkpoint(path)) from error
+    return ranker.net.eval()
 
 
 def _rank(record: dict[str, Any] | None) -> int:

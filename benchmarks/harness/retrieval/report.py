@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from pathlib import Path
 
+import matplotlib
 import torch
 
 from benchmarks.harness.experiment import RUNS
@@ -25,6 +26,7 @@ from benchmarks.harness.summary import (
     spread,
 )
 from benchmarks.harness.table import Table
+from benchmarks.harness.task import PARTS
 from benchmarks.harness.training import Run
 
 DIGITS = ".1f"
@@ -36,7 +38,6 @@ def describe(data: QuestionData) -> str:
     corpus = data.corpus
     pairs = sum(len(query.positives) for query in corpus.train)
     lists = ", ".join(f"{len(data.rankings[part]):,} {part}" for part in ("valid", "test"))
-    unknown, words = data.unknown_words()
     lines = [
         f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
         f"similar ones to train on, lists of candidates: {lists}",
@@ -44,13 +45,15 @@ def describe(data: QuestionData) -> str:
     ]
     if data.vectors is None or data.source is None:
         kind = "learned vectors"
+        if not data.choice.vectors:
+            kind += " (no file of word vectors at hand; --vectors FILE names one)"
     else:
         state = "to start from" if data.choice.tune_vectors else "fixed"
         kind = f"vectors of {data.vectors.vectors.size(1)} numbers from {data.source.name}, {state}"
-    lines.append(
-        f"{len(data.vocabulary):,} words with {kind}; {unknown:,} of the {words:,} words of all "
-        f"texts ({unknown / words:.1%}) are unknown"
-    )
+    lines.append(f"{len(data.vocabulary):,} words with {kind}")
+    counts = [(part, *data.unknown_words(part)) for part in PARTS]
+    shares = (f"{n:,} of {words:,} in {part} ({n / words:.1%})" for part, n, words in counts)
+    lines.append(f"Words of the texts that are unknown: {', '.join(shares)}")
     return "\n".join(lines)
 
 
@@ -85,10 +88,17 @@ def _table_of_methods(runs: Sequence[Run], task: RetrievalTask, baselines: Basel
         numbers = [*_numbers(measures, "valid"), *_numbers(measures, "test")]
         seconds = f"{mean_seconds(group):.2f}"
         rows.append([record["model"], f"{record['encoder_parameters']:,}", *numbers, seconds])
-    best = max(groups, key=lambda group: sum(r.record["valid"] for r in group) / len(group))
-    both = [_with_network(run, task, baselines) for run in best]
-    numbers = [*_numbers(both, "valid"), *_numbers(both, "test")]
-    rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *numbers, "-"])
+    if baselines.no_reranker:
+        reranker = f"no {RERANKER}, the dev part is too small: {baselines.no_reranker}"
+    else:
+        best = max(groups, key=lambda group: sum(r.record["valid"] for r in group) / len(group))
+        both = [_with_network(run, task, baselines) for run in best]
+        numbers = [*_numbers(both, "valid"), *_numbers(both, "test")]
+        rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *numbers, "-"])
+        reranker = (
+            f"{RERANKER}: a logistic regression over the baselines' scores, and over those of the "
+            "network with the best MRR on dev as well, learned on dev (cross-validated there)"
+        )
     caption = (
         f"Similar questions on {task.dataset}, {task.split}\n"
         "Mean average precision, mean reciprocal rank, precision at 1 and at 5 in percent, of the "
@@ -96,8 +106,7 @@ def _table_of_methods(runs: Sequence[Run], task: RetrievalTask, baselines: Basel
         f"{seeds_text(runs)}\n"
         "-pt: pre-trained; parameters are those of the encoder, without word vectors\n"
         f"{'; '.join(baselines.notes)}\n"
-        f"{RERANKER}: a logistic regression over the baselines' scores, and over those of the "
-        "network with the best MRR on dev as well, learned on dev (cross-validated there)"
+        f"{reranker}"
     )
     return Table(caption, header, rows)
 
@@ -191,8 +200,9 @@ def write_question_report(
     write_text(out / "baselines.json", json.dumps(baselines.measures, indent=1))
     curves = learning_curves(runs, task.measure, "MRR in percent", task.dataset)
     write_bytes(out / "learning_curves.png", png(curves))
-    for name, figure in gate_pictures(out, runs, task.data).items():
-        write_bytes(out / name, png(figure))
+    with matplotlib.rc_context({"text.parse_math": False}):  # a word may have a dollar sign
+        for name, figure in gate_pictures(out, runs, task.data).items():
+            write_bytes(out / name, png(figure))
 
 
 def write_pretraining_report(out: Path, runs: Sequence[Run], task: PretrainingTask) -> None:

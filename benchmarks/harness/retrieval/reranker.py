@@ -1,6 +1,6 @@
 """One ranking out of several."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -85,15 +85,38 @@ def cross_validated(
     number = len(relevance)
     if number < 2:
         raise ValueError(f"cross-validation needs at least two queries, got {number}")
-    queries = np.arange(number)
     found: dict[int, Tensor] = {}
-    for train, held in GroupKFold(min(FOLDS, number)).split(queries, groups=queries):
+    for train, held in _folds(number):
         model = Reranker(strength).fit(
             [[ranker[q] for q in train] for ranker in scores], [relevance[q] for q in train]
         )
         held_scores = model.scores([[ranker[q] for q in held] for ranker in scores])
         found |= dict(zip(held.tolist(), held_scores, strict=True))
     return [found[query] for query in range(number)]
+
+
+def obstacle(relevance: Sequence[Tensor]) -> str | None:
+    """Why no re-ranker can be learned from some queries and cross-validated on them.
+
+    Args:
+        relevance (sequence of Tensor): As in :meth:`Reranker.fit`.
+
+    Returns:
+        The reason; ``None`` if one can.
+    """
+    if len(relevance) < 2:
+        return "cross-validation takes at least two queries"
+    for train, _ in _folds(len(relevance)):
+        similar = torch.cat([relevance[q] for q in train])
+        if similar.all() or not similar.any():
+            return "a fold of the cross-validation learns from similar candidates or others alone"
+    return None
+
+
+def _folds(number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The queries to learn from and those held out, fold by fold."""
+    queries = np.arange(number)
+    return GroupKFold(min(FOLDS, number)).split(queries, groups=queries)
 
 
 def _features(scores: Sequence[Sequence[Tensor]]) -> list[Tensor]:

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.retrieval.baselines import bm25, published_bm25, tuned_tf_idf
+from benchmarks.harness.retrieval.data import RANKED
 from benchmarks.harness.retrieval.metrics import evaluate
-from benchmarks.harness.retrieval.reranker import Reranker, cross_validated
+from benchmarks.harness.retrieval.reranker import Reranker, cross_validated, obstacle
 from pyg_kernels.datasets.text import QuestionCorpus
 
-RANKED = {"valid": "dev", "test": "test"}  # parts of runs and of corpora
 RERANKER = "re-ranker"
 TF_IDF = "TF-IDF"
 
@@ -36,9 +36,16 @@ class Baselines:
     notes: Sequence[str]
 
     @cached_property
+    def no_reranker(self) -> str | None:
+        """Why the dev part is too small for a re-ranker, ``None`` if it is not."""
+        return obstacle(self.relevance["valid"])
+
+    @cached_property
     def measures(self) -> dict[str, Measures]:
-        """MAP, MRR, P@1 and P@5 of each baseline and of the re-ranker over them."""
-        rankers = {**self.scores, RERANKER: self.reranked(list(self.scores.values()))}
+        """MAP, MRR, P@1 and P@5 of each baseline and, if there can be one, the re-ranker."""
+        rankers = dict(self.scores)
+        if not self.no_reranker:
+            rankers[RERANKER] = self.reranked(list(self.scores.values()))
         return {name: self.measured(scores) for name, scores in rankers.items()}
 
     def measured(self, scores: Scores) -> Measures:
@@ -60,11 +67,7 @@ class Baselines:
 
 
 def baselines_of(corpus: QuestionCorpus, fields: Iterable[str]) -> Baselines:
-    """Ranks by BM25 and by TF-IDF, for each choice of fields; TF-IDF is tuned on the dev part.
-
-    Raises:
-        InputError: If the dev part has nothing to learn a re-ranker from.
-    """
+    """Ranks by BM25 and by TF-IDF, for each choice of fields; TF-IDF is tuned on the dev part."""
     scores: dict[str, Scores] = {}
     notes = []
     if all(ranking.bm25 for part in RANKED.values() for ranking in corpus.parts[part]):

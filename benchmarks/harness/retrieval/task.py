@@ -10,7 +10,7 @@ import pandas
 import torch
 from torch import Tensor
 
-from benchmarks.harness.checkpoint import UNREADABLE
+from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.experiment import RUNS
 from benchmarks.harness.learner import OptimiserConfig
@@ -99,10 +99,8 @@ class RetrievalTask(Task):
                 if name.startswith(QUESTION)
             }
             learner.net.load_state_dict(own)
-        except FileNotFoundError as error:
-            raise InputError(f"{path} is missing; pre-training has to be done again") from error
         except UNREADABLE as error:
-            raise InputError(f"{path} is damaged; pre-training has to be done again") from error
+            raise InputError(lost_checkpoint(path)) from error
 
     def batches(self, learner: QuestionRanker, batch_size: int, seed: int) -> QuestionBatches:
         """Similar questions with random others, and candidates to rank."""

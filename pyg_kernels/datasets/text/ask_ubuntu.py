@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.published_text import find_text, obtain_text
@@ -18,8 +19,22 @@ from pyg_kernels.datasets.text.questions import (
 )
 
 SOURCE = "https://github.com/taolei87/askubuntu"
-HELD_OUT = "heldout.txt"
-VECTORS = "vectors_pruned.200.txt"
+TEXTS, TRAIN, HELD_OUT = "text_tokenized.txt", "train_random.txt", "heldout.txt"
+VECTORS = ("vectors_pruned.200.txt", "vector/vectors_pruned.200.txt")
+
+T = TypeVar("T")
+
+
+class LeaveOutError(ValueError):
+    """What is wrong with a line, where ``leave_out`` would leave it out.
+
+    Args:
+        problem: the message without a word on ``leave_out``.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem} (leave_out=True leaves such out and counts them)")
+        self.problem = problem
 
 
 class AskUbuntu(QuestionCorpus):
@@ -38,31 +53,35 @@ class AskUbuntu(QuestionCorpus):
         body_words: how many words of a body are read at most.
         leave_out: leave out, and count in ``left_out``, questions without a title, ids of which
             there is no question, training questions without a similar one, ranked questions without
-            candidates and similar questions that are not among the candidates, all of which are
-            errors otherwise.
+            candidates, similar questions that are not among the candidates, candidates that are
+            given twice and questions that are similar to themselves or their own candidates, all of
+            which are errors otherwise.
 
     Attributes:
-        vectors: the file of word vectors ``vectors_pruned.200.txt``, None if it is not there.
+        vectors: the file of word vectors ``vectors_pruned.200.txt``, which may also lie in
+            ``root/vector``, where the published corpus has it; None if it is not there.
 
     A training question's others that are also similar or the question itself are left out, and
     ``left_out`` counts them too.
 
     Raises:
         OSError: if a file is not there.
-        ValueError: if a line is not as described, with its number, or ``body_words`` is negative.
+        ValueError: if a line is not as described, with its number, a file has no questions, or
+            ``body_words`` is negative.
     """
 
     def __init__(self, root: str | Path, body_words: int = 100, leave_out: bool = False) -> None:
         if body_words < 0:
             raise ValueError(f"body_words must not be negative, got {body_words}")
         reader = _Reader(root, leave_out)
-        questions = reader.questions(body_words)
-        train = list(reader.train())
-        parts = {name: list(reader.rankings(name)) for name in RANKED_PARTS}
+        questions = reader.some(TEXTS, reader.questions(body_words))
+        train = reader.some(TRAIN, reader.train())
+        parts = {name: reader.some(f"{name}.txt", reader.rankings(name)) for name in RANKED_PARTS}
         held_out = reader.held_out()
         super().__init__(questions, train, parts, "published parts", held_out)
         self.left_out = dict(reader.left_out)
-        self.vectors = find_text(root, VECTORS)
+        found = (find_text(root, name) for name in VECTORS)
+        self.vectors = next(filter(None, found), None)
 
 
 class _Reader:
@@ -73,26 +92,32 @@ class _Reader:
         self.left_out: Counter[str] = Counter()
         self.position: dict[str, int] = {}
 
-    def questions(self, body_words: int) -> list[Question]:
+    def some(self, name: str, found: Iterable[T]) -> list[T]:
+        """What is found in a file, which must be something."""
+        kept = list(found)
+        if not kept:
+            path = obtain_text(self.root, name, SOURCE)
+            raise ValueError(f"{path} has no questions that can be used")
+        return kept
+
+    def questions(self, body_words: int) -> Iterator[Question]:
         """All questions that have a title."""
-        questions: list[Question] = []
         words: dict[str, str] = {}  # each word once: there are 11 million
-        for where, (id_, *texts) in self._rows("text_tokenized.txt", (3,)):
+        for where, (id_, *texts) in self._rows(TEXTS, (3,)):
             title, body = ([words.setdefault(w, w) for w in text.split()] for text in texts)
             if id_ in self.position:
                 raise ValueError(f"{where}: there is another question {id_}")
             if not title:
                 self._leave_out("questions without a title", f"{where}: {id_} has no title")
                 continue
-            self.position[id_] = len(questions)
-            questions.append(Question(id_, title, body[:body_words]))
-        return questions
+            self.position[id_] = len(self.position)
+            yield Question(id_, title, body[:body_words])
 
     def train(self) -> Iterator[TrainQuery]:
         """The questions of ``train_random.txt``."""
-        for where, (id_, similar, others) in self._rows("train_random.txt", (3,)):
+        for where, (id_, similar, others) in self._rows(TRAIN, (3,)):
             query = self._places(id_, where)
-            positives = self._places(similar, where)
+            positives = self._similar(similar, query, where)
             if query and not positives:
                 self._leave_out(
                     "training questions without a similar one",
@@ -110,16 +135,23 @@ class _Reader:
         """The questions of ``dev.txt`` or ``test.txt``."""
         for where, (id_, similar, candidates, *more) in self._rows(f"{part}.txt", (3, 4)):
             query = self._places(id_, where)
-            relevant = set(self._places(similar, where))
+            relevant = set(self._similar(similar, query, where))
             ids = candidates.split()
-            if len(set(ids)) != len(ids):
-                raise ValueError(f"{where} has a candidate twice")
             scores = _numbers(more[0], len(ids), where) if more else [0.0] * len(ids)
-            kept = {
-                place: score
-                for name, score in zip(ids, scores, strict=True)
-                for place in self._places(name, where)
-            }
+            kept: dict[int, float] = {}
+            for name, score in zip(ids, scores, strict=True):
+                for place in self._places(name, where):
+                    if place in query:
+                        self._leave_out(
+                            "questions among their own candidates",
+                            f"{where}: question {name} is its own candidate",
+                        )
+                    elif place in kept:
+                        self._leave_out(
+                            "candidates given twice", f"{where} has a candidate twice, {name}"
+                        )
+                    else:
+                        kept[place] = score
             for place in relevant.difference(kept):
                 name = next(n for n in similar.split() if self.position.get(n) == place)
                 self._leave_out(
@@ -166,9 +198,19 @@ class _Reader:
                 self._leave_out("ids without a question", f"{where}: there is no question {id_}")
         return list(places)
 
-    def _leave_out(self, reason: str, message: str) -> None:
+    def _similar(self, ids: str, query: list[int], where: str) -> list[int]:
+        """The positions of a question's similar ones, which it is not one of itself."""
+        places = self._places(ids, where)
+        others = [place for place in places if place not in query]
+        if len(others) < len(places):
+            self._leave_out(
+                "questions similar to themselves", f"{where}: the question is similar to itself"
+            )
+        return others
+
+    def _leave_out(self, reason: str, problem: str) -> None:
         if not self.leave_out:
-            raise ValueError(f"{message} (leave_out=True leaves such out and counts them)")
+            raise LeaveOutError(problem)
         self.left_out[reason] += 1
 
 

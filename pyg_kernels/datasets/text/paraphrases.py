@@ -59,7 +59,8 @@ class MSRPQuestions(QuestionCorpus):
         OSError: if a file is not there.
         ImportError: if bm25s is not installed.
         ValueError: if an argument is out of range, a line is not a label of 0 or 1, two ids and two
-            sentences, an id has two sentences, or a part is left without paraphrases.
+            sentences, an id has two sentences, a file has no pairs, or a part is left without
+            paraphrases.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class MSRPQuestions(QuestionCorpus):
         if num_candidates < 2:
             raise ValueError(f"num_candidates must be at least 2, got {num_candidates}")
         reader = _Reader(lower)
-        files = {part: reader.read(obtain_text(root, name, SOURCE)) for part, name in FILES.items()}
+        paths = {part: obtain_text(root, name, SOURCE) for part, name in FILES.items()}
+        files = {part: reader.read(path) for part, path in paths.items()}
         pairs = [pair for file in files.values() for pair in file]
         seconds = list(dict.fromkeys(pair.second for pair in pairs))
         search = _Candidates(reader.questions, seconds, _paraphrases(pairs), num_candidates)
@@ -83,6 +85,13 @@ class MSRPQuestions(QuestionCorpus):
         tested = [pair for pair in files["test"] if pair.paraphrase]
         apart = _apart(files["train"], tested, groups)
         dev, train = _divided(apart, groups, dev_fraction, seed)
+        if not tested:
+            raise ValueError(f"{paths['test']} has no paraphrases")
+        if not dev:
+            raise ValueError(
+                f"{paths['train']} is too small for a dev part of {dev_fraction:g}: it has "
+                f"{len(apart)} pairs of paraphrases to train on"
+            )
         super().__init__(
             reader.questions,
             _train_queries(train, seed),
@@ -132,6 +141,8 @@ class _Reader:
                 self.identical += 1
             else:
                 pairs.append(pair)
+        if not pairs:
+            raise ValueError(f"{path} has no pairs of two sentences")
         return pairs
 
     def _place(self, id_: str, text: str, where: str) -> int:

@@ -60,6 +60,9 @@ def test_finds_compressed_files_the_held_out_questions_and_the_vectors(
     vectors.write_bytes(b"")
     data = AskUbuntu(ask_ubuntu_root)
     assert data.held_out == (0, 3) and data.vectors == vectors
+    (ask_ubuntu_root / "vector").mkdir()
+    vectors = vectors.rename(ask_ubuntu_root / "vector" / vectors.name)
+    assert AskUbuntu(ask_ubuntu_root).vectors == vectors
     packed.unlink()
     with pytest.raises(FileNotFoundError, match=r"text_tokenized.txt or .*gz is not in"):
         AskUbuntu(ask_ubuntu_root)
@@ -75,7 +78,11 @@ def test_finds_compressed_files_the_held_out_questions_and_the_vectors(
         ("train_random.txt", "9\t11 13\t12\n", r"line 1 of .*: there is no question 13"),
         ("train_random.txt", "\n", r"line 1 of .*: expected 3 cells, got 1"),
         ("train_random.txt", "9\t\t11\n", r"line 1 of .*: question 9 has no similar question"),
-        ("train_random.txt", "", r"the training part has no questions"),
+        ("train_random.txt", "9\t9 11\t12\n", r"line 1 of .*: the question is similar to itself"),
+        ("text_tokenized.txt", "", r"/text_tokenized.txt has no questions that can be used"),
+        ("train_random.txt", "", r"/train_random.txt has no questions that can be used"),
+        ("dev.txt", "", r"/dev.txt has no questions that can be used"),
+        ("test.txt", "", r"/test.txt has no questions that can be used"),
         ("dev.txt", "13\t9\t9 12\t1 2\n", r"line 1 of .*dev.txt: there is no question 13"),
         ("dev.txt", "11\t9\t9 12\t1\n", r"line 1 of .* has 2 candidates but 1 BM25 scores"),
         ("dev.txt", "11\t9\t9 12\t1 x\n", r"line 1 of .*: a BM25 score is not a number"),
@@ -83,7 +90,8 @@ def test_finds_compressed_files_the_held_out_questions_and_the_vectors(
         ("dev.txt", "11\t9\t9 9\t1 1\n", r"line 1 of .* has a candidate twice"),
         ("dev.txt", "11\t\t\t\n", r"line 1 of .*: question 11 has no candidates"),
         ("dev.txt", "11\t20\t9 12\t1 2\n", r"question 20 is similar but not a candidate"),
-        ("test.txt", "", r"the test part has no questions"),
+        ("dev.txt", "11\t9 11\t9 12\t1 2\n", r"line 1 of .*: the question is similar to itself"),
+        ("dev.txt", "11\t9\t9 11\t1 2\n", r"line 1 of .*dev.txt: question 11 is its own candidate"),
         ("heldout.txt", "13\n", r"line 1 of .*heldout.txt: there is no question 13"),
     ],
 )
@@ -96,8 +104,9 @@ def test_a_bad_line_is_named(ask_ubuntu_root: Path, name: str, content: str, mes
 def test_leaves_out_and_counts_on_request(ask_ubuntu_root: Path) -> None:
     for name, line in (
         ("text_tokenized.txt", "30\t\twithout a title\n"),
-        ("train_random.txt", "20\t30\t9\n9\t30 11\t12 31\n"),
+        ("train_random.txt", "20\t30\t9\n9\t30 11\t12 31\n20\t20\t9\n21\t21 9\t11\n"),
         ("dev.txt", "30\t9\t9 11\t2 1\n12\t30 20 9\t30 9 21\t3 2 1\n9\t\t30\t1\n"),
+        ("test.txt", "9\t9 11\t12 9 11 12\t4 3 2 1\n"),
     ):
         with (ask_ubuntu_root / name).open("a") as file:
             file.write(line)
@@ -107,13 +116,23 @@ def test_leaves_out_and_counts_on_request(ask_ubuntu_root: Path) -> None:
     assert data.left_out == {
         "questions without a title": 1,
         "ids without a question": 7,
-        "training questions without a similar one": 1,
+        "questions similar to themselves": 3,
+        "training questions without a similar one": 2,
         "training questions' others that are similar": 1,
         "similar questions that are no candidates": 1,
         "ranked questions without candidates": 1,
+        "questions among their own candidates": 1,
+        "candidates given twice": 1,
     }
-    assert data.train[2:] == [TrainQuery(0, (1,), (2,))]
+    assert data.train[2:] == [TrainQuery(0, (1,), (2,)), TrainQuery(4, (0,), (1,))]
     assert data.parts["dev"][2:] == [Ranking(2, (0, 4), (True, False), (2.0, 1.0))]
+    assert data.parts["test"][1:] == [Ranking(0, (2, 1), (False, True), (4.0, 2.0))]
+
+
+def test_a_file_that_is_left_out_as_a_whole_is_named(ask_ubuntu_root: Path) -> None:
+    (ask_ubuntu_root / "dev.txt").write_text("30\t9\t9 11\t2 1\n")
+    with pytest.raises(ValueError, match=r"/dev.txt has no questions that can be used"):
+        AskUbuntu(ask_ubuntu_root, leave_out=True)
 
 
 def test_the_number_of_words_of_a_body_must_not_be_negative(ask_ubuntu_root: Path) -> None:

@@ -186,13 +186,27 @@ def test_says_what_is_missing(tmp_path: Path) -> None:
         MSRPQuestions(tmp_path, dev_fraction=1.0)
     with pytest.raises(ValueError, match="num_candidates must be at least 2, got 1"):
         MSRPQuestions(tmp_path, num_candidates=1)
-    with pytest.raises(ValueError, match="the dev part has no questions"):
-        MSRPQuestions(tmp_path, dev_fraction=0.001)
-    write(tmp_path, test=[(0, FIRST[30], SECOND[30])])
-    with pytest.raises(ValueError, match="the test part has no questions"):
-        MSRPQuestions(tmp_path)
-    write(tmp_path, train=[(0, FIRST[30], SECOND[30])])
-    with pytest.raises(ValueError, match="the training part has no questions"):
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "message"),
+    [
+        ([], [], r"/msr_paraphrase_train.txt has no pairs of two sentences"),
+        (TRAIN, [], r"/msr_paraphrase_test.txt has no pairs of two sentences"),
+        (TRAIN, [(0, FIRST[30], SECOND[30])], r"/msr_paraphrase_test.txt has no paraphrases"),
+        ([(0, FIRST[1], SECOND[1])], TEST, r"too small for a dev part of 0.1: it has 0 pairs"),
+        (
+            [(1, FIRST[k], SECOND[k]) for k in range(9)],
+            TEST,
+            r"/msr_paraphrase_train.txt is too small for a dev part of 0.1: it has 9 pairs",
+        ),
+    ],
+)
+def test_a_file_that_is_empty_or_too_small_is_named(
+    tmp_path: Path, train: list[Row], test: list[Row], message: str
+) -> None:
+    write(tmp_path, train, test)
+    with pytest.raises(ValueError, match=message):
         MSRPQuestions(tmp_path)
 
 

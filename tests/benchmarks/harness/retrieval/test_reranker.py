@@ -11,7 +11,7 @@ from torch import Tensor
 pytest.importorskip("torchmetrics", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.retrieval.metrics import evaluate
-from benchmarks.harness.retrieval.reranker import Reranker, cross_validated
+from benchmarks.harness.retrieval.reranker import Reranker, cross_validated, obstacle
 
 QUERIES, CANDIDATES = 60, 12
 
@@ -84,6 +84,32 @@ def test_cross_validation_does_not_see_the_query_itself() -> None:
         changed[query] = ~changed[query]
         torch.testing.assert_close(cross_validated(scores, changed)[query], found[query])
     assert [len(score) for score in found] == [CANDIDATES] * QUERIES
+
+
+SOME, NONE, ALL = ([True, False], [False, False], [True, True])
+
+
+@pytest.mark.parametrize(
+    ("similar", "reason"),
+    [
+        ([SOME], "at least two queries"),
+        ([SOME, NONE], "similar candidates or others alone"),
+        ([ALL, ALL, ALL], "similar candidates or others alone"),
+        ([SOME, SOME], None),
+        ([SOME, NONE, NONE, ALL], None),
+    ],
+)
+def test_says_beforehand_what_it_cannot_learn_from(similar, reason) -> None:
+    relevance = [torch.tensor(row) for row in similar]
+    scores = [[torch.tensor([2.0, 1.0])] * len(similar)]
+    found = obstacle(relevance)
+    if reason:
+        assert reason in str(found)
+        with pytest.raises(ValueError, match=r"two queries|similar and some that are not"):
+            cross_validated(scores, relevance)
+    else:
+        assert found is None
+        cross_validated(scores, relevance)
 
 
 def test_refuses_what_it_cannot_learn_from() -> None:
