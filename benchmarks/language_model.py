@@ -334,8 +334,8 @@ def _score(options: argparse.Namespace) -> int:
     lines = text_lines(options.file) if options.file else options.text.splitlines()
     model = load_model(options.checkpoint, options.device)
     split = str.split if options.words else model.split
-    words = [split(line) for line in lines if options.words or line.strip()]
-    scores = score(model, words)
+    words = [split(line) for line in lines]
+    scores = score(model, words if options.words else [line for line in words if line])
     unknown = unknown_words(scores.unknown)
     if unknown:
         tell(f"{PROGRAM}: {unknown}")

@@ -305,7 +305,7 @@ def test_lines_without_words_end_sentences_in_a_corpus_alone(
     path = tmp_path / "text.txt"
     path.write_text("\ufeffw1\u2028w3\r\n\nw9\n", encoding="utf-8")
     tables = []
-    for words in (("--text", "w1 w3\n \n\nw9"), ("--file", path), ("--file", path, "--words")):
+    for words in (("--text", "w1 w3\n \n,\nw9"), ("--file", path), ("--file", path, "--words")):
         status, out, err = call("score", "--checkpoint", checkpoint, *words, "--each-line")
         assert (status, err) == (0, "")
         tables.append([line.split()[-3:] for line in out.splitlines()[4:]])

@@ -38,6 +38,8 @@ def lines_of(folder: Path, part: str) -> list[list[str]]:
         (WIKITEXT, "12,345.5 kg (N - 12).", "12 @,@ 345 @.@ 5 kg ( N - 12 ) ."),
         (WIKITEXT, "the species-", "the species -"),
         (PLAIN, "The long-term (3.5), it's.", "the long - term ( 3.5 ) , it 's ."),
+        (f"{PLAIN} @-@", "long-term 12,345.5", "long @-@ term 12,345.5"),
+        (f"{PLAIN} @,@", "long-term 12,345.5", "long - term 12 @,@ 345.5"),
         ("", "Hello, world", "hello world"),
         (PENN, " \n ", ""),
     ],
