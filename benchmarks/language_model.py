@@ -310,6 +310,8 @@ def _generate(options: argparse.Namespace) -> int:
         from benchmarks.harness.language_model.trained import load_model, unknown_words
     model = load_model(options.checkpoint, options.device)
     prompt = options.prompt.split() if options.words else model.split(options.prompt)
+    if options.prompt.strip() and not prompt:
+        raise InputError("--prompt has no words: the vocabulary is without punctuation")
     unknown = unknown_words(model.unknown(checked_prompt(model, prompt)))
     if unknown:
         tell(f"{PROGRAM}: --prompt: {unknown}")

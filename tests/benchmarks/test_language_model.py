@@ -269,6 +269,7 @@ def test_generate(call: Call, checkpoint: Path) -> None:
     ("words", "said"),
     [
         (("--prompt", "zzz yyy"), "--prompt: the model's vocabulary of 22 words (ptb) has none"),
+        (("--prompt", "..."), "--prompt has no words: the vocabulary is without punctuation"),
         (("--top-k", 0), "--top-k: must be an integer of at least 1"),
         (("--temperature", -1), "--temperature: must be a number at least 0"),
         (("--checkpoint", "nowhere"), "--checkpoint nowhere: no such file"),

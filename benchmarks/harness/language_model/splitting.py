@@ -86,9 +86,11 @@ class WordSplitter:
     def _compound(self, piece: str, start: int, ends: list[int]) -> str:
         """The compound that begins at `start`; empty: none does, or compounds are not one word."""
         found = COMPOUND.match(piece, start) if self.compounds else None
-        if found is None or ends[bisect_right(ends, found.end()) - 1] != found.end():
+        if found is None:
             return ""
-        return found.group()
+        # Up to the last part that ends where a token does: of ill-timed-don't, ill-timed-do.
+        word = piece[start : ends[bisect_right(ends, found.end()) - 1]].rstrip("-")
+        return word if "-" in word else ""
 
     def _unknown(self, word: str) -> Iterator[str]:
         """What stands for a token that is not in the vocabulary."""

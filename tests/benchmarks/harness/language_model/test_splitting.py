@@ -33,7 +33,8 @@ def lines_of(folder: Path, part: str) -> list[list[str]]:
         (PENN, "it\u2019s ill-timed, don't", "it 's ill-timed do n't"),
         (PENN, "the 30-year -- no. 45-year", "the 30-year no. 45-year"),
         (PENN, "The N of <unk>", "the N of <unk>"),
-        (PENN, "smith-don't", "smith do n't"),
+        (PENN, "smith-don't", "smith-do n't"),
+        (PENN, "x-y-u.s. x-u.s.", "x-y u.s. x u.s."),
         (WIKITEXT, "The well-known H. St.", "The well @-@ known H. St."),
         (WIKITEXT, "12,345.5 kg (N - 12).", "12 @,@ 345 @.@ 5 kg ( N - 12 ) ."),
         (WIKITEXT, "the species-", "the species -"),
@@ -55,10 +56,19 @@ def test_words_of_tokenize_are_those_of_tokenize() -> None:
     assert WordSplitter(LanguageVocabulary.build([tokenize(text)]))(text) == tokenize(text)
 
 
-@pytest.mark.parametrize("piece", ["-" * 20_000, "a-" * 10_000, "x" * 20_000, "1," * 10_000])
-def test_long_pieces_take_no_square_of_their_length(piece: str) -> None:
-    words = WordSplitter(LanguageVocabulary(PENN.split()))(piece)
-    assert sum(map(len, words)) <= len(piece)
+@pytest.mark.parametrize(
+    ("piece", "expected"),
+    [
+        ("-" * 20_000, []),
+        ("b-" * 10_000, ["b-" * 9_999 + "b"]),
+        ("b-" * 10_000 + "don't", ["b-" * 10_000 + "do", "n't"]),
+        ("x" * 20_000, ["x" * 20_000]),
+        ("1," * 10_000, ["N"]),
+    ],
+    ids=["marks", "compound", "compound and more", "letters", "number"],
+)
+def test_pieces_of_any_length(piece: str, expected: list[str]) -> None:
+    assert WordSplitter(LanguageVocabulary(PENN.split()))(piece) == expected
 
 
 def test_a_part_of_the_penn_treebank_is_split_into_its_words(real_data: Path) -> None:
