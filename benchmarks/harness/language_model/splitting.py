@@ -63,7 +63,7 @@ class WordSplitter:
         k = 0
         while k < len(starts):
             start, end = starts[k], ends[k]
-            if piece[start] == "-" in self.marks and _within_a_word(piece, start):
+            if "-" in self.marks and _is_hyphen(piece, start):
                 yield self.marks["-"]
             elif word := max(
                 self._longest_known(piece, start, ends), self._compound(piece, start, ends), key=len
@@ -103,5 +103,7 @@ class WordSplitter:
             yield word
 
 
-def _within_a_word(piece: str, position: int) -> bool:
-    return 0 < position < len(piece) - 1 and (piece[position - 1] + piece[position + 1]).isalnum()
+def _is_hyphen(piece: str, position: int) -> bool:
+    """Whether a mark stands between letters or digits."""
+    before, mark, after = piece[position - 1 : position], piece[position], piece[position + 1 :][:1]
+    return mark == "-" and before.isalnum() and after.isalnum()
