@@ -12,7 +12,7 @@ install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[mol,bench,docs,test]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[mol,bench,docs,test,export]"
 	touch $@
 
 demo: install

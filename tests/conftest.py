@@ -6,7 +6,13 @@ import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import pytest
 import torch
 
 torch.set_num_threads(1)  # the tests run in parallel processes
 torch.sparse.check_sparse_tensor_invariants.disable()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("cuda") and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")

@@ -12,7 +12,6 @@ from benchmarks.harness.errors import DivergenceError, say
 from benchmarks.harness.learner import Learner
 from benchmarks.harness.processes import processes
 from benchmarks.harness.task import Measure
-from pyg_kernels.ops.products import forget_shapes
 
 LINES_PER_RUN = 10
 # Between the seeds of two processes: odd, so that they differ in the low 32 bits, which are all
@@ -55,7 +54,6 @@ class EpochHistory(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Seeds the epoch and starts its clock."""
-        forget_shapes()  # a resumed run multiplies as the uninterrupted one
         apart = SEEDS_APART * processes().rank
         torch.manual_seed(10_000 * self.seed + trainer.current_epoch + apart)
         self._started = _now(pl_module)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import statistics
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +13,10 @@ from benchmarks.harness.devices import torch_device
 from benchmarks.harness.molecules.models import ModelConfig, count_parameters
 from benchmarks.harness.task import Task
 from benchmarks.speed.products import BareProducts, Product, RecordProducts
-from benchmarks.speed.timing import Step, synchronise
+from benchmarks.speed.timing import Step, seconds_of
 from benchmarks.speed.training import BatchClock, train_batches
 
-WARM_BATCHES = 2  # what the ops choose by measuring is chosen in these, off the record
+WARM_BATCHES = 2  # the ops' kernels are compiled in these, off the record
 
 
 class ProductsRecorder(BatchClock):
@@ -61,10 +60,7 @@ class AlternatingClock(BatchClock):
 
     def between(self, batch_idx: int, device: torch.device) -> None:
         """The bare products of the batch that has ended."""
-        started = time.perf_counter()
-        self.steps[batch_idx]()
-        synchronise(device)
-        self.products_seconds.append(time.perf_counter() - started)
+        self.products_seconds.append(seconds_of(self.steps[batch_idx], device))
 
 
 def recorded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,10 @@ from benchmarks.harness.table import Table
 from benchmarks.speed.timing import Step, medians, products_step
 from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 
-MOLECULES = 512
+#: By type of device.
+MOLECULES = {"cpu": 512, "cuda": 16_384}
+#: Of a random molecule, about those of one of CEP: atoms, rings, features of a bond.
+ATOMS, RINGS, BOND_FEATURES = 27, 6, 7
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,9 @@ def layer_step(layer: nn.Module, graphs: Graphs) -> Step:
     return run
 
 
-def measure_graph_layers(graphs: Graphs, rounds: int) -> list[dict[str, Any]]:
+def measure_graph_layers(
+    graphs: Graphs, rounds: int, limit: float = math.inf
+) -> list[dict[str, Any]]:
     """Times every layer and its bare products in one interleaved run."""
     device = graphs.x.device
     torch.manual_seed(0)
@@ -91,7 +97,7 @@ def measure_graph_layers(graphs: Graphs, rounds: int) -> list[dict[str, Any]]:
     counts = sorted({c.products for c in layers})
     bare = [products_step(count, graphs.x) for count in counts]
     ours = [layer_step(c.layer.to(device), graphs) for c in layers]
-    seconds = medians([*bare, *ours], rounds, device)
+    seconds = medians([*bare, *ours], rounds, device, limit)
     bare_seconds = dict(zip(counts, seconds, strict=False))
     by_name = {c.name: s for c, s in zip(layers, seconds[len(counts) :], strict=True)}
     return [
@@ -109,18 +115,37 @@ def measure_graph_layers(graphs: Graphs, rounds: int) -> list[dict[str, Any]]:
 
 def load_graphs(source: str, root: str, channels: int, device: torch.device) -> Graphs:
     """The first molecules of a set, with their bonds' features and random node features."""
-    with naming_extras("mol,bench"), as_input_error():
-        if source == "cep":
-            from pyg_kernels.datasets import CEP
+    generator = torch.Generator().manual_seed(0)
+    number = MOLECULES[device.type]
+    if source == "random":
+        num_nodes = number * ATOMS
+        edge_index, edge_attr = random_molecules(number, generator)
+    else:
+        with naming_extras("mol,bench"), as_input_error():
+            if source == "cep":
+                from pyg_kernels.datasets import CEP
 
-            molecules: Any = CEP(root)
-        else:
-            from pyg_kernels.datasets import ChEMBLSulfonamides
+                molecules: Any = CEP(root)
+            else:
+                from pyg_kernels.datasets import ChEMBLSulfonamides
 
-            molecules = ChEMBLSulfonamides()
-        batch = molecules.batch(torch.arange(MOLECULES))
-    x = torch.randn(batch.num_nodes, channels, generator=torch.Generator().manual_seed(0))
-    return Graphs(x.to(device), batch.edge_index.to(device), batch.edge_attr.to(device))
+                molecules = ChEMBLSulfonamides()
+            batch = molecules.batch(torch.arange(number) % len(molecules))
+        num_nodes, edge_index, edge_attr = batch.num_nodes, batch.edge_index, batch.edge_attr
+    x = torch.randn(num_nodes, channels, generator=generator)
+    return Graphs(x.to(device), edge_index.to(device), edge_attr.to(device))
+
+
+def random_molecules(number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Chains of atoms that random bonds close to rings of six, and each bond's one-hot type."""
+    first = ATOMS * torch.arange(number).unsqueeze(1)
+    closed = torch.rand(number, ATOMS - 5, generator=generator).argsort()[:, :RINGS]
+    chain = torch.arange(ATOMS - 1).expand(number, -1)
+    starts = (torch.cat((chain, closed), 1) + first).flatten()
+    ends = (torch.cat((chain + 1, closed + 5), 1) + first).flatten()
+    types = torch.randint(BOND_FEATURES, starts.shape, generator=generator).repeat(2)
+    edge_index = torch.stack((torch.cat((starts, ends)), torch.cat((ends, starts))))
+    return edge_index, torch.nn.functional.one_hot(types, BOND_FEATURES).float()
 
 
 def table(rows: Sequence[dict[str, Any]], shape: str) -> Table:

@@ -33,9 +33,7 @@ class Operand:
     def of(cls, tensor: Tensor, transpose: bool = False) -> Operand:
         """That of a matrix, or of its transpose."""
         shape = tuple(tensor.shape)
-        # oneDNN's own layouts, which have no strides, are made of tensors whose rows are contiguous
-        strided = tensor.layout is torch.strided
-        transposed = strided and tensor.stride(-2) == 1 and tensor.stride(-1) != 1
+        transposed = tensor.stride(-2) == 1 and tensor.stride(-1) != 1
         if transpose:
             shape, transposed = (*shape[:-2], shape[-1], shape[-2]), not transposed
         return cls(shape, tensor.dtype, transposed)
@@ -81,11 +79,6 @@ def _with_weight(arguments: Sequence[Any]) -> tuple[Operand, Operand]:
     return Operand((rows, x.shape[-1]), x.dtype), Operand.of(weight, transpose=True)
 
 
-def _weight_gradient(arguments: Sequence[Any]) -> tuple[Operand, Operand]:
-    grad, x = arguments[:2]
-    return Operand.of(grad, transpose=True), Operand.of(x)
-
-
 # Operators by name, without the overload and the underscore of those that work in place. Products
 # with a vector and sums over rows (embedding_bag, sparse matrices) are none of matrices.
 _FACTORS: Mapping[str, Callable[[Sequence[Any]], tuple[Operand, Operand]]] = {
@@ -96,9 +89,6 @@ _FACTORS: Mapping[str, Callable[[Sequence[Any]], tuple[Operand, Operand]]] = {
     "aten::addbmm": _from(1),
     "aten::_addmm_activation": _from(1),
     "aten::linear": _with_weight,
-    "aten::mkldnn_linear": _with_weight,
-    "mkldnn::_linear_pointwise": _with_weight,
-    "aten::mkldnn_linear_backward_weights": _weight_gradient,
 }
 
 
@@ -124,7 +114,7 @@ class RecordProducts(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Calls an operator, after noting its factors if it is a product."""
-        name = func._schema.name
+        name = func.name().split(".")[0]
         factors = _FACTORS.get(name) or _FACTORS.get(name.removesuffix("_"))
         if factors is not None:
             product = Product(*factors(args))

@@ -7,8 +7,11 @@ from torch import nn
 from benchmarks.speed.sequence import Contestant, Shape
 from pyg_kernels.sequence import RKM
 
-#: Language modelling and documents: steps, texts, channels.
-SHAPES: tuple[Shape, ...] = ((35, 20, 640), (256, 32, 300))
+#: Language modelling and documents by type of device: steps, texts, channels.
+SHAPES: dict[str, tuple[Shape, ...]] = {
+    "cpu": ((35, 20, 640), (256, 32, 300)),
+    "cuda": ((35, 256, 640), (256, 128, 512)),
+}
 #: Cell, whether there is feedback, the products with tokens and those with the output before.
 CELLS = (
     ("lstm", True, 4, 4),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +14,21 @@ from torch import Tensor, nn
 
 from benchmarks.harness.table import Table
 from benchmarks.speed.timing import Step, medians, products_step
-from pyg_kernels.ops.linear_scan import walk_scan
-from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.walk import Form, walk_scan
 from pyg_kernels.sequence import RCNN
 
 Shape = tuple[int, int, int]
-#: Language modelling, documents, one long text: steps, texts, channels.
-SHAPES: tuple[Shape, ...] = ((35, 20, 640), (256, 32, 300), (10_000, 1, 64))
+#: Language modelling, documents, one long text by type of device: steps, texts, channels.
+SHAPES: dict[str, tuple[Shape, ...]] = {
+    "cpu": ((35, 20, 640), (256, 32, 300), (10_000, 1, 64)),
+    "cuda": ((35, 256, 640), (256, 128, 512), (2048, 16, 512)),
+}
+#: Of the scan beside a copy.
+SCAN_SHAPES: dict[str, tuple[Shape, ...]] = {
+    "cpu": ((256, 32, 300),),
+    "cuda": ((256, 128, 512), (2048, 32, 1024)),
+}
 RIVALS = ("nn.RNN", "nn.LSTM", "nn.GRU", "sru")
 
 
@@ -68,7 +77,11 @@ def layer_step(layer: nn.Module, x: Tensor) -> Step:
 
 
 def measure_sequence_layers(
-    layers: Sequence[Contestant], shape: Shape, rounds: int, device: torch.device
+    layers: Sequence[Contestant],
+    shape: Shape,
+    rounds: int,
+    device: torch.device,
+    limit: float = math.inf,
 ) -> list[dict[str, Any]]:
     """Times every layer and its bare products in one interleaved run."""
     steps, texts, channels = shape
@@ -80,7 +93,7 @@ def measure_sequence_layers(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Running SRU on CPU")
         ours = [layer_step(c.layer.to(device), x) for c in layers]
-        seconds = medians([*bare, *ours], rounds, device)
+        seconds = medians([*bare, *ours], rounds, device, limit)
     bare_seconds = dict(zip(counts, seconds, strict=False))
     by_name = {c.name: s for c, s in zip(layers, seconds[len(counts) :], strict=True)}
     return [
@@ -121,28 +134,25 @@ def table(rows: Sequence[dict[str, Any]], shape: Shape) -> Table:
 
 
 def measure_scan_bandwidth(
-    rounds: int, device: torch.device, shape: Shape = (2048, 32, 1024)
+    rounds: int, device: torch.device, shape: Shape, limit: float = math.inf
 ) -> list[dict[str, Any]]:
-    """The bytes that the scan has to move, over its time, beside a copy on the device."""
-    steps, texts, channels = shape
-    packing = Packing.of_equal_lengths(steps, texts)
-    dtype, tokens = torch.bfloat16, steps * texts
-    source = torch.randn(tokens, channels, device=device).to(dtype)
+    """The bytes that the scan has to move, over its time, beside a copy on the device.
+
+    It reads a decay and an input of each order, and writes the states of each and the outputs.
+    """
+    source = torch.randn(shape[0] * shape[1], shape[2], device=device)
     target = torch.empty_like(source)
-    decay = torch.rand(tokens, channels, device=device).to(dtype)
-    runs: list[tuple[str, int, Step]] = [("copy", 2, _copy_step(source, target))]
+    runs: list[tuple[str, int, Step]] = [("copy", 2, lambda: target.copy_(source))]
     for order in (1, 2, 3):
-        inputs = [torch.randn_like(source) for _ in range(order)]
-        runs.append((f"scan, order {order}", 2 * order + 1, _scan_step(inputs, decay, packing)))
+        runs.append((f"scan, order {order}", 2 * order + 2, _scan_step(order, shape, device)))
     with torch.no_grad():
-        seconds = medians([step for _, _, step in runs], rounds, device)
+        seconds = medians([step for _, _, step in runs], rounds, device, limit)
     size = source.numel() * source.element_size()
     rates = [tensors * size / s for (_, tensors, _), s in zip(runs, seconds, strict=True)]
     return [
         {
             "run": name,
             "shape": named(shape),
-            "dtype": str(dtype),
             "milliseconds": 1e3 * s,
             "gigabytes_a_second": rate / 1e9,
             "of_copy": rate / rates[0],
@@ -154,7 +164,7 @@ def measure_scan_bandwidth(
 def bandwidth_table(rows: Sequence[dict[str, Any]]) -> Table:
     """The rows of `measure_scan_bandwidth` as text."""
     return Table(
-        f"forward, bytes that must move over time; {rows[0]['shape']}, {rows[0]['dtype']}",
+        f"forward, bytes that must move over time; {rows[0]['shape']}",
         ("run", "ms", "GB/s", "of a copy"),
         [
             (
@@ -173,15 +183,11 @@ def named(shape: Shape) -> str:
     return "x".join(str(number) for number in shape)
 
 
-def _copy_step(source: Tensor, target: Tensor) -> Step:
-    def run() -> None:
-        target.copy_(source)
-
-    return run
-
-
-def _scan_step(inputs: Sequence[Tensor], decay: Tensor, packing: Packing) -> Step:
-    def run() -> None:
-        walk_scan(inputs, decay, packing, normalize=True)
-
-    return run
+def _scan_step(order: int, shape: Shape, device: torch.device) -> Step:
+    steps, texts, channels = shape
+    layout = Layout.of_grid(steps, texts, device)
+    form = Form(order, normalize=True, gate="values", width=channels)
+    x = torch.rand(steps * texts, (1 + order) * channels, device=device)
+    params = torch.zeros(4, channels, device=device)
+    initial = torch.zeros(order, texts, channels, device=device)
+    return lambda: walk_scan(form, layout, x, params, initial, initial[0])

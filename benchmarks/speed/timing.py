@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
@@ -10,25 +11,44 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-Step = Callable[[], None]
+Step = Callable[[], object]
 
 
-def medians(steps: Sequence[Step], rounds: int, device: torch.device) -> list[float]:
+def medians(
+    steps: Sequence[Step], rounds: int, device: torch.device, limit: float = math.inf
+) -> list[float]:
     """The median seconds of each step, over interleaved rounds after two that do not count.
 
     Every round has an order of its own, because a step finds memory as the one before left it.
+    After `limit` seconds no further round begins, except the first that counts.
     """
     seconds: list[list[float]] = [[] for _ in steps]
     shuffled = random.Random(0)
+    began = time.perf_counter()
     for round_number in range(-2, rounds):
+        if round_number > 0 and time.perf_counter() - began > limit:
+            break
         for k in shuffled.sample(range(len(steps)), len(steps)):
-            synchronise(device)
-            start = time.perf_counter()
-            steps[k]()
-            synchronise(device)
+            taken = seconds_of(steps[k], device)
             if round_number >= 0:
-                seconds[k].append(time.perf_counter() - start)
+                seconds[k].append(taken)
     return [statistics.median(times) for times in seconds]
+
+
+def seconds_of(step: Step, device: torch.device) -> float:
+    """How long a step takes, from an idle device until it is idle again."""
+    synchronise(device)
+    if device.type != "cuda":
+        start = time.perf_counter()
+        step()
+        return time.perf_counter() - start
+    stream = torch.cuda.current_stream(device)
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record(stream)
+    step()
+    last.record(stream)
+    last.synchronize()
+    return 1e-3 * first.elapsed_time(last)
 
 
 def products_step(counts: Sequence[int], like: Tensor) -> Step:

@@ -25,7 +25,8 @@ from pyg_kernels.explain.search import (
     as_array,
     best_walks,
 )
-from pyg_kernels.ops.linear_scan import linear_scan
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.walk import linear_scan
 from pyg_kernels.walk import Combine, walk
 
 
@@ -72,7 +73,7 @@ class NgramSum:
         """The sums over the n-grams that end at each token, of orders 1, ..., n."""
 
         def carry(state: Tensor, step: int) -> Tensor:
-            up_to = linear_scan(self.decay, self.keep * state)
+            up_to = self._scan(self.keep * state)
             return torch.cat((torch.zeros_like(up_to[:1]), up_to[:-1]))
 
         return walk(self.projections, carry, self.combine)
@@ -93,8 +94,13 @@ class NgramSum:
 
     def _carried_back(self, ahead: Tensor) -> Tensor:
         """From each token, the sum over all later ones."""
-        back = linear_scan(self.decay.flip(0), ahead.flip(0)).flip(0)
+        back = self._scan(ahead, backwards=True)
         return self.keep * torch.cat((back[1:], torch.zeros_like(back[:1])))
+
+    def _scan(self, state: Tensor, backwards: bool = False) -> Tensor:
+        layout = Layout.of_grid(len(state), 1, state.device)
+        layout = layout.reversed() if backwards else layout
+        return linear_scan(self.decay, state, layout, state.new_zeros(1, state.size(1)))
 
 
 def best_ngrams(ngrams: NgramSum, k: int) -> list[Walk]:

@@ -21,7 +21,7 @@ from pyg_kernels.explain.evaluation import as_stored
 from pyg_kernels.explain.ngram_sum import NgramSum, best_ngrams
 from pyg_kernels.explain.search import Walk
 from pyg_kernels.nn.linear import apply_all
-from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence import RCNN, RCNNCell
 
 _ONE_CELL = "explain one of its cells, rcnn.cells[i], fed the input of its layer"
@@ -146,8 +146,7 @@ def _decays(cell: RCNNCell, x: Tensor) -> Tensor:
     assert cell.decay_bias is not None
     logits = apply_all(x, [cell.decay_lin])[0] + cell.decay_bias
     if cell.decay_recurrent is not None:
-        packing = Packing.of_equal_lengths(x.size(0), 1)
-        h, _ = cell.read(x, packing, cell.start(1, x))
+        h, _ = cell.read(x, Layout.of_grid(x.size(0), 1, x.device), cell.start(1, x))
         logits = logits + cell.decay_recurrent(torch.cat((torch.zeros_like(h[:1]), h[:-1])))
     return torch.sigmoid(logits)
 

@@ -24,7 +24,7 @@ from pyg_kernels.nn.conv import GatedWalkConv, RandomWalkConv, WLKernelConv
 from pyg_kernels.nn.conv.edge_weight import Decay, EdgeGate
 from pyg_kernels.nn.linear import apply_all
 from pyg_kernels.ops.edges import Edges
-from pyg_kernels.ops.neighbour_sum import edge_weight
+from pyg_kernels.ops.neighbor_sum import message_weight
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import walk
 
@@ -152,7 +152,7 @@ def walk_sum(conv: WalkLayer, x: Tensor, edges: Edges, ends: Tensor) -> WalkSum:
 
     def carry(state: Tensor, step: int) -> Tensor:
         """Sums the neighbours' states, and keeps what their walks are multiplied by."""
-        weight = edge_weight(edges, gate, bonds[step - 2] if bonds else None)
+        weight = message_weight(edges.index, gate, bonds[step - 2] if bonds else None)
         along = slope(state).index_select(0, edges.source) * decay
         along = along if weight is None else along * weight
         carried = along * state.index_select(0, edges.source)

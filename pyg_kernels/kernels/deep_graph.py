@@ -19,7 +19,7 @@ from pyg_kernels.kernels.node_pairs import (
     NodePairKernel,
     edge_base,
     graph_sums,
-    neighbour_sums,
+    neighbor_sums,
     node_base,
     sorted_by_target,
 )
@@ -157,7 +157,7 @@ class DeepGraphKernel(NodePairKernel):
             for j in range(self.order):
                 local = base
                 if j > 0:
-                    arrived = self.decay * neighbour_sums(after, a, b, edges)
+                    arrived = self.decay * neighbor_sums(after, a, b, edges)
                     local = base + arrived if self.combine == "add" else base * arrived
                     if self.empty_walks == "zero":
                         local = local * (has_walks_a[j][:, None] * has_walks_b[j])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding_bag
 
 from pyg_kernels.kernels.arguments import checked_choice
 from pyg_kernels.kernels.blocks import BlockKernel, Collection
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.reading import Attributes, read_graphs
+from pyg_kernels.ops.operator import is_plain, runs_compiled
 
 _SELF_ROWS = 128  # of a block in which only the pairs within a graph are wanted
 
@@ -57,9 +58,7 @@ def edge_base(a: Graphs, b: Graphs) -> Tensor | None:
     return _base(a.edge_attr, b.edge_attr, a.dtype)
 
 
-def neighbour_sums(
-    values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None, turned: Tensor | None = None
-) -> Tensor:
+def neighbor_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) -> Tensor:
     r"""Sums over all pairs of edges that arrive at a pair of nodes.
 
     .. math::
@@ -72,20 +71,20 @@ def neighbour_sums(
         a: The graphs of the rows, edges sorted by target.
         b: The graphs of the columns, likewise.
         edges: The base kernel of all edges of a and b, (E, E'), or None for 1.
-        turned: The transpose of the values, where it is at hand.
     """
+    if _runs_compiled(values, edges):
+        return _compiled_sums(values, a, b, edges)
     if edges is None:
-        return _arriving(_arriving(values.t() if turned is None else turned, b).t(), a)
+        return _arriving(_arriving(values, a).t(), b).t()
     (source_a, target_a), (source_b, target_b) = a.edge_index, b.edge_index
     gathered = values.index_select(0, source_a).t().contiguous()
     along_b = gathered.index_select(0, source_b) * edges.t()
-    arrived = values.new_zeros(values.size(1), len(source_a)).index_add(0, target_b, along_b)
-    return values.new_zeros(values.shape).index_add(0, target_a, arrived.t().contiguous())
+    return _added(_added(along_b, target_b, values.size(1)).t(), target_a, values.size(0))
 
 
 def graph_sums(values: Tensor, a: Graphs, b: Graphs) -> Tensor:
     """Sums over the pairs of nodes of every pair of graphs, from (N, M) to (n, m)."""
-    return _sums(_sums(values, _nodes_of(a)).t(), _nodes_of(b)).t()
+    return _added(_added(values, a.owner(), len(a)).t(), b.owner(), len(b)).t()
 
 
 def reversed_edges(graphs: Graphs) -> Graphs:
@@ -121,35 +120,32 @@ def _base(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
     return x @ y.t()
 
 
+def _runs_compiled(values: Tensor, edges: Tensor | None) -> bool:
+    """Whether the compiled sums, which have no gradients, take these."""
+    tensors = [values] if edges is None else [values, edges]
+    wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    return runs_compiled(values) and is_plain(*tensors) and not wanted
+
+
+def _compiled_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) -> Tensor:
+    from pyg_kernels.kernels import cpu
+    from pyg_kernels.ops.compiled import array, run
+
+    (source, target), (other_source, other_target) = map(array, (a.edge_index, b.edge_index))
+    begin = np.searchsorted(target, np.arange(a.num_nodes + 1))
+    out = torch.empty_like(values, memory_format=torch.contiguous_format)
+    sides = begin, source, other_source, other_target
+    work = len(source) * len(other_source)
+    run(cpu.neighbor_sums, len(out), work, array(values), *sides, array(edges, values), array(out))
+    return out
+
+
 def _arriving(values: Tensor, graphs: Graphs) -> Tensor:
     """The sums of rows over the edges that arrive at each node."""
     source, target = graphs.edge_index
-    counts = torch.bincount(target, minlength=graphs.num_nodes)
-    return _sums(values, _Rows(source, counts))
+    return _added(values.index_select(0, source), target, graphs.num_nodes)
 
 
-@dataclass
-class _Rows:
-    """Which rows are summed: those of each sum in a row, and how many they are."""
-
-    picked: Tensor
-    counts: Tensor
-
-
-def _nodes_of(graphs: Graphs) -> _Rows:
-    nodes = torch.arange(graphs.num_nodes, device=graphs.device)
-    return _Rows(nodes, graphs.ptr.diff().to(graphs.device))
-
-
-def _sums(values: Tensor, rows: _Rows) -> Tensor:
-    """Sums of rows, (number of sums, M)."""
-    if torch.is_grad_enabled() and values.requires_grad:
-        place = torch.arange(len(rows.counts), device=values.device)
-        place = place.repeat_interleave(rows.counts, output_size=len(rows.picked))
-        picked = values.index_select(0, rows.picked)
-        return values.new_zeros(len(rows.counts), values.size(1)).index_add(0, place, picked)
-    if not len(rows.picked) or not values.size(1):
-        return values.new_zeros(len(rows.counts), values.size(1))
-    # Gathers and adds in one pass; it has no second derivative.
-    offsets = rows.counts.cumsum(0) - rows.counts
-    return embedding_bag(rows.picked, values.contiguous(), offsets, mode="sum")
+def _added(values: Tensor, place: Tensor, number: int) -> Tensor:
+    """The sums of the rows of each place, (number, M)."""
+    return values.new_zeros(number, values.size(1)).index_add(0, place, values)

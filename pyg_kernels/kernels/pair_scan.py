@@ -23,6 +23,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.operator import runs_compiled
+
 
 def decayed_sums(values: Tensor, decay: float) -> Tensor:
     r"""The sums :math:`C[s, t]` of the values ``(S, T, ...)`` up to s and t, with decay."""
@@ -95,6 +97,14 @@ def _sums_along(values: Tensor, decay: float) -> Tensor:
 
 def _scan_(values: Tensor, decay: float, backwards: bool) -> Tensor:
     """The sums in place, along both dimensions."""
+    if runs_compiled(values):
+        from pyg_kernels.kernels import cpu
+        from pyg_kernels.ops.compiled import run
+
+        flat = values.view(*values.shape[:2], values[:1, :1].numel()).numpy()
+        tasks = -(-flat.shape[2] // cpu.PAIRS_AT_A_TIME)
+        run(cpu.decayed_sums, tasks, flat.size, flat, decay, backwards)
+        return values
     for dim in (0, 1):
         slices = values.unbind(dim)
         for before, here in pairwise(reversed(slices) if backwards else slices):
@@ -107,7 +117,7 @@ class _DecayedSums(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor, decay: float, backwards: bool) -> Tensor:
-        return _scan_(values.clone(), decay, backwards)
+        return _scan_(values.clone(memory_format=torch.contiguous_format), decay, backwards)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, float, bool], output: Tensor) -> None:

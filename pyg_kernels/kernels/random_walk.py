@@ -14,7 +14,7 @@ from pyg_kernels.kernels.node_pairs import (
     edge_base,
     graph_sums,
     have_same_edges,
-    neighbour_sums,
+    neighbor_sums,
     node_base,
     reversed_edges,
     sorted_by_target,
@@ -126,8 +126,7 @@ class RandomWalkKernel(NodePairKernel):
         nodes, edges = node_base(a, b), edge_base(a, b)
         found = _Halves([nodes], [])
         for j in range(1, max(num_sums + 1, num_walks)):
-            turned = node_base(b, a) if j == 1 and edges is None else None
-            found.sums.append(neighbour_sums(found.walks[-1], a, b, edges, turned))
+            found.sums.append(neighbor_sums(found.walks[-1], a, b, edges))
             if j < num_walks:
                 found.walks.append(nodes * found.sums[-1])
         return found

@@ -9,19 +9,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pyg_kernels.kernels.blocks import progress_bar
+from pyg_kernels.ops.operator import cpu_backend
 
-_DENSE_FROM = 0.05  # of the rows that have a column: it goes into a dense product
-_BLOCK_BYTES = 2**24  # stay in cache
+_DENSE_FROM = 0.05  # of a block's rows: a column that more have is multiplied as a dense one
+_ROWS = 2048  # of a block, whose dense columns stay in cache
 
 
 def sparse_gram(
     x: sparse.csr_matrix, y: sparse.csr_matrix | None, max_memory: int, progress: bool | None
 ) -> NDArray[Any]:
     """The inner products of all rows of two sparse matrices, dense.
-
-    A label that many graphs have makes a sparse product as slow as a dense one without its speed:
-    frequent columns are multiplied as a dense block, the others sparsely, and those that a single
-    row has add to the diagonal alone.
 
     Args:
         x: (n, C).
@@ -33,38 +30,41 @@ def sparse_gram(
         (n, m), in the type of x.
     """
     other = x if y is None else y
-    frequency = np.bincount(x.indices, minlength=x.shape[1])
-    frequent = frequency > max(1.0, _DENSE_FROM * x.shape[0])
-    columns = np.flatnonzero(frequent)
-    most = max_memory // (4 * x.dtype.itemsize * (x.shape[0] + other.shape[0]))
-    if len(columns) > most:
-        columns = columns[np.argsort(-frequency[columns], kind="stable")[:most]]
-        columns.sort()
-    rest = np.flatnonzero(frequency > (1 if y is None else 0))
-    rest = np.setdiff1d(rest, columns, assume_unique=True)
-    kind = _product_type(x, other)
-    dense, sparse_part = x[:, columns].astype(kind).toarray(), x[:, rest]
-    dense_other = dense if y is None else other[:, columns].astype(kind).toarray()
-    sparse_other = (sparse_part if y is None else other[:, rest]).T.tocsc()
     gram = np.empty((x.shape[0], other.shape[0]), dtype=x.dtype)
-    block_bytes = min(max_memory, _BLOCK_BYTES)
-    rows = max(1, block_bytes // (2 * other.shape[0] * x.dtype.itemsize))
+    kind = _product_type(x, other)
+    rows = min(_ROWS, max(1, max_memory // (32 * max(1, x.shape[0]))))
+    x, other = x.astype(kind, copy=False), other.astype(kind, copy=False)
     with progress_bar("Gram matrix", gram.size, " pairs", progress) as bar:
-        for start in range(0, x.shape[0], rows):
-            block = gram[start : start + rows]
-            block[:] = dense[start : start + rows] @ dense_other.T
-            block += (sparse_part[start : start + rows] @ sparse_other).toarray()
-            bar.update(block.size)
-    if y is None:
-        single = frequency == 1
-        data = np.where(single[x.indices], x.data, 0)
-        gram[np.diag_indices_from(gram)] += _row_sums(data * data, x.indptr)
+        for start in range(0, other.shape[0], rows):
+            block = other[start : start + rows]
+            if cpu_backend() == "numba":
+                _multiply(x, block.tocsc(), gram, start)
+            else:
+                gram[:, start : start + rows] = (x @ block.T).toarray()
+            bar.update(x.shape[0] * block.shape[0])
     return gram
 
 
 def squared_norms(x: sparse.csr_matrix) -> NDArray[Any]:
     """The sums of squares of the rows, (n,)."""
-    return _row_sums(x.data * x.data, x.indptr)
+    rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+    return np.bincount(rows, weights=x.data * x.data, minlength=x.shape[0]).astype(x.dtype)
+
+
+def _multiply(
+    x: sparse.csr_matrix, block: sparse.csc_matrix, gram: NDArray[Any], start: int
+) -> None:
+    from pyg_kernels.kernels import cpu
+    from pyg_kernels.ops.compiled import run
+
+    frequent = np.flatnonzero(np.diff(block.indptr) > _DENSE_FROM * block.shape[0])
+    place = np.full(block.shape[1], -1)
+    place[frequent] = np.arange(len(frequent))
+    dense = np.ascontiguousarray(block[:, frequent].toarray().T)
+    others = block.indptr, block.indices, block.data
+    work = x.nnz * block.shape[0]
+    rows = x.indptr, x.indices, x.data
+    run(cpu.sparse_products, x.shape[0], work, *rows, others, dense, place, gram, start)
 
 
 def _product_type(x: sparse.csr_matrix, y: sparse.csr_matrix) -> np.dtype[Any]:
@@ -74,8 +74,3 @@ def _product_type(x: sparse.csr_matrix, y: sparse.csr_matrix) -> np.dtype[Any]:
         if not whole or squared_norms(features).max(initial=0) > 2**24:
             return x.dtype
     return np.dtype(np.float32)
-
-
-def _row_sums(data: NDArray[Any], indptr: NDArray[Any]) -> NDArray[Any]:
-    rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    return np.bincount(rows, weights=data, minlength=len(indptr) - 1).astype(data.dtype)

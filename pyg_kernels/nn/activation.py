@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.nn import BatchNorm1d, Module, Parameter
 
 from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.nn.linear import Hookable
 from pyg_kernels.ops.dtypes import common_dtype
-from pyg_kernels.ops.expansion import GREENS, Green, as_line, kernel_expansion
+from pyg_kernels.ops.expansion import GREENS, Green, kernel_expansion
 from pyg_kernels.ops.expansion.fitting import Array, Basis, Function, fitted, random_scale
 
 Init = Literal["random", "identity", "tanh", "relu"]
@@ -28,7 +29,7 @@ _TARGETS: dict[str, tuple[Function, Function]] = {
 }
 
 
-class KernelActivation(Module):
+class KernelActivation(Hookable):
     r"""An activation that is learned: "Learning Neuron Non-Linearities with Kernel-Based Deep
     Neural Networks" (2018), eqs. 4 and 6.
 
@@ -153,7 +154,7 @@ class KernelActivation(Module):
         if self.norm is not None and rows.size(0):
             rows = self._normalised(rows)
         parts = self.centers, self.coefficients, self.green, self.bandwidth
-        out = kernel_expansion(rows, *parts, as_line(self.slope, self.intercept))
+        out = kernel_expansion(rows, *parts, self.slope, self.intercept)
         return out.reshape(a.shape)
 
     def _normalised(self, rows: Tensor) -> Tensor:

@@ -4,17 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.utils.hooks import RemovableHandle
 from torch_geometric.nn.dense.linear import Linear, is_uninitialized_parameter
 
-from pyg_kernels.ops.products import project
+
+class Hookable(Module):
+    """A module that says whether a hook was registered, so that it has to be called.
+
+    Layers read the tensors of such a module and leave it uncalled unless `hooked`. Pruning by
+    :mod:`torch.nn.utils.prune` registers a hook, too.
+    """
+
+    hooked = False
+
+    def register_forward_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
+        self.hooked = True
+        return super().register_forward_hook(*args, **kwargs)
+
+    def register_forward_pre_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
+        self.hooked = True
+        return super().register_forward_pre_hook(*args, **kwargs)
+
+    def register_full_backward_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
+        self.hooked = True
+        return super().register_full_backward_hook(*args, **kwargs)
+
+    def register_full_backward_pre_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
+        self.hooked = True
+        return super().register_full_backward_pre_hook(*args, **kwargs)
 
 
-class UnitLinear(Linear):
+class UnitLinear(Hookable, Linear):
     r"""A linear map with entries drawn from :math:`\mathcal{U}(\pm\sqrt{3 / F})`.
 
     Each row has unit variance in total, so that features of unit variance keep it: a state of
@@ -26,8 +51,12 @@ class UnitLinear(Linear):
         out_channels: The number of output features.
     """
 
+    in_channels: int
+    weight: Tensor
+
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels, bias=False)
+        self.hooked = False  # PyG's own hook of lazy sizes does not count
 
     def reset_parameters(self) -> None:
         if is_uninitialized_parameter(self.weight) or self.in_channels <= 0:
@@ -35,30 +64,29 @@ class UnitLinear(Linear):
         bound = math.sqrt(3.0 / self.in_channels)
         torch.nn.init.uniform_(self.weight, -bound, bound)
 
-    @property
-    def plain(self) -> bool:
-        """Whether a call is the product with ``weight`` and nothing else: no hooks listen."""
-        return type(self) is UnitLinear and self.unheard
 
-    @property
-    def unheard(self) -> bool:
-        """Whether a call is the product with ``weight``, which may be parametrized: no hooks."""
-        return type(self).forward is UnitLinear.forward and not is_heard(self)
+class StateLinear(Hookable, torch.nn.Linear):
+    """The map of a state, square and without bias, drawn as those of :class:`torch.nn.LSTM`."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, channels, bias=False)
+
+    def reset_parameters(self) -> None:
+        bound = 1.0 / math.sqrt(self.in_features)
+        torch.nn.init.uniform_(self.weight, -bound, bound)
 
 
-def is_heard(module: Module) -> bool:
-    """Whether hooks listen to a module, so that it has to be called."""
-    hooks = (
-        module._forward_hooks,
-        module._forward_pre_hooks,
-        module._backward_hooks,
-        module._backward_pre_hooks,
+def is_matrix(lin: Module) -> bool:
+    """Whether a map is its weight, which may be parametrized, and nothing else."""
+    known = isinstance(lin, Hookable) and type(lin).forward in (
+        UnitLinear.forward,
+        StateLinear.forward,
     )
-    return any(hooks)
+    return known and not lin.hooked
 
 
 def apply_all(x: Tensor, lins: Sequence[Module]) -> tuple[Tensor, ...]:
-    """Applies several linear maps to one input, in one op where nobody listens to the modules.
+    """Applies several linear maps to one input.
 
     Args:
         x: The input, of shape :obj:`(N, F)`.
@@ -67,9 +95,30 @@ def apply_all(x: Tensor, lins: Sequence[Module]) -> tuple[Tensor, ...]:
     Returns:
         Their outputs, in order.
     """
+    return tuple(lin(x) for lin in lins)
+
+
+def apply_stacked(x: Tensor, lins: Sequence[Module]) -> Tensor:
+    """The outputs of several linear maps side by side, by one product where they are their weights.
+
+    Args:
+        x: The input, of shape :obj:`(N, F)`.
+        lins: Maps from F features; lazy ones take their size from :obj:`x`.
+    """
     for lin in lins:
         if isinstance(lin, UnitLinear) and is_uninitialized_parameter(lin.weight):
-            lin.initialize_parameters(lin, (x,))
-    if all(isinstance(lin, UnitLinear) and lin.plain for lin in lins):
-        return project(x, [cast(UnitLinear, lin).weight for lin in lins])
-    return tuple(lin(x) for lin in lins)
+            cast(Any, lin).initialize_parameters(lin, (x,))
+    if not all(map(is_matrix, lins)):
+        return torch.cat([lin(x) for lin in lins], dim=1)
+    weights = [cast(Tensor, lin.weight) for lin in lins]
+    return torch.nn.functional.linear(x, weights[0] if len(lins) == 1 else torch.cat(weights))
+
+
+def weight_of(lin: Module) -> Tensor:
+    """The matrix of a linear map without bias; of one that is no `UnitLinear` by calling it."""
+    if is_matrix(lin):
+        return cast(Tensor, lin.weight)
+    features = next(lin.parameters()).size(-1)
+    like = next(lin.parameters())
+    called: Tensor = lin(torch.eye(features, device=like.device, dtype=like.dtype))
+    return called.t()

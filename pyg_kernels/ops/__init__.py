@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from pyg_kernels.ops import activation_scan, expansion, linear_scan, memory_scan, neighbour_sum
-from pyg_kernels.ops.products import products_backend
-
 __all__ = ["backend"]
 
 
@@ -17,26 +14,17 @@ def backend(device: str | torch.device = "cpu") -> dict[str, str]:
         device: The device to ask for.
 
     Returns:
-        One entry an op: ``neighbour_sum`` is ``'blocks'`` (cache-sized blocks with a
-        hand-written backward) or ``'definition'`` (PyTorch's own gather, product and scatter);
-        ``products`` is ``'onednn'`` or ``'torch.mm'``, as measured on first use;
-        ``linear_scan`` is ``'triton'``, or ``'steps and chunks'`` (PyTorch ops with a
-        hand-written backward: one step of all texts at a time, or all chunks of long ones);
-        ``memory_scan``, the LSTM family, is ``'blocks'`` (products, gates and memory in one op)
-        or ``'steps'`` (PyTorch ops with a hand-written backward, one time step after the other
-        where the output is fed back; without feedback it is a ``linear_scan``);
-        ``expansion``, the piecewise-linear learned activations, is ``'cells'`` (a table of cells,
-        in blocks with a hand-written backward) or ``'searchsorted'`` (PyTorch ops with a sort and
-        a binary search); ``activation_scan``, recurrent networks of these, is ``'steps'`` (a
-        hand-written backward) or ``'definition'`` (a loop of PyTorch ops).
+        One entry an op: ``neighbor_sum``, the sums over a node's edges; ``scan``, what is carried
+        along texts; ``expansion``, learned activations. Each is ``'numba'`` (kernels compiled on
+        the CPU at their first call), ``'triton'`` (on CUDA) or ``'definition'`` (PyTorch's ops).
+        The definition also serves the transforms of ``torch.func``, second derivatives and ONNX.
     """
+    from pyg_kernels.ops import expansion, neighbor_sum
+    from pyg_kernels.ops.scan import walk
+
     device = torch.device(device)
-    products = products_backend() if device.type == "cpu" else "torch.mm"
     return {
-        "neighbour_sum": neighbour_sum.path_in_use(device),
-        "products": products,
-        "linear_scan": linear_scan.path_in_use(device),
-        "memory_scan": memory_scan.path_in_use(device),
+        "neighbor_sum": neighbor_sum.path_in_use(device),
+        "scan": walk.path_in_use(device),
         "expansion": expansion.path_in_use(device),
-        "activation_scan": activation_scan.path_in_use(device),
     }

@@ -12,30 +12,34 @@ from pyg_kernels.ops.edges import Edges
 
 
 @dataclass(frozen=True)
-class Opposite:
-    """The edges that run against each edge: from its target to its source.
+class ReverseEdges:
+    """The reverse edges of each edge: from its target to its source.
 
     Args:
-        edge: The one opposite edge of each edge, int64 of shape :obj:`(E,)`; None where some edge
+        edge: The one reverse edge of each edge, int64 of shape :obj:`(E,)`; None where some edge
             has none or several.
         pair: Otherwise a number below E for each edge, :obj:`(E,)`, that it shares with its
             parallel edges alone; else None.
-        pair_back: Otherwise the number of its opposite edges, :obj:`(E,)`; E where there are none.
+        reverse_pair: Otherwise the number of its reverse edges, :obj:`(E,)`; E without any.
     """
 
     edge: Tensor | None
     pair: Tensor | None = None
-    pair_back: Tensor | None = None
+    reverse_pair: Tensor | None = None
 
 
-def find_opposite(edges: Edges) -> Opposite:
-    """Finds the opposite of each edge by sorting; a self-loop is its own.
+def find_reverse(edges: Edges) -> ReverseEdges:
+    """Finds the reverse of each edge by sorting; a self-loop is its own.
 
     Args:
         edges: The edges of a graph whose source and target nodes are the same.
     """
     key = edges.source * edges.num_targets + edges.target
     key_back = edges.target * edges.num_targets + edges.source
+    if torch.onnx.is_in_onnx_export():  # neither stable sorts nor binary search
+        same, back = (k.unsqueeze(1) == key for k in (key, key_back))
+        answered = back.int().argmax(1).masked_fill(~back.any(1), edges.num_edges)
+        return ReverseEdges(None, same.int().argmax(1), answered)
     ordered, order = key.sort(stable=True)
     position = torch.searchsorted(ordered, key_back)
     ended = torch.cat([ordered, ordered.new_full((1,), -1)])  # -1: after the last edge, no edge
@@ -43,9 +47,9 @@ def find_opposite(edges: Edges) -> Opposite:
     if not torch.compiler.is_compiling() and bool(
         found.all() and (ordered[1:] != ordered[:-1]).all()
     ):
-        return Opposite(order.index_select(0, position))
+        return ReverseEdges(order.index_select(0, position))
     first = torch.searchsorted(ordered, key)
-    return Opposite(None, first, position.masked_fill(~found, edges.num_edges))
+    return ReverseEdges(None, first, position.masked_fill(~found, edges.num_edges))
 
 
 def arriving_sum(message: Tensor, edges: Edges) -> Tensor:
@@ -63,7 +67,7 @@ def arriving_sum(message: Tensor, edges: Edges) -> Tensor:
     return total.index_add(0, edges.target, message)
 
 
-def cavity_sum(message: Tensor, edges: Edges, opposite: Opposite) -> Tensor:
+def cavity_sum(message: Tensor, edges: Edges, reverse: ReverseEdges) -> Tensor:
     r"""Sums, for each edge, the messages into its source but for those from its target.
 
     .. math::
@@ -75,17 +79,17 @@ def cavity_sum(message: Tensor, edges: Edges, opposite: Opposite) -> Tensor:
     Args:
         message: One row an edge, shape :obj:`(E, D)`.
         edges: The edges.
-        opposite: As `find_opposite` finds them.
+        reverse: As `find_reverse` finds them.
 
     Returns:
         The sums, of shape :obj:`(E, D)`; under autocast in float32 at least.
     """
     message = message.to(common_dtype(message))
     total = arriving_sum(message, edges).index_select(0, edges.source)
-    if opposite.edge is not None:
-        return total - message.index_select(0, opposite.edge)
-    assert opposite.pair is not None
-    assert opposite.pair_back is not None
+    if reverse.edge is not None:
+        return total - message.index_select(0, reverse.edge)
+    assert reverse.pair is not None
+    assert reverse.reverse_pair is not None
     answers = message.new_zeros(edges.num_edges + 1, message.size(1))
-    answers = answers.index_add(0, opposite.pair, message)
-    return total - answers.index_select(0, opposite.pair_back)
+    answers = answers.index_add(0, reverse.pair, message)
+    return total - answers.index_select(0, reverse.reverse_pair)

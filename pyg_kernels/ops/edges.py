@@ -1,19 +1,16 @@
-"""The edges that the neighbour sums run over, and their order by target."""
+"""The edges that sums over neighbours run over, and their order by target and by source."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-Kept = TypeVar("Kept")
+from pyg_kernels.ops.operator import cpu_backend
 
-_BLOCK_ELEMENTS = 2**19  # numbers in one block's E x D buffer: small enough to stay in cache
-_MOST_KINDS = 256
-_FEWEST_EDGES_A_KIND = 4
+_MOST_TYPES = 256
+_FEWEST_EDGES_A_TYPE = 4
 _SAMPLE = 2048
 
 
@@ -26,8 +23,8 @@ class Edges:
         target: The target of each edge, int64 of shape :obj:`(E,)`.
         num_sources: The number of source nodes.
         num_targets: The number of target nodes (the same nodes unless the graph is bipartite).
-        attr: Edge features: one row a *kind* of edge, shape :obj:`(T, edge_dim)`, or None.
-        kind: The row of :obj:`attr` that belongs to each edge, int64 of shape :obj:`(E,)`;
+        attr: Edge features: one row an edge type, shape :obj:`(T, edge_dim)`, or None.
+        edge_type: The row of :obj:`attr` that belongs to each edge, int64 of shape :obj:`(E,)`;
             None where every edge has a row of its own (then T = E).
 
     Raises:
@@ -39,10 +36,11 @@ class Edges:
     num_sources: int
     num_targets: int
     attr: Tensor | None = None
-    kind: Tensor | None = None
+    edge_type: Tensor | None = None
 
     def __post_init__(self) -> None:
-        self._kept: dict[Callable[[Edges], Any], Any] = {}
+        self._by_target: tuple[Tensor, Tensor] | None = None
+        self._by_source: tuple[Tensor, Tensor] | None = None
         if self.source.device.type == "cpu" and not torch.compiler.is_compiling():
             _check_range(self.source, self.num_sources, "source")
             _check_range(self.target, self.num_targets, "target")
@@ -51,49 +49,61 @@ class Edges:
     def num_edges(self) -> int:
         return self.source.numel()
 
-    def by_target(self) -> SortedEdges:
-        """These edges sorted by target; sorted once, then kept."""
-        return self.kept(_sort_by_target)
+    @property
+    def index(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The source, target and type of each edge."""
+        return self.source, self.target, self.edge_type
 
-    def kept(self, make: Callable[[Edges], Kept]) -> Kept:
-        """What a function makes of these edges; made once, then kept."""
-        if make not in self._kept:
-            self._kept[make] = make(self)
-        return cast(Kept, self._kept[make])
+    def by_target(self) -> tuple[Tensor, Tensor]:
+        """``(offset, order)``: edges ``order[offset[v]:offset[v + 1]]`` end in node v; kept."""
+        if self._by_target is None:
+            self._by_target = _sorted(self.target, self.num_targets)
+        return self._by_target
+
+    def by_source(self) -> tuple[Tensor, Tensor]:
+        """``(offset, order)``: edges ``order[offset[u]:offset[u + 1]]`` leave node u; kept."""
+        if self._by_source is None:
+            self._by_source = _sorted(self.source, self.num_sources)
+        return self._by_source
 
     def edge_rows(self, table: Tensor) -> Tensor:
-        """Spreads a table with one row a kind to one row an edge."""
-        return table if self.kind is None else table.index_select(0, self.kind)
+        """Spreads a table with one row an edge type to one row an edge."""
+        return table if self.edge_type is None else table.index_select(0, self.edge_type)
 
 
-@dataclass(frozen=True)
-class SortedEdges:
-    """Edges sorted by target: those that end in node v are ``offset[v]:offset[v + 1]``.
+def _sorted(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    if torch.compiler.is_compiling():
+        return sort_by_node(node, num_nodes)
+    with torch.inference_mode(False):  # they may be kept for a backward later
+        return sort_by_node(node, num_nodes)
 
-    :obj:`row` is the row of a table of kinds that belongs to each edge, or None for a table
-    with a row for each edge in this order.
+
+@torch.library.custom_op("pyg_kernels::sort_by_node", mutates_args=())
+def sort_by_node(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Positions sorted by node, those of node v at ``order[offset[v]:offset[v + 1]]``.
+
+    Args:
+        node: The node of each position, int64 of shape :obj:`(E,)`.
+        num_nodes: The number of nodes.
+
+    Returns:
+        ``offset``, of shape :obj:`(num_nodes + 1,)`, and ``order``, :obj:`(E,)`; positions of one
+        node keep their order.
     """
+    if node.device.type == "cpu" and cpu_backend() == "numba":
+        from pyg_kernels.ops.compiled import array, run
+        from pyg_kernels.ops.counting_sort import counting_sort
 
-    source: Tensor
-    target: Tensor
-    offset: Tensor
-    row: Tensor | None
+        offset, order = node.new_zeros(num_nodes + 1), node.new_empty(node.shape)
+        run(counting_sort, 1, node.numel(), array(node), array(offset), array(order))
+        return offset, order
+    node, order = torch.sort(node, stable=True)
+    return torch.searchsorted(node, torch.arange(num_nodes + 1, device=node.device)), order
 
-    def blocks(self, channels: int) -> list[tuple[slice, slice]]:
-        """Cuts the edges into runs of whole targets: (edges, targets) of each run."""
-        num_edges, num_targets = self.source.numel(), self.offset.numel() - 1
-        if num_edges == 0:
-            return []
-        length = max(1, _BLOCK_ELEMENTS // max(1, channels))
-        if num_edges <= length:
-            return [(slice(0, num_edges), slice(0, num_targets))]
-        starts = torch.arange(length, num_edges, length, device=self.offset.device)
-        rows = torch.searchsorted(self.offset, starts).unique().tolist()
-        rows = [0, *(v for v in rows if 0 < v < num_targets), num_targets]
-        ends = self.offset[torch.tensor(rows, device=self.offset.device)].tolist()
-        return [
-            (slice(ends[i], ends[i + 1]), slice(rows[i], rows[i + 1])) for i in range(len(rows) - 1)
-        ]
+
+@sort_by_node.register_fake
+def _(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    return node.new_empty(num_nodes + 1), node.new_empty(node.shape)
 
 
 def _check_range(index: Tensor, num_nodes: int, side: str) -> None:
@@ -107,21 +117,10 @@ def _check_range(index: Tensor, num_nodes: int, side: str) -> None:
         )
 
 
-def _sort_by_target(edges: Edges) -> SortedEdges:
-    source, target, row = edges.source, edges.target, edges.kind
-    if not bool((target[1:] >= target[:-1]).all()):
-        order = torch.argsort(target, stable=True)
-        source, target = source[order], target[order]
-        row = order if edges.kind is None else edges.kind[order]
-    counts = torch.bincount(target, minlength=edges.num_targets)
-    offset = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    return SortedEdges(source, target, offset, row)
-
-
 def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor] | None:
     """Finds the few distinct rows of a large table, such as the bond types of molecules.
 
-    A weight that depends on edge features is then computed once for each kind of edge, not once
+    A weight that depends on edge features is then computed once for each edge type, not once
     an edge. The rows are compared exactly: a random projection only proposes which are equal.
 
     Args:
@@ -132,12 +131,12 @@ def distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor] | None:
         :obj:`(E,)`; or None where rows hardly repeat (continuous features).
     """
     num_rows, width = rows.shape
-    if num_rows < 2 * _FEWEST_EDGES_A_KIND or width == 0:
+    if num_rows < 2 * _FEWEST_EDGES_A_TYPE or width == 0:
         return None
     direction = torch.linspace(1.0, 2.0, width, dtype=torch.float64, device=rows.device)
     keys = rows.to(torch.float64) @ torch.exp(direction).frac_()
     sample = keys[:: max(1, num_rows // _SAMPLE)].unique()
-    limit = min(_MOST_KINDS, num_rows // _FEWEST_EDGES_A_KIND)
+    limit = min(_MOST_TYPES, num_rows // _FEWEST_EDGES_A_TYPE)
     if sample.numel() > limit:
         return None
     index = torch.searchsorted(sample, keys).clamp_(max=sample.numel() - 1)

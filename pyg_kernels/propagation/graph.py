@@ -12,10 +12,10 @@ from torch_geometric.typing import SparseTensor
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from pyg_kernels.ops.edges import Edges, distinct_rows
-from pyg_kernels.ops.neighbour_sum import Gate, neighbour_sum
+from pyg_kernels.ops.neighbor_sum import Gate, neighbor_sum
 
 EdgeSource: TypeAlias = Tensor | SparseTensor | EdgeIndex | Edges
-NeighbourSum = Callable[[Tensor, Edges, Gate | None, Tensor | None], Tensor]
+NeighborSum = Callable[[Tensor, Edges, Gate | None, Tensor | None], Tensor]
 
 
 class GraphPropagation:
@@ -28,10 +28,10 @@ class GraphPropagation:
         edges: The edges.
         decay: The weight :math:`w` where it is constant: a number or a vector of :obj:`(D,)`.
         gate: The logits of :math:`w_{uv}` where it is a gate: see
-            :func:`pyg_kernels.ops.neighbour_sum.neighbour_sum`.
-        bonds: The bond factors :math:`W_e^{(j)} e` of steps 2, ..., n, each :obj:`(T, D)`, one
-            row a kind of edge; empty without edge features.
-        neighbour_sum: What evaluates the sum.
+            :func:`pyg_kernels.ops.neighbor_sum.neighbor_sum`.
+        factors: The bond factors :math:`W_e^{(j)} e` of steps 2, ..., n, each :obj:`(T, D)`, one
+            row an edge type; empty without edge features.
+        neighbor_sum: What evaluates the sum.
     """
 
     def __init__(
@@ -39,22 +39,22 @@ class GraphPropagation:
         edges: Edges,
         decay: float | Tensor = 1.0,
         gate: Gate | None = None,
-        bonds: Sequence[Tensor] = (),
-        neighbour_sum: NeighbourSum = neighbour_sum,
+        factors: Sequence[Tensor] = (),
+        neighbor_sum: NeighborSum = neighbor_sum,
     ) -> None:
         self.edges = edges
         self.decay = decay
         self.gate = gate
-        self.bonds = bonds
-        self.neighbour_sum = neighbour_sum
+        self.factors = factors
+        self.neighbor_sum = neighbor_sum
 
     def __call__(self, z: Tensor, step: int) -> Tensor:
-        bond = self.bonds[step - 2] if self.bonds else None
+        factor = self.factors[step - 2] if self.factors else None
         if isinstance(self.decay, float) and self.decay == 1.0:
-            return self.neighbour_sum(z, self.edges, self.gate, bond)
-        if bond is not None and self.edges.kind is not None:  # few rows
-            return self.neighbour_sum(z, self.edges, self.gate, self.decay * bond)
-        return self.decay * self.neighbour_sum(z, self.edges, self.gate, bond)
+            return self.neighbor_sum(z, self.edges, self.gate, factor)
+        if factor is not None and self.edges.edge_type is not None:  # few rows
+            return self.neighbor_sum(z, self.edges, self.gate, self.decay * factor)
+        return self.decay * self.neighbor_sum(z, self.edges, self.gate, factor)
 
 
 def as_edges(
@@ -88,12 +88,12 @@ def as_edges(
     if edge_attr is None:
         edge_attr = _as_features(values, edge_dim)
     edge_attr = _checked_attr(edge_attr, edge_dim, source.numel())
-    kind = None
+    edge_type = None
     if edge_attr is not None and _may_repeat(edge_attr):
         found = distinct_rows(edge_attr)
         if found is not None:
-            edge_attr, kind = found
-    return Edges(source, target, num_sources, num_targets, edge_attr, kind)
+            edge_attr, edge_type = found
+    return Edges(source, target, num_sources, num_targets, edge_attr, edge_type)
 
 
 def _checked_edges(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import torch
 from torch import Tensor
 
-from pyg_kernels.ops.linear_scan import linear_scan
-from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.walk import linear_scan
 
 
 class PathPropagation:
@@ -33,70 +30,30 @@ class PathPropagation:
     Args:
         decay: :math:`\lambda`: a number or a tensor :obj:`(1,)`, :obj:`(D,)`, :obj:`(N, 1)` or
             :obj:`(N, D)`.
-        packing: The texts whose tokens are the rows.
+        layout: The texts whose tokens are the rows.
         initial: The states :math:`c_1, \ldots, c_n` before the first token,
             :obj:`(n, num_texts, D)`.
         normalize: Whether :math:`\nu` is 1 or 0.
         selection: The weight s of each token, :obj:`(N, 1)`; None: every token counts in full.
-
-    Attributes:
-        decay: The decay with the selection in it.
-        weight: The weight of each input beside that decay, or None where all are 1.
     """
 
     def __init__(
         self,
         decay: float | Tensor,
-        packing: Packing,
+        layout: Layout,
         initial: Tensor,
         normalize: bool = False,
         selection: Tensor | None = None,
     ) -> None:
+        decay = decay if isinstance(decay, Tensor) else initial.new_tensor([decay])
         self.decay = decay if selection is None else 1.0 - selection * (1.0 - decay)
         self.weight = None if normalize else selection
-        self.packing = packing
-        self.initial = initial
-        self.normalize = normalize
+        self.layout, self.initial, self.normalize = layout, initial, normalize
 
     def __call__(self, z: Tensor, step: int) -> Tensor:
-        return self.before(self.aggregate(z, step - 1), step - 1)
+        return self.layout.before(self.aggregate(z, step - 1), self.initial[step - 2])
 
     def aggregate(self, z: Tensor, order: int) -> Tensor:
         r"""The state :math:`c` of one order, from what ends at each token."""
-        packing, initial = self.packing, self.initial[order - 1]
         z = z if self.weight is None else self.weight * z
-        if packing.uniform:
-            grid = z.view(packing.num_steps, packing.num_texts, z.size(1))
-            a = self._decay(lambda d: d.view(*grid.shape[:2], d.size(1)))
-            c = linear_scan(a, grid, initial, normalize=self.normalize).view_as(z)
-        else:
-            rows = packing.rows(z.device)
-            a = self._decay(lambda d: d.index_select(0, rows.by_text))
-            in_turn = z.index_select(0, rows.by_text)
-            c = linear_scan(a, in_turn, initial, ptr=rows.ptr, normalize=self.normalize)
-            c = c.index_select(0, rows.place)
-        return c
-
-    def _decay(self, arrange: Callable[[Tensor], Tensor]) -> float | Tensor:
-        per_token = isinstance(self.decay, Tensor) and self.decay.dim() == 2
-        return arrange(self.decay) if per_token else self.decay  # type: ignore[arg-type]
-
-    def before(self, c: Tensor, order: int) -> Tensor:
-        """The state of one order before each token."""
-        packing = self.packing
-        if not packing.num_steps:
-            return c
-        initial = self.initial[order - 1][: packing.batch_sizes[0]].to(c.dtype)
-        if packing.uniform:
-            return torch.cat((initial, c[: c.size(0) - initial.size(0)]))
-        return torch.cat((initial, c.index_select(0, packing.rows(c.device).before)))
-
-    def last(self, up_to: Sequence[Tensor]) -> Tensor:
-        """The states after the last token of each text, :obj:`(n, num_texts, D)`."""
-        packing = self.packing
-        if packing.uniform and packing.num_steps:
-            return torch.stack([c[c.size(0) - packing.num_texts :] for c in up_to])
-        rows = packing.rows(up_to[0].device)
-        ends = torch.stack([c.index_select(0, rows.last) for c in up_to])
-        filled = ends.size(1)
-        return torch.cat((ends, self.initial[:, filled:].to(ends.dtype)), dim=1)
+        return linear_scan(self.decay, z, self.layout, self.initial[order - 1], self.normalize)

@@ -7,13 +7,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch.nn import Dropout, Linear, Module, RNNBase
-from torch.nn.utils.rnn import PackedSequence
+from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 from torch_geometric.nn import global_add_pool, global_max_pool
 from torch_geometric.nn.inits import reset
 
 from pyg_kernels.nn.arguments import checked_count, checked_dropout
 from pyg_kernels.sequence import RCNN
-from pyg_kernels.sequence.texts import lengths_of, read_texts
+from pyg_kernels.sequence.texts import lengths_of
 
 
 class SequenceEncoder(Module):
@@ -103,10 +103,9 @@ class SequenceEncoder(Module):
 
     def _states(self, x: Tensor, ptr: Tensor, selection: Tensor | None) -> Tensor:
         if isinstance(self.layer, RNNBase):
-            texts = read_texts(x, ptr=ptr)
-            sizes = torch.tensor(texts.packing.batch_sizes)
-            packed, _ = self.layer(PackedSequence(texts.rows, sizes))
-            return texts.restore(packed.data)  # type: ignore[return-value]
+            texts = [text for text in x.split(ptr.diff().tolist()) if len(text)]
+            packed, _ = self.layer(pack_sequence(texts, enforce_sorted=False))
+            return torch.cat(unpack_sequence(packed))
         given: dict[str, Any] = {} if selection is None else {"selection": selection}
         found = self.layer(x, ptr=ptr, **given)
         return found[0] if isinstance(found, tuple) else found

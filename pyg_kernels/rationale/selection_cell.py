@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from pyg_kernels.nn.linear import UnitLinear
-from pyg_kernels.ops.packing import Packing
-from pyg_kernels.sequence.rcnn_cell import RCNNCell, Tokens
+from pyg_kernels.nn.linear import weight_of
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.sequence.rcnn_cell import RCNNCell
 
 
 class SelectionCell(RCNNCell):
@@ -26,38 +26,14 @@ class SelectionCell(RCNNCell):
     def __init__(self, channels: int, hidden_size: int) -> None:
         super().__init__(channels + 1, hidden_size, order=2, mapping="add", decay="recurrent")
 
-    def prepared(self, states: Tensor) -> tuple[Tensor, Tensor | None]:
-        r"""What `read_chosen` reads of the states h, (N, channels), one row each.
-
-        Returns:
-            Their products with all maps, side by side, and what a selection of 1 adds to such a
-            row; or, where a hook sees what the maps are called with, the states and None.
-        """
-        lins = [*self.lins, self.decay_lin]
-        if not all(isinstance(lin, UnitLinear) and lin.unheard for lin in lins):
-            return states, None
-        rows = pad(states, (0, 1))
-        tokens = self._tokens(rows, rows, fused=False)
-        assert tokens.decay is not None
-        products = torch.cat((*tokens.projections, tokens.decay), dim=1)
-        return products, torch.cat([lin.weight[:, -1] for lin in lins])
+    def prepared(self, states: Tensor) -> Tensor:
+        """What `read_chosen` reads of the states h, (N, channels): their products with all maps."""
+        return self.products(pad(states, (0, 1)))
 
     def read_chosen(
-        self,
-        rows: Tensor,
-        columns: Tensor | None,
-        z: Tensor,
-        packing: Packing,
-        state: tuple[Tensor, ...],
+        self, products: Tensor, z: Tensor, layout: Layout, state: tuple[Tensor, ...]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """As `read` of [h, z], from what is `prepared` of h, and z, one number a row."""
-        chosen = z.unsqueeze(1).to(rows.dtype)
-        if columns is None:
-            return self.read(torch.cat((rows, chosen), dim=1), packing, state)
-        both = torch.addcmul(rows, chosen, columns)
-        *projections, decay = both.split(self.hidden_size, dim=1)
-        h, *carried = state
-        tokens = Tokens(tuple(projections), decay, None, None, None)
-        if self._steps_in_one_op():
-            return self._read_recurrent(tokens, packing, h, tuple(carried), None)
-        return self._read_token_by_token(tokens, packing, h, tuple(carried), None, None)
+        chosen = torch.cat([weight_of(lin)[:, -1] for lin in self.maps()])
+        both = torch.addcmul(products, z.unsqueeze(1).to(products.dtype), chosen)
+        return self.walk(both, None, layout, state)

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Linear, Module
 
-from pyg_kernels.ops.packing import Packing
-from pyg_kernels.propagation.path import PathPropagation
+from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.rationale.choices import BernoulliChoice, Choice
 from pyg_kernels.rationale.selection_cell import SelectionCell
 from pyg_kernels.sequence.texts import read_texts
@@ -136,14 +135,16 @@ class DependentSelections(Selections):
         self.texts, self.cell = read_texts(states, ptr=ptr), cell
         self.maps = [logit] if spread is None else [logit, spread]
         self.of_tokens = [number(self.texts.rows) for number in self.maps]
-        self.prepared, self.columns = cell.prepared(self.texts.rows)
+        self.prepared = cell.prepared(self.texts.rows)
 
     def draw(self, choice: Choice, num_samples: int) -> Draw:
-        like = self.of_tokens[0].unsqueeze(1).expand(-1, num_samples)
-        uniform = self._packing(num_samples).split(torch.rand_like(like).reshape(-1))
+        like = self.of_tokens[0].unsqueeze(1)
+        uniform = torch.rand_like(like.repeat(num_samples, 1))
+        layout = self._layout(num_samples)
 
         def choose(step: int, numbers: list[Tensor]) -> Tensor:
-            return choice.draw(numbers[0], _second(numbers), uniform[step])
+            drawn = layout.rows_at(uniform, step).squeeze(1)
+            return choice.draw(numbers[0], _second(numbers), drawn)
 
         z, *numbers = self._step_by_step(num_samples, choose)
         return Draw(z, numbers[0], _second(numbers))
@@ -155,12 +156,12 @@ class DependentSelections(Selections):
         return self._step_by_step(1, choose)[0].squeeze(0) > 0.5
 
     def log_prob(self, z: Tensor) -> Tensor:
-        num_samples, packing = z.size(0), self._packing(z.size(0))
+        num_samples, layout = z.size(0), self._layout(z.size(0))
         given = self._as_rows(z)
         rows = self._repeated(self.prepared, num_samples)
-        start = self.cell.start(packing.num_texts, self.texts.rows)
-        out, _ = self.cell.read_chosen(rows, self.columns, given, packing, start)
-        before = PathPropagation(0.0, packing, start[0].unsqueeze(0)).before(out, 1)
+        start = self.cell.start(layout.num_texts, self.texts.rows)
+        out, _ = self.cell.read_chosen(rows, given, layout, start)
+        before = layout.before(out, start[0])
         logit = self._repeated(self.of_tokens[0], num_samples) + self.maps[0].after(before)
         return self._as_given(BernoulliChoice().log_prob(logit, given), num_samples)
 
@@ -168,44 +169,44 @@ class DependentSelections(Selections):
         self, num_samples: int, choose: Callable[[int, list[Tensor]], Tensor]
     ) -> list[Tensor]:
         """Selections and numbers, each (S, N): all texts and samples together, token by token."""
-        packing = self._packing(num_samples)
-        rows = packing.split(self._repeated(self.prepared, num_samples))
-        parts = [packing.split(self._repeated(part, num_samples)) for part in self.of_tokens]
-        state = self.cell.start(packing.num_texts, self.texts.rows)
+        layout = self._layout(num_samples)
+        rows = self._repeated(self.prepared, num_samples)
+        parts = [self._repeated(part, num_samples).unsqueeze(1) for part in self.of_tokens]
+        state = self.cell.start(layout.num_texts, self.texts.rows)
+        one = Layout.of_grid(1, layout.num_texts, rows.device)
         found: list[list[Tensor]] = [[] for _ in range(1 + len(parts))]
-        for step, texts in enumerate(packing.batch_sizes):
-            state = tuple(tensor[:texts] for tensor in state)
+        for step in range(layout.num_steps):
             numbers = [
-                part[step] + number.after(state[0])
+                layout.rows_at(part, step).squeeze(1) + number.after(state[0])
                 for part, number in zip(parts, self.maps, strict=True)
             ]
             z = choose(step, numbers)
-            one = Packing.of_equal_lengths(1, texts)
-            _, state = self.cell.read_chosen(rows[step], self.columns, z, one, state)
+            # What texts that have ended go on to read is not collected.
+            _, state = self.cell.read_chosen(layout.rows_at(rows, step), z, one, state)
             for kept, tensor in zip(found, (z, *numbers), strict=True):
-                kept.append(tensor)
+                kept.append(tensor.unsqueeze(1))
         like = self.of_tokens[0]
-        columns = [torch.cat(kept) if kept else like.new_zeros(0) for kept in found]
-        return [self._as_given(column, num_samples) for column in columns]
+        columns = [layout.collect(kept) if kept else like.new_zeros(0, 1) for kept in found]
+        return [self._as_given(column.squeeze(1), num_samples) for column in columns]
 
-    def _packing(self, num_samples: int) -> Packing:
-        """Every text S times, its samples beside each other."""
-        packing = self.texts.packing
-        sizes = tuple(num_samples * size for size in packing.batch_sizes)
-        return Packing(sizes, num_samples * packing.num_texts)
+    def _layout(self, num_samples: int) -> Layout:
+        """Every text S times, one sample of all texts after the other."""
+        given = self.texts.layout
+        first = torch.arange(num_samples + 1, device=given.start.device) * given.num_rows
+        ptr = torch.cat(((first[:-1].unsqueeze(1) + given.start).flatten(), first[-1:]))
+        return Layout.of_ptr(ptr, given.num_steps, num_samples * given.num_rows)
 
     def _repeated(self, rows: Tensor, num_samples: int) -> Tensor:
-        return rows if num_samples == 1 else rows.repeat_interleave(num_samples, dim=0)
+        return rows if num_samples == 1 else rows.repeat(num_samples, *[1] * (rows.dim() - 1))
 
     def _as_rows(self, z: Tensor) -> Tensor:
         """Selections (S, N) as given, one a row of the samples."""
-        columns = [self.texts.arrange(sample, "selection") for sample in z]
-        return torch.stack(columns, dim=1).reshape(-1).to(self.of_tokens[0].dtype)
+        rows = [self.texts.arrange(sample, "selection") for sample in z]
+        return torch.cat(rows).to(self.of_tokens[0].dtype)
 
     def _as_given(self, numbers: Tensor, num_samples: int) -> Tensor:
         """One number a row of the samples, as (S, N)."""
-        rows = numbers.view(self.of_tokens[0].numel(), num_samples)
-        return self.texts.restore(rows).t()  # type: ignore[union-attr]
+        return numbers.view(num_samples, self.of_tokens[0].numel())
 
 
 def _second(numbers: list[Tensor]) -> Tensor | None:

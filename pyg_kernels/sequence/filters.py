@@ -13,6 +13,11 @@ from torch import Tensor
 from torch.nn import Module, Parameter, ParameterList
 
 from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.ops.ragged import Layout
+
+# Wide windows of few features are convolved, which need not write them out.
+_WIDE = 8
+_FEW_FEATURES = 32
 
 
 class Filters(Module, ABC):
@@ -154,6 +159,32 @@ class SyncNetFilters(Filters):
             wavelets(alpha, omega, phi, F.softplus(raw_beta), width).to(result)
             for (alpha, omega, phi, raw_beta), width in zip(blocks, self.widths, strict=True)
         ]
+
+
+def filtered(
+    layout: Layout, x: Tensor, history: Tensor, filters: Sequence[Sequence[Tensor]], dilation: int
+) -> Tensor:
+    """What several filters make of the windows of all tokens, side by side, :obj:`(N, k * H)`.
+
+    Args:
+        layout: The texts.
+        x: The tokens, :obj:`(N, F)`.
+        history: The tokens before each text, :obj:`(steps, B, F)`, as many as windows reach back.
+        filters: What each of k :class:`Filters` gave.
+        dilation: The spacing of the tokens in a window.
+    """
+    parts = []
+    for weights in zip(*filters, strict=True):
+        weight = torch.cat(weights) if len(weights) > 1 else weights[0]
+        _, features, width = weight.shape
+        few = width >= _WIDE and features <= _FEW_FEATURES
+        if width > 1 and layout.full and layout.num_steps and (few or x.device.type != "cpu"):
+            found = layout.convolve(x, history, weight, dilation)
+        else:
+            windows = layout.windows(x, history, width, dilation)
+            found = F.linear(windows, weight.transpose(1, 2).flatten(1))
+        parts.append(found.unflatten(1, (len(filters), -1)))
+    return (torch.cat(parts, 2) if len(parts) > 1 else parts[0]).flatten(1)
 
 
 def wavelets(alpha: Tensor, omega: Tensor, phi: Tensor, beta: Tensor, width: int) -> Tensor:

@@ -107,7 +107,7 @@ class KBRN(SequenceLayer[KBRNState]):
         super().__init__(cells, num_layers, batch_first, dropout, bidirectional)
         self.input_size, self.hidden_size = input_size, hidden_size
 
-    def forward(  # the state is a tensor, as nn.RNN's
+    def forward(  # type: ignore[override]  # the state is a tensor, as nn.RNN's
         self,
         x: Tensor | PackedSequence | Data,
         h_0: Tensor | None = None,

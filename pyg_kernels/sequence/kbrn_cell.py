@@ -14,11 +14,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from pyg_kernels.nn.activation import Init, KernelActivation, precision_of
 from pyg_kernels.nn.arguments import checked_count
-from pyg_kernels.nn.linear import is_heard
-from pyg_kernels.ops.activation_scan import Expansion, Form, activation_scan
+from pyg_kernels.nn.linear import StateLinear, is_matrix
 from pyg_kernels.ops.expansion import Green
-from pyg_kernels.ops.packing import Packing
-from pyg_kernels.sequence.layer import SequenceCell, last_rows
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.activation import Form, activation_scan
+from pyg_kernels.sequence.layer import SequenceCell
 
 
 class KBRNState(NamedTuple):
@@ -59,7 +59,7 @@ class KBRNCell(SequenceCell[KBRNState]):
         self.input_size = checked_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
         self.lin_input = Linear(input_size, hidden_size, bias=bias)
-        self.lin_recurrent = Linear(hidden_size, hidden_size, bias=False)
+        self.lin_recurrent = StateLinear(hidden_size)
         self.activation = KernelActivation(
             hidden_size, num_centers, green, init, init_range, affine, shared, normalize, bandwidth
         )
@@ -92,33 +92,36 @@ class KBRNCell(SequenceCell[KBRNState]):
     ) -> list[tuple[int, ...]]:
         return [(num_texts, self.hidden_size)]
 
-    def forward(  # the state is a tensor, as nn.RNNCell's
+    def forward(  # type: ignore[override]  # the state is a tensor, as nn.RNNCell's
         self, x: Tensor, h: Tensor | None = None
     ) -> Tensor:
         return super().forward(x, as_state(h)).h
 
     def read(
-        self, x: Tensor, packing: Packing, state: tuple[Tensor, ...], masks: Any = None
+        self, x: Tensor, layout: Layout, state: tuple[Tensor, ...], masks: Any = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         if x.size(-1) != self.input_size:
             raise ValueError(f"x has {x.size(-1)} features: expected {self.input_size}")
         (h,) = state
         norm, logits = self._batch_norm(), self.lin_input(x)
-        if norm is not None and packing.batch_sizes[:1] == (1,):
+        if norm is not None and _is_one_text(layout):
             raise ValueError(
                 "normalize=True in training: the tokens of one text have no variance over texts, "
                 "expected several texts that are not empty, or eval()"
             )
         if self._fuses():
-            out, before = self._scanned(logits, packing, h)
+            out, before = self._scanned(logits, layout, h)
         else:
-            out, before = self._called(logits, packing, h)
-        if norm is not None and packing.num_tokens:
+            out, before = self._called(logits, layout, h)
+        if norm is not None and layout.num_rows:
             # All tokens as one batch, for the running statistics.
             rows = before.to(precision_of(norm, before))
+            if layout.form == "padded":
+                text, step = layout.places()
+                rows = rows[(step >= 0) & (step < layout.length[text])]
             with torch.no_grad():
                 norm.forward(rows)
-        return out, (last_rows(out, h, packing),)
+        return out, (layout.last(out, h),)
 
     def _batch_norm(self) -> _BatchNorm | None:
         """The normalisation, where it is of the batch that is read."""
@@ -128,22 +131,20 @@ class KBRNCell(SequenceCell[KBRNState]):
         return norm
 
     def _fuses(self) -> bool:
-        """Whether the modules are what they were built as, and nobody listens to them."""
+        """Whether the modules are what they were built as."""
         act, lin = self.activation, self.lin_recurrent
         norm = getattr(act, "norm", None)
-        modules = (act, lin) if norm is None else (act, lin, norm)
         return (
             type(act).forward is KernelActivation.forward
             and act.num_units == self.hidden_size
-            and type(lin).forward is Linear.forward
-            and lin.bias is None
+            and is_matrix(lin)
+            and not act.hooked
             and (norm is None or type(norm).forward is BatchNorm1d.forward)
-            and not any(map(is_heard, modules))
         )
 
-    def _scanned(self, logits: Tensor, packing: Packing, h: Tensor) -> tuple[Tensor, Tensor]:
+    def _scanned(self, logits: Tensor, layout: Layout, h: Tensor) -> tuple[Tensor, Tensor]:
         act, recurrent = self.activation, self.lin_recurrent.weight
-        expansion = Expansion(act.centers, act.coefficients, act.slope, act.intercept)
+        expansion = (act.centers, act.coefficients, act.slope, act.intercept)
         form = Form(act.green, act.bandwidth)
         norm: Any = act.norm
         weight = bias = None
@@ -157,24 +158,27 @@ class KBRNCell(SequenceCell[KBRNState]):
             shift = shift if bias is None else shift + bias
             logits, recurrent = logits * scale + shift, recurrent * scale.unsqueeze(1)
             weight = bias = None
-        return activation_scan(form, packing, logits, h, recurrent, expansion, weight, bias)
+        return activation_scan(form, layout, logits, h, recurrent, *expansion, weight, bias)
 
-    def _called(self, logits: Tensor, packing: Packing, h: Tensor) -> tuple[Tensor, Tensor]:
+    def _called(self, logits: Tensor, layout: Layout, h: Tensor) -> tuple[Tensor, Tensor]:
         """The modules called at each step."""
         norm = self._batch_norm()
         outputs, inputs = [], []
         with _spare_buffers(norm):
-            for u in packing.split(logits):
-                a = u + self.lin_recurrent(h[: len(u)])
-                inputs.append(a)
+            for t in range(layout.num_steps):
+                texts = layout.has_token(t).squeeze(1).nonzero().squeeze(1)
+                u, past = (rows.index_select(0, texts) for rows in (layout.rows_at(logits, t), h))
+                a = u + self.lin_recurrent(past)
                 if norm is not None and len(a) == 1:  # twice the same row: the same statistics
-                    h = self.activation(torch.cat((a, a)))[:1]
+                    found = self.activation(torch.cat((a, a)))[:1]
                 else:
-                    h = self.activation(a)
+                    found = self.activation(a)
+                h = h.to(found.dtype).index_copy(0, texts, found)
                 outputs.append(h)
+                inputs.append(torch.zeros_like(h, dtype=a.dtype).index_copy(0, texts, a))
         if not outputs:
             return logits, logits
-        return torch.cat(outputs), torch.cat(inputs).detach()
+        return layout.collect(outputs), layout.collect(inputs).detach()
 
     def extra_repr(self) -> str:
         return ", ".join(self.described())
@@ -199,6 +203,13 @@ class KBRNCell(SequenceCell[KBRNState]):
 def as_state(h: Tensor | None) -> KBRNState | None:
     """The state that the layers' base carries."""
     return None if h is None else KBRNState(h)
+
+
+def _is_one_text(layout: Layout) -> bool:
+    """Whether one text alone has tokens; compilers, which cannot read lengths, count all texts."""
+    if layout.full or torch.compiler.is_compiling():
+        return layout.num_texts == 1 and layout.num_steps > 0
+    return int((layout.length > 0).sum()) == 1
 
 
 @contextmanager

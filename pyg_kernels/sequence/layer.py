@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Data
 
 from pyg_kernels.nn.arguments import checked_count, checked_dropout
-from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.texts import Texts, read_texts
 
 State = TypeVar("State", bound=tuple[Tensor, ...])
@@ -43,13 +43,13 @@ class SequenceCell(Module, ABC, Generic[State]):
 
     @abstractmethod
     def read(
-        self, x: Tensor, packing: Packing, state: tuple[Tensor, ...], masks: Any = None
+        self, x: Tensor, layout: Layout, state: tuple[Tensor, ...], masks: Any = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Reads whole texts.
 
         Args:
-            x: The tokens, :obj:`(N, F)`, in the order of the packing.
-            packing: The texts.
+            x: The tokens, :obj:`(N, F)`.
+            layout: Where those of each text are.
             state: The state before the first token.
             masks: Dropout's factors.
 
@@ -57,7 +57,6 @@ class SequenceCell(Module, ABC, Generic[State]):
             The outputs, :obj:`(N, H)`, and the state after the last token of each text.
         """
 
-    @torch.compiler.disable
     def forward(self, x: Tensor, state: State | tuple[Tensor, ...] | None = None) -> State:
         if not isinstance(x, Tensor) or x.dim() not in (1, 2):
             found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
@@ -71,8 +70,8 @@ class SequenceCell(Module, ABC, Generic[State]):
                 state = tuple(
                     t.unsqueeze(min(dim, t.dim())) for t, dim in zip(parts, dims, strict=True)
                 )
-        packing = Packing.of_equal_lengths(1, x.size(0))
-        _, after = self.read(x, packing, self.checked_state(state, x.size(0), x))
+        layout = Layout.of_grid(1, x.size(0), x.device)
+        _, after = self.read(x, layout, self.checked_state(state, x.size(0), x))
         if not batched:
             after = tuple(t.squeeze(dim) for t, dim in zip(after, dims, strict=True))
         return self.state_type(*after)
@@ -147,7 +146,6 @@ class SequenceLayer(Module, Generic[State]):
     def flatten_parameters(self) -> None:
         """Does nothing; there so that the layer takes the place of an ``nn.LSTM``."""
 
-    @torch.compiler.disable  # a loop through time: as nn.LSTM, not for a compiler to unroll
     def forward(
         self,
         x: Tensor | PackedSequence | Data,
@@ -196,20 +194,16 @@ class SequenceLayer(Module, Generic[State]):
         states: list[tuple[Tensor, ...]] | None,
         selection: Tensor | None,
     ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
-        packing, outs, ends = texts.packing, [], []
+        outs, ends = [], []
         directions = 2 if self.bidirectional else 1
         for direction in range(directions):
             number = layer * directions + direction
             cell = self._cell(number)
-            backwards = direction == 1
-            read = _reversed(rows, texts) if backwards else rows
-            weights = selection
-            if backwards and selection is not None:
-                weights = _reversed(selection, texts)
+            layout = texts.layout.reversed() if direction else texts.layout
             given = None if states is None else states[number]
-            before = cell.checked_state(given, packing.num_texts, rows)
-            out, end = self._read_cell(cell, read, packing, before, weights)
-            outs.append(_reversed(out, texts) if backwards else out)
+            before = cell.checked_state(given, layout.num_texts, rows)
+            out, end = self._read_cell(cell, rows, layout, before, selection)
+            outs.append(out)
             ends.append(end)
         return outs[0] if directions == 1 else torch.cat(outs, dim=1), ends
 
@@ -217,12 +211,12 @@ class SequenceLayer(Module, Generic[State]):
         self,
         cell: SequenceCell[State],
         x: Tensor,
-        packing: Packing,
+        layout: Layout,
         before: tuple[Tensor, ...],
         selection: Tensor | None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Whole texts through one cell; only layers that take a selection are given one."""
-        return cell.read(x, packing, before, self._masks(x, packing.num_texts))
+        return cell.read(x, layout, before, self._masks(x, layout.num_texts))
 
     def _masks(self, x: Tensor, num_texts: int) -> Any:
         """What `read` takes of dropout; None for none."""
@@ -235,21 +229,21 @@ class SequenceLayer(Module, Generic[State]):
         parts = self._cell(0).named_parts(state)
         if not texts.batched:
             parts = {name: t.unsqueeze(min(1, t.dim())) for name, t in parts.items()}
-        num_texts = texts.packing.num_texts
+        num_texts = texts.layout.num_texts
         for name, tensor in parts.items():
             if tensor.dim() < 2 or tensor.size(1) != num_texts:
                 raise ValueError(
                     f"state: {name} has shape {tuple(tensor.shape)}, expected {num_texts} texts in "
                     "the second dimension"
                 )
-        by_name = [self._parted(name, texts.sorted(t, 1)) for name, t in parts.items()]
+        by_name = [self._parted(name, t) for name, t in parts.items()]
         return list(zip(*by_name, strict=True))
 
     def _returned_state(self, layers: list[tuple[Tensor, ...]], texts: Texts) -> State:
         cell = self._cell(0)
         parts = []
         for name, tensors in zip(cell._names, zip(*layers, strict=True), strict=True):
-            part = texts.unsorted(self._joined(name, tensors), 1)
+            part = self._joined(name, tensors)
             parts.append(part if texts.batched else part.squeeze(1))
         return cell.state_type(*parts)
 
@@ -281,14 +275,6 @@ class SequenceLayer(Module, Generic[State]):
         return f"{self.__class__.__name__}({self.extra_repr()})"
 
 
-def last_rows(rows: Tensor, initial: Tensor, packing: Packing) -> Tensor:
-    """The row of the last token of each text; what was before for empty ones."""
-    if packing.uniform and packing.num_steps:
-        return rows[rows.size(0) - packing.num_texts :]
-    last = packing.rows(rows.device).last
-    return torch.cat((rows.index_select(0, last), initial[last.numel() :].to(rows.dtype)))
-
-
 def layer_sizes(
     input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> list[int]:
@@ -300,17 +286,8 @@ def layer_sizes(
 
 
 def _weights(selection: Tensor, texts: Texts) -> Tensor:
-    """The weight of each token in the order of the packing, (N, 1)."""
+    """The weight of each row, (N, 1)."""
     weights = texts.arrange(selection, "selection").to(texts.rows.dtype)
-    if not bool(((weights >= 0) & (weights <= 1)).all()):
+    if not torch.compiler.is_compiling() and not bool(((weights >= 0) & (weights <= 1)).all()):
         raise ValueError("selection: expected a weight in [0, 1] for each token")
     return weights.unsqueeze(1)
-
-
-def _reversed(rows: Tensor, texts: Texts) -> Tensor:
-    """The tokens of each text from its last to its first."""
-    packing = texts.packing
-    if packing.uniform:
-        grid = rows.view(packing.num_steps, packing.num_texts, rows.size(1))
-        return grid.flip(0).view_as(rows)
-    return rows.index_select(0, packing.rows(rows.device).reversed)

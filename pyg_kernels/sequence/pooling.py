@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.linear_scan import projected_walk_scan
-from pyg_kernels.ops.max_scan import ProductExtremes, SumTable, product_max_scan, sum_max_scan
-from pyg_kernels.ops.packing import Packing
-from pyg_kernels.propagation.path import PathPropagation
-from pyg_kernels.sequence.path_walk import state_at, states_up_to
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.maximum import (
+    ProductExtremes,
+    SumTable,
+    product_max_scan,
+    sum_max_scan,
+)
 from pyg_kernels.walk import Combine
 
 Carried = tuple[Tensor, ...]
@@ -42,24 +43,16 @@ class Pooling(ABC):
 
     @abstractmethod
     def __call__(
-        self,
-        projections: Sequence[Tensor],
-        decay: float | Tensor,
-        packing: Packing,
-        carried: Carried,
+        self, x: Tensor, decay: float | Tensor, layout: Layout, carried: Carried
     ) -> tuple[Tensor, Carried]:
-        """The state at each token, :obj:`(N, D)`, and what is carried on from the last."""
+        r"""The state at each token, :obj:`(N, D)`, and what is carried on from the last.
 
-    def _select(self, up_to: Sequence[Tensor], at: Tensor | None) -> Tensor:
-        if self.state == "c":
-            return up_to[-1]
-        if self.state == "z":
-            assert at is not None
-            return at
-        total = up_to[0]
-        for c in up_to[1:]:
-            total = total + c
-        return total
+        Args:
+            x: :math:`P_1, \ldots, P_n` side by side, :obj:`(N, n * D)`.
+            decay: :math:`\lambda`: a number or a tensor :obj:`(D,)`, :obj:`(N, 1)`, :obj:`(N, D)`.
+            layout: The texts.
+            carried: What is carried into the first token.
+        """
 
 
 class SumPooling(Pooling):
@@ -78,59 +71,9 @@ class SumPooling(Pooling):
         return (like.new_zeros(num_texts, self.order, self.channels),)
 
     def __call__(
-        self,
-        projections: Sequence[Tensor],
-        decay: float | Tensor,
-        packing: Packing,
-        carried: Carried,
+        self, x: Tensor, decay: float | Tensor, layout: Layout, carried: Carried
     ) -> tuple[Tensor, Carried]:
-        return self._walk(decay, packing, carried, projections, None)
-
-    def of_selected(
-        self,
-        projections: Sequence[Tensor],
-        decay: float | Tensor,
-        packing: Packing,
-        carried: Carried,
-        selection: Tensor,
-    ) -> tuple[Tensor, Carried]:
-        """The same where tokens count for as much as they are selected, :obj:`(N, 1)`."""
-        return self._walk(decay, packing, carried, projections, selection)
-
-    def _walk(
-        self,
-        decay: float | Tensor,
-        packing: Packing,
-        carried: Carried,
-        projections: Sequence[Tensor],
-        selection: Tensor | None,
-    ) -> tuple[Tensor, Carried]:
-        initial = carried[0].transpose(0, 1)
-        path = PathPropagation(decay, packing, initial, self.normalize, selection)
-        up_to = states_up_to(path, projections, self.mapping)
-        at = None
-        if self.state == "z":
-            at = state_at(path, projections, up_to, self.mapping)
-        return self._select(up_to, at), (path.last(up_to).transpose(0, 1),)
-
-    def of_products(
-        self,
-        x: Tensor,
-        weights: Sequence[Tensor],
-        gate: tuple[Tensor, Tensor] | None,
-        decay: float | Tensor | None,
-        packing: Packing,
-        carried: Carried,
-        act: str | None,
-        bias: Tensor | None,
-    ) -> tuple[Tensor, Carried]:
-        """The activated state c from the tokens and weights, products and scan in one op."""
-        initial = carried[0].transpose(0, 1)
-        path = PathPropagation(1.0 if decay is None else decay, packing, initial, self.normalize)
-        h, *up_to = projected_walk_scan(
-            x, weights, gate, decay, packing, initial, self.mapping, self.normalize, act, bias
-        )
-        return h, (path.last(up_to).transpose(0, 1),)
+        raise TypeError("sums are pooled by the scan itself: see RCNNCell")
 
 
 class ProductMaxPooling(Pooling):
@@ -145,17 +88,13 @@ class ProductMaxPooling(Pooling):
         return extremes, extremes, torch.zeros(num_texts, dtype=torch.long, device=like.device)
 
     def __call__(
-        self,
-        projections: Sequence[Tensor],
-        decay: float | Tensor,
-        packing: Packing,
-        carried: Carried,
+        self, x: Tensor, decay: float | Tensor, layout: Layout, carried: Carried
     ) -> tuple[Tensor, Carried]:
         c_max, c_min, seen = carried
         before = ProductExtremes(c_max.transpose(0, 1), c_min.transpose(0, 1), seen)
-        up_to, at, after = product_max_scan(projections, decay, packing, before)
+        state, after = product_max_scan(x, self.order, decay, layout, before, self.state)
         c_max, c_min = after.c_max.transpose(0, 1), after.c_min.transpose(0, 1)
-        return self._select(up_to, at), (c_max, c_min, after.seen)
+        return state, (c_max, c_min, after.seen)
 
 
 class SumMaxPooling(Pooling):
@@ -170,16 +109,12 @@ class SumMaxPooling(Pooling):
         return best, torch.zeros(num_texts, dtype=torch.long, device=like.device)
 
     def __call__(
-        self,
-        projections: Sequence[Tensor],
-        decay: float | Tensor,
-        packing: Packing,
-        carried: Carried,
+        self, x: Tensor, decay: float | Tensor, layout: Layout, carried: Carried
     ) -> tuple[Tensor, Carried]:
         best, seen = carried
         before = SumTable(best.transpose(0, 1), seen)
-        up_to, at, after = sum_max_scan(projections, decay, packing, before)
-        return self._select(up_to, at), (after.best.transpose(0, 1), after.seen)
+        state, after = sum_max_scan(x, self.order, decay, layout, before, self.state)
+        return state, (after.best.transpose(0, 1), after.seen)
 
 
 class RCNNState(NamedTuple):

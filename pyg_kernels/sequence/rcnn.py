@@ -6,14 +6,13 @@ import copy
 from collections.abc import Sequence
 from typing import Literal, cast
 
-import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Data
 
 from pyg_kernels.nn.arguments import Act, checked_dropout
-from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.sequence.layer import SequenceCell, SequenceLayer, layer_sizes
 from pyg_kernels.sequence.pooling import State
 from pyg_kernels.sequence.rcnn_cell import Masks, RCNNCell, described
@@ -157,7 +156,6 @@ class RCNN(SequenceLayer[State]):
         self.input_size, self.hidden_size = input_size, hidden_size
         self.state_dropout = checked_dropout(state_dropout, "state_dropout")
 
-    @torch.compiler.disable
     def forward(
         self,
         x: Tensor | PackedSequence | Data,
@@ -174,12 +172,12 @@ class RCNN(SequenceLayer[State]):
         self,
         cell: SequenceCell[State],
         x: Tensor,
-        packing: Packing,
+        layout: Layout,
         before: tuple[Tensor, ...],
         selection: Tensor | None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        masks = self._masks(x, packing.num_texts)
-        return cast(RCNNCell, cell).read(x, packing, before, masks, selection)
+        masks = self._masks(x, layout.num_texts)
+        return cast(RCNNCell, cell).read(x, layout, before, masks, selection)
 
     def _masks(self, x: Tensor, num_texts: int) -> Masks | None:
         if not self.training or not self.state_dropout:

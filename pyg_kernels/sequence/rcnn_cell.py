@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import ModuleList, Parameter
-from torch_geometric.nn.dense.linear import is_uninitialized_parameter
+from torch.nn import Module, ModuleList, Parameter
 
 from pyg_kernels.nn.arguments import (
     Act,
@@ -18,14 +18,11 @@ from pyg_kernels.nn.arguments import (
     checked_decay,
     checked_lazy_count,
 )
-from pyg_kernels.nn.linear import UnitLinear, apply_all
-from pyg_kernels.ops.activations import name_of
-from pyg_kernels.ops.linear_scan import fuses_products
-from pyg_kernels.ops.packing import Packing
-from pyg_kernels.ops.recurrent_scan import Form, Gates, recurrent_scan
-from pyg_kernels.ops.transforms import transforms_active
-from pyg_kernels.propagation.path import PathPropagation
-from pyg_kernels.sequence.layer import SequenceCell, last_rows
+from pyg_kernels.nn.linear import UnitLinear, apply_stacked, weight_of
+from pyg_kernels.ops.activations import activation_name
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.walk import Form, linear_scan, walk_scan
+from pyg_kernels.sequence.layer import SequenceCell
 from pyg_kernels.sequence.pooling import (
     STATES,
     Carried,
@@ -44,24 +41,6 @@ class Masks(NamedTuple):
 
     x: Tensor
     h: Tensor
-
-
-class Tokens(NamedTuple):
-    r"""What a cell makes of the tokens before it walks, one row each; None where it has no such.
-
-    Attributes:
-        projections: :math:`P_1, \ldots, P_n`; none where they are part of the walk.
-        decay: The decay's logits.
-        output: The output gate's logits.
-        highway: The highway's gate.
-        passed: What the highway carries past the layer.
-    """
-
-    projections: tuple[Tensor, ...]
-    decay: Tensor | None
-    output: Tensor | None
-    highway: Tensor | None
-    passed: Tensor | None
 
 
 class RCNNCell(SequenceCell[State]):
@@ -154,7 +133,7 @@ class RCNNCell(SequenceCell[State]):
     @property
     def num_features(self) -> int:
         """The number of features of a token; -1 while it is not known."""
-        return cast(UnitLinear, self.lins[0]).in_channels
+        return int(cast(UnitLinear, self.lins[0]).in_channels)
 
     @property
     def decay(self) -> float | Tensor | None:
@@ -179,195 +158,180 @@ class RCNNCell(SequenceCell[State]):
     def read(
         self,
         x: Tensor,
-        packing: Packing,
+        layout: Layout,
         state: tuple[Tensor, ...],
         masks: Masks | None = None,
         selection: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Reads whole texts; with a selection, :obj:`(N, 1)`, tokens count for as much as that."""
         self._check_selection(selection)
-        h, *rest = state
-        carried: Carried = tuple(rest)
         if x.size(-1) != self.num_features and self.num_features != -1:
             raise ValueError(f"x has {x.size(-1)} features: expected {self.num_features}")
         if self.highway and x.size(-1) != self.hidden_size:
             raise ValueError(_HIGHWAY.format(x.size(-1), self.hidden_size))
-        read = x if masks is None else x * _by_row(masks.x, packing)
-        fused = selection is None and self._fuses(read, packing, carried)
-        tokens = self._tokens(x, read, fused)
-        if self.gate == "recurrent":
-            mask = None if masks is None else masks.h
-            if selection is None and self._steps_in_one_op():
-                return self._read_recurrent(tokens, packing, h, carried, mask)
-            return self._read_token_by_token(tokens, packing, h, carried, mask, selection)
-        output = None if tokens.output is None else _sigmoid(tokens.output)
-        if fused:
-            u, carried = self._activated_products(read, packing, carried)
-            out = self._gated(u, output, tokens.highway, x)
-        else:
-            decay = self.decay if tokens.decay is None else _sigmoid(tokens.decay)
+        read = x if masks is None else x * layout.spread(masks.x)
+        mask = None if masks is None else masks.h
+        return self.walk(self.products(read), x, layout, state, mask, selection)
+
+    def products(self, x: Tensor) -> Tensor:
+        """What all maps make of the tokens, side by side: gates, projections, highway, (N, K)."""
+        return apply_stacked(x, self.maps())
+
+    def walk(
+        self,
+        products: Tensor,
+        x: Tensor | None,
+        layout: Layout,
+        state: tuple[Tensor, ...],
+        mask: Tensor | None = None,
+        selection: Tensor | None = None,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Reads whole texts from the `products` of their tokens; x is what a highway carries."""
+        h, *rest = state
+        sums = isinstance(self.pool, SumPooling)
+        given = [products, h, *(rest if sums else ())]
+        given += [p for p in self._parameters.values() if p is not None]
+        result = functools.reduce(torch.promote_types, (t.dtype for t in given))
+        dtype = torch.promote_types(result, torch.float32)
+        products, h = products.to(dtype), h.to(dtype)
+        x = None if x is None or not self.highway else x.to(dtype)
+        if sums:
+            out, end = self._summed(products, x, layout, h, rest[0].to(dtype), mask, selection)
+            after: Carried = (end.to(result),)
+        else:  # whose states stay in single precision
+            out, after = self._largest(products, x, layout, h, tuple(rest), mask)
+        return out.to(result), (layout.last(out, h).to(result), *after)
+
+    def maps(self) -> list[Module]:
+        """The maps of the tokens, in the order of `products`."""
+        maps = [self.decay_lin, self.output_gate_lin, *self.lins, self.highway_lin]
+        return [lin for lin in maps if lin is not None]
+
+    def _summed(
+        self,
+        products: Tensor,
+        x: Tensor | None,
+        layout: Layout,
+        h: Tensor,
+        c: Tensor,
+        mask: Tensor | None,
+        selection: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """The layer with sums: a scan, but for maps of the states that no gate reads again."""
+        act = "none" if self.act is None else activation_name(self.act)
+        recurrent = self.gate == "recurrent"
+        inside = recurrent or (self.output_lin is None and act is not None)
+        form = Form(
+            order=self.order,
+            combine=self.mapping,
+            normalize=self.normalize,
+            gate="none" if self.gate is None else "logits",
+            width=0 if self.decay_bias is None else self.decay_bias.numel(),
+            readout=self.state,
+            act=act or "none",
+            output_gate=self.output_gate_lin is not None,
+            highway=self.highway,
+        )
+        params, c0 = self._params(h), c.transpose(0, 1)
+        feed = None
+        if recurrent:
+            maps = (self.decay_recurrent, self.output_gate_recurrent)
+            feed = torch.cat([weight_of(lin) for lin in maps if lin is not None]).to(h.dtype)
+        if inside:
+            called = self.act if act is None else None
+            output_map = None if self.output_lin is None else weight_of(self.output_lin).to(h.dtype)
+            out, _, end = walk_scan(
+                form, layout, products, params, c0, h, selection, x, feed, mask, called, output_map
+            )
+            return out, end.transpose(0, 1)
+        gate, output, p, highway = self._columns(products)
+        bare = form._replace(act="none", output_gate=False, highway=False, hold=False)
+        read = p if gate is None else torch.cat((gate, p), 1)
+        only_decay = torch.cat((params[:1], torch.zeros_like(params[1:])))
+        state, _, end = walk_scan(bare, layout, read, only_decay, c0, h, selection)
+        out = self._output(state, output, highway, x)
+        if selection is not None:
+            out = linear_scan(1.0 - selection, out, layout, h, normalize=True)
+        return out, end.transpose(0, 1)
+
+    def _largest(
+        self,
+        products: Tensor,
+        x: Tensor | None,
+        layout: Layout,
+        h: Tensor,
+        carried: Carried,
+        mask: Tensor | None,
+    ) -> tuple[Tensor, Carried]:
+        """The layer with maxima."""
+        if self.gate != "recurrent":
+            gate, output, p, highway = self._columns(products)
+            decay = self.decay if gate is None else torch.sigmoid(_biased(gate, self.decay_bias))
             assert decay is not None
-            found, carried = self._pooled(tokens.projections, decay, packing, carried, selection)
-            out = self._output(found, output, tokens.highway, x)
-            out = _held(out, h, packing, selection)
-        return out, (last_rows(out, h, packing), *carried)
-
-    def _tokens(self, x: Tensor, read: Tensor, fused: bool) -> Tokens:
-        """The products with all maps of the tokens: `read`, or x as the highway carries it."""
-        gates = (
-            (None if fused else self.decay_lin, self.decay_bias),
-            (self.output_gate_lin, self.output_gate_bias),
-            (self.highway_lin, self.highway_bias),
-        )
-        lins = [*(() if fused else self.lins), *(lin for lin, _ in gates if lin is not None)]
-        (*products,) = apply_all(read, lins)
-        projections = () if fused else tuple(products[: self.order])
-        logits = iter(products[len(projections) :])
-        decay, output, highway = (
-            None if lin is None or bias is None else _added(next(logits), bias, lin)
-            for lin, bias in gates
-        )
-        highway = None if highway is None else _sigmoid(highway)
-        return Tokens(projections, decay, output, highway, None if highway is None else x)
-
-    def _fuses(self, x: Tensor, packing: Packing, carried: Carried) -> bool:
-        """Whether products and scan are one op: nobody asks for what lies between."""
-        if self.gate == "recurrent" or not isinstance(self.pool, SumPooling):
-            return False
-        if self.state != "c" or self.output_lin is not None:
-            return False
-        if self.act is not None and name_of(self.act) not in ("tanh", "relu"):
-            return False
-        lins = [*self.lins, *(() if self.decay_lin is None else (self.decay_lin,))]
-        if not all(isinstance(lin, UnitLinear) and lin.plain for lin in lins):
-            return False
-        weights = [cast(UnitLinear, lin).weight for lin in lins]
-        if any(is_uninitialized_parameter(weight) for weight in weights):
-            return False
-        others = [t for t in (self.decay_bias, self.decay_logit, self.bias) if t is not None]
-        return fuses_products(x, packing, *weights, *others, *carried)
-
-    def _activated_products(
-        self, x: Tensor, packing: Packing, carried: Carried
-    ) -> tuple[Tensor, Carried]:
-        weights = [cast(UnitLinear, lin).weight for lin in self.lins]
-        gate = None
-        if self.decay_lin is not None:
-            assert self.decay_bias is not None
-            gate = (self.decay_lin.weight, self.decay_bias)
-        pool = cast(SumPooling, self.pool)
-        act = None if self.act is None else name_of(self.act)
-        return pool.of_products(x, weights, gate, self.decay, packing, carried, act, self.bias)
-
-    def _pooled(
-        self,
-        projections: Sequence[Tensor],
-        decay: float | Tensor,
-        packing: Packing,
-        carried: Carried,
-        selection: Tensor | None,
-    ) -> tuple[Tensor, Carried]:
-        if selection is None:
-            return self.pool(projections, decay, packing, carried)
-        pool = cast(SumPooling, self.pool)
-        return pool.of_selected(projections, decay, packing, carried, selection)
-
-    def _steps_in_one_op(self) -> bool:
-        """Whether the maps that are read token by token are their weights and nothing else."""
-        if not isinstance(self.pool, SumPooling):
-            return False
-        lins = (self.decay_recurrent, self.output_gate_recurrent, self.output_lin)
-        return all(lin is None or (isinstance(lin, UnitLinear) and lin.unheard) for lin in lins)
-
-    def _read_recurrent(
-        self,
-        tokens: Tokens,
-        packing: Packing,
-        h: Tensor,
-        carried: Carried,
-        mask: Tensor | None,
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        assert tokens.decay is not None
-        act = None if self.act is None else name_of(self.act) or self.act
-        form = Form(self.mapping, self.normalize, self.state, act)
-        gates = Gates(
-            tokens.decay,
-            self._recurrent_weight(),
-            tokens.output,
-            None if self.output_lin is None else self.output_lin.weight,
-            self.bias,
-            tokens.highway,
-            tokens.passed,
-            mask,
-        )
-        initial = carried[0].transpose(0, 1)
-        out, *states = recurrent_scan(form, packing, gates, h, initial, tokens.projections)
-        ends = [last_rows(c, initial[j], packing) for j, c in enumerate(states)]
-        return out, (last_rows(out, h, packing), torch.stack(ends, 1))
-
-    def _read_token_by_token(
-        self,
-        tokens: Tokens,
-        packing: Packing,
-        h: Tensor,
-        carried: Carried,
-        mask: Tensor | None,
-        selection: Tensor | None,
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The recurrent gates with maxima, a selection, or maps that are more than weights."""
-        assert self.decay_recurrent is not None
-        projections, *others = tokens
-        steps = [packing.split(p) for p in projections]
-        rows = [None if t is None else packing.split(t) for t in (*others, selection)]
-        outs, ended_h, ended = [], [], []
-        for t, texts in enumerate(packing.batch_sizes):
-            if texts != h.size(0):
-                ended_h.append(h[texts:])
-                ended.append(tuple(c[texts:] for c in carried))
-                h, carried = h[:texts], tuple(c[:texts] for c in carried)
-            decay, output, highway, passed, weight = (None if r is None else r[t] for r in rows)
-            read = h if mask is None else h * mask[:texts]
-            decay = torch.sigmoid(decay + self.decay_recurrent(read))
+            state, carried = self.pool(p, decay, layout, carried)
+            return self._output(state, output, highway, x), carried
+        outs, one = [], Layout.of_grid(1, layout.num_texts, h.device)
+        for t in range(layout.num_steps):
+            gate, output, p, highway = self._columns(layout.rows_at(products, t))
+            read = h if mask is None else h * mask
+            assert gate is not None and self.decay_recurrent is not None
+            decay = torch.sigmoid(
+                _biased(gate, self.decay_bias) + _mapped(read, self.decay_recurrent)
+            )
             if output is not None and self.output_gate_recurrent is not None:
-                output = torch.sigmoid(output + self.output_gate_recurrent(read))
-            one = Packing.of_equal_lengths(1, texts)
-            state, carried = self._pooled([p[t] for p in steps], decay, one, carried, weight)
-            h = _held(self._output(state, output, highway, passed), h, one, weight)
+                output = output + _mapped(read, self.output_gate_recurrent)
+            state, now = self.pool(p, decay, one, carried)
+            passed = None if x is None else layout.rows_at(x, t)
+            found, token = self._output(state, output, highway, passed), layout.has_token(t)
+            h = torch.where(token, found, h)
+            carried = tuple(
+                torch.where(token.view(-1, *[1] * (new.dim() - 1)), new, old)
+                for new, old in zip(now, carried, strict=True)
+            )
             outs.append(h)
-        h = torch.cat((h, *reversed(ended_h)))
-        carried = tuple(torch.cat(parts) for parts in zip(carried, *reversed(ended), strict=True))
-        return torch.cat(outs) if outs else projections[0], (h, *carried)
+        return (layout.collect(outs) if outs else products[:, : self.hidden_size]), carried
+
+    def _columns(
+        self, products: Tensor
+    ) -> tuple[Tensor | None, Tensor | None, Tensor, Tensor | None]:
+        """Of the products the decay's logits, the output gate's, the projections, the highway's."""
+        sizes = {
+            "gate": 0 if self.decay_bias is None else self.decay_bias.numel(),
+            "output": 0 if self.output_gate_lin is None else self.hidden_size,
+            "p": self.order * self.hidden_size,
+            "highway": self.hidden_size if self.highway else 0,
+        }
+        parts = dict(zip(sizes, products.split(list(sizes.values()), 1), strict=True))
+        gate, output, p, highway = (parts[name] if sizes[name] else None for name in sizes)
+        assert p is not None
+        return gate, output, p, highway
+
+    def _params(self, like: Tensor) -> Tensor:
+        """The decay or its bias, and the other biases, (4, H)."""
+        decay = self.decay if self.decay_bias is None else self.decay_bias
+        if not isinstance(decay, Tensor):
+            decay = like.new_full((1,), cast(float, decay))
+        rows = (decay, self.bias, self.output_gate_bias, self.highway_bias)
+        zeros = like.new_zeros(self.hidden_size)
+        return torch.stack(
+            [zeros if row is None else row.to(like.dtype).expand_as(zeros) for row in rows]
+        )
 
     def _output(
         self, state: Tensor, output: Tensor | None, highway: Tensor | None, x: Tensor | None
     ) -> Tensor:
-        u = state if self.output_lin is None else self.output_lin(state)
-        if self.bias is not None:
-            u = u + self.bias
-            name = None if self.act is None else name_of(self.act)
-            if name in ("tanh", "relu") and not transforms_active():
-                # The sum is nobody else's: no new memory, which costs more than the activation.
-                return self._gated(getattr(torch, f"{name}_")(u), output, highway, x)
-        if self.act is not None:
-            u = self.act(u)
-        return self._gated(u, output, highway, x)
-
-    def _gated(
-        self, u: Tensor, output: Tensor | None, highway: Tensor | None, x: Tensor | None
-    ) -> Tensor:
+        """What the layer makes of its state, and of the logits of its gates."""
+        u = state
+        if self.output_lin is not None:
+            u = _mapped(u, self.output_lin)
+        u = u if self.bias is None else u + self.bias
+        u = u if self.act is None else self.act(u)
         if output is not None:
-            u = output * u
+            u = torch.sigmoid(_biased(output, self.output_gate_bias)) * u
         if highway is not None:
-            assert x is not None
-            dtype = torch.promote_types(u.dtype, torch.promote_types(x.dtype, highway.dtype))
-            u = torch.lerp(x.to(dtype), u.to(dtype), highway.to(dtype))
+            opened = torch.sigmoid(_biased(highway, self.highway_bias))
+            u = opened * u + (1 - opened) * cast(Tensor, x)
         return u
-
-    def _recurrent_weight(self) -> Tensor:
-        assert self.decay_recurrent is not None
-        if self.output_gate_recurrent is None:
-            return self.decay_recurrent.weight
-        return torch.cat((self.decay_recurrent.weight, self.output_gate_recurrent.weight))
 
     def _build_pooling(self) -> Pooling:
         if self.pooling == "sum":
@@ -443,8 +407,8 @@ def described(layer: Any) -> str:
     words.extend(f"{name}=True" for name, on in flags.items() if on)
     if layer.pooling != "sum":
         words.append(f"pooling={layer.pooling!r}")
-    if name_of(layer.act) != "tanh":
-        words.append(f"act={name_of(layer.act) or layer.act!r}")
+    if activation_name(layer.act) != "tanh":
+        words.append(f"act={activation_name(layer.act) or layer.act!r}")
     if layer.bias is None:
         words.append("bias=False")
     return ", ".join(words)
@@ -457,30 +421,10 @@ def _checked_decay(decay: float | str) -> float | None:
         raise ValueError(f"{error}, 'input' or 'recurrent'") from None
 
 
-def _held(out: Tensor, h: Tensor, packing: Packing, selection: Tensor | None) -> Tensor:
-    """The outputs, each held from the token before for as much as its token is not selected."""
-    if selection is None:
-        return out
-    if packing.num_steps == 1:
-        return torch.lerp(h.to(out.dtype), out, selection.to(out.dtype).expand_as(out))
-    path = PathPropagation(1.0 - selection, packing, h.unsqueeze(0), normalize=True)
-    return path.aggregate(out, 1)
+def _biased(logits: Tensor, bias: Tensor | None) -> Tensor:
+    return logits if bias is None else logits + bias
 
 
-def _added(logits: Tensor, bias: Tensor, lin: Any) -> Tensor:
-    """The logits plus a bias, in place where they are nobody else's."""
-    own = isinstance(lin, UnitLinear) and lin.plain and logits.dtype == bias.dtype
-    return logits.add_(bias) if own and not transforms_active() else logits + bias
-
-
-def _sigmoid(logits: Tensor) -> Tensor:
-    """The gate of logits that are not needed any more."""
-    return torch.sigmoid(logits) if transforms_active() else torch.sigmoid_(logits)
-
-
-def _by_row(mask: Tensor, packing: Packing) -> Tensor:
-    """The factors of each row's text."""
-    if packing.uniform:
-        return mask.repeat(packing.num_steps, 1)
-    rows = torch.cat([torch.arange(texts) for texts in packing.batch_sizes])
-    return mask.index_select(0, rows.to(mask.device))
+def _mapped(state: Tensor, lin: Module) -> Tensor:
+    """The map of a state in the state's precision."""
+    return F.linear(state, weight_of(lin).to(state.dtype))

@@ -48,6 +48,10 @@ class RKM(SequenceLayer[State]):
     Call it as :class:`torch.nn.LSTM`: ``output, (h, c) = rkm(x)``. Without feedback, the layer is
     a linear recurrence and is read in parallel, unless q is not the identity.
 
+    The maps of :math:`h_{t-1}` and the layer normalization are read by their weights, which may be
+    parametrized (:mod:`torch.nn.utils.parametrize`). A map with hooks is called once, with the
+    identity, to read its weight; hooks on the normalization are not called.
+
     Args:
         input_size: The number of features F of a token.
         hidden_size: The number of channels H of the memory.

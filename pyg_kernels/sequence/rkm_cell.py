@@ -7,27 +7,16 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import LayerNorm, Linear, Module, ModuleDict, Parameter, ParameterDict
 
 from pyg_kernels.nn.arguments import checked_count
-from pyg_kernels.nn.linear import is_heard
-from pyg_kernels.ops.activations import name_of
-from pyg_kernels.ops.memory_scan import (
-    Form,
-    Parts,
-    called_memory_scan,
-    filtered,
-    fuses_products,
-    memory_scan,
-    projected_memory_scan,
-)
-from pyg_kernels.ops.packing import Packing
-from pyg_kernels.ops.windows import Windows
-from pyg_kernels.propagation.path import PathPropagation
-from pyg_kernels.sequence.filters import DenseFilters, Filters, SyncNetFilters
-from pyg_kernels.sequence.layer import SequenceCell, last_rows
+from pyg_kernels.nn.linear import StateLinear, weight_of
+from pyg_kernels.ops.activations import function_name
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.memory import Form, memory_scan
+from pyg_kernels.sequence.filters import DenseFilters, Filters, SyncNetFilters, filtered
+from pyg_kernels.sequence.layer import SequenceCell
 from pyg_kernels.sequence.rkm_kinds import (
     Pointwise,
     Static,
@@ -128,9 +117,7 @@ class RKMCell(SequenceCell[State]):
         )
         reading = gates if self.kind.feeds_candidate else gates[:-1]
         self.recurrent = ModuleDict(
-            {gate: Linear(hidden_size, hidden_size, bias=False) for gate in reading}
-            if self.feedback
-            else {}
+            {gate: StateLinear(hidden_size) for gate in reading} if self.feedback else {}
         )
         biased = gates if self.kind.candidate else gates[:-1]
         self.biases = ParameterDict(
@@ -186,112 +173,57 @@ class RKMCell(SequenceCell[State]):
         return [memory, memory, (self.history, num_texts, num_features)][: len(state)]
 
     def read(
-        self, x: Tensor, packing: Packing, state: tuple[Tensor, ...], masks: Any = None
+        self, x: Tensor, layout: Layout, state: tuple[Tensor, ...], masks: Any = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         if x.size(-1) != self.input_size:
             raise ValueError(f"x has {x.size(-1)} features: expected {self.input_size}")
         h, c, *before = state
-        for past in before:
-            x = torch.cat((past.to(x.dtype).flatten(0, 1), x))
-        windows = [Windows(packing, width, self.dilation, self.history) for width in self.ngram]
-        out, memories = self._scan(windows, x, packing, h, c)
-        end = last_rows(memories, c, packing)
-        if memories is out:  # whoever changes h in place should not change c
-            end = end.clone()
-        after = (last_rows(out, h, packing), end)
-        return out, (*after, windows[0].last(x)) if self.history else after
+        past = before[0].to(x.dtype) if before else x.new_empty(0, layout.num_texts, x.size(-1))
+        filters = [cast(Filters, self.filters[gate])() for gate in self._gates]
+        logits = filtered(layout, x, past, filters, self.dilation)
+        maps = [weight_of(self.recurrent[g]) for g in self._gates if g in self.recurrent]
+        feed = torch.cat(maps) if maps else None
+        form, norm, q = self._form()
+        out, _, end = memory_scan(form, layout, logits, self._rows(form), h, c, feed, norm, q)
+        after = (layout.last(out, h), end)
+        return out, (*after, layout.tail(x, past)) if before else after
 
-    def _scan(
-        self, windows: list[Windows], x: Tensor, packing: Packing, h: Tensor, c: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        form = self._form()
-        filters = [weight for gate in form.gates for weight in self.filters[gate]()]
-        biases = [self.biases[gate] for gate in form.gates if gate in self.biases]
-        bias = torch.cat(biases) if biases else None
-        parts = Parts(static=self._static_tensor(c))
-        plain, recurrent = self._plain_maps(), []
-        if plain:
-            recurrent = [lin.weight for lin in self._reading()]
-            if self.norm is not None:
-                parts = parts._replace(norm_weight=self.norm.weight, norm_bias=self.norm.bias)
-            used = (h, c, bias, *filters, *recurrent, *parts)
-            if fuses_products(form, packing, windows, x, *used):
-                return projected_memory_scan(
-                    form, packing, windows, x, filters, bias, recurrent, parts, h, c
-                )
-        logits = filtered(windows, x, filters)
-        if bias is not None:
-            logits = logits + F.pad(bias, (0, logits.size(1) - len(bias)))
-        if not form.stepped:
-            return self._propagated(form, packing, logits, parts.static, c)
-        if not plain:
-            feed = self._feed if self.recurrent else None
-            return called_memory_scan(form, packing, logits, parts, h, c, feed, self.norm)
-        if recurrent:
-            parts = parts._replace(recurrent=torch.cat(recurrent))
-        return memory_scan(form, packing, logits, parts, h, c)
+    @property
+    def _gates(self) -> tuple[str, ...]:
+        return (*self.kind.gates, "candidate")
 
-    def _reading(self) -> list[Linear]:
-        """The maps of the output before, in the order of the gates that read it."""
-        return [cast(Linear, self.recurrent[g]) for g in self.filters if g in self.recurrent]
-
-    def _feed(self, h: Tensor) -> Tensor:
-        return torch.cat([lin(h) for lin in self._reading()], dim=1)
-
-    def _plain_maps(self) -> bool:
-        """Whether the maps of the output and the normalisation are their weights alone.
-
-        These may be parametrized.
-        """
-        for lin in self._reading():
-            if type(lin).forward is not Linear.forward or lin.bias is not None or is_heard(lin):
-                return False
-        norm = self.norm
-        if norm is None:
-            return True
-        if type(norm).forward is not LayerNorm.forward or is_heard(norm):
-            return False
-        return norm.weight is not None and norm.bias is not None
-
-    def _propagated(
-        self, form: Form, packing: Packing, logits: Tensor, static: Tensor | None, c: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Without feedback the memory is what the path propagation aggregates."""
-        *gates, candidate = logits.split(self.hidden_size, 1)
-        at = dict(zip(form.gates, map(torch.sigmoid, gates), strict=False))
-        if form.candidate is not None:
-            candidate = torch.tanh(candidate)
-        if "input" in at:
-            candidate = at["input"] * candidate
-        elif static is not None:
-            candidate = static[0].to(candidate.dtype) * candidate
-        memories = candidate
-        if form.memory:
-            decay = at.get("forget", 1.0 if static is None else static[1:])
-            path = PathPropagation(decay, packing, c.unsqueeze(0), form.coupled)
-            memories = path.aggregate(candidate.contiguous(), 1)
-        out = memories if self.norm is None else self.norm(memories)
-        if form.out is not None:
-            out = torch.tanh(out)
-        if "output" in at:
-            out = at["output"] * out
-        return out, memories
-
-    def _form(self) -> Form:
-        kind = self.kind
-        named = self.q
-        if self.q is not None and not isinstance(self.q, str):
-            named = name_of(self.q) or self.q
-        return Form(
-            gates=(*kind.gates, "candidate"),
-            reading=len(self.recurrent),
+    def _form(self) -> tuple[Form, Pointwise | None, Pointwise | None]:
+        """What the op computes, and what it calls as norm and q where these are others."""
+        kind, norm, q = self.kind, self.norm, self.q
+        name = q if isinstance(q, str) else "none" if q is None else function_name(q)
+        form = Form(
+            output="output" in kind.gates,
+            input="input" in kind.gates,
+            forget="forget" in kind.gates,
             coupled=kind.coupled,
             memory=kind.memory,
-            candidate=kind.candidate,
-            carried=named,
-            out=named if self.cell == "general" else kind.out,
-            eps=self.norm.eps if isinstance(self.norm, LayerNorm) else 0.0,
+            candidate=kind.candidate or "none",
+            carried=name or "none",
+            out=(name if self.cell == "general" else kind.out) or "none",
         )
+        if (
+            isinstance(norm, LayerNorm)
+            and type(norm).forward is LayerNorm.forward
+            and norm.elementwise_affine
+            and norm.bias is not None
+        ):
+            form, norm = form._replace(norm=True, eps=norm.eps), None
+        return form, norm, q if name is None and callable(q) else None
+
+    def _rows(self, form: Form) -> Tensor:
+        """The op's parameters: biases, the norm's scale and shift, and static factors."""
+        like = next(self.filters.parameters())
+        zeros = like.new_zeros(self.hidden_size)
+        rows = [self.biases.get(g, zeros) for g in self._gates]
+        norm = cast(LayerNorm, self.norm)
+        rows += [norm.weight, norm.bias] if form.norm else [zeros, zeros]
+        rows += [zeros + factor for factor in self.static or (1.0, 1.0)]
+        return torch.stack([row.to(zeros) for row in rows])
 
     def _init_static(self, static: Static, learn: bool) -> None:
         default, learned = self.kind.static, learn and self.kind.static is not None
@@ -307,14 +239,6 @@ class RKMCell(SequenceCell[State]):
             self._start = checked_static(static, self.cell, default, self.kind.memory, learn)
         self.log_input = Parameter(torch.empty(())) if learned else None
         self.forget_logit = Parameter(torch.empty(())) if learned and self.kind.memory else None
-
-    def _static_tensor(self, like: Tensor) -> Tensor | None:
-        if self.static is None:
-            return None
-        if self.log_input is None:
-            return like.new_tensor(self._start)
-        factors = (torch.as_tensor(s).to(self.log_input) for s in self.static)
-        return torch.stack(list(factors))
 
     def _dtype(self, like: Tensor) -> torch.dtype:
         return next(self.filters.parameters(), like).dtype

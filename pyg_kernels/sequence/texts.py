@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Batch, Data
 
-from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.ragged import Layout
 
 Sequences: TypeAlias = Tensor | PackedSequence | Data
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -20,24 +22,22 @@ _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 @dataclass(frozen=True)
 class Texts:
-    """A batch of texts in packed order, and the way back to the form in which it was given.
+    """A batch of texts as rows, and the way back to the form in which it was given.
 
     Attributes:
-        rows: The tokens' features, :obj:`(N, F)`, in the order of the packing.
-        packing: Which token of which text each row is.
-        order: The given number of each text of the packing, where they were sorted by length.
+        rows: The tokens' features, :obj:`(N, F)`.
+        layout: Which token of which text each row is; the texts are in the order given.
         batched: Whether the states have a dimension for the texts.
     """
 
     rows: Tensor
-    packing: Packing
-    order: Tensor | None
+    layout: Layout
     batched: bool
     _form: _Form
 
     def restore(self, rows: Tensor) -> Tensor | PackedSequence:
         """One row a token, in the form in which the texts were given."""
-        return self._form.restore(rows, self.packing)
+        return self._form.restore(rows)
 
     def arrange(self, numbers: Tensor, name: str) -> Tensor:
         """One number a token, given as the texts are but for their features, row by row.
@@ -46,16 +46,6 @@ class Texts:
             ValueError: Where there is not one number a token; it says the name.
         """
         return self._form.arrange(numbers, name)
-
-    def sorted(self, state: Tensor, dim: int) -> Tensor:
-        """A state of the texts as given, in the order of the packing."""
-        return state if self.order is None else state.index_select(dim, self.order)
-
-    def unsorted(self, state: Tensor, dim: int) -> Tensor:
-        """A state of the texts of the packing, in the order in which they were given."""
-        if self.order is None:
-            return state
-        return state.index_select(dim, torch.argsort(self.order))
 
 
 def read_texts(
@@ -119,42 +109,48 @@ def lengths_of(ptr: Tensor, num_tokens: int) -> list[int]:
 class _Form:
     """How the rows lie in what was given: the grid's shape, and the place of each row in it."""
 
-    def __init__(self, shape: Sequence[int], index: Tensor | None, transposed: bool = False):
-        self.shape, self.index, self.transposed = tuple(shape), index, transposed
+    def __init__(self, shape: Sequence[int], index: Tensor | None):
+        self.shape, self.index = tuple(shape), index
 
-    def restore(self, rows: Tensor, packing: Packing) -> Tensor | PackedSequence:
+    def restore(self, rows: Tensor) -> Tensor | PackedSequence:
         if self.index is not None:
-            size = 1
-            for length in self.shape:
-                size *= length
-            rows = rows.new_zeros(size, rows.size(1)).index_copy(0, self.index, rows)
-        out = rows.view(*self.shape, rows.size(1))
-        return out.transpose(0, 1) if self.transposed else out
+            rows = rows.new_zeros(math.prod(self.shape), rows.size(1)).index_copy(
+                0, self.index, rows
+            )
+        return rows.view(*self.shape, rows.size(1))
 
     def arrange(self, numbers: Tensor, name: str) -> Tensor:
-        given = self.shape[::-1] if self.transposed else self.shape
-        if not isinstance(numbers, Tensor) or numbers.shape != given:
+        if not isinstance(numbers, Tensor) or numbers.shape != self.shape:
             found = tuple(numbers.shape) if isinstance(numbers, Tensor) else numbers
-            raise ValueError(f"{name}: {found}, expected one number a token, of shape {given}")
-        flat = (numbers.t() if self.transposed else numbers).reshape(-1)
+            raise ValueError(f"{name}: {found}, expected one number a token, of shape {self.shape}")
+        flat = numbers.reshape(-1)
         return flat if self.index is None else flat.index_select(0, self.index)
 
 
 class _PackedForm(_Form):
-    def __init__(self, packed: PackedSequence) -> None:
-        super().__init__((packed.data.size(0),), None)
+    def __init__(self, packed: PackedSequence, index: Tensor) -> None:
+        super().__init__((packed.data.size(0),), index)
         self.packed = packed
 
-    def restore(self, rows: Tensor, packing: Packing) -> Tensor | PackedSequence:
-        return self.packed._replace(data=rows)
+    def restore(self, rows: Tensor) -> Tensor | PackedSequence:
+        data = super().restore(rows)
+        assert isinstance(data, Tensor)
+        return self.packed._replace(data=data)
 
 
 def _read_packed(x: PackedSequence) -> Texts:
-    if x.data.dim() != 2:
-        raise ValueError(f"x.data has shape {tuple(x.data.shape)}: expected (num_tokens, F)")
-    sizes = tuple(x.batch_sizes.tolist())
-    packing = Packing(sizes, sizes[0] if sizes else 0)
-    return Texts(x.data, packing, x.sorted_indices, True, _PackedForm(x))
+    data = x.data
+    if data.dim() != 2:
+        raise ValueError(f"x.data has shape {tuple(data.shape)}: expected (num_tokens, F)")
+    sizes = x.batch_sizes.to(data.device)
+    texts = torch.arange(int(x.batch_sizes[0]) if len(sizes) else 0, device=data.device)
+    lengths = (sizes.unsqueeze(1) > texts).sum(0)
+    place = texts if x.unsorted_indices is None else x.unsorted_indices
+    ptr = F.pad(lengths.index_select(0, place).cumsum(0), (1, 0))
+    layout = Layout.of_ptr(ptr, len(sizes), data.size(0))
+    text, step = layout.places()
+    index = (sizes.cumsum(0) - sizes).index_select(0, step) + place.index_select(0, text)
+    return Texts(data.index_select(0, index), layout, True, _PackedForm(x, index))
 
 
 def _read_graph(graph: Data) -> Texts:
@@ -166,8 +162,8 @@ def _read_graph(graph: Data) -> Texts:
         raise ValueError("the batch of path graphs has no ptr: expected one made by path_batch")
     if "ptr" in graph:
         return _read_ragged(x, graph.ptr)
-    texts = _read_ragged(x, torch.tensor([0, x.size(0)]))
-    return Texts(texts.rows, texts.packing, None, False, texts._form)
+    texts = _read_ragged(x, torch.tensor([0, x.size(0)], device=x.device))
+    return Texts(texts.rows, texts.layout, False, texts._form)
 
 
 def _check_path(graph: Data) -> None:
@@ -182,13 +178,12 @@ def _check_path(graph: Data) -> None:
 def _read_ragged(x: Tensor, ptr: Tensor) -> Texts:
     if x.dim() != 2:
         raise ValueError(f"x has shape {tuple(x.shape)}: expected (num_tokens, F) with ptr")
-    lengths = lengths_of(ptr, x.size(0))
-    packing, order, index = _pack(lengths, torch.arange(x.size(0)))
-    if index is not None:
-        index = index.to(x.device)
-        x = x.index_select(0, index)
-    order = None if order is None else order.to(x.device)
-    return Texts(x, packing, order, True, _Form((x.size(0),), index))
+    if torch.compiler.is_compiling():  # which cannot read numbers
+        longest = x.size(0)
+    else:
+        longest = max(lengths_of(ptr, x.size(0)), default=0)
+    layout = Layout.of_ptr(ptr.to(x.device, torch.long), longest, x.size(0))
+    return Texts(x, layout, True, _Form((x.size(0),), None))
 
 
 def _read_grid(x: Tensor, batch_first: bool, mask: Tensor | None) -> Texts:
@@ -196,42 +191,29 @@ def _read_grid(x: Tensor, batch_first: bool, mask: Tensor | None) -> Texts:
     _check_mask(mask, x)
     if not batched:
         x, mask = x.unsqueeze(1), None if mask is None else mask.unsqueeze(1)
-    elif batch_first:
-        x, mask = x.transpose(0, 1), None if mask is None else mask.t()
-    steps, count, features = x.shape
-    rows = x.reshape(steps * count, features)
-    packing, order, index = Packing.of_equal_lengths(steps, count), None, None
-    if mask is not None and not bool(mask.all()):
-        kept = mask.t().cpu()
+    steps_first = not (batched and batch_first)
+    count, steps = (x.size(1), x.size(0)) if steps_first else (x.size(0), x.size(1))
+    rows, shape = x.reshape(steps * count, x.size(2)), x.shape[:2] if batched else (steps,)
+    compiling = torch.compiler.is_compiling()
+    if mask is None or (not compiling and bool(mask.all())):
+        layout = Layout.of_grid(steps, count, x.device, steps_first)
+        return Texts(rows, layout, batched, _Form(shape, None))
+    kept = mask.t() if steps_first else mask
+    lengths = kept.sum(1)
+    if compiling:  # no shape may depend on the mask: tokens to the left
+        step = torch.argsort((~kept).to(torch.uint8), dim=1, stable=True)
+        text = torch.arange(count, device=x.device).unsqueeze(1).expand_as(step)
+        layout = Layout.of_padded_grid(lengths, steps, steps_first=False)
+    else:
         text, step = kept.nonzero().unbind(1)
-        packing, order, index = _pack(kept.sum(1).tolist(), step * count + text, keep_all=False)
-        assert index is not None
-        index = index.to(x.device)
-        rows = rows.index_select(0, index)
-        order = None if order is None else order.to(x.device)
-    shape = (steps, count) if batched else (steps,)
-    return Texts(rows, packing, order, batched, _Form(shape, index, batched and batch_first))
-
-
-def _pack(
-    lengths: Sequence[int], places: Tensor, keep_all: bool = True
-) -> tuple[Packing, Tensor | None, Tensor | None]:
-    """The packing of texts given one after the other, their order, and the place of each row.
-
-    The order is None where the texts are sorted already, the places where they do not change.
-    """
-    counts = torch.tensor(list(lengths), dtype=torch.long)
-    order = torch.argsort(counts, descending=True, stable=True)
-    packing = Packing.of_lengths(counts[order].tolist())
-    sorted_already = bool((order == torch.arange(order.numel())).all())
-    starts = (counts.cumsum(0) - counts)[order]
-    rows = packing.rows(torch.device("cpu"))
-    kept = counts[order]
-    within = torch.arange(places.numel()) - (kept.cumsum(0) - kept).repeat_interleave(kept)
-    by_text = starts.repeat_interleave(kept) + within
-    index = places[by_text[rows.place]]
-    unchanged = keep_all and bool((index == torch.arange(index.numel())).all())
-    return packing, None if sorted_already else order, None if unchanged else index
+        longest = int(lengths.max()) if count else 0
+        layout = Layout.of_ptr(F.pad(lengths.cumsum(0), (1, 0)), longest, len(text))
+    index = (step * count + text if steps_first else text * steps + step).flatten()
+    rows = rows.index_select(0, index)
+    if layout.form == "padded":
+        is_token = kept.gather(1, step).reshape(-1, 1)
+        rows = torch.where(is_token, rows, 0)  # whatever padding holds
+    return Texts(rows, layout, batched, _Form(shape, index))
 
 
 def _check_mask(mask: Tensor | None, x: Tensor) -> None:
@@ -257,7 +239,8 @@ def _mask_of(lengths: Tensor | Sequence[int], x: Tensor, batch_first: bool) -> T
             f"lengths has shape {tuple(counts.shape)} and dtype {counts.dtype}: expected a whole "
             f"number for each of {texts} texts"
         )
-    if bool((counts < 0).any()) or bool((counts > steps).any()):
+    wrong = (counts < 0) | (counts > steps)
+    if not torch.compiler.is_compiling() and bool(wrong.any()):
         raise ValueError(f"lengths={counts.tolist()}: expected 0 to {steps}, the padded length")
     mask = torch.arange(steps, device=x.device) < counts.unsqueeze(1)
     return mask if batch_first else mask.t()

@@ -19,9 +19,9 @@ def test_activation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["activation", "--inputs", "30", "4", "--centers", "1", "7", "--rounds", "1"]
     assert main([*words, "--threads", "1", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    found = json.loads((tmp_path / "metrics.json").read_text())
-    rows = found["activations"]
-    assert found["inputs"] == [30, 4]
+    (table,) = json.loads((tmp_path / "metrics.json").read_text())["tables"]
+    rows = table["rows"]
+    assert table["size"] == "30x4"
     learned = [(row["activation"], row["num_centers"]) for row in rows if row["num_centers"]]
     assert learned == [(green, count) for green in GREENS for count in (1, 7)]
     assert [row["activation"] for row in rows[len(learned) :]] == list(activation.PLAIN)
@@ -46,10 +46,10 @@ def test_both_sides_compute_the_same() -> None:
 def test_kbrn(tmp_path: Path) -> None:
     words = ["kbrn", "--shapes", "3x2x8", "--rounds", "1", "--threads", "1"]
     assert main([*words, "--out", str(tmp_path)]) == 0
-    (shape,) = json.loads((tmp_path / "metrics.json").read_text())["shapes"]
-    assert [row["layer"] for row in shape["layers"]] == [c.name for c in kbrn.contestants(8)]
-    rnn = next(row for row in shape["layers"] if row["layer"] == "nn.RNN")
-    for row in shape["layers"]:
+    (table,) = json.loads((tmp_path / "metrics.json").read_text())["tables"]
+    assert [row["layer"] for row in table["rows"]] == [c.name for c in kbrn.contestants(8)]
+    rnn = next(row for row in table["rows"] if row["layer"] == "nn.RNN")
+    for row in table["rows"]:
         assert row["over_nn.RNN"] == pytest.approx(row["milliseconds"] / rnn["milliseconds"])
 
 

@@ -24,21 +24,10 @@ from benchmarks.speed.epoch_timing import AlternatingClock, measure_epochs, reco
 from benchmarks.speed.products import BareProducts, Operand, Product, RecordProducts
 from benchmarks.speed.training import train_batches
 from pyg_kernels.nn import WLKernelNet
-from pyg_kernels.ops import products as ops
 
 CPU = torch.device("cpu")
 Call = Callable[..., tuple[int, str, str]]
 Shapes = Counter[tuple[tuple[int, ...], tuple[int, ...]]]
-
-
-@pytest.fixture(params=["torch.mm", "onednn"])
-def _products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Takes one of the paths of products with weights."""
-    monkeypatch.setenv("PYG_KERNELS_PRODUCTS", request.param)
-    chosen = ops._measured()
-    if chosen is None and request.param == "onednn":
-        pytest.skip("PyTorch has no such oneDNN here")
-    monkeypatch.setattr(ops, "_choice", [chosen])
 
 
 def shapes(products: list[Product]) -> Shapes:
@@ -59,21 +48,6 @@ def test_products_of_a_perceptron() -> None:
         net(torch.randn(5, 3)).sum().backward()
     assert shapes(recording.products) == linear(5, 3, 4, grad_input=False) + linear(5, 4, 2)
     assert sum(product.flop for product in recording.products) == 2 * 5 * (2 * 3 * 4 + 3 * 4 * 2)
-
-
-@pytest.mark.usefixtures("_products")
-def test_products_of_projections() -> None:
-    """Through oneDNN as through torch.mm, within an autograd function or not."""
-    rows, width = 2**11, 32
-    x = torch.randn(rows, width, requires_grad=True)
-    weights = [torch.randn(width, width, requires_grad=True) for _ in range(2)]
-    grads = [torch.randn(rows, width) for _ in weights]
-    with RecordProducts() as recording:
-        torch.autograd.grad(ops.project(x, weights), [x, *weights], grads)
-    found = recording.products
-    assert shapes(found) == linear(rows, width, width) + linear(rows, width, width)
-    layouts = Counter((p.left.transposed, p.right.transposed) for p in found)
-    assert layouts == Counter({(False, True): 2, (False, False): 2, (True, False): 2})
 
 
 def test_every_form_of_a_product_counts_once() -> None:
@@ -135,8 +109,7 @@ def test_repeated_products_are_the_recorded_ones() -> None:
     assert bare._memory[torch.float32].numel() == max(needed)  # no two factors share an entry
 
 
-def test_products_of_a_network_agree_with_a_flop_counter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ops, "_choice", [None])  # PyTorch's counter does not know oneDNN's ops
+def test_products_of_a_network_agree_with_a_flop_counter() -> None:
     net = WLKernelNet(5, 8, 1, gated=True, edge_dim=3, tie_weights=None)
     edge_index = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
     arguments = torch.randn(5, 5), edge_index, torch.tensor([0, 0, 0, 1, 1]), torch.randn(6, 3)

@@ -16,12 +16,12 @@ def test_rkm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["rkm", "--shapes", "3x2x8", "--rounds", "1", "--threads", "1"]
     assert main([*words, "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    (shape,) = json.loads((tmp_path / "metrics.json").read_text())["shapes"]
-    names = [row["layer"] for row in shape["layers"]]
+    (table,) = json.loads((tmp_path / "metrics.json").read_text())["tables"]
+    names = [row["layer"] for row in table["rows"]]
     assert names == [contestant.name for contestant in rkm.contestants(8)]
     assert all(name in printed for name in names)
-    lstm = next(row for row in shape["layers"] if row["layer"] == "nn.LSTM")
-    for row in shape["layers"]:
+    lstm = next(row for row in table["rows"] if row["layer"] == "nn.LSTM")
+    for row in table["rows"]:
         ratio = row["milliseconds"] / lstm["milliseconds"]
         assert row["over_nn.LSTM"] == pytest.approx(ratio)
 

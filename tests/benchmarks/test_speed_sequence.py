@@ -17,10 +17,9 @@ def test_sequence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*words, "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     content = json.loads((tmp_path / "metrics.json").read_text())
-    assert [shape["shape"] for shape in content["shapes"]] == ["3x2x8", "60x1x4"]
-    assert content["ops"]["linear_scan"] == "steps and chunks"
-    for shape in content["shapes"]:
-        rows = {row["layer"]: row for row in shape["layers"]}
+    assert [table["size"] for table in content["tables"]] == ["3x2x8", "60x1x4"]
+    for table in content["tables"]:
+        rows = {row["layer"]: row for row in table["rows"]}
         lstm = rows["nn.LSTM"]
         for name, row in rows.items():
             assert name in printed
@@ -41,8 +40,8 @@ def test_products_are_those_of_the_layers() -> None:
 def test_bandwidth_counts_bytes() -> None:
     rows = sequence.measure_scan_bandwidth(1, torch.device("cpu"), (4, 2, 8))
     assert [row["run"] for row in rows] == ["copy", *(f"scan, order {n}" for n in (1, 2, 3))]
-    size = 4 * 2 * 8 * 2
-    for row, tensors in zip(rows, (2, 3, 5, 7), strict=True):
+    size = 4 * 2 * 8 * 4
+    for row, tensors in zip(rows, (2, 4, 6, 8), strict=True):
         rate = tensors * size / row["milliseconds"] * 1e3 / 1e9
         assert row["gigabytes_a_second"] == pytest.approx(rate)
     assert "scan, order 2" in sequence.bandwidth_table(rows).text()

@@ -33,7 +33,9 @@ from pyg_kernels.kernels import (
     StringKernel,
     WLKernel,
     WLSubtreeKernel,
+    sparse_gram,
 )
+from pyg_kernels.ops import operator
 from tests.kernels.cases import (
     CASES,
     Case,
@@ -209,6 +211,15 @@ def test_small_blocks_give_the_same_numbers(case: Case, max_memory: int) -> None
     close(dense(small.fit(xs).transform(ys)), dense(kernel.fit(xs).transform(ys)))
 
 
+@of_every
+def test_without_numba(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    xs, ys = case.collection(), case.collection(3, seed=50)
+    expected = case.build()(xs, ys)
+    for module in (operator, sparse_gram):
+        monkeypatch.setattr(module, "cpu_backend", lambda: "definition")
+    close(case.build()(xs, ys), expected, atol=case.tolerance)
+
+
 class LargestTensor(TorchDispatchMode):
     """Notes the bytes of the largest tensor of numbers that any operation returns."""
 
@@ -264,7 +275,7 @@ def test_dtypes(case: Case) -> None:
     torch.testing.assert_close(higher(single), expected, rtol=1e-4, atol=tolerance)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [F64, torch.float32], ids=["float64", "float32"])
 @of_every
 def test_on_a_cuda_device(case: Case, dtype: torch.dtype) -> None:

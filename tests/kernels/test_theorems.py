@@ -434,8 +434,8 @@ def test_theorem_4(
 
 def relabelling_of(net: WLKernelNet, layer: int) -> tuple[Tensor, Tensor, Tensor]:
     """U_1, U_2 and V = [V_node, V_edge] of a layer."""
-    maps = net.convs[layer].relabelling
-    parts = [lin.weight.detach() for lin in (maps.lin_neighbour, maps.lin_edge) if lin is not None]
+    maps = net.convs[layer].relabeling
+    parts = [lin.weight.detach() for lin in (maps.lin_neighbor, maps.lin_edge) if lin is not None]
     return maps.lin_self.weight.detach(), maps.lin_aggregated.weight.detach(), torch.cat(parts, 1)
 
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from pyg_kernels.kernels import WLSubtreeKernel
+from pyg_kernels.kernels import WLSubtreeKernel, sparse_gram
+from pyg_kernels.ops.operator import cpu_backend
 from tests.graphs import SMILES
 from tests.kernels.patterns import pattern_counts, subtree_gram
 from tests.kernels.walks import close, cosine, graph_collection, random_data
@@ -158,6 +159,34 @@ def test_minus_zero_is_zero() -> None:
     edge = torch.tensor([[0], [1]])
     graphs = [Data(x=torch.tensor([[a], [1.0]]), edge_index=edge) for a in (0.0, -0.0)]
     assert WLSubtreeKernel(2)(graphs).tolist() == [[6, 6], [6, 6]]
+
+
+@pytest.mark.parametrize("backend", ["numba", "definition"])
+@pytest.mark.parametrize(("n", "m"), [(0, 3), (1, 1), (37, 50), (130, None)])
+@pytest.mark.parametrize("whole", [True, False])
+def test_products_of_counts(
+    backend: str, n: int, m: int | None, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frequent columns and rare ones, in one block and in many."""
+    if backend == "definition" or cpu_backend() == "numba":
+        monkeypatch.setattr(sparse_gram, "cpu_backend", lambda: backend)
+    random = np.random.default_rng(0)
+    chance = np.linspace(0, 1, 40) ** 4
+    x, y = (
+        (random.random((rows, 40)) < chance) * random.integers(1, 9, (rows, 40))
+        for rows in (n, m or 0)
+    )
+    x, y = (values / (1.0 if whole else 7.0) for values in (x, y))
+    expected = x @ (x if m is None else y).T
+    other = None if m is None else scipy.sparse.csr_matrix(y)
+    for max_memory in (1, 2**20):
+        for dtype in (np.float32, np.float64):
+            sides = (None if side is None else side.astype(dtype) for side in (x, other))
+            found = sparse_gram.sparse_gram(
+                scipy.sparse.csr_matrix(next(sides)), next(sides), max_memory, False
+            )
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == np.float32 else 1e-12)
 
 
 def test_by_hand() -> None:

@@ -1,28 +1,175 @@
-"""What the networks' tests leave to the op itself."""
+"""Recurrent networks with learned activations compiled against their definition."""
 
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
 import pytest
 import torch
+from torch import Tensor
 
-from pyg_kernels.ops.activation_scan import Expansion, Form, activation_scan
-from pyg_kernels.ops.expansion import GREENS, Green
-from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.expansion import GREENS
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan import activation
+from pyg_kernels.ops.scan.activation import Form, activation_scan, definition
+from tests.ops.layouts import LAYOUTS
+
+
+class Case(NamedTuple):
+    form: Form
+    line: bool
+    shared: bool
+
+
+CASES = {
+    f"{green}{', norm' * norm}{', line' * line}{', shared' * shared}": Case(
+        Form(green, 0.5 if green == "gaussian" else None, norm), line, shared
+    )
+    for green, norm, line, shared in itertools.product(GREENS, *[(False, True)] * 3)
+}
+SOME = {name: CASES[name] for name in ("relu, line", "abs, norm, line", "gaussian, norm, shared")}
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+some_cases = pytest.mark.parametrize("case", SOME.values(), ids=SOME)
+
+
+def inputs_of(
+    case: Case, layout: Layout, units: int = 3, d: int = 5, dtype: torch.dtype = torch.float64
+) -> list[Tensor | None]:
+    """The tensors before the layout's."""
+    torch.manual_seed(0)
+    rows, texts = 1 if case.shared else units, layout.num_texts
+    shapes = [(layout.num_rows, units), (texts, units), (units, units), (rows, d), (rows, d)]
+    scales = [1, 1, 0.5 / units**0.5, 1, 0.3 / d**0.5]
+    shapes += [(rows,)] * 2 + [(units,)] * 2
+    scales += [0.3] * 4
+    drawn: list[Tensor | None] = [
+        (s * torch.randn(shape, dtype=torch.float64)).to(dtype).requires_grad_()
+        for s, shape in zip(scales, shapes, strict=True)
+    ]
+    if not case.line:
+        drawn[5:7] = None, None
+    if not case.form.normalize:
+        drawn[7:] = None, None
+    return drawn
+
+
+def run(case: Case, layout: Layout, tensors: list[Any], seed: Tensor | None = None) -> list[Tensor]:
+    """Outputs, pre-activations and gradients."""
+    out, before = activation_scan(case.form, layout, *tensors)
+    return [out, before, *gradients(out, tensors, seed)]
+
+
+def defined(case: Case, layout: Layout, tensors: list[Any], seed: Tensor | None) -> list[Tensor]:
+    places = (layout.start, layout.length)
+    out, before = definition.activation_scan(*tensors, *places, *case.form, *layout.settings)
+    return [out, before, *gradients(out, tensors, seed)]
+
+
+def gradients(out: Tensor, tensors: list[Tensor | None], seed: Tensor | None) -> list[Tensor]:
+    leaves = [t for t in tensors if t is not None]
+    if seed is None or not out.requires_grad:
+        return []
+    return list(torch.autograd.grad(out, leaves, seed, materialize_grads=True, allow_unused=True))
+
+
+def assert_same(case: Case, layout: Layout, tensors: list[Any], tolerance: float) -> None:
+    seed = torch.randn_like(tensors[0]) if layout.num_rows else None
+    pairs = zip(run(case, layout, tensors, seed), defined(case, layout, tensors, seed), strict=True)
+    for one, other in pairs:
+        bound = tolerance * max(1.0, other.abs().max().item() if other.numel() else 1.0)
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=bound)
+
+
+@every_case
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_definition(case: Case, layout: Layout) -> None:
+    """Outputs, pre-activations and the gradients of every input."""
+    assert_same(case, layout, inputs_of(case, layout), 1e-10)
+
+
+@some_cases
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_step_by_step(case: Case, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As wide networks are taken whose steps have statistics."""
+    from pyg_kernels.ops.scan.activation import cpu
+
+    monkeypatch.setattr(cpu, "_NARROW", 1)
+    assert_same(case, layout, inputs_of(case, layout), 1e-10)
+
+
+@some_cases
+@pytest.mark.parametrize(("units", "d"), [(1, 1), (33, 30), (140, 9)])
+def test_widths_and_long_texts(case: Case, units: int, d: int) -> None:
+    layout = Layout.of_ptr(torch.tensor([0, 90, 91, 91, 130, 150, 163]), 90, 163)
+    assert_same(case, layout, inputs_of(case, layout, units, d), 1e-9)
+
+
+@every_case
+def test_single_precision(case: Case) -> None:
+    """Of texts that threads share."""
+    layout = Layout.of_grid(3, 70, torch.device("cpu"))
+    tensors = inputs_of(case, layout, 130, 20)
+    found = run(case, layout, [None if t is None else t.float() for t in tensors])
+    for one, other in zip(found, defined(case, layout, tensors, None), strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=2e-5, atol=2e-5)
+
+
+@some_cases
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
+    layout = LAYOUTS["grid"]
+    tensors: list[Any] = [None if t is None else t.detach() for t in inputs_of(case, layout)]
+    tensors[0][4, -1] = value
+    found, expected = run(case, layout, tensors), defined(case, layout, tensors, None)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, equal_nan=True)
+
+
+@some_cases
+@pytest.mark.parametrize("layout", [LAYOUTS["ragged"], LAYOUTS["padded, texts first, backwards"]])
+def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
+    tensors = inputs_of(case, layout, 2)
+    leaves = [t for t in tensors if t is not None]
+
+    def outputs(*given: Tensor) -> Tensor:
+        rest = iter(given)
+        every = [None if t is None else next(rest) for t in tensors]
+        return activation_scan(case.form, layout, *every)[0]
+
+    assert torch.autograd.gradgradcheck(outputs, leaves, fast_mode=True)
+    arguments = (*tensors, layout.start, layout.length, *case.form, *layout.settings)
+    torch.library.opcheck(activation._OPERATOR.op, arguments)
+    several = torch.stack([leaves[0], 2 * leaves[0]]).detach()
+    fixed = [t.detach() for t in leaves[1:]]
+    found = torch.func.vmap(lambda x: outputs(x, *fixed))(several)
+    torch.testing.assert_close(found, torch.stack([outputs(x, *fixed) for x in several]))
+
+
+@some_cases
+def test_two_threads_at_once(case: Case) -> None:
+    """Each gets its own numbers, the same bits every time."""
+    layout = Layout.of_grid(6, 40, torch.device("cpu"))
+    tensors = inputs_of(case, layout, 130)
+
+    def once(scale: int) -> list[Tensor]:
+        given = [scale * tensors[0].detach(), *tensors[1:]]
+        return run(case, layout, given, None)
+
+    with ThreadPoolExecutor(2) as pool:
+        for scale, found in enumerate(pool.map(once, [0, 1] * 4)):
+            assert all(map(torch.equal, found, once(scale % 2)))
 
 
 @pytest.mark.parametrize("green", GREENS)
-def test_autocast_changes_no_precision(green: Green) -> None:
+def test_autocast_changes_no_precision(green: str) -> None:
     """On every path the recurrent products are those of the operands' precision."""
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator)
-
-    packing = Packing.of_equal_lengths(5, 4)
-    expansion = Expansion(draw(32, 9), 0.1 * draw(32, 9), None, None)
-    operands = packing, draw(20, 32), draw(4, 32), draw(32, 32), expansion
-    form = Form(green, 0.5 if green == "gaussian" else None)
-    expected, _ = activation_scan(form, *operands)
-    with torch.autocast("cpu", torch.bfloat16):
-        found, _ = activation_scan(form, *operands)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    layout = LAYOUTS["grid"]
+    for case in (CASES[green], CASES[f"{green}, norm"]):
+        tensors = inputs_of(case, layout, 32, 9, torch.float32)
+        expected = run(case, layout, tensors, torch.ones_like(tensors[0]))
+        with torch.autocast("cpu", torch.bfloat16):
+            found = run(case, layout, tensors, torch.ones_like(tensors[0]))
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)

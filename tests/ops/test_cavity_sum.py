@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.cavity_sum import Opposite, arriving_sum, cavity_sum, find_opposite
+from pyg_kernels.ops.cavity_sum import ReverseEdges, arriving_sum, cavity_sum, find_reverse
 from pyg_kernels.ops.edges import Edges
 
 RING = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2), (2, 3), (3, 2)]
@@ -39,7 +39,7 @@ def test_cavity_sum(pairs: list[tuple[int, int]]) -> None:
     torch.manual_seed(0)
     message = torch.randn(len(pairs), 3, dtype=torch.float64, requires_grad=True)
     edges = edges_of(pairs)
-    found = cavity_sum(message, edges, find_opposite(edges))
+    found = cavity_sum(message, edges, find_reverse(edges))
     wanted = definition(message, pairs)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
     grad = torch.randn_like(message)
@@ -61,31 +61,31 @@ def test_arriving_sum(pairs: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize("name", ["ring", "ring-and-loop", "none"])
-def test_each_edge_has_one_opposite(name: str) -> None:
+def test_each_edge_has_one_reverse(name: str) -> None:
     pairs = EDGES[name]
-    edge = find_opposite(edges_of(pairs)).edge
+    edge = find_reverse(edges_of(pairs)).edge
     assert [pairs[e] for e in edge.tolist()] == [(j, i) for i, j in pairs]
 
 
 @pytest.mark.parametrize("name", ["parallel", "one-way", "loops"])
-def test_edges_without_one_opposite(name: str) -> None:
+def test_edges_without_one_reverse(name: str) -> None:
     """Parallel edges share a number that no others have; it is E where nothing runs back."""
     pairs = EDGES[name]
-    opposite = find_opposite(edges_of(pairs))
-    assert opposite.edge is None
-    number = dict(zip(pairs, opposite.pair.tolist(), strict=True))
+    reverse = find_reverse(edges_of(pairs))
+    assert reverse.edge is None
+    number = dict(zip(pairs, reverse.pair.tolist(), strict=True))
     assert len(set(number.values())) == len(number)
-    assert [number[p] for p in pairs] == opposite.pair.tolist()
+    assert [number[p] for p in pairs] == reverse.pair.tolist()
     back = [number.get((j, i), len(pairs)) for i, j in pairs]
-    assert back == opposite.pair_back.tolist()
+    assert back == reverse.reverse_pair.tolist()
 
 
 def test_sums_keep_single_precision_under_autocast() -> None:
     edges = edges_of(RING)
     message = torch.randn(len(RING), 3)
-    expected = cavity_sum(message.bfloat16().float(), edges, find_opposite(edges))
+    expected = cavity_sum(message.bfloat16().float(), edges, find_reverse(edges))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = cavity_sum(message.bfloat16(), edges, find_opposite(edges))
+        found = cavity_sum(message.bfloat16(), edges, find_reverse(edges))
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, expected)
 
@@ -94,7 +94,16 @@ def test_either_form_gives_the_same_sums() -> None:
     edges = edges_of(RING)
     message = torch.randn(len(RING), 3, dtype=torch.float64)
     every = torch.arange(len(RING))
-    by_pair = Opposite(None, every, find_opposite(edges).edge)
+    by_pair = ReverseEdges(None, every, find_reverse(edges).edge)
     torch.testing.assert_close(
-        cavity_sum(message, edges, by_pair), cavity_sum(message, edges, find_opposite(edges))
+        cavity_sum(message, edges, by_pair), cavity_sum(message, edges, find_reverse(edges))
     )
+
+
+@pytest.mark.parametrize("name", list(EDGES)[:-1])
+def test_the_form_for_onnx_gives_the_same_sums(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = edges_of(EDGES[name])
+    message = torch.randn(edges.num_edges, 3, dtype=torch.float64)
+    expected = cavity_sum(message, edges, find_reverse(edges))
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    torch.testing.assert_close(cavity_sum(message, edges, find_reverse(edges)), expected)

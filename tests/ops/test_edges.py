@@ -1,57 +1,61 @@
-"""Sorting edges, cutting them into blocks, and finding the kinds of edges."""
+"""Edges by target and by source, and the rows of their features that repeat."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyg_kernels.ops.edges import Edges, distinct_rows
+from pyg_kernels.ops import edges as module
+from pyg_kernels.ops.edges import Edges, distinct_rows, sort_by_node
 
 
-def test_sorted_by_target() -> None:
-    edges = Edges(
-        torch.tensor([0, 1, 2, 3]), torch.tensor([2, 0, 2, 1]), 4, 4, torch.zeros(4, 1), None
-    )
-    by_target = edges.by_target()
-    assert by_target.source.tolist() == [1, 3, 0, 2]
-    assert by_target.target.tolist() == [0, 1, 2, 2]
-    assert by_target.offset.tolist() == [0, 1, 2, 4, 4]
-    assert by_target.row.tolist() == [1, 3, 0, 2]
-    assert edges.by_target() is by_target
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 9), max_size=40))
+def test_sorted(nodes: list[int]) -> None:
+    index = torch.tensor([nodes, nodes[::-1]], dtype=torch.long)
+    edges = Edges(index[0], index[1], 10, 12)
+    for node, number, (offset, order) in (
+        (edges.source, 10, edges.by_source()),
+        (edges.target, 12, edges.by_target()),
+    ):
+        assert order.tolist() == sorted(range(len(nodes)), key=node.tolist().__getitem__)
+        assert offset.diff().tolist() == torch.bincount(node, minlength=number).tolist()
+    assert edges.by_target() is edges.by_target()
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.integers(0, 30), max_size=60), st.integers(1, 2**20))
-def test_blocks_cover_every_edge_and_target_once(degrees: list[int], channels: int) -> None:
-    target = torch.repeat_interleave(torch.arange(len(degrees)), torch.tensor(degrees).long())
-    edges = Edges(torch.zeros_like(target), target, 1, len(degrees))
-    by_target = edges.by_target()
-    blocks = by_target.blocks(channels)
-    if target.numel() == 0:
-        assert blocks == []
-        return
-    assert blocks[0][0].start == 0 and blocks[-1][0].stop == target.numel()
-    assert blocks[0][1].start == 0 and blocks[-1][1].stop == len(degrees)
-    for (span, rows), (next_span, next_rows) in pairwise(blocks):
-        assert span.stop == next_span.start and rows.stop == next_rows.start
-    for span, rows in blocks:
-        assert by_target.offset[rows.start] == span.start
-        assert by_target.offset[rows.stop] == span.stop
+def test_sorted_without_numba_in_inference_and_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = torch.tensor([[3, 9], [0, 9], [3, 9], [1, 9]])[:, 0]
+    torch.library.opcheck(sort_by_node, (node, 5))
+    edges = Edges(node, node, 5, 5)
+    with torch.inference_mode():
+        assert not edges.by_target()[0].is_inference()
+    monkeypatch.setattr(module, "cpu_backend", lambda: "definition")
+    for found in (sort_by_node(node, 5), edges.by_target()):
+        assert [t.tolist() for t in found] == [[0, 1, 2, 2, 4, 4], [1, 3, 0, 2]]
+
+
+def test_nodes_that_are_not_there() -> None:
+    node = torch.tensor([0, 5])
+    with pytest.raises(ValueError, match="names source node 5, but there are 5 source nodes"):
+        Edges(node, node, 5, 6)
+    with pytest.raises(ValueError, match="names target node -1"):
+        Edges(node, -torch.ones_like(node), 6, 6)
+    with pytest.raises(ValueError, match="names a node that is not there"):
+        sort_by_node(node, 5)
 
 
 def test_distinct_rows_of_bond_types() -> None:
     torch.manual_seed(0)
-    kinds = torch.eye(5)[:, :4]
-    rows = kinds[torch.randint(5, (1000,))]
+    types = torch.eye(5)[:, :4]
+    rows = types[torch.randint(5, (1000,))]
     distinct, index = distinct_rows(rows)
     assert distinct.size(0) == 5
     assert torch.equal(distinct[index], rows)
 
 
-def test_a_rare_kind_between_the_samples() -> None:
+def test_a_rare_type_between_the_samples() -> None:
     rows = torch.zeros(10_000, 3)
     rows[7] = 1.0
     distinct, index = distinct_rows(rows)
@@ -59,17 +63,12 @@ def test_a_rare_kind_between_the_samples() -> None:
     assert torch.equal(distinct[index], rows)
 
 
-def test_continuous_rows_have_no_kinds() -> None:
+def test_rows_without_types() -> None:
     torch.manual_seed(0)
-    assert distinct_rows(torch.randn(5000, 3)) is None
-    assert distinct_rows(torch.randn(3, 3)) is None
-    assert distinct_rows(torch.zeros(100, 0)) is None
-
-
-def test_rows_with_nan_have_no_kinds() -> None:
-    rows = torch.zeros(100, 2)
-    rows[3, 1] = float("nan")
-    assert distinct_rows(rows) is None
+    with_nan = torch.zeros(100, 2)
+    with_nan[3, 1] = float("nan")
+    for rows in (torch.randn(5000, 3), torch.randn(3, 3), torch.zeros(100, 0), with_nan):
+        assert distinct_rows(rows) is None
 
 
 def test_rows_that_project_to_the_same_number_stay_apart() -> None:

@@ -1,8 +1,9 @@
-"""Both ways to find an input's piece, and sums over blocks, against the direct sum."""
+"""The compiled kernels and the definition, both against the direct sum."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -12,12 +13,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pyg_kernels.ops import expansion
-from pyg_kernels.ops.expansion import Line, kernel_expansion
+from pyg_kernels.ops.expansion import GREENS, kernel_expansion
 from tests.nn.activation_equations import close, direct_sum, geometric
 
 BANDWIDTH = 0.4
-WAYS = [("relu", "cells"), ("abs", "cells"), ("relu", "searchsorted"), ("abs", "searchsorted"),
-        ("gaussian", "cells")]  # fmt: skip
+WAYS = [(green, path) for green in GREENS for path in ("compiled", "definition")]
 
 
 def draw(seed: int, *shape: int) -> Tensor:
@@ -34,11 +34,10 @@ def assert_is_direct_sum(
     operands = [t.detach().clone().requires_grad_() for t in (a, centers, chi, slope, intercept)]
     a, centers, chi, slope, intercept = operands
     expected = direct_sum(a, centers, chi, green, BANDWIDTH)
-    line = None
+    line = (slope, intercept) if with_line else ()
     if with_line:
-        line = Line(slope, intercept)
         expected = expected + slope * a + intercept
-    found = kernel_expansion(a, centers, chi, green, BANDWIDTH, line)
+    found = kernel_expansion(a, centers, chi, green, BANDWIDTH, *line)
     close(found, expected)
     weights = draw(seed + 3, *expected.shape)
     wanted, gradients = (
@@ -52,12 +51,13 @@ def assert_is_direct_sum(
 @pytest.fixture
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The way that is taken, wherever the tests run."""
-    monkeypatch.setattr(expansion, "path_in_use", lambda device: request.param)
+    if request.param == "definition":
+        monkeypatch.setattr(expansion, "runs_compiled", lambda tensor: False)
     return request.param
 
 
 def ways(test: Callable[..., None]) -> Callable[..., None]:
-    """Each Green function; piecewise-linear ones by cells and by binary search."""
+    """Each Green function; by kernels and by the definition."""
     return pytest.mark.parametrize(("green", "path"), WAYS, indirect=["path"])(test)
 
 
@@ -113,15 +113,10 @@ def test_awkward_centres(green: str, path: str, name: str) -> None:
 
 
 @ways
-@pytest.mark.parametrize("units", [1, 2, 5, 127])
-def test_blocks(green: str, path: str, units: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers of rows about whole blocks."""
-    from pyg_kernels.ops.expansion import gaussian, piecewise
-
-    monkeypatch.setattr(piecewise, "BLOCK", 64)
-    monkeypatch.setattr(gaussian, "BLOCK", {"cpu": 64, "cuda": 64})
-    monkeypatch.setattr(gaussian, "CENTERS", 4)
-    for rows in (1, 2, 12, 13, 31, 32, 33, 64, 65):
+@pytest.mark.parametrize("units", [1, 2, 5, 127, 300])
+def test_sizes(green: str, path: str, units: int) -> None:
+    """Numbers of rows about whole blocks, one function a unit and one for all."""
+    for rows in (0, 1, 2, 51, 52, 129, 700 // units * 2):
         for d in (1, 4, 5):
             assert_is_direct_sum(green, draw(6, rows, units), draw(7, units, d), d == 4)
             assert_is_direct_sum(green, draw(6, rows, units), draw(7, 1, d), d == 4)
@@ -155,10 +150,10 @@ def test_minus_infinity(green: str, path: str) -> None:
     a, centers, chi = torch.full((2, 3), -torch.inf).double(), draw(1, 3, 5), draw(2, 3, 5).abs()
     out = kernel_expansion(a, centers, chi, green, BANDWIDTH)
     assert (out == (torch.inf if green == "abs" else 0)).all()
-    line = Line(torch.tensor([1.0, -1, 2]).double(), torch.ones(3).double())
+    slope = torch.tensor([1.0, -1, 2]).double()
     if green != "abs":
-        out = kernel_expansion(a, centers, chi, green, BANDWIDTH, line)
-        assert torch.equal(out, -torch.inf * line.slope.expand(2, 3))
+        out = kernel_expansion(a, centers, chi, green, BANDWIDTH, slope, torch.ones(3).double())
+        assert torch.equal(out, -torch.inf * slope.expand(2, 3))
 
 
 @ways
@@ -182,10 +177,10 @@ def test_parameter_that_is_not_finite(green: str, path: str, value: float, place
 
 @ways
 def test_second_derivatives(green: str, path: str) -> None:
-    operands = [t.requires_grad_() for t in (draw(0, 4, 2), draw(1, 2, 3), draw(2, 2, 3))]
+    leaves = [t.requires_grad_() for t in (draw(0, 4, 2), draw(1, 2, 3), draw(2, 2, 3))]
     run = lambda *t: kernel_expansion(*t, green, BANDWIDTH)  # noqa: E731
-    assert torch.autograd.gradcheck(run, operands)
-    assert torch.autograd.gradgradcheck(run, operands)
+    assert torch.autograd.gradcheck(run, leaves)
+    assert torch.autograd.gradgradcheck(run, leaves)
 
 
 PIECEWISE = [way for way in WAYS if way[0] != "gaussian"]
@@ -245,6 +240,50 @@ def test_gradients_of_many_rows(green: str, path: str) -> None:
     wanted = torch.autograd.grad(expected, exact, weights.double())
     for x, y in zip(torch.autograd.grad(found, operands, weights), wanted, strict=True):
         torch.testing.assert_close(x.double(), y, rtol=1e-5, atol=1e-2)
+
+
+def operands(green: str, dtype: torch.dtype = torch.float64) -> tuple[Any, ...]:
+    tensors = draw(0, 40, 3), draw(1, 3, 5), draw(2, 3, 5)
+    return *(t.to(dtype).requires_grad_() for t in tensors), green, BANDWIDTH
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("green", GREENS)
+def test_is_a_well_made_op(green: str, dtype: torch.dtype) -> None:
+    torch.library.opcheck(expansion._OPERATOR.op, operands(green, dtype))
+
+
+@pytest.mark.parametrize("green", GREENS)
+def test_transforms(green: str) -> None:
+    *tensors, _, _ = (t.detach() if isinstance(t, Tensor) else t for t in operands(green))
+    run = lambda *t: kernel_expansion(*t, green, BANDWIDTH)  # noqa: E731
+    by_sum = lambda *t: direct_sum(*t, green, BANDWIDTH)  # noqa: E731
+    tangents = tuple(draw(7 + k, *t.shape) for k, t in enumerate(tensors))
+    for x, y in zip(
+        *(torch.func.jvp(f, tuple(tensors), tangents) for f in (run, by_sum)), strict=True
+    ):
+        close(x, y)
+    for k in range(3):
+        close(torch.func.jacrev(run, k)(*tensors), torch.func.jacrev(by_sum, k)(*tensors))
+    several = draw(9, 4, *tensors[0].shape)
+    found = torch.func.vmap(run, (0, None, None))(several, *tensors[1:])
+    close(found, torch.stack([run(a, *tensors[1:]) for a in several]))
+
+
+@pytest.mark.parametrize("green", GREENS)
+def test_two_threads_at_once(green: str) -> None:
+    """Each gets its own numbers, the same bits every time."""
+
+    def run(seed: int) -> list[Tensor]:
+        leaves = [
+            t.requires_grad_() for t in (draw(seed, 5000, 20), draw(1, 20, 9), draw(2, 20, 9))
+        ]
+        out = kernel_expansion(*leaves, green, BANDWIDTH)
+        return [out, *torch.autograd.grad(out.sum(), leaves)]
+
+    with ThreadPoolExecutor(2) as pool:
+        for seed, found in enumerate(pool.map(run, [0, 1] * 4)):
+            assert all(map(torch.equal, found, run(seed % 2)))
 
 
 def test_arguments() -> None:

@@ -1,172 +1,195 @@
-"""Memory cells in blocks and steps against their definition, and that against a formula."""
+"""Memory cells compiled against their definition."""
 
 from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops import backend
-from pyg_kernels.ops import memory_scan as op
-from pyg_kernels.ops.memory_scan import Form, Parts, blocked, reference
-from pyg_kernels.ops.packing import Packing
-from tests.sequence.variants import close
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.memory import _OPERATOR, Form, definition, memory_scan
+from tests.ops.layouts import LAYOUTS
 
-D = 3
-FORMS = {
-    "lstm": Form(("output", "input", "forget", "candidate"), 4, candidate="tanh", out="tanh"),
-    "gates alone": Form(("input", "forget", "candidate"), 2),
-    "parallel": Form(("output", "input", "forget", "candidate")),
-    "coupled": Form(("output", "forget", "candidate"), coupled=True),
-    "coupled, fed back": Form(("forget", "candidate"), 2, coupled=True, out="relu"),
-    "static": Form(("candidate",), out="tanh"),
-    "static, fed back": Form(("output", "candidate"), 2, out="sigmoid"),
-    "no memory": Form(("output", "candidate"), memory=False, out="tanh"),
-    "activated memory": Form(("candidate",), 1, carried="tanh", out="tanh"),
-    "activated memory, another output": Form(("candidate",), carried="relu", out="tanh"),
-    "activated memory, plain output": Form(("candidate",), carried="sigmoid"),
+FORMS = {  # and how many gates read the output before
+    "lstm": (Form(True, True, True, candidate="tanh", out="tanh"), 4),
+    "gates alone": (Form(False, True, True), 2),
+    "parallel": (Form(True, True, True), 0),
+    "coupled": (Form(True, False, True, coupled=True), 0),
+    "coupled, fed back": (Form(False, False, True, coupled=True, out="relu"), 2),
+    "static": (Form(out="tanh"), 0),
+    "static, fed back": (Form(True, out="sigmoid"), 2),
+    "no memory": (Form(True, memory=False, out="tanh"), 0),
+    "activated memory": (Form(carried="tanh", out="tanh"), 1),
+    "activated memory, another output": (Form(carried="relu", out="tanh"), 0),
+    "activated memory, plain output": (Form(carried="sigmoid"), 0),
 }
-PACKINGS = {
-    "even": Packing.of_equal_lengths(4, 3),
-    "ragged": Packing.of_lengths([6, 3, 1, 0]),
-    "blocks": Packing.of_lengths([500, 400, 400, 30]),
-    "none": Packing.of_lengths([0, 0]),
+CASES = {
+    f"{name}{', norm' * norm}": (form._replace(norm=norm), reading)
+    for name, (form, reading) in FORMS.items()
+    for norm in (False, True)
 }
-every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+SOME = {name: CASES[name] for name in ("lstm, norm", "parallel", "activated memory")}
+some_cases = pytest.mark.parametrize("case", SOME.values(), ids=SOME)
+Case = tuple[Form, int]
 
 
-def inputs_of(form: Form, packing: Packing, norm: bool) -> list[Tensor]:
-    """Logits, h, c, then what the cell has of parts."""
-    generator = torch.Generator().manual_seed(1)
-
-    def draw(*shape: int) -> Tensor:
-        drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
-        return (0.5 * drawn).requires_grad_()
-
-    texts, width = packing.num_texts, len(form.gates) * D
-    tensors = [draw(packing.num_tokens, width), draw(texts, D), draw(texts, D)]
-    if form.reading:
-        tensors.append(draw(form.reading * D, D))
-    if norm:
-        tensors.extend([draw(D), draw(D)])
-    if _static(form):
-        tensors.append(draw(2))
-    return tensors
-
-
-def _static(form: Form) -> bool:
-    return form.carried is None and not {"input", "forget"} & set(form.gates)
-
-
-def run(
-    scan: object, form: Form, packing: Packing, tensors: list[Tensor], norm: bool
-) -> tuple[Tensor, Tensor]:
-    logits, h, c, *rest = tensors
-    parts = Parts(
-        recurrent=rest.pop(0) if form.reading else None,
-        norm_weight=rest.pop(0) if norm else None,
-        norm_bias=rest.pop(0) if norm else None,
-        static=rest.pop(0) if rest else None,
-    )
-    return scan(form, packing, logits, parts, h, c)  # type: ignore[operator]
-
-
-@every_form
-@pytest.mark.parametrize("packing", PACKINGS.values(), ids=PACKINGS)
-@pytest.mark.parametrize("norm", [False, True], ids=["plain", "norm"])
-def test_definition(form: Form, packing: Packing, norm: bool) -> None:
-    """Outputs, memories and the gradients of every input."""
-    tensors = inputs_of(form, packing, norm)
-    found = run(op.memory_scan, form, packing, tensors, norm)
-    expected = run(reference.memory_scan, form, packing, tensors, norm)
-    for one, other in zip(found, expected, strict=True):
-        close(one, other)
-    seeds = [torch.randn_like(t) for t in expected]
-    gradients = [
-        torch.autograd.grad(both, tensors, seeds, allow_unused=True, materialize_grads=True)
-        for both in (found, expected)
+def inputs_of(
+    case: Case, layout: Layout, channels: int = 3, dtype: torch.dtype = torch.float64
+) -> list[Tensor]:
+    form, reading = case
+    torch.manual_seed(0)
+    gates, texts = len(form.gates), layout.num_texts
+    shapes = [
+        (layout.num_rows, gates * channels),
+        (gates + 4, channels),
+        (texts, channels),
+        (texts, channels),
+        (reading * channels, channels),
     ]
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+    drawn = [0.5 * torch.randn(s, dtype=torch.float64) for s in shapes[: 4 + (reading > 0)]]
+    drawn[4:] = [feed / channels**0.5 for feed in drawn[4:]]
+    return [t.to(dtype).requires_grad_() for t in drawn]
 
 
-@every_form
-def test_one_output_alone(form: Form) -> None:
-    """Gradients that reach outputs only, or memories only."""
-    packing = PACKINGS["ragged"]
-    tensors = inputs_of(form, packing, False)
-    found = run(op.memory_scan, form, packing, tensors, False)
-    expected = run(reference.memory_scan, form, packing, tensors, False)
+def defined(form: Form, layout: Layout, *tensors: Tensor) -> tuple[Tensor, ...]:
+    x, params, h0, c0, *feed = tensors
+    given = (x, params, feed[0] if feed else None, h0, c0, layout.start, layout.length)
+    return definition.memory_scan(*given, *form, *layout.settings)
+
+
+def gradients(outputs: Any, inputs: list[Tensor], seeds: list[Tensor]) -> tuple[Tensor, ...]:
+    pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if o.requires_grad]
+    return torch.autograd.grad(
+        [o for o, _ in pairs], inputs, [s for _, s in pairs], retain_graph=True,
+        allow_unused=True, materialize_grads=True,
+    )  # fmt: skip
+
+
+def assert_same(case: Case, layout: Layout, inputs: list[Tensor], tolerance: float) -> None:
+    form, _ = case
+    found, expected = memory_scan(form, layout, *inputs), defined(form, layout, *inputs)
+    seeds = [torch.randn_like(t) for t in expected]
     for one, other in zip(found, expected, strict=True):
-        seed = torch.randn_like(one)
-        pair = (
-            torch.autograd.grad(
-                t, tensors, seed, retain_graph=True, allow_unused=True, materialize_grads=True
-            )
-            for t in (one, other)
-        )
-        for a, b in zip(*pair, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    pairs = zip(gradients(found, inputs, seeds), gradients(expected, inputs, seeds), strict=True)
+    for one, other in pairs:
+        bound = tolerance * max(1.0, other.abs().max().item() if other.numel() else 1.0)
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=bound)
 
 
-@every_form
-def test_second_derivatives(form: Form) -> None:
-    packing = Packing.of_lengths([3, 2])
-    tensors = inputs_of(form, packing, True)
-
-    def outputs(*inputs: Tensor) -> tuple[Tensor, Tensor]:
-        return run(op.memory_scan, form, packing, list(inputs), True)
-
-    if "relu" in (form.carried, form.out):
-        pytest.skip("no second derivative at the kink")
-    assert torch.autograd.gradgradcheck(outputs, tensors, atol=1e-5)
+@every_case
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_definition(case: Case, layout: Layout) -> None:
+    """Outputs, memories and the gradients of every input."""
+    assert_same(case, layout, inputs_of(case, layout), 1e-10)
 
 
-def test_any_function_is_carried() -> None:
-    form = Form(("candidate",), carried=torch.sin, out=torch.sin)
-    packing = Packing.of_equal_lengths(3, 2)
-    logits, h, c = inputs_of(form, packing, False)[:3]
-    outputs, memories = op.memory_scan(form, packing, logits, Parts(), h, c)
-    before = c
-    for t in range(3):
-        before = logits[2 * t : 2 * t + 2] + before.sin()
-        close(memories[2 * t : 2 * t + 2], before)
-        close(outputs[2 * t : 2 * t + 2], before.sin())
+@some_cases
+@pytest.mark.parametrize("channels", [1, 33, 140])
+def test_widths_and_long_texts(case: Case, channels: int) -> None:
+    layout = Layout.of_ptr(torch.tensor([0, 90, 91, 91, 130, 150, 163]), 90, 163)
+    assert_same(case, layout, inputs_of(case, layout, channels), 1e-10)
+    assert_same(case, layout, inputs_of(case, layout, channels, torch.float32), 1e-5)
+
+
+def test_products_that_threads_share() -> None:
+    case, layout = FORMS["lstm"], Layout.of_padded_grid(torch.tensor([3, 2, 3, 3, 1, 3, 3] * 5), 3)
+    assert_same(case, layout, inputs_of(case, layout, 130), 1e-10)
+
+
+@some_cases
+def test_one_output_alone(case: Case) -> None:
+    """Gradients that reach h only, or c only, or the last c only."""
+    layout = LAYOUTS["ragged"]
+    inputs = inputs_of(case, layout)
+    found, expected = memory_scan(case[0], layout, *inputs), defined(case[0], layout, *inputs)
+    for k in range(3):
+        seeds = [torch.randn_like(expected[k])]
+        pair = (gradients([outs[k]], inputs, seeds) for outs in (found, expected))
+        for one, other in zip(*pair, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@some_cases
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_goes_through(case: Case, value: float) -> None:
+    layout = LAYOUTS["grid"]
+    inputs = [t.detach() for t in inputs_of(case, layout)]
+    inputs[0][4, -1] = value
+    found, expected = memory_scan(case[0], layout, *inputs), defined(case[0], layout, *inputs)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, equal_nan=True)
+
+
+@some_cases
+@pytest.mark.parametrize("layout", [LAYOUTS["ragged"], LAYOUTS["padded, texts first, backwards"]])
+def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
+    form, _ = case
+    inputs = inputs_of(case, layout, 2)
+
+    def outputs(*tensors: Tensor) -> tuple[Tensor, ...]:
+        return memory_scan(form, layout, *tensors)
+
+    assert torch.autograd.gradgradcheck(outputs, inputs, fast_mode=True)
+    x, params, h0, c0, *feed = inputs
+    given = (x, params, feed[0] if feed else None, h0, c0, layout.start, layout.length)
+    torch.library.opcheck(_OPERATOR.op, (*given, *form, *layout.settings))
+
+    def total(x: Tensor) -> Tensor:
+        return torch.stack([t.square().sum() for t in outputs(x, *inputs[1:])]).sum()
+
+    (expected,) = torch.autograd.grad(total(x), x)
+    torch.testing.assert_close(torch.func.jacrev(total)(x), expected)
+    _, found = torch.func.jvp(total, (x,), (x,))
+    torch.testing.assert_close(found, (expected * x).sum())
+    both = torch.func.vmap(total)(torch.stack([x, 2 * x]))
+    torch.testing.assert_close(both, torch.stack([total(x), total(2 * x)]))
+    (compiled,) = torch.autograd.grad(torch.compile(total, fullgraph=True, backend="eager")(x), x)
+    torch.testing.assert_close(compiled, expected)
+
+
+def test_threads_of_ones_own() -> None:
+    case, layout = FORMS["lstm"], Layout.of_grid(40, 9, torch.device("cpu"))
+
+    given = inputs_of(case, layout, 40)
+
+    def run(seed: int) -> tuple[Tensor, ...]:
+        x, *rest = (t.detach().requires_grad_() for t in given)
+        outputs = memory_scan(case[0], layout, x * (1 + seed), *rest)
+        return gradients(outputs, [x, *rest], [torch.ones_like(t) for t in outputs])
+
+    expected = [run(seed) for seed in range(4)]
+    with ThreadPoolExecutor(2) as pool:
+        for found, one in zip(pool.map(run, [*range(4)] * 3), expected * 3, strict=True):
+            assert all(map(torch.equal, found, one))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_adds_up_in_single(dtype: torch.dtype) -> None:
-    form, packing = FORMS["lstm"], PACKINGS["ragged"]
-    tensors = [t.detach().to(dtype) for t in inputs_of(form, packing, False)]
-    h, c = run(op.memory_scan, form, packing, tensors, False)
-    assert h.dtype == c.dtype == dtype
-    single = run(op.memory_scan, form, packing, [t.float() for t in tensors], False)
-    assert torch.equal(h, single[0].to(dtype))
-    assert torch.equal(c, single[1].to(dtype))
+def test_half_precision_is_computed_in_single(dtype: torch.dtype) -> None:
+    case, layout = CASES["lstm, norm"], LAYOUTS["ragged"]
+    inputs = [t.detach() for t in inputs_of(case, layout, 3, dtype)]
+    found = memory_scan(case[0], layout, *inputs)
+    single = memory_scan(case[0], layout, *(t.float() for t in inputs))
+    for one, other in zip(found, single, strict=True):
+        assert torch.equal(one, other.to(dtype))
 
 
-@every_form
-@pytest.mark.parametrize("norm", [False, True], ids=["plain", "norm"])
-def test_nothing_is_kept_where_no_gradients_are_wanted(
-    form: Form, norm: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither without gradients nor with parts that are all frozen, and the numbers are those."""
-    packing = PACKINGS["blocks"]
-    tensors = inputs_of(form, packing, norm)
-    expected = run(reference.memory_scan, form, packing, tensors, norm)
-
-    def keeps(*_: object) -> None:
-        raise AssertionError("the values of all gates were kept for a backward")
-
-    monkeypatch.setattr(blocked.MemoryScan, "apply", keeps)
-    with torch.no_grad():
-        without = run(op.memory_scan, form, packing, tensors, norm)
-    frozen = run(op.memory_scan, form, packing, [t.detach() for t in tensors], norm)
-    for found in (without, frozen):
-        for one, other in zip(found, expected, strict=True):
-            close(one, other)
-
-
-def test_backend() -> None:
-    assert backend("cpu")["memory_scan"] == "blocks"
-    assert backend("cuda")["memory_scan"] == "steps"
+@every_case
+@pytest.mark.parametrize("form", ["grid, backwards", "padded", "ragged"])
+def test_functions_of_ones_own(case: Case, form: str) -> None:
+    """In place of the norm and of both activations; where the memory is linear, all tokens at
+    once."""
+    (cell, _), layout = case, LAYOUTS[form]
+    inputs = inputs_of(case, layout)
+    given: dict[str, Any] = {"norm": lambda c: c / (1 + c.square())}
+    if cell.carried != "none":
+        given["q"] = torch.sin
+    x, params, h0, c0, *feed = inputs
+    last = (x, params, feed[0] if feed else None, h0, c0)
+    expected = definition.stepped(cell, layout, *last, **given)
+    for one, other in zip(memory_scan(cell, layout, *inputs, **given), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)

@@ -2,133 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.packing import Packing
-from pyg_kernels.ops.windows import Windows
+from pyg_kernels.ops.ragged import Layout
+from tests.ops.layouts import LAYOUTS
 
-LENGTHS = {
-    "even": (5, 5, 5),
-    "ragged": (7, 3, 3, 1, 0),
-    "one": (6,),
-    "short": (1, 1),
-    "none": (0, 0),
-}
-every_lengths = pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-every_shape = pytest.mark.parametrize(
-    ("width", "dilation", "further"), [(1, 1, 0), (1, 1, 2), (3, 1, 0), (4, 2, 0), (2, 3, 1)]
-)
+F64 = torch.float64
 FEATURES = 2
+every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+every_shape = pytest.mark.parametrize(
+    ("width", "dilation", "further"), [(1, 1, 2), (3, 1, 0), (4, 2, 0), (2, 3, 1), (8, 1, 0)]
+)
 
 
-class Texts:
-    """Texts below a history, and the padded rows of both."""
-
-    def __init__(self, lengths: Sequence[int], history: int) -> None:
-        generator = torch.Generator().manual_seed(0)
-
-        def draw(*shape: int) -> Tensor:
-            return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-        self.packing = Packing.of_lengths(lengths)
-        self.history = draw(history, len(lengths), FEATURES)
-        self.texts = [draw(length, FEATURES) for length in lengths]
-        rows = [
-            self.texts[b][t].unsqueeze(0)
-            for t, count in enumerate(self.packing.batch_sizes)
-            for b in range(count)
-        ]
-        self.padded = torch.cat([self.history.flatten(0, 1), *rows]).requires_grad_()
-
-    def token(self, text: int, step: int) -> Tensor:
-        """A token of a text, negative in the history."""
-        return self.texts[text][step] if step >= 0 else self.history[step, text]
-
-    def windows(self, width: int, dilation: int) -> Tensor:
-        rows = [
-            torch.cat([self.token(b, t - (width - 1 - i) * dilation) for i in range(width)])
-            for t, count in enumerate(self.packing.batch_sizes)
-            for b in range(count)
-        ]
-        return torch.stack(rows) if rows else torch.zeros(0, width * FEATURES, dtype=torch.float64)
+def token(layout: Layout, rows: Tensor, history: Tensor, text: int, step: int) -> Tensor:
+    """A token of a text, negative in the history."""
+    return rows[layout.start[text] + step * layout.stride] if step >= 0 else history[step, text]
 
 
-def build(lengths: Sequence[int], width: int, dilation: int, further: int) -> tuple[Texts, Windows]:
-    history = (width - 1) * dilation + further
-    texts = Texts(lengths, history)
-    return texts, Windows(texts.packing, width, dilation, history)
+def inputs_of(layout: Layout, history: int) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    shapes = (layout.num_rows, FEATURES), (history, layout.num_texts, FEATURES)
+    rows, past = (torch.randn(shape, dtype=F64).requires_grad_() for shape in shapes)
+    return rows, past
 
 
-@every_lengths
+@every_layout
 @every_shape
-def test_gather_and_read(lengths: Sequence[int], width: int, dilation: int, further: int) -> None:
-    texts, windows = build(lengths, width, dilation, further)
-    expected = texts.windows(width, dilation)
-    assert windows.trivial == (width == 1 and not further)
-    torch.testing.assert_close(windows.gather(texts.padded), expected, rtol=0, atol=0)
-    padded = texts.padded.detach()
-    for start in range(len(expected)):
-        rows = slice(start, min(start + 4, len(expected)))
-        torch.testing.assert_close(windows.read(padded, rows), expected[rows], rtol=0, atol=0)
-
-
-@every_lengths
-@every_shape
-def test_gradients_go_back_to_every_token(
-    lengths: Sequence[int], width: int, dilation: int, further: int
+def test_windows_and_their_convolution(
+    layout: Layout, width: int, dilation: int, further: int
 ) -> None:
-    texts, windows = build(lengths, width, dilation, further)
-    gathered = windows.gather(texts.padded)
-    grad = torch.randn_like(gathered)
-    (expected,) = torch.autograd.grad(gathered, texts.padded, grad)
-    found = torch.zeros_like(texts.padded)
-    for start in range(0, len(grad), 4):
-        rows = slice(start, min(start + 4, len(grad)))
-        windows.add(grad[rows].contiguous(), rows, found)
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-
-
-@every_lengths
-@every_shape
-def test_last(lengths: Sequence[int], width: int, dilation: int, further: int) -> None:
-    texts, windows = build(lengths, width, dilation, further)
-    last = windows.last(texts.padded)
-    assert last.shape == texts.history.shape
-    for b, length in enumerate(lengths):
-        for k in range(windows.history):
-            step = length - windows.history + k
-            expected = texts.token(b, step)
-            torch.testing.assert_close(last[k, b], expected, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("name", ["even", "one", "short"])
-@every_shape
-def test_convolution_is_the_product(name: str, width: int, dilation: int, further: int) -> None:
-    texts, windows = build(LENGTHS[name], width, dilation, further)
-    weight = torch.randn(3, FEATURES, width, dtype=torch.float64, requires_grad=True)
-    found = windows.convolve(texts.padded, weight)
-    expected = windows.gather(texts.padded) @ weight.transpose(1, 2).flatten(1).t()
-    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
-    grad = torch.randn_like(expected)
-    inputs = [texts.padded, weight]
-    pairs = zip(
-        torch.autograd.grad(found, inputs, grad, allow_unused=True, materialize_grads=True),
-        torch.autograd.grad(expected, inputs, grad, allow_unused=True, materialize_grads=True),
-        strict=True,
+    rows, past = inputs_of(layout, (width - 1) * dilation + further)
+    weight = torch.randn(3, FEATURES, width, dtype=F64)
+    found = layout.windows(rows, past, width, dilation)
+    assert found.shape == (layout.num_rows, width * FEATURES)
+    products = found @ weight.transpose(1, 2).flatten(1).t()
+    if layout.full and layout.num_steps:
+        torch.testing.assert_close(layout.convolve(rows, past, weight, dilation), products)
+    total, expected_total = found.sum() * 0, found.sum() * 0
+    for text, length in enumerate(layout.length.tolist()):
+        for t in range(length):
+            steps = [t - (width - 1 - i) * dilation for i in range(width)]
+            expected = torch.cat([token(layout, rows, past, text, s) for s in steps])
+            row = found[layout.start[text] + t * layout.stride]
+            torch.testing.assert_close(row, expected, rtol=0, atol=0)
+            total, expected_total = total + row.sin().sum(), expected_total + expected.sin().sum()
+    grads = (
+        torch.autograd.grad(
+            s, (rows, past), retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        for s in (total, expected_total)
     )
-    for one, other in pairs:
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
 
 
-def test_convolutions_serve_wide_windows_of_few_features() -> None:
-    texts, wide = build((9, 9), 8, 1, 0)
-    assert wide.convolves(texts.padded)
-    texts, narrow = build((9, 9), 7, 1, 0)
-    assert not narrow.convolves(texts.padded)
-    for lengths in ((9, 8), (0, 0)):
-        texts, other = build(lengths, 8, 1, 0)
-        assert not other.convolves(texts.padded)
+@every_layout
+@pytest.mark.parametrize("history", [1, 3, 9])
+def test_tail(layout: Layout, history: int) -> None:
+    rows, past = inputs_of(layout, history)
+    tail = layout.tail(rows, past)
+    assert tail.shape == past.shape
+    for text, length in enumerate(layout.length.tolist()):
+        for k in range(history):
+            expected = token(layout, rows, past, text, length - history + k)
+            torch.testing.assert_close(tail[k, text], expected, rtol=0, atol=0)

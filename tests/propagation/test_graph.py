@@ -26,7 +26,7 @@ def test_bond_factors_belong_to_their_step() -> None:
     edges = as_edges(graph.edge_index, 6, 6, graph.edge_attr, 3)
     ones = torch.ones(edges.attr.size(0), 2, dtype=torch.float64)
     z = torch.randn(6, 2, dtype=torch.float64)
-    propagation = GraphPropagation(edges, bonds=[ones, 2 * ones])
+    propagation = GraphPropagation(edges, factors=[ones, 2 * ones])
     torch.testing.assert_close(propagation(z, 3), 2 * propagation(z, 2))
 
 
@@ -36,15 +36,15 @@ def test_decay_with_bond_factors(kinds: int, dtype: torch.dtype) -> None:
     """Of kinds (2) or of an edge each (40), constant or learned."""
     graph = random_graph(0, num_edges=40, kinds=kinds)
     edges = as_edges(graph.edge_index, 6, 6, graph.edge_attr, 3)
-    assert (edges.kind is None) == (kinds == 40)
+    assert (edges.edge_type is None) == (kinds == 40)
     generator = torch.Generator().manual_seed(0)
     bond, z, decay = (
         torch.rand(n, 4, generator=generator, dtype=dtype).requires_grad_()
         for n in (edges.attr.size(0), 6, 1)
     )
     for weight in (0.3, decay[0]):
-        found = GraphPropagation(edges, weight, bonds=[bond])(z, 2)
-        expected = weight * GraphPropagation(edges, bonds=[bond])(z, 2)
+        found = GraphPropagation(edges, weight, factors=[bond])(z, 2)
+        expected = weight * GraphPropagation(edges, factors=[bond])(z, 2)
         torch.testing.assert_close(found, expected)
         inputs = (bond, z) if isinstance(weight, float) else (bond, z, decay)
         gradients = (torch.autograd.grad(out.square().sum(), inputs) for out in (found, expected))

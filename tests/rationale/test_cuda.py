@@ -13,7 +13,7 @@ from tests.rationale.cases import SELECTIONS, rationalizer
 from tests.rationale.test_molecules import model
 from tests.sequence.texts import close, joined, pointers, texts
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+pytestmark = pytest.mark.cuda
 DEVICE = "cuda"
 
 

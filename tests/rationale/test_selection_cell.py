@@ -5,22 +5,21 @@ import torch
 from torch import Tensor
 from torch.nn.utils.parametrizations import orthogonal, weight_norm
 
-from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.rationale.selection_cell import SelectionCell
 
-PACKING = Packing((3, 2, 2, 1), 3)
+LAYOUT = Layout.of_ptr(torch.tensor([0, 4, 5, 8]), 4, 8)
 
 
 def read_both(cell: SelectionCell, states: Tensor, z: Tensor) -> list[Tensor]:
-    start = cell.start(PACKING.num_texts, states)
-    out, end = cell.read(torch.cat((states, z.unsqueeze(1)), dim=1), PACKING, start)
+    start = cell.start(LAYOUT.num_texts, states)
+    out, end = cell.read(torch.cat((states, z.unsqueeze(1)), dim=1), LAYOUT, start)
     return [out, *end]
 
 
 def read_chosen(cell: SelectionCell, states: Tensor, z: Tensor) -> list[Tensor]:
-    start = cell.start(PACKING.num_texts, states)
-    rows, columns = cell.prepared(states)
-    out, end = cell.read_chosen(rows, columns, z, PACKING, start)
+    start = cell.start(LAYOUT.num_texts, states)
+    out, end = cell.read_chosen(cell.prepared(states), z, LAYOUT, start)
     return [out, *end]
 
 

@@ -56,7 +56,6 @@ PARTS = {
         ("input-map", "lin_input"),
         ("recurrent-map", "lin_recurrent"),
         ("activation", "activation"),
-        *([("norm", "activation.norm")] if kind == "norm" else []),
     ]
 }
 

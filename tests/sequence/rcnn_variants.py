@@ -84,8 +84,6 @@ PARTS = {
         for decay, names in MAPS.items()
         for name in names
     },
-    "activation": Part("act", {}, trained=False),
-    "activation-recurrent": Part("act", {"decay": "recurrent"}, trained=False),
 }
 
 

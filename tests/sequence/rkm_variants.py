@@ -90,9 +90,6 @@ PARTS = {
         takes_tensors=False,
         trained=False,
     ),
-    **{f"{gate}-map": Part(f"recurrent.{gate}", {}) for gate in ("output", "forget", "candidate")},
-    "norm": Part("norm", {"layer_norm": True}, trained=False),
-    "norm-without-feedback": Part("norm", {"layer_norm": True, "feedback": False}, trained=False),
     "q": Part("q", {"cell": "general", "q": torch.nn.Tanh()}, trained=False),
     "q-without-feedback": Part(
         "q", {"cell": "general", "q": torch.nn.Softplus(), "feedback": False}, trained=False

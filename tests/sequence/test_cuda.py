@@ -12,7 +12,7 @@ from tests.sequence.layers import EVERY, of_every
 from tests.sequence.texts import SIZE, close, pointers, texts
 from tests.sequence.variants import Variant, parts_of
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+pytestmark = pytest.mark.cuda
 DEVICE = "cuda"
 
 
@@ -53,4 +53,4 @@ def test_half_precision(name: str, dtype: torch.dtype) -> None:
 
 
 def test_backend_says_which_path() -> None:
-    assert backend("cuda")["linear_scan"] in ("triton", "steps and chunks")
+    assert backend("cuda")["scan"] in ("triton", "definition")

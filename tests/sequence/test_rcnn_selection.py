@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence
 
-from pyg_kernels.ops.packing import Packing
+from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.propagation.path import PathPropagation
 from pyg_kernels.sequence import RCNN, path_batch
 from tests.sequence.rcnn_equations import activation, decays, projections, random_rcnn
@@ -220,10 +220,10 @@ def test_gradient_at_the_ends() -> None:
 def test_propagation() -> None:
     """The operator alone: its own definition for both normalisations."""
     (z,), (weight,) = texts(6), weights(6)
-    packing, initial = Packing.of_equal_lengths(6, 1), texts(1)[0].unsqueeze(1)
+    layout, initial = Layout.of_grid(6, 1, torch.device("cpu")), texts(1)[0].unsqueeze(1)
     decay = torch.rand(6, SIZE, generator=torch.Generator().manual_seed(1), dtype=F64)
     for normalize in (True, False):
-        path = PathPropagation(decay, packing, initial, normalize, weight.unsqueeze(1))
+        path = PathPropagation(decay, layout, initial, normalize, weight.unsqueeze(1))
         c, expected = initial[0, 0], []
         for z_t, lam, s in zip(z, decay, weight, strict=True):
             entry = 1 - lam if normalize else 1.0

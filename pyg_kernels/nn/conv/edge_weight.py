@@ -9,7 +9,7 @@ from torch.nn import Module, Parameter
 from pyg_kernels.nn.arguments import checked_decay
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.ops.edges import Edges
-from pyg_kernels.ops.neighbour_sum import Gate
+from pyg_kernels.ops.neighbor_sum import Gate
 
 
 class Decay(Module):
@@ -48,7 +48,7 @@ class Decay(Module):
 class EdgeGate(Module):
     r"""The gate :math:`\lambda_{uv} = \mathrm{sigmoid}(U[f_u, f_v, e_{uv}] + b)`.
 
-    U is applied by its three blocks: to source nodes, to target nodes, and to each kind of edge
+    U is applied by its three blocks: to source nodes, to target nodes, and to each edge type
     once where edge features repeat. The bias starts at zero.
 
     Args:

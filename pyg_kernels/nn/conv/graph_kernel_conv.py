@@ -14,7 +14,7 @@ from pyg_kernels.nn.arguments import Act, checked_aggregation, checked_module
 from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
 from pyg_kernels.nn.conv.random_walk_conv import RandomWalkConv
 from pyg_kernels.nn.conv.walk_conv import NodeFeatures
-from pyg_kernels.nn.linear import UnitLinear, apply_all
+from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.propagation.graph import EdgeSource
 from pyg_kernels.walk import Combine
 
@@ -130,7 +130,7 @@ class GraphKernelConv(MessagePassing):
         self, x: NodeFeatures, edge_index: EdgeSource, edge_attr: OptTensor = None
     ) -> Tensor:
         state = self.walk(x, edge_index, edge_attr)
-        (out,) = apply_all(state, [self.lin])
+        out = self.lin(state)
         out = out if self.norm is None else self.norm(out)
         return out if self.walk.act is None else self.walk.act(out)
 

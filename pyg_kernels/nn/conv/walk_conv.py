@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
-from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
-    checked_aggregation,
     checked_combine,
     checked_count,
     checked_edge_dim,
@@ -21,16 +18,17 @@ from pyg_kernels.nn.arguments import (
     checked_pair,
 )
 from pyg_kernels.nn.conv.edge_weight import Decay, EdgeGate
+from pyg_kernels.nn.conv.fused_conv import FusedConv
 from pyg_kernels.nn.linear import UnitLinear, apply_all
 from pyg_kernels.ops.edges import Edges
-from pyg_kernels.ops.neighbour_sum import Gate, edge_weight, neighbour_sum
+from pyg_kernels.ops.neighbor_sum import Gate, message_weight, neighbor_sum
 from pyg_kernels.propagation.graph import EdgeSource, GraphPropagation, as_edges
 from pyg_kernels.walk import Combine, walk
 
 NodeFeatures = Tensor | tuple[Tensor, Tensor]
 
 
-class WalkConv(MessagePassing):
+class WalkConv(FusedConv):
     """What the random-walk layers share: everything but the weight of an edge.
 
     Args:
@@ -57,7 +55,7 @@ class WalkConv(MessagePassing):
         return_states: bool,
         **kwargs: Any,
     ) -> None:
-        super().__init__(aggr=checked_aggregation(kwargs), **kwargs)
+        super().__init__(**kwargs)
         self.in_channels = in_channels
         self.out_channels = checked_count(out_channels, "out_channels")
         self.order = checked_count(order, "order")
@@ -113,8 +111,8 @@ class WalkConv(MessagePassing):
         """Takes the n steps, from the outputs of `linears` in their order."""
         propagation = GraphPropagation(
             edges,
-            bonds=[lin(edges.attr) for lin in self.edge_lins],
-            neighbour_sum=self._neighbour_sum,
+            factors=[lin(edges.attr) for lin in self.edge_lins],
+            neighbor_sum=self._neighbor_sum,
         )
         if isinstance(self.edge_weight, Decay):
             propagation.decay = self.edge_weight.value
@@ -138,12 +136,13 @@ class WalkConv(MessagePassing):
             raise ValueError("x_target is None: the last step of a walk reads its node's features")
         return checked_nodes(source), checked_nodes(target)
 
-    def _neighbour_sum(self, z: Tensor, edges: Edges, gate: Gate | None, bond: OptTensor) -> Tensor:
-        if not is_observed(self):
-            return neighbour_sum(z, edges, gate, bond)
-        weight = edge_weight(edges, gate, bond)
-        index, size = as_propagated(self, edges)
-        return self.propagate(index, z=z, weight=weight, size=size)
+    def _neighbor_sum(
+        self, z: Tensor, edges: Edges, gate: Gate | None, factor: OptTensor
+    ) -> Tensor:
+        if self.takes_messages:
+            weight = message_weight(edges.index, gate, factor)
+            return self.propagate_along(edges, z=z, weight=weight)
+        return neighbor_sum(z, edges, gate, factor)
 
     def message(self, z_j: Tensor, weight: OptTensor) -> Tensor:
         return z_j if weight is None else weight * z_j
@@ -153,28 +152,3 @@ class WalkConv(MessagePassing):
             f"{self.__class__.__name__}({self.in_channels}, {self.out_channels}, "
             f"order={self.order}, combine={self.combine!r})"
         )
-
-
-def is_observed(conv: MessagePassing) -> bool:
-    """Whether somebody looks at single messages: an explainer's edge mask, or a PyG hook.
-
-    Sums then go through PyG's ``propagate``, which makes every message; else through the ops.
-    """
-    return bool(
-        conv.explain
-        or conv._propagate_forward_pre_hooks
-        or conv._propagate_forward_hooks
-        or conv._message_forward_pre_hooks
-        or conv._message_forward_hooks
-        or conv._aggregate_forward_pre_hooks
-        or conv._aggregate_forward_hooks
-    )
-
-
-def as_propagated(conv: MessagePassing, edges: Edges) -> tuple[Tensor, tuple[int, int]]:
-    """The edge index and size that ``propagate`` expects for the layer's flow."""
-    index = torch.stack([edges.source, edges.target])
-    size = (edges.num_sources, edges.num_targets)
-    if conv.flow == "source_to_target":
-        return index, size
-    return index.flip(0), (size[1], size[0])

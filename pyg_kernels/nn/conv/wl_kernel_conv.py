@@ -4,33 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
-from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
-    checked_aggregation,
     checked_combine,
     checked_count,
     checked_edge_dim,
     checked_module,
     checked_nodes,
 )
+from pyg_kernels.nn.conv.fused_conv import FusedConv
 from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
-from pyg_kernels.nn.conv.walk_conv import as_propagated, is_observed
 from pyg_kernels.nn.linear import UnitLinear, apply_all
 from pyg_kernels.ops.edges import Edges
-from pyg_kernels.ops.neighbour_sum import neighbour_activation_sum
+from pyg_kernels.ops.neighbor_sum import neighbor_sum
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import Combine
 
+_FUSED = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid}
 
-class Relabelling(Module):
+
+class Relabeling(Module):
     r"""The matrices of the generalised relabelling: U_1, U_2 and V.
 
     Args:
@@ -42,7 +43,7 @@ class Relabelling(Module):
         super().__init__()
         self.lin_self = UnitLinear(channels, channels)
         self.lin_aggregated = UnitLinear(channels, channels)
-        self.lin_neighbour = UnitLinear(channels, channels)
+        self.lin_neighbor = UnitLinear(channels, channels)
         self.lin_edge = None if edge_dim is None else UnitLinear(edge_dim, channels)
 
     def reset_parameters(self) -> None:
@@ -50,7 +51,7 @@ class Relabelling(Module):
             lin.reset_parameters()  # type: ignore[operator]
 
 
-class WLKernelConv(MessagePassing):
+class WLKernelConv(FusedConv):
     r"""One Weisfeiler-Lehman iteration of the kernel network of Lei et al., `"Deriving Neural
     Architectures from Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017),
     section 3.4: the random-walk states of the labels h, and the labels after one relabelling
@@ -96,15 +97,16 @@ class WLKernelConv(MessagePassing):
         norm: Module | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(aggr=checked_aggregation(kwargs), **kwargs)
+        super().__init__(**kwargs)
         self.channels = checked_count(channels, "channels")
         self.act = None if relabel is None else build_activation(act)
+        self._act_name = act.lower() if isinstance(act, str) else ""
         self.relabel = None if relabel is None else checked_combine(relabel, "relabel")
         self.edge_dim = checked_edge_dim(edge_dim)
         if relabel is None and norm is not None:
             raise ValueError("norm with relabel=None: there are no new labels to normalise")
         self.walk = build_walk(channels, channels, order, decay, gated, edge_dim=edge_dim, **kwargs)
-        self.relabelling = None if relabel is None else Relabelling(channels, edge_dim)
+        self.relabeling = None if relabel is None else Relabeling(channels, edge_dim)
         self.norm = checked_module(norm, "norm")
 
     @property
@@ -130,8 +132,8 @@ class WLKernelConv(MessagePassing):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         self.walk.reset_parameters()
-        if self.relabelling is not None:
-            self.relabelling.reset_parameters()
+        if self.relabeling is not None:
+            self.relabeling.reset_parameters()
         reset(self.norm)
 
     def forward(
@@ -140,29 +142,28 @@ class WLKernelConv(MessagePassing):
         num_nodes = checked_nodes(h).size(0)
         edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim, self.flow)
         lins = [lin for part in self.walk.linears() for lin in part]
-        maps = self.relabelling
+        maps = self.relabeling
         if maps is None:
             return None, self.walk.states(apply_all(h, lins), edges)[-1]
-        *projections, own, neighbour = apply_all(h, [*lins, maps.lin_self, maps.lin_neighbour])
+        *projections, own, neighbor = apply_all(h, [*lins, maps.lin_self, maps.lin_neighbor])
         state = self.walk.states(tuple(projections), edges)[-1]
-        return self._relabelled(maps, own, neighbour, edges), state
+        return self._relabeled(maps, own, neighbor, edges), state
 
-    def _relabelled(
-        self, maps: Relabelling, own: Tensor, neighbour: Tensor, edges: Edges
-    ) -> Tensor:
+    def _relabeled(self, maps: Relabeling, own: Tensor, neighbor: Tensor, edges: Edges) -> Tensor:
         shift = None if maps.lin_edge is None else maps.lin_edge(edges.attr)
-        if is_observed(self):
-            if shift is not None:
-                shift = edges.edge_rows(shift)
-            index, size = as_propagated(self, edges)
-            total = self.propagate(index, a=neighbour, shift=shift, size=size)
+        if self.takes_messages:
+            on_edges = None if shift is None else edges.edge_rows(shift)
+            total = self.propagate_along(edges, a=neighbor, shift=on_edges)
         else:
-            act = _identity if self.act is None else self.act
-            total = neighbour_activation_sum(neighbour, edges, act, shift)
-        (aggregated,) = apply_all(total, [maps.lin_aggregated])
+            total = neighbor_sum(neighbor, edges, shift=shift, act=self._fused_act())
+        aggregated = maps.lin_aggregated(total)
         label = own + aggregated if self.relabel == "add" else own * aggregated
         label = label if self.norm is None else self.norm(label)
         return label if self.act is None else self.act(label)
+
+    def _fused_act(self) -> Act:
+        """The activation's name where it was given by name; another module is called."""
+        return self._act_name if type(self.act) is _FUSED.get(self._act_name) else self.act
 
     def message(self, a_j: Tensor, shift: OptTensor) -> Tensor:
         message = a_j if shift is None else a_j + shift
@@ -173,7 +174,3 @@ class WLKernelConv(MessagePassing):
             f"{self.__class__.__name__}({self.channels}, order={self.order}, "
             f"gated={isinstance(self.walk, GatedWalkConv)}, relabel={self.relabel!r})"
         )
-
-
-def _identity(x: Tensor) -> Tensor:
-    return x

@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from pyg_kernels.nn.arguments import Act
-from pyg_kernels.nn.linear import UnitLinear, apply_all
+from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.embedded_net import EmbeddedNet
 from pyg_kernels.nn.models.graph_vector import build_norm
-from pyg_kernels.ops.cavity_sum import arriving_sum, cavity_sum, find_opposite
+from pyg_kernels.ops.cavity_sum import arriving_sum, cavity_sum, find_reverse
 from pyg_kernels.ops.edges import Edges
 
 
@@ -84,14 +84,13 @@ class EmbeddedLoopyBP(EmbeddedNet):
         self.norm = build_norm(norm, hidden_channels)
 
     def _states(self, x: Tensor, edges: Edges) -> Tensor:
-        on_node, own = apply_all(x, [self.lin_node, self.lin_state])
-        potential = (on_node + self.bias).index_select(0, edges.source)
+        potential = (self.lin_node(x) + self.bias).index_select(0, edges.source)
         if self.lin_edge is not None and edges.attr is not None:
             potential = potential + edges.edge_rows(self.lin_edge(edges.attr))
-        opposite = find_opposite(edges)
+        reverse = find_reverse(edges)
         message = self._activated(potential, self._norm(0))
         for iteration in range(1, self.num_iterations + 1):
-            (arrived,) = apply_all(cavity_sum(message, edges, opposite), [self.lin_message])
+            arrived = self.lin_message(cavity_sum(message, edges, reverse))
             message = self._activated(arrived + potential, self._norm(iteration))
-        (arrived,) = apply_all(arriving_sum(message, edges), [self.lin_arrived])
-        return self._activated(own + arrived, self.norm)
+        arrived = self.lin_arrived(arriving_sum(message, edges))
+        return self._activated(self.lin_state(x) + arrived, self.norm)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from pyg_kernels.nn.linear import apply_all
 from pyg_kernels.nn.models.embedded_net import EmbeddedNet
 from pyg_kernels.ops.cavity_sum import arriving_sum
 from pyg_kernels.ops.edges import Edges
-from pyg_kernels.ops.neighbour_sum import neighbour_sum
+from pyg_kernels.ops.neighbor_sum import neighbor_sum
 
 
 class EmbeddedMeanField(EmbeddedNet):
@@ -53,13 +52,12 @@ class EmbeddedMeanField(EmbeddedNet):
         potential = self._potential(x, edges)
         state = self._activated(potential, self._norm(0))
         for iteration in range(1, self.num_iterations + 1):
-            (arrived,) = apply_all(neighbour_sum(state, edges), [self.lin_message])
+            arrived = self.lin_message(neighbor_sum(state, edges))
             state = self._activated(arrived + potential, self._norm(iteration))
         return state
 
     def _potential(self, x: Tensor, edges: Edges) -> Tensor:
-        (potential,) = apply_all(x, [self.lin_node])
-        potential = potential + self.bias
+        potential = self.lin_node(x) + self.bias
         if self.lin_edge is None or edges.attr is None:
             return potential
         return potential + self.lin_edge(arriving_sum(edges.edge_rows(edges.attr), edges))

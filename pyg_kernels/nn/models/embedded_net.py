@@ -20,12 +20,12 @@ from pyg_kernels.nn.arguments import (
     checked_edge_dim,
     checked_nodes,
 )
-from pyg_kernels.nn.linear import UnitLinear, apply_all
+from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, sum_over_nodes
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 
-_USUAL_NEIGHBOURS = 3
+_USUAL_NEIGHBORS = 3
 
 
 class EmbeddedNet(Module, ABC):
@@ -78,7 +78,7 @@ class EmbeddedNet(Module, ABC):
     def _begin(self) -> None:
         torch.nn.init.zeros_(self.bias)
         with torch.no_grad():  # a sum over about three neighbours then keeps the variance
-            self.lin_message.weight.mul_(_USUAL_NEIGHBOURS**-0.5)
+            self.lin_message.weight.mul_(_USUAL_NEIGHBORS**-0.5)
 
     def forward(
         self,
@@ -91,7 +91,7 @@ class EmbeddedNet(Module, ABC):
         num_nodes = checked_nodes(x).size(0)
         checked_batch(batch, num_nodes)
         edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim)
-        (out,) = apply_all(self._states(x, edges), [self.lin_out])
+        out = self.lin_out(self._states(x, edges))
         out = out if self.act is None else self.act(out)
         return self.head(sum_over_nodes(out, batch, batch_size))
 

@@ -118,7 +118,7 @@ class WLKernelNet(torch.nn.Module):
             if iteration > 0 and tie_weights == "all":
                 conv.walk = convs[0].walk
             if iteration > 0 and tie_weights is not None and not last:
-                conv.relabelling = convs[0].relabelling
+                conv.relabeling = convs[0].relabeling
             convs.append(conv)
         self.convs = ModuleList(convs)
         width = hidden_channels * (num_iterations if readout == "concat" else 1)

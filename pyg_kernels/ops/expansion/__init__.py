@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, cast
+
 import torch
 from torch import Tensor
 
 from pyg_kernels.ops.dtypes import common_dtype
-from pyg_kernels.ops.expansion.gaussian import gaussian_expansion
-from pyg_kernels.ops.expansion.pieces import Line, as_line, searched_expansion
-from pyg_kernels.ops.expansion.piecewise import PiecewiseExpansion
-from pyg_kernels.ops.expansion.reference import GREENS, Green
-from pyg_kernels.ops.transforms import has_numbers, transforms_active
+from pyg_kernels.ops.expansion.definition import GREENS, Green, expansion
+from pyg_kernels.ops.operator import Operator, runs_compiled
 
-__all__ = ["GREENS", "Green", "Line", "as_line", "kernel_expansion", "path_in_use"]
+__all__ = ["GREENS", "Green", "kernel_expansion", "path_in_use"]
 
 
 def kernel_expansion(
@@ -21,7 +21,8 @@ def kernel_expansion(
     coefficients: Tensor,
     green: Green,
     bandwidth: float | None = None,
-    line: Line | None = None,
+    slope: Tensor | None = None,
+    intercept: Tensor | None = None,
 ) -> Tensor:
     r"""Sums Green functions about the centres, :math:`f_i(a) = \sum_k \chi_{ik} g(a - c_{ik})`.
 
@@ -29,9 +30,12 @@ def kernel_expansion(
         a: The inputs, :obj:`(N, U)`.
         centers: The centres c, :obj:`(U, d)`, or :obj:`(1, d)` for one function of all units.
         coefficients: The coefficients :math:`\chi`, of the same shape.
-        green: The Green function g: ``'relu'``, ``'abs'`` or ``'gaussian'``.
-        bandwidth: The standard deviation of the Gaussian; for others ignored.
-        line: A line :math:`m_i a + q_i` that is added, or None.
+        green: The Green function g: ``'relu'``, :math:`\max(z, 0)`, ``'abs'``, :math:`|z|`, or
+            ``'gaussian'``, :math:`\exp(-z^2 / (2 b^2))`.
+        bandwidth: The standard deviation b of the Gaussian; for others ignored.
+        slope: The slopes m of a line :math:`m_i a + q_i` that is added, one entry a unit or one
+            for all; or None for no line.
+        intercept: The intercepts q.
 
     Returns:
         The sums, :obj:`(N, U)`, in the operands' common precision.
@@ -41,30 +45,75 @@ def kernel_expansion(
     """
     if green not in GREENS:
         raise ValueError(f"green={green!r}: expected one of {', '.join(map(repr, GREENS))}")
-    given = (a, centers, coefficients, *(line or ()))
-    result = common_dtype(*given)
+    if green == "gaussian" and bandwidth is None:
+        raise ValueError("bandwidth=None with green='gaussian': expected a number")
+    result = common_dtype(a, centers, coefficients, slope, intercept)
     dtype = torch.promote_types(result, torch.float32)
-    shape = a.shape
-    if centers.size(0) == 1:  # one function: as a single unit
-        a = a.reshape(-1, 1)
-    a, centers, coefficients = a.to(dtype).contiguous(), centers.to(dtype), coefficients.to(dtype)
-    line = None if line is None else Line(*(part.to(dtype) for part in line))
-    if green == "gaussian":
-        if bandwidth is None:
-            raise ValueError("bandwidth=None with green='gaussian': expected a number")
-        out = gaussian_expansion(a, centers, coefficients, bandwidth, line)
-    elif path_in_use(a.device) == "cells" and has_numbers(a):
-        out, _ = PiecewiseExpansion.apply(green, a, centers, coefficients, *(line or (None, None)))
-    else:
-        out = searched_expansion(a, centers, coefficients, green, line)
-    return out.reshape(shape).to(result)
+    a, centers, coefficients = (t.to(dtype).contiguous() for t in (a, centers, coefficients))
+    out = _OPERATOR(a, centers, coefficients, green, bandwidth)[0]
+    if slope is not None and intercept is not None:
+        out = out + torch.addcmul(intercept.to(dtype), slope.to(dtype), a)
+    return out.to(result)
 
 
 def path_in_use(device: torch.device) -> str:
-    """How pieces are found: ``'cells'`` (CPU, hand-written backward) or ``'searchsorted'``.
+    """``'numba'`` or ``'definition'``."""
+    return "numba" if runs_compiled(torch.empty(0, device=device)) else "definition"
 
-    The latter also serves ``torch.compile`` and the transforms of ``torch.func``.
-    """
-    if device.type != "cpu" or torch.compiler.is_compiling() or transforms_active():
-        return "searchsorted"
-    return "cells"
+
+def _forward(
+    a: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: float | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The sums; of piecewise-linear functions also the inputs' pieces, all pieces and order."""
+    if runs_compiled(a):
+        from pyg_kernels.ops.expansion import cpu
+
+        if green != "gaussian":
+            return cpu.linear_forward(a, centers, coefficients, cast(Green, green))
+        assert bandwidth is not None
+        out = cpu.gaussian_forward(a, centers, coefficients, bandwidth)
+    else:
+        out = expansion(a, centers, coefficients, cast(Green, green), bandwidth)
+    return out, a.new_empty(0), a.new_empty(0), a.new_empty(0)
+
+
+def _backward(
+    grads: Sequence[Tensor | None],
+    tensors: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    settings: tuple[Any, ...],
+    needed: Sequence[bool],
+) -> Sequence[Tensor | None]:
+    grad, (green, bandwidth) = grads[0], settings
+    if grad is None:
+        return (None, None, None)
+    if not runs_compiled(grad):
+        return _OPERATOR.by_definition(tensors, settings, needed, grads)
+    from pyg_kernels.ops.expansion import cpu
+
+    a, centers, coefficients = tensors
+    if green == "gaussian":
+        return cpu.gaussian_backward(grad, a, centers, coefficients, bandwidth)
+    wanted = needed[0], any(needed[1:])
+    return cpu.linear_backward(grad, a, coefficients, green, wanted, *outputs)
+
+
+def _fake(
+    a: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: float | None
+) -> tuple[Tensor, ...]:
+    out = torch.empty_like(a)
+    if green == "gaussian" or not runs_compiled(a):
+        return out, *(a.new_empty(0) for _ in range(3))
+    functions, d = centers.shape
+    table = a.new_empty(4, functions * (d + 1))
+    order = a.new_empty(functions, d, dtype=torch.long)
+    return out, torch.empty_like(out, dtype=torch.int32), table, order
+
+
+def _definition(
+    a: Tensor, centers: Tensor, coefficients: Tensor, green: Green, bandwidth: float | None
+) -> tuple[Tensor]:
+    return (expansion(a, centers, coefficients, green, bandwidth),)
+
+
+_OPERATOR = Operator("expansion", _forward, _backward, _definition, _fake, 3, 4, first_kept=1)

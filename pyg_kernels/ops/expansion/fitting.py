@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyg_kernels.ops.expansion.reference import Green
+from pyg_kernels.ops.expansion.definition import Green
 
 Array = NDArray[np.floating[Any]]
 Function = Callable[[Array], Array]

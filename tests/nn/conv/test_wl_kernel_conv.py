@@ -17,7 +17,7 @@ def test_relabelling(relabel: str, act: str | None, bonds: bool, kinds: int | No
     torch.manual_seed(0)
     graph = random_graph(1, kinds=kinds)
     conv = WLKernelConv(4, act=act, relabel=relabel, edge_dim=3 if bonds else None).double()
-    maps = conv.relabelling
+    maps = conv.relabeling
     sigma = {
         "relu": torch.relu,
         "tanh": torch.tanh,
@@ -26,7 +26,7 @@ def test_relabelling(relabel: str, act: str | None, bonds: bool, kinds: int | No
     }[act]
     total = torch.zeros(graph.num_nodes, 4, dtype=torch.float64)
     for (source, target), bond in zip(graph.edge_index.t().tolist(), graph.edge_attr, strict=True):
-        inner = maps.lin_neighbour.weight @ graph.x[source]
+        inner = maps.lin_neighbor.weight @ graph.x[source]
         if bonds:
             inner = inner + maps.lin_edge.weight @ bond
         total[target] = total[target] + sigma(inner)

@@ -201,10 +201,10 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
     total = torch.zeros(6, dtype=torch.float64)
     for conv in wl.convs:
         total = total + conv.walk(h, index, bonds).sum(dim=0)
-        if conv.relabelling is None:
+        if conv.relabeling is None:
             break
-        maps = conv.relabelling
-        message = h[index[0]] @ maps.lin_neighbour.weight.t() + bonds @ maps.lin_edge.weight.t()
+        maps = conv.relabeling
+        message = h[index[0]] @ maps.lin_neighbor.weight.t() + bonds @ maps.lin_edge.weight.t()
         arrived = torch.zeros_like(h).index_add(0, index[1], torch.tanh(message))
         label = h @ maps.lin_self.weight.t() + arrived @ maps.lin_aggregated.weight.t()
         h = 3.0 * torch.tanh(normed(conv.norm, label)) + 0.25

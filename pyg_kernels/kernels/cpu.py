@@ -1,0 +1,86 @@
+"""The hot loops on CPU, compiled by Numba; imported where they run, as this imports Numba."""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+import numpy as np
+
+from pyg_kernels.ops.compiled import kernel
+
+PAIRS_AT_A_TIME = 64  # of the scan: they stay in the nearest cache
+
+
+@kernel
+def sparse_products(first, last, begin, columns, values, others, dense, place, gram, start):
+    """Products of sparse rows with a block of others, by columns, into ``gram[:, start:]``.
+
+    ``others`` are the pointers, rows and values of the block's columns; ``place`` says which row of
+    ``dense`` has a column, or -1.
+    """
+    other_begin, other_rows, other_values = others
+    width = dense.shape[1]
+    sums = np.empty(width, dense.dtype)
+    for i in range(first, last):
+        sums[:] = 0
+        for p in range(begin[i], begin[i + 1]):
+            c, value = columns[p], values[p]
+            if place[c] >= 0:
+                row = dense[place[c]]
+                for j in range(width):
+                    sums[j] += value * row[j]
+            else:
+                for q in range(other_begin[c], other_begin[c + 1]):
+                    sums[other_rows[q]] += value * other_values[q]
+        gram[i, start : start + width] = sums
+
+
+@kernel
+def neighbor_sums(first, last, values, begin, source, other_source, other_target, edges, out):
+    """Sums over pairs of edges into nodes ``first`` to ``last`` of one side and all of the other.
+
+    ``begin[v]`` is the first of the edges into v; ``edges`` without rows stands for factors of 1.
+    """
+    rows, along = np.empty_like(values[0]), np.empty(len(other_source), values.dtype)
+    for v in range(first, last):
+        rows[:] = 0
+        along[:] = 0
+        here = out[v]
+        here[:] = 0
+        for e in range(begin[v], begin[v + 1]):
+            row = values[source[e]]
+            if len(edges):
+                factor = edges[e]
+                for k in range(len(along)):
+                    along[k] += factor[k] * row[other_source[k]]
+            else:
+                for w in range(len(rows)):
+                    rows[w] += row[w]
+        if len(edges):
+            for k in range(len(along)):
+                here[other_target[k]] += along[k]
+        else:
+            for k in range(len(along)):
+                here[other_target[k]] += rows[other_source[k]]
+
+
+@kernel
+def decayed_sums(first, last, values, decay, backwards):
+    """Sums in place along the first two dimensions, of some numbers of the third at a time."""
+    rows, columns, pairs = values.shape
+    decay = values.dtype.type(decay)
+    along = np.empty(PAIRS_AT_A_TIME, values.dtype)
+    for task in range(first, last):
+        low, high = task * PAIRS_AT_A_TIME, min(pairs, (task + 1) * PAIRS_AT_A_TIME)
+        for i in range(rows):
+            s, before = (rows - 1 - i, rows - i) if backwards else (i, i - 1)
+            along[:] = 0
+            for k in range(columns):
+                t = columns - 1 - k if backwards else k
+                here = values[s, t, low:high]
+                for r in range(high - low):
+                    along[r] = here[r] + decay * along[r]
+                    here[r] = along[r]
+                if i:
+                    above = values[before, t, low:high]
+                    for r in range(high - low):
+                        here[r] += decay * above[r]

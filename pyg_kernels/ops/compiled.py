@@ -1,0 +1,200 @@
+"""How kernels on CPU are compiled, by Numba, and how threads share their work.
+
+Importing this file imports Numba; ops do so at their first call. A kernel is compiled at its first
+call, and kept in the user's cache folder under the digest of these sources, or in memory where
+that folder cannot be written. It runs without Python's lock on torch's number of threads.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import logging
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from numba import types
+from numba.extending import overload
+from torch import Tensor
+
+# Not nnan and ninf: NaN and infinity go through kernels as through PyTorch's ops.
+_FASTMATH = {"contract", "reassoc", "nsz", "arcp", "afn"}
+_OPTIONS = {"nogil": True, "fastmath": _FASTMATH, "error_model": "numpy"}
+_SECONDS_OF_SILENCE = 1.0
+_SMALL = 2**15  # numbers; handing less than this to another thread costs more than it saves
+
+_log = logging.getLogger("pyg_kernels")
+
+
+def kernel(function: Callable[..., None]) -> Callable[..., None]:
+    """Compiles a function at its first call; see :func:`run` for its first two arguments."""
+    dispatcher = _dispatcher(function)
+    called = False
+
+    @functools.wraps(function)
+    def call(*args: Any) -> None:
+        nonlocal called
+        if called:
+            dispatcher(*args)
+            return
+        notice = threading.Timer(_SECONDS_OF_SILENCE, _say_once)
+        notice.daemon = True
+        notice.start()
+        try:
+            dispatcher(*args)
+        finally:
+            notice.cancel()
+        called = True
+
+    return call
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiles a function that kernels call."""
+    compiled: Callable[..., Any] = numba.njit(**_OPTIONS)(function)
+    return compiled
+
+
+def overloads(stub: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Says by the types of its arguments what a function is in kernels: see Numba's `overload`."""
+    found: Callable[[Callable[..., Any]], Callable[..., Any]] = overload(stub, jit_options=_OPTIONS)
+    return found
+
+
+def run(kernel: Callable[..., None], tasks: int, work: int, *args: Any) -> None:
+    """Calls ``kernel(first, last, *args)`` on ranges of tasks, one range a thread.
+
+    Args:
+        kernel: The kernel. Tasks may not write to the same places.
+        tasks: The number of tasks.
+        work: About how many numbers it goes through in all.
+        args: Its other arguments: arrays and numbers.
+    """
+    parts = min(tasks, torch.get_num_threads()) if work > _SMALL else min(tasks, 1)
+    if not parts:
+        return
+    bounds = [tasks * k // parts for k in range(parts + 1)]
+    others = [
+        _workers().submit(kernel, first, last, *args)
+        for first, last in itertools.pairwise(bounds[1:])
+    ]
+    try:
+        kernel(bounds[0], bounds[1], *args)
+    finally:
+        for other in others:
+            other.result()
+
+
+def array(tensor: Tensor | None, like: Tensor | None = None, dims: int = 2) -> np.ndarray:
+    """The tensor's memory as a contiguous array; an empty one of as many dimensions for None."""
+    if tensor is None:
+        assert like is not None
+        return _empty(like.dtype, dims)
+    if not tensor.is_contiguous():
+        tensor = tensor.contiguous()
+    return tensor.numpy() if not tensor.requires_grad else tensor.detach().numpy()
+
+
+@functools.cache
+def _empty(dtype: torch.dtype, dims: int) -> np.ndarray:
+    return torch.empty((0,) * dims, dtype=dtype).numpy()
+
+
+@functools.cache
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="pyg_kernels")
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
+    os.register_at_fork(after_in_child=_workers.cache_clear)
+
+
+@functools.cache
+def _say_once() -> None:
+    _log.warning("pyg_kernels: compiling kernels for this processor; the next run finds them.")
+
+
+def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:
+    folder = _cache_folder()
+    if folder is None:
+        return numba.njit(**_OPTIONS)(function)
+    given = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = given or str(folder)
+    try:
+        return numba.njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:  # Numba found no place that can be written
+        return numba.njit(**_OPTIONS)(function)
+    finally:
+        numba.config.CACHE_DIR = given
+
+
+@functools.cache
+def _cache_folder() -> Path | None:
+    """Where compiled kernels are kept; None where there is no such place."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(source.read_bytes())
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = home / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return base / "pyg_kernels" / digest.hexdigest()[:16]
+
+
+def tanh(x: Any) -> Any:
+    """The hyperbolic tangent: in float32 by a rational polynomial, which vectorizes."""
+    return math.tanh(x)
+
+
+def sigmoid(x: Any) -> Any:
+    """The logistic function."""
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+@overloads(tanh)
+def _tanh(x):  # type: ignore[no-untyped-def]
+    if x != types.float32:
+        return lambda x: math.tanh(x)
+
+    def single(x):  # type: ignore[no-untyped-def]
+        # Degrees 13 over 6, as in Eigen; comparisons in this order let NaN through.
+        x = np.float32(-9.0) if x < np.float32(-9.0) else x
+        x = np.float32(9.0) if x > np.float32(9.0) else x
+        x2 = x * x
+        p = np.float32(-2.76076847742355e-16)
+        p = p * x2 + np.float32(2.00018790482477e-13)
+        p = p * x2 + np.float32(-8.60467152213735e-11)
+        p = p * x2 + np.float32(5.12229709037114e-08)
+        p = p * x2 + np.float32(1.48572235717979e-05)
+        p = p * x2 + np.float32(6.37261928875436e-04)
+        p = p * x2 + np.float32(4.89352455891786e-03)
+        q = np.float32(1.19825839466702e-06)
+        q = q * x2 + np.float32(1.18534705686654e-04)
+        q = q * x2 + np.float32(2.26843463243900e-03)
+        q = q * x2 + np.float32(4.89352518554385e-03)
+        return x * p / q
+
+    return single
+
+
+@overloads(sigmoid)
+def _sigmoid(x):  # type: ignore[no-untyped-def]
+    if x != types.float32:
+        return lambda x: 1.0 / (1.0 + math.exp(-x))
+    return lambda x: np.float32(0.5) + np.float32(0.5) * tanh(np.float32(0.5) * x)

@@ -1,0 +1,251 @@
+"""How an op with a definition and a compiled path is made known to PyTorch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn import Parameter
+
+from pyg_kernels.ops.dtypes import without_autocast
+
+Outputs = tuple[Tensor, ...]
+Definition = Callable[..., Outputs]
+
+
+class Operator:
+    """An op with a definition in PyTorch, and a forward and backward of its own.
+
+    It is registered through :mod:`torch.library`, so that ``torch.compile``, ``torch.export`` and
+    autograd know it. The definition serves the transforms of ``torch.func``, forward-mode
+    derivatives, second derivatives and ONNX.
+
+    Args:
+        name: Its name, after ``pyg_kernels::``.
+        forward: ``forward(*tensors, *settings)``, arguments annotated, tensors or None first. Its
+            outputs are those of the definition, then what the backward reads again.
+        backward: ``backward(grads, tensors, outputs, settings, needed)``, sequences of tensors or
+            None: the gradients of the tensors, None where they are not needed.
+        definition: The outputs that have derivatives by PyTorch's ops, from the same arguments.
+        fake: Empty tensors like the outputs of `forward`, from the same arguments.
+        num_tensors: How many of the arguments are tensors.
+        num_outputs: How many outputs `forward` has.
+        first_kept: The first output that is kept for the backward; callers may change those
+            before it in place.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        forward: Definition,
+        backward: Callable[..., Sequence[Tensor | None]],
+        definition: Definition,
+        fake: Definition,
+        num_tensors: int,
+        num_outputs: int,
+        first_kept: int = 0,
+    ) -> None:
+        self.definition = definition
+        self._first_kept = first_kept
+        self._run_backward = backward
+        self._num_tensors, self._num_outputs = num_tensors, num_outputs
+        self.forward = forward
+        library = torch.library
+        self.op = library.custom_op(f"pyg_kernels::{name}", forward, mutates_args=())
+        self.op.register_fake(fake)
+        self.op.register_autograd(self._backward, setup_context=self._setup)
+        self.op.register_vmap(self._vmap)
+        arguments = library.infer_schema(forward, mutates_args=()).split(") ->")[0]
+        settings = arguments.split(", ")[num_tensors:]
+        lists = ["Tensor?[] grads", "Tensor?[] tensors", "Tensor[] outputs", "bool[] needed"]
+        self._backward_op = library.custom_op(
+            f"pyg_kernels::{name}_backward",
+            self._gradients,
+            mutates_args=(),
+            schema=f"({', '.join([*lists, *settings])}) -> Tensor[]",
+        )
+        self._backward_op.register_fake(self._fake_gradients)
+
+    def __call__(self, *args: Any) -> Outputs:
+        """The outputs, those that the backward reads included unless the definition ran."""
+        if torch.onnx.is_in_onnx_export():
+            return self._defined(*args)
+        if not torch.compiler.is_compiling():
+            tensors = [t for t in args[: self._num_tensors] if t is not None]
+            if not is_plain(*tensors):
+                return self._defined(*args)
+            if all(type(t) in (Tensor, Parameter) and not t.is_meta for t in tensors):
+                with without_autocast(tensors[0].device):
+                    found: Outputs = _Eager.apply(self, *args)
+                return found
+        called: Outputs = self.op(*args)
+        return called
+
+    def _defined(self, *args: Any) -> Outputs:
+        like = next(t for t in args[: self._num_tensors] if t is not None)
+        with without_autocast(like.device):
+            return self.definition(*args)
+
+    def _setup(self, ctx: Any, inputs: tuple[Any, ...], output: Outputs) -> None:
+        ctx.set_materialize_grads(False)
+        ctx.operator = self
+        ctx.settings = inputs[self._num_tensors :]
+        ctx.save_for_backward(*inputs[: self._num_tensors], *output[self._first_kept :])
+
+    def _backward(self, ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        tensors, outputs = saved[: self._num_tensors], saved[self._num_tensors :]
+        needed = ctx.needs_input_grad[-self._num_tensors - len(ctx.settings) :][: self._num_tensors]
+        rest = (None,) * len(ctx.settings)
+        compiling = torch.compiler.is_compiling()
+        if torch.is_grad_enabled() or not (compiling or is_plain(*grads)):
+            return *self.by_definition(tensors, ctx.settings, needed, grads), *rest
+        if not compiling and all(grad is None or type(grad) is Tensor for grad in grads):
+            with without_autocast(tensors[0].device):
+                found = self._run_backward(grads, tensors, outputs, ctx.settings, needed)
+        else:
+            found = self._backward_op(
+                list(grads), list(tensors), list(outputs), list(needed), *ctx.settings
+            )
+        return *(g if need else None for g, need in zip(found, needed, strict=True)), *rest
+
+    def _gradients(
+        self,
+        grads: Sequence[Tensor | None],
+        tensors: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        needed: Sequence[bool],
+        *settings: Any,
+    ) -> list[Tensor]:
+        found = self._run_backward(grads, tensors, outputs, settings, needed)
+        return [
+            like.zero_() if grad is None or not like.numel() else grad.contiguous()
+            for grad, like in zip(found, _likes(tensors, outputs, needed), strict=True)
+        ]
+
+    @staticmethod
+    def _fake_gradients(
+        grads: Sequence[Tensor | None],
+        tensors: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        needed: Sequence[bool],
+        *settings: Any,
+    ) -> list[Tensor]:
+        return _likes(tensors, outputs, needed)
+
+    def by_definition(
+        self,
+        tensors: Sequence[Tensor | None],
+        settings: Sequence[Any],
+        needed: Sequence[bool],
+        grads: Sequence[Tensor | None],
+    ) -> list[Tensor | None]:
+        """The gradients through the definition.
+
+        It also serves paths that have no backward of their own. The definition is run on views of
+        its own, so that only its own dependence on each input counts, and not that of one input
+        on another.
+        """
+        keep = torch.is_grad_enabled()
+        gradients: list[Tensor | None] = [None] * len(tensors)
+        device = next(t.device for t in tensors if t is not None)
+        with torch.enable_grad(), without_autocast(device):
+            own = [
+                None if t is None else t.view_as(t) if keep else t.detach().requires_grad_(need)
+                for t, need in zip(tensors, needed, strict=True)
+            ]
+            wanted = {k: t for k, t in enumerate(own) if t is not None and needed[k]}
+            outs = self._defined(*own, *settings)
+            given = [
+                (out, grad)
+                for out, grad in zip(outs, grads, strict=False)
+                if grad is not None and out.requires_grad
+            ]
+            if not wanted or not given:
+                return gradients
+            found = torch.autograd.grad(
+                [out for out, _ in given],
+                list(wanted.values()),
+                [grad for _, grad in given],
+                create_graph=keep,
+                allow_unused=True,
+            )
+        for k, gradient in zip(wanted, found, strict=True):
+            gradients[k] = gradient
+        return gradients
+
+    def _vmap(
+        self, info: Any, in_dims: tuple[int | None, ...], *args: Any
+    ) -> tuple[Outputs, tuple[int | None, ...]]:
+        batched = [k for k in range(self._num_tensors) if in_dims[k] is not None]
+
+        def run(*some: Tensor) -> Outputs:
+            every = list(args)
+            for k, tensor in zip(batched, some, strict=True):
+                every[k] = tensor
+            return self._defined(*every)
+
+        found = torch.vmap(run, in_dims=tuple(in_dims[k] for k in batched))(
+            *(args[k] for k in batched)
+        )
+        spare = self._num_outputs - len(found)
+        outs = (*found, *(found[0].new_empty(0) for _ in range(spare)))
+        return outs, (*(0 for _ in found), *(None for _ in range(spare)))
+
+
+class _Eager(torch.autograd.Function):
+    """The op without the dispatcher, which takes longer than the numbers of small inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, operator: Operator, *args: Any) -> Outputs:
+        outputs = operator.forward(*args)
+        operator._setup(ctx, args, outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        return None, *ctx.operator._backward(ctx, *grads)
+
+
+def _likes(
+    tensors: Sequence[Tensor | None], outputs: Sequence[Tensor], needed: Sequence[bool]
+) -> list[Tensor]:
+    """Tensors like the gradients; empty ones for those that are not needed."""
+    return [
+        t.new_empty(t.shape) if t is not None and need else outputs[0].new_empty(0)
+        for t, need in zip(tensors, needed, strict=True)
+    ]
+
+
+def is_plain(*tensors: Tensor | None) -> bool:
+    """Whether tensors hold numbers of their own, without tangents.
+
+    Those that ``torch.func`` passes, and batches of gradients, have no storage.
+    """
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        try:
+            tensor.untyped_storage()
+        except NotImplementedError:
+            return False
+        if forward_ad.unpack_dual(tensor).tangent is not None:
+            return False
+    return True
+
+
+@functools.cache
+def cpu_backend() -> str:
+    """``'numba'`` where Numba is installed, else ``'definition'``."""
+    return "numba" if find_spec("numba") is not None else "definition"
+
+
+def runs_compiled(tensor: Tensor) -> bool:
+    """Whether kernels on CPU take tensors like this one."""
+    dtypes = (torch.float32, torch.float64)
+    return tensor.device.type == "cpu" and tensor.dtype in dtypes and cpu_backend() == "numba"

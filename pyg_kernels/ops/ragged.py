@@ -1,0 +1,257 @@
+"""Where the tokens of several texts lie among the rows of a matrix: the one place that knows.
+
+Token t of text b is row ``start[b] + t * stride``. Grids of either order, padded grids, texts one
+after the other, and the same read backwards are all of this form, so that no rows are moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Form = Literal["grid", "padded", "ragged"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The rows of the tokens of B texts, N rows in all.
+
+    Args:
+        start: The row of the first token read of each text, int64 of shape :obj:`(B,)`; any for
+            texts without tokens.
+        length: The number of tokens of each text, int64 of shape :obj:`(B,)`.
+        num_rows: N.
+        num_steps: The number of tokens T of the longest text.
+        form: ``'grid'``, every text has T tokens; ``'padded'``, a grid of which some rows hold no
+            token; ``'ragged'``, the tokens of one text after those of another.
+        steps_first: Whether a grid's rows are step by step, not text by text.
+        backwards: Whether texts are read from their last token.
+    """
+
+    start: Tensor
+    length: Tensor
+    num_rows: int
+    num_steps: int
+    form: Form = "grid"
+    steps_first: bool = True
+    backwards: bool = False
+
+    @classmethod
+    def of_grid(
+        cls, num_steps: int, num_texts: int, device: torch.device, steps_first: bool = True
+    ) -> Layout:
+        """A grid of :obj:`(num_steps, num_texts)` rows, or :obj:`(num_texts, num_steps)`."""
+        start = torch.arange(num_texts, device=device)
+        if not steps_first:
+            start = start * num_steps
+        length = torch.full_like(start, num_steps)
+        return cls(start, length, num_steps * num_texts, num_steps, "grid", steps_first)
+
+    @classmethod
+    def of_padded_grid(cls, length: Tensor, num_steps: int, steps_first: bool = True) -> Layout:
+        """The same with padding behind the tokens of each text."""
+        grid = cls.of_grid(num_steps, length.size(0), length.device, steps_first)
+        return replace(grid, length=length, form="padded")
+
+    @classmethod
+    def of_ptr(cls, ptr: Tensor, num_steps: int, num_rows: int) -> Layout:
+        """Texts one after the other: text b is rows ``ptr[b]`` to ``ptr[b + 1]``.
+
+        Args:
+            ptr: int64 of shape :obj:`(B + 1,)`.
+            num_steps: The length of the longest text.
+            num_rows: The last number of `ptr`.
+        """
+        return cls(ptr[:-1], ptr.diff(), num_rows, num_steps, "ragged", steps_first=False)
+
+    @property
+    def num_texts(self) -> int:
+        return self.start.size(0)
+
+    @property
+    def full(self) -> bool:
+        """Whether every text has a token at every step."""
+        return self.form == "grid"
+
+    @property
+    def stride(self) -> int:
+        """The rows from one token of a text to the next."""
+        step = self.num_texts if self.steps_first else 1
+        return -step if self.backwards else step
+
+    @property
+    def settings(self) -> tuple[int, str, bool, bool]:
+        """What an op takes beside the tensors `start` and `length`: see `of_settings`."""
+        return self.num_steps, self.form, self.steps_first, self.backwards
+
+    @classmethod
+    def of_settings(
+        cls,
+        start: Tensor,
+        length: Tensor,
+        num_rows: int,
+        settings: tuple[int, str, bool, bool],
+    ) -> Layout:
+        """The layout whose parts an op was given."""
+        return cls(start, length, num_rows, *settings)  # type: ignore[arg-type]
+
+    def reversed(self) -> Layout:
+        """The same texts read in the other direction."""
+        last = self.start + (self.length - 1) * self.stride
+        return replace(self, start=last, backwards=not self.backwards)
+
+    def order(self) -> Tensor:
+        """The texts from the longest to the shortest, :obj:`(B,)`."""
+        if self.full:
+            return torch.arange(self.num_texts, device=self.start.device)
+        return torch.argsort(self.length, descending=True, stable=True)
+
+    def rows_at(self, rows: Tensor, step: int) -> Tensor:
+        """The rows of one token of each text, :obj:`(B, F)`; past its end that of its last."""
+        if self.full:
+            return self._grid(rows)[self.num_steps - 1 - step if self.backwards else step]
+        found = self.start + self.length.sub(1).clamp(min=0, max=step) * self.stride
+        return rows.index_select(0, found.clamp(0, max(self.num_rows - 1, 0)))
+
+    def has_token(self, step: int) -> Tensor:
+        """Whether each text has a token at a step, :obj:`(B, 1)`."""
+        return (self.length > step).unsqueeze(1)
+
+    def collect(self, steps: Sequence[Tensor]) -> Tensor:
+        """All rows, :obj:`(N, F)`, from those of all texts at each step; zero for padding."""
+        grid = torch.stack(list(steps))
+        if self.full:
+            grid = grid.flip(0) if self.backwards else grid
+            return (grid if self.steps_first else grid.transpose(0, 1)).flatten(0, 1)
+        text, step = self.places()
+        is_token = (step >= 0) & (step < self.length.index_select(0, text))
+        index = step.clamp(0, self.num_steps - 1) * self.num_texts + text
+        return torch.where(is_token.unsqueeze(1), grid.flatten(0, 1).index_select(0, index), 0)
+
+    def before(self, rows: Tensor, initial: Tensor) -> Tensor:
+        """The row of the token before each token, :obj:`(N, F)`; before the first, `initial`.
+
+        Args:
+            rows: One row a token, :obj:`(N, F)`.
+            initial: One row a text, :obj:`(B, F)`.
+        """
+        if self.full and self.num_steps:
+            dim = 0 if self.steps_first else 1
+            grid, first = self._own_grid(rows), initial.to(rows.dtype).unsqueeze(dim)
+            if self.backwards:
+                parts = (grid.narrow(dim, 1, self.num_steps - 1), first)
+            else:
+                parts = (first, grid.narrow(dim, 0, self.num_steps - 1))
+            return torch.cat(parts, dim).flatten(0, 1)
+        text, step = self.places()
+        row = torch.arange(self.num_rows, device=text.device)
+        index = torch.where(step > 0, row - self.stride, self.num_rows + text)
+        return torch.cat((rows, initial.to(rows.dtype))).index_select(0, index)
+
+    def last(self, rows: Tensor, initial: Tensor) -> Tensor:
+        """The row of the last token of each text, :obj:`(B, F)`; `initial` where there is none."""
+        if self.full and self.num_steps:
+            return self.rows_at(rows, self.num_steps - 1)
+        found = self.start + (self.length - 1) * self.stride
+        text = torch.arange(self.num_texts, device=found.device)
+        index = torch.where(self.length > 0, found, self.num_rows + text)
+        return torch.cat((rows, initial.to(rows.dtype))).index_select(0, index)
+
+    def spread(self, per_text: Tensor) -> Tensor:
+        """The row of its text for each token, :obj:`(N, F)`, from one row a text."""
+        if not self.full:
+            return per_text.index_select(0, self.places()[0])
+        if self.steps_first:
+            return per_text.expand(self.num_steps, -1, -1).flatten(0, 1)
+        return per_text.unsqueeze(1).expand(-1, self.num_steps, -1).flatten(0, 1)
+
+    def windows(self, rows: Tensor, history: Tensor, width: int, dilation: int) -> Tensor:
+        r"""The tokens :math:`t - (n-1) d, \ldots, t - d, t` of each token t, :obj:`(N, n * F)`.
+
+        Args:
+            rows: One row a token, :obj:`(N, F)`.
+            history: The H tokens of each text before its first, the oldest first,
+                :obj:`(H, B, F)`; H is at least :math:`(n - 1) d`.
+            width: The number of tokens n.
+            dilation: The spacing d.
+        """
+        if width == 1:
+            return rows
+        back = [(width - 1 - i) * dilation for i in range(width)]
+        if self.full:
+            grid, dim, count = self._extended(rows, history), 1 - self.steps_first, self.num_steps
+            starts = back if self.backwards else [len(history) - b for b in back]
+            parts = [grid.narrow(dim, start, count) for start in starts]
+            return torch.stack(parts, 2).flatten(0, 1).flatten(1)
+        text, step = self.places()
+        past = torch.tensor(back, device=step.device)
+        row = torch.arange(self.num_rows, device=step.device).unsqueeze(1) - past * self.stride
+        before = step.unsqueeze(1) - past
+        place = (len(history) + before).clamp(min=0) * self.num_texts + text.unsqueeze(1)
+        index = torch.where(before < 0, self.num_rows + place, row).flatten()
+        found = torch.cat((rows, history.flatten(0, 1))).index_select(0, index)
+        return found.view(self.num_rows, width * rows.size(1))
+
+    def convolve(self, rows: Tensor, history: Tensor, weight: Tensor, dilation: int) -> Tensor:
+        """The products of a grid's windows with filters :obj:`(D, F, n)`, :obj:`(N, D)`."""
+        unread = len(history) - (weight.size(2) - 1) * dilation
+        grid = self._extended(rows, history[unread:])
+        if self.backwards:
+            weight = weight.flip(2)
+        if self.steps_first:
+            found = F.conv1d(grid.permute(1, 2, 0), weight, dilation=dilation).permute(2, 0, 1)
+        else:
+            found = F.conv1d(grid.transpose(1, 2), weight, dilation=dilation).transpose(1, 2)
+        return found.flatten(0, 1)
+
+    def tail(self, rows: Tensor, history: Tensor) -> Tensor:
+        """The last H tokens of each text, :obj:`(H, B, F)`, reaching back into those before it."""
+        size = len(history)
+        if self.full:
+            dim, start = 1 - self.steps_first, 0 if self.backwards else self.num_steps
+            found = self._extended(rows, history).narrow(dim, start, size)
+            found = found if self.steps_first else found.transpose(0, 1)
+            return found.flip(0) if self.backwards else found
+        step = self.length + torch.arange(-size, 0, device=self.length.device).unsqueeze(1)
+        text = torch.arange(self.num_texts, device=step.device)
+        place = self.num_rows + (step + size).clamp(max=size - 1) * self.num_texts + text
+        index = torch.where(step < 0, place, self.start + step * self.stride)
+        found = torch.cat((rows, history.flatten(0, 1))).index_select(0, index.flatten())
+        return found.view_as(history)
+
+    def _own_grid(self, rows: Tensor) -> Tensor:
+        """The rows as the grid in its own order."""
+        shape = (
+            (self.num_steps, self.num_texts)
+            if self.steps_first
+            else (self.num_texts, self.num_steps)
+        )
+        return rows.flatten().view(*shape, rows.size(1))  # so export keeps both sizes dynamic
+
+    def _grid(self, rows: Tensor) -> Tensor:
+        """The rows as :obj:`(T, B, F)`."""
+        grid = self._own_grid(rows)
+        return grid if self.steps_first else grid.transpose(0, 1)
+
+    def _extended(self, rows: Tensor, history: Tensor) -> Tensor:
+        """The rows as the grid in its own order, with what was before the texts at its side."""
+        history = history.flip(0) if self.backwards else history
+        history = history if self.steps_first else history.transpose(0, 1)
+        parts = (self._own_grid(rows), history)
+        return torch.cat(parts if self.backwards else parts[::-1], 1 - self.steps_first)
+
+    def places(self) -> tuple[Tensor, Tensor]:
+        """Text and step of each row, :obj:`(N,)`; padding has a step that its text does not."""
+        row = torch.arange(self.num_rows, device=self.start.device)
+        if self.form == "ragged":
+            texts = torch.arange(self.num_texts, device=row.device)
+            text = texts.repeat_interleave(self.length, output_size=self.num_rows)
+        else:
+            text = row % self.num_texts if self.steps_first else row // self.num_steps
+        apart = row - self.start.index_select(0, text)
+        return text, torch.div(apart, self.stride, rounding_mode="floor")

@@ -1,0 +1,1 @@
+"""Scans: what is carried through time along texts."""

@@ -1,0 +1,367 @@
+r"""Maxima over all n-grams of a text, gaps included, in place of the decayed sum over them.
+
+With :math:`P_j[t]` the projection of token t on the j-th token of a reference n-gram, the value
+at token t of the n-gram of tokens :math:`i_1 < \ldots < i_j \le t` is the product (or the sum) of
+:math:`P_1[i_1], \ldots, P_j[i_j]`, times :math:`\lambda_r` for each token r in
+:math:`(i_1, t]` that is not picked: the weights of the decayed sum. :math:`c_j^{max}[t]` is the
+largest value of all n-grams of j tokens up to t, :math:`z_j^{max}[t]` the largest of those that
+end at t (Lei, PhD thesis, 2017, section 2.3.5).
+
+No such recurrence is given for the layer's other variants:
+
+- Normalised aggregation. :math:`1 - \lambda` makes the weights of a sum add up to one; a maximum
+  adds nothing up.
+- A map of the states (an output matrix). It mixes channels, whose maxima belong to different
+  n-grams: the largest value of a mixture is not a function of the largest values of its parts.
+- Sums with a gated decay. Decay multiplies the sum as a whole, so which of two prefixes wins can
+  change with each token that is added. With a constant decay the weight is known from where the
+  n-gram starts, and one entry a start is enough; gates make it depend on which tokens were
+  skipped, and no table smaller than the n-grams themselves is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.ops.dtypes import common_dtype
+from pyg_kernels.ops.operator import Operator, is_plain, runs_compiled
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.maximum import definition
+
+__all__ = ["ProductExtremes", "SumTable", "path_in_use", "product_max_scan", "sum_max_scan"]
+
+
+class ProductExtremes(NamedTuple):
+    """What the largest products of a text read so far depend on.
+
+    Attributes:
+        c_max: The largest products of n-grams up to the last token, :obj:`(n, B, D)`; 0 where
+            there is no n-gram yet.
+        c_min: The smallest, of the same shape.
+        seen: The number of tokens read, :obj:`(B,)`.
+    """
+
+    c_max: Tensor
+    c_min: Tensor
+    seen: Tensor
+
+
+class SumTable(NamedTuple):
+    """What the largest decayed sums of a text read so far depend on.
+
+    Attributes:
+        best: The largest sum, before decay, of the j-grams that start at token s,
+            :obj:`(n, B, S, D)`, for each token s read so far, S being the most that a text has
+            (more under ``torch.compile``); 0 where there is none yet.
+        seen: The number of tokens read, :obj:`(B,)`.
+    """
+
+    best: Tensor
+    seen: Tensor
+
+
+def product_max_scan(
+    x: Tensor,
+    order: int,
+    decay: float | Tensor,
+    layout: Layout,
+    state: ProductExtremes | None = None,
+    readout: str = "c",
+) -> tuple[Tensor, ProductExtremes]:
+    r"""The largest decayed product over all n-grams, at every token.
+
+    .. math::
+        z_1^{max}[t] = P_1[t], \qquad
+        z_j^{max}[t] = \max(P_j[t] \odot c_{j-1}^{max}[t-1],\; P_j[t] \odot c_{j-1}^{min}[t-1])
+
+        c_j^{max}[t] = \max(\lambda_t \odot c_j^{max}[t-1],\; z_j^{max}[t])
+
+    and the smallest likewise, which a negative factor makes the largest. Costs O(n N D) time.
+
+    The gradient goes to the n-gram that attains the value. Of several, to the one that was
+    complete first; of those that end together, to the one whose first j - 1 tokens were.
+
+    Args:
+        x: :math:`P_1, \ldots, P_n` side by side, :obj:`(N, n * D)`.
+        order: n.
+        decay: :math:`\lambda`, not negative: a number or a tensor :obj:`(1,)`, :obj:`(D,)`,
+            :obj:`(N, 1)` or :obj:`(N, D)`.
+        layout: The texts: N tokens, B texts.
+        state: What an earlier call returned for the texts' tokens so far; None for none.
+        readout: ``'c'`` for :math:`c_n^{max}`, ``'z'`` for :math:`z_n^{max}`, ``'sum'`` for
+            :math:`\sum_j c_j^{max}`.
+
+    Returns:
+        What is read out, :obj:`(N, D)`, where an n-gram that is not there counts as 0, and the
+        state after the last token. Half-precision inputs are computed in float32, in which the
+        state stays, as under autocast the output does.
+
+    Raises:
+        ValueError: Where the shapes do not fit, or the readout is not one of these.
+    """
+    x, decay, result = _prepared(x, order, decay, layout, readout)
+    shape = (order, layout.num_texts, x.size(1) // order)
+    if state is None:
+        initial, seen = x.new_zeros(2, *shape), torch.zeros_like(layout.length)
+    else:
+        _check_state("c_max", state.c_max, shape)
+        _check_state("c_min", state.c_min, shape)
+        _check_state("seen", state.seen, shape[1:2])
+        seen, j = state.seen, torch.arange(1, order + 1, device=x.device)
+        is_there = (seen >= j.unsqueeze(1)).unsqueeze(2)
+        initial = torch.stack([state.c_max.to(x.dtype), state.c_min.to(x.dtype)])
+        initial = torch.where(is_there, initial, 0)
+    places = (layout.start, layout.length)
+    h, end, *_ = _PRODUCT(x, decay, initial, seen, *places, readout, *layout.settings)
+    return h.to(result), ProductExtremes(end[0], end[1], seen + layout.length)
+
+
+def sum_max_scan(
+    x: Tensor,
+    order: int,
+    decay: float | Tensor,
+    layout: Layout,
+    state: SumTable | None = None,
+    readout: str = "c",
+) -> tuple[Tensor, SumTable]:
+    r"""The largest decayed sum over all n-grams, at every token.
+
+    Which n-gram will be the largest is not known before the text's end, since decay acts on the
+    sum and not on its terms. But the decay is known from the first and the last token, so that
+    the largest sum :math:`B_j[s]` of the j-grams that start at s is all that matters. At token t,
+    for j = n, ..., 2 and s < t, from the values before t,
+
+    .. math::
+        z_j^{max}[t] = \max_s \lambda^{t-s-j+1} \odot (B_{j-1}[s] + P_j[t]), \qquad
+        B_j[s] \leftarrow \max(B_j[s],\; B_{j-1}[s] + P_j[t])
+
+        c_j^{max}[t] = \max_s \lambda^{t-s-j+1} \odot B_j[s]
+
+    with :math:`z_1^{max} = P_1` and :math:`B_1[s] = P_1[s]`. Costs O(n L N D) time for texts of
+    length L, and O(n N D) memory.
+
+    The gradient goes to the n-gram that attains the value. Of several, to the one that was
+    complete first; of those that end together, to the one that starts first; then to the one
+    whose first j - 1 tokens were complete first.
+
+    Args:
+        x: :math:`P_1, \ldots, P_n` side by side, :obj:`(N, n * D)`.
+        order: n.
+        decay: :math:`\lambda`, not negative: a number or a tensor :obj:`(1,)` or :obj:`(D,)`.
+        layout: The texts: N tokens, B texts.
+        state: What an earlier call returned for the texts' tokens so far; None for none.
+        readout: ``'c'`` for :math:`c_n^{max}`, ``'z'`` for :math:`z_n^{max}`, ``'sum'`` for
+            :math:`\sum_j c_j^{max}`.
+
+    Returns:
+        What is read out, :obj:`(N, D)`, where an n-gram that is not there counts as 0, and the
+        state after the last token. Half-precision inputs are computed in float32, in which the
+        state stays, as under autocast the output does.
+
+    Raises:
+        ValueError: Where the shapes do not fit, the decay differs between tokens, or the readout
+            is not one of these.
+    """
+    if isinstance(decay, Tensor) and decay.dim() > 1:
+        raise ValueError(
+            f"decay has shape {tuple(decay.shape)}: the largest sum needs a constant decay, a "
+            "number or a tensor (1,) or (D,)"
+        )
+    x, decay, result = _prepared(x, order, decay, layout, readout)
+    texts, channels = layout.num_texts, x.size(1) // order
+    if state is None:
+        best, seen = x.new_zeros(order, texts, 0, channels), torch.zeros_like(layout.length)
+    else:
+        _check_state("best", state.best, (order, texts, state.best.size(2), channels))
+        _check_state("seen", state.seen, (texts,))
+        _check_starts(state)
+        best, seen = state.best.to(x.dtype), state.seen
+        best = torch.where(definition.gaps(order, best.size(2), seen) >= 0, best, 0)
+    c = definition.largest_sums(best, decay, seen)
+    places = (layout.start, layout.length)
+    h, table, *_ = _SUM(x, decay, c, best, seen, *places, readout, *layout.settings)
+    read = seen + layout.length
+    if _is_readable(read):
+        table = table[:, :, : int(read.max())]
+    return h.to(result), SumTable(table, read)
+
+
+def path_in_use(device: torch.device) -> str:
+    """``'numba'`` or ``'definition'``."""
+    return "numba" if runs_compiled(torch.empty(0, device=device)) else "definition"
+
+
+def _prepared(
+    x: Tensor, order: int, decay: float | Tensor, layout: Layout, readout: str
+) -> tuple[Tensor, Tensor, torch.dtype]:
+    """The inputs in the dtype to compute in, and the dtype of what is read out."""
+    rows = layout.num_rows
+    if order < 1 or x.dim() != 2 or x.size(0) != rows or x.size(1) % order:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)} for order {order}: expected ({rows}, order * D), "
+            "order at least 1"
+        )
+    if readout not in ("c", "z", "sum"):
+        raise ValueError(f"readout is {readout!r}: expected 'c', 'z' or 'sum'")
+    result, channels = common_dtype(x), x.size(1) // order
+    dtype = torch.promote_types(result, torch.float32)
+    decay = torch.as_tensor(decay, dtype=dtype, device=x.device)
+    decay = decay.unsqueeze(0) if decay.dim() == 0 else decay
+    if decay.shape not in ((1,), (channels,), (rows, 1), (rows, channels)):
+        raise ValueError(
+            f"decay has shape {tuple(decay.shape)}: expected (1,), ({channels},), ({rows}, 1) or "
+            f"({rows}, {channels})"
+        )
+    return x.to(dtype), decay, result
+
+
+def _check_state(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
+    if tensor.shape != shape:
+        raise ValueError(f"state.{name} has shape {tuple(tensor.shape)}: expected {shape}")
+
+
+def _check_starts(state: SumTable) -> None:
+    if not _is_readable(state.seen):
+        return
+    least, most = (int(number) for number in state.seen.aminmax())
+    size = state.best.size(2)
+    if least < 0 or most > size:
+        raise ValueError(
+            f"state.seen goes from {least} to {most}: expected 0 to {size}, the starts in "
+            "state.best"
+        )
+
+
+def _is_readable(counts: Tensor) -> bool:
+    """Whether Python may read numbers of this tensor, and there are some."""
+    return counts.numel() > 0 and not torch.compiler.is_compiling() and is_plain(counts)
+
+
+def _layout(tensors: Sequence[Tensor], settings: Sequence[int | str | bool]) -> Layout:
+    """The layout among an op's arguments."""
+    *_, start, length = tensors
+    return Layout.of_settings(start, length, tensors[0].size(0), tuple(settings[1:]))  # type: ignore[arg-type]
+
+
+def _forward_product(
+    x: Tensor,
+    decay: Tensor,
+    initial: Tensor,
+    seen: Tensor,
+    start: Tensor,
+    length: Tensor,
+    readout: str,
+    num_steps: int,
+    form: str,
+    steps_first: bool,
+    backwards: bool,
+) -> tuple[Tensor, Tensor]:
+    settings = (num_steps, form, steps_first, backwards)
+    tensors = (x, decay, initial, seen)
+    if not runs_compiled(x):
+        return definition.product_max_scan(*tensors, start, length, readout, *settings)
+    from pyg_kernels.ops.scan.maximum import cpu
+
+    layout = Layout.of_settings(start, length, x.size(0), settings)
+    return cpu.product_forward(layout, readout, tensors)
+
+
+def _backward_product(
+    grads: Sequence[Tensor | None],
+    tensors: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    settings: Sequence[int | str | bool],
+    needed: Sequence[bool],
+) -> Sequence[Tensor | None]:
+    if not runs_compiled(tensors[0]):
+        return _PRODUCT.by_definition(tensors, settings, needed, grads)
+    from pyg_kernels.ops.scan.maximum import cpu
+
+    layout = _layout(tensors, settings)
+    found = cpu.product_backward(layout, str(settings[0]), tensors[:-2], grads)
+    return *found, None, None, None
+
+
+def _fake_product(
+    x: Tensor, decay: Tensor, initial: Tensor, *rest: Tensor | int | str | bool
+) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.size(0), initial.size(3)), torch.empty_like(initial)
+
+
+def _forward_sum(
+    x: Tensor,
+    decay: Tensor,
+    c: Tensor,
+    table: Tensor,
+    seen: Tensor,
+    start: Tensor,
+    length: Tensor,
+    readout: str,
+    num_steps: int,
+    form: str,
+    steps_first: bool,
+    backwards: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    settings = (num_steps, form, steps_first, backwards)
+    tensors = (x, decay, c, table, seen)
+    if not runs_compiled(x):
+        h, grown = definition.sum_max_scan(*tensors, start, length, readout, *settings)
+        return h, grown, x.new_empty(0), x.new_empty(0, dtype=torch.int32)
+    from pyg_kernels.ops.scan.maximum import cpu
+
+    layout = Layout.of_settings(start, length, x.size(0), settings)
+    return cpu.sum_forward(layout, readout, tensors)
+
+
+def _backward_sum(
+    grads: Sequence[Tensor | None],
+    tensors: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    settings: Sequence[int | str | bool],
+    needed: Sequence[bool],
+) -> Sequence[Tensor | None]:
+    if not runs_compiled(tensors[0]):
+        return _SUM.by_definition(tensors, settings, needed, grads)
+    from pyg_kernels.ops.scan.maximum import cpu
+
+    layout = _layout(tensors, settings)
+    found = cpu.sum_backward(layout, str(settings[0]), tensors[:-2], outputs, grads)
+    return *found, None, None, None
+
+
+def _fake_sum(
+    x: Tensor, decay: Tensor, c: Tensor, table: Tensor, *rest: Tensor | int | str | bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    order, texts, size, channels = table.shape
+    num_steps = rest[4]
+    assert isinstance(num_steps, int)
+    grown = x.new_empty(order, texts, size + num_steps, channels)
+    kept = x.new_empty((x.size(0), order - 1, channels) if runs_compiled(x) else 0)
+    winners = torch.empty_like(kept, dtype=torch.int32)
+    return x.new_empty(x.size(0), channels), grown, kept, winners
+
+
+_PRODUCT = Operator(
+    "product_max_scan",
+    _forward_product,
+    _backward_product,
+    definition.product_max_scan,
+    _fake_product,
+    num_tensors=6,
+    num_outputs=2,
+    first_kept=1,
+)
+_SUM = Operator(
+    "sum_max_scan",
+    _forward_sum,
+    _backward_sum,
+    definition.sum_max_scan,
+    _fake_sum,
+    num_tensors=7,
+    num_outputs=4,
+    first_kept=2,
+)

@@ -1,0 +1,241 @@
+"""Walks of all orders along texts, their gates, and what a layer puts out, in one scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.ops.operator import Operator, cpu_backend, runs_compiled
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.walk import definition
+from pyg_kernels.ops.scan.walk.definition import Form
+
+__all__ = ["Form", "linear_scan", "walk_scan"]
+
+_FIELDS = len(Form._fields)
+# Kernels keep tuples of states, which Triton 3.2, that of PyTorch 2.6, cannot.
+_HAS_TRITON = find_spec("triton") is not None and not torch.__version__.startswith("2.6.")
+
+
+def walk_scan(
+    form: Form,
+    layout: Layout,
+    x: Tensor,
+    params: Tensor,
+    c0: Tensor,
+    h0: Tensor,
+    select: Tensor | None = None,
+    carried: Tensor | None = None,
+    feed: Tensor | None = None,
+    mask: Tensor | None = None,
+    act: definition.Activation | None = None,
+    output_map: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""The states of walks of all orders along texts, and the outputs made of them.
+
+    .. math::
+        z_1[t] &= P_1[t], \qquad z_j[t] = c_{j-1}[t-1] \circ P_j[t] \\
+        c_j[t] &= \lambda_t \odot c_j[t-1] + (1 - \lambda_t)^\nu \odot z_j[t] \\
+        h_t &= f_t \odot o_t \odot \sigma(s_t + b) + (1 - f_t) \odot y_t
+
+    with s one of :math:`c_n, z_n, \sum_j c_j`, and with a selection s' of tokens
+    :math:`\lambda_t` in place of :math:`1 - s'_t (1 - \lambda_t)`, inputs weighted by
+    :math:`s'_t` where :math:`\nu = 0`, and :math:`s'_t h_t + (1 - s'_t) h_{t-1}` in place of
+    :math:`h_t` (Lei, PhD thesis, 2017, tables 2.1 and 2.2).
+
+    Args:
+        form: Which of these there are.
+        layout: The texts: N tokens, B texts.
+        x: Side by side the decay's columns, the output gate's, :math:`P_1, \ldots, P_n` and the
+            highway's, gates as logits: :obj:`(N, K)`, float32 or float64.
+        params: The decay or its bias, the bias b, the output gate's and the highway's:
+            :obj:`(4, D)`.
+        c0: :math:`c_1, \ldots, c_n` before the first token, :obj:`(n, B, D)`.
+        h0: h before the first token, :obj:`(B, D)`.
+        select: The weight :math:`s'` of each token, :obj:`(N, 1)`.
+        carried: What the highway carries past, y, :obj:`(N, D)`.
+        feed: The map of :math:`h_{t-1}` into the logits of the decay and, where there is one, of
+            the output gate, :obj:`(R, D)`.
+        mask: Factors on :math:`h_{t-1}` as `feed` reads it, :obj:`(B, D)`.
+        act: An activation in place of the form's; with it, and with a map, a loop of PyTorch's
+            ops takes the place of the scan.
+        output_map: A map of s, :obj:`(D, D)`.
+
+    Returns:
+        h, :obj:`(N, D)`; c of all orders, :obj:`(n, N + B, D)`, those before the first token
+        last; and c after the last token of each text, :obj:`(n, B, D)`.
+    """
+    tensors = (x, params, select, carried, feed, mask, h0, c0)
+    arguments = (*tensors, layout.start, layout.length, *form, *layout.settings)
+    if act is not None or output_map is not None:
+        return definition.walk_scan(*arguments, act=act, output_map=output_map)
+    if _runs_triton(x, select, feed) and not _is_bare(form):
+        return _around_bare(form, layout, x, params, c0, h0, carried)
+    h, c, end, *_ = _OPERATOR(*arguments)
+    return h, c, end
+
+
+def linear_scan(
+    decay: Tensor, x: Tensor, layout: Layout, initial: Tensor, normalize: bool = False
+) -> Tensor:
+    r"""The recurrence :math:`c_t = \lambda_t \odot c_{t-1} + (1 - \lambda_t)^\nu \odot x_t`.
+
+    Args:
+        decay: :math:`\lambda`: :obj:`(1,)`, :obj:`(D,)`, :obj:`(N, 1)` or :obj:`(N, D)`.
+        x: The inputs, :obj:`(N, D)`.
+        layout: The texts.
+        initial: c before the first token, :obj:`(B, D)`.
+        normalize: Whether :math:`\nu` is 1 or 0.
+
+    Returns:
+        c, :obj:`(N, D)`, of the operands' common precision.
+    """
+    result = torch.promote_types(torch.promote_types(x.dtype, decay.dtype), initial.dtype)
+    dtype = torch.promote_types(result, torch.float32)
+    decay, x, initial = decay.to(dtype), x.to(dtype), initial.to(dtype)
+    params = x.new_zeros(4, x.size(1))
+    width = 0
+    if decay.dim() == 2:
+        width, x = decay.size(1), torch.cat((decay, x), 1)
+    else:
+        params = torch.cat((decay.expand(1, params.size(1)), params[1:]))
+    form = Form(1, "mul", normalize, "values" if width else "none", width)
+    h, _, _ = walk_scan(form, layout, x, params, initial.unsqueeze(0), initial)
+    return h.to(result)
+
+
+def path_in_use(device: torch.device) -> str:
+    """``'numba'`` on CPU, ``'triton'`` on CUDA, or ``'definition'``: PyTorch's own ops.
+
+    The definition also serves what is fed back and selections on CUDA, ONNX, the transforms of
+    ``torch.func`` and second derivatives.
+    """
+    if device.type == "cuda" and _HAS_TRITON:
+        return "triton"
+    return cpu_backend() if device.type == "cpu" else "definition"
+
+
+def _runs_triton(x: Tensor, select: Tensor | None, feed: Tensor | None) -> bool:
+    known = x.is_cuda and x.dtype in (torch.float32, torch.float64)
+    return known and _HAS_TRITON and select is None and feed is None
+
+
+def _is_bare(form: Form) -> bool:
+    """Whether Triton's kernels compute all of a form."""
+    return form.act == "none" and not form.output_gate and not form.highway
+
+
+def _around_bare(
+    form: Form,
+    layout: Layout,
+    x: Tensor,
+    params: Tensor,
+    c0: Tensor,
+    h0: Tensor,
+    carried: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The bare form by the op, and what is around it by PyTorch's."""
+    token = None
+    if layout.form == "padded":  # whose rows may hold anything
+        text, step = layout.places()
+        token = ((step >= 0) & (step < layout.length[text])).unsqueeze(1)
+        x = torch.where(token, x, 0)
+        carried = None if carried is None else torch.where(token, carried, 0)
+    channels = c0.size(2)
+    sizes = (form.width, channels * form.output_gate, form.order * channels)
+    gate, output, p, highway = x.split((*sizes, x.size(1) - sum(sizes)), 1)
+    bare = form._replace(act="none", output_gate=False, highway=False)
+    read = torch.cat((gate, p), 1) if form.output_gate or form.highway else x
+    out, c, end = walk_scan(bare, layout, read, params, c0, h0)
+    out = definition.activated(form.act, out)
+    if form.output_gate:
+        out = torch.sigmoid(output + params[2]) * out
+    if form.highway:
+        assert carried is not None
+        opened = torch.sigmoid(highway + params[3])
+        out = opened * out + (1 - opened) * carried
+    return out if token is None else torch.where(token, out, 0), c, end
+
+
+def _forward(
+    x: Tensor,
+    params: Tensor,
+    select: Tensor | None,
+    carried: Tensor | None,
+    feed: Tensor | None,
+    mask: Tensor | None,
+    h0: Tensor,
+    c0: Tensor,
+    start: Tensor,
+    length: Tensor,
+    order: int,
+    combine: str,
+    normalize: bool,
+    gate: str,
+    width: int,
+    readout: str,
+    act: str,
+    output_gate: bool,
+    highway: bool,
+    hold: bool,
+    num_steps: int,
+    layout_form: str,
+    steps_first: bool,
+    backwards: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    tensors = (x, params, select, carried, feed, mask, h0, c0)
+    form = Form(order, combine, normalize, gate, width, readout, act, output_gate, highway, hold)
+    settings = (num_steps, layout_form, steps_first, backwards)
+    layout = Layout.of_settings(start, length, x.size(0), settings)
+    if _runs_triton(x, select, feed) and _is_bare(form):
+        from pyg_kernels.ops.scan.walk import cuda
+
+        return *cuda.forward(form, layout, x, params, c0), x.new_empty(0, 0)
+    if not runs_compiled(x):
+        h, c, end = definition.walk_scan(*tensors, start, length, *form, *settings)
+        return h, c, end, x.new_empty(0, 0)
+    from pyg_kernels.ops.scan.walk import cpu
+
+    h, c, kept = cpu.forward(form, layout, tensors)
+    end = torch.stack([layout.last(states[: x.size(0)], c0[j]) for j, states in enumerate(c)])
+    return h, c, end, kept
+
+
+def _backward(
+    grads: Sequence[Tensor | None],
+    tensors: Sequence[Tensor | None],
+    outputs: Sequence[Tensor],
+    settings: Sequence[int | str | bool],
+    needed: Sequence[bool],
+) -> list[Tensor | None]:
+    x, params, select, _, feed, *_, start, length = tensors
+    assert x is not None and params is not None and start is not None and length is not None
+    layout = Layout.of_settings(start, length, x.size(0), settings[_FIELDS:])  # type: ignore[arg-type]
+    form = Form(*settings[:_FIELDS])  # type: ignore[arg-type]
+    if _runs_triton(x, select, feed) and _is_bare(form):
+        from pyg_kernels.ops.scan.walk import cuda
+
+        g_x, g_params, g_c0 = cuda.backward(
+            form, layout, x, params, outputs[1], grads[:3], needed[1]
+        )
+        return [g_x, g_params, *[None] * 5, g_c0, None, None]
+    if not runs_compiled(x) or needed[5]:
+        return _OPERATOR.by_definition(tensors, settings, needed, grads)
+    from pyg_kernels.ops.scan.walk import cpu
+
+    return [*cpu.backward(form, layout, tensors[:-2], outputs, grads[:3]), None, None]
+
+
+def _fake(x: Tensor, *rest: Tensor | int | str | bool | None) -> tuple[Tensor, ...]:
+    feed, c0 = rest[3], rest[6]
+    assert isinstance(c0, Tensor)
+    order, texts, channels = c0.shape
+    kept = x.new_empty(x.size(0), feed.size(0)) if isinstance(feed, Tensor) else x.new_empty(0, 0)
+    h, c = x.new_empty(x.size(0), channels), x.new_empty(order, x.size(0) + texts, channels)
+    return h, c, x.new_empty(order, texts, channels), kept
+
+
+_OPERATOR = Operator("walk_scan", _forward, _backward, definition.walk_scan, _fake, 10, 4)

@@ -1,0 +1,118 @@
+"""Layers and networks through torch.compile, torch.export and ONNX, at sizes not seen there."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.export import Dim
+
+from pyg_kernels.nn import (
+    EmbeddedLoopyBP,
+    EmbeddedMeanField,
+    GatedWalkConv,
+    GraphKernelConv,
+    GraphKernelNet,
+    RandomWalkConv,
+    RandomWalkNet,
+    WLKernelConv,
+    WLKernelNet,
+)
+
+LAYERS: dict[str, Any] = {
+    "random-walk": lambda: RandomWalkConv(4, 4, order=3, decay="learned", edge_dim=3),
+    "gated-walk": lambda: GatedWalkConv(4, 4, edge_dim=3),
+    "graph-kernel": lambda: GraphKernelConv(4, 4, edge_dim=3),
+    "wl": lambda: WLKernelConv(4, gated=True, act="tanh", edge_dim=3),
+}
+NETS: dict[str, Any] = {
+    "RandomWalkNet": lambda: RandomWalkNet(4, 8, 2, edge_dim=3),
+    "GraphKernelNet": lambda: GraphKernelNet(4, 8, 2, num_layers=2, gated=True, edge_dim=3),
+    "WLKernelNet": lambda: WLKernelNet(4, 8, 2, num_iterations=2, edge_dim=3),
+    "EmbeddedMeanField": lambda: EmbeddedMeanField(4, 8, 2, num_iterations=2, edge_dim=3),
+    "EmbeddedLoopyBP": lambda: EmbeddedLoopyBP(4, 8, 2, num_iterations=2, edge_dim=3),
+}
+
+
+class Called(torch.nn.Module):
+    """A layer or network of batches of three graphs, called by position."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.of_graphs = name in NETS
+        self.module = (LAYERS | NETS)[name]()
+
+    def forward(self, x: Tensor, edge_index: Tensor, attr: Tensor, batch: Tensor) -> Tensor:
+        if self.of_graphs:
+            out = self.module(x, edge_index, batch=batch, edge_attr=attr, batch_size=3)
+        else:
+            out = self.module(x, edge_index, attr)
+        return sum(out) if isinstance(out, tuple) else out
+
+
+def graphs(num_nodes: int, num_edges: int) -> tuple[Tensor, ...]:
+    torch.manual_seed(num_nodes)
+    source = torch.randint(num_nodes, (num_edges,))
+    edge_index = torch.stack([source, torch.randint(num_nodes, (num_edges,))])
+    attr = torch.eye(3)[torch.randint(3, (num_edges,))]
+    return torch.randn(num_nodes, 4), edge_index, attr, torch.arange(num_nodes) * 3 // num_nodes
+
+
+def dynamic() -> tuple[dict[int, Any], ...]:
+    nodes, edges = Dim("nodes", min=2), Dim("edges", min=2)
+    return {0: nodes}, {1: edges}, {0: edges}, {0: nodes}
+
+
+OTHERS = [graphs(*sizes) for sizes in ((7, 12), (5, 31), (20, 9))]
+
+
+def gradients(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
+    parameters = {name.removeprefix("_orig_mod."): p for name, p in module.named_parameters()}
+    total = module(*inputs).square().sum()
+    found = torch.autograd.grad(total, list(parameters.values()), allow_unused=True)
+    return {name: g for name, g in zip(parameters, found, strict=True) if g is not None}
+
+
+def assert_same(found: torch.nn.Module, module: torch.nn.Module) -> None:
+    for inputs in OTHERS:
+        torch.testing.assert_close(found(*inputs), module(*inputs), rtol=1e-5, atol=1e-5)
+        grads = gradients(found, inputs), gradients(module, inputs)
+        torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *NETS])
+def test_compiled(name: str) -> None:
+    torch._dynamo.reset()
+    module = Called(name)
+    assert_same(torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager"), module)
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *NETS])
+@pytest.mark.parametrize("strict", [False, True])
+def test_exported(name: str, strict: bool) -> None:
+    module = Called(name)
+    program = torch.export.export(module, graphs(9, 17), dynamic_shapes=dynamic(), strict=strict)
+    assert_same(program.module(), module)
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *NETS])
+def test_onnx(name: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    module = Called(name).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module, graphs(9, 17), dynamo=True, dynamic_shapes=dynamic(), verbose=False
+        )
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    names = [i.name for i in session.get_inputs()]
+
+    for inputs in OTHERS:
+        given = {n: t.numpy() for n, t in zip(names, inputs, strict=False)}
+        out = torch.from_numpy(session.run(None, given)[0])
+        torch.testing.assert_close(out, module(*inputs).detach(), rtol=1e-5, atol=1e-5)

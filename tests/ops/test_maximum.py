@@ -1,0 +1,299 @@
+"""The maxima over n-grams against enumeration, and the kernels against the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan import maximum
+from pyg_kernels.ops.scan.maximum import SumTable, product_max_scan, sum_max_scan
+from tests.ngram_maxima import largest_sums, ngram_maxima
+from tests.ops.layouts import LAYOUTS
+
+D, F64 = 3, torch.float64
+SCANS: dict[str, Any] = {"mul": product_max_scan, "add": sum_max_scan}
+READOUTS = ("c", "z", "sum")
+CASES = [("mul", kind) for kind in ("number", "zero", "one", "scalar", "vector", "gate", "gates")]
+CASES += [("add", kind) for kind in ("number", "zero", "one", "scalar", "vector")]
+RANDOM = [case for case in CASES if case[1] not in ("zero", "one")]
+
+every_case = pytest.mark.parametrize(("mapping", "kind"), CASES)
+random_case = pytest.mark.parametrize(("mapping", "kind"), RANDOM)
+every_mapping = pytest.mark.parametrize("mapping", list(SCANS))
+every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
+
+
+@pytest.fixture(params=["numba", "definition"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "definition":
+        monkeypatch.setattr(maximum, "runs_compiled", lambda _: False)
+    return request.param
+
+
+both_paths = pytest.mark.usefixtures("path")
+
+
+def ragged(lengths: Sequence[int]) -> Layout:
+    ptr = torch.tensor([0, *lengths]).cumsum(0)
+    return Layout.of_ptr(ptr, max(lengths), sum(lengths))
+
+
+def make(order: int, kind: str, rows: int, seed: int = 0) -> tuple[Tensor, Any]:
+    """The projections and the decay, with gradients."""
+    torch.manual_seed(seed)
+    shape = {"scalar": (1,), "vector": (D,), "gate": (rows, D), "gates": (rows, 1)}.get(kind)
+    number = {"number": 0.6, "zero": 0.0, "one": 1.0}.get(kind)
+    x = torch.randn(rows, order * D, dtype=F64, requires_grad=True)
+    return x, number if shape is None else torch.rand(shape, dtype=F64, requires_grad=True)
+
+
+def rows_of(layout: Layout, text: int) -> Tensor:
+    return layout.start[text] + torch.arange(int(layout.length[text])) * layout.stride
+
+
+def numbers(found: tuple[Tensor, Any]) -> list[Tensor]:
+    """All numbers that a scan returns."""
+    return [found[0], *found[1][:-1]]
+
+
+def gradients(outs: Sequence[Tensor], leaves: Sequence[Any]) -> Any:
+    """The gradients of a fixed mixture of the outputs."""
+    total = torch.zeros((), dtype=F64)
+    for k, out in enumerate(outs, start=1):
+        weights = torch.arange(1, out.numel() + 1, dtype=F64).mul_(0.37 * k).cos()
+        total = total + (out * weights.view(out.shape)).sum()
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    if not total.requires_grad:
+        return [torch.zeros_like(t) for t in tensors]
+    options: dict[str, Any] = {"allow_unused": True, "materialize_grads": True}
+    return torch.autograd.grad(total, tensors, retain_graph=True, **options)
+
+
+def assert_same(found: Sequence[Tensor], wanted: Sequence[Tensor], leaves: Sequence[Any]) -> None:
+    close(found, wanted)
+    close(gradients(found, leaves), gradients(wanted, leaves))
+
+
+@both_paths
+@every_layout
+@every_case
+def test_the_best_of_all_ngrams(mapping: str, kind: str, layout: Layout) -> None:
+    """Values, and gradients where no two n-grams tie."""
+    for order in (1, 2, 3, 4) if layout.num_steps == 5 else (2,):
+        x, decay = make(order, kind, layout.num_rows)
+        every = torch.as_tensor(decay, dtype=F64).expand(layout.num_rows, D)
+        found = {r: SCANS[mapping](x, order, decay, layout, None, r) for r in READOUTS}
+        wanted = {r: torch.zeros(layout.num_rows, D, dtype=F64) for r in READOUTS}
+        state = found["c"][1]
+        assert state.seen.equal(layout.length)
+        for text in range(layout.num_texts):
+            rows = rows_of(layout, text)
+            own = x[rows].split(D, 1)
+            c, z = ngram_maxima(own, every[rows], mapping)
+            for name, value in zip(READOUTS, (c[-1], z, sum(c)), strict=True):
+                wanted[name] = wanted[name].index_put((rows,), torch.as_tensor(value))
+            if isinstance(state, SumTable):
+                close(state.best[:, text, : len(rows)], largest_sums(own))
+                assert not state.best[:, text, len(rows) :].any()
+            elif len(rows):
+                low, _ = ngram_maxima(own, every[rows], mapping, smallest=True)
+                ends = [torch.stack([c_j[-1] for c_j in side]) for side in (c, low)]
+                close([state.c_max[:, text], state.c_min[:, text]], ends)
+        for name in READOUTS:
+            close(found[name][0], wanted[name])
+            if (mapping, kind) in RANDOM:
+                assert_same([found[name][0]], [wanted[name]], (x, decay))
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+@every_layout
+@every_case
+def test_kernels_against_definitions(
+    mapping: str, kind: str, layout: Layout, order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every output's gradient in every input, from a state of texts of several lengths."""
+    x, decay = make(order, kind, layout.num_rows, seed=order)
+    before = ragged([3, 0, 2, 5][: layout.num_texts])
+    _, state = SCANS[mapping](make(order, kind, before.num_rows)[0], order, 0.7, before)
+    found = []
+    for compiled in (True, False):
+        monkeypatch.setattr(maximum, "runs_compiled", lambda _, here=compiled: here)
+        # What a state holds where no n-gram is must not matter.
+        kept = [t.where(t != 0, 50.0 * compiled).detach().requires_grad_() for t in state[:-1]]
+        leaves = [x, decay, *kept]
+        for readout in READOUTS:
+            carried = type(state)(*kept, state.seen)
+            outs = numbers(SCANS[mapping](x, order, decay, layout, carried, readout))
+            chosen = [outs, *([out] for out in outs)]
+            found.append([outs, *(gradients(some, leaves) for some in chosen)])
+    for got, wanted in zip(found[:3], found[3:], strict=True):
+        close(got, wanted)
+    monkeypatch.undo()
+    single = [t.detach().float() if isinstance(t, Tensor) else t for t in leaves]
+    carried = type(state)(*single[2:], state.seen)
+    outs = numbers(SCANS[mapping](single[0], order, single[1], layout, carried, "sum"))
+    torch.testing.assert_close([t.double() for t in outs], found[2][0], rtol=1e-5, atol=1e-5)
+
+
+@both_paths
+@every_mapping
+@pytest.mark.parametrize("seed", range(16))
+def test_in_pieces_as_whole(mapping: str, seed: int) -> None:
+    torch.manual_seed(seed)
+    order, readout = 1 + seed // 4, READOUTS[seed % 3]
+    pieces = torch.randint(0, 5, (3, 1 + seed % 4))
+    whole = ragged(pieces.sum(0).tolist())
+    x, decay = make(order, "gate" if mapping == "mul" else "vector", whole.num_rows, seed)
+    wanted = numbers(SCANS[mapping](x, order, decay, whole, None, readout))
+    out, state, at = torch.zeros_like(wanted[0]), None, whole.start.clone()
+    for piece in pieces:
+        rows = [begin + torch.arange(int(size)) for begin, size in zip(at, piece, strict=True)]
+        index = torch.cat(rows)
+        weight = decay[index] if mapping == "mul" else decay
+        part, state = SCANS[mapping](
+            x[index], order, weight, ragged(piece.tolist()), state, readout
+        )
+        out, at = out.index_put((index,), part), at + piece
+    assert_same(numbers((out, state)), wanted, (x, decay))
+
+
+def side_by_side(*columns: Sequence[float]) -> Tensor:
+    return torch.tensor(columns, dtype=F64).t().contiguous().requires_grad_()
+
+
+@both_paths
+def test_by_hand() -> None:
+    p = [-1.0, 2.0, -3.0, -4.0]
+    c, state = product_max_scan(side_by_side(p, p), 2, 0.5, ragged([4]))
+    # 12 = (-3)(-4); at the third token (-1)(-3), with the second skipped; (-1)(2) before.
+    assert c.flatten().tolist() == [0.0, -2.0, 1.5, 12.0]
+    assert state.c_min[1].item() == -4.0  # (2)(-4), against 0.5 (2)(-3)
+    # Sums are decayed as a whole: 0.5 (-8 + 20) loses against -10 + 20, though -4 beats -10.
+    c, _ = sum_max_scan(side_by_side([-8.0, -10.0, 0.0], [0.0, 0.0, 20.0]), 2, 0.5, ragged([3]))
+    assert c.flatten().tolist() == [0.0, -8.0, 10.0]
+
+
+@both_paths
+@pytest.mark.parametrize(("mapping", "adjacent", "slope"), [("mul", -1.0, 6.0), ("add", -4.0, 5.0)])
+def test_decay_zero_and_ties(mapping: str, adjacent: float, slope: float) -> None:
+    """A gapped n-gram is worth 0 then; of equals wins the one that was complete first."""
+    decay = torch.zeros(1, dtype=F64, requires_grad=True)
+    x = side_by_side([3.0, adjacent, 0.0], [0.0, 0.0, 2.0])
+    z, _ = SCANS[mapping](x, 2, decay, ragged([3]), None, "z")
+    assert z[2].item() == 0.0
+    assert torch.autograd.grad(z[2, 0], decay)[0].item() == slope
+    ones = torch.ones(4, 2, dtype=F64, requires_grad=True)
+    for readout, picked in (("c", (0, 1)), ("z", (0, 3))):
+        out, _ = SCANS[mapping](ones, 2, 1.0, ragged([4]), None, readout)
+        (found,) = torch.autograd.grad(out[3, 0], ones)
+        assert found.nonzero().tolist() == sorted([token, j] for j, token in enumerate(picked))
+
+
+@random_case
+def test_derivatives_and_transforms(mapping: str, kind: str) -> None:
+    layout = ragged([4, 1, 2])
+    x, decay = make(3, kind, 7, seed=4)
+    leaves = (x, decay) if isinstance(decay, Tensor) else (x,)
+
+    def scan(x: Tensor, weight: Any = decay) -> tuple[Tensor, ...]:
+        return tuple(numbers(SCANS[mapping](x, 3, weight, layout, None, "sum")))
+
+    assert torch.autograd.gradcheck(scan, leaves) and torch.autograd.gradgradcheck(scan, leaves)
+
+    def total(x: Tensor) -> Tensor:
+        return torch.stack([out.square().sum() for out in scan(x)]).sum()
+
+    (wanted,) = torch.autograd.grad(total(x), x)
+    value, tangent = x.detach(), torch.randn_like(x)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        close(transform(total)(value), wanted)
+    close(torch.func.jvp(total, (value,), (tangent,))[1], (wanted * tangent).sum())
+    both = torch.stack([value, tangent])
+    close(torch.func.vmap(total)(both), torch.stack([total(v) for v in both]))
+
+
+@every_mapping
+def test_compiles_and_opcheck(mapping: str) -> None:
+    torch._dynamo.reset()
+    layout, (x, decay) = ragged([4, 1, 2]), make(2, "vector", 7)
+    carried = SCANS[mapping](x.detach(), 2, 0.5, layout)[1]
+    scan = partial(SCANS[mapping], order=2, layout=layout, state=carried)
+    wanted = numbers(scan(x, decay=decay))
+    found = numbers(torch.compile(scan, fullgraph=True, backend="aot_eager")(x, decay=decay))
+    assert_same(found, wanted, (x, decay))
+    tensors = [torch.stack(carried[:2])] if mapping == "mul" else [carried[0][:, :, 0], carried[0]]
+    kept = [x, decay, *(t.detach().requires_grad_() for t in tensors), carried.seen]
+    op = maximum._PRODUCT if mapping == "mul" else maximum._SUM
+    torch.library.opcheck(op.op, (*kept, layout.start, layout.length, "sum", *layout.settings))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@every_mapping
+def test_half_precision_rounds_nothing_between(mapping: str, dtype: torch.dtype) -> None:
+    low = make(3, "number", 9)[0].detach().to(dtype).requires_grad_()
+    out, state = SCANS[mapping](low, 3, 0.5, ragged([6, 3]))
+    wanted, wanted_state = SCANS[mapping](low.float(), 3, 0.5, ragged([6, 3]))
+    close([out, *state], [wanted.to(dtype), *wanted_state])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        close(SCANS[mapping](low, 3, 0.5, ragged([6, 3]))[0], wanted)
+    out.float().sum().backward()
+    assert low.grad is not None and low.grad.dtype == dtype
+
+
+@both_paths
+@every_mapping
+def test_nan_and_infinity_stay_in_their_channel_and_text(mapping: str) -> None:
+    x = make(2, "number", 10)[0].detach()
+    for bad in (torch.nan, torch.inf):
+        x[2, D] = bad  # the second projection at token 2 of the first text
+        out, _ = SCANS[mapping](x.abs(), 2, 0.5, ragged([5, 5]))
+        broken = torch.zeros(10, D, dtype=torch.bool)
+        broken[2:5, 0] = True
+        assert out.isfinite().logical_not().equal(broken)
+
+
+def test_two_threads_and_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More channels than a task has, and more threads than texts."""
+    layout, x = ragged([70, 63]), torch.randn(133, 3 * 131, dtype=F64, requires_grad=True)
+    for mapping in SCANS:
+
+        def run(_: int = 0, scan: Any = SCANS[mapping]) -> list[Tensor]:
+            outs = numbers(scan(x, 3, 0.9, layout))
+            return [*outs, *gradients(outs, [x])]
+
+        with ThreadPoolExecutor(2) as pool:
+            first, second = pool.map(run, range(2))
+        assert all(a.equal(b) for a, b in zip(first, second, strict=True))
+        with monkeypatch.context() as patch:
+            patch.setattr(maximum, "runs_compiled", lambda _: False)
+            close(first, run())
+
+
+@every_mapping
+def test_bad_arguments(mapping: str) -> None:
+    layout, x = ragged([2, 1]), torch.zeros(3, 2 * D)
+    scan = partial(SCANS[mapping], layout=layout, decay=0.5)
+    *_, seen = state = scan(x[:, :D], 1)[1]
+    short = state._replace(seen=seen[:1])
+    for message, options in (
+        (r"x has shape \(3, 6\) for order 4", {"order": 4}),
+        ("readout is 'd'", {"readout": "d"}),
+        (r"decay has shape \(2,\)", {"decay": torch.zeros(2)}),
+        (r"state\.\w+ has shape .*: expected \(2, 2", {"state": state}),
+        (r"state\.seen has shape \(1,\)", {"x": x[:, :D], "order": 1, "state": short}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            scan(**{"x": x, "order": 2, **options})
+    if isinstance(state, SumTable):
+        with pytest.raises(ValueError, match="needs a constant decay"):
+            sum_max_scan(x, 2, torch.zeros(3, D), layout)
+        with pytest.raises(ValueError, match=r"state\.seen goes from 1 to 5: expected 0 to 2"):
+            scan(x[:, :D], 1, state=state._replace(seen=torch.tensor([5, 1])))
