@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.operator import cpu_backend
 
 _MOST_TYPES = 256
@@ -28,7 +29,8 @@ class Edges:
             None where every edge has a row of its own (then T = E).
 
     Raises:
-        ValueError: Where an index names no node (on CPU, outside ``torch.compile``).
+        ValueError: Where an index names no node (on CPU, outside ``torch.compile``), or shapes do
+            not fit.
     """
 
     source: Tensor
@@ -41,6 +43,15 @@ class Edges:
     def __post_init__(self) -> None:
         self._by_target: tuple[Tensor, Tensor] | None = None
         self._by_source: tuple[Tensor, Tensor] | None = None
+        edges = self.source.numel()
+        check_shapes(
+            source=(self.source, (edges,)),
+            target=(self.target, (edges,)),
+            edge_type=(self.edge_type, (edges,)),
+        )
+        for name, index in zip(("source", "target", "edge_type"), self.index, strict=True):
+            if index is not None and index.dtype not in (torch.int64, torch.int32):
+                raise ValueError(f"{name} has dtype {index.dtype}: expected torch.int64")
         if self.source.device.type == "cpu" and not torch.compiler.is_compiling():
             _check_range(self.source, self.num_sources, "source")
             _check_range(self.target, self.num_targets, "target")

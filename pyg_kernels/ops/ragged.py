@@ -105,6 +105,25 @@ class Layout:
         last = self.start + (self.length - 1) * self.stride
         return replace(self, start=last, backwards=not self.backwards)
 
+    def check(self) -> None:
+        """Looks whether all tokens are rows, and all rows of a ragged batch tokens.
+
+        Raises:
+            ValueError: Where they are not: kernels would read and write beyond the rows.
+        """
+        if self.full:
+            return
+        last = self.start + (self.length - 1) * self.stride
+        outside = (torch.minimum(self.start, last) < 0) | (
+            torch.maximum(self.start, last) >= self.num_rows
+        )
+        missing = self.form == "ragged" and int(self.length.sum()) != self.num_rows
+        if missing or bool(((self.length > 0) & outside).any()) or bool((self.length < 0).any()):
+            raise ValueError(
+                f"ptr or lengths do not fit {self.num_rows} rows: texts have "
+                f"{self.length.tolist()} tokens"
+            )
+
     def order(self) -> Tensor:
         """The texts from the longest to the shortest, :obj:`(B,)`."""
         if self.full:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.expansion.definition import GREENS, Green, expansion
 from pyg_kernels.ops.operator import Operator, runs_compiled
@@ -41,12 +42,20 @@ def kernel_expansion(
         The sums, :obj:`(N, U)`, in the operands' common precision.
 
     Raises:
-        ValueError: For an unknown Green function, or a Gaussian without bandwidth.
+        ValueError: For an unknown Green function, a Gaussian without bandwidth, or other shapes.
     """
     if green not in GREENS:
         raise ValueError(f"green={green!r}: expected one of {', '.join(map(repr, GREENS))}")
     if green == "gaussian" and bandwidth is None:
         raise ValueError("bandwidth=None with green='gaussian': expected a number")
+    functions = 1 if centers.size(0) == 1 else a.size(-1)
+    check_shapes(
+        a=(a, (a.size(0), a.size(-1))),
+        centers=(centers, (functions, centers.size(-1))),
+        coefficients=(coefficients, (functions, centers.size(-1))),
+        slope=(slope, (functions,)),
+        intercept=(intercept, (functions,)),
+    )
     result = common_dtype(a, centers, coefficients, slope, intercept)
     dtype = torch.promote_types(result, torch.float32)
     a, centers, coefficients = (t.to(dtype).contiguous() for t in (a, centers, coefficients))
@@ -101,13 +110,13 @@ def _backward(
 def _fake(
     a: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: float | None
 ) -> tuple[Tensor, ...]:
-    out = torch.empty_like(a)
+    out = a.new_empty(a.shape)
     if green == "gaussian" or not runs_compiled(a):
         return out, *(a.new_empty(0) for _ in range(3))
     functions, d = centers.shape
     table = a.new_empty(4, functions * (d + 1))
     order = a.new_empty(functions, d, dtype=torch.long)
-    return out, torch.empty_like(out, dtype=torch.int32), table, order
+    return out, out.new_empty(out.shape, dtype=torch.int32), table, order
 
 
 def _definition(

@@ -52,7 +52,7 @@ def linear_forward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The values, the entries of the inputs in the table, the table and the order of centres."""
     table, order = piece_table(centers, coefficients, green)
-    out, entries = torch.empty_like(a), torch.empty_like(a, dtype=torch.int32)
+    out, entries = a.new_empty(a.shape), a.new_empty(a.shape, dtype=torch.int32)
     reader = Reader.of(table, a.size(1), centers.size(1), green)
     given = array(a), array(out), as_indices(entries), reader
     run(_linear_forward, a.size(0), 4 * a.numel(), *given)
@@ -70,7 +70,7 @@ def linear_backward(
     order: Tensor,
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """The gradients of the inputs, and of centres and coefficients, if they are needed."""
-    of_a, width = torch.empty_like(a) if needed[0] else a.new_empty(0), table.size(1)
+    of_a, width = a.new_empty(a.shape) if needed[0] else a.new_empty(0), table.size(1)
     parts = max(1, min(_PARTS, a.numel() // (4 * width)))
     sums = np.zeros((parts, 2, width if needed[1] else 0))
     flat = (array(t).reshape(-1) for t in (grad, a, of_a))
@@ -95,7 +95,7 @@ def parameter_gradients(
         table: The pieces.
         order: Where the sorted centres came from, :obj:`(R, d)`.
     """
-    found = torch.empty_like(coefficients), torch.empty_like(coefficients)
+    found = coefficients.new_empty(coefficients.shape), coefficients.new_empty(coefficients.shape)
     given = (array(t) for t in (table, order, coefficients, *found))
     run(_linear_parameters, coefficients.size(0), sums.size, sums, *given, green == "abs")
     return found
@@ -119,7 +119,7 @@ def as_indices(entries: Tensor) -> np.ndarray:
 
 def gaussian_forward(a: Tensor, centers: Tensor, coefficients: Tensor, bandwidth: float) -> Tensor:
     """The values, :obj:`(N, U)`."""
-    out = torch.empty_like(a)
+    out = a.new_empty(a.shape)
     given = (array(t) for t in (a, centers, coefficients, out))
     work = a.numel() * centers.size(1)
     run(_gaussian_forward, a.size(0), work, *given, exponent_of(a, bandwidth))
@@ -131,7 +131,7 @@ def gaussian_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of the inputs, the centres and the coefficients."""
     (rows, units), d = a.shape, centers.size(1)
-    of_a = torch.empty_like(a)
+    of_a = a.new_empty(a.shape)
     parts = max(1, min(rows, _PARTS // max(units, 1)))
     sums = torch.zeros(parts, units, 2, d, dtype=torch.double)
     given = (array(t) for t in (grad, a, centers, coefficients, of_a, sums))

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbor_sum import definition
@@ -63,6 +64,7 @@ def neighbor_sum(
     """
     if act is not None and shift is None:  # once a node
         z, act = definition.activation(act)(z), None
+    check_shapes(z=(z, (edges.num_sources, z.size(-1))))
     given = (*(gate or (None, None, None)), factor, shift, weight)
     dtype = common_dtype(z, *given)
     wide = torch.promote_types(dtype, torch.float32)

@@ -49,6 +49,7 @@ class Tasks(NamedTuple):
     @classmethod
     def of(cls, layout: Layout, channels: int, feed: Tensor | None, splits: bool = True) -> Tasks:
         """The tasks of a scan; `splits` says whether channels do not depend on each other."""
+        layout.check()
         threads, texts = torch.get_num_threads(), layout.num_texts
         parts, blocks = texts, 1
         if feed is not None:
@@ -101,9 +102,9 @@ def step_back(cell, tokens, first, last, g_feed, g_h):
 @inlined
 def share_of(task, texts, parts, blocks, channels):
     """The texts of a task, and its first channel and that after its last."""
-    width = -(-channels // blocks)
-    first = (task % blocks) * width
-    return texts[task // blocks :: parts].copy(), first, min(first + width, channels)
+    block = task % blocks
+    first, last = channels * block // blocks, channels * (block + 1) // blocks
+    return texts[task // blocks :: parts].copy(), first, last
 
 
 @inlined

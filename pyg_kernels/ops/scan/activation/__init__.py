@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.expansion import Green
 from pyg_kernels.ops.operator import Operator, runs_compiled
@@ -58,6 +59,18 @@ def activation_scan(
         the operands' common precision.
     """
     given = (x, h0, feed, centers, coefficients, slope, intercept, weight, bias)
+    channels, of_units = x.size(-1), 1 if centers.size(0) == 1 else x.size(-1)
+    check_shapes(
+        x=(x, (layout.num_rows, channels)),
+        h0=(h0, (layout.num_texts, channels)),
+        feed=(feed, (channels, channels)),
+        centers=(centers, (of_units, centers.size(-1))),
+        coefficients=(coefficients, (of_units, centers.size(-1))),
+        slope=(slope, (of_units,)),
+        intercept=(intercept, (of_units,)),
+        weight=(weight, (channels,)),
+        bias=(bias, (channels,)),
+    )
     result = common_dtype(*given)
     dtype = torch.promote_types(result, torch.float32)
     tensors = (None if t is None else t.to(dtype).contiguous() for t in given)
@@ -119,14 +132,14 @@ def _backward(
 
 
 def _fake(x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    (functions, d), green, like = rest[2].shape, rest[10], torch.empty_like
+    (functions, d), green, shape = rest[2].shape, rest[10], x.shape
     kept, table, order = (x.new_empty(0, 0) for _ in range(3))
     if runs_compiled(x) and green == "gaussian":
-        kept = like(x)
+        kept = x.new_empty(shape)
     elif runs_compiled(x):
-        kept, table = like(x, dtype=torch.int32), x.new_empty(4, functions * (d + 1))
+        kept, table = x.new_empty(shape, dtype=torch.int32), x.new_empty(4, functions * (d + 1))
         order = x.new_empty(functions, d, dtype=torch.long)
-    return like(x), like(x), kept, table, order
+    return x.new_empty(shape), x.new_empty(shape), kept, table, order
 
 
 _OPERATOR = Operator(

@@ -352,11 +352,11 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """See `pyg_kernels.ops.scan.activation`: h, a, what says the slopes, table and order."""
     x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
-    new = torch.zeros_like if layout.form == "padded" else torch.empty_like
-    h, before = new(x), new(x)
-    kept, table, order = new(x), x.new_empty(0, 0), x.new_empty(0, 0)
+    new = x.new_zeros if layout.form == "padded" else x.new_empty
+    h, before = new(x.shape), new(x.shape)
+    kept, table, order = new(x.shape), x.new_empty(0, 0), x.new_empty(0, 0)
     if form.green != "gaussian":
-        kept = new(x, dtype=torch.int32)
+        kept = new(x.shape, dtype=torch.int32)
         table, order = piece_table(centers, coefficients, form.green)
     cell = _Cell(
         array(x),
@@ -371,7 +371,7 @@ def forward(
     tasks, steps = _shares(form, layout, feed)
     if steps is not None:
         carried = h0.index_select(0, steps.order)
-        fed = torch.empty_like(carried)
+        fed = carried.new_empty(carried.shape)
         for t, active in enumerate(steps.active):
             torch.mm(carried[:active], feed.t(), out=fed[:active])
             places = steps.start[:active], t * layout.stride
@@ -393,9 +393,9 @@ def backward(
     """The gradients of the tensors."""
     x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
     h, before, kept, table, order = outputs
-    new = torch.zeros_like if layout.form == "padded" else torch.empty_like
-    g_x, reaching, g_h0 = new(x), new(x), torch.empty_like(h0)
-    inputs = new(x) if form.normalize else before
+    new = x.new_zeros if layout.form == "padded" else x.new_empty
+    g_x, reaching, g_h0 = new(x.shape), new(x.shape), h0.new_empty(h0.shape)
+    inputs = new(x.shape) if form.normalize else before
     g_norm = x.new_zeros(2, x.size(1), dtype=torch.double)
     cell = _CellBack(
         array(before),
@@ -408,7 +408,7 @@ def backward(
     )
     tasks, steps = _shares(form, layout, feed)
     if steps is not None:
-        g_h, g_feed = torch.zeros_like(h0), torch.empty_like(h0)
+        g_h, g_feed = h0.new_zeros(h0.shape), h0.new_empty(h0.shape)
         for t in range(len(steps.active) - 1, -1, -1):
             active = slice(steps.active[t])
             places = steps.start[active], t * layout.stride
@@ -477,4 +477,4 @@ def _norm(form: Form, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> 
     if not form.normalize:
         return array(None, x)
     scale = x.new_ones(x.size(1)) if weight is None else weight
-    return array(torch.stack((scale, torch.zeros_like(scale) if bias is None else bias)))
+    return array(torch.stack((scale, scale.new_zeros(scale.shape) if bias is None else bias)))

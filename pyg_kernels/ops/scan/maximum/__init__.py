@@ -289,7 +289,7 @@ def _backward_product(
 def _fake_product(
     x: Tensor, decay: Tensor, initial: Tensor, *rest: Tensor | int | str | bool
 ) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.size(0), initial.size(3)), torch.empty_like(initial)
+    return x.new_empty(x.size(0), initial.size(3)), initial.new_empty(initial.shape)
 
 
 def _forward_sum(
@@ -341,7 +341,7 @@ def _fake_sum(
     assert isinstance(num_steps, int)
     grown = x.new_empty(order, texts, size + num_steps, channels)
     kept = x.new_empty((x.size(0), order - 1, channels) if runs_compiled(x) else 0)
-    winners = torch.empty_like(kept, dtype=torch.int32)
+    winners = kept.new_empty(kept.shape, dtype=torch.int32)
     return x.new_empty(x.size(0), channels), grown, kept, winners
 
 

@@ -463,6 +463,7 @@ def _arguments(
     """What all kernels take first; `tensors` are x, the decay, and what was carried."""
     x, decay, *others = tensors
     weights = array(decay if decay.dim() == 2 else decay.unsqueeze(0))
+    layout.check()
     places = (array(layout.start), array(layout.length), layout.stride)
     return array(x), weights, *map(array, others), *places, _READOUTS.index(readout), width
 
@@ -478,7 +479,7 @@ def product_forward(
     """The state read out, and the extremes after the last token."""
     x, _, initial, _ = tensors
     new = x.new_zeros if layout.form == "padded" else x.new_empty
-    h, end = new(layout.num_rows, initial.size(3)), torch.empty_like(initial)
+    h, end = new(layout.num_rows, initial.size(3)), initial.new_empty(initial.shape)
     tasks, width = _shared(layout, h.size(1))
     arguments = _arguments(layout, readout, width, tensors)
     run(_product_forward, tasks, x.numel(), *arguments, array(h), array(end))
@@ -492,8 +493,8 @@ def product_backward(
     x, decay, initial, _ = tensors
     channels = initial.size(3)
     g_h = x.new_zeros(layout.num_rows, channels) if grads[0] is None else grads[0]
-    g_x = (torch.zeros_like if layout.form == "padded" else torch.empty_like)(x)
-    g_decay, g_initial = _decay_sums(decay, layout, channels), torch.empty_like(initial)
+    g_x = (x.new_zeros if layout.form == "padded" else x.new_empty)(x.shape)
+    g_decay, g_initial = _decay_sums(decay, layout, channels), initial.new_empty(initial.shape)
     tasks, width = _shared(layout, channels)
     run(
         _product_backward,
@@ -516,7 +517,7 @@ def sum_forward(
     order, texts, size, channels = table.shape
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     h, z = new(layout.num_rows, channels), new(layout.num_rows, order - 1, channels)
-    won = torch.empty_like(z, dtype=torch.int32)
+    won = z.new_empty(z.shape, dtype=torch.int32)
     grown = x.new_zeros(order, texts, size + layout.num_steps, channels)
     tasks, width = _shared(layout, channels)
     run(
@@ -540,8 +541,8 @@ def sum_backward(
     x, decay, c, table, _ = tensors
     channels = c.size(2)
     g_h = x.new_zeros(layout.num_rows, channels) if grads[0] is None else grads[0]
-    g_decay, found = _decay_sums(decay, layout, channels), [torch.zeros_like(x)]
-    found += [g_decay, torch.empty_like(c), torch.zeros_like(table)]
+    g_decay, found = _decay_sums(decay, layout, channels), [x.new_zeros(x.shape)]
+    found += [g_decay, c.new_empty(c.shape), table.new_zeros(table.shape)]
     tasks, width = _shared(layout, channels)
     run(
         _sum_backward,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.operator import Operator, cpu_backend, runs_compiled
 from pyg_kernels.ops.ragged import Layout
@@ -60,6 +61,15 @@ def memory_scan(
         the last token of each text, :obj:`(B, D)`. They have the operands' common precision;
         half precision is computed in single, but with functions of one's own as it is.
     """
+    rows, channels = layout.num_rows, c0.size(-1)
+    gates = form.output + form.input + form.forget + 1
+    check_shapes(
+        x=(x, (rows, gates * channels)),
+        params=(params, (gates + 4, channels)),
+        h0=(h0, (layout.num_texts, channels)),
+        c0=(c0, (layout.num_texts, channels)),
+        feed=(feed, ((0 if feed is None else feed.size(0) // channels) * channels, channels)),
+    )
     result = common_dtype(x, params, h0, c0, feed)
     dtype = result if norm or q else torch.promote_types(result, torch.float32)
     x, params, h0, c0 = (t.to(dtype) for t in (x, params, h0, c0))

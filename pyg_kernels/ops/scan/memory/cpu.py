@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined, kernel, overloads, run, sigmoid, tanh
@@ -479,9 +478,9 @@ def backward(
     assert x is not None and params is not None and h0 is not None and c0 is not None
     h, c, _, kept = outputs
     tasks = Tasks.of(layout, c0.size(1), feed, not form.norm)
-    g_x = (torch.zeros_like if layout.form == "padded" else torch.empty_like)(x)
+    g_x = (x.new_zeros if layout.form == "padded" else x.new_empty)(x.shape)
     g_params = x.new_zeros(tasks.parts, *params.shape)
-    g_h0, g_c0 = torch.empty_like(h0), torch.empty_like(c0)
+    g_h0, g_c0 = h0.new_empty(h0.shape), c0.new_empty(c0.shape)
     _, back = columns(feed, x)
     run(
         _memory_backward,

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.operator import Operator, cpu_backend, runs_compiled
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import definition
@@ -67,7 +68,22 @@ def walk_scan(
     Returns:
         h, :obj:`(N, D)`; c of all orders, :obj:`(n, N + B, D)`, those before the first token
         last; and c after the last token of each text, :obj:`(n, B, D)`.
+
+    Raises:
+        ValueError: Where the shapes do not fit.
     """
+    rows, texts, channels = layout.num_rows, layout.num_texts, c0.size(-1)
+    gates = form.width + channels * form.output_gate
+    check_shapes(
+        x=(x, (rows, gates + channels * (form.order + form.highway))),
+        params=(params, (4, channels)),
+        c0=(c0, (form.order, texts, channels)),
+        h0=(h0, (texts, channels)),
+        select=(select, (rows, 1)),
+        carried=(carried, (rows, channels)),
+        feed=(feed, (gates, channels)),
+        mask=(mask, (texts, channels)),
+    )
     tensors = (x, params, select, carried, feed, mask, h0, c0)
     arguments = (*tensors, layout.start, layout.length, *form, *layout.settings)
     if act is not None or output_map is not None:
@@ -92,7 +108,15 @@ def linear_scan(
 
     Returns:
         c, :obj:`(N, D)`, of the operands' common precision.
+
+    Raises:
+        ValueError: Where the shapes do not fit.
     """
+    if decay.dim() == 2:
+        wide = decay.size(1) if decay.size(1) == 1 else x.size(1)
+        check_shapes(decay=(decay, (layout.num_rows, wide)))
+    elif decay.dim() != 1 or decay.size(0) not in (1, x.size(1)):
+        raise ValueError(f"decay has shape {tuple(decay.shape)}: expected (1,) or ({x.size(1)},)")
     result = torch.promote_types(torch.promote_types(x.dtype, decay.dtype), initial.dtype)
     dtype = torch.promote_types(result, torch.float32)
     decay, x, initial = decay.to(dtype), x.to(dtype), initial.to(dtype)
