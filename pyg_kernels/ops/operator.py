@@ -27,13 +27,13 @@ class Operator:
 
     Args:
         name: Its name, after ``pyg_kernels::``.
-        forward: ``forward(*tensors, *settings)``, arguments annotated, tensors or None first. Its
-            outputs are those of the definition, then what the backward reads again.
+        arguments: Its arguments in the language of ``torch.library``'s schemas, tensors first.
+        forward: ``forward(*tensors, *settings)``. Its outputs are those of the definition, then
+            what the backward reads again.
         backward: ``backward(grads, tensors, outputs, settings, needed)``, sequences of tensors or
             None: the gradients of the tensors, None where they are not needed.
         definition: The outputs that have derivatives by PyTorch's ops, from the same arguments.
         fake: Empty tensors like the outputs of `forward`, from the same arguments.
-        num_tensors: How many of the arguments are tensors.
         num_outputs: How many outputs `forward` has.
         first_kept: The first output that is kept for the backward; callers may change those
             before it in place.
@@ -42,28 +42,31 @@ class Operator:
     def __init__(
         self,
         name: str,
+        arguments: str,
         forward: Definition,
         backward: Callable[..., Sequence[Tensor | None]],
         definition: Definition,
         fake: Definition,
-        num_tensors: int,
         num_outputs: int,
         first_kept: int = 0,
     ) -> None:
         self.definition = definition
         self._first_kept = first_kept
         self._run_backward = backward
-        self._num_tensors, self._num_outputs = num_tensors, num_outputs
+        self._num_tensors, self._num_outputs = arguments.count("Tensor"), num_outputs
         self.forward = forward
-        library = torch.library
-        self.op = library.custom_op(f"pyg_kernels::{name}", forward, mutates_args=())
+        self.op = torch.library.custom_op(
+            f"pyg_kernels::{name}",
+            forward,
+            mutates_args=(),
+            schema=f"({arguments}) -> ({', '.join(['Tensor'] * num_outputs)})",
+        )
         self.op.register_fake(fake)
         self.op.register_autograd(self._backward, setup_context=self._setup)
         self.op.register_vmap(self._vmap)
-        arguments = library.infer_schema(forward, mutates_args=()).split(") ->")[0]
-        settings = arguments.split(", ")[num_tensors:]
         lists = ["Tensor?[] grads", "Tensor?[] tensors", "Tensor[] outputs", "bool[] needed"]
-        self._backward_op = library.custom_op(
+        settings = arguments.split(", ")[self._num_tensors :]
+        self._backward_op = torch.library.custom_op(
             f"pyg_kernels::{name}_backward",
             self._gradients,
             mutates_args=(),
@@ -194,8 +197,12 @@ class Operator:
             *(args[k] for k in batched)
         )
         spare = self._num_outputs - len(found)
-        outs = (*found, *(found[0].new_empty(0) for _ in range(spare)))
-        return outs, (*(0 for _ in found), *(None for _ in range(spare)))
+        return self.padded(found), (*(0 for _ in found), *(None for _ in range(spare)))
+
+    def padded(self, outputs: Outputs) -> Outputs:
+        """As many outputs as the op has, from those of the definition."""
+        spare = self._num_outputs - len(outputs)
+        return *outputs, *(outputs[0].new_empty(0) for _ in range(spare))
 
 
 class _Eager(torch.autograd.Function):

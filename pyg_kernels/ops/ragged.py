@@ -130,23 +130,29 @@ class Layout:
             return torch.arange(self.num_texts, device=self.start.device)
         return torch.argsort(self.length, descending=True, stable=True)
 
-    def rows_at(self, rows: Tensor, step: int) -> Tensor:
+    def rows_at(self, rows: Tensor, step: int | Tensor) -> Tensor:
         """The rows of one token of each text, :obj:`(B, F)`; past its end that of its last."""
         if self.full:
-            return self._grid(rows)[self.num_steps - 1 - step if self.backwards else step]
-        found = self.start + self.length.sub(1).clamp(min=0, max=step) * self.stride
+            place = self.num_steps - 1 - step if self.backwards else step
+            grid = self._grid(rows)
+            if isinstance(place, Tensor):
+                return grid.index_select(0, place.view(1))[0]
+            return grid[place]
+        found = self.start + self.length.sub(1).clamp(max=step).clamp(min=0) * self.stride
         return rows.index_select(0, found.clamp(0, max(self.num_rows - 1, 0)))
 
-    def has_token(self, step: int) -> Tensor:
+    def has_token(self, step: int | Tensor) -> Tensor:
         """Whether each text has a token at a step, :obj:`(B, 1)`."""
         return (self.length > step).unsqueeze(1)
 
-    def collect(self, steps: Sequence[Tensor]) -> Tensor:
+    def collect(self, steps: Sequence[Tensor] | Tensor) -> Tensor:
         """All rows, :obj:`(N, F)`, from those of all texts at each step; zero for padding."""
-        grid = torch.stack(list(steps))
+        grid = steps if isinstance(steps, Tensor) else torch.stack(list(steps))
         if self.full:
             grid = grid.flip(0) if self.backwards else grid
             return (grid if self.steps_first else grid.transpose(0, 1)).flatten(0, 1)
+        if not self.num_steps:
+            return grid.new_zeros(self.num_rows, grid.size(2))
         text, step = self.places()
         is_token = (step >= 0) & (step < self.length.index_select(0, text))
         index = step.clamp(0, self.num_steps - 1) * self.num_texts + text

@@ -140,7 +140,7 @@ def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
 
     assert torch.autograd.gradgradcheck(outputs, leaves, fast_mode=True)
     arguments = (*tensors, layout.start, layout.length, *case.form, *layout.settings)
-    torch.library.opcheck(activation._OPERATOR.op, arguments)
+    torch.library.opcheck(activation._SCAN.op, arguments)
     several = torch.stack([leaves[0], 2 * leaves[0]]).detach()
     fixed = [t.detach() for t in leaves[1:]]
     found = torch.func.vmap(lambda x: outputs(x, *fixed))(several)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import maximum
+from pyg_kernels.ops.scan import operator as scan_operator
 from pyg_kernels.ops.scan.maximum import SumTable, product_max_scan, sum_max_scan
 from tests.ngram_maxima import largest_sums, ngram_maxima
 from tests.ops.layouts import LAYOUTS
@@ -34,7 +35,7 @@ close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 @pytest.fixture(params=["numba", "definition"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "definition":
-        monkeypatch.setattr(maximum, "runs_compiled", lambda _: False)
+        monkeypatch.setattr(scan_operator, "runs_compiled", lambda _: False)
     return request.param
 
 
@@ -125,7 +126,7 @@ def test_kernels_against_definitions(
     _, state = SCANS[mapping](make(order, kind, before.num_rows)[0], order, 0.7, before)
     found = []
     for compiled in (True, False):
-        monkeypatch.setattr(maximum, "runs_compiled", lambda _, here=compiled: here)
+        monkeypatch.setattr(scan_operator, "runs_compiled", lambda _, here=compiled: here)
         # What a state holds where no n-gram is must not matter.
         kept = [t.where(t != 0, 50.0 * compiled).detach().requires_grad_() for t in state[:-1]]
         leaves = [x, decay, *kept]
@@ -232,7 +233,9 @@ def test_compiles_and_opcheck(mapping: str) -> None:
     tensors = [torch.stack(carried[:2])] if mapping == "mul" else [carried[0][:, :, 0], carried[0]]
     kept = [x, decay, *(t.detach().requires_grad_() for t in tensors), carried.seen]
     op = maximum._PRODUCT if mapping == "mul" else maximum._SUM
-    torch.library.opcheck(op.op, (*kept, layout.start, layout.length, "sum", *layout.settings))
+    torch.library.opcheck(
+        op.op, (*kept, layout.start, layout.length, mapping, "sum", *layout.settings)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -273,7 +276,7 @@ def test_two_threads_and_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
             first, second = pool.map(run, range(2))
         assert all(a.equal(b) for a, b in zip(first, second, strict=True))
         with monkeypatch.context() as patch:
-            patch.setattr(maximum, "runs_compiled", lambda _: False)
+            patch.setattr(scan_operator, "runs_compiled", lambda _: False)
             close(first, run())
 
 

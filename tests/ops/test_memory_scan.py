@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.memory import _OPERATOR, Form, definition, memory_scan
+from pyg_kernels.ops.scan.memory import _SCAN, Form, definition, memory_scan
 from tests.ops.layouts import LAYOUTS
 
 FORMS = {  # and how many gates read the output before
@@ -137,7 +137,7 @@ def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
     assert torch.autograd.gradgradcheck(outputs, inputs, fast_mode=True)
     x, params, h0, c0, *feed = inputs
     given = (x, params, feed[0] if feed else None, h0, c0, layout.start, layout.length)
-    torch.library.opcheck(_OPERATOR.op, (*given, *form, *layout.settings))
+    torch.library.opcheck(_SCAN.op, (*given, *form, *layout.settings))
 
     def total(x: Tensor) -> Tensor:
         return torch.stack([t.square().sum() for t in outputs(x, *inputs[1:])]).sum()

@@ -1,6 +1,9 @@
-"""The layers under ``torch.compile`` and ``torch.export``, with any number of steps and texts."""
+"""The layers compiled, exported and in ONNX, with any number of steps and texts."""
 
 from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -9,9 +12,10 @@ from torch.nn import Module
 
 from pyg_kernels.sequence import KBRN, RCNN, RKM
 
-LAYERS = {
+LAYERS: dict[str, Callable[[], Module]] = {
     "rcnn": lambda: RCNN(4, 5, decay="input"),
     "rcnn-recurrent": lambda: RCNN(4, 5, decay="recurrent"),
+    "rcnn-bidirectional": lambda: RCNN(4, 5, num_layers=2, bidirectional=True),
     "rkm": lambda: RKM(4, 5),
     "kbrn": lambda: KBRN(4, 5).eval(),
 }
@@ -37,3 +41,26 @@ def test_compiles_in_one_graph(name: str) -> None:
         results.append([output, *torch.autograd.grad(output.square().sum(), x)])
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_onnx(name: str) -> None:
+    if not hasattr(torch, "while_loop"):
+        pytest.skip("loops of any length need torch.while_loop")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    layer: Module = LAYERS[name]().eval()
+    sizes = ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            layer, (torch.randn(6, 3, 4),), dynamo=True, dynamic_shapes=sizes, verbose=False
+        )
+    assert program is not None
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    for steps, texts in ((6, 3), (9, 1), (1, 5)):
+        x = torch.randn(steps, texts, 4)
+        found = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+        torch.testing.assert_close(
+            torch.from_numpy(found), layer(x)[0].detach(), rtol=1e-5, atol=1e-5
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,20 +70,16 @@ def path_in_use(device: torch.device) -> str:
     return "numba" if runs_compiled(torch.empty(0, device=device)) else "definition"
 
 
-def _forward(
-    a: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: float | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _forward(a: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     """The sums; of piecewise-linear functions also the inputs' pieces, all pieces and order."""
-    if runs_compiled(a):
-        from pyg_kernels.ops.expansion import cpu
+    if not runs_compiled(a):
+        return _OPERATOR.padded(_definition(a, *rest))
+    from pyg_kernels.ops.expansion import cpu
 
-        if green != "gaussian":
-            return cpu.linear_forward(a, centers, coefficients, cast(Green, green))
-        assert bandwidth is not None
-        out = cpu.gaussian_forward(a, centers, coefficients, bandwidth)
-    else:
-        out = expansion(a, centers, coefficients, cast(Green, green), bandwidth)
-    return out, a.new_empty(0), a.new_empty(0), a.new_empty(0)
+    centers, coefficients, green, bandwidth = rest
+    if green != "gaussian":
+        return cpu.linear_forward(a, centers, coefficients, green)
+    return _OPERATOR.padded((cpu.gaussian_forward(a, centers, coefficients, bandwidth),))
 
 
 def _backward(
@@ -112,17 +108,24 @@ def _fake(
 ) -> tuple[Tensor, ...]:
     out = a.new_empty(a.shape)
     if green == "gaussian" or not runs_compiled(a):
-        return out, *(a.new_empty(0) for _ in range(3))
+        return _OPERATOR.padded((out,))
     functions, d = centers.shape
     table = a.new_empty(4, functions * (d + 1))
     order = a.new_empty(functions, d, dtype=torch.long)
     return out, out.new_empty(out.shape, dtype=torch.int32), table, order
 
 
-def _definition(
-    a: Tensor, centers: Tensor, coefficients: Tensor, green: Green, bandwidth: float | None
-) -> tuple[Tensor]:
-    return (expansion(a, centers, coefficients, green, bandwidth),)
+def _definition(*args: Any) -> tuple[Tensor]:
+    return (expansion(*args),)
 
 
-_OPERATOR = Operator("expansion", _forward, _backward, _definition, _fake, 3, 4, first_kept=1)
+_OPERATOR = Operator(
+    "expansion",
+    "Tensor a, Tensor centers, Tensor coefficients, str green, float? bandwidth",
+    _forward,
+    _backward,
+    _definition,
+    _fake,
+    num_outputs=4,
+    first_kept=1,
+)

@@ -40,13 +40,17 @@ def expansion(
     """See :func:`pyg_kernels.ops.expansion.kernel_expansion`.
 
     The Gaussian is the direct sum; the others are found by binary search, whose memory does not
-    grow with the inputs times the centres.
+    grow with the inputs times the centres, but in ONNX, which has none.
     """
-    if green != "gaussian":
+    if green != "gaussian" and not torch.onnx.is_in_onnx_export():
         return read_pieces(a, linear_pieces(centers, coefficients, green), green)
-    assert bandwidth is not None
     distances = a.unsqueeze(-1) - centers
-    return (torch.exp(distances.square() * (-0.5 / bandwidth**2)) * coefficients).sum(-1)
+    if green == "gaussian":
+        assert bandwidth is not None
+        values = torch.exp(distances.square() * (-0.5 / bandwidth**2))
+    else:
+        values = distances.abs() if green == "abs" else distances.clamp_min(0)
+    return (values * coefficients).sum(-1)
 
 
 def linear_pieces(centers: Tensor, coefficients: Tensor, green: Green) -> Pieces:

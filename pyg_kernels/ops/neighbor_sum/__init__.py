@@ -137,34 +137,15 @@ def _order(edges: Edges, z: Tensor, others: Sequence[Tensor | None]) -> Sequence
     return *edges.by_target(), *(edges.by_source() if backward else (None, None))
 
 
-def _forward(
-    z: Tensor,
-    gate_source: Tensor | None,
-    gate_target: Tensor | None,
-    gate_edge: Tensor | None,
-    factor: Tensor | None,
-    shift: Tensor | None,
-    weight: Tensor | None,
-    source: Tensor,
-    target: Tensor,
-    edge_type: Tensor | None,
-    target_offset: Tensor | None,
-    target_order: Tensor | None,
-    source_offset: Tensor | None,
-    source_order: Tensor | None,
-    num_targets: int,
-    act: str,
-) -> tuple[Tensor, Tensor]:
-    tensors = (z, gate_source, gate_target, gate_edge, factor, shift, weight)
-    index = (source, target, edge_type)
+def _forward(*args: Any) -> tuple[Tensor, Tensor]:
+    tensors, index, (num_targets, act) = args[:7], args[7:10], args[-2:]
     _check_shapes(tensors, index, num_targets)
-    kernels = _kernels(z)
-    if kernels is None or target_order is None:
-        out = definition.neighbor_sum(*tensors, *index, num_targets, act)
+    kernels, by_target = _kernels(tensors[0]), args[10:12]
+    if kernels is None or by_target[0] is None:
+        (out,) = _definition(*args)
     else:
-        by_target = (target_offset, target_order)
         out = kernels.forward(tensors, index, by_target, num_targets, act)
-    return out, z.new_empty(0)
+    return out, out.new_empty(0)
 
 
 def _backward(
@@ -190,4 +171,15 @@ def _fake(z: Tensor, *rest: Tensor | int | str | None) -> tuple[Tensor, Tensor]:
     return z.new_empty(rest[-2], z.size(1)), z.new_empty(0)  # type: ignore[arg-type]
 
 
-_OPERATOR = Operator("neighbor_sum", _forward, _backward, _definition, _fake, 14, 2)
+_OPERATOR = Operator(
+    "neighbor_sum",
+    "Tensor z, Tensor? gate_source, Tensor? gate_target, Tensor? gate_edge, Tensor? factor, "
+    "Tensor? shift, Tensor? weight, Tensor source, Tensor target, Tensor? edge_type, "
+    "Tensor? target_offset, Tensor? target_order, Tensor? source_offset, Tensor? source_order, "
+    "SymInt num_targets, str act",
+    _forward,
+    _backward,
+    _definition,
+    _fake,
+    num_outputs=2,
+)

@@ -387,10 +387,12 @@ def backward(
     layout: Layout,
     tensors: Sequence[Any],
     outputs: Sequence[Tensor],
-    grad: Tensor,
+    grads: Sequence[Tensor | None],
     needed: Sequence[bool],
 ) -> list[Tensor | None]:
     """The gradients of the tensors."""
+    if grads[0] is None:
+        return [None] * len(tensors)
     x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
     h, before, kept, table, order = outputs
     new = x.new_zeros if layout.form == "padded" else x.new_empty
@@ -404,7 +406,7 @@ def backward(
         _line(x, slope, intercept),
         _norm(form, x, weight, bias),
         form.eps,
-        *map(array, (grad, inputs, reaching, g_x, g_norm)),
+        *map(array, (grads[0], inputs, reaching, g_x, g_norm)),
     )
     tasks, steps = _shares(form, layout, feed)
     if steps is not None:

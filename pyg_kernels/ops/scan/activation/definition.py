@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.expansion.definition import Green, expansion, linear_pieces, read_pieces
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.definition import loop
 
 
 class Form(NamedTuple):
@@ -46,15 +47,13 @@ def activation_scan(
     form = Form(*settings[: len(Form._fields)])  # type: ignore[arg-type]
     layout = Layout.of_settings(start, length, x.size(0), settings[len(Form._fields) :])  # type: ignore[arg-type]
     pieces = None
-    if form.green != "gaussian":
+    if form.green != "gaussian" and not torch.onnx.is_in_onnx_export():
         pieces = linear_pieces(centers, coefficients, form.green)
-    h, outs, inputs = h0, [], []
-    for t in range(layout.num_steps):
-        a = layout.rows_at(x, t) + F.linear(h, feed)
-        inputs.append(a)
-        token = layout.has_token(t)
+
+    def after(t: int | Tensor, h: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+        before = a = layout.rows_at(x, t) + F.linear(h, feed)
         if form.normalize:
-            a = _normalized(a, token, form.eps)
+            a = _normalized(a, layout.has_token(t), form.eps)
             a = a if weight is None else a * weight
             a = a if bias is None else a + bias
         if pieces is not None:
@@ -63,10 +62,9 @@ def activation_scan(
             found = expansion(a, centers, coefficients, form.green, form.bandwidth)
         if slope is not None and intercept is not None:
             found = found + torch.addcmul(intercept, slope, a)
-        h = found if layout.full else torch.where(token, found, h)
-        outs.append(h)
-    if not outs:
-        return torch.zeros_like(x), torch.zeros_like(x)
+        return found, before
+
+    (outs, inputs), _ = loop(after, layout, h0, torch.zeros_like(h0))
     return layout.collect(outs), layout.collect(inputs)
 
 

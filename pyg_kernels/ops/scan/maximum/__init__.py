@@ -22,17 +22,19 @@ No such recurrence is given for the layer's other variants:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pyg_kernels.ops.dtypes import common_dtype
-from pyg_kernels.ops.operator import Operator, is_plain, runs_compiled
+from pyg_kernels.ops.operator import is_plain
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.maximum import definition
+from pyg_kernels.ops.scan.maximum.definition import Form
+from pyg_kernels.ops.scan.operator import Scan
 
-__all__ = ["ProductExtremes", "SumTable", "path_in_use", "product_max_scan", "sum_max_scan"]
+__all__ = ["ProductExtremes", "SumTable", "product_max_scan", "sum_max_scan"]
 
 
 class ProductExtremes(NamedTuple):
@@ -115,8 +117,7 @@ def product_max_scan(
         is_there = (seen >= j.unsqueeze(1)).unsqueeze(2)
         initial = torch.stack([state.c_max.to(x.dtype), state.c_min.to(x.dtype)])
         initial = torch.where(is_there, initial, 0)
-    places = (layout.start, layout.length)
-    h, end, *_ = _PRODUCT(x, decay, initial, seen, *places, readout, *layout.settings)
+    h, end = _PRODUCT.scan(Form("mul", readout), layout, x, decay, initial, seen)
     return h.to(result), ProductExtremes(end[0], end[1], seen + layout.length)
 
 
@@ -182,17 +183,11 @@ def sum_max_scan(
         best, seen = state.best.to(x.dtype), state.seen
         best = torch.where(definition.gaps(order, best.size(2), seen) >= 0, best, 0)
     c = definition.largest_sums(best, decay, seen)
-    places = (layout.start, layout.length)
-    h, table, *_ = _SUM(x, decay, c, best, seen, *places, readout, *layout.settings)
+    h, table, *_ = _SUM.scan(Form("add", readout), layout, x, decay, c, best, seen)
     read = seen + layout.length
     if _is_readable(read):
         table = table[:, :, : int(read.max())]
     return h.to(result), SumTable(table, read)
-
-
-def path_in_use(device: torch.device) -> str:
-    """``'numba'`` or ``'definition'``."""
-    return "numba" if runs_compiled(torch.empty(0, device=device)) else "definition"
 
 
 def _prepared(
@@ -241,127 +236,34 @@ def _is_readable(counts: Tensor) -> bool:
     return counts.numel() > 0 and not torch.compiler.is_compiling() and is_plain(counts)
 
 
-def _layout(tensors: Sequence[Tensor], settings: Sequence[int | str | bool]) -> Layout:
-    """The layout among an op's arguments."""
-    *_, start, length = tensors
-    return Layout.of_settings(start, length, tensors[0].size(0), tuple(settings[1:]))  # type: ignore[arg-type]
-
-
-def _forward_product(
-    x: Tensor,
-    decay: Tensor,
-    initial: Tensor,
-    seen: Tensor,
-    start: Tensor,
-    length: Tensor,
-    readout: str,
-    num_steps: int,
-    form: str,
-    steps_first: bool,
-    backwards: bool,
-) -> tuple[Tensor, Tensor]:
-    settings = (num_steps, form, steps_first, backwards)
-    tensors = (x, decay, initial, seen)
-    if not runs_compiled(x):
-        return definition.product_max_scan(*tensors, start, length, readout, *settings)
-    from pyg_kernels.ops.scan.maximum import cpu
-
-    layout = Layout.of_settings(start, length, x.size(0), settings)
-    return cpu.product_forward(layout, readout, tensors)
-
-
-def _backward_product(
-    grads: Sequence[Tensor | None],
-    tensors: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-    settings: Sequence[int | str | bool],
-    needed: Sequence[bool],
-) -> Sequence[Tensor | None]:
-    if not runs_compiled(tensors[0]):
-        return _PRODUCT.by_definition(tensors, settings, needed, grads)
-    from pyg_kernels.ops.scan.maximum import cpu
-
-    layout = _layout(tensors, settings)
-    found = cpu.product_backward(layout, str(settings[0]), tensors[:-2], grads)
-    return *found, None, None, None
-
-
-def _fake_product(
-    x: Tensor, decay: Tensor, initial: Tensor, *rest: Tensor | int | str | bool
-) -> tuple[Tensor, Tensor]:
+def _fake_product(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    x, _, initial, _ = tensors
     return x.new_empty(x.size(0), initial.size(3)), initial.new_empty(initial.shape)
 
 
-def _forward_sum(
-    x: Tensor,
-    decay: Tensor,
-    c: Tensor,
-    table: Tensor,
-    seen: Tensor,
-    start: Tensor,
-    length: Tensor,
-    readout: str,
-    num_steps: int,
-    form: str,
-    steps_first: bool,
-    backwards: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    settings = (num_steps, form, steps_first, backwards)
-    tensors = (x, decay, c, table, seen)
-    if not runs_compiled(x):
-        h, grown = definition.sum_max_scan(*tensors, start, length, readout, *settings)
-        return h, grown, x.new_empty(0), x.new_empty(0, dtype=torch.int32)
-    from pyg_kernels.ops.scan.maximum import cpu
-
-    layout = Layout.of_settings(start, length, x.size(0), settings)
-    return cpu.sum_forward(layout, readout, tensors)
-
-
-def _backward_sum(
-    grads: Sequence[Tensor | None],
-    tensors: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-    settings: Sequence[int | str | bool],
-    needed: Sequence[bool],
-) -> Sequence[Tensor | None]:
-    if not runs_compiled(tensors[0]):
-        return _SUM.by_definition(tensors, settings, needed, grads)
-    from pyg_kernels.ops.scan.maximum import cpu
-
-    layout = _layout(tensors, settings)
-    found = cpu.sum_backward(layout, str(settings[0]), tensors[:-2], outputs, grads)
-    return *found, None, None, None
-
-
-def _fake_sum(
-    x: Tensor, decay: Tensor, c: Tensor, table: Tensor, *rest: Tensor | int | str | bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _fake_sum(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    x, _, _, table, _ = tensors
     order, texts, size, channels = table.shape
-    num_steps = rest[4]
-    assert isinstance(num_steps, int)
-    grown = x.new_empty(order, texts, size + num_steps, channels)
-    kept = x.new_empty((x.size(0), order - 1, channels) if runs_compiled(x) else 0)
-    winners = kept.new_empty(kept.shape, dtype=torch.int32)
-    return x.new_empty(x.size(0), channels), grown, kept, winners
+    grown = x.new_empty(order, texts, size + layout.num_steps, channels)
+    z = x.new_empty(x.size(0), order - 1, channels)
+    return x.new_empty(x.size(0), channels), grown, z, z.new_empty(z.shape, dtype=torch.int32)
 
 
-_PRODUCT = Operator(
-    "product_max_scan",
-    _forward_product,
-    _backward_product,
+_PRODUCT = Scan(
+    "x decay initial seen",
+    Form,
     definition.product_max_scan,
     _fake_product,
-    num_tensors=6,
     num_outputs=2,
+    num_defined=2,
     first_kept=1,
 )
-_SUM = Operator(
-    "sum_max_scan",
-    _forward_sum,
-    _backward_sum,
+_SUM = Scan(
+    "x decay c table seen",
+    Form,
     definition.sum_max_scan,
     _fake_sum,
-    num_tensors=7,
     num_outputs=4,
+    num_defined=2,
     first_kept=2,
 )

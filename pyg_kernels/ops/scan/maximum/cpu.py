@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined, kernel, run
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.maximum.definition import Form
 
 _READOUTS = ("c", "z", "sum")
 _C, _Z, _SUM = range(3)
@@ -458,61 +459,60 @@ def _shared(layout: Layout, channels: int) -> tuple[int, int]:
 
 
 def _arguments(
-    layout: Layout, readout: str, width: int, tensors: Sequence[Tensor]
+    layout: Layout, form: Form, width: int, tensors: Sequence[Tensor]
 ) -> tuple[Any, ...]:
     """What all kernels take first; `tensors` are x, the decay, and what was carried."""
     x, decay, *others = tensors
     weights = array(decay if decay.dim() == 2 else decay.unsqueeze(0))
     layout.check()
     places = (array(layout.start), array(layout.length), layout.stride)
-    return array(x), weights, *map(array, others), *places, _READOUTS.index(readout), width
+    return array(x), weights, *map(array, others), *places, _READOUTS.index(form.readout), width
 
 
-def _decay_sums(decay: Tensor, layout: Layout, channels: int) -> Tensor:
-    """Zeros for the gradient of the decay: one row a token, or one a text."""
-    return decay.new_zeros(layout.num_rows if decay.dim() == 2 else layout.num_texts, channels)
+def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    """See the definitions; of sums also z_2, ..., z_n, and where what won there starts."""
+    if form.combine == "mul":
+        return _forward_of_products(form, layout, tensors)
+    return _forward_of_sums(form, layout, tensors)
 
 
-def product_forward(
-    layout: Layout, readout: str, tensors: Sequence[Tensor]
-) -> tuple[Tensor, Tensor]:
-    """The state read out, and the extremes after the last token."""
+def backward(
+    form: Form,
+    layout: Layout,
+    tensors: Sequence[Any],
+    outputs: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    needed: Sequence[bool],
+) -> list[Tensor | None]:
+    """The gradients of the tensors."""
+    x, decay, *carried, _ = tensors
+    channels = carried[0].size(-1)
+    g_h = x.new_zeros(layout.num_rows, channels) if grads[0] is None else grads[0]
+    # One row a token, or one a text.
+    g_decay = decay.new_zeros(layout.num_rows if decay.dim() == 2 else layout.num_texts, channels)
+    found = [x.new_zeros(x.shape), g_decay, *(t.new_zeros(t.shape) for t in carried)]
+    tasks, width = _shared(layout, channels)
+    arguments = _arguments(layout, form, width, tensors)
+    given = (array(g_h), array(grads[1], x, 4), *map(array, found))
+    if form.combine == "mul":
+        run(_product_backward, tasks, x.numel(), *arguments, *given, decay.dim() == 2)
+    else:
+        work = x.numel() * (carried[1].size(2) + layout.num_steps)
+        run(_sum_backward, tasks, work, *arguments, *map(array, outputs), *given)
+    return [found[0], g_decay.sum_to_size(decay.shape), *found[2:], None]
+
+
+def _forward_of_products(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     x, _, initial, _ = tensors
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     h, end = new(layout.num_rows, initial.size(3)), initial.new_empty(initial.shape)
     tasks, width = _shared(layout, h.size(1))
-    arguments = _arguments(layout, readout, width, tensors)
+    arguments = _arguments(layout, form, width, tensors)
     run(_product_forward, tasks, x.numel(), *arguments, array(h), array(end))
     return h, end
 
 
-def product_backward(
-    layout: Layout, readout: str, tensors: Sequence[Tensor], grads: Sequence[Tensor | None]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of x, the decay and the extremes before the first token."""
-    x, decay, initial, _ = tensors
-    channels = initial.size(3)
-    g_h = x.new_zeros(layout.num_rows, channels) if grads[0] is None else grads[0]
-    g_x = (x.new_zeros if layout.form == "padded" else x.new_empty)(x.shape)
-    g_decay, g_initial = _decay_sums(decay, layout, channels), initial.new_empty(initial.shape)
-    tasks, width = _shared(layout, channels)
-    run(
-        _product_backward,
-        tasks,
-        x.numel(),
-        *_arguments(layout, readout, width, tensors),
-        array(g_h),
-        array(grads[1], x, 4),
-        *map(array, (g_x, g_decay, g_initial)),
-        decay.dim() == 2,
-    )
-    return g_x, g_decay.sum_to_size(decay.shape), g_initial
-
-
-def sum_forward(
-    layout: Layout, readout: str, tensors: Sequence[Tensor]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The state read out, the table, z_2, ..., z_n, and where what won there starts."""
+def _forward_of_sums(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     x, _, _, table, _ = tensors
     order, texts, size, channels = table.shape
     new = x.new_zeros if layout.form == "padded" else x.new_empty
@@ -520,38 +520,7 @@ def sum_forward(
     won = z.new_empty(z.shape, dtype=torch.int32)
     grown = x.new_zeros(order, texts, size + layout.num_steps, channels)
     tasks, width = _shared(layout, channels)
-    run(
-        _sum_forward,
-        tasks,
-        x.numel() * (size + layout.num_steps),
-        *_arguments(layout, readout, width, tensors),
-        *map(array, (h, grown, z, won)),
-    )
+    arguments = _arguments(layout, form, width, tensors)
+    work = x.numel() * (size + layout.num_steps)
+    run(_sum_forward, tasks, work, *arguments, *map(array, (h, grown, z, won)))
     return h, grown, z, won
-
-
-def sum_backward(
-    layout: Layout,
-    readout: str,
-    tensors: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-    grads: Sequence[Tensor | None],
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of x, the decay, and c and the table before the first token."""
-    x, decay, c, table, _ = tensors
-    channels = c.size(2)
-    g_h = x.new_zeros(layout.num_rows, channels) if grads[0] is None else grads[0]
-    g_decay, found = _decay_sums(decay, layout, channels), [x.new_zeros(x.shape)]
-    found += [g_decay, c.new_empty(c.shape), table.new_zeros(table.shape)]
-    tasks, width = _shared(layout, channels)
-    run(
-        _sum_backward,
-        tasks,
-        x.numel() * (table.size(2) + layout.num_steps),
-        *_arguments(layout, readout, width, tensors),
-        *map(array, (*outputs, g_h)),
-        array(grads[1], x, 4),
-        *map(array, found),
-    )
-    found[1] = g_decay.sum_to_size(decay.shape)
-    return found[0], found[1], found[2], found[3]

@@ -6,11 +6,19 @@ An n-gram that is not there yet has the value 0 in what is returned, and takes n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
+
+
+class Form(NamedTuple):
+    """How n-grams combine their tokens, ``'mul'`` or ``'add'``, and which state is read out."""
+
+    combine: str
+    readout: str
 
 
 def product_max_scan(
@@ -20,6 +28,7 @@ def product_max_scan(
     seen: Tensor,
     start: Tensor,
     length: Tensor,
+    combine: str,
     readout: str,
     *settings: int | str | bool,
 ) -> tuple[Tensor, Tensor]:
@@ -63,6 +72,7 @@ def sum_max_scan(
     seen: Tensor,
     start: Tensor,
     length: Tensor,
+    combine: str,
     readout: str,
     *settings: int | str | bool,
 ) -> tuple[Tensor, Tensor]:

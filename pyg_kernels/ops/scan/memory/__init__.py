@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
-from pyg_kernels.ops.operator import Operator, cpu_backend, runs_compiled
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.memory import definition
 from pyg_kernels.ops.scan.memory.definition import Form, Pointwise
+from pyg_kernels.ops.scan.operator import Scan
 from pyg_kernels.ops.scan.walk import linear_scan
 
 __all__ = ["Form", "memory_scan"]
-
-_FIELDS = len(Form._fields)
 
 
 def memory_scan(
@@ -80,8 +79,7 @@ def memory_scan(
     elif norm or q:
         found = definition.stepped(form, layout, x, params, feed, h0, c0, norm, q)
     else:
-        tensors = (x, params, feed, h0, c0, layout.start, layout.length)
-        found = _OPERATOR(*tensors, *form, *layout.settings)[:3]  # type: ignore[assignment]
+        found = _SCAN.scan(form, layout, x, params, feed, h0, c0)[:3]  # type: ignore[assignment]
     h, c, end = found
     return h.to(result), c.to(result), end.to(result)
 
@@ -100,72 +98,14 @@ def _parallel(
     return h, torch.cat((c, c0)), layout.last(c, c0)
 
 
-def path_in_use(device: torch.device) -> str:
-    """``'numba'`` or ``'definition'``."""
-    return cpu_backend() if device.type == "cpu" else "definition"
-
-
-def _forward(
-    x: Tensor,
-    params: Tensor,
-    feed: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    start: Tensor,
-    length: Tensor,
-    output: bool,
-    input: bool,
-    forget: bool,
-    coupled: bool,
-    memory: bool,
-    candidate: str,
-    carried: str,
-    out: str,
-    norm: bool,
-    eps: float,
-    num_steps: int,
-    layout_form: str,
-    steps_first: bool,
-    backwards: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    tensors = (x, params, feed, h0, c0)
-    form = Form(output, input, forget, coupled, memory, candidate, carried, out, norm, eps)
-    settings = (num_steps, layout_form, steps_first, backwards)
-    if not runs_compiled(x):
-        h, c, end = definition.memory_scan(*tensors, start, length, *form, *settings)
-        return h, c, end, x.new_empty(0, 0)
-    from pyg_kernels.ops.scan.memory import cpu
-
-    layout = Layout.of_settings(start, length, x.size(0), settings)
-    h, c, kept = cpu.forward(form, layout, tensors)
-    return h, c, layout.last(c[: x.size(0)], c0).clone(), kept
-
-
-def _backward(
-    grads: Sequence[Tensor | None],
-    tensors: Sequence[Tensor | None],
-    outputs: Sequence[Tensor],
-    settings: Sequence[int | str | bool | float],
-    needed: Sequence[bool],
-) -> list[Tensor | None]:
-    x, start, length = tensors[0], tensors[-2], tensors[-1]
-    assert x is not None and start is not None and length is not None
-    if not runs_compiled(x):
-        return _OPERATOR.by_definition(tensors, settings, needed, grads)
-    from pyg_kernels.ops.scan.memory import cpu
-
-    layout = Layout.of_settings(start, length, x.size(0), settings[_FIELDS:])  # type: ignore[arg-type]
-    form = Form(*settings[:_FIELDS])  # type: ignore[arg-type]
-    return [*cpu.backward(form, layout, tensors[:-2], outputs, grads[:3]), None, None]
-
-
-def _fake(x: Tensor, *rest: Tensor | int | str | bool | float | None) -> tuple[Tensor, ...]:
-    feed, c0 = rest[1], rest[3]
-    assert isinstance(c0, Tensor)
+def _fake(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    x, _, feed, _, c0 = tensors
     texts, channels = c0.shape
-    kept = x.new_empty(x.size(0), feed.size(0)) if isinstance(feed, Tensor) else x.new_empty(0, 0)
+    kept = (0, 0) if feed is None else (x.size(0), feed.size(0))
     h, c = x.new_empty(x.size(0), channels), x.new_empty(x.size(0) + texts, channels)
-    return h, c, x.new_empty(texts, channels), kept
+    return h, c, x.new_empty(c0.shape), x.new_empty(kept)
 
 
-_OPERATOR = Operator("memory_scan", _forward, _backward, definition.memory_scan, _fake, 7, 4)
+_SCAN = Scan(
+    "x params feed? h0 c0", Form, definition.memory_scan, _fake, num_outputs=4, num_defined=3
+)

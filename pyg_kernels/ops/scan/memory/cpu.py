@@ -449,11 +449,10 @@ def _numbers(form: Form) -> _Numbers:
 
 
 def forward(
-    form: Form, layout: Layout, tensors: Sequence[Tensor | None]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """h and c of every token, c0 below, and the values of the gates that read the output before."""
+    form: Form, layout: Layout, tensors: Sequence[Any]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """h and c of every token, c0 below, c after each text, and the values of gates fed back."""
     x, params, feed, h0, c0 = tensors
-    assert x is not None and params is not None and h0 is not None and c0 is not None
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     h = new(layout.num_rows, c0.size(1))
     c = new(layout.num_rows + layout.num_texts, c0.size(1))
@@ -463,19 +462,19 @@ def forward(
     across, _ = columns(feed, x)
     arrays = map(array, (x, params, kept, h0, h, c))
     run(_memory_forward, tasks.number, x.numel(), tuple(tasks), across, *arrays, _numbers(form))
-    return h, c, kept
+    return h, c, layout.last(c[: x.size(0)], c0).clone(), kept
 
 
 def backward(
     form: Form,
     layout: Layout,
-    tensors: Sequence[Tensor | None],
+    tensors: Sequence[Any],
     outputs: Sequence[Tensor],
     grads: Sequence[Tensor | None],
+    needed: Sequence[bool],
 ) -> list[Tensor | None]:
-    """The gradients of x, params, feed, h0 and c0."""
+    """The gradients of the tensors."""
     x, params, feed, h0, c0 = tensors
-    assert x is not None and params is not None and h0 is not None and c0 is not None
     h, c, _, kept = outputs
     tasks = Tasks.of(layout, c0.size(1), feed, not form.norm)
     g_x = (x.new_zeros if layout.form == "padded" else x.new_empty)(x.shape)
@@ -489,7 +488,7 @@ def backward(
         tuple(tasks),
         back,
         *map(array, (x, params, kept, h, c)),
-        *(array(grad, x) for grad in grads),
+        *(array(grad, x) for grad in grads[:3]),
         *map(array, (g_x, g_params, g_h0, g_c0)),
         _numbers(form),
     )

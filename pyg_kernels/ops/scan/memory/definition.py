@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.definition import loop
 
 Pointwise = Callable[[Tensor], Tensor]
 
@@ -79,25 +80,18 @@ def stepped(
     q: Pointwise | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same with functions in place of layer normalization, and of both activations."""
-    h, c, outs, memories = h0.to(x.dtype), c0.to(x.dtype), [], []
-    for t in range(layout.num_steps):
+
+    def after(t: int | Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         logits = layout.rows_at(x, t)
         if feed is not None:
             fed = F.linear(h, feed)
             logits = logits + F.pad(fed, (0, logits.size(1) - fed.size(1)))
         gate, new, keep = opened(form, logits, params)
-        c_new = new + keep * activation(form.carried, q)(c) if form.memory else new
-        h_new = put_out(form, gate, c_new, params, norm, q)
-        if not layout.full:
-            token = layout.has_token(t)
-            h_new, c_new = torch.where(token, h_new, h), torch.where(token, c_new, c)
-        h, c = h_new, c_new
-        outs.append(h)
-        memories.append(c)
-    if not outs:
-        return x.new_zeros(x.size(0), c.size(1)), c.clone(), c.clone()
-    every = torch.cat((layout.collect(memories), c0.to(x.dtype)))
-    return layout.collect(outs), every, c
+        c = new + keep * activation(form.carried, q)(c) if form.memory else new
+        return put_out(form, gate, c, params, norm, q), c
+
+    (outs, states), (_, c) = loop(after, layout, h0.to(x.dtype), c0.to(x.dtype))
+    return layout.collect(outs), torch.cat((layout.collect(states), c0.to(x.dtype))), c
 
 
 def opened(form: Form, x: Tensor, params: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pyg_kernels.ops.checks import check_shapes
-from pyg_kernels.ops.operator import Operator, cpu_backend, runs_compiled
+from pyg_kernels.ops.operator import cpu_backend, runs_compiled
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.operator import Scan
 from pyg_kernels.ops.scan.walk import definition
 from pyg_kernels.ops.scan.walk.definition import Form
 
 __all__ = ["Form", "linear_scan", "walk_scan"]
 
-_FIELDS = len(Form._fields)
 # Kernels keep tuples of states, which Triton 3.2, that of PyTorch 2.6, cannot.
 _HAS_TRITON = find_spec("triton") is not None and not torch.__version__.startswith("2.6.")
 
@@ -85,12 +86,12 @@ def walk_scan(
         mask=(mask, (texts, channels)),
     )
     tensors = (x, params, select, carried, feed, mask, h0, c0)
-    arguments = (*tensors, layout.start, layout.length, *form, *layout.settings)
     if act is not None or output_map is not None:
+        arguments = (*tensors, layout.start, layout.length, *form, *layout.settings)
         return definition.walk_scan(*arguments, act=act, output_map=output_map)
     if _runs_triton(x, select, feed) and not _is_bare(form):
         return _around_bare(form, layout, x, params, c0, h0, carried)
-    h, c, end, *_ = _OPERATOR(*arguments)
+    h, c, end, *_ = _SCAN.scan(form, layout, *tensors)
     return h, c, end
 
 
@@ -184,82 +185,28 @@ def _around_bare(
     return out if token is None else torch.where(token, out, 0), c, end
 
 
-def _forward(
-    x: Tensor,
-    params: Tensor,
-    select: Tensor | None,
-    carried: Tensor | None,
-    feed: Tensor | None,
-    mask: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    start: Tensor,
-    length: Tensor,
-    order: int,
-    combine: str,
-    normalize: bool,
-    gate: str,
-    width: int,
-    readout: str,
-    act: str,
-    output_gate: bool,
-    highway: bool,
-    hold: bool,
-    num_steps: int,
-    layout_form: str,
-    steps_first: bool,
-    backwards: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    tensors = (x, params, select, carried, feed, mask, h0, c0)
-    form = Form(order, combine, normalize, gate, width, readout, act, output_gate, highway, hold)
-    settings = (num_steps, layout_form, steps_first, backwards)
-    layout = Layout.of_settings(start, length, x.size(0), settings)
+def _path(form: Form, tensors: Sequence[Tensor | None]) -> str | None:
+    x, _, select, _, feed, *_ = tensors
+    assert x is not None
     if _runs_triton(x, select, feed) and _is_bare(form):
-        from pyg_kernels.ops.scan.walk import cuda
-
-        return *cuda.forward(form, layout, x, params, c0), x.new_empty(0, 0)
-    if not runs_compiled(x):
-        h, c, end = definition.walk_scan(*tensors, start, length, *form, *settings)
-        return h, c, end, x.new_empty(0, 0)
-    from pyg_kernels.ops.scan.walk import cpu
-
-    h, c, kept = cpu.forward(form, layout, tensors)
-    end = torch.stack([layout.last(states[: x.size(0)], c0[j]) for j, states in enumerate(c)])
-    return h, c, end, kept
+        return "cuda"
+    return "cpu" if runs_compiled(x) else None
 
 
-def _backward(
-    grads: Sequence[Tensor | None],
-    tensors: Sequence[Tensor | None],
-    outputs: Sequence[Tensor],
-    settings: Sequence[int | str | bool],
-    needed: Sequence[bool],
-) -> list[Tensor | None]:
-    x, params, select, _, feed, *_, start, length = tensors
-    assert x is not None and params is not None and start is not None and length is not None
-    layout = Layout.of_settings(start, length, x.size(0), settings[_FIELDS:])  # type: ignore[arg-type]
-    form = Form(*settings[:_FIELDS])  # type: ignore[arg-type]
-    if _runs_triton(x, select, feed) and _is_bare(form):
-        from pyg_kernels.ops.scan.walk import cuda
-
-        g_x, g_params, g_c0 = cuda.backward(
-            form, layout, x, params, outputs[1], grads[:3], needed[1]
-        )
-        return [g_x, g_params, *[None] * 5, g_c0, None, None]
-    if not runs_compiled(x) or needed[5]:
-        return _OPERATOR.by_definition(tensors, settings, needed, grads)
-    from pyg_kernels.ops.scan.walk import cpu
-
-    return [*cpu.backward(form, layout, tensors[:-2], outputs, grads[:3]), None, None]
-
-
-def _fake(x: Tensor, *rest: Tensor | int | str | bool | None) -> tuple[Tensor, ...]:
-    feed, c0 = rest[3], rest[6]
-    assert isinstance(c0, Tensor)
+def _fake(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    x, feed, c0 = tensors[0], tensors[4], tensors[7]
     order, texts, channels = c0.shape
-    kept = x.new_empty(x.size(0), feed.size(0)) if isinstance(feed, Tensor) else x.new_empty(0, 0)
-    h, c = x.new_empty(x.size(0), channels), x.new_empty(order, x.size(0) + texts, channels)
-    return h, c, x.new_empty(order, texts, channels), kept
+    kept = (0, 0) if feed is None else (x.size(0), feed.size(0))
+    states = x.new_empty(order, x.size(0) + texts, channels)
+    return x.new_empty(x.size(0), channels), states, x.new_empty(c0.shape), x.new_empty(kept)
 
 
-_OPERATOR = Operator("walk_scan", _forward, _backward, definition.walk_scan, _fake, 10, 4)
+_SCAN = Scan(
+    "x params select? carried? feed? mask? h0 c0",
+    Form,
+    definition.walk_scan,
+    _fake,
+    num_outputs=4,
+    num_defined=3,
+    path=_path,
+)

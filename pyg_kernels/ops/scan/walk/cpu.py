@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined, kernel, overloads, run, sigmoid, tanh
@@ -623,20 +624,17 @@ def _tasks(form: Form, layout: Layout, x: Tensor, feed: Tensor | None, select: A
     return Tasks.of(layout, x.size(2), feed, splits)
 
 
-def _inputs(
-    tensors: Sequence[Tensor | None], h: Tensor, c: Tensor, kept: Tensor
-) -> tuple[np.ndarray, ...]:
+def _inputs(tensors: Sequence[Any], h: Tensor, c: Tensor, kept: Tensor) -> tuple[np.ndarray, ...]:
     x, params, select, carried, _, _, h0, _ = tensors
     given = array(x), array(params), array(select, x).reshape(-1), array(carried, x)
     return *given, *map(array, (kept, h0, h, c))
 
 
 def forward(
-    form: Form, layout: Layout, tensors: Sequence[Tensor | None]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """h and c of every token, c0 below, and what the products of the output before gave."""
-    x, _, select, _, feed, mask, h0, c0 = tensors
-    assert x is not None and h0 is not None and c0 is not None
+    form: Form, layout: Layout, tensors: Sequence[Any]
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """h and c of every token, c0 below, c after each text, and the products of the outputs."""
+    x, _, select, _, feed, mask, _, c0 = tensors
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     h = new(layout.num_rows, c0.size(2))
     c = new(len(c0), layout.num_rows + layout.num_texts, c0.size(2))
@@ -654,21 +652,22 @@ def forward(
         *_inputs(tensors, h, c, kept),
         _numbers(form, c.size(2)),
     )
-    return h, c, kept
+    end = torch.stack([layout.last(states[: x.size(0)], c0[j]) for j, states in enumerate(c)])
+    return h, c, end, kept
 
 
 def backward(
     form: Form,
     layout: Layout,
-    tensors: Sequence[Tensor | None],
+    tensors: Sequence[Any],
     outputs: Sequence[Tensor],
     grads: Sequence[Tensor | None],
+    needed: Sequence[bool],
 ) -> list[Tensor | None]:
-    """The gradients of x, params, select, carried, feed, mask (None), h0 and c0."""
+    """The gradients of the tensors."""
     x, params, select, carried, feed, mask, h0, c0 = tensors
-    assert x is not None and params is not None and h0 is not None and c0 is not None
     h, c, _, kept = outputs
-    g_out, g_states, g_end = grads
+    g_out, g_states, g_end, _ = grads
     tasks = _tasks(form, layout, c0, feed, select)
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     g_x = new(x.shape)
@@ -698,9 +697,11 @@ def backward(
     )
     if g_states is not None:
         g_c0 += g_states[:, layout.num_rows :]
-    g_feed = None
+    g_feed = g_mask = None
     if feed is not None:
-        read = layout.before(h, h0)
-        read = read if mask is None else read * layout.spread(mask)
-        g_feed = g_x[:, : len(feed)].t() @ read
-    return [g_x, g_params.sum(0), g_select, g_carried, g_feed, None, g_h0, g_c0]
+        before, g_fed = layout.before(h, h0), g_x[:, : len(feed)]
+        g_feed = g_fed.t() @ (before if mask is None else before * layout.spread(mask))
+        if needed[5]:
+            text = layout.places()[0]
+            g_mask = mask.new_zeros(mask.shape).index_add(0, text, (g_fed @ feed) * before)
+    return [g_x, g_params.sum(0), g_select, g_carried, g_feed, g_mask, g_h0, g_c0]

@@ -11,6 +11,7 @@ are the same bits every run. Kernels compute in the precision of x.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import triton
@@ -24,10 +25,9 @@ _BLOCK = 32  # channels of a program, which is one warp
 _STAGES = 12  # steps that loads are issued ahead of their use; not tuned on a device
 
 
-def forward(
-    form: Form, layout: Layout, x: Tensor, params: Tensor, c0: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
     """h and c of every token, c0 below, and c after each text."""
+    x, params, *_, c0 = tensors
     rows, (order, texts, channels) = x.size(0), c0.shape
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     h, c = new(rows, channels), new(order, rows + texts, channels)
@@ -39,19 +39,19 @@ def forward(
 def backward(
     form: Form,
     layout: Layout,
-    x: Tensor,
-    params: Tensor,
-    c: Tensor,
+    tensors: Sequence[Any],
+    outputs: Sequence[Tensor],
     grads: Sequence[Tensor | None],
-    params_needed: bool,
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """The gradients of x, params and c0 from those of h, c and the last c."""
+    needed: Sequence[bool],
+) -> list[Tensor | None]:
+    """The gradients of x, params and c0 from those of h, c and the last c; None between them."""
+    (x, params, *_), c = tensors, outputs[1]
     (rows, _), texts, (order, _, channels) = x.shape, layout.num_texts, c.shape
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     g_x, g_c0 = new(x.shape), x.new_empty(order, texts, channels)
     g_gate = new(rows, triton.cdiv(channels, _BLOCK)) if form.width == 1 else None
-    g_params = x.new_zeros(texts, *params.shape) if params_needed else None
-    _run(_backward, form, layout, x, params, c, *grads, g_x, g_gate, g_params, g_c0)
+    g_params = x.new_zeros(texts, *params.shape) if needed[1] else None
+    _run(_backward, form, layout, x, params, c, *grads[:3], g_x, g_gate, g_params, g_c0)
     if g_gate is not None:
         g_x[:, 0] = g_gate.sum(1)
     if g_params is not None:
@@ -59,7 +59,7 @@ def backward(
         if form.width == 1:  # one number for all channels
             g_params[0, 0] = g_params[0].sum()
             g_params[0, 1:] = 0
-    return g_x, g_params, g_c0
+    return [g_x, g_params, *[None] * 5, g_c0]
 
 
 def _run(kernel, form: Form, layout: Layout, *tensors: Tensor | None) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.definition import loop
 from pyg_kernels.walk import Combine, walk
 
 Activation = Callable[[Tensor], Tensor]
@@ -61,29 +62,17 @@ def walk_scan(
     """h, c and the last c; arguments as :func:`pyg_kernels.ops.scan.walk.walk_scan` names them."""
     form = Form(*settings[: len(Form._fields)])  # type: ignore[arg-type]
     layout = Layout.of_settings(start, length, x.size(0), settings[len(Form._fields) :])  # type: ignore[arg-type]
-    channels = c0.size(2)
-    if not layout.num_steps:
-        return x[:, :channels].clone(), c0.clone(), c0.clone()
-    c, h = c0.to(x.dtype), h0.to(x.dtype)
-    outs, states = [], []
-    for t in range(layout.num_steps):
+
+    def after(t: int | Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         chosen = None if select is None else layout.rows_at(select, t)
         passed = None if carried is None else layout.rows_at(carried, t)
         read = h if mask is None else h * mask
         fed = None if feed is None else torch.nn.functional.linear(read, feed)
-        h_new, c_new = walk_step(
-            form, layout.rows_at(x, t), params, fed, chosen, passed, h, c, act, output_map
-        )
-        if not layout.full:
-            token = layout.has_token(t)
-            h_new, c_new = torch.where(token, h_new, h), torch.where(token, c_new, c)
-        h, c = h_new, c_new
-        outs.append(h)
-        states.append(c)
-    every = [
-        torch.cat((layout.collect([c[j] for c in states]), c0[j].to(x.dtype)))
-        for j in range(form.order)
-    ]
+        now = layout.rows_at(x, t)
+        return walk_step(form, now, params, fed, chosen, passed, h, c, act, output_map)
+
+    (outs, states), (_, c) = loop(after, layout, h0.to(x.dtype), c0.to(x.dtype))
+    every = [torch.cat((layout.collect(steps), c0[j])) for j, steps in enumerate(states.unbind(1))]
     return layout.collect(outs), torch.stack(every), c
 
 
