@@ -44,6 +44,13 @@ def expansion(
     """
     if green != "gaussian" and not torch.onnx.is_in_onnx_export():
         return read_pieces(a, linear_pieces(centers, coefficients, green), green)
+    return direct_sum(a, centers, coefficients, green, bandwidth)
+
+
+def direct_sum(
+    a: Tensor, centers: Tensor, coefficients: Tensor, green: Green, bandwidth: float | None
+) -> Tensor:
+    """The sum term by term, in memory of the inputs times the centres."""
     distances = a.unsqueeze(-1) - centers
     if green == "gaussian":
         assert bandwidth is not None

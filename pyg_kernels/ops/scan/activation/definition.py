@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pyg_kernels.ops.expansion.definition import Green, expansion, linear_pieces, read_pieces
+from pyg_kernels.ops.expansion.definition import Green, direct_sum, linear_pieces, read_pieces
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.definition import loop
 
@@ -59,7 +59,7 @@ def activation_scan(
         if pieces is not None:
             found = read_pieces(a, pieces, form.green)
         else:
-            found = expansion(a, centers, coefficients, form.green, form.bandwidth)
+            found = direct_sum(a, centers, coefficients, form.green, form.bandwidth)
         if slope is not None and intercept is not None:
             found = found + torch.addcmul(intercept, slope, a)
         return found, before
