@@ -31,9 +31,16 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     max_memory
         Bytes of working memory for the blocks of the Gram matrix that are computed at a time,
         besides inputs and result. A single pair may need more, and so do gradients.
-    progress
-        Whether to show a bar; None: on a terminal, where it lasts over two seconds.
+    verbose
+        Whether to show a progress bar; None: on a terminal, where it lasts over two seconds.
     """
+
+    def __sklearn_tags__(self) -> Any:
+        """Collections of texts or graphs, where scikit-learn presumes a matrix."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Reads and keeps the collection that ``transform`` compares with."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
@@ -14,7 +15,7 @@ from torch_geometric.data.storage import BaseStorage
 
 from pyg_kernels.kernels.arguments import checked_collection
 from pyg_kernels.kernels.graphs import Graphs
-from pyg_kernels.kernels.hashing import row_hashes
+from pyg_kernels.kernels.hashing import row_hashes, token_hash
 
 GRAPHS_AT_A_TIME = 4096
 
@@ -188,12 +189,28 @@ def _attribute(store: BaseStorage, name: str, i: int) -> Tensor:
     if value is None:
         raise ValueError(f"graph {i} has no {name!r}")
     if not isinstance(value, Tensor):
-        raise TypeError(f"graph {i} has a {type(value).__name__} as {name!r}: expected a tensor")
+        words = _words(value)
+        if words is None:
+            raise TypeError(
+                f"graph {i} has a {type(value).__name__} as {name!r}: expected a tensor, or a list "
+                "or an array of strings"
+            )
+        return torch.tensor([token_hash(word) for word in words], device=store["edge_index"].device)
     if value.dim() not in (1, 2):
         raise ValueError(
             f"graph {i} has {name!r} of shape {tuple(value.shape)}: expected one or two dimensions"
         )
     return value
+
+
+def _words(value: Any) -> list[str] | None:
+    """A list or an array of strings, or one of these a graph, as a batch has them; else None."""
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return None
+    words: list[Any] = []
+    for part in value:
+        words.extend(part if isinstance(part, (list, tuple, np.ndarray)) else [part])
+    return words if words and all(isinstance(word, str) for word in words) else None
 
 
 def _edge_attribute(store: BaseStorage, attributes: Attributes, i: int) -> Tensor | None:

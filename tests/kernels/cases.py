@@ -29,7 +29,7 @@ from pyg_kernels.kernels import (
 )
 from tests.kernels.texts import F64, characters, ids, vectors
 
-SHARED = ["dtype", "max_memory", "progress"]
+SHARED = ["dtype", "max_memory", "verbose"]
 LENGTHS = [4, 1, 0, 6, 3, 5, 2, 4]  # of texts, in nodes of graphs, over and over
 
 
@@ -216,8 +216,8 @@ CASES = {
     "string-add-weights": Case(
         StringKernel,
         VECTORS,
-        {"mapping": "add", "normalize": "weights", "decay": 0.8},
-        {"mapping": ["mul", "add"]},
+        {"combine": "add", "normalize": "weights", "decay": 0.8},
+        {"combine": ["mul", "add"]},
     ),
     "string-characters": Case(StringKernel, CHARACTERS, {"normalize": "cosine"}, COSINE),
     "string-ids": Case(StringKernel, IDS, {"order": 1}, {"order": [1, 2]}),

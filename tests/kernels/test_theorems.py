@@ -122,7 +122,7 @@ def test_additive_layer_after_many_zero_tokens(order: int) -> None:
     )
     x = random_text(5, FEATURES)
     padded = torch.cat([torch.zeros(60, FEATURES, dtype=x.dtype), x])
-    kernel = StringKernel(order, 0.5, mapping="add", normalize="weights")
+    kernel = StringKernel(order, 0.5, combine="add", normalize="weights")
     found = kernel([padded, x], references([lin.weight for lin in rcnn.cells[0].lins]))
     output = rcnn(x)[0][-1].detach()
     close(found[0], output)
