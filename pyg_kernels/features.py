@@ -33,7 +33,7 @@ _STEP, _FEATURE = 0x2545F4914F6CDD1D, 0x5851F42D4C957F2D
 _EDGES = 1 << 20  # after the steps of nodes
 _ELEMENTS = 2**23  # numbers in the states of a batch
 _ROW_BYTES = 64  # that a node takes for each feature
-_LABELLED_ROWS = 2048  # of a batch whose labels become one-hot vectors
+_LABELED_ROWS = 2048  # of a batch whose labels become one-hot vectors
 
 
 class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -158,7 +158,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         rows = _ELEMENTS // ((kernel.order + 2) * int(self.n_components))
         rows = min(rows, kernel.max_memory // _ROW_BYTES // self.n_components)
         if collection.has_labels:
-            rows = min(rows, _LABELLED_ROWS)
+            rows = min(rows, _LABELED_ROWS)
         found = torch.empty(len(collection), self.n_components, dtype=collection.dtype)
         layer: _Frozen | None = None
         with torch.no_grad():

@@ -16,7 +16,7 @@ from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.splits import Fractions, random_split
 from pyg_kernels.datasets.table import MoleculeTable
-from pyg_kernels.pieces import pieces
+from pyg_kernels.segments import segments
 
 ARYL_FLUORIDE = "cF"
 
@@ -139,8 +139,8 @@ def _codes(molecules: MoleculeDataset) -> MolCodeStore:
     """The codes of the molecules that a data set shows."""
     assert molecules.slices is not None
     data, rows = molecules._data, molecules._shown().rows
-    atoms, _, ptr = pieces(molecules.slices["atom_codes"], rows)
-    edges, _, edge_ptr = pieces(molecules.slices["bond_codes"], rows)
+    atoms, _, ptr = segments(molecules.slices["atom_codes"], rows)
+    edges, _, edge_ptr = segments(molecules.slices["bond_codes"], rows)
     return MolCodeStore(
         atoms=data.atom_codes.index_select(0, atoms).numpy(),
         edge_index=data.edge_index.index_select(1, edges).numpy(),

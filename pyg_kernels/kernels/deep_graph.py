@@ -112,8 +112,8 @@ class DeepGraphKernel(NodePairKernel):
 
     def _prepare(self, part: Graphs) -> _Prepared:
         part = sorted_by_target(part)
-        pieces = [self._within(part.part(run))[1] for run in part.runs(self._self_limit(part))]
-        diagonals = [torch.cat(found) for found in zip(*pieces, strict=True)]
+        parts = [self._within(part.part(run))[1] for run in part.runs(self._self_limit(part))]
+        diagonals = [torch.cat(found) for found in zip(*parts, strict=True)]
         return _Prepared(part, self._has_walks(part), diagonals)
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyg_kernels.kernels.arguments import checked_collection
 from pyg_kernels.kernels.hashing import token_hash
-from pyg_kernels.pieces import pieces
+from pyg_kernels.segments import segments
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Texts:
         return self.values.requires_grad
 
     def part(self, items: Tensor) -> Texts:
-        places, _, ptr = pieces(self.ptr, items)
+        places, _, ptr = segments(self.ptr, items)
         values = self.values.index_select(0, places.to(self.device))
         return Texts(values, ptr, self.dtype, self.kind)
 

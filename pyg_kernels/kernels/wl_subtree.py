@@ -17,7 +17,7 @@ from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.label_counts import LabelCounts, count_labels
 from pyg_kernels.kernels.reading import Attributes, read_graphs
-from pyg_kernels.kernels.relabelling import DiscreteRelabelling
+from pyg_kernels.kernels.relabeling import DiscreteRelabeling
 from pyg_kernels.kernels.sparse_gram import sparse_gram, squared_norms
 
 
@@ -28,7 +28,7 @@ class WLSubtreeKernel(Kernel):
         K(G, G') = \sum_{i=0}^h \sum_a \#_a(r^i(G)) \, \#_a(r^i(G'))
 
     where :math:`\#_a(r^i(G))` counts the nodes with the label a after i iterations of
-    :class:`DiscreteRelabelling` (Shervashidze et al. 2011). The feature map is finite:
+    :class:`DiscreteRelabeling` (Shervashidze et al. 2011). The feature map is finite:
     ``fit_transform`` gives the counts as a sparse matrix for linear models, and calling the kernel
     the Gram matrix.
 
@@ -119,10 +119,10 @@ class WLSubtreeKernel(Kernel):
     def _read(self, items: Any, like: LabelCounts | None = None) -> LabelCounts:
         if isinstance(items, Graphs) and items.x.dim() != 1:
             raise TypeError("WLSubtreeKernel counts labels: relabel='discrete' has them")
-        relabelling = DiscreteRelabelling(self.node_label, self.edge_label)
+        relabeling = DiscreteRelabeling(self.node_label, self.edge_label)
         dtype = np.float32 if self.dtype == torch.float32 else np.float64
         keep_freed_memory()
-        return count_labels(relabelling.pieces(items), relabelling, self.num_iterations, dtype)
+        return count_labels(relabeling.chunks(items), relabeling, self.num_iterations, dtype)
 
     def _read_edges(self, items: Any) -> Graphs:
         """The graphs with the labels of edges that the kernel reads, without those of nodes."""

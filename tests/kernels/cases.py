@@ -15,9 +15,9 @@ from torch_geometric.data import Data
 from pyg_kernels.kernels import (
     DeepGraphKernel,
     DeepStringKernel,
-    DiscreteRelabelling,
+    DiscreteRelabeling,
     GatedSequenceKernel,
-    GeneralizedRelabelling,
+    GeneralizedRelabeling,
     Kernel,
     RandomWalkKernel,
     StringKernel,
@@ -196,10 +196,10 @@ def _matrices() -> tuple[Tensor, Tensor, Tensor]:
     return u_1, u_2, v
 
 
-def _relabelling_with_edges() -> GeneralizedRelabelling:
+def _relabelling_with_edges() -> GeneralizedRelabeling:
     u_1, u_2, v = _matrices()
     v = torch.cat([v, v[:, :2]], dim=1)
-    return GeneralizedRelabelling(u_1, u_2, v, act="tanh", combine="mul", edge_feature="edge_attr")
+    return GeneralizedRelabeling(u_1, u_2, v, act="tanh", combine="mul", edge_feature="edge_attr")
 
 
 COSINE = {"normalize": [False, "cosine"]}
@@ -265,7 +265,7 @@ CASES = {
         LABELLED,
         {
             "base": WLSubtreeKernel(1),
-            "relabel": DiscreteRelabelling(edge_label="edge_attr"),
+            "relabel": DiscreteRelabeling(edge_label="edge_attr"),
             "normalize": True,
         },
         {"base__num_iterations": [0, 1]},

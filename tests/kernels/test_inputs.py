@@ -16,8 +16,8 @@ from pyg_kernels.features import RandomFeatures
 from pyg_kernels.kernels import (
     DeepGraphKernel,
     DeepStringKernel,
-    DiscreteRelabelling,
-    GeneralizedRelabelling,
+    DiscreteRelabeling,
+    GeneralizedRelabeling,
     RandomWalkKernel,
     StringKernel,
     WLKernel,
@@ -135,7 +135,7 @@ def test_types_that_differ(edge_dtype: torch.dtype) -> None:
     wide = torch.cat([eye, eye], dim=1)
     for relabel in [
         (eye, eye, eye),
-        GeneralizedRelabelling(eye, eye, wide, edge_feature="edge_attr"),
+        GeneralizedRelabeling(eye, eye, wide, edge_feature="edge_attr"),
     ]:
         kernel = WLKernel(RandomWalkKernel(2), relabel, 2)
         torch.testing.assert_close(kernel([graph]).double(), kernel([double]), rtol=1e-5, atol=1e-6)
@@ -196,7 +196,7 @@ def test_large_counts_are_exact() -> None:
     assert found.tolist() == [[a * b for b in sizes] for a in sizes]
 
 
-def test_pieces_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some graphs at a time, as collections of many thousands are read."""
     items = graphs(7)
     kernels = [WLSubtreeKernel(2), WLSubtreeKernel(2, normalize=True), RandomWalkKernel(3)]
@@ -279,7 +279,7 @@ def test_classes_in_place_of_objects() -> None:
     with pytest.raises(TypeError, match="base="):
         WLKernel(RandomWalkKernel)(graphs())
     with pytest.raises(ValueError, match="relabel="):
-        WLKernel(relabel=DiscreteRelabelling)(graphs())
+        WLKernel(relabel=DiscreteRelabeling)(graphs())
     with pytest.raises(ValueError, match="activation="):
         DeepGraphKernel(activation=inverse_polynomial)(graphs())
     with pytest.raises(ValueError, match="coefficients="):

@@ -20,7 +20,7 @@ from torch_geometric.data import Batch, Data
 from pyg_kernels.kernels import (
     DeepGraphKernel,
     DeepStringKernel,
-    GeneralizedRelabelling,
+    GeneralizedRelabeling,
     RandomWalkKernel,
     StringKernel,
     WLKernel,
@@ -490,7 +490,7 @@ def test_equation_11_relabels_as_the_network(bonds: bool) -> None:
     torch.manual_seed(0)
     net = WLKernelNet(3, 3, 1, 3, gated=False, edge_dim=2 if bonds else None).double()
     edges = "edge_attr" if bonds else None
-    relabel = GeneralizedRelabelling(*relabelling_of(net, 0), edge_feature=edges)
+    relabel = GeneralizedRelabeling(*relabelling_of(net, 0), edge_feature=edges)
     base = RandomWalkKernel(2, 0.4)
 
     def layers(graph: Data) -> list[Data]:
