@@ -30,10 +30,10 @@ from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import RCNN, RCNNCell
 
 _STEP, _FEATURE = 0x2545F4914F6CDD1D, 0x5851F42D4C957F2D
-_EDGES = 1 << 20  # after the steps of nodes
-_ELEMENTS = 2**23  # numbers in the states of a batch
-_ROW_BYTES = 64  # that a node takes for each feature
-_LABELED_ROWS = 2048  # of a batch whose labels become one-hot vectors
+_EDGES = 1 << 20  # steps of edge maps are numbered from here on, those of nodes from 0
+_ELEMENTS = 2**23  # most numbers in the states of a batch
+_ROW_BYTES = 64  # bytes that a node takes for each feature
+_LABELED_ROWS = 2048  # most rows of a batch whose labels become one-hot vectors
 
 
 class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -94,7 +94,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
-        """Reads what its kernel reads."""
+        """Says that the input is that of the kernel."""
         tags = super().__sklearn_tags__()
         kernel = self.kernel if isinstance(self.kernel, Kernel) else RandomWalkKernel()
         tags.input_tags = kernel.__sklearn_tags__().input_tags

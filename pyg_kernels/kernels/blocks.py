@@ -19,8 +19,8 @@ from pyg_kernels.kernels.kernel import Kernel
 T = TypeVar("T")
 R = TypeVar("R")
 
-_CACHED_ELEMENTS = 2**18  # numbers in a block's tensor on CPU: small enough to stay in cache
-_BLOCK_TENSORS = 6  # that a kernel holds at a time
+_CACHED_ELEMENTS = 2**18  # most numbers in a tensor of a block on CPU, few enough for the cache
+_BLOCK_TENSORS = 6  # tensors of the size of a block that a kernel holds at a time
 _SECONDS_BEFORE_BAR = 2.0
 
 
@@ -181,7 +181,7 @@ def map_in_threads(
 
 
 def progress_bar(name: str, total: int, unit: str, verbose: bool | int | None) -> tqdm[Any]:
-    """A bar; with None on a terminal, where it lasts."""
+    """A progress bar; with None only on a terminal, and after two seconds."""
     return tqdm(
         total=total,
         desc=name,

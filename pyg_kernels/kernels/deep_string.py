@@ -100,7 +100,7 @@ class DeepStringKernel(TextKernel):
             if self._is_activated(layer):
                 d = diagonals[-1]
                 within = self._activation()(within, d[:, None], d[None])
-                within = within * (present[:, None] * present)  # padding is in no diagonal
+                within = within * (present[:, None] * present)  # padding stays 0
         return _Prepared(texts, diagonals, within.diagonal().t())
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:

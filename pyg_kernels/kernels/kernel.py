@@ -36,7 +36,7 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     """
 
     def __sklearn_tags__(self) -> Any:
-        """Collections of texts or graphs, where scikit-learn presumes a matrix."""
+        """Says that the input is a collection of texts or graphs, not a matrix."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.transformer_tags.preserves_dtype = []
@@ -149,7 +149,7 @@ def _scaled(gram: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor
         )
     if rows is None or columns is None:
         return gram
-    return gram * rows[:, None] * columns  # one after the other: their product may overflow
+    return gram * rows[:, None] * columns  # two products: rows[i] * columns[k] alone may overflow
 
 
 def _scaled_diagonal(values: Tensor, scale: Tensor | None) -> Tensor:
@@ -157,10 +157,10 @@ def _scaled_diagonal(values: Tensor, scale: Tensor | None) -> Tensor:
 
 
 def _symmetric(gram: Tensor) -> Tensor:
-    """The matrix without what rounding makes of its symmetry."""
+    """The matrix made exactly symmetric, which rounding may have prevented."""
     return (gram + gram.t()) / 2
 
 
 def _array(gram: Tensor) -> np.ndarray[Any, Any]:
-    gram = gram.float() if gram.dtype == torch.bfloat16 else gram  # unknown to NumPy
+    gram = gram.float() if gram.dtype == torch.bfloat16 else gram  # NumPy has no bfloat16
     return gram.cpu().numpy()

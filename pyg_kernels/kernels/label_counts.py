@@ -40,7 +40,7 @@ class LabelCounts:
             return self.matrix
         width = sum(map(len, known))
         columns = _columns_of(self.labels, known).astype(np.int32)
-        shape = (len(self), width + 1)  # the last column is for all others
+        shape = (len(self), width + 1)  # the last column counts unknown labels and is dropped
         arrays = (self.matrix.data, columns[self.matrix.indices], self.matrix.indptr)
         return sparse.csr_matrix(arrays, shape=shape)[:, :width]
 
@@ -79,7 +79,8 @@ def _count(
     for i in range(num_iterations + 1):
         numbers = state.cpu().numpy()
         found = np.unique(numbers)
-        columns[:, i] = np.searchsorted(found, numbers) + total  # np.unique's inverse is slower
+        # Faster than np.unique(return_inverse=True).
+        columns[:, i] = np.searchsorted(found, numbers) + total
         labels.append(found)
         total += len(found)
         if i < num_iterations:

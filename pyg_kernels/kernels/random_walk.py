@@ -104,9 +104,9 @@ class RandomWalkKernel(NodePairKernel):
         return _Prepared(forwards, forwards if symmetric else backwards, symmetric)
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
-        # Walks of n nodes are those of p nodes, an edge, and those of n - p nodes: half the sums
-        # over neighbours where graphs are symmetric, as walks that end at a node are then, read
-        # backwards, those that start there.
+        # A walk of n nodes is one of p nodes that ends at some node, an edge, and one of n - p
+        # nodes that starts at the next. In an undirected graph walks that start at a node are, reversed,
+        # those that end there: then one table of half the length serves both.
         middle = self.order // 2
         ending = self._halves(a.forwards, b.forwards, middle, self.order - middle)
         if a.symmetric and b.symmetric:
@@ -136,7 +136,7 @@ class RandomWalkKernel(NodePairKernel):
 
 @dataclass(frozen=True)
 class _Prepared:
-    """Graphs, and graphs with all edges turned round, sorted by target."""
+    """Graphs, and graphs with all edges reversed, sorted by target."""
 
     forwards: Graphs
     backwards: Graphs

@@ -108,7 +108,7 @@ def _chunks_of(graphs: Any, attributes: Attributes) -> Iterator[_Chunk]:
     if isinstance(graphs, BaseData):
         graphs = [graphs]
     graphs = checked_collection(graphs, "Data, a Batch or a data set")
-    whole = getattr(graphs, "batch", None)  # a data set that makes batches without a loop
+    whole = getattr(graphs, "batch", None)  # as MoleculeDataset.batch, without a loop
     for first in range(0, len(graphs), GRAPHS_AT_A_TIME):
         numbers = range(first, min(first + GRAPHS_AT_A_TIME, len(graphs)))
         if callable(whole):
@@ -163,7 +163,7 @@ def _of_batch(batch: Batch, first: int, attributes: Attributes) -> _Chunk:
     index = batch.edge_index
     _num_edges(index, first)
     graph = torch.searchsorted(ptr[1:], index[0].contiguous(), right=True)
-    # Edges that leave the batch or their graph are found in the next step, as of any other graphs.
+    # Edges out of range get some graph here; _checked finds and names them.
     graph = graph.clamp(max=max(len(ptr) - 2, 0))
     store = batch.stores[0]
     x = None if attributes.node is None else _attribute(store, attributes.node, first)

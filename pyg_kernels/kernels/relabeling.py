@@ -20,7 +20,7 @@ class Relabeling(Protocol):
     """What :class:`~pyg_kernels.kernels.WLKernel` iterates."""
 
     def read(self, graphs: Any, node_feature: str | None, dtype: torch.dtype | None) -> Graphs:
-        """Reads a collection, with the edge features that the relabelling takes account of."""
+        """Reads a collection, with the edge features that the relabelling reads."""
 
     def start(self, graphs: Graphs) -> Tensor:
         """The features or labels of iteration 0."""

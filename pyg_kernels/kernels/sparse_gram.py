@@ -11,8 +11,8 @@ from scipy import sparse
 from pyg_kernels.kernels.blocks import progress_bar
 from pyg_kernels.ops.operator import cpu_backend
 
-_DENSE_FROM = 0.05  # of a block's rows: a column that more have is multiplied as a dense one
-_ROWS = 2048  # of a block, whose dense columns stay in cache
+_DENSE_FROM = 0.05  # columns with a larger share of nonzero entries are multiplied as dense
+_ROWS = 2048  # most rows of a block, so that its dense columns stay in cache
 
 
 def sparse_gram(

@@ -19,7 +19,7 @@ class TextKernel(BlockKernel):
     """A kernel on texts that has values on all pairs of prefixes."""
 
     def __sklearn_tags__(self) -> Any:
-        """Strings are texts."""
+        """Says that strings are read, too."""
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         return tags

@@ -35,7 +35,7 @@ class Texts:
     order: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
-        # Texts of about the same length share a block: little padding.
+        # Texts of similar length share a block, which keeps padding small.
         self.order = self.sizes.argsort(stable=True)
 
     def __len__(self) -> int:
