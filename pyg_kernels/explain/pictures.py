@@ -23,8 +23,8 @@ Color = tuple[float, float, float]
 
 POSITIVE: Color = (0.84, 0.15, 0.16)
 NEGATIVE: Color = (0.12, 0.35, 0.80)
-GROUND = 0.7  # of the full colour behind the largest contribution, so that letters stay readable
-FAINT = 0.03  # of the largest contribution: below it an atom or a bond keeps its white ground
+GROUND = 0.7  # strength of the colour behind the largest contribution: letters stay readable
+FAINT = 0.03  # share of the largest contribution below which an atom or a bond stays white
 INCHES_A_TOKEN = 0.42
 MOST_INCHES = 120.0
 
@@ -184,7 +184,7 @@ def draw_text(
     named = _checked_ngrams(ngrams, tokens)
     heights = [2.4, *[0.4 + 0.24 * len(named)] * bool(named), *[1.6] * (rows is not None)]
     width = min(MOST_INCHES, max(5.0, 1.5 + INCHES_A_TOKEN * len(tokens)))
-    with matplotlib.rc_context({"text.parse_math": False}):  # a token may have a dollar sign
+    with matplotlib.rc_context({"text.parse_math": False}):  # "$" in a token is no formula
         figure = Figure(figsize=(width, sum(heights) + 0.9), layout="constrained")
         panels = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
         _token_panel(panels.pop(0), tokens, contributions)
@@ -297,7 +297,7 @@ def _checked_gates(gates: Tensor | Sequence[float], number: int) -> Tensor:
         raise ValueError(
             f"gates has the shape {tuple(tensor.shape)}: expected ({number},) or ({number}, H)"
         )
-    if not ((tensor >= 0) & (tensor <= 1)).all():  # of NaN neither holds
+    if not ((tensor >= 0) & (tensor <= 1)).all():  # NaN fails, too
         raise ValueError("gates has values outside [0, 1]")
     return tensor.reshape(number, -1)
 
