@@ -17,7 +17,7 @@ from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable
 from pyg_kernels.segments import segments
 
-LISTED_RUNS = 100  # of lines in an error message
+LISTED_RUNS = 100  # most runs of lines in an error message
 
 
 class InvalidMolecules(ValueError):  # noqa: N818

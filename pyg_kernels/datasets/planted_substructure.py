@@ -128,7 +128,7 @@ def _matched(smiles: str, pattern: Chem.Mol) -> tuple[int, Tensor]:
     """How often the pattern occurs in a molecule, and which of its atoms belong to it."""
     molecule = parse(smiles)
     number = molecule.GetNumAtoms()
-    # All of them, in place of the first 1000.
+    # RDKit stops at 1000 matches by default.
     matches = molecule.GetSubstructMatches(pattern, maxMatches=2**31 - 1)
     atoms = torch.zeros(number, dtype=torch.bool)
     atoms[[atom for match in matches for atom in match]] = True
