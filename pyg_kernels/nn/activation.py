@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 Init = Literal["random", "identity", "tanh", "relu"]
 _INITS: tuple[Init, ...] = get_args(Init)
-_POINTS = 1001  # at which a function is drawn
-_NAMED = 10  # functions that a picture has names for, at most
-#: Functions to begin near, and their derivatives.
+_POINTS = 1001  # points at which plot() evaluates a function
+_NAMED = 10  # most functions for which plot() has a legend
+#: The functions of `init` and their derivatives.
 _TARGETS: dict[str, tuple[Function, Function]] = {
     "identity": (lambda t: t, np.ones_like),
     "tanh": (np.tanh, lambda t: 1.0 - np.tanh(t) ** 2),
@@ -42,7 +42,7 @@ class KernelActivation(Hookable):
         f_i(a) = \sum_{k=1}^{d} \chi_{ik} \, g(a - c_{ik}) \; [\, + \, m_i a + q_i \,]
 
     for unit i, with the Green function :math:`g(z) = \max(z, 0)`, :math:`|z|` or
-    :math:`\exp(-z^2 / (2 b^2))` (the paper's sum has the opposite sign); centres c and
+    :math:`\exp(-z^2 / (2 b^2))` (the paper's sum has the other sign); centres c and
     coefficients :math:`\chi` are both learned. It takes the place of any activation,
     ``torch.nn.ReLU()`` for example, on units in the last dimension; after a convolution the units
     are its channels, in ``dim=1``.
@@ -161,7 +161,7 @@ class KernelActivation(Hookable):
         by_unit = a if is_last else a.movedim(self.dim, -1)
         rows = by_unit.reshape(-1, self.num_units)
         if self.norm is not None and rows.size(0):
-            rows = self._normalised(rows)
+            rows = self._normalized(rows)
         out = self._functions(rows).reshape(by_unit.shape)
         return out if is_last else out.movedim(-1, self.dim).contiguous()
 
@@ -247,7 +247,7 @@ class KernelActivation(Hookable):
                 )
         return units
 
-    def _normalised(self, rows: Tensor) -> Tensor:
+    def _normalized(self, rows: Tensor) -> Tensor:
         """The inputs normalised, in the parameters' precision."""
         norm: Any = self.norm
         out: Tensor = norm(rows.to(precision_of(norm, rows)))
@@ -320,7 +320,7 @@ def _checked_range(init_range: tuple[float, float]) -> tuple[float, float]:
     known = len(numbers) == 2 and all(map(_is_number, numbers))
     low, high = map(float, numbers) if known else (math.nan, math.nan)
     largest = max(abs(low), abs(high))
-    # Centres and squares of their distances are to be numbers of single precision.
+    # Centres, and squares of distances between them, have to fit in single precision.
     if not (largest <= 1e15 and high - low >= max(1e-12, 1e-5 * largest)):
         raise ValueError(
             f"init_range={init_range!r}: expected two numbers, the first one smaller, that single "
@@ -334,7 +334,7 @@ def _checked_bandwidth(bandwidth: float | None, green: str) -> float | None:
         return None
     if green != "gaussian":
         raise ValueError(f"bandwidth={bandwidth!r} with green={green!r}: only Gaussians have one")
-    # Its square is to be a number of single precision.
+    # Its square has to fit in single precision.
     if not (_is_number(bandwidth) and 1e-15 <= bandwidth <= 1e15):
         raise ValueError(f"bandwidth={bandwidth!r}: expected a positive number (1e-15 to 1e15)")
     return float(bandwidth)
