@@ -105,8 +105,8 @@ class RandomWalkKernel(NodePairKernel):
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
         # A walk of n nodes is one of p nodes that ends at some node, an edge, and one of n - p
-        # nodes that starts at the next. In an undirected graph walks that start at a node are, reversed,
-        # those that end there: then one table of half the length serves both.
+        # nodes that starts at the next. In an undirected graph walks that start at a node are,
+        # reversed, those that end there: then one table of half the length serves both.
         middle = self.order // 2
         ending = self._halves(a.forwards, b.forwards, middle, self.order - middle)
         if a.symmetric and b.symmetric:
