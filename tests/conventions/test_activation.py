@@ -109,6 +109,17 @@ def test_channels_are_where_they_are_said_to_be(
     torch.testing.assert_close(act(x).view(-1), act(x.transpose(-1, -2).mT).reshape(-1))
 
 
+def test_in_a_recurrent_network() -> None:
+    """A step there is of (B, H): its last dimension is dim=1."""
+    layer, x = KBRN(3, 3, num_centers=7, normalize=False), torch.randn(5, 2, 3)
+    expected = outputs(layer, x)
+    layer.cells[0].activation.dim = 1
+    assert torch.equal(outputs(layer, x), expected)
+    layer.cells[0].activation.dim = 0
+    with pytest.raises(ValueError, match="dim=0"):
+        layer(x)
+
+
 def test_between_convolutions() -> None:
     net = nn.Sequential(nn.Conv1d(2, 3, 1), KernelActivation(3, 7, dim=1), nn.Conv1d(3, 1, 1))
     x = torch.randn(4, 2, 3)
