@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Self, cast
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.random import fork_rng
@@ -27,10 +30,10 @@ from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import RCNN, RCNNCell
 
 _STEP, _FEATURE = 0x2545F4914F6CDD1D, 0x5851F42D4C957F2D
-_EDGES = 1 << 20  # after the steps of nodes
-_ELEMENTS = 2**23  # numbers in the states of a batch
-_ROW_BYTES = 64  # that a node takes for each feature
-_LABELLED_ROWS = 2048  # of a batch whose labels become one-hot vectors
+_EDGES = 1 << 20  # steps of edge maps are numbered from here on, those of nodes from 0
+_ELEMENTS = 2**23  # most numbers in the states of a batch
+_ROW_BYTES = 64  # bytes that a node takes for each feature
+_LABELED_ROWS = 2048  # most rows of a batch whose labels become one-hot vectors
 
 
 class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -58,36 +61,53 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         kernel: A :class:`~pyg_kernels.kernels.RandomWalkKernel` or
             :class:`~pyg_kernels.kernels.StringKernel`, which also says what is read of a graph, the
             floating type, and the working memory; None: ``RandomWalkKernel()``.
-        num_features: m.
-        seed: Of the weights: an equal seed gives equal features, on any device.
+        n_components: m.
+        random_state: A seed of the weights, of which an equal one gives equal features in every
+            process and on every device; a NumPy ``RandomState`` that draws one at each ``fit``, or
+            None for NumPy's own.
 
     ``fit`` learns the size of the inputs alone; ``transform`` gives ``(n, m)`` numbers.
 
+    Attributes:
+        seed_: After ``fit``, the seed of the weights.
+
     Raises:
         TypeError: If the kernel is another one; on items that are no graphs or texts.
-        ValueError: For ``mapping='add'``, cosine normalisation or a decay above 1, which no such
+        ValueError: For ``combine='add'``, cosine normalisation or a decay above 1, which no such
             layer has; on inputs as for the kernel.
 
     Example:
-        >>> features = RandomFeatures(RandomWalkKernel(order=3), num_features=1024)
+        >>> features = RandomFeatures(RandomWalkKernel(order=3), n_components=1024)
         >>> model = make_pipeline(features, Ridge()).fit(molecules, y)
     """
 
+    seed_: int
+
     def __init__(
-        self, kernel: Kernel | None = None, num_features: int = 1024, seed: int = 0
+        self,
+        kernel: Kernel | None = None,
+        n_components: int = 1024,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.kernel = kernel
-        self.num_features = num_features
-        self.seed = seed
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        """Says that the input is that of the kernel."""
+        tags = super().__sklearn_tags__()
+        kernel = self.kernel if isinstance(self.kernel, Kernel) else RandomWalkKernel()
+        tags.input_tags = kernel.__sklearn_tags__().input_tags
+        return tags
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.num_features)
+        return int(self.n_components)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Reads a collection for the kind and size of its features."""
         kernel = self._checked_kernel()
-        self._keep_form(kernel._read(X))
+        self._start(kernel._read(X))
         return self
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -100,12 +120,11 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """``fit(X)`` and ``transform(X)``, reading the collection once."""
         kernel = self._checked_kernel()
         collection = kernel._read(X)
-        self._keep_form(collection)
+        self._start(collection)
         return self._features(kernel, collection)
 
     def _checked_kernel(self) -> StringKernel | RandomWalkKernel:
-        checked_count(self.num_features, "num_features")
-        checked_count(self.seed, "seed", least=0)
+        checked_count(self.n_components, "n_components")
         kernel = RandomWalkKernel() if self.kernel is None else self.kernel
         if not isinstance(kernel, (StringKernel, RandomWalkKernel)):
             raise TypeError(
@@ -118,7 +137,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f"kernel={kernel!r}: the cosine needs K(x, x) itself; divide the features by their "
                 "norm instead"
             )
-        if isinstance(kernel, StringKernel) and kernel.mapping == "add":
+        if isinstance(kernel, StringKernel) and kernel.combine == "add":
             raise ValueError(
                 f"kernel={kernel!r}: the additive layer also counts incomplete n-grams, so its "
                 "features are not this kernel's"
@@ -127,15 +146,20 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise ValueError(f"kernel={kernel!r}: the layer's decay is at most 1")
         return kernel
 
-    def _keep_form(self, collection: Any) -> None:
+    def _start(self, collection: Any) -> None:
+        """Keeps the form of a collection, and a seed."""
+        if isinstance(self.random_state, Integral):
+            self.seed_ = checked_count(self.random_state, "random_state", least=0)
+        else:
+            self.seed_ = int(check_random_state(self.random_state).randint(2**31))
         self.form_ = collection.part(torch.tensor([], dtype=torch.long))
 
     def _features(self, kernel: StringKernel | RandomWalkKernel, collection: Any) -> NDArray[Any]:
-        rows = _ELEMENTS // ((kernel.order + 2) * int(self.num_features))
-        rows = min(rows, kernel.max_memory // _ROW_BYTES // self.num_features)
+        rows = _ELEMENTS // ((kernel.order + 2) * int(self.n_components))
+        rows = min(rows, kernel.max_memory // _ROW_BYTES // self.n_components)
         if collection.has_labels:
-            rows = min(rows, _LABELLED_ROWS)
-        found = torch.empty(len(collection), self.num_features, dtype=collection.dtype)
+            rows = min(rows, _LABELED_ROWS)
+        found = torch.empty(len(collection), self.n_components, dtype=collection.dtype)
         layer: _Frozen | None = None
         with torch.no_grad():
             for start, stop in consecutive_runs(collection.sizes.tolist(), max(1, rows)):
@@ -144,7 +168,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                     features, layer = self._of_texts(kernel, part, layer)
                 else:
                     features, layer = self._of_graphs(kernel, part, layer)
-                found[start:stop] = features.mul_(self.num_features**-0.5).cpu()
+                found[start:stop] = features.mul_(self.n_components**-0.5).cpu()
         return found.numpy()
 
     def _of_graphs(
@@ -158,7 +182,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             with fork_rng(devices=[]):
                 conv = RandomWalkConv(
                     len(columns),
-                    int(self.num_features),
+                    int(self.n_components),
                     int(kernel.order),
                     decay=float(kernel.decay) ** 0.5,
                     edge_dim=None if edge_columns is None else len(edge_columns),
@@ -182,7 +206,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             with fork_rng(devices=[]):
                 rcnn = RCNN(
                     len(columns),
-                    int(self.num_features),
+                    int(self.n_components),
                     int(kernel.order),
                     decay=float(kernel.decay),
                     normalize=False,
@@ -200,7 +224,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             owner = torch.arange(len(texts), device=tokens.device).repeat_interleave(lengths)
             features = global_add_pool(states, owner, len(texts))
         else:
-            features = states.new_zeros(len(texts), self.num_features)
+            features = states.new_zeros(len(texts), self.n_components)
             ends = texts.ptr[1:].to(tokens.device)[lengths > 0] - 1
             features[lengths > 0] = states.index_select(0, ends)
         scale = kernel._scale(texts)
@@ -212,8 +236,8 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         They are hashes of seed, step, feature and column, so that a label has the same weights in
         every batch.
         """
-        start = mixed(torch.tensor(int(self.seed) & (2**63 - 1)) + torch.tensor(step) * _STEP)
-        features = mixed(start + torch.arange(self.num_features) * _FEATURE).to(columns.device)
+        start = mixed(torch.tensor(self.seed_ & (2**63 - 1)) + torch.tensor(step) * _STEP)
+        features = mixed(start + torch.arange(self.n_components) * _FEATURE).to(columns.device)
         bits = mixed(features[:, None] ^ mixed(columns + _STEP)) >> 63
         return 1 + 2 * bits
 

@@ -249,7 +249,7 @@ def test_weights_are_signs() -> None:
 
 def test_default() -> None:
     """A random-walk kernel of its own defaults, with 1,024 features."""
-    features = RandomFeatures().fit_transform(GRAPHS)
+    features = RandomFeatures(random_state=0).fit_transform(GRAPHS)
     assert features.shape == (len(GRAPHS), 1024)
     np.testing.assert_array_equal(
         features, RandomFeatures(RandomWalkKernel(), 1024, 0).fit_transform(GRAPHS)
@@ -349,11 +349,11 @@ def test_copies(name: str) -> None:
     restored = pickle.loads(pickle.dumps(features))
     np.testing.assert_array_equal(restored.transform(case.inputs), expected)
     copy = clone(features)
-    assert (copy.num_features, copy.seed) == (32, 5)
+    assert (copy.n_components, copy.random_state) == (32, 5)
     with pytest.raises(NotFittedError):
         copy.transform(case.inputs)
     np.testing.assert_array_equal(copy.fit_transform(case.inputs), expected)
-    copy.set_params(seed=6, kernel__order=1)
+    copy.set_params(random_state=6, kernel__order=1)
     assert copy.kernel.order == 1
     assert not np.allclose(copy.fit_transform(case.inputs), expected)
 
@@ -372,7 +372,7 @@ def test_ridge_on_features_is_close_to_ridge_on_the_kernel() -> None:
     expected = exact[40:, :40] @ weights
     assert np.corrcoef(found, expected)[0, 1] > 0.95
 
-    grid = {"randomfeatures__kernel__order": [1, 2], "randomfeatures__num_features": [64]}
+    grid = {"randomfeatures__kernel__order": [1, 2], "randomfeatures__n_components": [64]}
     search = GridSearchCV(model, grid, cv=3, error_score="raise").fit(graphs, target)
     assert search.best_params_["randomfeatures__kernel__order"] in (1, 2)
 
@@ -399,7 +399,7 @@ def test_other_kernels(kernel: Any) -> None:
     [
         pytest.param(RandomWalkKernel(normalize=True), GRAPHS, "normalize", id="walk-cosine"),
         pytest.param(StringKernel(normalize="cosine"), TEXTS, "normalize", id="text-cosine"),
-        pytest.param(StringKernel(mapping="add"), TEXTS, "mapping", id="additive"),
+        pytest.param(StringKernel(combine="add"), TEXTS, "combine", id="additive"),
         pytest.param(RandomWalkKernel(0), GRAPHS, "order", id="order"),
         pytest.param(RandomWalkKernel(decay=1.5), GRAPHS, "decay", id="growing"),
         pytest.param(StringKernel(decay=1.5), TEXTS, "decay", id="decay"),
@@ -417,7 +417,7 @@ def test_values_that_make_no_sense(kernel: Any, inputs: Any, message: str) -> No
 
 @pytest.mark.parametrize("count", [0, -1, 2.5, None])
 def test_bad_number_of_features(count: object) -> None:
-    with pytest.raises(ValueError, match="num_features"):
+    with pytest.raises(ValueError, match="n_components"):
         RandomFeatures(RandomWalkKernel(), count).fit(GRAPHS)
 
 

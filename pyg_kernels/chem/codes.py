@@ -157,7 +157,7 @@ def _joined_ptr(ptrs: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def pointers(counts: NDArray[np.int64] | Sequence[int]) -> NDArray[np.int64]:
-    """``(M + 1,)`` starts of M consecutive pieces of the given lengths, and their end."""
+    """``(M + 1,)`` starts of M consecutive segments of these lengths, and the last one's end."""
     ptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=ptr[1:])
     return ptr

@@ -49,7 +49,7 @@ def _molecule(smiles: str, sanitize: bool = True) -> Chem.Mol | None:
     """The molecule, if there is one and it has atoms."""
     try:
         mol = Chem.MolFromSmiles(smiles.strip(), sanitize=sanitize)
-    except UnicodeEncodeError:  # half a character: RDKit takes UTF-8
+    except UnicodeEncodeError:  # a lone surrogate, which has no UTF-8, RDKit's encoding
         return None
     return mol if mol is not None and mol.GetNumAtoms() > 0 else None
 

@@ -23,7 +23,7 @@ def ogb_module(name: str) -> ModuleType:
     absent = object()
     known = sys.modules.get("outdated", absent)
     ignored = os.environ.get("OUTDATED_IGNORE")
-    # A module that is None cannot be imported: ogb then leaves the question out.
+    # A module that is None cannot be imported, and without it ogb does not ask the index.
     sys.modules["outdated"] = None  # type: ignore[assignment]
     try:
         import_module("ogb")

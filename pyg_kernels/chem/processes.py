@@ -20,9 +20,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CHUNK_SIZE = 512
-AHEAD = 4  # chunks a process that are drawn before the first of them is done
-# Below so many molecules the start of processes costs more than it saves: a forked one is there at
-# once, a spawned one imports torch first.
+AHEAD = 4  # chunks for each process that are sent before a result is awaited
+# Below so many molecules starting processes costs more than it saves: forking is cheap, a spawned
+# process first imports torch.
 FEWEST_FOR_PROCESSES = {"fork": 2000, "spawn": 20000, "forkserver": 20000}
 
 
@@ -93,7 +93,7 @@ def chunk_starts(num_items: int) -> range:
 def _num_processes(num_workers: int | None, num_items: int) -> int:
     if num_workers is not None and num_workers < 0:
         raise ValueError(f"num_workers must be None, 0 or a positive number, not {num_workers}")
-    if multiprocessing.current_process().daemon:  # may not have children of its own
+    if multiprocessing.current_process().daemon:  # daemons may not start processes
         return 0
     if num_workers is not None:
         return num_workers

@@ -15,9 +15,9 @@ from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.codes import shortened
 from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable
-from pyg_kernels.pieces import pieces
+from pyg_kernels.segments import segments
 
-LISTED_RUNS = 100  # of lines in an error message
+LISTED_RUNS = 100  # most runs of lines in an error message
 
 
 class InvalidMolecules(ValueError):  # noqa: N818
@@ -209,8 +209,8 @@ class MoleculeDataset(InMemoryDataset):
             return Batch.from_data_list([self[i] for i in positions.tolist()])
         assert self.slices is not None
         rows = self._shown().rows.index_select(0, positions)
-        atoms, batch, ptr = pieces(self.slices["atom_codes"], rows)
-        edges, edge_batch, edge_ptr = pieces(self.slices["bond_codes"], rows)
+        atoms, batch, ptr = segments(self.slices["atom_codes"], rows)
+        edges, edge_batch, edge_ptr = segments(self.slices["bond_codes"], rows)
         data, device = self._data, self._data.y.device
         atoms, edges = atoms.to(device), edges.to(device)
         shift = ptr.index_select(0, edge_batch).to(device)

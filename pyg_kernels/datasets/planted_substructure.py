@@ -16,7 +16,7 @@ from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.splits import Fractions, random_split
 from pyg_kernels.datasets.table import MoleculeTable
-from pyg_kernels.pieces import pieces
+from pyg_kernels.segments import segments
 
 ARYL_FLUORIDE = "cF"
 
@@ -128,7 +128,7 @@ def _matched(smiles: str, pattern: Chem.Mol) -> tuple[int, Tensor]:
     """How often the pattern occurs in a molecule, and which of its atoms belong to it."""
     molecule = parse(smiles)
     number = molecule.GetNumAtoms()
-    # All of them, in place of the first 1000.
+    # RDKit stops at 1000 matches by default.
     matches = molecule.GetSubstructMatches(pattern, maxMatches=2**31 - 1)
     atoms = torch.zeros(number, dtype=torch.bool)
     atoms[[atom for match in matches for atom in match]] = True
@@ -139,8 +139,8 @@ def _codes(molecules: MoleculeDataset) -> MolCodeStore:
     """The codes of the molecules that a data set shows."""
     assert molecules.slices is not None
     data, rows = molecules._data, molecules._shown().rows
-    atoms, _, ptr = pieces(molecules.slices["atom_codes"], rows)
-    edges, _, edge_ptr = pieces(molecules.slices["bond_codes"], rows)
+    atoms, _, ptr = segments(molecules.slices["atom_codes"], rows)
+    edges, _, edge_ptr = segments(molecules.slices["bond_codes"], rows)
     return MolCodeStore(
         atoms=data.atom_codes.index_select(0, atoms).numpy(),
         edge_index=data.edge_index.index_select(1, edges).numpy(),

@@ -23,7 +23,7 @@ def positions_in(indices: Indices, length: int, items: str) -> Tensor:
         ValueError: if there are none, or they are not a vector of integers or a fitting mask.
         IndexError: if one is out of range.
     """
-    if isinstance(indices, np.ndarray):  # torch takes no reversed view
+    if isinstance(indices, np.ndarray):  # torch cannot read negative strides
         indices = np.ascontiguousarray(indices)
     positions = torch.as_tensor(indices).cpu()
     if positions.dtype == torch.bool and positions.shape == (length,):

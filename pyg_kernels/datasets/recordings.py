@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 KEYS = ("x", "y", "subject")
-MOST_NAMED = 5  # trials in an error message
-# Of made recordings, standard deviations.
+MOST_NAMED = 5  # most trials named in an error message
+# Standard deviations in made recordings.
 FREQUENCY_SPREAD = 0.02
 PHASE_SPREAD = 0.4
 STRENGTH_SPREAD = 0.3
@@ -307,7 +307,7 @@ def _pink_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.nd
     copies = np.where(2 * steps == samples, 1, 2)
     power = power / (copies * power).sum()
     real, imaginary = generator.standard_normal((2, *shape[:-1], len(steps)))
-    # A single copy is real.
+    # A frequency without mirror image has a real coefficient.
     parts = np.where(copies == 1, real, (real + 1j * imaginary) * math.sqrt(0.5))
     spectrum = np.concatenate([np.zeros((*shape[:-1], 1)), parts * np.sqrt(power)], axis=-1)
     return np.asarray(np.fft.irfft(spectrum * samples, n=samples))

@@ -1,4 +1,4 @@
-"""One shard: a file of arrays with a header, written whole, read in pieces."""
+"""One shard: a file of arrays with a header, written whole, read in chunks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyg_kernels.datasets.public_file import write_whole
 
 MAGIC = b"pygkmol\n"
 ALIGNMENT = 64
-PIECE = 1 << 20  # bytes read at a time
+CHUNK = 1 << 20  # bytes read at a time
 LONGEST_HEADER = 1 << 20
 _PREFIX = struct.Struct("<8sI")  # the magic and the length of the header
 
@@ -75,11 +75,11 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, of which a piece at a time is in memory."""
+    """The SHA-256 of a file, of which a chunk at a time is in memory."""
     digest = hashlib.sha256()
     with open(path, "rb", buffering=0) as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
 
 

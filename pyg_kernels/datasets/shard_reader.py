@@ -17,7 +17,7 @@ from pyg_kernels.datasets.molecule_records import SEPARATOR, Bytes, Integers
 from pyg_kernels.datasets.shard_file import ShardFile, read_at
 from pyg_kernels.datasets.shard_manifest import Manifest, shard_name
 
-MOST_OPEN = 128  # files that are kept open; systems allow a process 256 or more
+MOST_OPEN = 128  # most files kept open; systems allow a process at least 256
 
 
 class Records(NamedTuple):

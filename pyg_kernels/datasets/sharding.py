@@ -37,7 +37,7 @@ from pyg_kernels.datasets.table import (
     stream_records,
 )
 
-MOST_SPLIT_NAMES = 256  # a byte a molecule
+MOST_SPLIT_NAMES = 256  # a name's number takes one byte a molecule
 
 Encoded = tuple[MoleculeTable, MolCodeStore, list[InvalidRow]]
 
@@ -63,7 +63,7 @@ def shard_csv(
             raise ValueError(f"{path} is not a file; shards are made in two passes over one")
         raise FileNotFoundError(f"there is no file {path}")
     old = Manifest.read(folder) if (folder / FILE).is_file() else None
-    if old is not None and not old.shards:  # nothing has been made yet that could differ
+    if old is not None and not old.shards:  # no shard exists that could differ
         old = None
     origin = _origin(
         path,
@@ -112,7 +112,7 @@ def _origin(
     if old is not None:
         check_same_source(old, path.name, header, size, sha256, folder)
     same_targets = old is not None and old.asked == target_columns
-    if old is not None and same_targets:  # what a pass over all rows has shown holds still
+    if old is not None and same_targets:  # the pass over all rows need not be repeated
         names, num_rows = old.target_columns, old.rows
     else:
         with closing(stream_records(path)) as records:

@@ -56,7 +56,8 @@ class Share:
         missing = self.smallest - len(own)
         if missing <= 0:
             return Rows(own, len(own))
-        # Others first: twice the same item would have no variance to normalise by.
+        # Filled with other items: a batch of equal ones would have variance 0, which batch
+        # normalisation divides by.
         others = torch.arange(len(batch)) % self.number != self.rank
         candidates = torch.cat([batch[others], own])
         stand_ins = candidates[torch.arange(missing) % len(candidates)]

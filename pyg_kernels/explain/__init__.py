@@ -1,4 +1,4 @@
-"""Exact accounts of what a kernel layer or model says: shares of its nodes, edges and tokens."""
+"""Exact attributions: shares of nodes, edges and tokens in what a kernel layer or model says."""
 
 from pyg_kernels.explain.explainer import NgramExplainer, WalkExplainer
 from pyg_kernels.explain.models import ModelContributions, model_contributions

@@ -1,4 +1,4 @@
-"""Checks of what the accounts take: the value, or a ``ValueError`` that names it."""
+"""Checks of what the attributions take: the value, or a ``ValueError`` that names it."""
 
 from __future__ import annotations
 

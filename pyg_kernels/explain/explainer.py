@@ -1,4 +1,4 @@
-"""Exact accounts as algorithms of PyTorch Geometric's explainers."""
+"""Exact attributions as algorithms of PyTorch Geometric's explainers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pyg_kernels.propagation.graph import EdgeSource
 
 
 class AccountExplainer(ExplainerAlgorithm):
-    """What the accounts of graphs and of texts share: which outputs they explain.
+    """What the attributions of graphs and of texts share: which outputs they explain.
 
     Args:
         target: Which output, where there are several and the task does not say.
@@ -79,7 +79,7 @@ class WalkExplainer(AccountExplainer):
     :class:`torch_geometric.explain.Explainer` and its metrics.
 
     Masks are importances: the absolute shares of nodes, :obj:`(N, 1)`, and of edges,
-    :obj:`(E,)`, each divided by the largest. The signed account is the explanation's
+    :obj:`(E,)`, each divided by the largest. The signed attribution is the explanation's
     ``contributions``, a :class:`ModelContributions`.
 
     What is explained is, in regression, an output; in classification into two classes, the
@@ -125,7 +125,7 @@ class NgramExplainer(AccountExplainer):
     :class:`torch_geometric.explain.Explainer` and its metrics.
 
     The mask of nodes, :obj:`(N, 1)`, has the absolute shares of tokens divided by the largest. A
-    text has no edges to explain. The signed account is the explanation's ``contributions``, an
+    text has no edges to explain. The signed attribution is the explanation's ``contributions``, an
     :class:`NgramContributions` whose total and remainder add up to the explained output. With
     several texts in ``batch`` it is the sum over them, and positions are rows of x.
 
@@ -134,7 +134,7 @@ class NgramExplainer(AccountExplainer):
         k: How many n-grams to find.
 
     Raises:
-        ValueError: For another model; for stages of it that are not linear piece by piece, which
+        ValueError: For another model; for stages of it that are not piecewise linear, which
             it names; for settings other than graph-level tasks, raw outputs and a mask of whole
             nodes.
     """

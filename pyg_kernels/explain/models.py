@@ -19,7 +19,7 @@ from pyg_kernels.explain.arguments import (
     checked_place,
 )
 from pyg_kernels.explain.evaluation import as_stored, evaluating
-from pyg_kernels.explain.held import HeldChain, Stage, stages_of
+from pyg_kernels.explain.linearized import LinearizedChain, Stage, stages_of
 from pyg_kernels.explain.search import Walk
 from pyg_kernels.explain.walk_sum import WalkSum, best_of, side_by_side
 from pyg_kernels.explain.walks import WalkLayer, edges_of, walk_of, walk_sum
@@ -88,7 +88,7 @@ def model_contributions(
     last layer reads.
 
     Args:
-        model: The network. Its activations after the walks are linear piece by piece, its
+        model: The network. Its activations after the walks are piecewise linear, its
             normalisations over the batch or none; the labels of a ``WLKernelNet`` are free.
         x: Node features, :obj:`(N, F)`.
         edge_index: The edges, in any form that the model takes.
@@ -115,7 +115,7 @@ def model_contributions(
 def contributions_to(
     model: Module, graphs: Graphs, weigh: Callable[[Tensor], Tensor], k: int
 ) -> ModelContributions:
-    """The account of a weighted sum of a network's outputs.
+    """The attribution of a weighted sum of a network's outputs.
 
     Args:
         model: The network.
@@ -125,7 +125,7 @@ def contributions_to(
     """
     with evaluating(model), as_stored(graphs.x):
         reading = _read(model, graphs)
-        head = HeldChain(reading.stages, reading.pooled)
+        head = LinearizedChain(reading.stages, reading.pooled)
         checked_output(head.output, _output(model, graphs))
         weights = weigh(head.output)
         theta, constants = head.pull_back(weights)
@@ -166,7 +166,7 @@ class _Layer(NamedTuple):
 
     walk: WalkLayer
     x: Tensor
-    after: HeldChain | None = None
+    after: LinearizedChain | None = None
 
 
 class _Reading(NamedTuple):
@@ -227,7 +227,7 @@ def _read_graph_kernel_net(model: GraphKernelNet, graphs: Graphs) -> _Reading:
         (f"{name}.norm", last.norm),
         (f"{name}.walk.act", last.walk.act),
     ]
-    after = HeldChain(stages, last.walk(x, edges))
+    after = LinearizedChain(stages, last.walk(x, edges))
     layer = _Layer(last.walk, x, after)
     return _Reading([layer], edges, _pooled(after.output, graphs), stages_of("head", model.head))
 

@@ -1,6 +1,6 @@
-"""Accounts as pictures: molecules and texts coloured by what each part contributes.
+"""Attributions as pictures: molecules and texts coloured by what each part contributes.
 
-RDKit and matplotlib are imported where they are used: the accounts need neither.
+RDKit and matplotlib are imported where they are used: the attributions need neither.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 Values = Tensor | Sequence[float]
 NGrams = Sequence[tuple[Sequence[int], float]]
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 
-POSITIVE: Colour = (0.84, 0.15, 0.16)
-NEGATIVE: Colour = (0.12, 0.35, 0.80)
-GROUND = 0.7  # of the full colour behind the largest contribution, so that letters stay readable
-FAINT = 0.03  # of the largest contribution: below it an atom or a bond keeps its white ground
+POSITIVE: Color = (0.84, 0.15, 0.16)
+NEGATIVE: Color = (0.12, 0.35, 0.80)
+GROUND = 0.7  # strength of the colour behind the largest contribution: letters stay readable
+FAINT = 0.03  # share of the largest contribution below which an atom or a bond stays white
 INCHES_A_TOKEN = 0.42
 MOST_INCHES = 120.0
 
 
-def signed_colour(fraction: float) -> Colour:
+def signed_color(fraction: float) -> Color:
     """White at 0, red towards 1 and blue towards -1.
 
     Args:
@@ -94,8 +94,8 @@ def draw_molecule(
     atoms = _checked_values(nodes, "nodes", molecule.GetNumAtoms(), "atoms")
     bonds = _bond_values(molecule, edges, edge_index)
     unit = scale or largest([*atoms, *bonds.values()])
-    colours = {i: _ground(v / unit) for i, v in enumerate(atoms) if _shows(v, unit)}
-    bond_colours = {i: _ground(v / unit) for i, v in bonds.items() if _shows(v, unit)}
+    colors = {i: _ground(v / unit) for i, v in enumerate(atoms) if _shows(v, unit)}
+    bond_colors = {i: _ground(v / unit) for i, v in bonds.items() if _shows(v, unit)}
     canvas = rdMolDraw2D.MolDraw2DSVG if file_format == "svg" else rdMolDraw2D.MolDraw2DCairo
     drawer: Any = canvas(width, height)
     options = drawer.drawOptions()
@@ -104,10 +104,10 @@ def draw_molecule(
     drawer.DrawMolecule(
         rdMolDraw2D.PrepareMolForDrawing(Chem.Mol(molecule)),
         legend=legend,
-        highlightAtoms=list(colours),
-        highlightAtomColors=colours,
-        highlightBonds=list(bond_colours),
-        highlightBondColors=bond_colours,
+        highlightAtoms=list(colors),
+        highlightAtomColors=colors,
+        highlightBonds=list(bond_colors),
+        highlightBondColors=bond_colors,
     )
     drawer.FinishDrawing()
     content: str | bytes = drawer.GetDrawingText()
@@ -184,7 +184,7 @@ def draw_text(
     named = _checked_ngrams(ngrams, tokens)
     heights = [2.4, *[0.4 + 0.24 * len(named)] * bool(named), *[1.6] * (rows is not None)]
     width = min(MOST_INCHES, max(5.0, 1.5 + INCHES_A_TOKEN * len(tokens)))
-    with matplotlib.rc_context({"text.parse_math": False}):  # a token may have a dollar sign
+    with matplotlib.rc_context({"text.parse_math": False}):  # "$" in a token is no formula
         figure = Figure(figsize=(width, sum(heights) + 0.9), layout="constrained")
         panels = list(figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0])
         _token_panel(panels.pop(0), tokens, contributions)
@@ -297,7 +297,7 @@ def _checked_gates(gates: Tensor | Sequence[float], number: int) -> Tensor:
         raise ValueError(
             f"gates has the shape {tuple(tensor.shape)}: expected ({number},) or ({number}, H)"
         )
-    if not ((tensor >= 0) & (tensor <= 1)).all():  # of NaN neither holds
+    if not ((tensor >= 0) & (tensor <= 1)).all():  # NaN fails, too
         raise ValueError("gates has values outside [0, 1]")
     return tensor.reshape(number, -1)
 
@@ -337,8 +337,8 @@ def _shows(value: float, unit: float) -> bool:
     return abs(value) > FAINT * unit
 
 
-def _ground(fraction: float) -> Colour:
-    return signed_colour(GROUND * max(-1.0, min(1.0, fraction)))
+def _ground(fraction: float) -> Color:
+    return signed_color(GROUND * max(-1.0, min(1.0, fraction)))
 
 
 def _css(fraction: float) -> str:
@@ -347,8 +347,8 @@ def _css(fraction: float) -> str:
 
 
 def _token_panel(axes: Axes, tokens: Sequence[str], values: Sequence[float]) -> None:
-    colours = [POSITIVE if value > 0 else NEGATIVE for value in values]
-    axes.bar(range(len(tokens)), values, color=colours)
+    colors = [POSITIVE if value > 0 else NEGATIVE for value in values]
+    axes.bar(range(len(tokens)), values, color=colors)
     axes.axhline(0, color="0.4", linewidth=0.6)
     _name_tokens(axes, tokens)
     axes.set_ylabel("contribution")
@@ -356,8 +356,8 @@ def _token_panel(axes: Axes, tokens: Sequence[str], values: Sequence[float]) -> 
 
 def _ngram_panel(axes: Axes, named: Sequence[tuple[str, float]]) -> None:
     values = [value for _, value in named]
-    colours = [POSITIVE if value > 0 else NEGATIVE for value in values]
-    axes.barh(range(len(named)), values, color=colours)
+    colors = [POSITIVE if value > 0 else NEGATIVE for value in values]
+    axes.barh(range(len(named)), values, color=colors)
     axes.axvline(0, color="0.4", linewidth=0.6)
     axes.set_yticks(range(len(named)), [name for name, _ in named], fontsize="small")
     axes.invert_yaxis()

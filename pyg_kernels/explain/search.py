@@ -35,9 +35,9 @@ Walk = tuple[tuple[int, ...], float]
 
 #: Values are ordered by this many binary digits: those that differ by rounding alone are equal.
 _DIGITS = 34
-#: At most 2 to this many prefixes are extended together, to at most so many walks.
+#: At most 2 ** _MOST_DOUBLINGS prefixes are extended together, to at most _MOST_WALKS walks.
 _MOST_DOUBLINGS, _MOST_WALKS = 8, 2**22
-#: More than squares of numbers below 1 lose where they are too small to be told from zero.
+#: An upper bound on what sums of squares of numbers below 1 lose by underflow.
 _TINY = 1e-290
 
 
@@ -154,7 +154,7 @@ class _Search:
         self.walks, self.k = walks, k
         self.reach, self.reaching = _look_ahead(walks)
         self.channels = next(s.shape[1] for s in walks.starts if s is not None)
-        # More than products and sums of non-negative numbers lose to rounding.
+        # A bound on the relative rounding error of sums of products of non-negative numbers.
         self.loss = 8.0 * (self.channels + 4 * walks.order) * np.finfo(np.float64).eps
         self.pending: list[_Prefix] = []
         self.waiting: defaultdict[tuple[int, int], list[_Prefix]] = defaultdict(list)
@@ -191,7 +191,7 @@ class _Search:
         place = prefix.step, prefix.nodes[-1]
         waiting = self.waiting[place]
         if not waiting or (waiting[0] is not prefix and place not in self.put_off):
-            return  # it has been extended behind a better one
+            return  # extended already, together with a better one
         if len(waiting) < self._together(place):
             self.put_off[place] = None
         else:
@@ -233,7 +233,8 @@ class _Search:
         ahead = moves.factors * weights
         allowed = end.allowed[moves.nodes]
         sizes = np.abs(contents @ ahead.T)
-        # What a matrix product loses to rounding; the values of the few that are left are exact.
+        # A bound on the rounding error of the matrix product, which only selects: the values of
+        # the walks that are left are computed again.
         lost = self.loss * np.abs(contents).sum(1).max() * np.abs(ahead).max(initial=0.0)
         enough = max(self._least(), self._kth(sizes[:, allowed], lost))
         rows, places = np.nonzero((sizes >= enough - lost) & allowed)

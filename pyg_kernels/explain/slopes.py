@@ -1,4 +1,4 @@
-"""Activations that are linear piece by piece: each acts on a value as the slope of its piece."""
+"""Piecewise-linear activations: each multiplies a value by its slope there."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def slope_of(act: Callable[[Tensor], Tensor] | None, where: str) -> Slope:
     if act in (torch.abs, torch.absolute, torch.Tensor.abs, abs):
         return torch.sign
     raise ValueError(
-        f"{where} has the activation {_described(act)}: an exact account needs one that is linear "
-        "piece by piece through 0, expected the identity, relu, leaky relu or abs"
+        f"{where} has the activation {_described(act)}: an exact attribution needs a "
+        "piecewise-linear one through 0, expected the identity, relu, leaky relu or abs"
     )
 
 

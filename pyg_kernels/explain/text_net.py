@@ -1,4 +1,4 @@
-"""A network over texts whose outputs have an exact account."""
+"""A network over texts whose outputs have an exact attribution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import Module
 from torch_geometric.nn.inits import reset
 
 from pyg_kernels.explain.arguments import checked_features, checked_finite, checked_output
-from pyg_kernels.explain.held import HeldChain, Shift, Stage, stages_of
+from pyg_kernels.explain.linearized import LinearizedChain, Shift, Stage, stages_of
 from pyg_kernels.explain.ngram_sum import best_ngrams
 from pyg_kernels.explain.ngrams import NgramContributions, cell_of, ngram_sum
 from pyg_kernels.nn.arguments import checked_batch, checked_nodes
@@ -27,10 +27,10 @@ class TextNet(Module):
 
     Args:
         rcnn: A :class:`~pyg_kernels.sequence.RCNN` of one layer and one direction with sum
-            pooling. For an exact account its activation is linear piece by piece, and it has
+            pooling. For an exact attribution its activation is piecewise linear, and it has
             neither output gate nor highway.
-        head: Maps H features to outputs: a linear map, or modules of which each is linear piece
-            by piece.
+        head: Maps H features to outputs: a linear map, or modules of which each is piecewise
+            linear.
 
     Shapes:
         - **input:** tokens of texts one after the other, :math:`(N, F)`; edges, which are not
@@ -80,7 +80,7 @@ def text_lengths(x: Tensor, batch: Tensor | None, batch_size: int | None) -> Ten
 
 @torch.no_grad()
 def text_contributions(net: TextNet, x: Tensor, weights: Tensor, k: int) -> NgramContributions:
-    """The account of a weighted sum of a network's outputs for one text, in evaluation mode.
+    """The attribution of a weighted sum of a network's outputs for one text, in evaluation mode.
 
     Args:
         net: The network.
@@ -97,7 +97,7 @@ def text_contributions(net: TextNet, x: Tensor, weights: Tensor, k: int) -> Ngra
     checked_features(x, cell.lins[0])
     ones = torch.ones(cell.hidden_size, dtype=x.dtype, device=x.device)
     state = ngram_sum(cell, x, ones).channels()
-    chain = HeldChain(stages, state.unsqueeze(0))
+    chain = LinearizedChain(stages, state.unsqueeze(0))
     checked_output(chain.output, net(x))
     theta, constant = chain.pull_back(weights)
     ngrams = ngram_sum(cell, x, theta[0])
@@ -105,19 +105,19 @@ def text_contributions(net: TextNet, x: Tensor, weights: Tensor, k: int) -> Ngra
     return NgramContributions(ngrams.tokens(), best_ngrams(ngrams, k), total, constant.sum())
 
 
-def joined_texts(accounts: Sequence[NgramContributions], k: int) -> NgramContributions:
-    """The accounts of texts that lie one after the other as one, positions counted through."""
-    ends = accumulate((account.tokens.numel() for account in accounts), initial=0)
+def joined_texts(attributions: Sequence[NgramContributions], k: int) -> NgramContributions:
+    """The attributions of texts that lie one after the other as one, positions counted through."""
+    ends = accumulate((attribution.tokens.numel() for attribution in attributions), initial=0)
     ngrams = [
         (tuple(start + i for i in positions), value)
-        for start, account in zip(ends, accounts, strict=False)
-        for positions, value in account.ngrams
+        for start, attribution in zip(ends, attributions, strict=False)
+        for positions, value in attribution.ngrams
     ]
     return NgramContributions(
-        torch.cat([account.tokens for account in accounts]),
+        torch.cat([attribution.tokens for attribution in attributions]),
         sorted(ngrams, key=lambda ngram: -abs(ngram[1]))[:k],
-        torch.stack([account.total for account in accounts]).sum(),
-        torch.stack([account.remainder for account in accounts]).sum(),
+        torch.stack([attribution.total for attribution in attributions]).sum(),
+        torch.stack([attribution.remainder for attribution in attributions]).sum(),
     )
 
 

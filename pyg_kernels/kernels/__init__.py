@@ -11,7 +11,7 @@ from pyg_kernels.kernels.deep_string import DeepStringKernel
 from pyg_kernels.kernels.gated_sequence import GatedSequenceKernel
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
-from pyg_kernels.kernels.relabelling import DiscreteRelabelling, GeneralizedRelabelling
+from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling
 from pyg_kernels.kernels.string import StringKernel
 from pyg_kernels.kernels.wl import WLKernel
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
@@ -19,9 +19,9 @@ from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 __all__ = [
     "DeepGraphKernel",
     "DeepStringKernel",
-    "DiscreteRelabelling",
+    "DiscreteRelabeling",
     "GatedSequenceKernel",
-    "GeneralizedRelabelling",
+    "GeneralizedRelabeling",
     "Kernel",
     "RandomWalkKernel",
     "StringKernel",

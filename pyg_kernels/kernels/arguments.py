@@ -43,6 +43,16 @@ def checked_dtype(value: Any) -> torch.dtype | None:
     return value
 
 
+def checked_verbose(value: Any) -> Any:
+    """True, False, a number of at least 0, or None."""
+    if value is not None and not isinstance(value, (bool, np.bool_)):
+        try:
+            checked_count(value, "verbose", least=0)
+        except ValueError:
+            raise ValueError(f"verbose={value!r}: expected True, False or None") from None
+    return value
+
+
 def checked_collection(items: Any, what: str) -> Any:
     """A collection that is read by position: a list, a tensor, a data set, a pandas Series."""
     if hasattr(items, "iloc") and getattr(items, "ndim", 0) == 1:

@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from pyg_kernels.kernels.arguments import checked_choice, checked_count, checked_dtype
+from pyg_kernels.kernels.arguments import checked_count, checked_dtype, checked_verbose
 from pyg_kernels.kernels.kernel import Kernel
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_CACHED_ELEMENTS = 2**18  # numbers in a block's tensor on CPU: small enough to stay in cache
-_BLOCK_TENSORS = 6  # that a kernel holds at a time
+_CACHED_ELEMENTS = 2**18  # most numbers in a tensor of a block on CPU, few enough for the cache
+_BLOCK_TENSORS = 6  # tensors of the size of a block that a kernel holds at a time
 _SECONDS_BEFORE_BAR = 2.0
 
 
@@ -54,12 +54,12 @@ class BlockKernel(Kernel):
 
     dtype: torch.dtype | None
     max_memory: int
-    progress: bool | None
+    verbose: bool | int | None
 
     def _check(self) -> None:
         checked_dtype(self.dtype)
         checked_count(self.max_memory, "max_memory")
-        checked_choice(self.progress, "progress", (None, True, False))
+        checked_verbose(self.verbose)
 
     @abstractmethod
     def _values(self, a: Any, b: Any) -> Tensor:
@@ -133,7 +133,7 @@ class BlockKernel(Kernel):
         return torch.cat(values).index_select(0, places)
 
     def _bar(self, total: int) -> tqdm[Any]:
-        return progress_bar(type(self).__name__, total, " pairs", self.progress)
+        return progress_bar(type(self).__name__, total, " pairs", self.verbose)
 
 
 def _shares_out(*collections: Any) -> bool:
@@ -180,15 +180,15 @@ def map_in_threads(
         torch.set_num_threads(threads)
 
 
-def progress_bar(name: str, total: int, unit: str, shown: bool | None) -> tqdm[Any]:
-    """A bar; with None on a terminal, where it lasts."""
+def progress_bar(name: str, total: int, unit: str, verbose: bool | int | None) -> tqdm[Any]:
+    """A progress bar; with None only on a terminal, and after two seconds."""
     return tqdm(
         total=total,
         desc=name,
         unit=unit,
         unit_scale=True,
-        disable=None if shown is None else not shown,
-        delay=_SECONDS_BEFORE_BAR if shown is None else 0.0,
+        disable=None if verbose is None else not verbose,
+        delay=_SECONDS_BEFORE_BAR if verbose is None else 0.0,
         leave=False,
     )
 

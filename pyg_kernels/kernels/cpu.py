@@ -7,7 +7,7 @@ import numpy as np
 
 from pyg_kernels.ops.compiled import kernel
 
-PAIRS_AT_A_TIME = 64  # of the scan: they stay in the nearest cache
+PAIRS_AT_A_TIME = 64  # pairs of texts in one scan, few enough for the first-level cache
 
 
 @kernel

@@ -55,7 +55,7 @@ class DeepGraphKernel(NodePairKernel):
         normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0.
         node_feature: As of :class:`RandomWalkKernel`.
         edge_feature: The attribute of :math:`e`, which the paper's kernel does not have; None: 1.
-        dtype, max_memory, progress: See :class:`Kernel`.
+        dtype, max_memory, verbose: See :class:`Kernel`.
 
     Graphs are as for :class:`RandomWalkKernel`. O(L n (E N' + N E')) for a pair
     without edge features.
@@ -80,7 +80,7 @@ class DeepGraphKernel(NodePairKernel):
         *,
         dtype: torch.dtype | None = None,
         max_memory: int = 2**28,
-        progress: bool | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         self.num_layers = num_layers
         self.order = order
@@ -93,7 +93,7 @@ class DeepGraphKernel(NodePairKernel):
         self.edge_feature = edge_feature
         self.dtype = dtype
         self.max_memory = max_memory
-        self.progress = progress
+        self.verbose = verbose
 
     def _check(self) -> None:
         super()._check()
@@ -112,8 +112,8 @@ class DeepGraphKernel(NodePairKernel):
 
     def _prepare(self, part: Graphs) -> _Prepared:
         part = sorted_by_target(part)
-        pieces = [self._within(part.part(run))[1] for run in part.runs(self._self_limit(part))]
-        diagonals = [torch.cat(found) for found in zip(*pieces, strict=True)]
+        parts = [self._within(part.part(run))[1] for run in part.runs(self._self_limit(part))]
+        diagonals = [torch.cat(found) for found in zip(*parts, strict=True)]
         return _Prepared(part, self._has_walks(part), diagonals)
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:

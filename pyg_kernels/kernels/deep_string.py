@@ -45,7 +45,7 @@ class DeepStringKernel(TextKernel):
         post: Whether the last layer's activation is applied: :math:`K_\sigma^{(L)}` in place of
             :math:`K^{(L)}`.
         normalize: Whether to divide by :math:`\sqrt{K(x, x) K(y, y)}`; 0 where that is 0.
-        dtype, max_memory, progress: See :class:`Kernel`.
+        dtype, max_memory, verbose: See :class:`Kernel`.
 
     Texts are as for :class:`StringKernel`; an empty text has the kernel 0.
 
@@ -65,7 +65,7 @@ class DeepStringKernel(TextKernel):
         *,
         dtype: torch.dtype | None = None,
         max_memory: int = 2**28,
-        progress: bool | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         self.num_layers = num_layers
         self.order = order
@@ -75,7 +75,7 @@ class DeepStringKernel(TextKernel):
         self.normalize = normalize
         self.dtype = dtype
         self.max_memory = max_memory
-        self.progress = progress
+        self.verbose = verbose
 
     def _check(self) -> None:
         super()._check()
@@ -100,7 +100,7 @@ class DeepStringKernel(TextKernel):
             if self._is_activated(layer):
                 d = diagonals[-1]
                 within = self._activation()(within, d[:, None], d[None])
-                within = within * (present[:, None] * present)  # padding is in no diagonal
+                within = within * (present[:, None] * present)  # padding stays 0
         return _Prepared(texts, diagonals, within.diagonal().t())
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:

@@ -32,7 +32,7 @@ class GatedSequenceKernel(TextKernel):
         activation: The kernel :math:`K_\sigma` of the gate's activation; None:
             :func:`inverse_polynomial`, which lies in (0, 1].
         normalize: Whether to divide by :math:`\sqrt{K(x, x) K(y, y)}`; 0 where that is 0.
-        dtype, max_memory, progress: See :class:`Kernel`.
+        dtype, max_memory, verbose: See :class:`Kernel`.
 
     Texts are as for :class:`StringKernel`; an empty text has the kernel 0.
 
@@ -48,13 +48,13 @@ class GatedSequenceKernel(TextKernel):
         *,
         dtype: torch.dtype | None = None,
         max_memory: int = 2**28,
-        progress: bool | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         self.activation = activation
         self.normalize = normalize
         self.dtype = dtype
         self.max_memory = max_memory
-        self.progress = progress
+        self.verbose = verbose
 
     def _check(self) -> None:
         super()._check()

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from pyg_kernels.kernels.blocks import consecutive_runs
-from pyg_kernels.pieces import pieces
+from pyg_kernels.segments import segments
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Graphs:
         return graphs.repeat_interleave(self.ptr.diff().to(self.device), output_size=self.num_nodes)
 
     def part(self, items: Tensor) -> Graphs:
-        nodes, _, ptr = pieces(self.ptr, items)
-        edges, owner, edge_ptr = pieces(self.edge_ptr, items)
+        nodes, _, ptr = segments(self.ptr, items)
+        edges, owner, edge_ptr = segments(self.edge_ptr, items)
         shift = ptr[:-1] - self.ptr.index_select(0, items)
         nodes, edges = nodes.to(self.device), edges.to(self.device)
         shift = shift.index_select(0, owner).to(self.device)

@@ -30,8 +30,8 @@ def mixed(values: Tensor) -> Tensor:
 def row_hashes(values: Tensor) -> Tensor:
     """A hash of each row, (N,); whole numbers below 2^53 have the same in every type."""
     numbers = _as_integers(values if values.dim() == 2 else values.unsqueeze(1))
-    # A weak mixing of each number is enough: it spreads differences in high bits to low ones,
-    # and the random factors of the columns do the rest.
+    # Each number is mixed weakly: differences in high bits reach the low ones. The products with
+    # random factors mix the rest.
     numbers = numbers * ODD
     numbers = numbers ^ _shifted(numbers, 32)
     generator = torch.Generator().manual_seed(0)
@@ -52,5 +52,5 @@ def _as_integers(values: Tensor) -> Tensor:
 
 
 def _shifted(values: Tensor, bits: int) -> Tensor:
-    """The bits further down; zeros follow."""
+    """The values shifted right by some bits, zeros shifted in (`>>` alone repeats the sign)."""
     return (values >> bits) & ((1 << (64 - bits)) - 1)

@@ -31,9 +31,16 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     max_memory
         Bytes of working memory for the blocks of the Gram matrix that are computed at a time,
         besides inputs and result. A single pair may need more, and so do gradients.
-    progress
-        Whether to show a bar; None: on a terminal, where it lasts over two seconds.
+    verbose
+        Whether to show a progress bar; None: on a terminal, where it lasts over two seconds.
     """
+
+    def __sklearn_tags__(self) -> Any:
+        """Says that the input is a collection of texts or graphs, not a matrix."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.transformer_tags.preserves_dtype = []
+        return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Reads and keeps the collection that ``transform`` compares with."""
@@ -142,7 +149,7 @@ def _scaled(gram: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor
         )
     if rows is None or columns is None:
         return gram
-    return gram * rows[:, None] * columns  # one after the other: their product may overflow
+    return gram * rows[:, None] * columns  # two products: rows[i] * columns[k] alone may overflow
 
 
 def _scaled_diagonal(values: Tensor, scale: Tensor | None) -> Tensor:
@@ -150,10 +157,10 @@ def _scaled_diagonal(values: Tensor, scale: Tensor | None) -> Tensor:
 
 
 def _symmetric(gram: Tensor) -> Tensor:
-    """The matrix without what rounding makes of its symmetry."""
+    """The matrix made exactly symmetric, which rounding may have prevented."""
     return (gram + gram.t()) / 2
 
 
 def _array(gram: Tensor) -> np.ndarray[Any, Any]:
-    gram = gram.float() if gram.dtype == torch.bfloat16 else gram  # unknown to NumPy
+    gram = gram.float() if gram.dtype == torch.bfloat16 else gram  # NumPy has no bfloat16
     return gram.cpu().numpy()

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.reading import GRAPHS_AT_A_TIME
-from pyg_kernels.kernels.relabelling import DiscreteRelabelling
+from pyg_kernels.kernels.relabeling import DiscreteRelabeling
 
 Labels = list[NDArray[np.int64]]  # of every iteration, sorted
 
@@ -40,50 +40,51 @@ class LabelCounts:
             return self.matrix
         width = sum(map(len, known))
         columns = _columns_of(self.labels, known).astype(np.int32)
-        shape = (len(self), width + 1)  # the last column is for all others
+        shape = (len(self), width + 1)  # the last column counts unknown labels and is dropped
         arrays = (self.matrix.data, columns[self.matrix.indices], self.matrix.indptr)
         return sparse.csr_matrix(arrays, shape=shape)[:, :width]
 
 
 def count_labels(
-    pieces: Iterator[Graphs], relabelling: DiscreteRelabelling, num_iterations: int, dtype: type
+    chunks: Iterator[Graphs], relabeling: DiscreteRelabeling, num_iterations: int, dtype: type
 ) -> LabelCounts:
     """Counts the labels of all iterations, some thousand graphs at a time.
 
     Args:
-        pieces: The graphs, with the hashes of their labels.
-        relabelling: Of the nodes.
+        chunks: The graphs, with the hashes of their labels.
+        relabeling: Of the nodes.
         num_iterations: h; the labels of h + 1 iterations are counted.
         dtype: NumPy's type of the counts.
     """
     counts = [
         _count(
-            piece.between(start, min(start + GRAPHS_AT_A_TIME, len(piece))),
-            relabelling,
+            chunk.between(start, min(start + GRAPHS_AT_A_TIME, len(chunk))),
+            relabeling,
             num_iterations,
             dtype,
         )
-        for piece in pieces
-        for start in range(0, len(piece), GRAPHS_AT_A_TIME)
+        for chunk in chunks
+        for start in range(0, len(chunk), GRAPHS_AT_A_TIME)
     ]
     return counts[0] if len(counts) == 1 else _merged(counts)
 
 
 def _count(
-    graphs: Graphs, relabelling: DiscreteRelabelling, num_iterations: int, dtype: type
+    graphs: Graphs, relabeling: DiscreteRelabeling, num_iterations: int, dtype: type
 ) -> LabelCounts:
-    state = relabelling.start(graphs)
+    state = relabeling.start(graphs)
     columns = np.empty((graphs.num_nodes, num_iterations + 1), dtype=np.int32)
     labels: Labels = []
     total = 0
     for i in range(num_iterations + 1):
         numbers = state.cpu().numpy()
         found = np.unique(numbers)
-        columns[:, i] = np.searchsorted(found, numbers) + total  # np.unique's inverse is slower
+        # Faster than np.unique(return_inverse=True).
+        columns[:, i] = np.searchsorted(found, numbers) + total
         labels.append(found)
         total += len(found)
         if i < num_iterations:
-            state = relabelling.step(state, graphs)
+            state = relabeling.step(state, graphs)
     # Nodes lie graph by graph, so these are the rows of a CSR matrix already.
     ones: NDArray[Any] = np.ones(columns.size, dtype=dtype)
     indptr = graphs.ptr.numpy() * columns.shape[1]

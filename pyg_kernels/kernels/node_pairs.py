@@ -16,7 +16,7 @@ from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.reading import Attributes, read_graphs
 from pyg_kernels.ops.operator import is_plain, runs_compiled
 
-_SELF_ROWS = 128  # of a block in which only the pairs within a graph are wanted
+_SELF_ROWS = 128  # most nodes of a block of graphs that are compared with themselves
 
 
 class NodePairKernel(BlockKernel):
@@ -88,7 +88,7 @@ def graph_sums(values: Tensor, a: Graphs, b: Graphs) -> Tensor:
 
 
 def reversed_edges(graphs: Graphs) -> Graphs:
-    """The same graphs with all edges turned round."""
+    """The same graphs with all edges reversed."""
     return replace(graphs, edge_index=graphs.edge_index.flip(0))
 
 
@@ -147,5 +147,5 @@ def _arriving(values: Tensor, graphs: Graphs) -> Tensor:
 
 
 def _added(values: Tensor, place: Tensor, number: int) -> Tensor:
-    """The sums of the rows of each place, (number, M)."""
+    """The sums of the rows that go to each of `number` places, (number, M)."""
     return values.new_zeros(number, values.size(1)).index_add(0, place, values)

@@ -40,10 +40,12 @@ class RandomWalkKernel(NodePairKernel):
         sum_orders: Whether to sum the kernels of orders 1, ..., n.
         normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0.
         node_feature: The attribute of :math:`f`: ``(N, F)`` vectors, compared by their inner
-            product, or ``(N,)`` integers, labels compared by exact match. None: all nodes alike.
+            product, or ``(N,)`` integers or N strings, labels compared by exact match. None: all
+            nodes alike.
         edge_feature: The attribute of :math:`e`, ``(E, D)``, ``(E,)`` floating numbers, or
-            integers as labels. Where no graph has it, or with None, the factors of edges are 1.
-        dtype, max_memory, progress: See :class:`Kernel`.
+            integers or strings as labels. Where no graph has it, or with None, the factors of edges
+            are 1.
+        dtype, max_memory, verbose: See :class:`Kernel`.
 
     Graphs are a ``Data``, a list or data set of ``Data``, or a ``Batch``; an edge leads from
     ``edge_index[0]`` to ``edge_index[1]``. O(E N' + N E') for a pair without edge features,
@@ -71,7 +73,7 @@ class RandomWalkKernel(NodePairKernel):
         *,
         dtype: torch.dtype | None = None,
         max_memory: int = 2**28,
-        progress: bool | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         self.order = order
         self.decay = decay
@@ -81,7 +83,7 @@ class RandomWalkKernel(NodePairKernel):
         self.edge_feature = edge_feature
         self.dtype = dtype
         self.max_memory = max_memory
-        self.progress = progress
+        self.verbose = verbose
 
     def _check(self) -> None:
         super()._check()
@@ -102,9 +104,9 @@ class RandomWalkKernel(NodePairKernel):
         return _Prepared(forwards, forwards if symmetric else backwards, symmetric)
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
-        # Walks of n nodes are those of p nodes, an edge, and those of n - p nodes: half the sums
-        # over neighbours where graphs are symmetric, as walks that end at a node are then, read
-        # backwards, those that start there.
+        # A walk of n nodes is one of p nodes that ends at some node, an edge, and one of n - p
+        # nodes that starts at the next. In an undirected graph walks that start at a node are,
+        # reversed, those that end there: then one table of half the length serves both.
         middle = self.order // 2
         ending = self._halves(a.forwards, b.forwards, middle, self.order - middle)
         if a.symmetric and b.symmetric:
@@ -134,7 +136,7 @@ class RandomWalkKernel(NodePairKernel):
 
 @dataclass(frozen=True)
 class _Prepared:
-    """Graphs, and graphs with all edges turned round, sorted by target."""
+    """Graphs, and graphs with all edges reversed, sorted by target."""
 
     forwards: Graphs
     backwards: Graphs

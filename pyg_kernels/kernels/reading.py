@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
@@ -14,7 +15,7 @@ from torch_geometric.data.storage import BaseStorage
 
 from pyg_kernels.kernels.arguments import checked_collection
 from pyg_kernels.kernels.graphs import Graphs
-from pyg_kernels.kernels.hashing import row_hashes
+from pyg_kernels.kernels.hashing import row_hashes, token_hash
 
 GRAPHS_AT_A_TIME = 4096
 
@@ -56,7 +57,7 @@ def read_graphs(
     """
     if isinstance(graphs, Graphs):
         return graphs
-    joined = _joined(list(read_pieces(graphs, attributes)))
+    joined = _joined(list(read_chunks(graphs, attributes)))
     if like is not None:
         compare(joined, like, attributes)
     if dtype is None:
@@ -69,27 +70,27 @@ def read_graphs(
     )
 
 
-def read_pieces(graphs: Any, attributes: Attributes) -> Iterator[Graphs]:
+def read_chunks(graphs: Any, attributes: Attributes) -> Iterator[Graphs]:
     """Reads a collection some thousand graphs at a time; errors as of :func:`read_graphs`."""
-    before: _Piece | None = None
-    for piece in _pieces_of(graphs, attributes):
-        before = before or piece
+    before: _Chunk | None = None
+    for chunk in _chunks_of(graphs, attributes):
+        before = before or chunk
         for name, values, others in (
-            (attributes.node, piece.x, before.x),
-            (attributes.edge, piece.edge_attr, before.edge_attr),
+            (attributes.node, chunk.x, before.x),
+            (attributes.edge, chunk.edge_attr, before.edge_attr),
         ):
             if bool(values) != bool(others):
-                lacking = before.first if values else piece.first
+                lacking = before.first if values else chunk.first
                 raise ValueError(f"graph {lacking} has no {name!r}, but others have")
             if values:
-                _same_features(values[0], others[0], str(name), piece.first, "graph 0")
-        yield _checked(piece, attributes)
+                _same_features(values[0], others[0], str(name), chunk.first, "graph 0")
+        yield _checked(chunk, attributes)
     if before is None:
         raise ValueError("expected at least one graph, got none")
 
 
 @dataclass
-class _Piece:
+class _Chunk:
     """Some consecutive graphs as they came: the number of the first, and each one's values."""
 
     first: int
@@ -100,14 +101,14 @@ class _Piece:
     num_edges: list[int]
 
 
-def _pieces_of(graphs: Any, attributes: Attributes) -> Iterator[_Piece]:
+def _chunks_of(graphs: Any, attributes: Attributes) -> Iterator[_Chunk]:
     if isinstance(graphs, Batch):
         yield _of_batch(graphs, 0, attributes)
         return
     if isinstance(graphs, BaseData):
         graphs = [graphs]
     graphs = checked_collection(graphs, "Data, a Batch or a data set")
-    whole = getattr(graphs, "batch", None)  # a data set that makes batches without a loop
+    whole = getattr(graphs, "batch", None)  # as MoleculeDataset.batch, without a loop
     for first in range(0, len(graphs), GRAPHS_AT_A_TIME):
         numbers = range(first, min(first + GRAPHS_AT_A_TIME, len(graphs)))
         if callable(whole):
@@ -116,8 +117,8 @@ def _pieces_of(graphs: Any, attributes: Attributes) -> Iterator[_Piece]:
             yield _of_list([graphs[i] for i in numbers], first, attributes)
 
 
-def _of_list(graphs: Sequence[Any], first: int, attributes: Attributes) -> _Piece:
-    piece = _Piece(first, [], [], [], [], [])
+def _of_list(graphs: Sequence[Any], first: int, attributes: Attributes) -> _Chunk:
+    chunk = _Chunk(first, [], [], [], [], [])
     for i, graph in enumerate(graphs, start=first):
         if not isinstance(graph, Data) or isinstance(graph, Batch):
             raise TypeError(f"graph {i} is a {type(graph).__name__}: expected a Data")
@@ -134,21 +135,21 @@ def _of_list(graphs: Sequence[Any], first: int, attributes: Attributes) -> _Piec
                 f"graph {i} has {num_nodes} rows of {attributes.node!r}, but "
                 f"{store['num_nodes']} nodes"
             )
-        piece.num_nodes.append(int(num_nodes or 0))
-        piece.num_edges.append(_num_edges(edge_index, i))
-        piece.edge_index.append(edge_index)
+        chunk.num_nodes.append(int(num_nodes or 0))
+        chunk.num_edges.append(_num_edges(edge_index, i))
+        chunk.edge_index.append(edge_index)
         if x is not None:
-            piece.x.append(x)
+            chunk.x.append(x)
         if edge_attr is not None:
-            piece.edge_attr.append(edge_attr)
-        elif piece.edge_attr:
+            chunk.edge_attr.append(edge_attr)
+        elif chunk.edge_attr:
             raise ValueError(f"graph {i} has no {attributes.edge!r}, but graphs before it have")
-        if edge_attr is not None and len(piece.edge_attr) <= i - first:
+        if edge_attr is not None and len(chunk.edge_attr) <= i - first:
             raise ValueError(f"graph {i} has {attributes.edge!r}, but graphs before it have none")
-    return piece
+    return chunk
 
 
-def _of_batch(batch: Batch, first: int, attributes: Attributes) -> _Piece:
+def _of_batch(batch: Batch, first: int, attributes: Attributes) -> _Chunk:
     if not isinstance(batch, Data):
         raise TypeError("expected a batch of Data, not of HeteroData")
     if batch.edge_index is None:
@@ -162,7 +163,7 @@ def _of_batch(batch: Batch, first: int, attributes: Attributes) -> _Piece:
     index = batch.edge_index
     _num_edges(index, first)
     graph = torch.searchsorted(ptr[1:], index[0].contiguous(), right=True)
-    # Edges that leave the batch or their graph are found in the next step, as of any other graphs.
+    # Edges out of range get some graph here; _checked finds and names them.
     graph = graph.clamp(max=max(len(ptr) - 2, 0))
     store = batch.stores[0]
     x = None if attributes.node is None else _attribute(store, attributes.node, first)
@@ -173,7 +174,7 @@ def _of_batch(batch: Batch, first: int, attributes: Attributes) -> _Piece:
         edge_attr = None if edge_attr is None else edge_attr.index_select(0, order)
     local = index - ptr.index_select(0, graph)
     num_graphs = len(ptr) - 1
-    return _Piece(
+    return _Chunk(
         first,
         [] if x is None else [x],
         [local],
@@ -188,12 +189,28 @@ def _attribute(store: BaseStorage, name: str, i: int) -> Tensor:
     if value is None:
         raise ValueError(f"graph {i} has no {name!r}")
     if not isinstance(value, Tensor):
-        raise TypeError(f"graph {i} has a {type(value).__name__} as {name!r}: expected a tensor")
+        words = _words(value)
+        if words is None:
+            raise TypeError(
+                f"graph {i} has a {type(value).__name__} as {name!r}: expected a tensor, or a list "
+                "or an array of strings"
+            )
+        return torch.tensor([token_hash(word) for word in words], device=store["edge_index"].device)
     if value.dim() not in (1, 2):
         raise ValueError(
             f"graph {i} has {name!r} of shape {tuple(value.shape)}: expected one or two dimensions"
         )
     return value
+
+
+def _words(value: Any) -> list[str] | None:
+    """A list or an array of strings, or one of these a graph, as a batch has them; else None."""
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return None
+    words: list[Any] = []
+    for part in value:
+        words.extend(part if isinstance(part, (list, tuple, np.ndarray)) else [part])
+    return words if words and all(isinstance(word, str) for word in words) else None
 
 
 def _edge_attribute(store: BaseStorage, attributes: Attributes, i: int) -> Tensor | None:
@@ -220,11 +237,11 @@ def _num_edges(edge_index: Any, i: int) -> int:
     return edge_index.size(1)
 
 
-def _checked(piece: _Piece, attributes: Attributes) -> Graphs:
-    """The graphs of a piece, checked, with converted features."""
-    ptr, edge_ptr = _pointers(piece.num_nodes), _pointers(piece.num_edges)
-    index = _cat(piece.edge_index, piece, "edge_index", dim=1).long()
-    counts = torch.tensor(piece.num_nodes, device=index.device)
+def _checked(chunk: _Chunk, attributes: Attributes) -> Graphs:
+    """The graphs of a chunk, checked, with converted features."""
+    ptr, edge_ptr = _pointers(chunk.num_nodes), _pointers(chunk.num_edges)
+    index = _cat(chunk.edge_index, chunk, "edge_index", dim=1).long()
+    counts = torch.tensor(chunk.num_nodes, device=index.device)
     owner = torch.arange(len(counts), device=index.device).repeat_interleave(
         edge_ptr.diff().to(index.device), output_size=int(edge_ptr[-1])
     )
@@ -233,55 +250,55 @@ def _checked(piece: _Piece, attributes: Attributes) -> Graphs:
         edge = int((~inside).any(dim=0).nonzero()[0])
         i = int(owner[edge])
         raise ValueError(
-            f"graph {piece.first + i} has an edge {index[:, edge].tolist()}, but "
-            f"{piece.num_nodes[i]} nodes"
+            f"graph {chunk.first + i} has an edge {index[:, edge].tolist()}, but "
+            f"{chunk.num_nodes[i]} nodes"
         )
     index = index + ptr[:-1].to(index.device).index_select(0, owner)
     if attributes.node is None:
         alike = torch.zeros(int(ptr[-1]), dtype=torch.long, device=index.device)
         x = row_hashes(alike) if attributes.are_labels else alike
     else:
-        x = _features(piece.x, piece, ptr, attributes.node, attributes)
+        x = _features(chunk.x, chunk, ptr, attributes.node, attributes)
         if x.dim() == 1 and x.is_floating_point():
-            at_fault = [value.is_floating_point() for value in piece.x].index(True)
+            at_fault = [value.is_floating_point() for value in chunk.x].index(True)
             raise ValueError(
-                f"graph {piece.first + at_fault} has one floating number a node as "
+                f"graph {chunk.first + at_fault} has one floating number a node as "
                 f"{attributes.node!r}: "
                 "expected vectors (N, F) or integers (N,) as labels"
             )
     edge_attr = None
-    if attributes.edge is not None and piece.edge_attr:
-        edge_attr = _features(piece.edge_attr, piece, edge_ptr, attributes.edge, attributes)
+    if attributes.edge is not None and chunk.edge_attr:
+        edge_attr = _features(chunk.edge_attr, chunk, edge_ptr, attributes.edge, attributes)
         if edge_attr.dim() == 1 and edge_attr.is_floating_point():
             edge_attr = edge_attr.unsqueeze(1)
     return Graphs(x, index, ptr, edge_ptr, torch.float64, edge_attr)
 
 
 def _features(
-    values: list[Tensor], piece: _Piece, ptr: Tensor, name: str, attributes: Attributes
+    values: list[Tensor], chunk: _Chunk, ptr: Tensor, name: str, attributes: Attributes
 ) -> Tensor:
-    """The features of all nodes or edges of a piece, finite and one row each."""
+    """The features of all nodes or edges of a chunk, finite and one row each."""
     if len(values) > 1:
         counts = ptr.diff().tolist()
-        for i, (value, count) in enumerate(zip(values, counts, strict=True), start=piece.first):
+        for i, (value, count) in enumerate(zip(values, counts, strict=True), start=chunk.first):
             if len(value) != count:
                 raise ValueError(f"graph {i} has {len(value)} rows of {name!r} for {count}")
-    joined = _cat(values, piece, name, dim=0, are_labels=attributes.are_labels)
+    joined = _cat(values, chunk, name, dim=0, are_labels=attributes.are_labels)
     if len(joined) != int(ptr[-1]):
-        i = piece.first
+        i = chunk.first
         raise ValueError(f"graph {i}: {len(joined)} rows of {name!r} for {int(ptr[-1])}")
     if joined.is_floating_point() and not bool(joined.isfinite().all()):
         bad = ~joined.isfinite()
         row = int((bad.any(dim=1) if bad.dim() == 2 else bad).nonzero()[0])
         i = int(torch.searchsorted(ptr, row, right=True)) - 1
         raise ValueError(
-            f"graph {piece.first + i} has NaN or infinite {name!r} in row {row - int(ptr[i])}"
+            f"graph {chunk.first + i} has NaN or infinite {name!r} in row {row - int(ptr[i])}"
         )
     if attributes.are_labels:
         return row_hashes(joined)
     if joined.dim() == 2:
         for k, value in enumerate([joined] if not joined.is_floating_point() else values):
-            _refuse_codes(value, ptr[k:], piece.first + k, name)
+            _refuse_codes(value, ptr[k:], chunk.first + k, name)
     return joined
 
 
@@ -300,21 +317,21 @@ def _refuse_codes(values: Tensor, ptr: Tensor, first: int, name: str) -> None:
 
 
 def _cat(
-    values: list[Tensor], piece: _Piece, name: str, dim: int, are_labels: bool = False
+    values: list[Tensor], chunk: _Chunk, name: str, dim: int, are_labels: bool = False
 ) -> Tensor:
     first = values[0]
-    for i, value in enumerate(values, start=piece.first):
+    for i, value in enumerate(values, start=chunk.first):
         if are_labels and value.is_floating_point() != first.is_floating_point():
             raise ValueError(
-                f"graph {i} has {name!r} of {value.dtype}, graph {piece.first} of {first.dtype}: "
+                f"graph {i} has {name!r} of {value.dtype}, graph {chunk.first} of {first.dtype}: "
                 "expected labels of one type"
             )
         if value.device != first.device:
             raise ValueError(
-                f"graph {i} is on {value.device}, graph {piece.first} on {first.device}"
+                f"graph {i} is on {value.device}, graph {chunk.first} on {first.device}"
             )
         if dim == 0:
-            _same_features(value, first, name, i, f"graph {piece.first}")
+            _same_features(value, first, name, i, f"graph {chunk.first}")
     return torch.cat(values, dim=dim)  # a copy, also of a single one
 
 

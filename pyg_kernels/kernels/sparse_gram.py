@@ -11,12 +11,12 @@ from scipy import sparse
 from pyg_kernels.kernels.blocks import progress_bar
 from pyg_kernels.ops.operator import cpu_backend
 
-_DENSE_FROM = 0.05  # of a block's rows: a column that more have is multiplied as a dense one
-_ROWS = 2048  # of a block, whose dense columns stay in cache
+_DENSE_FROM = 0.05  # columns with a larger share of nonzero entries are multiplied as dense
+_ROWS = 2048  # most rows of a block, so that its dense columns stay in cache
 
 
 def sparse_gram(
-    x: sparse.csr_matrix, y: sparse.csr_matrix | None, max_memory: int, progress: bool | None
+    x: sparse.csr_matrix, y: sparse.csr_matrix | None, max_memory: int, verbose: bool | int | None
 ) -> NDArray[Any]:
     """The inner products of all rows of two sparse matrices, dense.
 
@@ -24,7 +24,7 @@ def sparse_gram(
         x: (n, C).
         y: (m, C), or None for x.
         max_memory: Bytes for intermediate results.
-        progress: As of :func:`~pyg_kernels.kernels.blocks.progress_bar`.
+        verbose: As of :func:`~pyg_kernels.kernels.blocks.progress_bar`.
 
     Returns:
         (n, m), in the type of x.
@@ -34,7 +34,7 @@ def sparse_gram(
     kind = _product_type(x, other)
     rows = min(_ROWS, max(1, max_memory // (32 * max(1, x.shape[0]))))
     x, other = x.astype(kind, copy=False), other.astype(kind, copy=False)
-    with progress_bar("Gram matrix", gram.size, " pairs", progress) as bar:
+    with progress_bar("Gram matrix", gram.size, " pairs", verbose) as bar:
         for start in range(0, other.shape[0], rows):
             block = other[start : start + rows]
             if cpu_backend() == "numba":

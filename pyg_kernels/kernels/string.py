@@ -18,6 +18,12 @@ from pyg_kernels.kernels.texts import PaddedTexts, Texts, read_texts
 class TextKernel(BlockKernel):
     """A kernel on texts that has values on all pairs of prefixes."""
 
+    def __sklearn_tags__(self) -> Any:
+        """Says that strings are read, too."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        return tags
+
     def prefixes(self, x: Any, y: Any = None) -> Tensor:
         r"""The kernel of all prefixes of two texts.
 
@@ -94,7 +100,7 @@ class StringKernel(TextKernel):
     Args:
         order: n, the number of tokens in an n-gram.
         decay: :math:`\lambda` in [0, 1]; :math:`0^0 = 1`.
-        mapping: ``'mul'``: tensor products as above. ``'add'``: the concatenation
+        combine: ``'mul'``: tensor products as above. ``'add'``: the concatenation
             :math:`[x_{i_1}, \ldots, x_{i_n}]` in their place, so that base kernels add up
             (supplement A, Table 5c).
         weighting: ``'end'``: :math:`\lambda` as above, from the first token of an n-gram to the end
@@ -103,7 +109,7 @@ class StringKernel(TextKernel):
             :math:`\lambda^{2n}` times this one.
         normalize: ``'weights'`` divides :math:`\phi_n` by the sum of its weights (Table 5b and c),
             ``'cosine'`` the kernel by :math:`\sqrt{K(x, x) K(y, y)}`; 0 where the divisor is 0.
-        dtype, max_memory, progress: See :class:`Kernel`.
+        dtype, max_memory, verbose: See :class:`Kernel`.
 
     Texts are ``(L, F)`` tensors of vectors, compared by their inner product, or sequences of tokens
     (numbers, strings, or the characters of a string), compared by exact match. A text shorter than
@@ -124,28 +130,28 @@ class StringKernel(TextKernel):
         self,
         order: int = 2,
         decay: float = 0.5,
-        mapping: str = "mul",
+        combine: str = "mul",
         weighting: str = "end",
         normalize: bool | str = False,
         *,
         dtype: torch.dtype | None = None,
         max_memory: int = 2**28,
-        progress: bool | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         self.order = order
         self.decay = decay
-        self.mapping = mapping
+        self.combine = combine
         self.weighting = weighting
         self.normalize = normalize
         self.dtype = dtype
         self.max_memory = max_memory
-        self.progress = progress
+        self.verbose = verbose
 
     def _check(self) -> None:
         super()._check()
         checked_count(self.order, "order")
         checked_decay(self.decay, most=1.0)
-        checked_choice(self.mapping, "mapping", ("mul", "add"))
+        checked_choice(self.combine, "combine", ("mul", "add"))
         checked_choice(self.weighting, "weighting", ("end", "span"))
         checked_choice(self.normalize, "normalize", (False, "weights", "cosine"))
 
@@ -177,7 +183,7 @@ class StringKernel(TextKernel):
 
     def _sums(self, base: Tensor) -> Tensor:
         weights = None
-        if self.mapping == "add" and self.order > 1:
+        if self.combine == "add" and self.order > 1:
             rows, columns = (
                 weight_sums(length, self.order - 1, self.decay, "end").to(base)
                 for length in base.shape[:2]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pyg_kernels.kernels.arguments import checked_collection
 from pyg_kernels.kernels.hashing import token_hash
-from pyg_kernels.pieces import pieces
+from pyg_kernels.segments import segments
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Texts:
     order: Tensor = field(init=False)
 
     def __post_init__(self) -> None:
-        # Texts of about the same length share a block: little padding.
+        # Texts of similar length share a block, which keeps padding small.
         self.order = self.sizes.argsort(stable=True)
 
     def __len__(self) -> int:
@@ -59,7 +59,7 @@ class Texts:
         return self.values.requires_grad
 
     def part(self, items: Tensor) -> Texts:
-        places, _, ptr = pieces(self.ptr, items)
+        places, _, ptr = segments(self.ptr, items)
         values = self.values.index_select(0, places.to(self.device))
         return Texts(values, ptr, self.dtype, self.kind)
 
@@ -143,8 +143,9 @@ def read_texts(items: Any, dtype: torch.dtype | None, like: Texts | None = None)
     """Reads a collection of texts.
 
     Args:
-        items: Texts, each a (L, F) tensor or array of floating numbers, or a sequence of tokens: a
-            list or a 1-dimensional integer tensor or array of numbers, a string, a list of strings.
+        items: A list or an array of objects, or a Series, of texts, each a (L, F) tensor or array
+            of floating numbers, or a sequence of tokens: a list or a 1-dimensional integer tensor
+            or array of numbers, a string, a list of strings.
         dtype: As of :class:`~pyg_kernels.kernels.blocks.BlockKernel`.
         like: A collection with which this one will be compared.
 
@@ -153,7 +154,7 @@ def read_texts(items: Any, dtype: torch.dtype | None, like: Texts | None = None)
         ValueError: If there are none, they do not go together, or a number is not finite.
     """
     items = checked_collection(items, "texts")
-    if isinstance(items, (Tensor, np.ndarray)) and items.ndim < 2:
+    if isinstance(items, (Tensor, np.ndarray)) and items.ndim < 2 and not _is_column(items):
         raise TypeError(
             f"expected a collection of texts, not one text of shape {tuple(items.shape)}"
         )
@@ -181,6 +182,11 @@ def read_texts(items: Any, dtype: torch.dtype | None, like: Texts | None = None)
     return _read_tokens(texts, kind, dtype, like)
 
 
+def _is_column(items: Any) -> bool:
+    """Whether an array has an object or a string, a text, in each place."""
+    return isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype.kind in "OUT"
+
+
 @dataclass
 class _Text:
     """One text: its values, and what they are (None for an empty list)."""
@@ -191,7 +197,7 @@ class _Text:
     @classmethod
     def read(cls, item: Any, i: int) -> _Text:
         if isinstance(item, np.ndarray) and item.dtype.kind in "fiu":
-            item = torch.as_tensor(item)
+            item = torch.as_tensor(item if item.flags.writeable else item.copy())
         if isinstance(item, Tensor):
             if item.dim() == 2 and item.is_floating_point():
                 return cls(item, "vectors")

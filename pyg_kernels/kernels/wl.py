@@ -15,14 +15,14 @@ from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
 from pyg_kernels.kernels.reading import Attributes, compare, read_graphs
-from pyg_kernels.kernels.relabelling import DiscreteRelabelling, GeneralizedRelabelling, Relabelling
+from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling, Relabeling
 from pyg_kernels.kernels.string import TextKernel
 
 Base = Kernel | Callable[[list[Data], list[Data]], Tensor]
 
 
 @dataclass(frozen=True)
-class RelabelledGraphs:
+class RelabeledGraphs:
     """Graphs after 0, 1, ..., L iterations, as the base kernel reads them."""
 
     iterations: Sequence[Graphs]
@@ -45,10 +45,10 @@ class WLKernel(Kernel):
         base: A kernel of graphs of this module, or any function of two lists of ``Data`` that gives
             their Gram matrix as a tensor; None: ``RandomWalkKernel()``. Edge features are those
             that the base kernel names; node features come from the relabelling.
-        relabel: ``'discrete'``: :class:`DiscreteRelabelling` of the attribute ``x``; the base
+        relabel: ``'discrete'``: :class:`DiscreteRelabeling` of the attribute ``x``; the base
             kernel then compares labels by exact match, also those of the graphs as given, so that
             two rows of features agree or do not. ``(U1, U2, V)``:
-            :class:`GeneralizedRelabelling` (eq. 10). Or one of these two with other arguments.
+            :class:`GeneralizedRelabeling` (eq. 10). Or one of these two with other arguments.
         num_iterations: L, at least 0.
         normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0.
 
@@ -84,37 +84,37 @@ class WLKernel(Kernel):
             raise TypeError(f"base={base!r}: expected a kernel of graphs that is no WLKernel")
         if isinstance(base, Kernel):
             base._check()
-        self._relabelling()
+        self._relabeling()
 
     def _base(self) -> Base:
         return RandomWalkKernel() if self.base is None else self.base
 
-    def _relabelling(self) -> Relabelling:
+    def _relabeling(self) -> Relabeling:
         relabel = self.relabel
         if isinstance(relabel, str) and relabel == "discrete":
-            return DiscreteRelabelling()
+            return DiscreteRelabeling()
         if isinstance(relabel, (tuple, list)) and len(relabel) == 3:
-            return GeneralizedRelabelling(*relabel)
+            return GeneralizedRelabeling(*relabel)
         is_one = all(hasattr(relabel, name) for name in ("read", "start", "step"))
         if is_one and not isinstance(relabel, type):
-            return cast(Relabelling, relabel)
+            return cast(Relabeling, relabel)
         raise ValueError(
-            f"relabel={relabel!r}: expected 'discrete', (U1, U2, V), a DiscreteRelabelling or a "
-            "GeneralizedRelabelling"
+            f"relabel={relabel!r}: expected 'discrete', (U1, U2, V), a DiscreteRelabeling or a "
+            "GeneralizedRelabeling"
         )
 
-    def _read(self, items: Any, like: RelabelledGraphs | None = None) -> RelabelledGraphs:
-        base, relabelling = self._base(), self._relabelling()
+    def _read(self, items: Any, like: RelabeledGraphs | None = None) -> RelabeledGraphs:
+        base, relabeling = self._base(), self._relabeling()
         node_feature = getattr(base, "node_feature", "x")
         dtype = getattr(base, "dtype", None)
-        graphs = relabelling.read(items, node_feature, dtype)
+        graphs = relabeling.read(items, node_feature, dtype)
         if isinstance(base, Kernel):
             with_edges = base._read_edges(items)
         else:
             with_edges = read_graphs(items, Attributes(None, "edge_attr", True), dtype)
-        states = [relabelling.start(graphs)]
+        states = [relabeling.start(graphs)]
         for _ in range(self.num_iterations):
-            states.append(relabelling.step(states[-1], graphs))
+            states.append(relabeling.step(states[-1], graphs))
         kind, edges = graphs.dtype, with_edges.edge_attr
         if not states[0].is_floating_point():
             kind = with_edges.dtype
@@ -127,9 +127,9 @@ class WLKernel(Kernel):
         if like is not None:
             names = Attributes(node_feature, getattr(base, "edge_feature", "edge_attr"))
             compare(iterations[0], like.iterations[0], names)
-        return RelabelledGraphs(iterations)
+        return RelabeledGraphs(iterations)
 
-    def _raw_gram(self, a: RelabelledGraphs, b: RelabelledGraphs | None) -> Tensor:
+    def _raw_gram(self, a: RelabeledGraphs, b: RelabeledGraphs | None) -> Tensor:
         base = self._base()
         others = [None] * len(a.iterations) if b is None else b.iterations
         total: Tensor | None = None
@@ -148,7 +148,7 @@ class WLKernel(Kernel):
         assert total is not None
         return total
 
-    def _raw_diagonal(self, collection: RelabelledGraphs) -> Tensor:
+    def _raw_diagonal(self, collection: RelabeledGraphs) -> Tensor:
         base = self._base()
         if isinstance(base, Kernel):
             values = [base._diagonal(base._read(g)) for g in collection.iterations]

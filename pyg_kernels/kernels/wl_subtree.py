@@ -11,13 +11,13 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from pyg_kernels.kernels.arguments import checked_choice, checked_count
+from pyg_kernels.kernels.arguments import checked_choice, checked_count, checked_verbose
 from pyg_kernels.kernels.blocks import keep_freed_memory
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.label_counts import LabelCounts, count_labels
 from pyg_kernels.kernels.reading import Attributes, read_graphs
-from pyg_kernels.kernels.relabelling import DiscreteRelabelling
+from pyg_kernels.kernels.relabeling import DiscreteRelabeling
 from pyg_kernels.kernels.sparse_gram import sparse_gram, squared_norms
 
 
@@ -28,14 +28,14 @@ class WLSubtreeKernel(Kernel):
         K(G, G') = \sum_{i=0}^h \sum_a \#_a(r^i(G)) \, \#_a(r^i(G'))
 
     where :math:`\#_a(r^i(G))` counts the nodes with the label a after i iterations of
-    :class:`DiscreteRelabelling` (Shervashidze et al. 2011). The feature map is finite:
+    :class:`DiscreteRelabeling` (Shervashidze et al. 2011). The feature map is finite:
     ``fit_transform`` gives the counts as a sparse matrix for linear models, and calling the kernel
     the Gram matrix.
 
     Args:
         num_iterations: h, at least 0.
         node_label: The attribute of labels, ``(N,)``, or ``(N, F)``, whose distinct rows are the
-            labels (one-hot vectors, say); None: nodes are all alike.
+            labels (one-hot vectors, say), or N strings; None: nodes are all alike.
         edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: edges are all alike.
         normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0. Rows of
             features are divided by their norm, labels that the fitted graphs do not have included.
@@ -45,7 +45,8 @@ class WLSubtreeKernel(Kernel):
             Gram matrix.
         dtype: The floating type of the result, float32 or float64; None: float64.
         max_memory: Bytes of working memory for the Gram matrix, besides features and result.
-        progress: Whether to show a bar; None: on a terminal, where it lasts over two seconds.
+        verbose: Whether to show a progress bar; None: on a terminal, where it lasts over two
+            seconds.
 
     Graphs are as for :class:`RandomWalkKernel`.
 
@@ -72,7 +73,7 @@ class WLSubtreeKernel(Kernel):
         *,
         dtype: torch.dtype | None = None,
         max_memory: int = 2**28,
-        progress: bool | None = None,
+        verbose: bool | int | None = None,
     ) -> None:
         self.num_iterations = num_iterations
         self.node_label = node_label
@@ -81,7 +82,7 @@ class WLSubtreeKernel(Kernel):
         self.output = output
         self.dtype = dtype
         self.max_memory = max_memory
-        self.progress = progress
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns the labels of a collection, which become the columns of the features."""
@@ -113,15 +114,15 @@ class WLSubtreeKernel(Kernel):
         checked_choice(self.output, "output", ("features", "gram"))
         checked_choice(self.dtype, "dtype", (None, torch.float32, torch.float64))
         checked_count(self.max_memory, "max_memory")
-        checked_choice(self.progress, "progress", (None, True, False))
+        checked_verbose(self.verbose)
 
     def _read(self, items: Any, like: LabelCounts | None = None) -> LabelCounts:
         if isinstance(items, Graphs) and items.x.dim() != 1:
             raise TypeError("WLSubtreeKernel counts labels: relabel='discrete' has them")
-        relabelling = DiscreteRelabelling(self.node_label, self.edge_label)
+        relabeling = DiscreteRelabeling(self.node_label, self.edge_label)
         dtype = np.float32 if self.dtype == torch.float32 else np.float64
         keep_freed_memory()
-        return count_labels(relabelling.pieces(items), relabelling, self.num_iterations, dtype)
+        return count_labels(relabeling.chunks(items), relabeling, self.num_iterations, dtype)
 
     def _read_edges(self, items: Any) -> Graphs:
         """The graphs with the labels of edges that the kernel reads, without those of nodes."""
@@ -149,4 +150,4 @@ class WLSubtreeKernel(Kernel):
     def _product(
         self, features: sparse.csr_matrix, others: sparse.csr_matrix | None = None
     ) -> NDArray[Any]:
-        return sparse_gram(features, others, self.max_memory, self.progress)
+        return sparse_gram(features, others, self.max_memory, self.verbose)

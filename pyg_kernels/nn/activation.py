@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import chain
-from numbers import Real
-from typing import Any, Literal, get_args
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -19,9 +19,14 @@ from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.expansion import GREENS, Green, kernel_expansion
 from pyg_kernels.ops.expansion.fitting import Array, Basis, Function, fitted, random_scale
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Init = Literal["random", "identity", "tanh", "relu"]
 _INITS: tuple[Init, ...] = get_args(Init)
-#: Functions to begin near, and their derivatives.
+_POINTS = 1001  # points at which plot() evaluates a function
+_NAMED = 10  # most functions for which plot() has a legend
+#: The functions of `init` and their derivatives.
 _TARGETS: dict[str, tuple[Function, Function]] = {
     "identity": (lambda t: t, np.ones_like),
     "tanh": (np.tanh, lambda t: 1.0 - np.tanh(t) ** 2),
@@ -37,9 +42,10 @@ class KernelActivation(Hookable):
         f_i(a) = \sum_{k=1}^{d} \chi_{ik} \, g(a - c_{ik}) \; [\, + \, m_i a + q_i \,]
 
     for unit i, with the Green function :math:`g(z) = \max(z, 0)`, :math:`|z|` or
-    :math:`\exp(-z^2 / (2 b^2))` (the paper's sum has the opposite sign); centres c and
+    :math:`\exp(-z^2 / (2 b^2))` (the paper's sum has the other sign); centres c and
     coefficients :math:`\chi` are both learned. It takes the place of any activation,
-    ``torch.nn.ReLU()`` for example, on units in the last dimension.
+    ``torch.nn.ReLU()`` for example, on units in the last dimension; after a convolution the units
+    are its channels, in ``dim=1``.
 
     For the piecewise-linear Green functions the centres are sorted and their prefix sums taken, so
     that N inputs a unit cost :math:`\mathcal{O}(N \log d + d \log d)` and
@@ -67,6 +73,8 @@ class KernelActivation(Hookable):
             with a learned scale and shift, as :class:`torch.nn.BatchNorm1d`; section 3.
         bandwidth: The standard deviation b of the Gaussian; None for the spacing of the centres at
             the start (for one centre, the width of the range).
+        dim: The dimension of the units: -1 where they are the last one, 1 for the channels of
+            :class:`torch.nn.Conv1d` and :class:`torch.nn.Conv2d`.
 
     Attributes:
         centers: c, of shape :math:`(U, d)`, shared :math:`(1, d)`.
@@ -75,17 +83,21 @@ class KernelActivation(Hookable):
         intercept: q, likewise.
         norm: The normalisation, or None.
 
+    ``state_dict()`` holds the Green function and the bandwidth besides, as one tensor: a state
+    brings its bandwidth along, and one of another Green function is refused.
+
     Shapes:
-        - **input:** :math:`(*, U)`.
-        - **output:** :math:`(*, U)`, in the common precision of input and parameters; under
+        - **input:** :math:`(*, U)`; with :obj:`dim`, U in that dimension.
+        - **output:** that of the input, in the common precision of input and parameters; under
           autocast at least float32. Where the input is NaN, NaN.
 
     Raises:
         ValueError: For numbers below 1, unknown names, a range that does not grow, a bandwidth that
             is not positive or not for a Gaussian; for a function to begin near that the expansion
             cannot be: rectifiers without :obj:`affine` are 0 left of their first centre, and one
-            absolute value without it is even; for an input whose last dimension is not U or that
-            is no floating point tensor; for one row in training with :obj:`normalize`.
+            absolute value without it is even; for an input whose dimension :obj:`dim` is not U or
+            that is no floating point tensor; for one row in training with :obj:`normalize`; for a
+            state of another Green function.
     """
 
     def __init__(
@@ -99,6 +111,7 @@ class KernelActivation(Hookable):
         shared: bool = False,
         normalize: bool = False,
         bandwidth: float | None = None,
+        dim: int = -1,
     ) -> None:
         super().__init__()
         self.num_units = checked_count(num_units, "num_units")
@@ -108,6 +121,7 @@ class KernelActivation(Hookable):
         self.init_range = _checked_range(init_range)
         self.affine, self.shared = affine, shared
         self._given_bandwidth = _checked_bandwidth(bandwidth, green)
+        self.dim = _checked_dim(dim)
         self._check_init()
         rows = 1 if shared else num_units
         self.centers = Parameter(torch.empty(rows, num_centers))
@@ -142,22 +156,98 @@ class KernelActivation(Hookable):
         return self.coefficients.abs().sum()
 
     def forward(self, a: Tensor) -> Tensor:
+        self._check_input(a)
+        is_last = self.dim in (-1, a.dim() - 1)
+        by_unit = a if is_last else a.movedim(self.dim, -1)
+        rows = by_unit.reshape(-1, self.num_units)
+        if self.norm is not None and rows.size(0):
+            rows = self._normalized(rows)
+        out = self._functions(rows).reshape(by_unit.shape)
+        return out if is_last else out.movedim(-1, self.dim).contiguous()
+
+    def get_extra_state(self) -> Tensor:
+        """The number of the Green function and the bandwidth, 0 where there is none.
+
+        A tensor, as all values of a state are: callers copy, move and average them.
+        """
+        state = [GREENS.index(self.green), self.bandwidth or 0.0]
+        return torch.tensor(state, dtype=torch.float64, device="cpu")
+
+    def set_extra_state(self, state: Tensor) -> None:
+        number, bandwidth = state.tolist()
+        green = GREENS[round(number)]
+        if green != self.green:
+            raise ValueError(
+                f"the state has green={green!r}, the module green={self.green!r}: expected a "
+                f"KernelActivation built with green={green!r}"
+            )
+        if self.green == "gaussian" and bandwidth != self.bandwidth:
+            self._given_bandwidth = bandwidth
+
+    @torch.no_grad()
+    def plot(self, channels: int | Iterable[int] | None = None, *, ax: Axes | None = None) -> Axes:
+        """Draws the functions over the range of the centres, at the start and as learned.
+
+        Args:
+            channels: The units whose functions are drawn; None: all, shared functions once.
+            ax: Where to draw; None: the axes of a new figure.
+
+        Returns:
+            The axes, with one line a function.
+
+        Raises:
+            ImportError: Without matplotlib.
+            ValueError: For channels that are not among the units.
+        """
+        try:
+            from matplotlib import pyplot
+        except ImportError as error:
+            raise ImportError("plot needs matplotlib: pip install matplotlib") from error
+        units = self._checked_channels(channels)
+        low, high = self.init_range
+        low = min(low, float(self.centers.min()))
+        high = max(high, float(self.centers.max()))
+        points = torch.linspace(low, high, _POINTS, device=self.centers.device)
+        values = self._functions(points.unsqueeze(1).expand(-1, self.num_units)).float()
+        if ax is None:
+            ax = pyplot.subplots()[1]
+        for unit in units:
+            ax.plot(points.numpy(force=True), values[:, unit].numpy(force=True), label=str(unit))
+        ax.set_xlabel("normalised input" if self.norm is not None else "input")
+        ax.set_ylabel("activation")
+        if 1 < len(units) <= _NAMED:
+            ax.legend(title="unit")
+        return ax
+
+    def _functions(self, rows: Tensor) -> Tensor:
+        parts = self.centers, self.coefficients, self.green, self.bandwidth
+        return kernel_expansion(rows, *parts, self.slope, self.intercept)
+
+    def _check_input(self, a: Tensor) -> None:
         if not isinstance(a, Tensor):
             raise ValueError(f"the input is a {type(a).__name__}: expected a tensor")
-        if a.dim() == 0 or a.size(-1) != self.num_units:
+        if not -a.dim() <= self.dim < a.dim() or a.size(self.dim) != self.num_units:
+            hint = "; channels of a convolution are in dim=1" if self.dim == -1 else ""
             raise ValueError(
-                f"the input has shape {tuple(a.shape)}: expected (*, num_units={self.num_units})"
+                f"the input has shape {tuple(a.shape)}: expected num_units={self.num_units} in "
+                f"dim={self.dim}{hint}"
             )
         if not a.is_floating_point():
             raise ValueError(f"the input has dtype {a.dtype}: expected floating point numbers")
-        rows = a.reshape(-1, self.num_units)
-        if self.norm is not None and rows.size(0):
-            rows = self._normalised(rows)
-        parts = self.centers, self.coefficients, self.green, self.bandwidth
-        out = kernel_expansion(rows, *parts, self.slope, self.intercept)
-        return out.reshape(a.shape)
 
-    def _normalised(self, rows: Tensor) -> Tensor:
+    def _checked_channels(self, channels: int | Iterable[int] | None) -> list[int]:
+        if channels is None:
+            return [0] if self.shared else list(range(self.num_units))
+        units = list(channels) if isinstance(channels, Iterable) else [channels]
+        for unit in units:
+            known = isinstance(unit, Integral) and not isinstance(unit, bool)
+            if not (known and 0 <= unit < self.num_units):
+                raise ValueError(
+                    f"channels={channels!r}: expected numbers of units, 0 to {self.num_units - 1}"
+                )
+        return units
+
+    def _normalized(self, rows: Tensor) -> Tensor:
         """The inputs normalised, in the parameters' precision."""
         norm: Any = self.norm
         out: Tensor = norm(rows.to(precision_of(norm, rows)))
@@ -202,6 +292,8 @@ class KernelActivation(Hookable):
         words += [f"{name}=True" for name in ("affine", "shared") if getattr(self, name)]
         if self._given_bandwidth is not None:
             words.append(f"bandwidth={self._given_bandwidth}")
+        if self.dim != -1:
+            words.append(f"dim={self.dim}")
         return words
 
     def __repr__(self) -> str:
@@ -217,12 +309,18 @@ def _checked_choice(value: Any, choices: tuple[Any, ...], name: str) -> Any:
     return value
 
 
+def _checked_dim(dim: int) -> int:
+    if isinstance(dim, bool) or not isinstance(dim, Integral):
+        raise ValueError(f"dim={dim!r}: expected the number of a dimension, -1 for the last one")
+    return int(dim)
+
+
 def _checked_range(init_range: tuple[float, float]) -> tuple[float, float]:
     numbers = list(init_range) if isinstance(init_range, Iterable) else []
     known = len(numbers) == 2 and all(map(_is_number, numbers))
     low, high = map(float, numbers) if known else (math.nan, math.nan)
     largest = max(abs(low), abs(high))
-    # Centres and squares of their distances are to be numbers of single precision.
+    # Centres, and squares of distances between them, have to fit in single precision.
     if not (largest <= 1e15 and high - low >= max(1e-12, 1e-5 * largest)):
         raise ValueError(
             f"init_range={init_range!r}: expected two numbers, the first one smaller, that single "
@@ -236,7 +334,7 @@ def _checked_bandwidth(bandwidth: float | None, green: str) -> float | None:
         return None
     if green != "gaussian":
         raise ValueError(f"bandwidth={bandwidth!r} with green={green!r}: only Gaussians have one")
-    # Its square is to be a number of single precision.
+    # Its square has to fit in single precision.
     if not (_is_number(bandwidth) and 1e-15 <= bandwidth <= 1e15):
         raise ValueError(f"bandwidth={bandwidth!r}: expected a positive number (1e-15 to 1e15)")
     return float(bandwidth)

@@ -56,7 +56,7 @@ class UnitLinear(Hookable, Linear):
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels, bias=False)
-        self.hooked = False  # PyG's own hook of lazy sizes does not count
+        self.hooked = False  # PyG registers a hook of its own for lazy sizes
 
     def reset_parameters(self) -> None:
         if is_uninitialized_parameter(self.weight) or self.in_channels <= 0:

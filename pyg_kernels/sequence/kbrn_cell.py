@@ -137,6 +137,7 @@ class KBRNCell(SequenceCell[KBRNState]):
         return (
             type(act).forward is KernelActivation.forward
             and act.num_units == self.hidden_size
+            and act.dim in (-1, 1)  # the last one of a step's (B, H)
             and is_matrix(lin)
             and not act.hooked
             and (norm is None or type(norm).forward is BatchNorm1d.forward)

@@ -1,4 +1,4 @@
-"""The independent side of the accounts in texts: every n-gram's value, one by one, in float64."""
+"""The attributions in texts by definition: every n-gram's value, one by one, in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the accounts refuse, and what they say."""
+"""What the attributions refuse, and what they say."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EDGES = torch.tensor([[0, 1, 2], [1, 2, 3]])
     ids=["module", "function", "name", "gelu", "unknown"],
 )
 def test_other_activations(act: Any, name: str) -> None:
-    words = f"conv, a RandomWalkConv, has the activation {name}: an exact account needs"
+    words = f"conv, a RandomWalkConv, has the activation {name}: an exact attribution needs"
     with pytest.raises(ValueError, match=re.escape(words)):
         walk_contributions(RandomWalkConv(3, 2, act=act), X, EDGES)
 

@@ -1,4 +1,4 @@
-"""The account in PyG's explainer and metrics."""
+"""The attribution in PyG's explainer and metrics."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def union(graphs: list[Graph]) -> tuple[Graph, torch.Tensor]:
     return joined, torch.arange(len(graphs)).repeat_interleave(torch.tensor(sizes))
 
 
-def account(model: torch.nn.Module, graph: Graph, target: int = 0) -> ModelContributions:
+def attribution(model: torch.nn.Module, graph: Graph, target: int = 0) -> ModelContributions:
     return model_contributions(model, graph.x, graph.edge_index, graph.edge_attr, target)
 
 
 def test_masks_are_absolute_shares() -> None:
     model, graph = network(norm="batch").train(), random_graph(0)
     found = explainer(model)(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
-    expected = account(model, graph)
+    expected = attribution(model, graph)
     assert isinstance(found, Explanation) and model.training
     nodes, edges = expected.nodes.abs(), expected.edges.abs()
     torch.testing.assert_close(found.node_mask, (nodes / nodes.max()).unsqueeze(1))
@@ -82,7 +82,7 @@ def test_thresholds(kind: str) -> None:
     found = explainer(network(), threshold_config=threshold)(
         graph.x, graph.edge_index, edge_attr=graph.edge_attr
     )
-    kept = account(network(), graph).nodes.abs().topk(2).indices
+    kept = attribution(network(), graph).nodes.abs().topk(2).indices
     if kind != "hard":
         assert found.node_mask.count_nonzero() == 2 and bool(found.node_mask[kept].all())
     subgraph = found.get_explanation_subgraph()
@@ -99,12 +99,12 @@ def test_metrics(mode: str, outputs: int) -> None:
     assert all(score in (0.0, 1.0) for score in fidelity(explain, found))
     if outputs > 1:
         assert unfaithfulness(explain, found) <= 1
-        expected = account(model, graph, int(found.target))
+        expected = attribution(model, graph, int(found.target))
         torch.testing.assert_close(found.contributions.nodes, expected.nodes)
 
 
 def test_important_parts_carry_the_prediction() -> None:
-    """With the account's best nodes the prediction stays; without them it goes."""
+    """With the attribution's best nodes the prediction stays; without them it goes."""
     torch.manual_seed(0)
     model = RandomWalkNet(1, 1, 1, order=2, decay=1.0, act=None).double()
     for parameter in model.parameters():
@@ -128,7 +128,7 @@ def test_several_graphs() -> None:
             joined.x, joined.edge_index, edge_attr=joined.edge_attr, batch=batch, index=index
         )
         targets = [2] * 3 if mode == "regression" else found.target.tolist()
-        alone = [account(model, g, t) for g, t in zip(graphs, targets, strict=True)]
+        alone = [attribution(model, g, t) for g, t in zip(graphs, targets, strict=True)]
         torch.testing.assert_close(found.contributions.nodes, torch.cat([a.nodes for a in alone]))
         torch.testing.assert_close(found.contributions.edges, torch.cat([a.edges for a in alone]))
         torch.testing.assert_close(found.contributions.output, sum(a.output for a in alone))
@@ -160,7 +160,7 @@ def test_one_of_several_graphs(index: Any) -> None:
         batch_size=3,
         index=index,
     )
-    expected = account(model, graphs[1], int(found.target[1]))
+    expected = attribution(model, graphs[1], int(found.target[1]))
     torch.testing.assert_close(found.contributions.nodes[batch == 1], expected.nodes)
     torch.testing.assert_close(found.contributions.output, expected.output)
     assert not found.contributions.nodes[batch != 1].any()
@@ -182,7 +182,7 @@ def test_phenomenon_explains_the_given_class() -> None:
     for label in range(3):
         given = {"edge_attr": graph.edge_attr, "target": torch.tensor([label])}
         found = explain(graph.x, graph.edge_index, **given)
-        expected = account(model, graph, label)
+        expected = attribution(model, graph, label)
         torch.testing.assert_close(found.contributions.nodes, expected.nodes)
 
 

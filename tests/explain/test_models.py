@@ -1,4 +1,4 @@
-"""Accounts of whole networks: they add up to the output, layer by layer as brute force has it."""
+"""Attributions of whole networks add up to the output, layer by layer as by brute force."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_leaves_the_model_as_it_was() -> None:
 
 
 def test_labels_of_a_wl_network_are_free() -> None:
-    """Only what follows the sum over walks has to be linear piece by piece."""
+    """Only what follows the sum over walks has to be piecewise linear."""
     model = build("wl").eval()
     for conv in model.convs[:-1]:
         conv.act = torch.nn.Tanh()
@@ -196,7 +196,10 @@ def test_labels_of_a_wl_network_are_free() -> None:
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (RandomWalkNet(4, 3, 1), "model (act) has the activation Tanh(): an exact account needs"),
+        (
+            RandomWalkNet(4, 3, 1),
+            "model (act) has the activation Tanh(): an exact attribution needs",
+        ),
         (WLKernelNet(4, 3, 1, act="tanh"), "model (head.1) has the activation Tanh()"),
         (GraphKernelNet(4, 3, 1, 1, act="silu"), "(convs.0.walk.act) has the activation SiLU()"),
         (RandomWalkNet(4, 3, 1, act="relu", norm="layer"), "model has LayerNorm((3,)"),

@@ -1,4 +1,4 @@
-"""Pictures of accounts: what has which colour, and what cannot be drawn."""
+"""Pictures of attributions: what has which colour, and what cannot be drawn."""
 
 import importlib
 import re
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pyg_kernels.explain import draw_molecule, draw_text, pictures, text_html
-from pyg_kernels.explain.pictures import NEGATIVE, POSITIVE, ngram_name, signed_colour
+from pyg_kernels.explain.pictures import NEGATIVE, POSITIVE, ngram_name, signed_color
 
 ACETAMIDE = "CC(=O)N"
 BONDS = torch.tensor([[0, 1, 1, 2, 1, 3], [1, 0, 2, 1, 3, 1]])
@@ -36,11 +36,11 @@ def channels(fill: str) -> list[int]:
 
 
 def test_colours_go_from_blue_over_white_to_red() -> None:
-    assert signed_colour(0.0) == (1.0, 1.0, 1.0)
-    assert signed_colour(1.0) == pytest.approx(POSITIVE)
-    assert signed_colour(-1.0) == pytest.approx(NEGATIVE)
-    assert signed_colour(7.0) == signed_colour(1.0)
-    assert signed_colour(0.5) == pytest.approx([(1 + channel) / 2 for channel in POSITIVE])
+    assert signed_color(0.0) == (1.0, 1.0, 1.0)
+    assert signed_color(1.0) == pytest.approx(POSITIVE)
+    assert signed_color(-1.0) == pytest.approx(NEGATIVE)
+    assert signed_color(7.0) == signed_color(1.0)
+    assert signed_color(0.5) == pytest.approx([(1 + channel) / 2 for channel in POSITIVE])
 
 
 @pytest.mark.usefixtures("_rdkit")

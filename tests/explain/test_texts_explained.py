@@ -58,8 +58,8 @@ def test_a_head_with_a_module_twice() -> None:
     twice, act = Linear(3, 3), ReLU()
     head = Sequential(twice, act, Sequential(twice, act), Linear(3, 1)).double()
     model, x = TextNet(random_rcnn(4, 3, **LAYERS["relu"]), head), texts()[3]
-    account = explainer(model)(x, None).contributions
-    close(account.total + account.remainder, model.eval()(x)[0, 0])
+    attribution = explainer(model)(x, None).contributions
+    close(attribution.total + attribution.remainder, model.eval()(x)[0, 0])
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -67,11 +67,11 @@ def test_a_head_with_a_module_twice() -> None:
 def test_adds_up_to_the_output(name: str, text: int) -> None:
     model, x = network(name), texts()[text]
     found = explainer(model)(x, None)
-    account = found.contributions
-    close(account.total + account.remainder, found.prediction[0, 0])
-    close(account.tokens.sum(), account.total)
-    largest = max(account.tokens.abs().tolist(), default=0.0) or 1.0  # too short for a bigram
-    close(found.node_mask, (account.tokens.abs() / largest).unsqueeze(1))
+    attribution = found.contributions
+    close(attribution.total + attribution.remainder, found.prediction[0, 0])
+    close(attribution.tokens.sum(), attribution.total)
+    largest = max(attribution.tokens.abs().tolist(), default=0.0) or 1.0  # too short for a bigram
+    close(found.node_mask, (attribution.tokens.abs() / largest).unsqueeze(1))
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -103,10 +103,10 @@ def test_several_texts() -> None:
     ]
     alone = [row.contributions for row in rows]
     close(found.prediction, torch.cat([row.prediction for row in rows]))
-    close(found.contributions.tokens, torch.cat([account.tokens for account in alone]))
-    close(found.contributions.total, sum(account.total for account in alone))
-    close(found.contributions.remainder, sum(account.remainder for account in alone))
-    values = [value for account in alone for _, value in account.ngrams]
+    close(found.contributions.tokens, torch.cat([attribution.tokens for attribution in alone]))
+    close(found.contributions.total, sum(attribution.total for attribution in alone))
+    close(found.contributions.remainder, sum(attribution.remainder for attribution in alone))
+    values = [value for attribution in alone for _, value in attribution.ngrams]
     best = sorted(values, key=abs, reverse=True)[:10]
     assert [value for _, value in found.contributions.ngrams] == pytest.approx(best)
     one = explainer(model, "multiclass_classification")(

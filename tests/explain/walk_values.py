@@ -1,4 +1,4 @@
-"""The independent side of the accounts on graphs: every walk's value, one by one, in float64."""
+"""The attributions on graphs by definition: every walk's value, one by one, in float64."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from torch_geometric.data import Data
 from pyg_kernels.kernels import (
     DeepGraphKernel,
     DeepStringKernel,
-    DiscreteRelabelling,
+    DiscreteRelabeling,
     GatedSequenceKernel,
-    GeneralizedRelabelling,
+    GeneralizedRelabeling,
     Kernel,
     RandomWalkKernel,
     StringKernel,
@@ -29,7 +29,7 @@ from pyg_kernels.kernels import (
 )
 from tests.kernels.texts import F64, characters, ids, vectors
 
-SHARED = ["dtype", "max_memory", "progress"]
+SHARED = ["dtype", "max_memory", "verbose"]
 LENGTHS = [4, 1, 0, 6, 3, 5, 2, 4]  # of texts, in nodes of graphs, over and over
 
 
@@ -196,10 +196,10 @@ def _matrices() -> tuple[Tensor, Tensor, Tensor]:
     return u_1, u_2, v
 
 
-def _relabelling_with_edges() -> GeneralizedRelabelling:
+def _relabelling_with_edges() -> GeneralizedRelabeling:
     u_1, u_2, v = _matrices()
     v = torch.cat([v, v[:, :2]], dim=1)
-    return GeneralizedRelabelling(u_1, u_2, v, act="tanh", combine="mul", edge_feature="edge_attr")
+    return GeneralizedRelabeling(u_1, u_2, v, act="tanh", combine="mul", edge_feature="edge_attr")
 
 
 COSINE = {"normalize": [False, "cosine"]}
@@ -216,8 +216,8 @@ CASES = {
     "string-add-weights": Case(
         StringKernel,
         VECTORS,
-        {"mapping": "add", "normalize": "weights", "decay": 0.8},
-        {"mapping": ["mul", "add"]},
+        {"combine": "add", "normalize": "weights", "decay": 0.8},
+        {"combine": ["mul", "add"]},
     ),
     "string-characters": Case(StringKernel, CHARACTERS, {"normalize": "cosine"}, COSINE),
     "string-ids": Case(StringKernel, IDS, {"order": 1}, {"order": [1, 2]}),
@@ -265,7 +265,7 @@ CASES = {
         LABELLED,
         {
             "base": WLSubtreeKernel(1),
-            "relabel": DiscreteRelabelling(edge_label="edge_attr"),
+            "relabel": DiscreteRelabeling(edge_label="edge_attr"),
             "normalize": True,
         },
         {"base__num_iterations": [0, 1]},

@@ -67,7 +67,7 @@ def enumerated(
     width: int,
     order: int,
     decay: float,
-    mapping: str = "mul",
+    combine: str = "mul",
     weighting: str = "end",
 ) -> float:
     """The unnormalised string kernel: every n-gram of the one text with every one of the other."""
@@ -75,7 +75,7 @@ def enumerated(
     for i in ngrams(len(table), order):
         for k in ngrams(width, order):
             matches = [table[i_m][k_m] for i_m, k_m in zip(i, k, strict=True)]
-            value = math.prod(matches) if mapping == "mul" else sum(matches)
+            value = math.prod(matches) if combine == "mul" else sum(matches)
             found += (
                 weight(i, len(table), decay, weighting) * weight(k, width, decay, weighting) * value
             )
@@ -87,7 +87,7 @@ def looped(
     width: int,
     order: int,
     decay: float,
-    mapping: str = "mul",
+    combine: str = "mul",
     weighting: str = "end",
 ) -> float:
     """The same by one loop over all pairs of tokens for every order, for texts of any length.
@@ -108,7 +108,7 @@ def looped(
                 match = table[s - 1][t - 1]
                 score, count = before[s - 1][t - 1]
                 product = count * match
-                exact = (0.0, product) if mapping == "mul" else (score + product, count)
+                exact = (0.0, product) if combine == "mul" else (score + product, count)
                 at_end[0] += exact[0]
                 at_end[1] += exact[1]
                 score_of_row = decay * score_of_row + exact[0]
@@ -120,7 +120,7 @@ def looped(
                 )
         before = until
     found = at_end if weighting == "span" else before[length][width]
-    return found[1] if mapping == "mul" else found[0]
+    return found[1] if combine == "mul" else found[0]
 
 
 def normalized(
@@ -147,14 +147,14 @@ def string_gram(
     ys: Sequence[Any],
     order: int = 2,
     decay: float = 0.5,
-    mapping: str = "mul",
+    combine: str = "mul",
     weighting: str = "end",
     normalize: bool | str = False,
     kernel: Callable[..., float] = enumerated,
 ) -> Tensor:
     """All pairs, (n, m), in float64."""
     options = {"order": order, "decay": decay}
-    whole = options | {"mapping": mapping, "weighting": weighting}
+    whole = options | {"combine": combine, "weighting": weighting}
 
     def value(x: Any, y: Any) -> float:
         return kernel(similarities(x, y), len(y), **whole)

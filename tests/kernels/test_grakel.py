@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from pyg_kernels.kernels import (
     DeepGraphKernel,
-    DiscreteRelabelling,
+    DiscreteRelabeling,
     RandomWalkKernel,
     WLKernel,
     WLSubtreeKernel,
@@ -108,8 +108,8 @@ def test_subtree_kernel_on_real_molecules(grakel: Any, molecules: list[Data]) ->
     """Integers, so equal to the last bit; rows of atom features are the labels."""
     rows = torch.cat([m.x for m in molecules])
     labels = torch.unique(rows, dim=0, return_inverse=True)[1]
-    pieces = labels.split([m.num_nodes for m in molecules])
-    inputs = [as_dictionaries(m, piece) for m, piece in zip(molecules, pieces, strict=True)]
+    parts = labels.split([m.num_nodes for m in molecules])
+    inputs = [as_dictionaries(m, part) for m, part in zip(molecules, parts, strict=True)]
     options = {"n_iter": 3, "base_graph_kernel": grakel.VertexHistogram}
     expected = grakel.WeisfeilerLehman(**options).fit_transform(inputs)
     kernel = WLSubtreeKernel(3)
@@ -179,7 +179,7 @@ def wl_kernels(edge_label: str | None) -> list[Any]:
     return [
         WLSubtreeKernel(2, "kind", edge_label),
         WLKernel(
-            RandomWalkKernel(1, node_feature="kind"), DiscreteRelabelling("kind", edge_label), 2
+            RandomWalkKernel(1, node_feature="kind"), DiscreteRelabeling("kind", edge_label), 2
         ),
     ]
 
@@ -207,7 +207,7 @@ NORMALISED = {
     "deep": DeepGraphKernel(normalize=True),
     "subtree": WLSubtreeKernel(3, "kind", normalize=True, output="gram"),
     "wl": WLKernel(
-        RandomWalkKernel(2, node_feature="kind"), DiscreteRelabelling("kind"), normalize=True
+        RandomWalkKernel(2, node_feature="kind"), DiscreteRelabeling("kind"), normalize=True
     ),
 }
 PLAIN: dict[str, Callable[[], Any]] = {

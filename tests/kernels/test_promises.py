@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-import sklearn.utils.estimator_checks as checks
 import torch
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -158,18 +149,6 @@ def test_what_transform_gives(case: Case) -> None:
             assert isinstance(found, np.ndarray)
         assert found.shape[0] == 8
     check_is_fitted(kernel)
-
-
-@of_every
-def test_before_fit(case: Case) -> None:
-    kernel = case.build()
-    with pytest.raises(NotFittedError):
-        kernel.transform(case.collection())
-    with pytest.raises(NotFittedError):
-        check_is_fitted(kernel)
-    kernel(case.collection())  # asks for no fit, and is none
-    with pytest.raises(NotFittedError):
-        kernel.transform(case.collection())
 
 
 @of_every
@@ -385,48 +364,7 @@ def test_blocks_do_not_change_gradients(case: Case) -> None:
         close(a, b)
 
 
-# Estimators --------------------------------------------------------------------------------------
-
-
-@of_every
-def test_constructor_stores_arguments_untouched(case: Case) -> None:
-    assert isinstance(case.build(), Kernel)
-    assert isinstance(case.build(), BaseEstimator) and isinstance(case.build(), TransformerMixin)
-    kernel = case.build()
-    params = kernel.get_params(deep=False)
-    expected = {
-        name: parameter.default
-        for name, parameter in inspect.signature(case.kernel.__init__).parameters.items()
-        if name != "self"
-    } | case.options
-    assert params.keys() == expected.keys() and case.shared <= {*params}
-    for name, value in expected.items():
-        assert params[name] is value or params[name] == value
-        assert getattr(kernel, name) is params[name]
-    kernel.fit(case.collection())
-    for name, value in kernel.get_params(deep=False).items():
-        assert value is params[name]
-
-
-@of_every
-def test_clone_and_set_params(case: Case) -> None:
-    xs = case.collection()
-    fitted = case.build().fit(xs)
-    copy = clone(fitted)
-    with pytest.raises(NotFittedError):
-        copy.transform(xs)
-    close(copy(xs), fitted(xs), atol=case.tolerance)
-    name, values = next(iter(case.grid.items()))
-    for value in values:
-        copy.set_params(**{name: value})
-        assert copy.get_params()[name] == value
-        fresh = case.build()
-        fresh.set_params(**{name: value})
-        close(copy(xs), fresh(xs), atol=case.tolerance)
-        if "__" not in name:
-            close(case.build(**{name: value})(xs), copy(xs), atol=case.tolerance)
-    with pytest.raises(ValueError, match="parameter"):
-        copy.set_params(no_such=1)
+# Copies ------------------------------------------------------------------------------------------
 
 
 @of_every
@@ -437,107 +375,6 @@ def test_pickled(case: Case) -> None:
     kernel.fit(xs)
     other = pickle.loads(pickle.dumps(kernel))
     close(dense(other.transform(ys)), dense(kernel.transform(ys)), atol=case.tolerance)
-
-
-CHECKS = [
-    "check_do_not_raise_errors_in_init_or_set_params",
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimator_tags_renamed",
-    "check_get_params_invariance",
-    "check_mixin_order",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_set_params",
-    "check_valid_tag_types",
-]
-
-
-@pytest.mark.parametrize("name", CHECKS)
-@pytest.mark.parametrize("kernel", sorted({case.kernel.__name__ for case in CASES.values()}))
-def test_checks_of_scikit_learn(kernel: str, name: str) -> None:
-    """Its own checks of estimators, as far as they need no rectangular data."""
-    if not hasattr(checks, name):
-        pytest.skip(f"this scikit-learn has no {name}")
-    made = {case.kernel.__name__: case.kernel for case in CASES.values()}[kernel]
-    getattr(checks, name)(kernel, made())
-
-
-def targets(case: Case, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """A number and a class for every object."""
-    numbers = np.sin(np.arange(count))
-    return numbers, (numbers > 0).astype(int)
-
-
-@of_every
-def test_pipeline(case: Case) -> None:
-    """The same predictions as from Gram matrices that were computed before."""
-    a, b = case.collection(12), case.collection(5, seed=50)
-    numbers, classes = targets(case, 12)
-    kernel = case.build()
-    gram, between = kernel(a).numpy(), kernel(b, a).numpy()
-    tolerance = {"rtol": 1e-6, "atol": 1e-6}
-    if case.features:
-        pipeline = make_pipeline(case.build(), Ridge(alpha=1.0, fit_intercept=False))
-        precomputed = KernelRidge(alpha=1.0, kernel="precomputed")
-        found = pipeline.fit(a, numbers).predict(b)
-        expected = precomputed.fit(gram, numbers).predict(between)
-        np.testing.assert_allclose(found, expected, **tolerance)
-        return
-    ridge = KernelRidge(alpha=1.0, kernel="precomputed")
-    found = make_pipeline(case.build(), clone(ridge)).fit(a, numbers).predict(b)
-    np.testing.assert_allclose(found, ridge.fit(gram, numbers).predict(between), **tolerance)
-    machine = SVC(kernel="precomputed")
-    found = make_pipeline(case.build(), clone(machine)).fit(a, classes).decision_function(b)
-    expected = machine.fit(gram, classes).decision_function(between)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-
-
-@of_every
-def test_grid_search(case: Case) -> None:
-    xs = case.collection(12)
-    numbers, classes = targets(case, 12)
-    name, values = next(iter(case.grid.items()))
-    machine = SVC(kernel="linear" if case.features else "precomputed")
-    pipeline = make_pipeline(case.build(), machine)
-    step = pipeline.steps[0][0]
-    grid = {f"{step}__{name}": values, "svc__C": [1.0]}
-    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(xs, classes)
-    assert search.best_params_[f"{step}__{name}"] in values
-    assert search.predict(xs[:4]).shape == (4,)
-    scores = [search.cv_results_[f"split{fold}_test_score"] for fold in range(2)]
-    assert np.shape(scores) == (2, 2) and np.isfinite(scores).all()
-    if not case.features:
-        ridge = make_pipeline(case.build(), KernelRidge(kernel="precomputed"))
-        scores = cross_val_score(ridge, xs, numbers, cv=2, error_score="raise")
-        expected, gram = [], case.build()(xs).numpy()
-        for held in np.array_split(np.arange(12), 2):
-            rest = np.setdiff1d(np.arange(12), held)
-            kernel = KernelRidge(kernel="precomputed")
-            kernel.fit(gram[np.ix_(rest, rest)], numbers[rest])
-            expected.append(kernel.score(gram[np.ix_(held, rest)], numbers[held]))
-        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
-
-
-@of_every
-def test_progress(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
-    """A bar on standard error where it is asked for, none where not; the numbers are the same."""
-    xs = case.collection()
-    expected = case.build()(xs)
-    for progress in (None, False):
-        case.build(progress=progress, max_memory=1).fit_transform(xs)
-        captured = capsys.readouterr()
-        assert not captured.out and not captured.err
-    close(case.build(progress=True)(xs), expected, atol=case.tolerance)
-    assert not capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", ["string", "walk", "deep-graph", "deep-string", "gated"])
-def test_progress_shows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    case = CASES[name]
-    case.build(progress=True, max_memory=3000)(case.collection())
-    captured = capsys.readouterr()
-    assert case.kernel.__name__ in captured.err and "pairs" in captured.err and not captured.out
 
 
 # Forms of collections ----------------------------------------------------------------------------
@@ -735,7 +572,7 @@ def test_decays(name: str) -> None:
 
 
 OPTIONS = [
-    (StringKernel, "mapping", ["times", None]),
+    (StringKernel, "combine", ["times", None]),
     (StringKernel, "weighting", ["start", None]),
     (StringKernel, "normalize", ["unit", True, "weight"]),
     (DeepStringKernel, "normalize", ["cosine"]),

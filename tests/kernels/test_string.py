@@ -20,8 +20,8 @@ from tests.string_kernels import string_features, tabulated_additive_state
 ORDERS = [1, 2, 3, 4]
 DECAYS = [0.0, 0.4, 1.0]
 VARIANTS = [
-    {"mapping": mapping, "weighting": weighting, "normalize": normalize}
-    for mapping in ["mul", "add"]
+    {"combine": combine, "weighting": weighting, "normalize": normalize}
+    for combine in ["mul", "add"]
     for weighting in ["end", "span"]
     for normalize in [False, "weights", "cosine"]
 ]
@@ -110,14 +110,14 @@ LONG = [(1, 0.9), (2, 1.0), (2, 0.5), (3, 0.95), (4, 0.7)]
 
 
 @pytest.mark.parametrize(("order", "decay"), LONG)
-@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("weighting", ["end", "span"])
 def test_long_texts_beside_short_ones(
-    order: int, decay: float, mapping: str, weighting: str
+    order: int, decay: float, combine: str, weighting: str
 ) -> None:
     xs = [vectors(length, 2, seed=i) for i, length in enumerate([113, 2, 0, 1])]
     ys = [vectors(length, 2, seed=9 + i) for i, length in enumerate([3, 17, 101])]
-    options = {"order": order, "decay": decay, "mapping": mapping, "weighting": weighting}
+    options = {"order": order, "decay": decay, "combine": combine, "weighting": weighting}
     kernel = StringKernel(**options)
     expected = string_gram(xs, ys, **options, kernel=looped)
     diagonals = [
@@ -158,16 +158,16 @@ def test_long_texts_normalised_by_their_weights(variant: dict[str, Any]) -> None
         else sum(i * decay ** (i - 1) for i in range(1, length))
         for length in lengths
     ]
-    plain = string_gram([x], [y], 2, decay, variant["mapping"], variant["weighting"], kernel=looped)
+    plain = string_gram([x], [y], 2, decay, variant["combine"], variant["weighting"], kernel=looped)
     close(StringKernel(2, decay, **variant)([x], [y]), plain / (z[0] * z[1]), atol=1e-14)
 
 
 def test_the_two_independent_sides_agree() -> None:
     for order in ORDERS:
         for decay in DECAYS:
-            for mapping in ["mul", "add"]:
+            for combine in ["mul", "add"]:
                 for weighting in ["end", "span"]:
-                    options = {"decay": decay, "mapping": mapping, "weighting": weighting}
+                    options = {"decay": decay, "combine": combine, "weighting": weighting}
                     xs = [vectors(length, seed=length) for length in [6, 2, 0]]
                     expected = string_gram(xs, xs, order, **options)
                     close(string_gram(xs, xs, order, **options, kernel=looped), expected)
@@ -249,7 +249,7 @@ def test_end_weighting_by_hand() -> None:
 
 def test_additive_by_hand() -> None:
     """Partial matches: "ab" and "cb" share their second token, "ab" and "ba" none in its place."""
-    found = StringKernel(2, 0.5, mapping="add")(["ab"], ["ab", "cb", "ba", "b", "cab"])
+    found = StringKernel(2, 0.5, combine="add")(["ab"], ["ab", "cb", "ba", "b", "cab"])
     # "cab": ca and cb weigh λ and share 0 and 1 with "ab"; ab weighs 1 and shares 2.
     close(found, torch.tensor([[2, 1, 0, 0, 0.5 * 1 + 2]], dtype=F64))
 
@@ -268,7 +268,7 @@ def test_weights_sum_to_one(order: int, decay: float, weighting: str) -> None:
     some = torch.tensor([float(w > 0) for w in weights], dtype=F64)
     options = {"order": order, "decay": decay, "weighting": weighting, "normalize": "weights"}
     close(StringKernel(**options)(texts), torch.outer(some, some))
-    added = StringKernel(mapping="add", **options)(texts)
+    added = StringKernel(combine="add", **options)(texts)
     close(added, order * torch.outer(some, some))
 
 
@@ -303,7 +303,7 @@ def test_table_5(order: int, decay: float) -> None:
         for picked in ngrams(len(x), order):
             total += weight(picked, len(x), decay, "end") * torch.cat([x[i] for i in picked])
         joined.append(scale * total)
-    added = StringKernel(order, decay, mapping="add", normalize="weights")
+    added = StringKernel(order, decay, combine="add", normalize="weights")
     close(added(xs), gram(joined))  # (c)
 
 
@@ -315,7 +315,7 @@ def test_table_2_1(order: int, length: int) -> None:
     references = [vectors(order, seed=4 + i) for i in range(3)]
     projections = [x @ torch.stack([w[j] for w in references]).t() for j in range(order)]
     value, total = tabulated_additive_state(projections, decay, exactly=False)
-    kernel = StringKernel(order, decay, mapping="add", normalize="weights")
+    kernel = StringKernel(order, decay, combine="add", normalize="weights")
     close(kernel([x], references)[0], value / total)
     assert math.isclose(total, total_weight(length, order, decay, "end"))
 
@@ -421,4 +421,4 @@ def test_brute_force_by_hand() -> None:
     table = [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     assert enumerated(table, 3, 2, 0.5, weighting="span") == 1.5
     assert enumerated(table, 3, 2, 0.5) == 1.5  # the first ab weighs λ, the second 1
-    assert enumerated(table, 3, 2, 0.5, mapping="add") == 0.5 * 1 + 0.5 * 2 + 2
+    assert enumerated(table, 3, 2, 0.5, combine="add") == 0.5 * 1 + 0.5 * 2 + 2

@@ -20,7 +20,7 @@ from torch_geometric.data import Batch, Data
 from pyg_kernels.kernels import (
     DeepGraphKernel,
     DeepStringKernel,
-    GeneralizedRelabelling,
+    GeneralizedRelabeling,
     RandomWalkKernel,
     StringKernel,
     WLKernel,
@@ -122,7 +122,7 @@ def test_additive_layer_after_many_zero_tokens(order: int) -> None:
     )
     x = random_text(5, FEATURES)
     padded = torch.cat([torch.zeros(60, FEATURES, dtype=x.dtype), x])
-    kernel = StringKernel(order, 0.5, mapping="add", normalize="weights")
+    kernel = StringKernel(order, 0.5, combine="add", normalize="weights")
     found = kernel([padded, x], references([lin.weight for lin in rcnn.cells[0].lins]))
     output = rcnn(x)[0][-1].detach()
     close(found[0], output)
@@ -490,7 +490,7 @@ def test_equation_11_relabels_as_the_network(bonds: bool) -> None:
     torch.manual_seed(0)
     net = WLKernelNet(3, 3, 1, 3, gated=False, edge_dim=2 if bonds else None).double()
     edges = "edge_attr" if bonds else None
-    relabel = GeneralizedRelabelling(*relabelling_of(net, 0), edge_feature=edges)
+    relabel = GeneralizedRelabeling(*relabelling_of(net, 0), edge_feature=edges)
     base = RandomWalkKernel(2, 0.4)
 
     def layers(graph: Data) -> list[Data]:

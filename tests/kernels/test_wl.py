@@ -13,8 +13,8 @@ from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels import (
     DeepGraphKernel,
-    DiscreteRelabelling,
-    GeneralizedRelabelling,
+    DiscreteRelabeling,
+    GeneralizedRelabeling,
     RandomWalkKernel,
     WLKernel,
     WLSubtreeKernel,
@@ -85,7 +85,7 @@ def expected_gram(kernel: GraphKernel, rounds: list[list[Data]]) -> Tensor:
 @pytest.mark.parametrize("base", ["walk-1", "walk-3", "walk-3-edges", "deep"])
 def test_discrete_relabelling(iterations: int, edge_label: str | None, base: str) -> None:
     kernel, definition = bases("kind")[base]
-    relabel = DiscreteRelabelling("kind", edge_label)
+    relabel = DiscreteRelabeling("kind", edge_label)
     wl = WLKernel(kernel, relabel, iterations)
     expected = expected_gram(definition, [discrete(g, iterations, edge_label) for g in GRAPHS])
     close(wl(GRAPHS).double(), expected)
@@ -98,7 +98,7 @@ def test_discrete_relabelling(iterations: int, edge_label: str | None, base: str
 def test_walks_of_one_node_are_the_subtree_kernel(iterations: int, edge_label: str | None) -> None:
     wl = WLKernel(
         RandomWalkKernel(1, node_feature="kind"),
-        DiscreteRelabelling("kind", edge_label),
+        DiscreteRelabeling("kind", edge_label),
         iterations,
     )
     subtree = WLSubtreeKernel(iterations, "kind", edge_label)
@@ -107,19 +107,19 @@ def test_walks_of_one_node_are_the_subtree_kernel(iterations: int, edge_label: s
 
 
 def test_labels_by_name() -> None:
-    """relabel='discrete' is DiscreteRelabelling() with the labels in x; one-hot rows are labels."""
+    """relabel='discrete' is DiscreteRelabeling() with the labels in x; one-hot rows are labels."""
     graphs = [Data(x=g.kind_vector, edge_index=g.edge_index) for g in GRAPHS]
     expected = subtree_gram(graphs, graphs, 3)
     base = RandomWalkKernel(1)
     close(WLKernel(base)(graphs), expected)
     close(WLKernel(base, "discrete", 3)(graphs), expected)
-    close(WLKernel(base, DiscreteRelabelling(), 3)(graphs), expected)
+    close(WLKernel(base, DiscreteRelabeling(), 3)(graphs), expected)
 
 
 def test_every_term_compares_labels() -> None:
     """The first one too, whatever features the base kernel would find in the graphs."""
     rounds = [discrete(g, 2, "bond") for g in GRAPHS]
-    wl = WLKernel(RandomWalkKernel(2, 0.4), DiscreteRelabelling("kind", "bond"), 2)
+    wl = WLKernel(RandomWalkKernel(2, 0.4), DiscreteRelabeling("kind", "bond"), 2)
     close(wl(GRAPHS), expected_gram(walk(2, "edge_attr", "kind"), rounds))
 
 
@@ -129,7 +129,7 @@ def test_any_function_may_be_the_base() -> None:
     def alike(xs: Sequence[Data], ys: Sequence[Data]) -> Tensor:
         return gram(lambda x, y: float((x.x[:, None] == y.x[None]).sum()), xs, ys)
 
-    wl = WLKernel(alike, DiscreteRelabelling("kind", "bond"), 2)
+    wl = WLKernel(alike, DiscreteRelabeling("kind", "bond"), 2)
     close(wl(GRAPHS), subtree_gram(GRAPHS, GRAPHS, 2, "kind", "bond"))
     close(wl(GRAPHS[:2], GRAPHS[2:]), subtree_gram(GRAPHS[:2], GRAPHS[2:], 2, "kind", "bond"))
 
@@ -141,7 +141,7 @@ def test_rows_of_molecules_are_labels() -> None:
 
     molecules = MoleculeDataset.from_smiles(SMILES)
     expected = subtree_gram(list(molecules), list(molecules), 2, "x", "edge_attr")
-    wl = WLKernel(RandomWalkKernel(1), DiscreteRelabelling(edge_label="edge_attr"), 2)
+    wl = WLKernel(RandomWalkKernel(1), DiscreteRelabeling(edge_label="edge_attr"), 2)
     close(wl(molecules).double(), expected)
 
 
@@ -168,7 +168,7 @@ def test_generalised_relabelling(
     extra = {None: 0, "edge_attr": 2, "length": 1}[edges]
     maps = matrices((3, 3), (3, 4), (4, 3 + extra))
     sigma = ACTIVATIONS[act]
-    relabel = GeneralizedRelabelling(*maps, act=act, combine=combine, edge_feature=edges)
+    relabel = GeneralizedRelabeling(*maps, act=act, combine=combine, edge_feature=edges)
     wl = WLKernel(RandomWalkKernel(2, 0.4), relabel, iterations)
     rounds = [
         iterated(g, lambda r: generalized_relabelling(r, *maps, sigma, combine, edges), iterations)
@@ -189,14 +189,14 @@ def test_generalised_relabelling_under_several_bases(base: str) -> None:
     ]
     expected = expected_gram(definition, rounds)
     close(WLKernel(kernel, tuple(maps), 2)(GRAPHS), expected)
-    close(WLKernel(kernel, GeneralizedRelabelling(*maps), 2)(GRAPHS), expected)
+    close(WLKernel(kernel, GeneralizedRelabeling(*maps), 2)(GRAPHS), expected)
     close(WLKernel(kernel, tuple(maps), 2)(Batch.from_data_list(GRAPHS)), expected)
 
 
 def test_any_callable_and_other_sizes() -> None:
     """One iteration may change the number of features."""
     maps = matrices((5, 3), (5, 2), (2, 3))
-    relabel = GeneralizedRelabelling(*maps, act=torch.sin)
+    relabel = GeneralizedRelabeling(*maps, act=torch.sin)
     rounds = [
         iterated(g, lambda r: generalized_relabelling(r, *maps, torch.sin), 1) for g in GRAPHS
     ]
@@ -213,7 +213,7 @@ def test_normalised(relabel: str, inner: bool) -> None:
     maps = matrices((3, 3), (3, 3), (3, 3))
     node = "kind" if relabel == "discrete" else "x"
     base = RandomWalkKernel(2, 0.4, node_feature=node, normalize=inner)
-    how = DiscreteRelabelling("kind") if relabel == "discrete" else tuple(maps)
+    how = DiscreteRelabeling("kind") if relabel == "discrete" else tuple(maps)
     rounds = [
         discrete(g, 2, None)
         if relabel == "discrete"
@@ -234,7 +234,7 @@ def test_normalised(relabel: str, inner: bool) -> None:
 def test_new_graphs() -> None:
     """fit on A and transform on B is the block of fit_transform on A + B."""
     for wl in (
-        WLKernel(RandomWalkKernel(2, node_feature="kind"), DiscreteRelabelling("kind", "bond")),
+        WLKernel(RandomWalkKernel(2, node_feature="kind"), DiscreteRelabeling("kind", "bond")),
         WLKernel(RandomWalkKernel(2), tuple(matrices((3, 3), (3, 3), (3, 3)))),
     ):
         whole = wl.fit_transform(GRAPHS)
@@ -247,7 +247,7 @@ def test_gradients_reach_the_features() -> None:
     maps = matrices((3, 3), (3, 3), (3, 3))
     graph = GRAPHS[0].clone()
     graph.x = graph.x.clone().requires_grad_()
-    wl = WLKernel(RandomWalkKernel(2, 0.4), GeneralizedRelabelling(*maps, act="tanh"), 2)
+    wl = WLKernel(RandomWalkKernel(2, 0.4), GeneralizedRelabeling(*maps, act="tanh"), 2)
     (found,) = torch.autograd.grad(wl([graph], GRAPHS[1:2])[0, 0], graph.x)
     direction = matrices((6, 3))[0]
 
@@ -272,7 +272,7 @@ def test_gradients_reach_the_features() -> None:
         (lambda: WLKernel(relabel=tuple(matrices((3, 3), (3, 4), (3, 3)))), "U2|V"),
         (lambda: WLKernel(relabel=tuple(matrices((3, 3), (4, 3), (3, 3)))), "U1|U2"),
         (lambda: WLKernel(relabel=tuple(matrices((4, 4), (4, 3), (3, 4)))), "U1|V|graph 0"),
-        (lambda: WLKernel(relabel=DiscreteRelabelling("absent")), "graph 0.*absent"),
+        (lambda: WLKernel(relabel=DiscreteRelabeling("absent")), "graph 0.*absent"),
     ],
     ids=["iterations", "relabel", "inner-size", "outer-size", "features", "label"],
 )

@@ -709,9 +709,7 @@ class TestStart:
             assert {k: tuple(v.shape) for k, v in module.named_parameters()} == shapes
             assert all(p.requires_grad for p in module.parameters())
             buffers = {"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"}
-            assert {k for k in module.state_dict() if k not in shapes} == (
-                buffers if normalize else set()
-            )
+            assert {k for k, _ in module.named_buffers()} == (buffers if normalize else set())
             assert isinstance(module.norm, nn.BatchNorm1d) if normalize else module.norm is None
             if not affine:
                 assert module.slope is None and module.intercept is None

@@ -114,7 +114,8 @@ def test_moving_to_float32_moves_everything() -> None:
     output, h_n = kbrn(random_text(5, 2, SIZE).float())
     assert output.dtype == h_n.dtype == torch.float32
     kbrn.train()(random_text(5, 2, SIZE).float())
-    assert all(t.dtype in (torch.float32, torch.int64) for t in kbrn.state_dict().values())
+    tensors = [*kbrn.parameters(), *kbrn.buffers()]
+    assert all(t.dtype in (torch.float32, torch.int64) for t in tensors)
 
 
 @pytest.mark.parametrize("green", ["relu", "abs"])

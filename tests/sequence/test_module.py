@@ -157,7 +157,7 @@ def test_tensors_on_no_device(variant: Variant) -> None:
     """Made without memory, as large models are, and filled afterwards."""
     with torch.device("meta"):
         layer = variant.fresh()
-    assert all(t.is_meta for t in layer.state_dict().values())
+    assert all(t.is_meta for t in (*layer.parameters(), *layer.buffers()))
     plain, x = variant.build(), random_text(5, 2, SIZE)
     layer = layer.double().to_empty(device="cpu").eval()
     layer.reset_parameters()

@@ -51,7 +51,7 @@ def prepared(measurement: Measurement, setting: Setting) -> Call:
     device = torch.device(setting.device)
     if measurement.task == WL_FEATURES:
         batch = repeated(labelled(molecules), measurement.size, setting.seed).to(device)
-        kernel = WLSubtreeKernel(setting.iterations, **_labels(setting), progress=False)
+        kernel = WLSubtreeKernel(setting.iterations, **_labels(setting), verbose=False)
         return lambda: kernel.fit_transform(batch)
     batch = labelled(molecules, drawn(len(molecules), measurement.size, setting.seed))
     walks = measurement.task == WALK_GRAM
@@ -62,7 +62,7 @@ def prepared(measurement: Measurement, setting: Setting) -> Call:
     ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(device)
     if walks:
         return lambda: walk_gram(ours, setting)
-    kernel = WLSubtreeKernel(setting.iterations, **_labels(setting), output="gram", progress=False)
+    kernel = WLSubtreeKernel(setting.iterations, **_labels(setting), output="gram", verbose=False)
     return lambda: kernel.fit_transform(ours)
 
 
@@ -83,9 +83,9 @@ def walk_gram(batch: Batch, setting: Setting) -> np.ndarray:
         sum_orders=True,
         node_feature="element",
         edge_feature="bond" if setting.bond_labels else None,
-        progress=False,
+        verbose=False,
     )
-    single = RandomWalkKernel(1, node_feature="element", edge_feature=None, progress=False)
+    single = RandomWalkKernel(1, node_feature="element", edge_feature=None, verbose=False)
     atoms = (batch.ptr[1:] - batch.ptr[:-1]).double().cpu().numpy()
     return walks.fit_transform(batch) - single.fit_transform(batch) + np.outer(atoms, atoms)
 

@@ -48,7 +48,7 @@ class Parts:
 
 def walk_kernel(setting: Setting) -> RandomWalkKernel:
     """The kernel of both: all atom and bond features, walks of exactly `order` atoms."""
-    return RandomWalkKernel(setting.order, decay=1.0, progress=False)
+    return RandomWalkKernel(setting.order, decay=1.0, verbose=False)
 
 
 def regress_with_features(parts: Parts, number: int, setting: Setting) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def regress_with_features(parts: Parts, number: int, setting: Setting) -> dict[s
         of the choice of the penalty.
     """
     with _Clock() as features_clock:
-        features = RandomFeatures(walk_kernel(setting), number, seed=setting.seed)
+        features = RandomFeatures(walk_kernel(setting), number, random_state=setting.seed)
         features.fit(parts.graphs["train"])
         x = {part: np.asarray(features.transform(parts.graphs[part]), float) for part in PARTS}
     with _Clock() as search_clock:

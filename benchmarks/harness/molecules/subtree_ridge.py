@@ -78,7 +78,7 @@ class SubtreeRidge(Baseline):
             node_label="atom",
             edge_label="bond",
             dtype=torch.float64,
-            progress=None if progress else False,
+            verbose=None if progress else False,
         )
 
 

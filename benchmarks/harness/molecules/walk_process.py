@@ -97,7 +97,7 @@ class WalkProcess(Baseline):
             decay=1.0,
             normalize=True,
             dtype=torch.float64,
-            progress=None if progress else False,
+            verbose=None if progress else False,
         )
 
     def _graphs(self, molecules: Any) -> Any:

@@ -154,12 +154,12 @@ def decorrelated(
     y = values[:, aspect]
     others = torch.cat([values[:, :aspect], values[:, aspect + 1 :]], dim=1)
     inputs = torch.cat([others, torch.ones(len(y), 1, dtype=torch.double)], dim=1)
-    # gelsd: others that depend on each other linearly are no obstacle.
+    # gelsd also solves where other columns are linearly dependent.
     weights = torch.linalg.lstsq(inputs, y.unsqueeze(1), driver="gelsd").solution
     errors = (y - (inputs @ weights).squeeze(1)).abs()
     order = errors.argsort(descending=True, stable=True)[:most]
     correlations = _prefix_correlations(others[order], y[order])
-    # NaN, where ratings do not vary, is not below the limit.
+    # Where ratings do not vary the correlation is NaN, and no comparison with NaN holds.
     fitting = (correlations.abs().amax(dim=1) <= limit).nonzero().flatten()
     if not len(fitting):
         raise ValueError(
@@ -171,13 +171,13 @@ def decorrelated(
 def _prefix_correlations(x: Tensor, y: Tensor) -> Tensor:
     """Row m has the correlation of each column of x (M, A) with y (M) over rows 0 to m."""
     number = torch.arange(1, len(y) + 1, dtype=torch.double).unsqueeze(1)
-    # Sums of products about the overall means lose no digits.
+    # Centred by the overall means first: sums of products of large numbers would lose digits.
     x, y = x - x.mean(dim=0), (y - y.mean()).unsqueeze(1)
     x_sum, y_sum = x.cumsum(0), y.cumsum(0)
     covariance = (x * y).cumsum(0) - x_sum * y_sum / number
     x_square = (x * x).cumsum(0) - x_sum * x_sum / number
     y_square = (y * y).cumsum(0) - y_sum * y_sum / number
-    tiny = 1e-12 * number  # what rounding leaves of a variance of zero
+    tiny = 1e-12 * number  # rounding makes of a variance of 0 no more than this
     varied = (x_square > tiny) & (y_square > tiny)
     roots = (x_square * y_square).clamp(min=0).sqrt()
     return torch.where(varied, covariance / roots, torch.nan)

@@ -30,7 +30,7 @@ class LanguageVocabulary(Vocabulary):
         ValueError: if a word occurs twice.
     """
 
-    padding = -1  # the number of no word
+    padding = -1  # no word has this number
     unknown = 0
     end = 1
     reserved = (UNKNOWN, END)

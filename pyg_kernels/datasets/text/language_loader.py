@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 IGNORED = -100  # a target that stands for none; cross-entropy leaves it out
-HALVED = 0.05  # of the batches with a drawn number of steps
-SPREAD = 5.0  # standard deviation of that number
+HALVED = 0.05  # share of the batches whose mean number of steps is halved, where it is drawn
+SPREAD = 5.0  # standard deviation of a drawn number of steps
 FEWEST = 5
 
 
@@ -70,7 +70,7 @@ class LanguageLoader:
             raise ValueError(f"a stream of {len(stream)} words has none to predict")
         self.steps, self.vary, self.seed, self.epoch = steps, vary, seed, 0
         batch_size = min(batch_size, number)
-        # (L, B) each: column b is the b-th piece of the stream.
+        # (L, B) each: column b is the b-th segment of the stream.
         self._ids = _columns(stream[:-1], batch_size, whole, int(stream[0]))
         self._targets = _columns(stream[1:], batch_size, whole, IGNORED)
 

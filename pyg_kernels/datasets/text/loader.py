@@ -11,7 +11,7 @@ from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.share import Share
 from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
 
-IGNORED = -100  # the class of a text that stands in for another
+IGNORED = -100  # the class of a text that only fills a batch
 
 
 class TextLoader:

@@ -15,7 +15,7 @@ from pyg_kernels.datasets.text.tokens import tokenize
 TOPICS = "pydoc_data/topics.py"
 MARKUP = str.maketrans("", "", "*`")  # of emphasis and of code
 BLOCK = 50  # lines
-TURN = 10  # of this many blocks in a row, the last two are for validation and for testing
+TURN = 10  # of so many consecutive blocks the last two are for validation and testing
 MAX_SIZE = 10_000
 
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

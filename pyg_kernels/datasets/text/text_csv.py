@@ -16,7 +16,7 @@ from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.tokens import tokenize
 
 ESCAPE = re.compile(r'\\([n"])')
-SHOWN = 40  # characters of a bad cell
+SHOWN = 40  # most characters of a bad cell in an error message
 
 
 def unescape(text: str) -> str:

@@ -33,7 +33,7 @@ class Vocabulary:
 
     padding = 0
     unknown = 1
-    #: The words that every vocabulary of the class begins with.
+    #: The words with which every vocabulary of the class begins.
     reserved: ClassVar[tuple[str, ...]] = (PADDING, UNKNOWN)
 
     def __init__(self, words: Iterable[str], specials: Sequence[str] = ()) -> None:

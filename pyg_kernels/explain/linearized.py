@@ -1,7 +1,7 @@
-r"""What follows a sum over walks in a model, held at its slopes: linear where it is at.
+r"""What follows a sum over walks in a model, linearized at an input.
 
-A chain of linear maps, normalisations by running statistics and activations that are linear
-piece by piece is, around an input, :math:`f(h) = A h + b`; so
+A chain of linear maps, normalisations by running statistics and piecewise-linear
+activations is, around an input, :math:`f(h) = A h + b`; so
 :math:`\langle w, f(h) \rangle = \langle A^\top w, h \rangle + \langle w, b \rangle` exactly.
 """
 
@@ -33,12 +33,14 @@ def stages_of(name: str, module: Module | None) -> list[Stage]:
     """The stages of a module: those of what is in it one by one, where it is a sequence."""
     if not isinstance(module, torch.nn.Sequential):
         return [(name, module)]
-    parts = module._modules.items()  # children() leaves out a module that is there twice
+    # A module may be there twice; names of what is inside a part have dots.
+    named = module.named_modules(remove_duplicate=False)
+    parts = [(key, part) for key, part in named if key and "." not in key]
     return [stage for key, part in parts for stage in stages_of(f"{name}.{key}", part)]
 
 
-class HeldChain:
-    """A chain of stages at an input.
+class LinearizedChain:
+    """A chain of stages, linearized at an input.
 
     Args:
         stages: The stages and what they are called in the model; None for the identity. In
@@ -46,7 +48,7 @@ class HeldChain:
         value: The input, :obj:`(R, D)`.
 
     Raises:
-        ValueError: For a stage that is not linear piece by piece, which it names.
+        ValueError: For a stage that is not piecewise linear, which it names.
     """
 
     def __init__(self, stages: Iterable[Stage], value: Tensor) -> None:
@@ -84,7 +86,7 @@ def _backwards(
     if isinstance(stage, torch.nn.LayerNorm):
         raise ValueError(
             f"model has {stage!r} ({name}), whose scale depends on what it normalises: an exact "
-            "account needs slopes; expected norm=None, 'batch' or 'head'"
+            "attribution needs slopes; expected norm=None, 'batch' or 'head'"
         )
     slope = slope_of(stage, f"model ({name})")(value)
     return lambda w: w * slope
@@ -93,8 +95,8 @@ def _backwards(
 def _scale(norm: torch.nn.BatchNorm1d, name: str) -> Tensor:
     if norm.running_var is None:
         raise ValueError(
-            f"model has {norm!r} ({name}), which normalises by the batch: an exact account needs "
-            "running statistics"
+            f"model has {norm!r} ({name}), which normalises by the batch: an exact attribution "
+            "needs running statistics"
         )
     scale = torch.rsqrt(norm.running_var + norm.eps)
     return scale if norm.weight is None else scale * norm.weight

@@ -13,14 +13,14 @@ from torch_geometric.nn.resolver import activation_resolver
 from pyg_kernels.kernels.arguments import checked_choice
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed
-from pyg_kernels.kernels.reading import Attributes, read_graphs, read_pieces
+from pyg_kernels.kernels.reading import Attributes, read_chunks, read_graphs
 
 
-class Relabelling(Protocol):
+class Relabeling(Protocol):
     """What :class:`~pyg_kernels.kernels.WLKernel` iterates."""
 
     def read(self, graphs: Any, node_feature: str | None, dtype: torch.dtype | None) -> Graphs:
-        """Reads a collection, with the edge features that the relabelling takes account of."""
+        """Reads a collection, with the edge features that the relabelling reads."""
 
     def start(self, graphs: Graphs) -> Tensor:
         """The features or labels of iteration 0."""
@@ -30,7 +30,7 @@ class Relabelling(Protocol):
 
 
 @dataclass(frozen=True)
-class DiscreteRelabelling:
+class DiscreteRelabeling:
     r"""The relabelling of Shervashidze et al. 2011 on discrete labels.
 
     The new label of a node stands for its label and the multiset of the labels of its neighbours,
@@ -53,12 +53,12 @@ class DiscreteRelabelling:
         """The graphs with their labels as hashes; the attribute is :attr:`node_label`."""
         return read_graphs(graphs, self._attributes(), dtype)
 
-    def pieces(self, graphs: Any) -> Iterator[Graphs]:
+    def chunks(self, graphs: Any) -> Iterator[Graphs]:
         """The graphs with their labels as hashes, some thousand at a time."""
         if isinstance(graphs, Graphs):
             yield graphs
             return
-        yield from read_pieces(graphs, self._attributes())
+        yield from read_chunks(graphs, self._attributes())
 
     def _attributes(self) -> Attributes:
         return Attributes(self.node_label, self.edge_label, are_labels=True)
@@ -78,7 +78,7 @@ class DiscreteRelabelling:
 
 
 @dataclass(frozen=True, eq=False)
-class GeneralizedRelabelling:
+class GeneralizedRelabeling:
     r"""The relabelling of vectors, with given matrices.
 
     .. math::

@@ -1,4 +1,4 @@
-"""Pieces of a whole, one after the other: ``ptr[i] : ptr[i + 1]`` is piece i."""
+"""Segments of a whole, one after the other: ``ptr[i] : ptr[i + 1]`` is segment i."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 
-def pieces(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The pieces that are chosen, one after the other.
+def segments(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The segments that are chosen, one after the other.
 
     Args:
-        ptr: Where each of n pieces begins, and the end, (n + 1,).
-        chosen: The numbers of m pieces.
+        ptr: Where each of n segments begins, and the end, (n + 1,).
+        chosen: The numbers of m segments.
 
     Returns:
         The place of each of their elements in the whole, the position in `chosen` to which it

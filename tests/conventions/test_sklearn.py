@@ -1,0 +1,425 @@
+"""scikit-learn's conventions: its own checks, words and pipelines, and what users hand over."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+from sklearn.utils import get_tags
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from pyg_kernels.features import RandomFeatures
+from pyg_kernels.kernels import (
+    DeepGraphKernel,
+    DeepStringKernel,
+    GatedSequenceKernel,
+    Kernel,
+    RandomWalkKernel,
+    StringKernel,
+    WLKernel,
+    WLSubtreeKernel,
+)
+from tests.kernels.cases import CASES, Case, labelled_graph, of_every
+from tests.kernels.texts import close
+
+# scikit-learn's own checks -----------------------------------------------------------------------
+
+
+def as_text(row: Any) -> Tensor:
+    """A row of a matrix as a text, each number a token."""
+    return torch.tensor(row)[:, None]
+
+
+def as_graph(row: Any) -> Data:
+    """A row of a matrix as a path, each number a node."""
+    nodes = torch.arange(len(row))
+    return Data(x=as_text(row), edge_index=torch.stack([nodes[:-1], nodes[1:]]))
+
+
+def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
+    """The estimator on matrices, which scikit-learn's checks hand over, each row one item."""
+
+    class OnMatrices(base):  # type: ignore[misc]
+        def _items(self, X: Any, reset: bool) -> Any:
+            if isinstance(X, list) and X and isinstance(X[0], (Data, Tensor)):
+                return X
+            rows = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+            return [item(row) for row in rows]
+
+        def fit(self, X: Any, y: Any = None) -> Any:
+            return super().fit(self._items(X, reset=True), y)
+
+        def transform(self, X: Any) -> Any:
+            check_is_fitted(self)
+            return super().transform(self._items(X, reset=False))
+
+        def fit_transform(self, X: Any, y: Any = None) -> Any:
+            return super().fit_transform(self._items(X, reset=True), y)
+
+        def __sklearn_tags__(self) -> Any:
+            tags = super().__sklearn_tags__()
+            tags.input_tags.two_d_array = True
+            tags.input_tags.string = False
+            return tags
+
+    OnMatrices.__name__ = OnMatrices.__qualname__ = f"{base.__name__}OnMatrices"
+    globals()[OnMatrices.__name__] = OnMatrices  # where pickle looks for it
+    return OnMatrices
+
+
+TEXT_KERNELS = [StringKernel, GatedSequenceKernel, DeepStringKernel]
+GRAPH_KERNELS = [RandomWalkKernel, DeepGraphKernel, WLKernel, WLSubtreeKernel]
+
+
+COUNTS = on_matrices(WLSubtreeKernel, as_graph)
+
+
+@parametrize_with_checks(
+    [
+        *(on_matrices(kernel, as_text)() for kernel in TEXT_KERNELS),
+        *(on_matrices(kernel, as_graph)() for kernel in GRAPH_KERNELS[:-1]),
+        COUNTS(),
+        COUNTS(output="gram"),
+        on_matrices(RandomFeatures, as_graph)(n_components=8),
+    ]
+)
+def test_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("kernel", [*TEXT_KERNELS, *GRAPH_KERNELS])
+def test_tags(kernel: type[Kernel]) -> None:
+    """Items are no rows of numbers; the input is no matrix of pairs, whatever the output is."""
+    features = [RandomFeatures(kernel())] if kernel in (StringKernel, RandomWalkKernel) else []
+    for estimator in (kernel(), *features):
+        tags = get_tags(estimator)
+        assert tags.estimator_type is None and tags.requires_fit and not tags.non_deterministic
+        assert not tags.input_tags.two_d_array and not tags.input_tags.pairwise
+        assert tags.input_tags.string == (kernel in TEXT_KERNELS)
+        assert not tags.target_tags.required
+
+
+# Parameters --------------------------------------------------------------------------------------
+
+
+@of_every
+def test_constructor_stores_arguments_untouched(case: Case) -> None:
+    assert isinstance(case.build(), Kernel)
+    assert isinstance(case.build(), BaseEstimator) and isinstance(case.build(), TransformerMixin)
+    kernel = case.build()
+    params = kernel.get_params(deep=False)
+    expected = {
+        name: parameter.default
+        for name, parameter in inspect.signature(case.kernel.__init__).parameters.items()
+        if name != "self"
+    } | case.options
+    assert params.keys() == expected.keys() and case.shared <= {*params}
+    for name, value in expected.items():
+        assert params[name] is value or params[name] == value
+        assert getattr(kernel, name) is params[name]
+    kernel.fit(case.collection())
+    for name, value in kernel.get_params(deep=False).items():
+        assert value is params[name]
+
+
+@of_every
+def test_clone_and_set_params(case: Case) -> None:
+    xs = case.collection()
+    fitted = case.build().fit(xs)
+    copy = clone(fitted)
+    with pytest.raises(NotFittedError):
+        copy.transform(xs)
+    close(copy(xs), fitted(xs), atol=case.tolerance)
+    name, values = next(iter(case.grid.items()))
+    for value in values:
+        copy.set_params(**{name: value})
+        assert copy.get_params()[name] == value
+        fresh = case.build()
+        fresh.set_params(**{name: value})
+        close(copy(xs), fresh(xs), atol=case.tolerance)
+        if "__" not in name:
+            close(case.build(**{name: value})(xs), copy(xs), atol=case.tolerance)
+    with pytest.raises(ValueError, match="parameter"):
+        copy.set_params(no_such=1)
+
+
+@of_every
+def test_before_fit(case: Case) -> None:
+    kernel = case.build()
+    with pytest.raises(NotFittedError):
+        kernel.transform(case.collection())
+    with pytest.raises(NotFittedError):
+        check_is_fitted(kernel)
+    kernel(case.collection())  # asks for no fit, and is none
+    with pytest.raises(NotFittedError):
+        kernel.transform(case.collection())
+
+
+# Pipelines ---------------------------------------------------------------------------------------
+
+
+def dense(found: Any) -> Tensor:
+    """What ``transform`` gives, as a tensor."""
+    return torch.as_tensor(found.toarray() if sparse.issparse(found) else found)
+
+
+def targets(case: Case, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """A number and a class for every object."""
+    numbers = np.sin(np.arange(count))
+    return numbers, (numbers > 0).astype(int)
+
+
+@of_every
+def test_pipeline(case: Case) -> None:
+    """The same predictions as from Gram matrices that were computed before."""
+    a, b = case.collection(12), case.collection(5, seed=50)
+    numbers, classes = targets(case, 12)
+    kernel = case.build()
+    gram, between = kernel(a).numpy(), kernel(b, a).numpy()
+    tolerance = {"rtol": 1e-6, "atol": 1e-6}
+    if case.features:
+        pipeline = make_pipeline(case.build(), Ridge(alpha=1.0, fit_intercept=False))
+        precomputed = KernelRidge(alpha=1.0, kernel="precomputed")
+        found = pipeline.fit(a, numbers).predict(b)
+        expected = precomputed.fit(gram, numbers).predict(between)
+        np.testing.assert_allclose(found, expected, **tolerance)
+        return
+    ridge = KernelRidge(alpha=1.0, kernel="precomputed")
+    found = make_pipeline(case.build(), clone(ridge)).fit(a, numbers).predict(b)
+    np.testing.assert_allclose(found, ridge.fit(gram, numbers).predict(between), **tolerance)
+    machine = SVC(kernel="precomputed")
+    found = make_pipeline(case.build(), clone(machine)).fit(a, classes).decision_function(b)
+    expected = machine.fit(gram, classes).decision_function(between)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@of_every
+def test_grid_search(case: Case) -> None:
+    xs = case.collection(12)
+    numbers, classes = targets(case, 12)
+    name, values = next(iter(case.grid.items()))
+    machine = SVC(kernel="linear" if case.features else "precomputed")
+    pipeline = make_pipeline(case.build(), machine)
+    step = pipeline.steps[0][0]
+    grid = {f"{step}__{name}": values, "svc__C": [1.0]}
+    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(xs, classes)
+    assert search.best_params_[f"{step}__{name}"] in values
+    assert search.predict(xs[:4]).shape == (4,)
+    scores = [search.cv_results_[f"split{fold}_test_score"] for fold in range(2)]
+    assert np.shape(scores) == (2, 2) and np.isfinite(scores).all()
+    if not case.features:
+        ridge = make_pipeline(case.build(), KernelRidge(kernel="precomputed"))
+        scores = cross_val_score(ridge, xs, numbers, cv=2, error_score="raise")
+        expected, gram = [], case.build()(xs).numpy()
+        for held in np.array_split(np.arange(12), 2):
+            rest = np.setdiff1d(np.arange(12), held)
+            kernel = KernelRidge(kernel="precomputed")
+            kernel.fit(gram[np.ix_(rest, rest)], numbers[rest])
+            expected.append(kernel.score(gram[np.ix_(held, rest)], numbers[held]))
+        np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+
+
+# Words -------------------------------------------------------------------------------------------
+
+
+@of_every
+def test_progress(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bar on standard error where it is asked for, none where not; the numbers are the same."""
+    xs = case.collection()
+    expected = case.build()(xs)
+    for verbose in (None, False):
+        case.build(verbose=verbose, max_memory=1).fit_transform(xs)
+        captured = capsys.readouterr()
+        assert not captured.out and not captured.err
+    close(case.build(verbose=True)(xs), expected, atol=case.tolerance)
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["string", "walk", "deep-graph", "deep-string", "gated"])
+def test_progress_shows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    case = CASES[name]
+    case.build(verbose=True, max_memory=3000)(case.collection())
+    captured = capsys.readouterr()
+    assert case.kernel.__name__ in captured.err and "pairs" in captured.err and not captured.out
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "yes"])
+def test_what_verbose_is_not(value: Any) -> None:
+    with pytest.raises(ValueError, match="verbose="):
+        StringKernel(verbose=value)(["ab"])
+
+
+def test_random_state() -> None:
+    """A number: the same features; None or NumPy's generator: others at each fit."""
+    texts = ["abc", "cab"]
+
+    def found(random_state: Any) -> Any:
+        features = RandomFeatures(StringKernel(), n_components=16, random_state=random_state)
+        return features.fit_transform(texts)
+
+    assert np.array_equal(found(3), found(np.int64(3))) and not np.array_equal(found(3), found(4))
+    assert not np.array_equal(found(None), found(None))
+    generator = np.random.RandomState(0)
+    first, second = found(generator), found(generator)
+    assert not np.array_equal(first, second)
+    assert np.array_equal(found(np.random.RandomState(0)), first)
+    np.random.seed(5)
+    first = found(None)
+    np.random.seed(5)
+    assert np.array_equal(found(None), first)
+    for wrong in (-1, 1.5, "0", True):
+        with pytest.raises(ValueError, match=r"random_state|seed"):
+            found(wrong)
+
+
+def test_a_fitted_map_keeps_its_weights() -> None:
+    features = RandomFeatures(StringKernel(), 16).fit(["abc"])
+    assert np.array_equal(features.transform(["ab"]), features.transform(["ab"]))
+
+
+GRAPHS = [labelled_graph(3, seed) for seed in range(8)]
+
+
+def test_grids_of_numpy() -> None:
+    texts = [list(map(int, row)) for row in np.random.default_rng(0).integers(0, 3, (20, 5))]
+    y = [text[0] % 2 for text in texts]
+    model = make_pipeline(StringKernel(), SVC(kernel="precomputed"))
+    grid = {
+        "stringkernel__order": np.arange(1, 3),
+        "stringkernel__normalize": np.array(["cosine", "weights"]),
+    }
+    assert GridSearchCV(model, grid, cv=2).fit(texts, y).best_score_ >= 0
+    kernel = RandomWalkKernel(np.int64(2), sum_orders=np.bool_(True))
+    assert RandomFeatures(kernel, np.int64(8), 2**63).fit_transform(GRAPHS).shape == (8, 8)
+
+
+def test_names_of_features() -> None:
+    kernel = RandomWalkKernel(1).set_output(transform="pandas")
+    table = kernel.fit_transform(GRAPHS)
+    assert list(table.columns) == [f"randomwalkkernel{k}" for k in range(8)]
+    assert len(RandomFeatures(n_components=4).fit(GRAPHS).get_feature_names_out()) == 4
+    kernel = WLSubtreeKernel(1)
+    assert kernel.fit_transform(GRAPHS).shape[1] == len(kernel.get_feature_names_out())
+
+
+# Forms of collections ----------------------------------------------------------------------------
+
+
+def object_array(items: list[Any]) -> Any:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def test_arrays_of_strings() -> None:
+    words = ["ab", "cab", "b"]
+    expected = StringKernel(1)(words)
+    for form in (
+        np.array(words),
+        np.array(words, dtype=object),
+        pd.Series(words),
+        pd.Series(words, dtype="string"),
+        pd.Series(words).array,
+        pd.DataFrame({"text": words})["text"].to_numpy(),
+    ):
+        assert torch.equal(StringKernel(1)(form), expected)
+    assert torch.equal(StringKernel(1)(pd.Series(words)[::-1]), expected.flip(0, 1))
+
+
+@of_every
+def test_arrays_of_objects(case: Case) -> None:
+    xs, ys = case.collection(), case.collection(3, seed=50)
+    kernel = case.build().fit(object_array(xs))
+    expected = dense(case.build().fit(xs).transform(ys))
+    close(dense(kernel.transform(object_array(ys))), expected)
+    close(dense(kernel.transform(pd.Series(ys))), expected)
+
+
+@pytest.mark.parametrize(
+    "items", [np.array(["a", None], dtype=object), pd.Series(["a", float("nan")])]
+)
+def test_missing_texts(items: Any) -> None:
+    with pytest.raises(TypeError, match="text 1 is a"):
+        StringKernel()(items)
+
+
+@pytest.mark.parametrize("item", [np.array([1, 2, 3]), np.array("abc"), np.ones(3), "abc"])
+def test_one_text_is_no_collection(item: Any) -> None:
+    with pytest.raises(TypeError, match="expected a"):
+        StringKernel()(item)
+
+
+def in_words(graph: Data, form: Callable[[list[str]], Any]) -> Data:
+    """The graph with strings as labels of nodes and edges."""
+    return Data(
+        x=form([f"node {label}" for label in graph.x.tolist()]),
+        edge_index=graph.edge_index,
+        edge_attr=form([f"edge {label}" for label in graph.edge_attr.tolist()]),
+        num_nodes=graph.num_nodes,
+    )
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda words: np.array(words, dtype=object)])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        WLSubtreeKernel(2, edge_label="edge_attr", output="gram"),
+        RandomWalkKernel(3),
+        WLKernel(RandomWalkKernel(2), "discrete", 2),
+        DeepGraphKernel(1, edge_feature="edge_attr"),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_labels_that_are_strings(kernel: Kernel, form: Callable[[list[str]], Any]) -> None:
+    graphs = [labelled_graph(size, size) for size in (4, 3, 6)]
+    named = [in_words(graph, form) for graph in graphs]
+    expected = kernel(graphs)
+    close(kernel(named), expected)
+    close(kernel(Batch.from_data_list(named)), expected)
+    close(torch.as_tensor(kernel.fit(named[:2]).transform(named[2:])), expected[2:, :2])
+
+
+def test_labels_that_are_something_else() -> None:
+    graph = in_words(labelled_graph(4, 0), list)
+    graph.x[1] = None
+    with pytest.raises(TypeError, match=r"graph 0 has a list as 'x'.*strings"):
+        WLSubtreeKernel()([graph])
+    graph.x = ["C"]
+    with pytest.raises(ValueError, match="graph 0"):
+        WLSubtreeKernel()([graph])
+
+
+def test_classifying_texts() -> None:
+    """As a user writes it: a column of a table, a pipeline, cross-validation."""
+    table = pd.DataFrame({"text": ["abab", "xyxy", "bab", "yxy", "aba", "xyx"] * 4})
+    table["class"] = ["first" if "a" in text else "second" for text in table["text"]]
+    kernel = StringKernel(order=2, normalize="cosine")
+    model = make_pipeline(kernel, SVC(kernel="precomputed"))
+    for X in (table["text"], table["text"].to_numpy(), list(table["text"])):
+        assert cross_val_score(model, X, table["class"], cv=3, error_score="raise").min() == 1
+    features = make_pipeline(RandomFeatures(StringKernel(), 256, random_state=0), SVC())
+    assert cross_val_score(features, table["text"], table["class"], cv=3).min() == 1
+
+
+def test_classifying_graphs() -> None:
+    graphs = object_array([labelled_graph(4 + i % 3, i) for i in range(12)])
+    y = [graph.num_nodes == 4 for graph in graphs]
+    for kernel in (WLSubtreeKernel(1, output="gram"), RandomWalkKernel(normalize=True)):
+        model = make_pipeline(kernel, SVC(kernel="precomputed"))
+        assert np.isfinite(cross_val_score(model, graphs, y, cv=3, error_score="raise")).all()
