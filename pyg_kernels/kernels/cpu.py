@@ -11,11 +11,17 @@ PAIRS_AT_A_TIME = 64  # pairs of texts in one scan, few enough for the first-lev
 
 
 @kernel
-def sparse_products(first, last, begin, columns, values, others, dense, place, gram, start):
-    """Products of sparse rows with a block of others, by columns, into ``gram[:, start:]``.
+def sparse_sums(
+    first, last, begin, columns, values, others, dense, place, minimum, totals, gram, start
+):  # fmt: skip
+    """Compares sparse rows with a block of others, column by column, into ``gram[:, start:]``.
 
-    ``others`` are the pointers, rows and values of the block's columns; ``place`` says which row of
-    ``dense`` has a column, or -1.
+    Args:
+        others: The pointers, rows and values of the block's columns.
+        dense: The columns that are multiplied as dense, one row each.
+        place: Which row of `dense` has a column, or -1.
+        minimum: Whether the smaller of two entries is added, not their product.
+        totals: The sums of all rows and of the block's, by which minima become min-max; or empty.
     """
     other_begin, other_rows, other_values = others
     width = dense.shape[1]
@@ -26,12 +32,27 @@ def sparse_products(first, last, begin, columns, values, others, dense, place, g
             c, value = columns[p], values[p]
             if place[c] >= 0:
                 row = dense[place[c]]
-                for j in range(width):
-                    sums[j] += value * row[j]
+                if minimum:
+                    for j in range(width):
+                        sums[j] += row[j] if row[j] < value else value
+                else:
+                    for j in range(width):
+                        sums[j] += value * row[j]
+            elif minimum:
+                for q in range(other_begin[c], other_begin[c + 1]):
+                    other = other_values[q]
+                    sums[other_rows[q]] += other if other < value else value
             else:
                 for q in range(other_begin[c], other_begin[c + 1]):
                     sums[other_rows[q]] += value * other_values[q]
-        gram[i, start : start + width] = sums
+        out = gram[i, start : start + width]
+        own, theirs = totals
+        for j in range(width):
+            out[j] = sums[j]
+        if len(own):
+            for j in range(width):
+                most = own[i] + theirs[j] - out[j]
+                out[j] = out[j] / most if most > 0 else most
 
 
 @kernel

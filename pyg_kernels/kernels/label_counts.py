@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from pyg_kernels.kernels.graphs import Graphs
@@ -33,6 +33,17 @@ class LabelCounts:
 
     def __len__(self) -> int:
         return int(self.matrix.shape[0])
+
+    def blocks(self) -> NDArray[np.int64]:
+        """The iteration of each column."""
+        return np.repeat(np.arange(len(self.labels)), list(map(len, self.labels)))
+
+    def weighted(self, weights: ArrayLike) -> LabelCounts:
+        """The counts times the weight of their iteration."""
+        factors = np.asarray(weights, self.matrix.dtype)[self.blocks()]
+        data = self.matrix.data * factors[self.matrix.indices]
+        arrays = (data, self.matrix.indices, self.matrix.indptr)
+        return replace(self, matrix=sparse.csr_matrix(arrays, shape=self.matrix.shape))
 
     def among(self, known: Labels) -> sparse.csr_matrix:
         """The counts of known labels, a column for each."""

@@ -16,33 +16,54 @@ _ROWS = 2048  # most rows of a block, so that its dense columns stay in cache
 
 
 def sparse_gram(
-    x: sparse.csr_matrix, y: sparse.csr_matrix | None, max_memory: int, verbose: bool | int | None
+    x: sparse.csr_matrix,
+    y: sparse.csr_matrix | None,
+    max_memory: int,
+    verbose: bool | int | None,
+    compare: str = "dot",
+    totals: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> NDArray[Any]:
-    """The inner products of all rows of two sparse matrices, dense.
+    """Compares all rows of two sparse matrices, dense.
 
     Args:
         x: (n, C).
         y: (m, C), or None for x.
         max_memory: Bytes for intermediate results.
         verbose: As of :func:`~pyg_kernels.kernels.blocks.progress_bar`.
+        compare: ``'dot'``, the inner product; ``'min'``, the sum of the smaller entries;
+            ``'minmax'``, that over the sum of the larger ones, 0 where both rows are empty.
+        totals: The sums of the rows of x and y for ``'minmax'``, where they have entries beside
+            these columns.
 
     Returns:
         (n, m), in the type of x.
     """
     other = x if y is None else y
     gram = np.empty((x.shape[0], other.shape[0]), dtype=x.dtype)
-    kind = _product_type(x, other)
+    kind = _type_of_sums(x, other, compare)
+    if totals is None:
+        totals = row_sums(x), row_sums(other)
+    own, theirs = totals
     rows = min(_ROWS, max(1, max_memory // (32 * max(1, x.shape[0]))))
     x, other = x.astype(kind, copy=False), other.astype(kind, copy=False)
     with progress_bar("Gram matrix", gram.size, " pairs", verbose) as bar:
         for start in range(0, other.shape[0], rows):
-            block = other[start : start + rows]
+            block, sums = other[start : start + rows], theirs[start : start + rows]
             if cpu_backend() == "numba":
-                _multiply(x, block.tocsc(), gram, start)
+                _compare(x, block.tocsc(), compare, (own, sums), gram, start)
             else:
-                gram[:, start : start + rows] = (x @ block.T).toarray()
+                found = (x @ block.T).toarray() if compare == "dot" else _minima(x, block)
+                if compare == "minmax":
+                    most = own[:, None] + sums - found
+                    found = np.divide(found, most, out=np.zeros_like(found), where=most > 0)
+                gram[:, start : start + rows] = found
             bar.update(x.shape[0] * block.shape[0])
     return gram
+
+
+def row_sums(x: sparse.csr_matrix) -> NDArray[Any]:
+    """The sums of the rows, (n,)."""
+    return np.asarray(x.sum(1)).ravel().astype(x.dtype)
 
 
 def squared_norms(x: sparse.csr_matrix) -> NDArray[Any]:
@@ -51,8 +72,13 @@ def squared_norms(x: sparse.csr_matrix) -> NDArray[Any]:
     return np.bincount(rows, weights=x.data * x.data, minlength=x.shape[0]).astype(x.dtype)
 
 
-def _multiply(
-    x: sparse.csr_matrix, block: sparse.csc_matrix, gram: NDArray[Any], start: int
+def _compare(
+    x: sparse.csr_matrix,
+    block: sparse.csc_matrix,
+    compare: str,
+    totals: tuple[NDArray[Any], NDArray[Any]],
+    gram: NDArray[Any],
+    start: int,
 ) -> None:
     from pyg_kernels.kernels import cpu
     from pyg_kernels.ops.compiled import run
@@ -62,15 +88,22 @@ def _multiply(
     place[frequent] = np.arange(len(frequent))
     dense = np.ascontiguousarray(block[:, frequent].toarray().T)
     others = block.indptr, block.indices, block.data
-    work = x.nnz * block.shape[0]
-    rows = x.indptr, x.indices, x.data
-    run(cpu.sparse_products, x.shape[0], work, *rows, others, dense, place, gram, start)
+    if compare != "minmax":
+        totals = totals[0][:0], totals[1][:0]
+    work, rows = x.nnz * block.shape[0], (x.indptr, x.indices, x.data)
+    given = others, dense, place, compare != "dot", totals, gram, start
+    run(cpu.sparse_sums, x.shape[0], work, *rows, *given)
 
 
-def _product_type(x: sparse.csr_matrix, y: sparse.csr_matrix) -> np.dtype[Any]:
-    """float32 where its products are exact: whole numbers, and no sum of products above 2^24."""
+def _minima(x: sparse.csr_matrix, block: sparse.csr_matrix) -> NDArray[Any]:
+    return np.stack([row_sums(block.minimum(x[[i] * block.shape[0]])) for i in range(x.shape[0])])
+
+
+def _type_of_sums(x: sparse.csr_matrix, y: sparse.csr_matrix, compare: str) -> np.dtype[Any]:
+    """float32 where its sums are exact: whole numbers, and no sum above 2^24."""
     for features in (x, y):
         whole = np.array_equal(features.data, np.round(features.data))
-        if not whole or squared_norms(features).max(initial=0) > 2**24:
+        sums = squared_norms(features) if compare == "dot" else row_sums(features)
+        if not whole or sums.max(initial=0) > 2**24:
             return x.dtype
     return np.dtype(np.float32)
