@@ -159,7 +159,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 conv = RandomWalkConv(
                     len(columns),
                     int(self.num_features),
-                    int(kernel.order),
+                    order=int(kernel.order),
                     decay=float(kernel.decay) ** 0.5,
                     edge_dim=None if edge_columns is None else len(edge_columns),
                     return_states=True,
@@ -183,10 +183,10 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 rcnn = RCNN(
                     len(columns),
                     int(self.num_features),
-                    int(kernel.order),
+                    order=int(kernel.order),
                     decay=float(kernel.decay),
                     normalize=False,
-                    state="z" if kernel.weighting == "span" else "c",
+                    readout="z" if kernel.weighting == "span" else "c",
                     act=None,
                     bias=False,
                 ).to(tokens)

@@ -38,6 +38,7 @@ class KBRN(SequenceLayer[KBRNState]):
     Args:
         input_size: The number of features F of a token.
         hidden_size: The number of units H.
+        num_layers: The number of layers, each reading the outputs of the one before.
         num_centers: The number of centres d of each unit's function.
         green: The Green function g: ``'relu'``, ``'abs'`` or ``'gaussian'``.
         normalize: Whether pre-activations are normalised.
@@ -47,7 +48,6 @@ class KBRN(SequenceLayer[KBRNState]):
         affine: Whether each function has a line :math:`m_i a + q_i` besides.
         shared: Whether the units of a layer share one function.
         bandwidth: The standard deviation of the Gaussian; by default the centres' spacing.
-        num_layers: The number of layers, each reading the outputs of the one before.
         bias: Whether there are biases b.
         batch_first: Whether texts are the first dimension of the input and the output.
         dropout: The probability of dropout on the outputs of all layers but the last.
@@ -74,6 +74,8 @@ class KBRN(SequenceLayer[KBRNState]):
         self,
         input_size: int,
         hidden_size: int,
+        num_layers: int = 1,
+        *,
         num_centers: int = 100,
         green: Green = "relu",
         normalize: bool = True,
@@ -82,7 +84,6 @@ class KBRN(SequenceLayer[KBRNState]):
         affine: bool = False,
         shared: bool = False,
         bandwidth: float | None = None,
-        num_layers: int = 1,
         bias: bool = True,
         batch_first: bool = False,
         dropout: float = 0.0,

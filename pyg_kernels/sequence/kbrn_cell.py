@@ -45,6 +45,7 @@ class KBRNCell(SequenceCell[KBRNState]):
         self,
         input_size: int,
         hidden_size: int,
+        *,
         num_centers: int = 100,
         green: Green = "relu",
         normalize: bool = True,
@@ -61,7 +62,15 @@ class KBRNCell(SequenceCell[KBRNState]):
         self.lin_input = Linear(input_size, hidden_size, bias=bias)
         self.lin_recurrent = StateLinear(hidden_size)
         self.activation = KernelActivation(
-            hidden_size, num_centers, green, init, init_range, affine, shared, normalize, bandwidth
+            hidden_size,
+            num_centers=num_centers,
+            green=green,
+            init=init,
+            init_range=init_range,
+            affine=affine,
+            shared=shared,
+            normalize=normalize,
+            bandwidth=bandwidth,
         )
         self._reset_maps()
 

@@ -54,16 +54,16 @@ class RCNN(SequenceLayer[State]):
     Args:
         input_size: The number of features F of a token; -1 to read it off the first input.
         hidden_size: The number of reference n-grams H.
-        order: The number of tokens n in an n-gram, at least 1.
         num_layers: The number of layers, each of which reads the outputs of the one before.
-        mapping: ``'mul'`` or ``'add'``: how the tokens of an n-gram combine.
+        order: The number of tokens n in an n-gram, at least 1.
+        combine: ``'mul'`` or ``'add'``: how the tokens of an n-gram combine.
         normalize: Whether :math:`\nu` is 1; by default it is with sum pooling.
         decay: :math:`\lambda`: a number in [0, 1]; ``'learned'``, :math:`\mathrm{sigmoid}(l)`;
             ``'input'``, the gate :math:`\lambda_t = \mathrm{sigmoid}(U x_t + b_\lambda)`; or
             ``'recurrent'``, :math:`\mathrm{sigmoid}(U x_t + V h_{t-1} + b_\lambda)`, which cannot
             be read in parallel and is slower.
         scalar_decay: Whether a learned or gated decay is one number in place of one a channel.
-        state: ``'c'``, n-grams up to t; ``'z'``, those that end at t; ``'sum'``, those of all
+        readout: ``'c'``, n-grams up to t; ``'z'``, those that end at t; ``'sum'``, those of all
             orders up to t.
         output_map: Whether :math:`s_t` is mapped by a matrix O before the bias: table 2.1's
             :math:`O^\top` (``output_lin.weight`` is :math:`O^\top`).
@@ -72,8 +72,8 @@ class RCNN(SequenceLayer[State]):
         highway: Whether :math:`h_t` becomes :math:`f_t \odot h_t + (1 - f_t) \odot x_t` with the
             gate :math:`f_t = \mathrm{sigmoid}(U' x_t + b')`; needs equal sizes.
         pooling: ``'sum'``, or ``'max'``: the largest decayed feature of all n-grams, exact also
-            where factors are negative. Takes time quadratic in the length where the mapping is
-            ``'add'``.
+            where factors are negative. Takes time quadratic in the length with
+            ``combine='add'``.
         act: The activation :math:`\sigma`, by name or as a callable; None for the identity.
         bias: Whether there is a bias b; gates have theirs in any case.
         state_dropout: The probability of variational dropout: in training, one mask a text on
@@ -99,7 +99,7 @@ class RCNN(SequenceLayer[State]):
           :class:`~pyg_kernels.sequence.RCNNTableState`.
 
     Raises:
-        ValueError: For an order below 1, an unknown mapping, decay, state or pooling; a decay of
+        ValueError: For an order below 1, an unknown combine, decay, readout or pooling; a decay of
             1 with normalisation; a highway with unequal sizes, or in several layers of two
             directions; max-pooling with normalisation, an output map, or a gated decay of sums;
             inputs, lengths, selections or states that do not fit; a selection outside [0, 1], or
@@ -110,13 +110,14 @@ class RCNN(SequenceLayer[State]):
         self,
         input_size: int,
         hidden_size: int,
-        order: int = 2,
         num_layers: int = 1,
-        mapping: Literal["mul", "add"] = "mul",
+        *,
+        order: int = 2,
+        combine: Literal["mul", "add"] = "mul",
         normalize: bool | None = None,
         decay: float | str = 0.5,
         scalar_decay: bool = False,
-        state: Literal["c", "z", "sum"] = "c",
+        readout: Literal["c", "z", "sum"] = "c",
         output_map: bool = False,
         output_gate: bool = False,
         highway: bool = False,
@@ -138,11 +139,11 @@ class RCNN(SequenceLayer[State]):
                 size,
                 hidden_size,
                 order=order,
-                mapping=mapping,
+                combine=combine,
                 normalize=normalize,
                 decay=decay,
                 scalar_decay=scalar_decay,
-                state=state,
+                readout=readout,
                 output_map=output_map,
                 output_gate=output_gate,
                 highway=highway,

@@ -72,12 +72,13 @@ class RCNNCell(SequenceCell[State]):
         self,
         input_size: int,
         hidden_size: int,
+        *,
         order: int = 2,
-        mapping: Literal["mul", "add"] = "mul",
+        combine: Literal["mul", "add"] = "mul",
         normalize: bool | None = None,
         decay: float | str = 0.5,
         scalar_decay: bool = False,
-        state: Literal["c", "z", "sum"] = "c",
+        readout: Literal["c", "z", "sum"] = "c",
         output_map: bool = False,
         output_gate: bool = False,
         highway: bool = False,
@@ -89,12 +90,12 @@ class RCNNCell(SequenceCell[State]):
         self.input_size = checked_lazy_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
         self.order = checked_count(order, "order")
-        self.mapping = checked_combine(mapping, "mapping")
+        self.combine = checked_combine(combine)
         self.normalize = pooling != "max" if normalize is None else normalize
         self.gate = decay if isinstance(decay, str) and decay in GATED else None
         self._constant = None if self.gate else _checked_decay(decay)
         self.scalar_decay = scalar_decay
-        self.state, self.pooling = state, pooling
+        self.readout, self.pooling = readout, pooling
         self.highway = highway
         self.act = build_activation(act)
         self._check(decay, output_map)
@@ -223,11 +224,11 @@ class RCNNCell(SequenceCell[State]):
         inside = recurrent or (self.output_lin is None and act is not None)
         form = Form(
             order=self.order,
-            combine=self.mapping,
+            combine=self.combine,
             normalize=self.normalize,
             gate="none" if self.gate is None else "logits",
             width=0 if self.decay_bias is None else self.decay_bias.numel(),
-            readout=self.state,
+            readout=self.readout,
             act=act or "none",
             output_gate=self.output_gate_lin is not None,
             highway=self.highway,
@@ -336,10 +337,10 @@ class RCNNCell(SequenceCell[State]):
     def _build_pooling(self) -> Pooling:
         if self.pooling == "sum":
             return SumPooling(
-                self.order, self.hidden_size, self.mapping, self.state, self.normalize
+                self.order, self.hidden_size, self.combine, self.readout, self.normalize
             )
-        kind = ProductMaxPooling if self.mapping == "mul" else SumMaxPooling
-        return kind(self.order, self.hidden_size, self.mapping, self.state)
+        kind = ProductMaxPooling if self.combine == "mul" else SumMaxPooling
+        return kind(self.order, self.hidden_size, self.combine, self.readout)
 
     def _check_selection(self, selection: Tensor | None) -> None:
         if selection is not None and self.pooling == "max":
@@ -352,8 +353,8 @@ class RCNNCell(SequenceCell[State]):
         self.register_parameter(name, None if size is None else Parameter(torch.zeros(size)))
 
     def _check(self, decay: float | str, output_map: bool) -> None:
-        if self.state not in ("c", "z", "sum"):
-            raise ValueError(f"state={self.state!r}: expected 'c', 'z' or 'sum'")
+        if self.readout not in ("c", "z", "sum"):
+            raise ValueError(f"readout={self.readout!r}: expected 'c', 'z' or 'sum'")
         if self.pooling not in ("sum", "max"):
             raise ValueError(f"pooling={self.pooling!r}: expected 'sum' or 'max'")
         if self.normalize and self._constant == 1.0:
@@ -373,9 +374,9 @@ class RCNNCell(SequenceCell[State]):
                 "output_map=True with pooling='max': no recurrence is known for the maximum over "
                 "n-grams of a map of their features"
             )
-        if self.mapping == "add" and self.gate:
+        if self.combine == "add" and self.gate:
             raise ValueError(
-                f"decay={decay!r} with pooling='max' and mapping='add': no recurrence is known for "
+                f"decay={decay!r} with pooling='max' and combine='add': no recurrence is known for "
                 "the maximum of sums under a gated decay; expected a number or 'learned'"
             )
 
@@ -393,11 +394,11 @@ def described(layer: Any) -> str:
     """The arguments of a layer that differ from the default."""
     decay = layer.gate or ("learned" if layer.decay_logit is not None else layer._constant)
     words = [f"{layer.num_features}, {layer.hidden_size}, order={layer.order}"]
-    words.append(f"mapping={layer.mapping!r}, decay={decay!r}")
+    words.append(f"combine={layer.combine!r}, decay={decay!r}")
     if layer.normalize != (layer.pooling == "sum"):
         words.append(f"normalize={layer.normalize}")
-    if layer.state != "c":
-        words.append(f"state={layer.state!r}")
+    if layer.readout != "c":
+        words.append(f"readout={layer.readout!r}")
     flags = {
         "scalar_decay": layer.scalar_decay,
         "output_map": layer.output_lin is not None,

@@ -55,6 +55,7 @@ class RKM(SequenceLayer[State]):
     Args:
         input_size: The number of features F of a token.
         hidden_size: The number of channels H of the memory.
+        num_layers: The number of layers, each of which reads the outputs of the one before.
         cell: A row of the table.
         ngram: The number of tokens n of a window; or a list of them, which share the channels as
             evenly as possible, the first ones getting what is over.
@@ -72,7 +73,6 @@ class RKM(SequenceLayer[State]):
             sigmoid.
         q: The function of ``general``: ``'identity'``, ``'tanh'``, ``'relu'``, ``'sigmoid'``, or
             any pointwise one; a module is copied for each cell.
-        num_layers: The number of layers, each of which reads the outputs of the one before.
         bias: Whether the gates, and the candidate of ``lstm``, have biases.
         batch_first: Whether texts are the first dimension of tensors, states excepted.
         dropout: The probability of dropout on the outputs of each layer but the last.
@@ -102,6 +102,8 @@ class RKM(SequenceLayer[State]):
         self,
         input_size: int,
         hidden_size: int,
+        num_layers: int = 1,
+        *,
         cell: str = "rkm-lstm",
         ngram: int | Sequence[int] = 1,
         dilation: int = 1,
@@ -111,7 +113,6 @@ class RKM(SequenceLayer[State]):
         static: Static = None,
         learn_static: bool = False,
         q: str | Pointwise | None = None,
-        num_layers: int = 1,
         bias: bool = True,
         batch_first: bool = False,
         dropout: float = 0.0,

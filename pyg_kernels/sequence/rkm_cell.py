@@ -85,6 +85,7 @@ class RKMCell(SequenceCell[State]):
         self,
         input_size: int,
         hidden_size: int,
+        *,
         cell: str = "rkm-lstm",
         ngram: int | Sequence[int] = 1,
         dilation: int = 1,

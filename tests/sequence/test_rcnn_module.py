@@ -14,8 +14,8 @@ from tests.sequence.texts import SIZE, close, random_text
 
 
 def test_repr() -> None:
-    text = repr(RCNN(3, 4, order=3, mapping="add", decay="input", num_layers=2, pooling="sum"))
-    for part in ["order=3", "mapping='add'", "decay='input'", "num_layers=2"]:
+    text = repr(RCNN(3, 4, order=3, combine="add", decay="input", num_layers=2, pooling="sum"))
+    for part in ["order=3", "combine='add'", "decay='input'", "num_layers=2"]:
         assert part in text or part.replace("'", "") in text
 
 
@@ -37,11 +37,11 @@ def test_initial_values() -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("decay", ["learned", "input", "recurrent", 0.5])
-def test_gradients_of_long_texts_are_finite(order: int, mapping: str, decay: float | str) -> None:
+def test_gradients_of_long_texts_are_finite(order: int, combine: str, decay: float | str) -> None:
     torch.manual_seed(0)
-    rcnn = RCNN(16, 16, order, mapping=mapping, decay=decay)
+    rcnn = RCNN(16, 16, order=order, combine=combine, decay=decay)
     x = torch.randn(200, 2, 16, requires_grad=True)
     output, _ = rcnn(x)
     assert output.isfinite().all()
@@ -90,5 +90,5 @@ def test_states() -> None:
     for name, options in ONE_WAY.items():
         expected: type = RCNNState
         if name in MAX:
-            expected = RCNNTableState if options.get("mapping") == "add" else RCNNProductState
+            expected = RCNNTableState if options.get("combine") == "add" else RCNNProductState
         assert type(build(options)(x)[1]) is expected
