@@ -102,7 +102,7 @@ class SumMaxPooling(Pooling):
     """The best sums by their first token, carried with the number of tokens read."""
 
     def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
-        starts = 0 if carried is None or carried[0].dim() != 4 else carried[0].size(2)
+        starts = 0 if carried is None or carried[0].dim() < 4 else carried[0].size(-2)
         return [(num_texts, self.order, starts, self.channels), (num_texts,)]
 
     def start(self, num_texts: int, like: Tensor) -> Carried:

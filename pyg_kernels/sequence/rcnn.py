@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Literal, cast
 
+import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import PackedSequence
@@ -82,6 +83,8 @@ class RCNN(SequenceLayer[State]):
         batch_first: Whether texts are the first dimension of tensors, states excepted.
         dropout: The probability of dropout on the outputs of each layer but the last.
         bidirectional: Whether a second cell a layer reads each text from its end.
+        device: Where the parameters are.
+        dtype: Their precision.
 
     Shapes:
         - **input:** :math:`(T, B, F)`, :math:`(B, T, F)` with :obj:`batch_first`, or
@@ -94,7 +97,9 @@ class RCNN(SequenceLayer[State]):
           :obj:`bidirectional`, zero on padding; and the state,
           :class:`~pyg_kernels.sequence.RCNNState`: h of :math:`(L, B, H)` and c of
           :math:`(L, B, n, H)`, with L the number of layers times directions, and without B for a
-          single text. Given back, it continues the texts. With ``pooling='max'`` it is an
+          single text. Given back, it continues the texts; at order 1 it may be given as that of
+          :class:`torch.nn.LSTM`, c of :math:`(L, B, H)`. :meth:`initial_state` gives zeros. Under
+          autocast output and state are in autocast's precision. With ``pooling='max'`` it is an
           :class:`~pyg_kernels.sequence.RCNNProductState` or
           :class:`~pyg_kernels.sequence.RCNNTableState`.
 
@@ -103,7 +108,8 @@ class RCNN(SequenceLayer[State]):
             1 with normalisation; a highway with unequal sizes, or in several layers of two
             directions; max-pooling with normalisation, an output map, or a gated decay of sums;
             inputs, lengths, selections or states that do not fit; a selection outside [0, 1], or
-            with max-pooling; a state given to a layer of two directions.
+            with max-pooling; a state but zeros given to a layer of two directions; an input in
+            another precision than the weights.
     """
 
     def __init__(
@@ -128,6 +134,8 @@ class RCNN(SequenceLayer[State]):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         if highway and bidirectional and num_layers > 1:
             raise ValueError(
@@ -150,11 +158,13 @@ class RCNN(SequenceLayer[State]):
                 pooling=pooling,
                 act=copy.deepcopy(act) if isinstance(act, Module) else act,
                 bias=bias,
+                device=device,
+                dtype=dtype,
             )
             for size in layer_sizes(input_size, hidden_size, num_layers, bidirectional)
         ]
         super().__init__(cells, num_layers, batch_first, dropout, bidirectional)
-        self.input_size, self.hidden_size = input_size, hidden_size
+        self.hidden_size = hidden_size
         self.state_dropout = checked_dropout(state_dropout, "state_dropout")
 
     def forward(

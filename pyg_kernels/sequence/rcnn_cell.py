@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
 
+from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
@@ -32,6 +34,7 @@ from pyg_kernels.sequence.pooling import (
     SumMaxPooling,
     SumPooling,
 )
+from pyg_kernels.sequence.precision import place
 
 GATED = ("input", "recurrent")
 
@@ -85,9 +88,11 @@ class RCNNCell(SequenceCell[State]):
         pooling: Literal["sum", "max"] = "sum",
         act: Act = "tanh",
         bias: bool = True,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.input_size = checked_lazy_count(input_size, "input_size")
+        checked_lazy_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
         self.order = checked_count(order, "order")
         self.combine = checked_combine(combine)
@@ -98,7 +103,7 @@ class RCNNCell(SequenceCell[State]):
         self.readout, self.pooling = readout, pooling
         self.highway = highway
         self.act = build_activation(act)
-        self._check(decay, output_map)
+        self._check(input_size, decay, output_map)
         width = 1 if scalar_decay else hidden_size
         recurrent = self.gate == "recurrent"
 
@@ -121,6 +126,7 @@ class RCNNCell(SequenceCell[State]):
         self._parameter("bias", hidden_size if bias else None)
         self.pool = self._build_pooling()
         self.reset_parameters()
+        place(self, device, dtype)
 
     def reset_parameters(self) -> None:
         for module in (*self.lins, *self.children()):
@@ -132,8 +138,7 @@ class RCNNCell(SequenceCell[State]):
                 torch.nn.init.zeros_(parameter)
 
     @property
-    def num_features(self) -> int:
-        """The number of features of a token; -1 while it is not known."""
+    def input_size(self) -> int:
         return int(cast(UnitLinear, self.lins[0]).in_channels)
 
     @property
@@ -148,8 +153,17 @@ class RCNNCell(SequenceCell[State]):
         return STATES[type(self.pool)]
 
     def start(self, num_texts: int, like: Tensor) -> tuple[Tensor, ...]:
-        like = like.new_empty(0, dtype=next(self.lins[0].parameters(), like).dtype)
-        return like.new_zeros(num_texts, self.hidden_size), *self.pool.start(num_texts, like)
+        h = like.new_zeros(num_texts, self.hidden_size, dtype=precision_of(self, like))
+        return h, *self.pool.start(num_texts, h)
+
+    def named_parts(self, state: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The tensors of a state by their names; at order 1 those of c may do without the order."""
+        parts = super().named_parts(state)
+        if self.order == 1:
+            for name in {"c", "c_max", "c_min"} & parts.keys():
+                if parts[name].dim() == parts["h"].dim():
+                    parts[name] = parts[name].unsqueeze(-2)
+        return parts
 
     def state_shapes(
         self, state: tuple[Tensor, ...], num_texts: int, num_features: int
@@ -166,8 +180,7 @@ class RCNNCell(SequenceCell[State]):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Reads whole texts; with a selection, :obj:`(N, 1)`, tokens count for as much as that."""
         self._check_selection(selection)
-        if x.size(-1) != self.num_features and self.num_features != -1:
-            raise ValueError(f"x has {x.size(-1)} features: expected {self.num_features}")
+        self.check_tokens(x)
         if self.highway and x.size(-1) != self.hidden_size:
             raise ValueError(_HIGHWAY.format(x.size(-1), self.hidden_size))
         read = x if masks is None else x * layout.spread(masks.x)
@@ -352,7 +365,7 @@ class RCNNCell(SequenceCell[State]):
     def _parameter(self, name: str, size: int | None) -> None:
         self.register_parameter(name, None if size is None else Parameter(torch.zeros(size)))
 
-    def _check(self, decay: float | str, output_map: bool) -> None:
+    def _check(self, input_size: int, decay: float | str, output_map: bool) -> None:
         if self.readout not in ("c", "z", "sum"):
             raise ValueError(f"readout={self.readout!r}: expected 'c', 'z' or 'sum'")
         if self.pooling not in ("sum", "max"):
@@ -361,8 +374,8 @@ class RCNNCell(SequenceCell[State]):
             raise ValueError(
                 "decay=1.0 with normalize=True: every token would have the weight 1 - decay = 0"
             )
-        if self.highway and self.input_size not in (-1, self.hidden_size):
-            raise ValueError(_HIGHWAY.format(self.input_size, self.hidden_size))
+        if self.highway and input_size not in (-1, self.hidden_size):
+            raise ValueError(_HIGHWAY.format(input_size, self.hidden_size))
         if self.pooling == "sum":
             return
         if self.normalize:
@@ -393,7 +406,7 @@ _HIGHWAY = (
 def described(layer: Any) -> str:
     """The arguments of a layer that differ from the default."""
     decay = layer.gate or ("learned" if layer.decay_logit is not None else layer._constant)
-    words = [f"{layer.num_features}, {layer.hidden_size}, order={layer.order}"]
+    words = [f"{layer.input_size}, {layer.hidden_size}, order={layer.order}"]
     words.append(f"combine={layer.combine!r}, decay={decay!r}")
     if layer.normalize != (layer.pooling == "sum"):
         words.append(f"normalize={layer.normalize}")

@@ -259,8 +259,8 @@ def test_theorem_2(name: str, features: int, order: int, num_layers: int, decay:
     rcnn = random_rcnn(
         features,
         2,
-        order,
         num_layers,
+        order=order,
         normalize=False,
         decay=decay,
         act=Polynomial(sigma.a),

@@ -51,22 +51,6 @@ def test_gradients_of_long_texts_are_finite(order: int, combine: str, decay: flo
         assert parameter.grad is not None and parameter.grad.isfinite().all()
 
 
-def test_lazy_input_size() -> None:
-    torch.manual_seed(0)
-    rcnn = RCNN(-1, 200, order=3, decay="input", num_layers=2, output_gate=True)
-    assert rcnn(torch.randn(5, 2, 12))[0].shape == (5, 2, 200)
-    first, second = rcnn.cells
-    assert first.decay_lin.weight.shape == first.output_gate_lin.weight.shape == (200, 12)
-    assert second.lins[0].weight.shape == (200, 200)
-    for lin in first.lins:
-        assert lin.weight.shape == (200, 12) and lin.weight.abs().max() <= 0.5
-        assert abs(lin.weight.square().sum(dim=1).mean().item() - 1) < 0.05
-    with pytest.raises(ValueError, match=r"13.*12|12.*13"):
-        rcnn(torch.randn(5, 2, 13))
-    with pytest.raises(ValueError, match="highway"):
-        RCNN(-1, 4, highway=True)(torch.randn(5, 2, 3))
-
-
 def test_activations() -> None:
     x = random_text(5, 2, SIZE)
 
