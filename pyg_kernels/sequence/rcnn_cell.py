@@ -160,8 +160,8 @@ class RCNNCell(SequenceCell[State]):
         """The tensors of a state by their names; at order 1 those of c may do without the order."""
         parts = super().named_parts(state)
         if self.order == 1:
-            for name in {"c", "c_max", "c_min"} & parts.keys():
-                if parts[name].dim() == parts["h"].dim():
+            for name in ("c", "c_max", "c_min"):
+                if name in parts and parts[name].dim() == parts["h"].dim():
                     parts[name] = parts[name].unsqueeze(-2)
         return parts
 
