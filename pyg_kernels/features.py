@@ -207,10 +207,10 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 rcnn = RCNN(
                     len(columns),
                     int(self.n_components),
-                    int(kernel.order),
+                    order=int(kernel.order),
                     decay=float(kernel.decay),
                     normalize=False,
-                    state="z" if kernel.weighting == "span" else "c",
+                    readout="z" if kernel.weighting == "span" else "c",
                     act=None,
                     bias=False,
                 ).to(tokens)

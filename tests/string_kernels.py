@@ -53,22 +53,22 @@ class States:
     z: list[Tensor]
     c: list[Tensor]
 
-    def read(self, state: str) -> Tensor:
+    def read(self, readout: str) -> Tensor:
         """What a layer reads: z_n, c_n, or the sum of c_1..c_n."""
-        if state == "sum":
+        if readout == "sum":
             return torch.stack(self.c).sum(dim=0)
-        return (self.z if state == "z" else self.c)[-1]
+        return (self.z if readout == "z" else self.c)[-1]
 
 
 def ngram_states(
-    projections: Sequence[Tensor], decay: Tensor, mapping: str, normalize: bool
+    projections: Sequence[Tensor], decay: Tensor, combine: str, normalize: bool
 ) -> States:
     """The sums over n-grams that the recurrence stands for, one n-gram after the other.
 
     Args:
         projections: W^(j) x, j = 1..n, each (L, D).
         decay: The decay of every token and channel, (L, D).
-        mapping: 'mul' takes the product over an n-gram. 'add' takes the first token of every
+        combine: 'mul' takes the product over an n-gram. 'add' takes the first token of every
             suffix of an n-gram, each suffix once.
         normalize: Whether a picked token carries the factor 1 - decay.
     """
@@ -76,9 +76,9 @@ def ngram_states(
     for order in range(1, len(projections) + 1):
         z, c = torch.zeros_like(projections[0]), torch.zeros_like(projections[0])
         for t in range(len(decay)):
-            for first in [1] if mapping == "mul" else range(1, order + 1):
+            for first in [1] if combine == "mul" else range(1, order + 1):
                 for picked in ngrams(t + 1, order - first + 1):
-                    value, weight = _picked(projections, decay, picked, first, mapping, normalize)
+                    value, weight = _picked(projections, decay, picked, first, combine, normalize)
                     for r in range(picked[0] + 1, t + 1):
                         if r not in picked:
                             weight = weight * decay[r]
@@ -95,12 +95,12 @@ def _picked(
     decay: Tensor,
     picked: tuple[int, ...],
     first: int,
-    mapping: str,
+    combine: str,
     normalize: bool,
 ) -> tuple[Tensor, Tensor]:
     """The value of an n-gram, and the factors of its picked tokens but the last."""
     value = projections[first - 1][picked[0]]
-    if mapping == "mul":
+    if combine == "mul":
         for step, i in enumerate(picked[1:], start=1):
             value = value * projections[step][i]
     weight = torch.ones_like(value)
@@ -113,7 +113,7 @@ def _picked(
 def tabulated_additive_state(
     projections: Sequence[Tensor], decay: float, exactly: bool
 ) -> tuple[Tensor, float]:
-    """Thesis, table 2.1, additive mapping, at the last token: the sum before its normalisation.
+    """Thesis, table 2.1, additive combine, at the last token: the sum before its normalisation.
 
     Args:
         projections: W^(j) x, j = 1..n, each (L, D).
@@ -135,28 +135,30 @@ def tabulated_additive_state(
     return value, total
 
 
-def ngram_maxima(projections: Sequence[Tensor], decay: Tensor, mapping: str, state: str) -> Tensor:
+def ngram_maxima(
+    projections: Sequence[Tensor], decay: Tensor, combine: str, readout: str
+) -> Tensor:
     """The best n-gram that ends at each token ('z') or up to it ('c'), (L, D); 0 without n-gram.
 
     Args:
         projections: W^(j) x, j = 1..n, each (L, D).
         decay: The decay of every token and channel, (L, D).
-        mapping: 'mul' or 'add': the value of an n-gram before its decay.
-        state: 'z', 'c' or 'sum', the sum of the best 1-gram, ..., the best n-gram up to t.
+        combine: 'mul' or 'add': the value of an n-gram before its decay.
+        readout: 'z', 'c' or 'sum', the sum of the best 1-gram, ..., the best n-gram up to t.
     """
-    if state == "sum":
+    if readout == "sum":
         orders = range(1, len(projections) + 1)
         return torch.stack(
-            [ngram_maxima(projections[:j], decay, mapping, "c") for j in orders]
+            [ngram_maxima(projections[:j], decay, combine, "c") for j in orders]
         ).sum(dim=0)
     best = torch.zeros_like(projections[0])
     for t in range(len(decay)):
         candidates = []
         for picked in ngrams(t + 1, len(projections)):
-            if state == "z" and picked[-1] != t:
+            if readout == "z" and picked[-1] != t:
                 continue
             factors = torch.stack([p[i] for p, i in zip(projections, picked, strict=True)])
-            value = factors.prod(dim=0) if mapping == "mul" else factors.sum(dim=0)
+            value = factors.prod(dim=0) if combine == "mul" else factors.sum(dim=0)
             for r in range(picked[0] + 1, t + 1):
                 if r not in picked:
                     value = value * decay[r]

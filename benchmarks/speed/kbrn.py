@@ -18,7 +18,7 @@ CENTERS = (10, 100, 1000)
 def contestants(channels: int) -> list[Contestant]:
     """Networks of few and many centres, and the layers that they replace."""
     found = [
-        Contestant(f"KBRN, {count} centres", KBRN(channels, channels, count), (1, 1))
+        Contestant(f"KBRN, {count} centres", KBRN(channels, channels, num_centers=count), (1, 1))
         for count in CENTERS
     ]
     plain = KBRN(channels, channels, normalize=False)

@@ -80,7 +80,7 @@ def ngram_contributions(
         head: The weight :math:`\theta` of each channel, :obj:`(H,)`; ones by default. To explain
             :math:`\langle \theta, M s_t \rangle` with an output map M, give :math:`M^\top \theta`.
         k: How many n-grams to find. The value of an n-gram is all that it adds: with
-            ``mapping='add'`` and ``state='sum'`` over all orders whose n-grams it ends. Those
+            ``combine='add'`` and ``readout='sum'`` over all orders whose n-grams it ends. Those
             whose values differ by rounding alone (ten digits) are in the order of their positions.
 
     Returns:
@@ -126,16 +126,16 @@ def ngram_sum(cell: RCNNCell, x: Tensor, theta: Tensor) -> NgramSum:
     projections = list(apply_all(x, list(cell.lins)))
     decay = _decays(cell, x).expand_as(projections[0])
     keep = 1 - decay if cell.normalize else torch.ones_like(decay)
-    if cell.state == "sum" and cell.mapping == "add":
+    if cell.readout == "sum" and cell.combine == "add":
         # An n-gram of m tokens ends those of orders m, ..., n; its first token is read by the
         # maps 1, ..., n - m + 1 of them.
         projections = list(accumulate(projections, torch.add))
     at_last = torch.zeros_like(decay)
     at_last[-1] = theta
-    end = at_last if cell.state == "z" else theta * keep * _kept_to_the_end(decay)
-    every_order = cell.state == "sum" and cell.mapping == "mul"
+    end = at_last if cell.readout == "z" else theta * keep * _kept_to_the_end(decay)
+    every_order = cell.readout == "sum" and cell.combine == "mul"
     ends = [*([end if every_order else None] * (cell.order - 1)), end]
-    return NgramSum(projections, decay, keep, ends, cell.mapping, cell.state == "z")
+    return NgramSum(projections, decay, keep, ends, cell.combine, cell.readout == "z")
 
 
 def _decays(cell: RCNNCell, x: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ class SelectionCell(RCNNCell):
     """
 
     def __init__(self, channels: int, hidden_size: int) -> None:
-        super().__init__(channels + 1, hidden_size, order=2, mapping="add", decay="recurrent")
+        super().__init__(channels + 1, hidden_size, order=2, combine="add", decay="recurrent")
 
     def prepared(self, states: Tensor) -> Tensor:
         """What `read_chosen` reads of the states h, (N, channels): their products with all maps."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, Parameter, ParameterList
+from torch.nn.parameter import UninitializedParameter
 
-from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.nn.arguments import checked_count, checked_lazy_count
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.sequence.precision import place
 
 # Wide windows of few features are convolved, which need not write them out.
 _WIDE = 8
@@ -24,15 +26,25 @@ class Filters(Module, ABC):
     """Filters of one or more widths, whose outputs lie side by side.
 
     Args:
-        input_size: The number of features F of a token.
+        input_size: The number of features F of a token; -1 for what :meth:`take_size` is told.
         hidden_size: The number of filters H.
         widths: The numbers of tokens n_b that they read; they share the H filters as evenly as
             possible, the first ones getting what is over.
+        device: Where the parameters are.
+        dtype: Their precision.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, widths: Sequence[int] = (1,)) -> None:
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        widths: Sequence[int] = (1,),
+        *,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
-        self.input_size = checked_count(input_size, "input_size")
+        self.input_size = checked_lazy_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
         self.widths = tuple(checked_count(width, "ngram") for width in widths)
         if not 0 < len(self.widths) <= hidden_size:
@@ -41,6 +53,28 @@ class Filters(Module, ABC):
                 f"hidden_size={hidden_size}"
             )
         self.blocks = split_evenly(hidden_size, len(self.widths))
+        if input_size == -1:
+            self.register_load_state_dict_pre_hook(_take_size_of)
+        self._build()
+        self.reset_parameters()
+        place(self, device, dtype)
+
+    @abstractmethod
+    def _build(self) -> None:
+        """Registers the parameters."""
+
+    @abstractmethod
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the parameters that depend on the number of features."""
+
+    def take_size(self, input_size: int) -> None:
+        """Draws lazy filters of tokens with so many features; does nothing to others."""
+        if self.input_size != -1:
+            return
+        self.input_size = input_size
+        for name, shape in self._shapes().items():
+            cast(UninitializedParameter, self.get_parameter(name)).materialize(shape)
+        self.reset_parameters()
 
     @abstractmethod
     def reset_parameters(self) -> None:
@@ -66,16 +100,15 @@ class DenseFilters(Filters):
     that of the only width. Arguments as :class:`Filters`.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, widths: Sequence[int] = (1,)) -> None:
-        super().__init__(input_size, hidden_size, widths)
-        self.weights = ParameterList(
-            Parameter(torch.empty(count, input_size, width))
-            for count, width in zip(self.blocks, self.widths, strict=True)
-        )
-        self.reset_parameters()
+    def _build(self) -> None:
+        self.weights = ParameterList(map(_parameter, self._shapes().values()))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        blocks = enumerate(zip(self.blocks, self.widths, strict=True))
+        return {f"weights.{b}": (count, self.input_size, width) for b, (count, width) in blocks}
 
     def reset_parameters(self) -> None:
-        for weight in self.weights:
+        for weight in self.weights if self.input_size != -1 else ():
             bound = math.sqrt(3.0 / (weight.size(1) * weight.size(2)))
             torch.nn.init.uniform_(weight, -bound, bound)
 
@@ -115,17 +148,19 @@ class SyncNetFilters(Filters):
     and amplitudes so that inputs keep their variance. Arguments as :class:`Filters`.
     """
 
-    def __init__(self, input_size: int, hidden_size: int, widths: Sequence[int] = (1,)) -> None:
-        super().__init__(input_size, hidden_size, widths)
+    def _build(self) -> None:
         if max(self.widths) == 1:
             raise ValueError(
                 "ngram=1 with filters='syncnet': a wavelet needs a window of at least 2 samples"
             )
-        self.alpha = Parameter(torch.empty(hidden_size, input_size))
-        self.omega = Parameter(torch.empty(hidden_size))
-        self.phi = Parameter(torch.empty(hidden_size, input_size))
-        self.raw_beta = Parameter(torch.empty(hidden_size))
-        self.reset_parameters()
+        shapes = self._shapes()
+        self.alpha = _parameter(shapes["alpha"])
+        self.omega = _parameter((self.hidden_size,))
+        self.phi = _parameter(shapes["phi"])
+        self.raw_beta = _parameter((self.hidden_size,))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(("alpha", "phi"), (self.hidden_size, self.input_size))
 
     @property
     def beta(self) -> Tensor:
@@ -133,6 +168,8 @@ class SyncNetFilters(Filters):
         return F.softplus(self.raw_beta)
 
     def reset_parameters(self) -> None:
+        if self.input_size == -1:
+            return
         with torch.no_grad():
             self.phi.uniform_(-math.pi, math.pi)
             self.alpha.fill_(1.0)
@@ -159,6 +196,22 @@ class SyncNetFilters(Filters):
             wavelets(alpha, omega, phi, F.softplus(raw_beta), width).to(result)
             for (alpha, omega, phi, raw_beta), width in zip(blocks, self.widths, strict=True)
         ]
+
+
+def _parameter(shape: tuple[int, ...]) -> Parameter:
+    """A parameter; a lazy one where a size is -1."""
+    if -1 in shape:
+        return cast(Parameter, UninitializedParameter())
+    return Parameter(torch.empty(shape))
+
+
+def _take_size_of(module: Module, state_dict: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Gives lazy filters the size of those that are loaded into them."""
+    filters = cast(Filters, module)
+    for name in filters._shapes():
+        weight = state_dict.get(prefix + name)
+        if weight is not None:
+            filters.take_size(weight.size(1))
 
 
 def filtered(

@@ -36,8 +36,9 @@ class KBRN(SequenceLayer[KBRNState]):
     Call it as :class:`torch.nn.RNN`: ``output, h = kbrn(x)``.
 
     Args:
-        input_size: The number of features F of a token.
+        input_size: The number of features F of a token; -1 to read it off the first input.
         hidden_size: The number of units H.
+        num_layers: The number of layers, each reading the outputs of the one before.
         num_centers: The number of centres d of each unit's function.
         green: The Green function g: ``'relu'``, ``'abs'`` or ``'gaussian'``.
         normalize: Whether pre-activations are normalised.
@@ -47,11 +48,12 @@ class KBRN(SequenceLayer[KBRNState]):
         affine: Whether each function has a line :math:`m_i a + q_i` besides.
         shared: Whether the units of a layer share one function.
         bandwidth: The standard deviation of the Gaussian; by default the centres' spacing.
-        num_layers: The number of layers, each reading the outputs of the one before.
         bias: Whether there are biases b.
         batch_first: Whether texts are the first dimension of the input and the output.
         dropout: The probability of dropout on the outputs of all layers but the last.
         bidirectional: Whether a second network a layer reads the texts from their ends.
+        device: Where the parameters are.
+        dtype: Their precision.
 
     Shapes:
         - **input:** :math:`(L, B, F)`, with :obj:`batch_first` :math:`(B, L, F)`, one text
@@ -62,18 +64,22 @@ class KBRN(SequenceLayer[KBRNState]):
           left out.
         - **output:** the outputs in the form of the input with H features, with
           :obj:`bidirectional` 2 H, zeros where the input is padded; and the state after the last
-          token of each text, one tensor as that of :class:`torch.nn.RNN`.
+          token of each text, one tensor as that of :class:`torch.nn.RNN`, whose zeros
+          :meth:`initial_state` gives. Under autocast both are in autocast's precision.
 
     Raises:
         ValueError: For arguments that :class:`~pyg_kernels.nn.KernelActivation` refuses; for
-            inputs of other shapes; for a state given to layers of two directions; for a batch of
-            one text in training with :obj:`normalize`.
+            inputs of other shapes, or in another precision than the weights; for a state but zeros
+            given to layers of two directions; for a batch of one text in training with
+            :obj:`normalize`.
     """
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
+        num_layers: int = 1,
+        *,
         num_centers: int = 100,
         green: Green = "relu",
         normalize: bool = True,
@@ -82,11 +88,12 @@ class KBRN(SequenceLayer[KBRNState]):
         affine: bool = False,
         shared: bool = False,
         bandwidth: float | None = None,
-        num_layers: int = 1,
         bias: bool = True,
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         cells = [
             KBRNCell(
@@ -101,11 +108,13 @@ class KBRN(SequenceLayer[KBRNState]):
                 shared=shared,
                 bandwidth=bandwidth,
                 bias=bias,
+                device=device,
+                dtype=dtype,
             )
             for size in layer_sizes(input_size, hidden_size, num_layers, bidirectional)
         ]
         super().__init__(cells, num_layers, batch_first, dropout, bidirectional)
-        self.input_size, self.hidden_size = input_size, hidden_size
+        self.hidden_size = hidden_size
 
     def forward(  # type: ignore[override]  # the state is a tensor, as nn.RNN's
         self,
@@ -118,6 +127,9 @@ class KBRN(SequenceLayer[KBRNState]):
     ) -> tuple[Tensor | PackedSequence, Tensor]:
         output, state = super().forward(x, as_state(h_0), ptr=ptr, mask=mask, lengths=lengths)
         return output, state.h
+
+    def initial_state(self, batch_size: int) -> Tensor:  # type: ignore[override]
+        return super().initial_state(batch_size).h
 
     def l1(self) -> Tensor:
         r"""The regulariser of the activations, :math:`\sum |\chi|` over all units of all layers."""

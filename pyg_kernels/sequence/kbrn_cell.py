@@ -9,22 +9,46 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import BatchNorm1d, Linear
+from torch.nn import BatchNorm1d, Module
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
+from torch_geometric.nn.dense.linear import Linear
 
 from pyg_kernels.nn.activation import Init, KernelActivation, precision_of
-from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.nn.arguments import checked_count, checked_lazy_count
 from pyg_kernels.nn.linear import StateLinear, is_matrix
 from pyg_kernels.ops.expansion import Green
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.activation import Form, activation_scan
 from pyg_kernels.sequence.layer import SequenceCell
+from pyg_kernels.sequence.precision import place
 
 
 class KBRNState(NamedTuple):
     """What a kernel-based recurrent network carries on; callers see the tensor alone."""
 
     h: Tensor
+
+
+class InputLinear(Linear):
+    """The map of the input with its bias, drawn as those of :class:`torch.nn.RNN`.
+
+    Args:
+        in_channels: The number of input features; -1 to read it off the first input.
+        out_channels: The number of output features.
+        bias: Whether there is a bias.
+    """
+
+    def reset_parameters(self) -> None:
+        _draw(self, self.out_channels)
+
+
+def _draw(lin: Module, hidden_size: int) -> None:
+    bound = 1.0 / math.sqrt(hidden_size)
+    if any(is_lazy(parameter) for parameter in lin.parameters()):
+        return
+    for parameter in lin.parameters():
+        torch.nn.init.uniform_(parameter, -bound, bound)
 
 
 class KBRNCell(SequenceCell[KBRNState]):
@@ -45,6 +69,7 @@ class KBRNCell(SequenceCell[KBRNState]):
         self,
         input_size: int,
         hidden_size: int,
+        *,
         num_centers: int = 100,
         green: Green = "relu",
         normalize: bool = True,
@@ -54,16 +79,27 @@ class KBRNCell(SequenceCell[KBRNState]):
         shared: bool = False,
         bandwidth: float | None = None,
         bias: bool = True,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.input_size = checked_count(input_size, "input_size")
+        self._input_size = checked_lazy_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
-        self.lin_input = Linear(input_size, hidden_size, bias=bias)
+        self.lin_input = InputLinear(input_size, hidden_size, bias)
         self.lin_recurrent = StateLinear(hidden_size)
         self.activation = KernelActivation(
-            hidden_size, num_centers, green, init, init_range, affine, shared, normalize, bandwidth
+            hidden_size,
+            num_centers=num_centers,
+            green=green,
+            init=init,
+            init_range=init_range,
+            affine=affine,
+            shared=shared,
+            normalize=normalize,
+            bandwidth=bandwidth,
         )
         self._reset_maps()
+        place(self, device, dtype)
 
     def reset_parameters(self) -> None:
         self._reset_maps()
@@ -71,13 +107,16 @@ class KBRNCell(SequenceCell[KBRNState]):
             self.activation.reset_parameters()
 
     def _reset_maps(self) -> None:
-        bound = 1.0 / math.sqrt(self.hidden_size)  # as nn.RNN
-        for parameter in (*self.lin_input.parameters(), *self.lin_recurrent.parameters()):
-            torch.nn.init.uniform_(parameter, -bound, bound)
+        for lin in (self.lin_input, self.lin_recurrent):
+            _draw(lin, self.hidden_size)
 
     def l1(self) -> Tensor:
         r"""The regulariser of the activations, :math:`\sum_{ik} |\chi_{ik}|`."""
         return self.activation.l1()
+
+    @property
+    def input_size(self) -> int:
+        return int(getattr(self.lin_input, "in_channels", self._input_size))
 
     @property
     def state_type(self) -> type[KBRNState]:
@@ -100,8 +139,7 @@ class KBRNCell(SequenceCell[KBRNState]):
     def read(
         self, x: Tensor, layout: Layout, state: tuple[Tensor, ...], masks: Any = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        if x.size(-1) != self.input_size:
-            raise ValueError(f"x has {x.size(-1)} features: expected {self.input_size}")
+        self.check_tokens(x)
         (h,) = state
         norm, logits = self._batch_norm(), self.lin_input(x)
         if norm is not None and _is_one_text(layout):

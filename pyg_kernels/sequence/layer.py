@@ -13,11 +13,14 @@ from torch.nn import Module, ModuleList
 from torch.nn.utils.rnn import PackedSequence
 from torch_geometric.data import Data
 
+from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import checked_count, checked_dropout
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.sequence.precision import check_dtype, in_autocast
 from pyg_kernels.sequence.texts import Texts, read_texts
 
 State = TypeVar("State", bound=tuple[Tensor, ...])
+_START = "None to begin the texts"
 
 
 class SequenceCell(Module, ABC, Generic[State]):
@@ -25,6 +28,11 @@ class SequenceCell(Module, ABC, Generic[State]):
 
     #: The dimension of a cell's state, by name, in which the texts are; 0 for those not named.
     text_dims: ClassVar[dict[str, int]] = {}
+
+    @property
+    @abstractmethod
+    def input_size(self) -> int:
+        """The number of features of a token; -1 while no input has shown it."""
 
     @property
     @abstractmethod
@@ -63,18 +71,26 @@ class SequenceCell(Module, ABC, Generic[State]):
             raise ValueError(f"x: {found}, expected a tensor of shape (B, F) or (F)")
         batched = x.dim() == 2
         dims = [self.text_dims.get(name, 0) for name in self._names]
-        if not batched:
-            x = x.unsqueeze(0)
-            if state is not None:
-                parts = self.named_parts(state).values()
-                state = tuple(
-                    t.unsqueeze(min(dim, t.dim())) for t, dim in zip(parts, dims, strict=True)
-                )
-        layout = Layout.of_grid(1, x.size(0), x.device)
-        _, after = self.read(x, layout, self.checked_state(state, x.size(0), x))
+        x = x if batched else x.unsqueeze(0)
+        count, size = x.shape
+        if state is None:
+            before = self.start(count, x)
+        else:
+            parts = self.named_parts(state)
+            given = tuple(parts.values()) if batched else _unsqueezed(parts, dims)
+            shapes = self.state_shapes(given, count, size)
+            self.check_state(parts, shapes if batched else _without(shapes, dims))
+            before = given
+        _, after = self.read(x, Layout.of_grid(1, count, x.device), before)
         if not batched:
             after = tuple(t.squeeze(dim) for t, dim in zip(after, dims, strict=True))
-        return self.state_type(*after)
+        return self.state_type(*map(in_autocast, after))
+
+    def check_tokens(self, x: Tensor) -> None:
+        """Refuses tokens of another size, or in another precision than the weights'."""
+        if x.size(-1) != self.input_size and self.input_size != -1:
+            raise ValueError(f"x has {x.size(-1)} features: expected {self.input_size}")
+        check_dtype(x, precision_of(self, x))
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -84,28 +100,27 @@ class SequenceCell(Module, ABC, Generic[State]):
         """The tensors of a state by their names."""
         names = self._names
         if not isinstance(state, (tuple, list)) or len(state) != len(names):
-            raise ValueError(f"state: expected ({', '.join(names)})")
+            raise ValueError(f"state: expected ({', '.join(names)}), or {_START}")
         for name, tensor in zip(names, state, strict=True):
             if not isinstance(tensor, Tensor):
-                raise ValueError(f"state: {name} is {type(tensor).__name__}, expected a tensor")
+                found = type(tensor).__name__
+                raise ValueError(f"state: {name} is {found}, expected a tensor, or {_START}")
         return dict(zip(names, state, strict=True))
 
-    def checked_state(
-        self, state: Sequence[Tensor] | None, num_texts: int, like: Tensor
-    ) -> tuple[Tensor, ...]:
-        """The state before the first token: zeros, or what was given."""
-        if state is None:
-            return self.start(num_texts, like)
-        parts = self.named_parts(state)
-        given = tuple(parts.values())
-        shapes = self.state_shapes(given, num_texts, like.size(-1))
+    def check_state(self, parts: dict[str, Tensor], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Refuses a state of other shapes, or wider than the layer's own precision."""
+        weights = precision_of(self, next(iter(parts.values())))
+        widest = torch.promote_types(weights, torch.float32)
         for (name, tensor), shape in zip(parts.items(), shapes, strict=True):
             if tensor.shape != shape:
                 raise ValueError(
-                    f"state: {name} has shape {tuple(tensor.shape)} for a layer and a direction, "
-                    f"expected {shape}"
+                    f"state: {name} has shape {tuple(tensor.shape)}, expected {shape}, or {_START}"
                 )
-        return given
+            if torch.promote_types(tensor.dtype, widest) != widest:
+                raise ValueError(
+                    f"state: {name} has dtype {tensor.dtype}, but the weights have {weights}: "
+                    f"convert it, {name}.to({weights})"
+                )
 
 
 class SequenceLayer(Module, Generic[State]):
@@ -166,11 +181,6 @@ class SequenceLayer(Module, Generic[State]):
         lengths: Tensor | Sequence[int] | None,
         selection: Tensor | None,
     ) -> tuple[Tensor | PackedSequence, State]:
-        if state is not None and self.bidirectional:
-            raise ValueError(
-                "state: a text can be read in pieces in one direction only, expected None where "
-                "bidirectional=True"
-            )
         texts = read_texts(x, self.batch_first, ptr, mask, lengths)
         if not texts.rows.is_floating_point():
             raise ValueError(
@@ -184,7 +194,7 @@ class SequenceLayer(Module, Generic[State]):
                 rows = torch.nn.functional.dropout(rows, self.dropout)
             rows, ends = self._read_layer(layer, rows, texts, states, weights)
             after.extend(ends)
-        return texts.restore(rows), self._returned_state(after, texts)
+        return texts.restore(rows), self._returned_state(after, texts.batched)
 
     def _read_layer(
         self,
@@ -200,11 +210,10 @@ class SequenceLayer(Module, Generic[State]):
             number = layer * directions + direction
             cell = self._cell(number)
             layout = texts.layout.reversed() if direction else texts.layout
-            given = None if states is None else states[number]
-            before = cell.checked_state(given, layout.num_texts, rows)
+            before = cell.start(layout.num_texts, rows) if states is None else states[number]
             out, end = self._read_cell(cell, rows, layout, before, selection)
-            outs.append(out)
-            ends.append(end)
+            outs.append(in_autocast(out))
+            ends.append(tuple(map(in_autocast, end)))
         return outs[0] if directions == 1 else torch.cat(outs, dim=1), ends
 
     def _read_cell(
@@ -226,39 +235,61 @@ class SequenceLayer(Module, Generic[State]):
     ) -> list[tuple[Tensor, ...]] | None:
         if state is None:
             return None
-        parts = self._cell(0).named_parts(state)
-        if not texts.batched:
-            parts = {name: t.unsqueeze(min(1, t.dim())) for name, t in parts.items()}
-        num_texts = texts.layout.num_texts
-        for name, tensor in parts.items():
-            if tensor.dim() < 2 or tensor.size(1) != num_texts:
-                raise ValueError(
-                    f"state: {name} has shape {tuple(tensor.shape)}, expected {num_texts} texts in "
-                    "the second dimension"
-                )
-        by_name = [self._parted(name, t) for name, t in parts.items()]
+        cell = self._cell(0)
+        parts = cell.named_parts(state)
+        dims = [1] * len(parts)
+        given = tuple(parts.values()) if texts.batched else _unsqueezed(parts, dims)
+        shapes = self._state_shapes(given, texts)
+        cell.check_state(parts, shapes if texts.batched else _without(shapes, dims))
+        if self.bidirectional and _is_set(given):
+            raise ValueError(
+                "state: a text can be read in segments in one direction only, expected zeros, "
+                f"or {_START}, where bidirectional=True"
+            )
+        size = texts.rows.size(1)
+        by_name = [self._parted(name, t, size) for name, t in zip(parts, given, strict=True)]
         return list(zip(*by_name, strict=True))
 
-    def _returned_state(self, layers: list[tuple[Tensor, ...]], texts: Texts) -> State:
+    def _state_shapes(self, state: tuple[Tensor, ...], texts: Texts) -> list[tuple[int, ...]]:
+        """The shapes that a given state should have, with a dimension for the texts."""
+        shapes = self._cell(0).state_shapes(state, texts.layout.num_texts, texts.rows.size(1))
+        return [(len(self.cells), *shape) for shape in shapes]
+
+    def initial_state(self, batch_size: int) -> State:
+        """The zeros with which texts begin, to be given as the state; None stands for them, too.
+
+        Args:
+            batch_size: The number of texts B.
+        """
+        count, like = checked_count(batch_size, "batch_size"), next(self.parameters())
+        return self._returned_state(
+            [
+                cell.start(count, torch.empty(0, max(cell.input_size, 0), device=like.device))
+                for cell in map(self._cell, range(len(self.cells)))
+            ],
+            batched=True,
+        )
+
+    def _returned_state(self, layers: list[tuple[Tensor, ...]], batched: bool) -> State:
         cell = self._cell(0)
         parts = []
         for name, tensors in zip(cell._names, zip(*layers, strict=True), strict=True):
             part = self._joined(name, tensors)
-            parts.append(part if texts.batched else part.squeeze(1))
+            parts.append(part if batched else part.squeeze(1))
         return cell.state_type(*parts)
 
     def _joined(self, name: str, layers: Sequence[Tensor]) -> Tensor:
         """One tensor of the state of all cells; texts in its second dimension."""
         return torch.stack(list(layers))
 
-    def _parted(self, name: str, state: Tensor) -> Sequence[Tensor]:
+    def _parted(self, name: str, state: Tensor, num_features: int) -> Sequence[Tensor]:
         """The inverse of `_joined`."""
-        if len(state) != len(self.cells):
-            raise ValueError(
-                f"state: {name} has shape {tuple(state.shape)}, expected {len(self.cells)} "
-                "layers in the first dimension"
-            )
         return state.unbind(0)
+
+    @property
+    def input_size(self) -> int:
+        """The number of features of a token; -1 while no input has shown it."""
+        return self._cell(0).input_size
 
     def _cell(self, number: int) -> SequenceCell[State]:
         return cast("SequenceCell[State]", self.cells[number])
@@ -273,6 +304,21 @@ class SequenceLayer(Module, Generic[State]):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.extra_repr()})"
+
+
+def _unsqueezed(parts: dict[str, Tensor], dims: Sequence[int]) -> tuple[Tensor, ...]:
+    """A single text's state with a dimension for the texts."""
+    return tuple(t.unsqueeze(min(d, t.dim())) for t, d in zip(parts.values(), dims, strict=True))
+
+
+def _is_set(state: Sequence[Tensor]) -> bool:
+    """Whether there is a number but zero; compilers, which cannot read numbers, see none."""
+    return not torch.compiler.is_compiling() and any(bool(part.any()) for part in state)
+
+
+def _without(shapes: Sequence[tuple[int, ...]], dims: Sequence[int]) -> list[tuple[int, ...]]:
+    """Shapes without the dimension of the texts."""
+    return [(*shape[:d], *shape[d + 1 :]) for shape, d in zip(shapes, dims, strict=True)]
 
 
 def layer_sizes(

@@ -26,12 +26,13 @@ class Pooling(ABC):
     Args:
         order: The number of tokens n in an n-gram.
         channels: The number of channels D.
-        mapping: ``'mul'`` or ``'add'``.
-        state: ``'c'``, ``'z'`` or ``'sum'``.
+        combine: ``'mul'`` or ``'add'``.
+        readout: ``'c'``, ``'z'`` or ``'sum'``.
     """
 
-    def __init__(self, order: int, channels: int, mapping: Combine, state: str) -> None:
-        self.order, self.channels, self.mapping, self.state = order, channels, mapping, state
+    def __init__(self, order: int, channels: int, combine: Combine, readout: str) -> None:
+        self.order, self.channels = order, channels
+        self.combine, self.readout = combine, readout
 
     @abstractmethod
     def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
@@ -59,9 +60,9 @@ class SumPooling(Pooling):
     r"""The decayed sums :math:`c_1, \ldots, c_n`, carried as :obj:`(B, n, D)`."""
 
     def __init__(
-        self, order: int, channels: int, mapping: Combine, state: str, normalize: bool
+        self, order: int, channels: int, combine: Combine, readout: str, normalize: bool
     ) -> None:
-        super().__init__(order, channels, mapping, state)
+        super().__init__(order, channels, combine, readout)
         self.normalize = normalize
 
     def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
@@ -92,7 +93,7 @@ class ProductMaxPooling(Pooling):
     ) -> tuple[Tensor, Carried]:
         c_max, c_min, seen = carried
         before = ProductExtremes(c_max.transpose(0, 1), c_min.transpose(0, 1), seen)
-        state, after = product_max_scan(x, self.order, decay, layout, before, self.state)
+        state, after = product_max_scan(x, self.order, decay, layout, before, self.readout)
         c_max, c_min = after.c_max.transpose(0, 1), after.c_min.transpose(0, 1)
         return state, (c_max, c_min, after.seen)
 
@@ -101,7 +102,7 @@ class SumMaxPooling(Pooling):
     """The best sums by their first token, carried with the number of tokens read."""
 
     def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
-        starts = 0 if carried is None or carried[0].dim() != 4 else carried[0].size(2)
+        starts = 0 if carried is None or carried[0].dim() < 4 else carried[0].size(-2)
         return [(num_texts, self.order, starts, self.channels), (num_texts,)]
 
     def start(self, num_texts: int, like: Tensor) -> Carried:
@@ -113,7 +114,7 @@ class SumMaxPooling(Pooling):
     ) -> tuple[Tensor, Carried]:
         best, seen = carried
         before = SumTable(best.transpose(0, 1), seen)
-        state, after = sum_max_scan(x, self.order, decay, layout, before, self.state)
+        state, after = sum_max_scan(x, self.order, decay, layout, before, self.readout)
         return state, (after.best.transpose(0, 1), after.seen)
 
 

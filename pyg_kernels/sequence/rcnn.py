@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Literal, cast
 
+import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.utils.rnn import PackedSequence
@@ -54,16 +55,16 @@ class RCNN(SequenceLayer[State]):
     Args:
         input_size: The number of features F of a token; -1 to read it off the first input.
         hidden_size: The number of reference n-grams H.
-        order: The number of tokens n in an n-gram, at least 1.
         num_layers: The number of layers, each of which reads the outputs of the one before.
-        mapping: ``'mul'`` or ``'add'``: how the tokens of an n-gram combine.
+        order: The number of tokens n in an n-gram, at least 1.
+        combine: ``'mul'`` or ``'add'``: how the tokens of an n-gram combine.
         normalize: Whether :math:`\nu` is 1; by default it is with sum pooling.
         decay: :math:`\lambda`: a number in [0, 1]; ``'learned'``, :math:`\mathrm{sigmoid}(l)`;
             ``'input'``, the gate :math:`\lambda_t = \mathrm{sigmoid}(U x_t + b_\lambda)`; or
             ``'recurrent'``, :math:`\mathrm{sigmoid}(U x_t + V h_{t-1} + b_\lambda)`, which cannot
             be read in parallel and is slower.
         scalar_decay: Whether a learned or gated decay is one number in place of one a channel.
-        state: ``'c'``, n-grams up to t; ``'z'``, those that end at t; ``'sum'``, those of all
+        readout: ``'c'``, n-grams up to t; ``'z'``, those that end at t; ``'sum'``, those of all
             orders up to t.
         output_map: Whether :math:`s_t` is mapped by a matrix O before the bias: table 2.1's
             :math:`O^\top` (``output_lin.weight`` is :math:`O^\top`).
@@ -72,8 +73,8 @@ class RCNN(SequenceLayer[State]):
         highway: Whether :math:`h_t` becomes :math:`f_t \odot h_t + (1 - f_t) \odot x_t` with the
             gate :math:`f_t = \mathrm{sigmoid}(U' x_t + b')`; needs equal sizes.
         pooling: ``'sum'``, or ``'max'``: the largest decayed feature of all n-grams, exact also
-            where factors are negative. Takes time quadratic in the length where the mapping is
-            ``'add'``.
+            where factors are negative. Takes time quadratic in the length with
+            ``combine='add'``.
         act: The activation :math:`\sigma`, by name or as a callable; None for the identity.
         bias: Whether there is a bias b; gates have theirs in any case.
         state_dropout: The probability of variational dropout: in training, one mask a text on
@@ -82,6 +83,8 @@ class RCNN(SequenceLayer[State]):
         batch_first: Whether texts are the first dimension of tensors, states excepted.
         dropout: The probability of dropout on the outputs of each layer but the last.
         bidirectional: Whether a second cell a layer reads each text from its end.
+        device: Where the parameters are.
+        dtype: Their precision.
 
     Shapes:
         - **input:** :math:`(T, B, F)`, :math:`(B, T, F)` with :obj:`batch_first`, or
@@ -94,29 +97,33 @@ class RCNN(SequenceLayer[State]):
           :obj:`bidirectional`, zero on padding; and the state,
           :class:`~pyg_kernels.sequence.RCNNState`: h of :math:`(L, B, H)` and c of
           :math:`(L, B, n, H)`, with L the number of layers times directions, and without B for a
-          single text. Given back, it continues the texts. With ``pooling='max'`` it is an
+          single text. Given back, it continues the texts; at order 1 it may be given as that of
+          :class:`torch.nn.LSTM`, c of :math:`(L, B, H)`. :meth:`initial_state` gives zeros. Under
+          autocast output and state are in autocast's precision. With ``pooling='max'`` it is an
           :class:`~pyg_kernels.sequence.RCNNProductState` or
           :class:`~pyg_kernels.sequence.RCNNTableState`.
 
     Raises:
-        ValueError: For an order below 1, an unknown mapping, decay, state or pooling; a decay of
+        ValueError: For an order below 1, an unknown combine, decay, readout or pooling; a decay of
             1 with normalisation; a highway with unequal sizes, or in several layers of two
             directions; max-pooling with normalisation, an output map, or a gated decay of sums;
             inputs, lengths, selections or states that do not fit; a selection outside [0, 1], or
-            with max-pooling; a state given to a layer of two directions.
+            with max-pooling; a state but zeros given to a layer of two directions; an input in
+            another precision than the weights.
     """
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
-        order: int = 2,
         num_layers: int = 1,
-        mapping: Literal["mul", "add"] = "mul",
+        *,
+        order: int = 2,
+        combine: Literal["mul", "add"] = "mul",
         normalize: bool | None = None,
         decay: float | str = 0.5,
         scalar_decay: bool = False,
-        state: Literal["c", "z", "sum"] = "c",
+        readout: Literal["c", "z", "sum"] = "c",
         output_map: bool = False,
         output_gate: bool = False,
         highway: bool = False,
@@ -127,6 +134,8 @@ class RCNN(SequenceLayer[State]):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         if highway and bidirectional and num_layers > 1:
             raise ValueError(
@@ -138,22 +147,24 @@ class RCNN(SequenceLayer[State]):
                 size,
                 hidden_size,
                 order=order,
-                mapping=mapping,
+                combine=combine,
                 normalize=normalize,
                 decay=decay,
                 scalar_decay=scalar_decay,
-                state=state,
+                readout=readout,
                 output_map=output_map,
                 output_gate=output_gate,
                 highway=highway,
                 pooling=pooling,
                 act=copy.deepcopy(act) if isinstance(act, Module) else act,
                 bias=bias,
+                device=device,
+                dtype=dtype,
             )
             for size in layer_sizes(input_size, hidden_size, num_layers, bidirectional)
         ]
         super().__init__(cells, num_layers, batch_first, dropout, bidirectional)
-        self.input_size, self.hidden_size = input_size, hidden_size
+        self.hidden_size = hidden_size
         self.state_dropout = checked_dropout(state_dropout, "state_dropout")
 
     def forward(

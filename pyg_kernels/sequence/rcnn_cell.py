@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, cast
 
 import torch
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
 
+from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
@@ -32,6 +34,7 @@ from pyg_kernels.sequence.pooling import (
     SumMaxPooling,
     SumPooling,
 )
+from pyg_kernels.sequence.precision import place
 
 GATED = ("input", "recurrent")
 
@@ -72,32 +75,35 @@ class RCNNCell(SequenceCell[State]):
         self,
         input_size: int,
         hidden_size: int,
+        *,
         order: int = 2,
-        mapping: Literal["mul", "add"] = "mul",
+        combine: Literal["mul", "add"] = "mul",
         normalize: bool | None = None,
         decay: float | str = 0.5,
         scalar_decay: bool = False,
-        state: Literal["c", "z", "sum"] = "c",
+        readout: Literal["c", "z", "sum"] = "c",
         output_map: bool = False,
         output_gate: bool = False,
         highway: bool = False,
         pooling: Literal["sum", "max"] = "sum",
         act: Act = "tanh",
         bias: bool = True,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.input_size = checked_lazy_count(input_size, "input_size")
+        checked_lazy_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
         self.order = checked_count(order, "order")
-        self.mapping = checked_combine(mapping, "mapping")
+        self.combine = checked_combine(combine)
         self.normalize = pooling != "max" if normalize is None else normalize
         self.gate = decay if isinstance(decay, str) and decay in GATED else None
         self._constant = None if self.gate else _checked_decay(decay)
         self.scalar_decay = scalar_decay
-        self.state, self.pooling = state, pooling
+        self.readout, self.pooling = readout, pooling
         self.highway = highway
         self.act = build_activation(act)
-        self._check(decay, output_map)
+        self._check(input_size, decay, output_map)
         width = 1 if scalar_decay else hidden_size
         recurrent = self.gate == "recurrent"
 
@@ -120,6 +126,7 @@ class RCNNCell(SequenceCell[State]):
         self._parameter("bias", hidden_size if bias else None)
         self.pool = self._build_pooling()
         self.reset_parameters()
+        place(self, device, dtype)
 
     def reset_parameters(self) -> None:
         for module in (*self.lins, *self.children()):
@@ -131,8 +138,7 @@ class RCNNCell(SequenceCell[State]):
                 torch.nn.init.zeros_(parameter)
 
     @property
-    def num_features(self) -> int:
-        """The number of features of a token; -1 while it is not known."""
+    def input_size(self) -> int:
         return int(cast(UnitLinear, self.lins[0]).in_channels)
 
     @property
@@ -147,8 +153,17 @@ class RCNNCell(SequenceCell[State]):
         return STATES[type(self.pool)]
 
     def start(self, num_texts: int, like: Tensor) -> tuple[Tensor, ...]:
-        like = like.new_empty(0, dtype=next(self.lins[0].parameters(), like).dtype)
-        return like.new_zeros(num_texts, self.hidden_size), *self.pool.start(num_texts, like)
+        h = like.new_zeros(num_texts, self.hidden_size, dtype=precision_of(self, like))
+        return h, *self.pool.start(num_texts, h)
+
+    def named_parts(self, state: Sequence[Tensor]) -> dict[str, Tensor]:
+        """The tensors of a state by their names; at order 1 those of c may do without the order."""
+        parts = super().named_parts(state)
+        if self.order == 1:
+            for name in ("c", "c_max", "c_min"):
+                if name in parts and parts[name].dim() == parts["h"].dim():
+                    parts[name] = parts[name].unsqueeze(-2)
+        return parts
 
     def state_shapes(
         self, state: tuple[Tensor, ...], num_texts: int, num_features: int
@@ -165,8 +180,7 @@ class RCNNCell(SequenceCell[State]):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Reads whole texts; with a selection, :obj:`(N, 1)`, tokens count for as much as that."""
         self._check_selection(selection)
-        if x.size(-1) != self.num_features and self.num_features != -1:
-            raise ValueError(f"x has {x.size(-1)} features: expected {self.num_features}")
+        self.check_tokens(x)
         if self.highway and x.size(-1) != self.hidden_size:
             raise ValueError(_HIGHWAY.format(x.size(-1), self.hidden_size))
         read = x if masks is None else x * layout.spread(masks.x)
@@ -223,11 +237,11 @@ class RCNNCell(SequenceCell[State]):
         inside = recurrent or (self.output_lin is None and act is not None)
         form = Form(
             order=self.order,
-            combine=self.mapping,
+            combine=self.combine,
             normalize=self.normalize,
             gate="none" if self.gate is None else "logits",
             width=0 if self.decay_bias is None else self.decay_bias.numel(),
-            readout=self.state,
+            readout=self.readout,
             act=act or "none",
             output_gate=self.output_gate_lin is not None,
             highway=self.highway,
@@ -336,10 +350,10 @@ class RCNNCell(SequenceCell[State]):
     def _build_pooling(self) -> Pooling:
         if self.pooling == "sum":
             return SumPooling(
-                self.order, self.hidden_size, self.mapping, self.state, self.normalize
+                self.order, self.hidden_size, self.combine, self.readout, self.normalize
             )
-        kind = ProductMaxPooling if self.mapping == "mul" else SumMaxPooling
-        return kind(self.order, self.hidden_size, self.mapping, self.state)
+        kind = ProductMaxPooling if self.combine == "mul" else SumMaxPooling
+        return kind(self.order, self.hidden_size, self.combine, self.readout)
 
     def _check_selection(self, selection: Tensor | None) -> None:
         if selection is not None and self.pooling == "max":
@@ -351,17 +365,17 @@ class RCNNCell(SequenceCell[State]):
     def _parameter(self, name: str, size: int | None) -> None:
         self.register_parameter(name, None if size is None else Parameter(torch.zeros(size)))
 
-    def _check(self, decay: float | str, output_map: bool) -> None:
-        if self.state not in ("c", "z", "sum"):
-            raise ValueError(f"state={self.state!r}: expected 'c', 'z' or 'sum'")
+    def _check(self, input_size: int, decay: float | str, output_map: bool) -> None:
+        if self.readout not in ("c", "z", "sum"):
+            raise ValueError(f"readout={self.readout!r}: expected 'c', 'z' or 'sum'")
         if self.pooling not in ("sum", "max"):
             raise ValueError(f"pooling={self.pooling!r}: expected 'sum' or 'max'")
         if self.normalize and self._constant == 1.0:
             raise ValueError(
                 "decay=1.0 with normalize=True: every token would have the weight 1 - decay = 0"
             )
-        if self.highway and self.input_size not in (-1, self.hidden_size):
-            raise ValueError(_HIGHWAY.format(self.input_size, self.hidden_size))
+        if self.highway and input_size not in (-1, self.hidden_size):
+            raise ValueError(_HIGHWAY.format(input_size, self.hidden_size))
         if self.pooling == "sum":
             return
         if self.normalize:
@@ -373,9 +387,9 @@ class RCNNCell(SequenceCell[State]):
                 "output_map=True with pooling='max': no recurrence is known for the maximum over "
                 "n-grams of a map of their features"
             )
-        if self.mapping == "add" and self.gate:
+        if self.combine == "add" and self.gate:
             raise ValueError(
-                f"decay={decay!r} with pooling='max' and mapping='add': no recurrence is known for "
+                f"decay={decay!r} with pooling='max' and combine='add': no recurrence is known for "
                 "the maximum of sums under a gated decay; expected a number or 'learned'"
             )
 
@@ -392,12 +406,12 @@ _HIGHWAY = (
 def described(layer: Any) -> str:
     """The arguments of a layer that differ from the default."""
     decay = layer.gate or ("learned" if layer.decay_logit is not None else layer._constant)
-    words = [f"{layer.num_features}, {layer.hidden_size}, order={layer.order}"]
-    words.append(f"mapping={layer.mapping!r}, decay={decay!r}")
+    words = [f"{layer.input_size}, {layer.hidden_size}, order={layer.order}"]
+    words.append(f"combine={layer.combine!r}, decay={decay!r}")
     if layer.normalize != (layer.pooling == "sum"):
         words.append(f"normalize={layer.normalize}")
-    if layer.state != "c":
-        words.append(f"state={layer.state!r}")
+    if layer.readout != "c":
+        words.append(f"readout={layer.readout!r}")
     flags = {
         "scalar_decay": layer.scalar_decay,
         "output_map": layer.output_lin is not None,

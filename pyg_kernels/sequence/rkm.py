@@ -14,6 +14,7 @@ from pyg_kernels.sequence.filters import DenseFilters
 from pyg_kernels.sequence.layer import SequenceLayer, layer_sizes
 from pyg_kernels.sequence.rkm_cell import RKMCell, State
 from pyg_kernels.sequence.rkm_kinds import Pointwise, Static
+from pyg_kernels.sequence.texts import Texts
 
 
 class RKM(SequenceLayer[State]):
@@ -53,8 +54,9 @@ class RKM(SequenceLayer[State]):
     identity, to read its weight; hooks on the normalization are not called.
 
     Args:
-        input_size: The number of features F of a token.
+        input_size: The number of features F of a token; -1 to read it off the first input.
         hidden_size: The number of channels H of the memory.
+        num_layers: The number of layers, each of which reads the outputs of the one before.
         cell: A row of the table.
         ngram: The number of tokens n of a window; or a list of them, which share the channels as
             evenly as possible, the first ones getting what is over.
@@ -72,11 +74,12 @@ class RKM(SequenceLayer[State]):
             sigmoid.
         q: The function of ``general``: ``'identity'``, ``'tanh'``, ``'relu'``, ``'sigmoid'``, or
             any pointwise one; a module is copied for each cell.
-        num_layers: The number of layers, each of which reads the outputs of the one before.
         bias: Whether the gates, and the candidate of ``lstm``, have biases.
         batch_first: Whether texts are the first dimension of tensors, states excepted.
         dropout: The probability of dropout on the outputs of each layer but the last.
         bidirectional: Whether a second cell a layer reads each text from its end.
+        device: Where the parameters are.
+        dtype: Their precision.
 
     Shapes:
         - **input:** :math:`(T, B, F)`, :math:`(B, T, F)` with :obj:`batch_first`, or
@@ -89,19 +92,24 @@ class RKM(SequenceLayer[State]):
           :class:`~pyg_kernels.sequence.RKMState`: h and c of :math:`(L, B, H)`, with L the number
           of layers times directions; where a window is wider than one token,
           :class:`~pyg_kernels.sequence.RKMWindowState`, with the last tokens that the windows
-          reach back to. Without B for a single text. Given back, it continues the texts.
+          reach back to. Without B for a single text. Given back, it continues the texts;
+          :meth:`initial_state` gives zeros. Under autocast output and state are in autocast's
+          precision.
 
     Raises:
         ValueError: For an unknown cell or kind of filters; an ngram or dilation below 1; more
             widths than channels; a dilation, or wavelets, on windows of one token; static factors
             or q where the cell has none, or ``general`` without q; feedback in a convolution;
-            inputs, lengths or states that do not fit; a state given to a layer of two directions.
+            inputs, lengths or states that do not fit; a state but zeros given to a layer of two
+            directions; an input in another precision than the weights.
     """
 
     def __init__(
         self,
         input_size: int,
         hidden_size: int,
+        num_layers: int = 1,
+        *,
         cell: str = "rkm-lstm",
         ngram: int | Sequence[int] = 1,
         dilation: int = 1,
@@ -111,11 +119,12 @@ class RKM(SequenceLayer[State]):
         static: Static = None,
         learn_static: bool = False,
         q: str | Pointwise | None = None,
-        num_layers: int = 1,
         bias: bool = True,
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         cells = [
             RKMCell(
@@ -131,11 +140,13 @@ class RKM(SequenceLayer[State]):
                 learn_static=learn_static,
                 q=copy.deepcopy(q) if isinstance(q, Module) else q,
                 bias=bias,
+                device=device,
+                dtype=dtype,
             )
             for size in layer_sizes(input_size, hidden_size, num_layers, bidirectional)
         ]
         super().__init__(cells, num_layers, batch_first, dropout, bidirectional)
-        self.input_size, self.hidden_size = input_size, hidden_size
+        self.hidden_size = hidden_size
 
     @classmethod
     def from_lstm(cls, lstm: LSTM) -> RKM:
@@ -154,18 +165,19 @@ class RKM(SequenceLayer[State]):
             raise TypeError(f"lstm is a {type(lstm).__name__}: expected a torch.nn.LSTM")
         if lstm.proj_size:
             raise ValueError(f"proj_size={lstm.proj_size}: expected an LSTM without projections")
+        like = next(lstm.parameters())
         rkm = cls(
             lstm.input_size,
             lstm.hidden_size,
+            lstm.num_layers,
             cell="lstm",
-            num_layers=lstm.num_layers,
             bias=lstm.bias,
             batch_first=lstm.batch_first,
             dropout=lstm.dropout,
             bidirectional=lstm.bidirectional,
+            device=like.device,
+            dtype=like.dtype,
         )
-        like = next(lstm.parameters())
-        rkm.to(device=like.device, dtype=like.dtype)
         directions = 2 if lstm.bidirectional else 1
         with torch.no_grad():
             for number, cell in enumerate(rkm.cells):
@@ -181,16 +193,30 @@ class RKM(SequenceLayer[State]):
     def _joined(self, name: str, layers: Sequence[Tensor]) -> Tensor:
         return torch.cat(list(layers), dim=-1) if name == "x" else super()._joined(name, layers)
 
-    def _parted(self, name: str, state: Tensor) -> Sequence[Tensor]:
+    def _parted(self, name: str, state: Tensor, num_features: int) -> Sequence[Tensor]:
         if name != "x":
-            return super()._parted(name, state)
+            return super()._parted(name, state, num_features)
+        return state.split(self._window_sizes(num_features), dim=-1)
+
+    def _state_shapes(self, state: tuple[Tensor, ...], texts: Texts) -> list[tuple[int, ...]]:
+        shapes = super()._state_shapes(state, texts)
+        if len(shapes) == 3:
+            _, steps, count, features = shapes[2]
+            shapes[2] = (steps, count, sum(self._window_sizes(features)))
+        return shapes
+
+    def _window_sizes(self, num_features: int) -> list[int]:
+        """The features that each cell reads; those of the input where they are not known yet."""
         sizes = [cast(RKMCell, cell).input_size for cell in self.cells]
-        if state.size(-1) != sum(sizes):
+        return [num_features if size == -1 else size for size in sizes]
+
+    def initial_state(self, batch_size: int) -> State:
+        if self.input_size == -1 and cast(RKMCell, self.cells[0]).history:
             raise ValueError(
-                f"state: x has shape {tuple(state.shape)}, expected {sum(sizes)} features, those "
-                "that the cells read side by side"
+                "input_size=-1: the state holds tokens of a size that the first input shows, "
+                "expected None in place of a state until then"
             )
-        return state.split(sizes, dim=-1)
+        return super().initial_state(batch_size)
 
     def extra_repr(self) -> str:
         cell = cast(RKMCell, self.cells[0])

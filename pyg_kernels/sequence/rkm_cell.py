@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import LayerNorm, Linear, Module, ModuleDict, Parameter, ParameterDict
 
+from pyg_kernels.nn.activation import precision_of
 from pyg_kernels.nn.arguments import checked_count
 from pyg_kernels.nn.linear import StateLinear, weight_of
 from pyg_kernels.ops.activations import function_name
@@ -17,6 +18,7 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.memory import Form, memory_scan
 from pyg_kernels.sequence.filters import DenseFilters, Filters, SyncNetFilters, filtered
 from pyg_kernels.sequence.layer import SequenceCell
+from pyg_kernels.sequence.precision import place
 from pyg_kernels.sequence.rkm_kinds import (
     Pointwise,
     Static,
@@ -85,6 +87,7 @@ class RKMCell(SequenceCell[State]):
         self,
         input_size: int,
         hidden_size: int,
+        *,
         cell: str = "rkm-lstm",
         ngram: int | Sequence[int] = 1,
         dilation: int = 1,
@@ -95,9 +98,10 @@ class RKMCell(SequenceCell[State]):
         learn_static: bool = False,
         q: str | Pointwise | None = None,
         bias: bool = True,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.input_size = checked_count(input_size, "input_size")
         self.hidden_size = checked_count(hidden_size, "hidden_size")
         self.cell, self.kind = cell, checked_kind(cell)
         self.ngram = checked_widths(ngram, hidden_size)
@@ -126,6 +130,7 @@ class RKMCell(SequenceCell[State]):
         self.norm = LayerNorm(hidden_size) if layer_norm else None
         self._init_static(static, learn_static)
         self.reset_parameters()
+        place(self, device, dtype)
 
     def reset_parameters(self) -> None:
         for filters in self.filters.values():
@@ -148,6 +153,10 @@ class RKMCell(SequenceCell[State]):
                 self.forget_logit.fill_(math.log(self._start[1] / (1.0 - self._start[1])))
 
     @property
+    def input_size(self) -> int:
+        return cast(Filters, self.filters["candidate"]).input_size
+
+    @property
     def static(self) -> tuple[float | Tensor, float | Tensor] | None:
         """The factors of the candidate and of the memory before; None where a cell has no such."""
         if self.kind.static is None:
@@ -161,10 +170,10 @@ class RKMCell(SequenceCell[State]):
         return RKMWindowState if self.history else RKMState
 
     def start(self, num_texts: int, like: Tensor) -> tuple[Tensor, ...]:
-        zeros = like.new_zeros(num_texts, self.hidden_size, dtype=self._dtype(like))
+        zeros = like.new_zeros(num_texts, self.hidden_size, dtype=precision_of(self, like))
         if not self.history:
             return zeros, zeros
-        return zeros, zeros, like.new_zeros(self.history, num_texts, like.size(-1))
+        return zeros, zeros, zeros.new_zeros(self.history, num_texts, like.size(-1))
 
     def state_shapes(
         self, state: tuple[Tensor, ...], num_texts: int, num_features: int
@@ -175,8 +184,9 @@ class RKMCell(SequenceCell[State]):
     def read(
         self, x: Tensor, layout: Layout, state: tuple[Tensor, ...], masks: Any = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        if x.size(-1) != self.input_size:
-            raise ValueError(f"x has {x.size(-1)} features: expected {self.input_size}")
+        self.check_tokens(x)
+        for gate in self._gates:
+            cast(Filters, self.filters[gate]).take_size(x.size(-1))
         h, c, *before = state
         past = before[0].to(x.dtype) if before else x.new_empty(0, layout.num_texts, x.size(-1))
         filters = [cast(Filters, self.filters[gate])() for gate in self._gates]
@@ -239,9 +249,6 @@ class RKMCell(SequenceCell[State]):
             self._start = checked_static(static, self.cell, default, self.kind.memory, learn)
         self.log_input = Parameter(torch.empty(())) if learned else None
         self.forget_logit = Parameter(torch.empty(())) if learned and self.kind.memory else None
-
-    def _dtype(self, like: Tensor) -> torch.dtype:
-        return next(self.filters.parameters(), like).dtype
 
     def extra_repr(self) -> str:
         return ", ".join(self.described())

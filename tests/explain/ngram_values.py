@@ -36,28 +36,28 @@ def ngram_values(rcnn: RCNN, x: Tensor, head: Tensor) -> list[Value]:
     (cell,) = rcnn.cells
     decay, maps, last = gates(rcnn, x), projections(cell, x), len(x) - 1
     totals: dict[tuple[int, ...], float] = {}
-    for order in range(1, cell.order + 1) if cell.state == "sum" else [cell.order]:
-        for first in [1] if cell.mapping == "mul" else range(1, order + 1):
+    for order in range(1, cell.order + 1) if cell.readout == "sum" else [cell.order]:
+        for first in [1] if cell.combine == "mul" else range(1, order + 1):
             for picked in ngrams(len(x), order - first + 1):
-                if cell.state == "z" and picked[-1] != last:
+                if cell.readout == "z" and picked[-1] != last:
                     continue
                 value = head * maps[first - 1][picked[0]]
-                if cell.mapping == "mul":
+                if cell.combine == "mul":
                     for step, i in enumerate(picked[1:], start=1):
                         value = value * maps[step][i]
                 for r in range(picked[0], last + 1):
                     if r not in picked:
                         value = value * decay[r]
-                    elif cell.normalize and not (cell.state == "z" and r == last):
+                    elif cell.normalize and not (cell.readout == "z" and r == last):
                         value = value * (1 - decay[r])
                 totals[picked] = totals.get(picked, 0.0) + float(value.sum())
     return [Value(picked, picked, value) for picked, value in totals.items()]
 
 
-def token_shares(found: list[Value], mapping: str, length: int) -> Tensor:
+def token_shares(found: list[Value], combine: str, length: int) -> Tensor:
     """What each token gets of each n-gram."""
     tokens = torch.zeros(length, dtype=torch.float64)
     for ngram in found:
-        for token in ngram.nodes if mapping == "mul" else ngram.nodes[:1]:
-            tokens[token] += ngram.value / (len(ngram.nodes) if mapping == "mul" else 1)
+        for token in ngram.nodes if combine == "mul" else ngram.nodes[:1]:
+            tokens[token] += ngram.value / (len(ngram.nodes) if combine == "mul" else 1)
     return tokens

@@ -103,7 +103,7 @@ def test_numbers_of_walks(k: Any) -> None:
         (RCNN(3, 2, num_layers=2), "num_layers=2: explain one of its cells"),
         (RCNN(3, 2, bidirectional=True), "bidirectional=True: explain one of its cells"),
         (RCNN(3, 2, pooling="max"), "pooling='max': a maximum is no sum"),
-        (RCNNCell(3, 2, pooling="max", mapping="add"), "pooling='max': a maximum is no sum"),
+        (RCNNCell(3, 2, pooling="max", combine="add"), "pooling='max': a maximum is no sum"),
         (KBRN(3, 2), "rcnn is a KBRN: expected an RCNN or an RCNNCell"),
         (torch.nn.LSTM(3, 2), "rcnn is a LSTM"),
     ],

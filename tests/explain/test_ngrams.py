@@ -37,7 +37,7 @@ def assert_equals_all_ngrams(rcnn: RCNN, x: Tensor, position: int = -1, k: int =
     found = ngram_contributions(rcnn, x, position, HEAD, k)
     read = x[: position % len(x) + 1]
     every = ngram_values(rcnn, read, HEAD)
-    expected = token_shares(every, rcnn.cells[0].mapping, len(x))
+    expected = token_shares(every, rcnn.cells[0].combine, len(x))
     close(found.tokens, expected)
     close(found.total, sum(ngram.value for ngram in every))
     close(found.tokens.sum() + found.remainder, found.total)
@@ -45,14 +45,14 @@ def assert_equals_all_ngrams(rcnn: RCNN, x: Tensor, position: int = -1, k: int =
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("mapping", ["mul", "add"])
-@pytest.mark.parametrize("state", ["c", "z", "sum"])
+@pytest.mark.parametrize("combine", ["mul", "add"])
+@pytest.mark.parametrize("readout", ["c", "z", "sum"])
 @pytest.mark.parametrize("normalize", [False, True], ids=["plain", "normalised"])
 @pytest.mark.parametrize("decay", [0.5, "learned", "input", "recurrent"])
 def test_all_layers(
-    order: int, mapping: str, state: str, normalize: bool, decay: float | str
+    order: int, combine: str, readout: str, normalize: bool, decay: float | str
 ) -> None:
-    rcnn = layer(order=order, mapping=mapping, state=state, normalize=normalize, decay=decay)
+    rcnn = layer(order=order, combine=combine, readout=readout, normalize=normalize, decay=decay)
     x = text(6)
     assert_equals_all_ngrams(rcnn, x)
     outputs, _ = rcnn(x)
@@ -60,10 +60,10 @@ def test_all_layers(
 
 
 @pytest.mark.parametrize("decay", [0.0, 1.0])
-@pytest.mark.parametrize("mapping", ["mul", "add"])
-@pytest.mark.parametrize("state", ["c", "z", "sum"])
-def test_ends_of_the_range_of_decays(decay: float, mapping: str, state: str) -> None:
-    rcnn = layer(order=3, mapping=mapping, state=state, normalize=False, decay=decay)
+@pytest.mark.parametrize("combine", ["mul", "add"])
+@pytest.mark.parametrize("readout", ["c", "z", "sum"])
+def test_ends_of_the_range_of_decays(decay: float, combine: str, readout: str) -> None:
+    rcnn = layer(order=3, combine=combine, readout=readout, normalize=False, decay=decay)
     assert_equals_all_ngrams(rcnn, text(6), k=50)
 
 
@@ -82,29 +82,29 @@ def test_positions(position: int, decay: float | str) -> None:
     close(found.total, (rcnn(x)[0][position] * HEAD).sum().detach())
 
 
-@pytest.mark.parametrize("mapping", ["mul", "add"])
-@pytest.mark.parametrize("state", ["c", "z", "sum"])
-def test_texts_shorter_than_an_ngram(mapping: str, state: str) -> None:
+@pytest.mark.parametrize("combine", ["mul", "add"])
+@pytest.mark.parametrize("readout", ["c", "z", "sum"])
+def test_texts_shorter_than_an_ngram(combine: str, readout: str) -> None:
     for length in (1, 2):
-        rcnn = layer(order=4, mapping=mapping, state=state, decay="input")
+        rcnn = layer(order=4, combine=combine, readout=readout, decay="input")
         assert_equals_all_ngrams(rcnn, text(length))
-    if mapping == "mul" and state != "sum":
+    if combine == "mul" and readout != "sum":
         found = ngram_contributions(rcnn, text(2))
         assert found.ngrams == [] and found.total == 0 and not found.tokens.any()
 
 
-@pytest.mark.parametrize("state", ["c", "z"])
+@pytest.mark.parametrize("readout", ["c", "z"])
 @pytest.mark.parametrize("decay", ["input", "recurrent"])
-def test_equals_gradients_with_gates_held(state: str, decay: str) -> None:
+def test_equals_gradients_with_gates_held(readout: str, decay: str) -> None:
     r"""(1/n) sum_j P_j[t] d<theta, s[T]>/dP_j[t], by autograd through the recurrence."""
-    rcnn, x = layer(order=3, state=state, decay=decay), text(9)
+    rcnn, x = layer(order=3, readout=readout, decay=decay), text(9)
     maps = [p.detach().requires_grad_() for p in projections(rcnn.cells[0], x)]
     held = gates(rcnn, x)
     c = [torch.zeros(HIDDEN, dtype=x.dtype) for _ in maps]
     for t, decayed in enumerate(held):
         z = [maps[0][t], *(c[j - 1] * maps[j][t] for j in range(1, 3))]
         c = [decayed * old + (1 - decayed) * new for old, new in zip(c, z, strict=True)]
-    output = ((c if state == "c" else z)[-1] * HEAD).sum()
+    output = ((c if readout == "c" else z)[-1] * HEAD).sum()
     gradients = torch.autograd.grad(output, maps)
     expected = sum((p * g).sum(1) for p, g in zip(maps, gradients, strict=True)) / 3
     close(ngram_contributions(rcnn, x, head=HEAD).tokens, expected.detach())
@@ -148,7 +148,7 @@ def test_finds_the_best_of_too_many() -> None:
 
 
 def test_long_texts_add_up() -> None:
-    rcnn, x = layer(order=3, mapping="add", decay="input"), text(700)
+    rcnn, x = layer(order=3, combine="add", decay="input"), text(700)
     found = ngram_contributions(rcnn, x, head=HEAD, k=0)
     close(found.total, (rcnn(x)[0][-1] * HEAD).sum().detach())
     close(found.tokens.sum(), found.total)

@@ -17,8 +17,8 @@ from tests.sequence.rcnn_equations import random_rcnn
 LENGTHS = [5, 0, 1, 7]
 LAYERS: dict[str, dict[str, Any]] = {
     "plain": {"act": None, "bias": False},
-    "relu": {"act": "relu", "decay": "recurrent", "state": "sum"},
-    "map": {"act": "leaky_relu", "output_map": True, "decay": "input", "mapping": "add"},
+    "relu": {"act": "relu", "decay": "recurrent", "readout": "sum"},
+    "map": {"act": "leaky_relu", "output_map": True, "decay": "input", "combine": "add"},
 }
 
 

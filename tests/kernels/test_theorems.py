@@ -62,7 +62,14 @@ def references(weights: Sequence[Tensor]) -> list[Tensor]:
 def test_theorem_1(order: int, decay: float) -> None:
     """c_j[t][i] is K_j of the first t tokens and the i-th reference, for every j and t."""
     rcnn = random_rcnn(
-        FEATURES, HIDDEN, order, decay=decay, normalize=False, act=None, bias=False, seed=order
+        FEATURES,
+        HIDDEN,
+        order=order,
+        decay=decay,
+        normalize=False,
+        act=None,
+        bias=False,
+        seed=order,
     )
     x = random_text(7, FEATURES, seed=order)
     outputs, _ = rcnn(x)
@@ -80,7 +87,9 @@ def test_theorem_1(order: int, decay: float) -> None:
 @pytest.mark.parametrize("decay", [0.0, 0.4, 0.9])
 def test_theorem_1_normalised(order: int, decay: float) -> None:
     """Normalised aggregation multiplies the kernel by (1 - λ)^n."""
-    rcnn = random_rcnn(FEATURES, HIDDEN, order, decay=decay, normalize=True, act=None, bias=False)
+    rcnn = random_rcnn(
+        FEATURES, HIDDEN, order=order, decay=decay, normalize=True, act=None, bias=False
+    )
     texts = [random_text(length, FEATURES, seed=length) for length in range(8)]
     kernel = StringKernel(order, decay)
     expected = kernel(texts, references([lin.weight for lin in rcnn.cells[0].lins]))
@@ -94,7 +103,14 @@ def test_theorem_1_normalised(order: int, decay: float) -> None:
 def test_theorem_1_by_spans(order: int, decay: float) -> None:
     """Σ_t z_n[t] weighs an n-gram by the tokens that it skips: thesis, eq. 2.5."""
     rcnn = random_rcnn(
-        FEATURES, HIDDEN, order, decay=decay, normalize=False, state="z", act=None, bias=False
+        FEATURES,
+        HIDDEN,
+        order=order,
+        decay=decay,
+        normalize=False,
+        readout="z",
+        act=None,
+        bias=False,
     )
     x = random_text(7, FEATURES)
     kernel = StringKernel(order, decay, weighting="span")
@@ -105,7 +121,7 @@ def test_theorem_1_by_spans(order: int, decay: float) -> None:
 def test_theorem_1_of_tokens() -> None:
     """Words as one-hot vectors and as ids: a reference of words is found in the text."""
     words, phrases = [3, 1, 3, 0, 2, 1], [[3, 1], [3, 3], [2, 2]]
-    rcnn = RCNN(4, 3, 2, normalize=False, decay=0.5, act=None, bias=False).double()
+    rcnn = RCNN(4, 3, order=2, normalize=False, decay=0.5, act=None, bias=False).double()
     vectors = torch.eye(4, dtype=torch.float64)
     for step, lin in enumerate(rcnn.cells[0].lins):
         lin.weight.data = vectors[[phrase[step] for phrase in phrases]]
@@ -118,7 +134,14 @@ def test_theorem_1_of_tokens() -> None:
 def test_additive_layer_after_many_zero_tokens(order: int) -> None:
     """Table 5(c): the additive, normalised kernel is the layer's recurrence only in this limit."""
     rcnn = random_rcnn(
-        FEATURES, HIDDEN, order, mapping="add", decay=0.5, normalize=True, act=None, bias=False
+        FEATURES,
+        HIDDEN,
+        order=order,
+        combine="add",
+        decay=0.5,
+        normalize=True,
+        act=None,
+        bias=False,
     )
     x = random_text(5, FEATURES)
     padded = torch.cat([torch.zeros(60, FEATURES, dtype=x.dtype), x])
@@ -236,8 +259,8 @@ def test_theorem_2(name: str, features: int, order: int, num_layers: int, decay:
     rcnn = random_rcnn(
         features,
         2,
-        order,
         num_layers,
+        order=order,
         normalize=False,
         decay=decay,
         act=Polynomial(sigma.a),

@@ -28,7 +28,7 @@ def randomised(module: Module, seed: int = 0, scale: float = 0.6) -> Any:
 
 
 def generator(selection: str = "independent", seed: int = 0, **options: Any) -> Generator:
-    network = RCNN(SIZE, HIDDEN, mapping="add", decay="recurrent", bidirectional=True)
+    network = RCNN(SIZE, HIDDEN, combine="add", decay="recurrent", bidirectional=True)
     return randomised(
         Generator(network, 2 * HIDDEN, selection, hidden_size=4, **options),  # type: ignore[arg-type]
         seed,
@@ -36,7 +36,7 @@ def generator(selection: str = "independent", seed: int = 0, **options: Any) -> 
 
 
 def encoder(readout: Any = "last", **options: Any) -> SequenceEncoder:
-    layer = RCNN(SIZE, HIDDEN, mapping="add", **{"decay": "recurrent", **options})
+    layer = RCNN(SIZE, HIDDEN, combine="add", **{"decay": "recurrent", **options})
     return randomised(SequenceEncoder(layer, HIDDEN, 2, readout=readout), seed=1)
 
 
@@ -80,7 +80,7 @@ def probabilities(gen: Generator, x: Tensor) -> Tensor:
             return None, None
         step = torch.cat((state, torch.tensor([z], dtype=F64)))
         return layer_equations(
-            gen.cell, step.unsqueeze(0), h, c, order=2, mapping="add", decay="recurrent"
+            gen.cell, step.unsqueeze(0), h, c, order=2, combine="add", decay="recurrent"
         )[1:]
 
     return torch.stack(after(0, torch.ones((), dtype=F64), None, None))

@@ -54,10 +54,10 @@ def layer_equations(
     c: Tensor | None = None,
     *,
     order: int = 2,
-    mapping: str = "mul",
+    combine: str = "mul",
     normalize: bool | None = None,
     decay: float | str = 0.5,
-    state: str = "c",
+    readout: str = "c",
     output_map: bool = False,
     output_gate: bool = False,
     highway: bool = False,
@@ -81,9 +81,9 @@ def layer_equations(
         p = projections(cell, x_t)
         z = [p[0]]
         for j in range(1, order):
-            z.append(states[j - 1] * p[j] if mapping == "mul" else states[j - 1] + p[j])
+            z.append(states[j - 1] * p[j] if combine == "mul" else states[j - 1] + p[j])
         states = [lam * before + weight * new for before, new in zip(states, z, strict=True)]
-        u = {"c": states[-1], "z": z[-1], "sum": torch.stack(states).sum(dim=0)}[state]
+        u = {"c": states[-1], "z": z[-1], "sum": torch.stack(states).sum(dim=0)}[readout]
         if output_map:
             u = u @ cell.output_lin.weight.t()
         if bias:

@@ -13,10 +13,10 @@ from tests.sequence.variants import Family, Options, Part
 
 SUM: dict[str, Options] = {
     "constant": {},
-    "unnormalised": {"order": 3, "normalize": False, "state": "z", "decay": 0.9, "act": "relu"},
-    "convolution": {"order": 3, "mapping": "add", "decay": 0.0},
-    "learned": {"order": 3, "mapping": "add", "decay": "learned", "scalar_decay": True},
-    "input": {"decay": "input", "state": "sum", "output_gate": True, "bias": False},
+    "unnormalised": {"order": 3, "normalize": False, "readout": "z", "decay": 0.9, "act": "relu"},
+    "convolution": {"order": 3, "combine": "add", "decay": 0.0},
+    "learned": {"order": 3, "combine": "add", "decay": "learned", "scalar_decay": True},
+    "input": {"decay": "input", "readout": "sum", "output_gate": True, "bias": False},
     "highway": {"order": 1, "decay": "input", "highway": True, "act": None},
     "recurrent": {
         "decay": "recurrent",
@@ -26,40 +26,40 @@ SUM: dict[str, Options] = {
     },
     "scalar-recurrent": {
         "order": 3,
-        "mapping": "add",
+        "combine": "add",
         "decay": "recurrent",
         "scalar_decay": True,
-        "state": "z",
+        "readout": "z",
     },
     "stack": {"num_layers": 3, "decay": "input", "output_map": True},
-    "recurrent-stack": {"num_layers": 2, "decay": "recurrent", "state": "sum"},
+    "recurrent-stack": {"num_layers": 2, "decay": "recurrent", "readout": "sum"},
 }
 MAX: dict[str, Options] = {
     "max-mul": {"pooling": "max", "order": 3, "decay": 0.7},
-    "max-gated": {"pooling": "max", "decay": "input", "state": "sum", "output_gate": True},
-    "max-recurrent": {"pooling": "max", "decay": "recurrent", "state": "z", "highway": True},
-    "max-add": {"pooling": "max", "order": 3, "mapping": "add", "decay": 0.7},
-    "max-add-learned": {"pooling": "max", "mapping": "add", "decay": "learned", "state": "sum"},
-    "max-stack": {"pooling": "max", "num_layers": 2, "state": "z"},
+    "max-gated": {"pooling": "max", "decay": "input", "readout": "sum", "output_gate": True},
+    "max-recurrent": {"pooling": "max", "decay": "recurrent", "readout": "z", "highway": True},
+    "max-add": {"pooling": "max", "order": 3, "combine": "add", "decay": 0.7},
+    "max-add-learned": {"pooling": "max", "combine": "add", "decay": "learned", "readout": "sum"},
+    "max-stack": {"pooling": "max", "num_layers": 2, "readout": "z"},
 }
 ONE_WAY = {**SUM, **MAX}
 BOTH_WAYS: dict[str, Options] = {
     "both-ways": {"bidirectional": True, "decay": "input"},
     "both-ways-recurrent": {"bidirectional": True, "decay": "recurrent", "output_gate": True},
-    "both-ways-stack": {"bidirectional": True, "num_layers": 2, "order": 3, "state": "sum"},
+    "both-ways-stack": {"bidirectional": True, "num_layers": 2, "order": 3, "readout": "sum"},
     "both-ways-max": {"bidirectional": True, "pooling": "max", "num_layers": 2},
-    "both-ways-max-add": {"bidirectional": True, "pooling": "max", "mapping": "add"},
+    "both-ways-max-add": {"bidirectional": True, "pooling": "max", "combine": "add"},
 }
 EVERY = {**ONE_WAY, **BOTH_WAYS}
 DERIVATIVES: dict[str, Options] = {
     "constant": {"order": 3},
-    "additive": {"order": 3, "mapping": "add", "normalize": False},
-    "learned": {"decay": "learned", "state": "sum"},
-    "input": {"decay": "input", "state": "z", "output_gate": True},
-    "scalar": {"decay": "input", "scalar_decay": True, "mapping": "add"},
+    "additive": {"order": 3, "combine": "add", "normalize": False},
+    "learned": {"decay": "learned", "readout": "sum"},
+    "input": {"decay": "input", "readout": "z", "output_gate": True},
+    "scalar": {"decay": "input", "scalar_decay": True, "combine": "add"},
     "recurrent": {"decay": "recurrent", "output_map": True},
-    "recurrent-gated": {"decay": "recurrent", "output_gate": True, "state": "sum"},
-    "recurrent-highway": {"decay": "recurrent", "highway": True, "mapping": "add", "state": "z"},
+    "recurrent-gated": {"decay": "recurrent", "output_gate": True, "readout": "sum"},
+    "recurrent-highway": {"decay": "recurrent", "highway": True, "combine": "add", "readout": "z"},
     "recurrent-scalar": {"decay": "recurrent", "scalar_decay": True, "normalize": False},
     "recurrent-everything": {
         "decay": "recurrent",
@@ -71,7 +71,7 @@ DERIVATIVES: dict[str, Options] = {
     "stack": {"num_layers": 2, "decay": "input"},
     "recurrent-both-ways": {"decay": "recurrent", "bidirectional": True},
     "max": {"pooling": "max", "order": 2, "decay": "input"},
-    "max-add": {"pooling": "max", "order": 2, "mapping": "add", "decay": "learned"},
+    "max-add": {"pooling": "max", "order": 2, "combine": "add", "decay": "learned"},
 }
 FULL: Options = {"output_map": True, "output_gate": True, "highway": True}
 MAPS = {
@@ -104,7 +104,7 @@ def shapes(options: Options, count: tuple[int, ...]) -> list[tuple[int, ...]]:
     h, states = (cells, *count, SIZE), (cells, *count, options.get("order", 2), SIZE)
     if options.get("pooling") != "max":
         return [h, states]
-    if options.get("mapping") == "add":  # a table that grows with the text
+    if options.get("combine") == "add":  # a table that grows with the text
         return [h]
     return [h, states, states, (cells, *count)]
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn.utils.rnn import pack_sequence
 from torch_geometric.data import Batch, Data
 
-from tests.sequence.layers import both_ways, families, one_way
+from tests.sequence.layers import families, one_way
 from tests.sequence.texts import SIZE, random_text
 from tests.sequence.variants import Family, Variant, like, named_parts, parts_of, plain
 
@@ -169,15 +169,6 @@ def test_state(variant: Variant) -> None:
     with pytest.raises(ValueError, match=named):
         layer(x[:, 0], whole, ptr=torch.tensor([0, 6]))
     layer(x.flatten(0, 1), whole, ptr=torch.arange(0, 31, 6))
-
-
-@both_ways
-def test_no_state_in_two_directions(variant: Variant) -> None:
-    layer, x = variant.build(), random_text(6, 5, SIZE)
-    named = variant.family.state_argument
-    _, state = layer(x)
-    with pytest.raises(ValueError, match=rf"(?s){named}.*bidirectional|bidirectional.*{named}"):
-        layer(x, state)
 
 
 @one_way

@@ -32,7 +32,7 @@ def test_repr() -> None:
 
 def test_arguments_by_place() -> None:
     """In DESIGN's order."""
-    kbrn = KBRN(3, 4, 9, "abs", False)
+    kbrn = KBRN(3, 4, num_centers=9, green="abs", normalize=False)
     activation = kbrn.cells[0].activation
     assert activation.centers.shape == (4, 9) and activation.norm is None
     assert "green='abs'" in repr(activation)
@@ -208,7 +208,7 @@ def test_a_text_alone_gives_the_shift_exactly() -> None:
 def test_saved_memory_does_not_grow_with_the_centres(green: str) -> None:
     sizes = []
     for count in (10, 300):
-        kbrn, seen = KBRN(4, 8, count, green, False), [0]
+        kbrn, seen = KBRN(4, 8, num_centers=count, green=green, normalize=False), [0]
 
         def count_saved(t: torch.Tensor, seen: list[int] = seen) -> torch.Tensor:
             seen[0] += t.numel()

@@ -232,7 +232,7 @@ def test_maps_of_ones_own_are_called(part: str, act: torch.nn.Module | None) -> 
     """A map with a bias, and one that is no Linear."""
     torch.manual_seed(0)
     made = torch.nn.Linear(HIDDEN if part == "lin_recurrent" else SIZE, HIDDEN)
-    kbrn, x = KBRN(SIZE, HIDDEN, 5, normalize=False), random_text(5, 3, SIZE)
+    kbrn, x = KBRN(SIZE, HIDDEN, num_centers=5, normalize=False), random_text(5, 3, SIZE)
     cell = kbrn.cells[0]
     setattr(cell, part, made if act is None else torch.nn.Sequential(made, act))
     h, outputs = torch.zeros(3, HIDDEN), []
@@ -245,8 +245,11 @@ def test_maps_of_ones_own_are_called(part: str, act: torch.nn.Module | None) -> 
 def test_activation_shared_between_layers() -> None:
     """One module in two places collects the gradient of both."""
     torch.manual_seed(0)
-    kbrn, x = KBRN(SIZE, HIDDEN, 5, normalize=False, num_layers=2), random_text(5, 3, SIZE)
-    apart = KBRN(SIZE, HIDDEN, 5, normalize=False, num_layers=2)
+    kbrn, x = (
+        KBRN(SIZE, HIDDEN, num_centers=5, normalize=False, num_layers=2),
+        random_text(5, 3, SIZE),
+    )
+    apart = KBRN(SIZE, HIDDEN, num_centers=5, normalize=False, num_layers=2)
     kbrn.cells[1].activation = kbrn.cells[0].activation
     apart.load_state_dict(kbrn.state_dict())
     close(kbrn(x)[0], apart(x)[0])

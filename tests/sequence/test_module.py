@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 import warnings
 
@@ -15,23 +14,6 @@ from torch.utils.checkpoint import checkpoint
 from tests.sequence.layers import any_state_of_one_cell, families, of_every, one_way, single_layers
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 from tests.sequence.variants import Family, Variant, named_parts, parts_of
-
-
-@of_every
-def test_copies(variant: Variant) -> None:
-    """deepcopy, pickle, torch.save and a state_dict round trip keep the function."""
-    layer, x = variant.build(), random_text(5, 2, SIZE)
-    expected, _ = layer(x)
-    close(copy.deepcopy(layer)(x)[0], expected)
-    close(pickle.loads(pickle.dumps(layer))(x)[0], expected)
-    buffer = io.BytesIO()
-    torch.save(layer.state_dict(), buffer)
-    buffer.seek(0)
-    other = copy.deepcopy(layer)
-    other.reset_parameters()
-    assert not torch.allclose(other(x)[0], expected)
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    close(other(x)[0], expected)
 
 
 @of_every
@@ -70,24 +52,6 @@ def test_precision(variant: Variant, dtype: torch.dtype) -> None:
     output.float().square().sum().backward()
     assert given.grad is not None and given.grad.dtype == dtype and given.grad.isfinite().all()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in low.parameters())
-
-
-@of_every
-def test_autocast(variant: Variant) -> None:
-    """Under bfloat16 autocast outputs stay close, and gradients are finite float32."""
-    layer, x = variant.build(scale=0.3).float(), random_text(6, 3, SIZE).float()
-    expected, _ = layer(x)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        output, state = layer(x)
-        if not layer.bidirectional:
-            layer(x, state)
-    assert output.isfinite().all()
-    scale = expected.abs().max().clamp(min=1.0)
-    assert (output.float() - expected).abs().max() / scale < 0.05
-    output.float().square().sum().backward()
-    for parameter in layer.parameters():
-        assert parameter.grad is not None
-        assert parameter.grad.dtype == torch.float32 and parameter.grad.isfinite().all()
 
 
 @of_every

@@ -103,7 +103,7 @@ def test_a_layer_on_graphs_reads_the_same_batch() -> None:
     """Decay 0: consecutive n-grams are the walks along the path's own edges."""
     pieces = texts(*LENGTHS)
     batch = path_batch(pieces)
-    rcnn = random_rcnn(SIZE, 5, 3, decay=0.0, normalize=False, act=None, bias=False)
+    rcnn = random_rcnn(SIZE, 5, order=3, decay=0.0, normalize=False, act=None, bias=False)
     conv = RandomWalkConv(SIZE, 5, order=3, decay=1.0).double()
     for lin, other in zip(conv.lins, rcnn.cells[0].lins, strict=True):
         lin.weight.data.copy_(other.weight)

@@ -57,7 +57,7 @@ def results(run: Run, inputs: tuple[Tensor, Tensor, Tensor], rcnn: RCNN) -> list
 
 
 def combinations() -> list[dict[str, Any]]:
-    """Every combination of mapping, normalisation, decay, state and the three extensions.
+    """Every combination of product and sum, normalisation, decay, readout and the three extensions.
 
     Order, scalar decay, activation and bias take turns: each goes with every other option.
     """
@@ -68,7 +68,7 @@ def combinations() -> list[dict[str, Any]]:
         ["c", "z", "sum"],
         *[[False, True]] * 3,
     )
-    names = ["mapping", "normalize", "decay", "state", "output_map", "output_gate", "highway"]
+    names = ["combine", "normalize", "decay", "readout", "output_map", "output_gate", "highway"]
     found = []
     for i, values in enumerate(grid):
         options = dict(zip(names, values, strict=True))
@@ -83,11 +83,11 @@ def combinations() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("decay", [0.6, "learned", "input", "recurrent"])
-@pytest.mark.parametrize("state", ["c", "z", "sum"])
-@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("readout", ["c", "z", "sum"])
+@pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_every_combination(decay: float | str, state: str, mapping: str, normalize: bool) -> None:
-    fixed = {"decay": decay, "state": state, "mapping": mapping, "normalize": normalize}
+def test_every_combination(decay: float | str, readout: str, combine: str, normalize: bool) -> None:
+    fixed = {"decay": decay, "readout": readout, "combine": combine, "normalize": normalize}
     chosen = [o for o in combinations() if all(o[k] == v for k, v in fixed.items())]
     assert len(chosen) == 8
     for options in chosen:

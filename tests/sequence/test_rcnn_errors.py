@@ -22,13 +22,13 @@ OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"decay": float("nan")}, "decay"),
     ({"decay": 1.0}, "decay"),  # normalised, as by default: every factor 1 - decay would be 0
     ({"decay": 1.0, "normalize": True}, "normalize"),
-    ({"mapping": "div"}, "mapping"),
-    ({"state": "h"}, "state"),
+    ({"combine": "div"}, "combine"),
+    ({"readout": "h"}, "readout"),
     ({"pooling": "mean"}, "pooling"),
     ({"pooling": "max", "normalize": True}, "normalize"),
     ({"pooling": "max", "output_map": True}, "output_map"),
-    ({"pooling": "max", "mapping": "add", "decay": "input"}, "decay"),
-    ({"pooling": "max", "mapping": "add", "decay": "recurrent"}, "decay"),
+    ({"pooling": "max", "combine": "add", "decay": "input"}, "decay"),
+    ({"pooling": "max", "combine": "add", "decay": "recurrent"}, "decay"),
     ({"input_size": 3, "highway": True}, "highway"),
 ]
 LAYER: list[tuple[dict[str, Any], str]] = [
@@ -59,11 +59,11 @@ def test_what_is_allowed() -> None:
     RCNN(4, 4, highway=True, bidirectional=True)
     RCNN(4, 4, highway=True, num_layers=2)
     RCNN(4, 4, pooling="max", normalize=False, output_gate=True, decay="recurrent")
-    RCNN(4, 4, pooling="max", mapping="add", decay="learned")
+    RCNN(4, 4, pooling="max", combine="add", decay="learned")
 
 
 def test_state_of_another_order() -> None:
-    rcnn, x = random_rcnn(3, 4, 2), random_text(6, 5, 3)
+    rcnn, x = random_rcnn(3, 4, order=2), random_text(6, 5, 3)
     h, c = torch.zeros(1, 5, 4, dtype=x.dtype), torch.zeros(1, 5, 2, 4, dtype=x.dtype)
     rcnn(x, (h, c))
     with pytest.raises(ValueError, match="state"):

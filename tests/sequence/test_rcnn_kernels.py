@@ -24,7 +24,14 @@ def close(found: Tensor, expected: Tensor) -> None:
 def test_theorem_1(order: int, decay: float) -> None:
     """c_j[t][i] is the kernel K_j of the prefix and the i-th reference string, for every j."""
     rcnn = random_rcnn(
-        FEATURES, HIDDEN, order, decay=decay, normalize=False, act=None, bias=False, seed=order
+        FEATURES,
+        HIDDEN,
+        order=order,
+        decay=decay,
+        normalize=False,
+        act=None,
+        bias=False,
+        seed=order,
     )
     x = random_text(LENGTH, FEATURES, seed=order)
     outputs, _ = rcnn(x)
@@ -40,22 +47,22 @@ def test_theorem_1(order: int, decay: float) -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("decay", [0.0, 0.6, "learned", "input"])
-def test_every_variant(order: int, mapping: str, normalize: bool, decay: float | str) -> None:
+def test_every_variant(order: int, combine: str, normalize: bool, decay: float | str) -> None:
     x = random_text(LENGTH, FEATURES, seed=order)
     for scalar_decay in [False, True] if isinstance(decay, str) else [False]:
-        options = {"mapping": mapping, "normalize": normalize, "decay": decay, "act": None}
+        options = {"combine": combine, "normalize": normalize, "decay": decay, "act": None}
         options |= {"scalar_decay": scalar_decay, "bias": False}
-        cell = random_rcnn(FEATURES, HIDDEN, order, **options).cells[0]
-        expected = ngram_states(projections(cell, x), decays(cell, x, decay), mapping, normalize)
-        for state in ["c", "z", "sum"]:
-            rcnn = random_rcnn(FEATURES, HIDDEN, order, state=state, **options)
+        cell = random_rcnn(FEATURES, HIDDEN, order=order, **options).cells[0]
+        expected = ngram_states(projections(cell, x), decays(cell, x, decay), combine, normalize)
+        for readout in ["c", "z", "sum"]:
+            rcnn = random_rcnn(FEATURES, HIDDEN, order=order, readout=readout, **options)
             rcnn.cells[0].load_state_dict(cell.state_dict())
             output, (h, c) = rcnn(x)
-            close(output, expected.read(state))
-            close(h[0], expected.read(state)[-1])
+            close(output, expected.read(readout))
+            close(h[0], expected.read(readout)[-1])
             close(c[0], torch.stack([c_j[-1] for c_j in expected.c]))
 
 
@@ -84,12 +91,19 @@ def test_one_decay_a_channel_or_one_for_all(decay: str, scalar_decay: bool) -> N
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("state", ["c", "z"])
-def test_tabulated_additive_form_needs_zeros_on_the_left(order: int, state: str) -> None:
+@pytest.mark.parametrize("readout", ["c", "z"])
+def test_tabulated_additive_form_needs_zeros_on_the_left(order: int, readout: str) -> None:
     """Thesis, table 2.1: normalised, its weights are the recurrence's after many zero tokens."""
-    decay, exactly = 0.5, state == "z"
+    decay, exactly = 0.5, readout == "z"
     rcnn = random_rcnn(
-        FEATURES, HIDDEN, order, mapping="add", decay=decay, state=state, act=None, bias=False
+        FEATURES,
+        HIDDEN,
+        order=order,
+        combine="add",
+        decay=decay,
+        readout=readout,
+        act=None,
+        bias=False,
     )
     x = random_text(5, FEATURES)
     padded = torch.cat([torch.zeros(60, FEATURES, dtype=F64), x])
@@ -101,7 +115,7 @@ def test_tabulated_additive_form_needs_zeros_on_the_left(order: int, state: str)
     close(value / total, output)
 
     value, total = tabulated_additive_state(projections(rcnn.cells[0], x), decay, exactly)
-    if (order, state) != (1, "z"):
+    if (order, readout) != (1, "z"):
         assert (value / total - output).abs().max() > 1e-3
 
 
@@ -113,8 +127,8 @@ def test_tabulated_additive_form_never_agrees_unnormalised(order: int, zeros: in
     rcnn = random_rcnn(
         FEATURES,
         HIDDEN,
-        order,
-        mapping="add",
+        order=order,
+        combine="add",
         normalize=False,
         decay=decay,
         act=None,
@@ -141,13 +155,13 @@ def test_tabulated_additive_form_never_agrees_unnormalised(order: int, zeros: in
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("state", ["c", "z"])
+@pytest.mark.parametrize("readout", ["c", "z"])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_without_decay_it_is_a_convolution(order: int, state: str, normalize: bool) -> None:
+def test_without_decay_it_is_a_convolution(order: int, readout: str, normalize: bool) -> None:
     """λ = 0: h[t] = act(W^(1) x[t-n+1] + ... + W^(n) x[t] + b), or the product of the same."""
     x = random_text(9, 2, FEATURES)
-    options = {"decay": 0.0, "state": state, "normalize": normalize}
-    rcnn = random_rcnn(FEATURES, HIDDEN, order, mapping="add", act="relu", **options)
+    options = {"decay": 0.0, "readout": readout, "normalize": normalize}
+    rcnn = random_rcnn(FEATURES, HIDDEN, order=order, combine="add", act="relu", **options)
     cell = rcnn.cells[0]
     conv = torch.nn.Conv1d(FEATURES, HIDDEN, order, padding=order - 1).double()
     conv.weight.data = torch.stack([lin.weight for lin in cell.lins], dim=-1).detach()
@@ -155,7 +169,7 @@ def test_without_decay_it_is_a_convolution(order: int, state: str, normalize: bo
     expected = conv(x.permute(1, 2, 0))[..., : len(x)].relu().permute(2, 0, 1)
     close(rcnn(x)[0], expected)
 
-    rcnn = random_rcnn(FEATURES, HIDDEN, order, mapping="mul", act=None, **options)
+    rcnn = random_rcnn(FEATURES, HIDDEN, order=order, combine="mul", act=None, **options)
     cell = rcnn.cells[0]
     product = torch.ones(9, 2, HIDDEN, dtype=F64)
     for j, p in enumerate(projections(cell, x), start=1):

@@ -14,11 +14,11 @@ from tests.sequence.texts import SIZE, close, random_text
 
 LONG: dict[str, dict[str, Any]] = {
     "constant": {"order": 3},
-    "forgetful": {"decay": 0.0, "mapping": "add"},
-    "undecayed": {"decay": 1.0, "normalize": False, "mapping": "add"},
-    "learned": {"decay": "learned", "state": "sum"},
-    "scalar": {"decay": "learned", "scalar_decay": True, "state": "z", "order": 3},
-    "input": {"decay": "input", "mapping": "add", "order": 3, "output_gate": True},
+    "forgetful": {"decay": 0.0, "combine": "add"},
+    "undecayed": {"decay": 1.0, "normalize": False, "combine": "add"},
+    "learned": {"decay": "learned", "readout": "sum"},
+    "scalar": {"decay": "learned", "scalar_decay": True, "readout": "z", "order": 3},
+    "input": {"decay": "input", "combine": "add", "order": 3, "output_gate": True},
     "input-scalar": {"decay": "input", "scalar_decay": True, "normalize": False, "highway": True},
     "first-order": {"order": 1, "decay": "input"},
     "recurrent": {"decay": "recurrent", "output_map": True, "output_gate": True},

@@ -14,8 +14,8 @@ from tests.sequence.texts import SIZE, close, random_text
 
 
 def test_repr() -> None:
-    text = repr(RCNN(3, 4, order=3, mapping="add", decay="input", num_layers=2, pooling="sum"))
-    for part in ["order=3", "mapping='add'", "decay='input'", "num_layers=2"]:
+    text = repr(RCNN(3, 4, order=3, combine="add", decay="input", num_layers=2, pooling="sum"))
+    for part in ["order=3", "combine='add'", "decay='input'", "num_layers=2"]:
         assert part in text or part.replace("'", "") in text
 
 
@@ -37,11 +37,11 @@ def test_initial_values() -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("decay", ["learned", "input", "recurrent", 0.5])
-def test_gradients_of_long_texts_are_finite(order: int, mapping: str, decay: float | str) -> None:
+def test_gradients_of_long_texts_are_finite(order: int, combine: str, decay: float | str) -> None:
     torch.manual_seed(0)
-    rcnn = RCNN(16, 16, order, mapping=mapping, decay=decay)
+    rcnn = RCNN(16, 16, order=order, combine=combine, decay=decay)
     x = torch.randn(200, 2, 16, requires_grad=True)
     output, _ = rcnn(x)
     assert output.isfinite().all()
@@ -49,22 +49,6 @@ def test_gradients_of_long_texts_are_finite(order: int, mapping: str, decay: flo
     assert x.grad is not None and x.grad.isfinite().all() and x.grad.abs().sum() > 0
     for parameter in rcnn.parameters():
         assert parameter.grad is not None and parameter.grad.isfinite().all()
-
-
-def test_lazy_input_size() -> None:
-    torch.manual_seed(0)
-    rcnn = RCNN(-1, 200, order=3, decay="input", num_layers=2, output_gate=True)
-    assert rcnn(torch.randn(5, 2, 12))[0].shape == (5, 2, 200)
-    first, second = rcnn.cells
-    assert first.decay_lin.weight.shape == first.output_gate_lin.weight.shape == (200, 12)
-    assert second.lins[0].weight.shape == (200, 200)
-    for lin in first.lins:
-        assert lin.weight.shape == (200, 12) and lin.weight.abs().max() <= 0.5
-        assert abs(lin.weight.square().sum(dim=1).mean().item() - 1) < 0.05
-    with pytest.raises(ValueError, match=r"13.*12|12.*13"):
-        rcnn(torch.randn(5, 2, 13))
-    with pytest.raises(ValueError, match="highway"):
-        RCNN(-1, 4, highway=True)(torch.randn(5, 2, 3))
 
 
 def test_activations() -> None:
@@ -90,5 +74,5 @@ def test_states() -> None:
     for name, options in ONE_WAY.items():
         expected: type = RCNNState
         if name in MAX:
-            expected = RCNNTableState if options.get("mapping") == "add" else RCNNProductState
+            expected = RCNNTableState if options.get("combine") == "add" else RCNNProductState
         assert type(build(options)(x)[1]) is expected

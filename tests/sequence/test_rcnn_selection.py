@@ -24,10 +24,10 @@ ONE_CELL = {
     if not {"num_layers", "bidirectional", "output_map", "output_gate", "highway"} & set(v)
 }
 UNNORMALISED: dict[str, Any] = {
-    "additive": {"mapping": "add", "normalize": False, "order": 3},
-    "additive-sum": {"mapping": "add", "normalize": False, "state": "sum", "decay": "input"},
+    "additive": {"combine": "add", "normalize": False, "order": 3},
+    "additive-sum": {"combine": "add", "normalize": False, "readout": "sum", "decay": "input"},
     "whole": {"normalize": False, "decay": 1.0, "order": 3},
-    "additive-recurrent": {"mapping": "add", "normalize": False, "decay": "recurrent"},
+    "additive-recurrent": {"combine": "add", "normalize": False, "decay": "recurrent"},
 }
 VARIANTS = {**SUMS, **UNNORMALISED}
 EQUATIONS = {**ONE_CELL, **UNNORMALISED}
@@ -52,10 +52,10 @@ def selected_equations(
     weight: Tensor,
     *,
     order: int = 2,
-    mapping: str = "mul",
+    combine: str = "mul",
     normalize: bool = True,
     decay: float | str = 0.5,
-    state: str = "c",
+    readout: str = "c",
     act: Any = "tanh",
     bias: bool = True,
     scalar_decay: bool = False,
@@ -74,10 +74,10 @@ def selected_equations(
         p = projections(cell, x_t)
         z = [p[0]]
         for before, now in zip(c, p[1:], strict=False):
-            z.append(before * now if mapping == "mul" else before + now)
+            z.append(before * now if combine == "mul" else before + now)
         entry = 1 - lam if normalize else torch.ones_like(lam)
         c = [(1 - s) * a + s * (lam * a + entry * b) for a, b in zip(c, z, strict=True)]
-        u = {"c": c[-1], "z": z[-1], "sum": torch.stack(c).sum(dim=0)}[state]
+        u = {"c": c[-1], "z": z[-1], "sum": torch.stack(c).sum(dim=0)}[readout]
         h = (1 - s) * h + s * activation(act)(u + cell.bias if bias else u)
         outputs.append(h)
     return torch.stack(outputs) if outputs else x.new_zeros(0, SIZE), h, torch.stack(c)
@@ -196,10 +196,10 @@ def test_a_text_in_pieces(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("decay", [0.3, "input", "recurrent"])
 @pytest.mark.parametrize("normalize", [True, False], ids=["normalised", "plain"])
-@pytest.mark.parametrize("mapping", ["mul", "add"])
-def test_gradients(decay: float | str, normalize: bool, mapping: Any) -> None:
+@pytest.mark.parametrize("combine", ["mul", "add"])
+def test_gradients(decay: float | str, normalize: bool, combine: Any) -> None:
     """Also of the selection itself, inside the interval and at its ends."""
-    rcnn = random_rcnn(3, 2, decay=decay, normalize=normalize, mapping=mapping)
+    rcnn = random_rcnn(3, 2, decay=decay, normalize=normalize, combine=combine)
     (x,) = texts(4, size=3)
     weight = torch.tensor([0.3, 0.8, 0.5, 0.6], dtype=F64, requires_grad=True)
     assert torch.autograd.gradcheck(
@@ -251,8 +251,8 @@ def test_bad_selections(selection: Any, message: str) -> None:
         rcnn(x, ptr=torch.tensor([0, 2, 6]), selection=selection)
 
 
-@pytest.mark.parametrize("mapping", ["mul", "add"])
-def test_max_pooling(mapping: Any) -> None:
-    rcnn = RCNN(SIZE, SIZE, pooling="max", mapping=mapping)
+@pytest.mark.parametrize("combine", ["mul", "add"])
+def test_max_pooling(combine: Any) -> None:
+    rcnn = RCNN(SIZE, SIZE, pooling="max", combine=combine)
     with pytest.raises(ValueError, match="pooling='max'"):
         rcnn(torch.zeros(3, SIZE), selection=torch.ones(3))

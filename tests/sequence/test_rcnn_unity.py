@@ -47,27 +47,27 @@ def graph_states(rcnn: RCNN, x: Tensor, decay: Tensor, combine: str, normalize: 
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("decay", [0.0, 0.7, "learned", "input"])
-def test_unity(order: int, mapping: str, normalize: bool, decay: float | str) -> None:
+def test_unity(order: int, combine: str, normalize: bool, decay: float | str) -> None:
     x = random_text(LENGTH, FEATURES, seed=order)
     found = {}
-    for state in ["z", "c", "sum"]:
+    for readout in ["z", "c", "sum"]:
         rcnn = random_rcnn(
             FEATURES,
             HIDDEN,
-            order,
-            mapping=mapping,
+            order=order,
+            combine=combine,
             normalize=normalize,
             decay=decay,
-            state=state,
+            readout=readout,
             act=None,
             bias=False,
         )
-        found[state] = rcnn(x)[0]
+        found[readout] = rcnn(x)[0]
     lam = decays(rcnn.cells[0], x, decay)
-    z = graph_states(rcnn, x, lam, mapping, normalize)
+    z = graph_states(rcnn, x, lam, combine, normalize)
 
     c = []
     for z_j in z:
@@ -80,5 +80,5 @@ def test_unity(order: int, mapping: str, normalize: bool, decay: float | str) ->
             rows.append(total)
         c.append(torch.stack(rows))
     expected = {"z": z[-1], "c": c[-1], "sum": torch.stack(c).sum(dim=0)}
-    for state, value in found.items():
-        torch.testing.assert_close(value, expected[state], rtol=1e-13, atol=1e-14)
+    for readout, value in found.items():
+        torch.testing.assert_close(value, expected[readout], rtol=1e-13, atol=1e-14)

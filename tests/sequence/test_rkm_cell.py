@@ -146,15 +146,15 @@ def test_values_of_static_gates(cell: str) -> None:
     memoryless = cell in NEVER_FED_BACK
     default, other = ((1.0, 0.0), (0.3, 0.0)) if memoryless else ((0.5, 0.5), (0.3, 0.8))
     for static, expected in [(None, default), (other[0] if memoryless else other, other)]:
-        assert RKMCell(3, 4, cell, static=static).static == expected
-        part = RKMCell(3, 4, cell, static=static, learn_static=True).double()
+        assert RKMCell(3, 4, cell=cell, static=static).static == expected
+        part = RKMCell(3, 4, cell=cell, static=static, learn_static=True).double()
         s_i, s_f = (float(torch.as_tensor(s).detach()) for s in part.static)
         assert (s_i, s_f) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("cell", ["linear", "linear-gated", "cnn", "gated-cnn"])
 def test_learned_static_gates_are_an_exponential_and_a_sigmoid(cell: str) -> None:
-    part = RKMCell(3, 4, cell, learn_static=True).double()
+    part = RKMCell(3, 4, cell=cell, learn_static=True).double()
     learned = [p for p in part.parameters() if p.dim() == 0]
     assert len(learned) == (1 if cell in NEVER_FED_BACK else 2)
     for p in learned:

@@ -15,7 +15,7 @@ from tests.sequence.texts import SIZE, close, random_text
 
 def test_repr() -> None:
     text = repr(
-        RKM(3, 4, "linear-gated", ngram=[1, 3], dilation=2, filters="syncnet", layer_norm=True,
+        RKM(3, 4, cell="linear-gated", ngram=[1, 3], dilation=2, filters="syncnet", layer_norm=True,
             num_layers=2, batch_first=True, bidirectional=True, feedback=False)
     )  # fmt: skip
     for part in ["cell='linear-gated'", "ngram=[1, 3]", "dilation=2", "filters='syncnet'",

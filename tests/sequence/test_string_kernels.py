@@ -55,12 +55,12 @@ def test_constant_decay_gives_the_string_kernel(order: int, normalize: bool) -> 
             torch.testing.assert_close(states.c[-1][t, i], expected, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("mapping", ["mul", "add"])
+@pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("normalize", [False, True])
-def test_up_to_t_is_the_decayed_sum_of_exactly_at_s(mapping: str, normalize: bool) -> None:
+def test_up_to_t_is_the_decayed_sum_of_exactly_at_s(combine: str, normalize: bool) -> None:
     projections = [text(6, 2, seed=j) for j in range(3)]
     decay = text(6, 2, seed=9).sigmoid()
-    states = ngram_states(projections, decay, mapping, normalize)
+    states = ngram_states(projections, decay, combine, normalize)
     for z, c in zip(states.z, states.c, strict=True):
         for t in range(6):
             expected = torch.zeros(2, dtype=F64)

@@ -80,7 +80,7 @@ def _one_direction(config: RationaleModelConfig) -> RCNN:
         config.hidden,
         order=ORDER,
         num_layers=config.num_layers,
-        mapping="add",
+        combine="add",
         decay=DECAY,
         dropout=config.dropout if config.num_layers > 1 else 0.0,
     )
@@ -92,7 +92,7 @@ def _two_directions(config: RationaleModelConfig) -> RCNN:
         config.input_size,
         config.hidden,
         order=ORDER,
-        mapping="add",
+        combine="add",
         decay=DECAY,
         bidirectional=True,
     )

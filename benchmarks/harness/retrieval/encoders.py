@@ -55,7 +55,7 @@ class RCNNEncoder(Encoder):
             input_size,
             hidden,
             order=RCNN_ORDER,
-            mapping="add",
+            combine="add",
             decay="recurrent",
             scalar_decay=scalar_decay,
         )
@@ -77,7 +77,7 @@ class CNNEncoder(Encoder):
 
     def __init__(self, input_size: int, hidden: int) -> None:
         super().__init__()
-        self.windows = RCNN(input_size, hidden, order=CNN_WIDTH, mapping="add", decay=0.0)
+        self.windows = RCNN(input_size, hidden, order=CNN_WIDTH, combine="add", decay=0.0)
 
     def forward(self, x: Tensor, words: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
         """The activated windows, and their mean."""

@@ -277,7 +277,7 @@ def _packed(x: Tensor, batch: TextBatch) -> nn.utils.rnn.PackedSequence:
 
 
 def _rcnn(config: TextModelConfig, size: int, num_layers: int) -> RCNN:
-    state: Any = config.state
+    readout: Any = config.state
     return RCNN(
         size,
         config.hidden,
@@ -285,7 +285,7 @@ def _rcnn(config: TextModelConfig, size: int, num_layers: int) -> RCNN:
         num_layers=num_layers,
         decay=config.decay,
         act=None if config.activation == "none" else config.activation,
-        state=state,
+        readout=readout,
         dropout=config.dropout if num_layers > 1 else 0.0,
     )
 

@@ -23,7 +23,7 @@ class Words(nn.Module):
 
 def model(out_channels: int = 3, dropout: float = 0.0) -> AttentionClassifier:
     torch.manual_seed(0)
-    network = RCNN(6, 4, mapping="add", decay="input", bidirectional=True)
+    network = RCNN(6, 4, combine="add", decay="input", bidirectional=True)
     encoder = RCNN(6, 5, num_layers=2)
     return AttentionClassifier(network, 8, encoder, 5, out_channels, dropout).double()
 

@@ -1,0 +1,45 @@
+"""Where the parameters of a layer are, and in which precision it answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+
+def place(
+    module: Module, device: torch.device | str | int | None, dtype: torch.dtype | None
+) -> None:
+    """Moves a new module, and draws its parameters there."""
+    if device is not None or dtype is not None:
+        module.to(device=device, dtype=dtype)
+        placed: Any = module
+        placed.reset_parameters()
+
+
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The precision of autocast, where it is on."""
+    kind = device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return None
+
+
+def in_autocast(tensor: Tensor) -> Tensor:
+    """What a layer gives under autocast: autocast's precision, but for float64, as nn.LSTM."""
+    dtype = autocast_dtype(tensor.device)
+    if dtype is None or not tensor.is_floating_point() or tensor.dtype == torch.float64:
+        return tensor
+    return tensor.to(dtype)
+
+
+def check_dtype(x: Tensor, weights: torch.dtype) -> None:
+    """Refuses tokens in another precision than the weights', but for what autocast joins."""
+    joined = autocast_dtype(x.device) is not None and torch.float64 not in (x.dtype, weights)
+    if x.dtype != weights and not joined:
+        raise ValueError(
+            f"x has dtype {x.dtype}, but the weights have {weights}: convert the input, "
+            f"x.to({weights}), or the layer, layer.to({x.dtype})"
+        )
