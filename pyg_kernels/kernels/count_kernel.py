@@ -86,6 +86,11 @@ class CountKernel(Kernel):
         """The weight of each block of patterns, or None for 1."""
         return None
 
+    def _levels(self, collection: LabelCounts) -> list[LabelCounts]:
+        if self._weights() is not None:
+            return [collection]
+        return [collection.up_to(number) for number in range(1, len(collection.labels) + 1)]
+
     def _read(self, items: Any, like: LabelCounts | None = None) -> LabelCounts:
         counts = self._count(items, np.float32 if self.dtype == torch.float32 else np.float64)
         weights = self._weights()

@@ -124,6 +124,10 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     def _raw_diagonal(self, collection: Any) -> Tensor:
         """The kernel of each item with itself, without normalisation."""
 
+    def _levels(self, collection: Any) -> list[Any]:
+        """The parts of what was read that are kernels of their own, in a sum that is learned."""
+        return [collection]
+
     def _is_cosine(self) -> bool:
         return bool(getattr(self, "normalize", False))
 

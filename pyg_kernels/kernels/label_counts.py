@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ class LabelCounts:
     """How often each label occurs in each graph.
 
     Args:
-        labels: The labels that occur, iteration by iteration.
+        labels: The labels that occur, block by block: iteration by iteration, say.
         matrix: Their counts, (n, number of labels).
         device: Of the graphs.
     """
@@ -34,13 +34,20 @@ class LabelCounts:
     def __len__(self) -> int:
         return int(self.matrix.shape[0])
 
-    def blocks(self) -> NDArray[np.int64]:
-        """The iteration of each column."""
-        return np.repeat(np.arange(len(self.labels)), list(map(len, self.labels)))
+    def part(self, items: Any) -> LabelCounts:
+        """The counts of some graphs, a NumPy array or tensor of their numbers."""
+        return replace(self, matrix=self.matrix[np.asarray(items)])
+
+    def up_to(self, number: int) -> LabelCounts:
+        """The labels of the first iterations alone."""
+        if number == len(self.labels):
+            return self
+        labels = self.labels[:number]
+        return replace(self, labels=labels, matrix=self.matrix[:, : sum(map(len, labels))])
 
     def weighted(self, weights: ArrayLike) -> LabelCounts:
         """The counts times the weight of their iteration."""
-        factors = np.asarray(weights, self.matrix.dtype)[self.blocks()]
+        factors = np.repeat(np.asarray(weights, self.matrix.dtype), list(map(len, self.labels)))
         data = self.matrix.data * factors[self.matrix.indices]
         arrays = (data, self.matrix.indices, self.matrix.indptr)
         return replace(self, matrix=sparse.csr_matrix(arrays, shape=self.matrix.shape))
@@ -56,33 +63,51 @@ class LabelCounts:
         return sparse.csr_matrix(arrays, shape=shape)[:, :width]
 
 
-def count_labels(
-    chunks: Iterator[Graphs], relabeling: DiscreteRelabeling, num_iterations: int, dtype: type
-) -> LabelCounts:
-    """Counts the labels of all iterations, some thousand graphs at a time.
-
-    Args:
-        chunks: The graphs, with the hashes of their labels.
-        relabeling: Of the nodes.
-        num_iterations: h; the labels of h + 1 iterations are counted.
-        dtype: NumPy's type of the counts.
-    """
+def count_chunks(chunks: Iterable[Graphs], count: Callable[[Graphs], LabelCounts]) -> LabelCounts:
+    """Counts what `count` finds in all graphs, some thousand at a time."""
     counts = [
-        _count(
-            chunk.between(start, min(start + GRAPHS_AT_A_TIME, len(chunk))),
-            relabeling,
-            num_iterations,
-            dtype,
-        )
+        count(chunk.between(start, min(start + GRAPHS_AT_A_TIME, len(chunk))))
         for chunk in chunks
         for start in range(0, len(chunk), GRAPHS_AT_A_TIME)
     ]
     return counts[0] if len(counts) == 1 else _merged(counts)
 
 
-def _count(
+def count_occurrences(
+    graphs: Graphs, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], dtype: type
+) -> LabelCounts:
+    """Counts labels that occur any number of times.
+
+    Args:
+        graphs: Some graphs.
+        blocks: The graph and the label of each occurrence, block by block.
+        dtype: NumPy's type of the counts.
+    """
+    labels: Labels = []
+    rows, columns, total = [], [], 0
+    for owner, found in blocks:
+        known, places = np.unique(found, return_inverse=True)
+        labels.append(known)
+        rows.append(owner)
+        columns.append(places + total)
+        total += len(known)
+    ones: NDArray[Any] = np.ones(sum(map(len, rows)), dtype=dtype)
+    where = np.concatenate(rows), np.concatenate(columns)
+    matrix = sparse.csr_matrix((ones, where), shape=(len(graphs), total))
+    return LabelCounts(labels, matrix, graphs.device)
+
+
+def count_labels(
     graphs: Graphs, relabeling: DiscreteRelabeling, num_iterations: int, dtype: type
 ) -> LabelCounts:
+    """Counts the labels of all iterations.
+
+    Args:
+        graphs: The graphs, with the hashes of their labels.
+        relabeling: Of the nodes.
+        num_iterations: h; the labels of h + 1 iterations are counted.
+        dtype: NumPy's type of the counts.
+    """
     state = relabeling.start(graphs)
     columns = np.empty((graphs.num_nodes, num_iterations + 1), dtype=np.int32)
     labels: Labels = []
