@@ -61,7 +61,7 @@ def explain(model: Module, graph: Graph, target: int = 0, k: int = 6) -> ModelCo
 def output(model: Module, graph: Graph) -> Tensor:
     model.eval()
     with torch.no_grad():
-        return model(graph.x, graph.edge_index, None, graph.edge_attr)[0]
+        return model(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0]
 
 
 def close(found: Tensor, expected: Tensor | float) -> None:
@@ -100,7 +100,7 @@ def test_wl_network_is_the_sum_over_iterations(name: str) -> None:
     label, states, inputs = model.embedding(graph.x), [], []
     for conv in model.convs:
         inputs.append(label.detach())
-        label, state = conv(label, graph.edge_index, graph.edge_attr)
+        label, state = conv(label, graph.edge_index, graph.edge_attr, return_states=True)
         states.append(state.sum(0, keepdim=True))
     read = {"last": states[-1], "sum": sum(states), "concat": torch.cat(states, 1)}
     theta = head_of(model, read[model.readout], 1)

@@ -100,7 +100,7 @@ def test_one_node_walks_are_all_remainder(gated: bool) -> None:
 def test_gradients_share_the_same(combine: str) -> None:
     """With one map a step, P_j = W^(j) f: what P_j does is its gradient times its value."""
     graph, conv = random_graph(5), random_conv(True, 3, "leaky", combine=combine)
-    for lin in conv.edge_weight.lin_source, conv.edge_weight.lin_target:
+    for lin in conv.weighting.lin_source, conv.weighting.lin_target:
         torch.nn.init.zeros_(lin.weight)  # so that gates do not read the nodes
     x = graph.x.clone().requires_grad_()
     output = (conv(x, graph.edge_index) * HEAD).sum()

@@ -480,7 +480,7 @@ def test_proposition_2(tie_weights: str | None, order: int, bonds: bool, relabel
         chains = [chain(r, f) for r, f in zip(rows, factors, strict=True)]
         expected += kernel(labelled, chains)
     for graph, row in zip(WALKED, expected, strict=True):
-        found = net(graph.x, graph.edge_index, None, graph.edge_attr if bonds else None)[0]
+        found = net(graph.x, graph.edge_index, edge_attr=graph.edge_attr if bonds else None)[0]
         close(found.detach(), row)
 
 
@@ -527,4 +527,4 @@ def test_a_molecule_through_every_theorem_of_graphs() -> None:
     embedded = [as_data(g, x=net.embedding(g.x).detach()) for g in graphs]
     expected = RandomWalkKernel(3, 0.4)(embedded, chains)
     for graph, row in zip(graphs, expected, strict=True):
-        close(net(graph.x, graph.edge_index, None, graph.edge_attr)[0].detach(), row)
+        close(net(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0].detach(), row)

@@ -127,10 +127,14 @@ class GraphKernelConv(MessagePassing):
         reset(self.norm)
 
     def forward(
-        self, x: NodeFeatures, edge_index: EdgeSource, edge_attr: OptTensor = None
+        self,
+        x: NodeFeatures,
+        edge_index: EdgeSource,
+        edge_attr: OptTensor = None,
+        edge_weight: OptTensor = None,
     ) -> Tensor:
-        state = self.walk(x, edge_index, edge_attr)
-        out = self.lin(state)
+        nodes_and_edges = self.walk.read(x, edge_index, edge_attr, edge_weight)
+        out = self.lin(self.walk.states(*nodes_and_edges)[-1])
         out = out if self.norm is None else self.norm(out)
         return out if self.walk.act is None else self.walk.act(out)
 

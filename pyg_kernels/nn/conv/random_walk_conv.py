@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from pyg_kernels.nn.arguments import Act, checked_count
-from pyg_kernels.nn.conv.edge_weight import Decay
 from pyg_kernels.nn.conv.walk_conv import WalkConv
+from pyg_kernels.nn.conv.weighting import Decay
 from pyg_kernels.walk import Combine
 
 
@@ -44,8 +44,10 @@ class RandomWalkConv(WalkConv):
 
     Shapes:
         - **input:** node features :math:`(N, F)`, or a pair :math:`((N_s, F_s), (N_t, F_t))`
-          where the order is 2; edge indices :math:`(2, E)` or a transposed sparse adjacency
-          :math:`(N_t, N_s)`, whose values are edge features; edge features :math:`(E, F_e)`.
+          where the order is 2: a longer walk would go on from target nodes, which no edge leaves,
+          and a shorter one has no edge; edge indices :math:`(2, E)` or a transposed sparse
+          adjacency :math:`(N_t, N_s)`, whose values are edge weights; edge features
+          :math:`(E, F_e)`; edge weights :math:`(E)`, which multiply the message of every step.
         - **output:** :math:`(N, D)`, or a list of n such tensors with :obj:`return_states`.
 
     Raises:
@@ -53,7 +55,7 @@ class RandomWalkConv(WalkConv):
             features that do not fit :obj:`edge_dim`, or a bipartite graph at another order than 2.
     """
 
-    edge_weight: Decay
+    weighting: Decay
 
     def __init__(
         self,
@@ -82,4 +84,4 @@ class RandomWalkConv(WalkConv):
     @property
     def decay(self) -> float | Tensor:
         r"""The decay :math:`\lambda`: a number, or a vector of :obj:`(D,)` where it is learned."""
-        return self.edge_weight.value
+        return self.weighting.value

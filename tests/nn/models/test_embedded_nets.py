@@ -23,7 +23,7 @@ with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["pl
 
 
 def call(model: torch.nn.Module, graph: Graph, bonds: bool) -> Tensor:
-    return model(graph.x, graph.edge_index, None, graph.edge_attr if bonds else None)
+    return model(graph.x, graph.edge_index, edge_attr=graph.edge_attr if bonds else None)
 
 
 def build(net: type[torch.nn.Module], bonds: bool = True, **kwargs: object) -> torch.nn.Module:
@@ -83,7 +83,7 @@ def test_normalisation_and_dropout(net, states, norm: str, monkeypatch) -> None:
     for seed in range(3):  # statistics away from 0 and 1
         graph = random_graph(seed, 9, 30)
         batch = torch.arange(9) % 3
-        model(graph.x, graph.edge_index, batch, graph.edge_attr)
+        model(graph.x, graph.edge_index, edge_attr=graph.edge_attr, batch=batch)
     model.eval()
     graph = GRAPHS["random"]
     expected = outputs(model, states(model, graph, True))
@@ -125,7 +125,7 @@ def test_every_edge_form(net, states, bonds: bool) -> None:
     model = build(net, bonds)
 
     def layer(x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
-        return model(x, edge_index, None, edge_attr)
+        return model(x, edge_index, edge_attr=edge_attr)
 
     assert_same_from_every_edge_form(layer, random_graph(0), bonds)
 
@@ -138,7 +138,7 @@ def test_autocast(net, states) -> None:
             self.net = build(net)
 
         def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
-            return self.net(x, edge_index, None, edge_attr)
+            return self.net(x, edge_index, edge_attr=edge_attr)
 
     assert_autocasts(OnGraph(), GRAPHS["ring"], True)
     assert_autocasts(OnGraph(), GRAPHS["random"], True)
