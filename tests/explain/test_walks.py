@@ -140,7 +140,7 @@ def test_wl_layer_is_explained_by_its_walk() -> None:
     head = torch.randn(4, dtype=torch.float64)
     found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr, head)
     expected = walk_contributions(conv.walk, graph.x, graph.edge_index, graph.edge_attr, head)
-    _, states = conv(graph.x, graph.edge_index, graph.edge_attr)
+    _, states = conv(graph.x, graph.edge_index, graph.edge_attr, return_states=True)
     close(found.total, (states * head).sum().detach())
     close(found.nodes, expected.nodes)
     assert found.walks == expected.walks

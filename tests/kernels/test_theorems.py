@@ -402,7 +402,9 @@ def test_theorem_4(
     sigma, decay, bonds = SIGMAS[name], 0.6, edge_dim is not None
     torch.manual_seed(0)
     options = {"order": order, "decay": decay, "combine": combine, "edge_dim": edge_dim}
-    net = GraphKernelNet(1, 2, 1, num_layers, act=Polynomial(sigma.a), **options).double()
+    net = GraphKernelNet(
+        1, 2, 1, num_layers, act=Polynomial(sigma.a), norm=None, **options
+    ).double()
     net.head = torch.nn.Identity()
     reference, mapped = deep_graph_references(net.convs, decay, combine, sigma, bonds)
     sums = []
@@ -420,7 +422,7 @@ def test_theorem_4(
             psi = sigma.psi(mapped[i])
             close(states[:, i].detach(), torch.stack([phi @ reference[i] for phi in phis]))
             close(outputs[:, i].detach(), torch.stack([post @ psi for post in posts]))
-            whole = net(graph.x, inputs[0], None, inputs[1])[0, i]
+            whole = net(graph.x, inputs[0], edge_attr=inputs[1])[0, i]
             close(whole.detach(), torch.dot(sums[-1], psi))
 
     edges = "edge_attr" if bonds else None
@@ -457,6 +459,7 @@ def test_proposition_2(tie_weights: str | None, order: int, bonds: bool, relabel
         relabel=relabel,
         tie_weights=tie_weights,
         edge_dim=2 if bonds else None,
+        norm=None,
     ).double()
     net.head = torch.nn.Identity()
     edges = "edge_attr" if bonds else None
@@ -488,7 +491,8 @@ def test_proposition_2(tie_weights: str | None, order: int, bonds: bool, relabel
 def test_equation_11_relabels_as_the_network(bonds: bool) -> None:
     """The kernel's r^i are the labels of the network's layers."""
     torch.manual_seed(0)
-    net = WLKernelNet(3, 3, 1, 3, gated=False, edge_dim=2 if bonds else None).double()
+    edge_dim = 2 if bonds else None
+    net = WLKernelNet(3, 3, 1, 3, gated=False, edge_dim=edge_dim, norm=None).double()
     edges = "edge_attr" if bonds else None
     relabel = GeneralizedRelabelling(*relabelling_of(net, 0), edge_feature=edges)
     base = RandomWalkKernel(2, 0.4)
@@ -497,7 +501,7 @@ def test_equation_11_relabels_as_the_network(bonds: bool) -> None:
         def relabelled(current: Data) -> Data:
             found = current.clone()
             attr = graph.edge_attr if bonds else None
-            found.x = net.convs[0](current.x, graph.edge_index, attr)[0].detach()
+            found.x = net.convs[0](current.x, graph.edge_index, attr).detach()
             return found
 
         return iterated(graph, relabelled, 2)

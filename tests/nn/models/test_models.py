@@ -35,12 +35,12 @@ MODELS: dict[str, Callable[..., torch.nn.Module]] = {
     "wl-code": partial(WLKernelNet, 4, 6, 2, readout="last", relabel="mul"),
     "wl-1": partial(WLKernelNet, 4, 6, 2, num_iterations=1),
     "random-walk-norm": partial(RandomWalkNet, 4, 6, 2, norm="layer"),
-    "wl-batch-norm": partial(WLKernelNet, 4, 6, 2, norm="batch", dropout=0.2),
+    "wl-no-norm": partial(WLKernelNet, 4, 6, 2, norm=None, dropout=0.2),
     "wl-concat": partial(WLKernelNet, 4, 6, 2, readout="concat"),
     "mean-field": partial(EmbeddedMeanField, 4, 6, 2),
-    "mean-field-norm": partial(EmbeddedMeanField, 4, 6, 2, norm="batch", dropout=0.2),
+    "mean-field-no-norm": partial(EmbeddedMeanField, 4, 6, 2, norm=None, dropout=0.2),
     "loopy-bp": partial(EmbeddedLoopyBP, 4, 6, 2),
-    "loopy-bp-norm": partial(EmbeddedLoopyBP, 4, 6, 2, norm="batch", dropout=0.2),
+    "loopy-bp-no-norm": partial(EmbeddedLoopyBP, 4, 6, 2, norm=None, dropout=0.2),
 }
 # The others vary these by an option.
 PLAIN = [MODELS[name] for name in ("random-walk", "graph-kernel", "wl", "mean-field", "loopy-bp")]
@@ -143,7 +143,15 @@ def test_proposition_2(tie_weights: str | None, order: int) -> None:
     for graph in graphs:
         bonds = graph.edge_attr.size(1)
         model = WLKernelNet(
-            graph.x.size(1), 6, 1, 3, order, gated=False, edge_dim=bonds, tie_weights=tie_weights
+            graph.x.size(1),
+            6,
+            1,
+            3,
+            order,
+            gated=False,
+            edge_dim=bonds,
+            tie_weights=tie_weights,
+            norm=None,
         ).double()
         model.head = torch.nn.Identity()
         before_head = model(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
@@ -254,7 +262,7 @@ def test_compiles_in_training_mode(net: type[torch.nn.Module]) -> None:
 def test_random_walk_net_is_equation_6() -> None:
     torch.manual_seed(0)
     graph = random_graph(0)
-    model = RandomWalkNet(4, 6, 2, order=3).double()
+    model = RandomWalkNet(4, 6, 2, order=3, norm=None).double()
     kernel = walk_kernel(
         graph.x,
         graph.edge_index,
@@ -267,7 +275,7 @@ def test_random_walk_net_is_equation_6() -> None:
 
 def test_tying() -> None:
     def size(tie_weights: str | None) -> int:
-        model = WLKernelNet(4, 10, 1, 3, gated=False, tie_weights=tie_weights)
+        model = WLKernelNet(4, 10, 1, 3, gated=False, tie_weights=tie_weights, norm=None)
         return sum(p.numel() for p in model.convs.parameters())
 
     walk, relabelling = 2 * 100, 3 * 100
@@ -291,7 +299,7 @@ def test_concatenated_readout() -> None:
     torch.manual_seed(0)
     graphs = [random_graph(0), random_graph(1, 9, 20), random_graph(2, 2, 0)]
     data = batch_of(graphs)
-    model = WLKernelNet(4, 6, 2, 3, gated=False, edge_dim=3, readout="concat").double()
+    model = WLKernelNet(4, 6, 2, 3, gated=False, edge_dim=3, readout="concat", norm=None).double()
     first, last = (m for m in model.head if isinstance(m, Linear))
     assert first.weight.shape == (6, 18)
     rows = []
@@ -366,8 +374,10 @@ def test_misplaced_arguments() -> None:
         GraphKernelNet(4, 6, 1, 2, edge_dim=3),
         WLKernelNet(4, 6, 1, edge_dim=3),
     ):
-        with pytest.raises(ValueError, match=r"edge_attr is the *fourth"):
+        with pytest.raises(TypeError, match="positional arguments"):
             model(graph.x, graph.edge_index, graph.edge_attr)
+        with pytest.raises(ValueError, match=r"batch has shape \(9, 3\) and dtype torch.float32"):
+            model(graph.x, graph.edge_index, batch=graph.edge_attr)
 
 
 def test_batch_size_without_batch() -> None:
