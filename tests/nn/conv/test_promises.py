@@ -9,8 +9,6 @@ import pytest
 import torch
 import torch.nn.utils.prune
 from torch_geometric import EdgeIndex
-from torch_geometric.explain import Explainer, GNNExplainer
-from torch_geometric.nn import HeteroConv, to_hetero
 
 from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 from tests import promises
@@ -195,30 +193,6 @@ def test_bipartite(name: str, lazy: bool) -> None:
         )
 
 
-def test_explainer_finds_the_edges_that_matter() -> None:
-    """An explainer's edge mask reaches the sums: only walks into the explained node count."""
-
-    class Net(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv = GatedWalkConv(C, 1)
-
-        def forward(self, x, edge_index):
-            return self.conv(x, edge_index)
-
-    torch.manual_seed(0)
-    x, edge_index = torch.randn(4, C), torch.tensor([[0, 2], [1, 3]])
-    explainer = Explainer(
-        Net(),
-        GNNExplainer(epochs=20),
-        explanation_type="model",
-        edge_mask_type="object",
-        model_config={"mode": "regression", "task_level": "node", "return_type": "raw"},
-    )
-    mask = explainer(x, edge_index, index=1).edge_mask
-    assert mask[0] > 0 and mask[1] == 0
-
-
 @pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
 def test_bipartite_through_messages(flow: str) -> None:
     torch.manual_seed(0)
@@ -242,35 +216,6 @@ def test_plain_calls_take_the_fused_path(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(layer, "propagate", fail)
     monkeypatch.setattr(layer.walk, "propagate", fail)
     layer(graph.x, graph.edge_index)
-
-
-@pytest.mark.parametrize("name", ["random-walk", "gated-walk", "graph-kernel"])
-def test_heterogeneous_graphs(name: str) -> None:
-    """In PyG's HeteroConv and to_hetero, relations within and between node types."""
-    build = {
-        "random-walk": RandomWalkConv,
-        "gated-walk": GatedWalkConv,
-        "graph-kernel": GraphKernelConv,
-    }[name]
-    x = {"a": torch.randn(4, 3), "b": torch.randn(5, 6)}
-    edges = {
-        ("a", "to", "a"): torch.tensor([[0, 1], [1, 3]]),
-        ("a", "to", "b"): torch.tensor([[0, 1, 3], [4, 0, 2]]),
-        ("b", "to", "a"): torch.tensor([[4, 2], [0, 2]]),
-    }
-    out = HeteroConv({relation: build((-1, -1), 8) for relation in edges})(x, edges)
-    assert {key: tuple(value.shape) for key, value in out.items()} == {"a": (4, 8), "b": (5, 8)}
-
-    class Net(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.conv = build((-1, -1), 8)
-
-        def forward(self, x, edge_index):
-            return self.conv(x, edge_index).relu()
-
-    out = to_hetero(Net(), (["a", "b"], list(edges)))(x, edges)
-    assert {key: tuple(value.shape) for key, value in out.items()} == {"a": (4, 8), "b": (5, 8)}
 
 
 def test_hooks_and_replacements_of_the_linear_maps_are_called() -> None:
