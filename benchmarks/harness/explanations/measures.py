@@ -30,9 +30,7 @@ class NumberNet(nn.Module):
         self.net = net
         self.mean, self.std = mean, std
 
-    def forward(
-        self, x: Tensor, edge_index: Tensor, *, edge_attr: Tensor, batch: Tensor
-    ) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor, *, edge_attr: Tensor, batch: Tensor) -> Tensor:
         return self.net(x, edge_index, edge_attr=edge_attr, batch=batch) * self.std + self.mean
 
 
@@ -55,9 +53,7 @@ class NearestNumber(nn.Module):
         self.net = net
         self.most = most
 
-    def forward(
-        self, x: Tensor, edge_index: Tensor, *, edge_attr: Tensor, batch: Tensor
-    ) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor, *, edge_attr: Tensor, batch: Tensor) -> Tensor:
         number = self.net(x, edge_index, edge_attr=edge_attr, batch=batch)
         return -(number - torch.arange(self.most + 1).to(number)).square()
 
