@@ -27,6 +27,11 @@ class RandomWalkConv(WalkConv):
     reference walk, whose nodes carry the k-th rows of :math:`W^{(1)}, \ldots, W^{(n)}`
     (theorem 3 of the paper).
 
+    States are sums over walks: nothing normalises them, and products of products grow without
+    bound. Between two of these layers put a normalisation and an activation, such as
+    :class:`torch.nn.BatchNorm1d` and a ReLU; the layer made to be stacked is
+    :class:`GraphKernelConv`, which has places for both.
+
     Args:
         in_channels: The number of node features F; -1 to read it off the first input; a tuple
             for source and target nodes of a bipartite graph.

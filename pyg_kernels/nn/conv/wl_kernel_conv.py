@@ -66,7 +66,8 @@ class WLKernelConv(FusedConv):
         \sigma(V [h_u, e_{uv}])\Bigr)
 
     The layer gives the new labels; the walk, which they do not read, is taken only for
-    ``return_states=True``.
+    ``return_states=True``. To stack layers, give each a norm,
+    ``norm=torch.nn.BatchNorm1d(channels)``: labels are sums and grow from layer to layer otherwise.
 
     Args:
         channels: The number of channels D, of the labels and of the states.
