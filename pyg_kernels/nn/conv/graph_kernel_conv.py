@@ -54,10 +54,8 @@ class GraphKernelConv(MessagePassing):
     (theorem 4 of the paper).
 
     To stack layers, give each a norm, ``norm=torch.nn.BatchNorm1d(out_channels)``: sums over
-    neighbours grow from layer to layer otherwise. Where degrees differ much, or layers are more
-    than two or three, weigh the edges down as well, by ``edge_weight`` as
-    :func:`torch_geometric.nn.conv.gcn_conv.gcn_norm` gives it. Theorem 4 is about layers without
-    either.
+    neighbours grow from layer to layer otherwise. With more than three layers add each layer's
+    input to its output, ``x = x + conv(x, edge_index)``. Theorem 4 is about layers without either.
 
     Args:
         in_channels: The number of node features; -1 to read it off the first input; a tuple for
