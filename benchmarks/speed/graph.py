@@ -76,9 +76,10 @@ def layer_step(layer: nn.Module, graphs: Graphs) -> Step:
     x = graphs.x.clone().requires_grad_()
     parameters = [p for p in layer.parameters() if p.requires_grad]
     seeds: list[Tensor] = []
+    both = {"return_states": True} if isinstance(layer, WLKernelConv) else {}
 
     def run() -> None:
-        out = layer(x, graphs.edge_index, graphs.edge_attr)
+        out = layer(x, graphs.edge_index, graphs.edge_attr, **both)
         outs = out if isinstance(out, tuple) else (out,)
         if not seeds:
             seeds.extend(torch.randn_like(o) for o in outs)

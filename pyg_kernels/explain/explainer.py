@@ -105,14 +105,15 @@ class WalkExplainer(AccountExplainer):
         *,
         target: Tensor,
         index: int | Tensor | None = None,
-        batch: Tensor | None = None,
+        edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Explanation:
         def weigh(outputs: Tensor) -> Tensor:
             return self.weigh(outputs, target, index)
 
-        graphs = Graphs(x, edge_index, edge_attr, batch, batch_size)
+        graphs = Graphs(x, edge_index, edge_attr, batch, batch_size, edge_weight)
         found = contributions_to(model, graphs, weigh, self.k)
         masks = self.explainer_config
         nodes = None if masks.node_mask_type is None else _importance(found.nodes).unsqueeze(1)

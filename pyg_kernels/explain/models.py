@@ -63,6 +63,7 @@ class Graphs(NamedTuple):
     edge_attr: Tensor | None = None
     batch: Tensor | None = None
     batch_size: int | None = None
+    edge_weight: Tensor | None = None
 
 
 @torch.no_grad()
@@ -73,6 +74,8 @@ def model_contributions(
     edge_attr: Tensor | None = None,
     target: int = 0,
     k: int = 10,
+    *,
+    edge_weight: Tensor | None = None,
 ) -> ModelContributions:
     r"""Shares out an output of a network for one graph over nodes, edges and walks, exactly.
 
@@ -95,6 +98,7 @@ def model_contributions(
         edge_attr: Edge features, where the model takes them.
         target: Which of the outputs.
         k: How many walks to find, as in :func:`walk_contributions`.
+        edge_weight: The number that multiplies every message along an edge, :obj:`(E,)`.
 
     Raises:
         ValueError: For a model with another layer, activation or normalisation, which it names;
@@ -108,7 +112,8 @@ def model_contributions(
         weights[:, place] = 1.0
         return weights
 
-    return contributions_to(model, Graphs(x, edge_index, edge_attr), of_target, k)
+    graphs = Graphs(x, edge_index, edge_attr, edge_weight=edge_weight)
+    return contributions_to(model, graphs, of_target, k)
 
 
 @torch.no_grad()
@@ -154,8 +159,9 @@ def _output(model: Module, graphs: Graphs) -> Tensor:
     found: Tensor = model(
         graphs.x,
         graphs.edge_index,
-        graphs.batch,
+        edge_weight=graphs.edge_weight,
         edge_attr=graphs.edge_attr,
+        batch=graphs.batch,
         batch_size=graphs.batch_size,
     )
     return found
@@ -240,7 +246,7 @@ def _read_wl_kernel_net(model: WLKernelNet, graphs: Graphs) -> _Reading:
     layers, pooled = [], []
     for conv in convs:
         layers.append(_Layer(conv.walk, label))
-        label, state = conv(label, edges)
+        label, state = conv(label, edges, return_states=True)
         pooled.append(_pooled(state, graphs))
     stages = stages_of("head", model.head)
     if model.readout == "last":
@@ -251,7 +257,7 @@ def _read_wl_kernel_net(model: WLKernelNet, graphs: Graphs) -> _Reading:
 
 
 def _edges(conv: WalkLayer, graphs: Graphs) -> Edges:
-    edges = edges_of(conv, graphs.x, graphs.edge_index, graphs.edge_attr)
+    edges = edges_of(conv, graphs.x, graphs.edge_index, graphs.edge_attr, graphs.edge_weight)
     checked_batch(graphs.batch, graphs.x.size(0))
     return edges
 

@@ -21,9 +21,9 @@ from pyg_kernels.explain.slopes import slope_of
 from pyg_kernels.explain.walk_sum import WalkSum, best_of
 from pyg_kernels.nn.arguments import checked_nodes
 from pyg_kernels.nn.conv import GatedWalkConv, RandomWalkConv, WLKernelConv
-from pyg_kernels.nn.conv.edge_weight import Decay, EdgeGate
+from pyg_kernels.nn.conv.weighting import Decay, EdgeGate
 from pyg_kernels.nn.linear import apply_all
-from pyg_kernels.ops.edges import Edges
+from pyg_kernels.ops.edges import Edges, weighted
 from pyg_kernels.ops.neighbor_sum import message_weight
 from pyg_kernels.propagation.graph import EdgeSource, as_edges
 from pyg_kernels.walk import walk
@@ -59,11 +59,13 @@ def walk_contributions(
     edge_attr: Tensor | None = None,
     head: Tensor | Sequence[float] | None = None,
     k: int = 10,
+    *,
+    edge_weight: Tensor | None = None,
 ) -> WalkContributions:
     r"""Shares out :math:`\sum_v \langle \theta, c_n[v] \rangle` exactly.
 
     A random-walk layer is a sum over walks (Lei et al. 2017, theorem 3). With
-    :math:`a^{(j)}_{uv}` the whole weight of an edge, decay or gate times bond factor, and
+    :math:`a^{(j)}_{uv}` the whole weight of an edge (edge weight, decay or gate, bond factor) and
     :math:`m_j[u]` the slope of the activation at :math:`c_j[u]`, both held at their values, a
     walk of n nodes adds, where the layer multiplies,
 
@@ -87,6 +89,7 @@ def walk_contributions(
         head: The weight :math:`\theta` of each channel, :obj:`(D,)`; ones by default.
         k: How many walks to find. Parallel edges make different walks of the same nodes. Walks
             whose values differ by rounding alone (ten digits) are in the order of their nodes.
+        edge_weight: The number that multiplies every message along an edge, :obj:`(E,)`.
 
     Returns:
         The shares, in the precision of the layer.
@@ -101,7 +104,7 @@ def walk_contributions(
     if not isinstance(x, Tensor):
         raise ValueError(f"x is a {type(x).__name__}: expected the features of one set of nodes")
     with as_stored(x):
-        edges = edges_of(walk_layer, x, edge_index, edge_attr)
+        edges = edges_of(walk_layer, x, edge_index, edge_attr, edge_weight)
         checked_features(x, walk_layer.lins[0])
         ends = checked_head(head, walk_layer.out_channels, x).expand(x.size(0), -1)
         walks = walk_sum(walk_layer, x, edges, ends)
@@ -123,10 +126,16 @@ def walk_of(conv: Module) -> WalkLayer:
     )
 
 
-def edges_of(conv: WalkLayer, x: Tensor, edge_index: EdgeSource, edge_attr: Tensor | None) -> Edges:
+def edges_of(
+    conv: WalkLayer,
+    x: Tensor,
+    edge_index: EdgeSource,
+    edge_attr: Tensor | None,
+    edge_weight: Tensor | None,
+) -> Edges:
     """The edges as the layer reads them."""
-    num_nodes = checked_nodes(x).size(0)
-    return as_edges(edge_index, num_nodes, num_nodes, edge_attr, conv.edge_dim, conv.flow)
+    sizes = (checked_nodes(x).size(0),) * 2
+    return as_edges(edge_index, *sizes, edge_attr, conv.edge_dim, conv.flow, edge_weight)
 
 
 def walk_sum(conv: WalkLayer, x: Tensor, edges: Edges, ends: Tensor) -> WalkSum:
@@ -142,18 +151,18 @@ def walk_sum(conv: WalkLayer, x: Tensor, edges: Edges, ends: Tensor) -> WalkSum:
     on_source, on_target = conv.linears()
     first, *others = apply_all(x, [*on_source, *on_target])
     gate = None
-    if isinstance(conv.edge_weight, EdgeGate):
+    if isinstance(conv.weighting, EdgeGate):
         gate_source, *others, gate_target = others
-        gate = conv.edge_weight.logits(gate_source, gate_target, edges)
+        gate = conv.weighting.logits(gate_source, gate_target, edges)
     projections = [first, *others]
-    decay = conv.edge_weight.value if isinstance(conv.edge_weight, Decay) else 1.0
+    decay = conv.weighting.value if isinstance(conv.weighting, Decay) else 1.0
     bonds: list[Tensor | None] = [lin(edges.attr) for lin in conv.edge_lins]
     steps: list[Tensor] = []
 
     def carry(state: Tensor, step: int) -> Tensor:
         """Sums the neighbours' states, and keeps what their walks are multiplied by."""
         weight = message_weight(edges.index, gate, bonds[step - 2] if bonds else None)
-        along = slope(state).index_select(0, edges.source) * decay
+        along = weighted(slope(state).index_select(0, edges.source) * decay, edges.weight)
         along = along if weight is None else along * weight
         carried = along * state.index_select(0, edges.source)
         if conv.combine == "mul":

@@ -112,8 +112,7 @@ def checked_batch(batch: Tensor | None, num_nodes: int) -> Tensor | None:
         return None
     if batch.dim() != 1 or batch.size(0) != num_nodes or batch.dtype != torch.long:
         raise ValueError(
-            f"batch, the third argument, has shape {tuple(batch.shape)} and dtype {batch.dtype}: "
-            f"expected the graph of each node, ({num_nodes},) and torch.int64 (edge_attr is the "
-            "fourth)"
+            f"batch has shape {tuple(batch.shape)} and dtype {batch.dtype}: expected the graph of "
+            f"each node, ({num_nodes},) and torch.int64"
         )
     return batch

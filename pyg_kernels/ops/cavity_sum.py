@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.ops.dtypes import common_dtype
-from pyg_kernels.ops.edges import Edges
+from pyg_kernels.ops.edges import Edges, weighted
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def find_reverse(edges: Edges) -> ReverseEdges:
 
 
 def arriving_sum(message: Tensor, edges: Edges) -> Tensor:
-    r"""Adds up the messages at their targets: :math:`s_v = \sum_{e = (u \to v)} \nu_e`.
+    r"""Adds up the messages at their targets: :math:`s_v = \sum_{e = (u \to v)} w_e \nu_e`.
 
     Args:
         message: One row an edge, shape :obj:`(E, D)`.
@@ -62,16 +62,14 @@ def arriving_sum(message: Tensor, edges: Edges) -> Tensor:
     Returns:
         The sums, of shape :obj:`(num_targets, D)`; under autocast in float32 at least.
     """
-    message = message.to(common_dtype(message))
-    total = message.new_zeros(edges.num_targets, message.size(1))
-    return total.index_add(0, edges.target, message)
+    return _arriving_sum(_weighted(message, edges), edges)
 
 
 def cavity_sum(message: Tensor, edges: Edges, reverse: ReverseEdges) -> Tensor:
     r"""Sums, for each edge, the messages into its source but for those from its target.
 
     .. math::
-        s_{i \to j} = \sum_{k \in \mathcal{N}(i) \setminus j} \nu_{k \to i}
+        s_{i \to j} = \sum_{k \in \mathcal{N}(i) \setminus j} w_{k \to i}\, \nu_{k \to i}
 
     as the total at i less the messages from j: every one of them, where edges are parallel, and
     at a self-loop those of the node's self-loops.
@@ -84,8 +82,8 @@ def cavity_sum(message: Tensor, edges: Edges, reverse: ReverseEdges) -> Tensor:
     Returns:
         The sums, of shape :obj:`(E, D)`; under autocast in float32 at least.
     """
-    message = message.to(common_dtype(message))
-    total = arriving_sum(message, edges).index_select(0, edges.source)
+    message = _weighted(message, edges)
+    total = _arriving_sum(message, edges).index_select(0, edges.source)
     if reverse.edge is not None:
         return total - message.index_select(0, reverse.edge)
     assert reverse.pair is not None
@@ -93,3 +91,12 @@ def cavity_sum(message: Tensor, edges: Edges, reverse: ReverseEdges) -> Tensor:
     answers = message.new_zeros(edges.num_edges + 1, message.size(1))
     answers = answers.index_add(0, reverse.pair, message)
     return total - answers.index_select(0, reverse.reverse_pair)
+
+
+def _weighted(message: Tensor, edges: Edges) -> Tensor:
+    return weighted(message.to(common_dtype(message)), edges.weight)
+
+
+def _arriving_sum(message: Tensor, edges: Edges) -> Tensor:
+    total = message.new_zeros(edges.num_targets, message.size(1))
+    return total.index_add(0, edges.target, message)

@@ -27,6 +27,7 @@ class Edges:
         attr: Edge features: one row an edge type, shape :obj:`(T, edge_dim)`, or None.
         edge_type: The row of :obj:`attr` that belongs to each edge, int64 of shape :obj:`(E,)`;
             None where every edge has a row of its own (then T = E).
+        weight: The number w that multiplies whatever an edge carries, :obj:`(E,)`; None for ones.
 
     Raises:
         ValueError: Where an index names no node (on CPU, outside ``torch.compile``), or shapes do
@@ -39,6 +40,7 @@ class Edges:
     num_targets: int
     attr: Tensor | None = None
     edge_type: Tensor | None = None
+    weight: Tensor | None = None
 
     def __post_init__(self) -> None:
         self._by_target: tuple[Tensor, Tensor] | None = None
@@ -48,6 +50,7 @@ class Edges:
             source=(self.source, (edges,)),
             target=(self.target, (edges,)),
             edge_type=(self.edge_type, (edges,)),
+            weight=(self.weight, (edges,)),
         )
         for name, index in zip(("source", "target", "edge_type"), self.index, strict=True):
             if index is not None and index.dtype not in (torch.int64, torch.int32):
@@ -80,6 +83,11 @@ class Edges:
     def edge_rows(self, table: Tensor) -> Tensor:
         """Spreads a table with one row an edge type to one row an edge."""
         return table if self.edge_type is None else table.index_select(0, self.edge_type)
+
+
+def weighted(rows: Tensor, weight: Tensor | None) -> Tensor:
+    """Rows of :obj:`(E, D)`, each times the weight of its edge, in the dtype of the rows."""
+    return rows if weight is None else rows * weight.to(rows.dtype).unsqueeze(1)
 
 
 def _sorted(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:

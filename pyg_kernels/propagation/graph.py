@@ -22,10 +22,10 @@ class GraphPropagation:
     r"""Sums the neighbours' states along the edges.
 
     .. math::
-        S_j(z)_v = \sum_{u \in \mathcal{N}(v)} w_{uv} \odot (W_e^{(j)} e_{uv}) \odot z_u
+        S_j(z)_v = \sum_{u \in \mathcal{N}(v)} a_{uv}\, w_{uv} \odot (W_e^{(j)} e_{uv}) \odot z_u
 
     Args:
-        edges: The edges.
+        edges: The edges, with their weights :math:`a`.
         decay: The weight :math:`w` where it is constant: a number or a vector of :obj:`(D,)`.
         gate: The logits of :math:`w_{uv}` where it is a gate: see
             :func:`pyg_kernels.ops.neighbor_sum.neighbor_sum`.
@@ -64,48 +64,63 @@ def as_edges(
     edge_attr: Tensor | None = None,
     edge_dim: int | None = None,
     flow: str = "source_to_target",
+    edge_weight: Tensor | None = None,
 ) -> Edges:
     """Reads edges in any form that PyG takes.
 
     Args:
         edge_index: An index of shape :obj:`(2, E)` (a tensor or ``EdgeIndex``), or a transposed
             sparse adjacency of shape :obj:`(num_targets, num_sources)` (a PyTorch sparse tensor
-            or ``SparseTensor``), or `Edges`, which are returned as they are.
+            or ``SparseTensor``), or `Edges`, which are returned as they are. An adjacency's values
+            of shape :obj:`(E,)` are the edge weights, unless edge features are missing of which
+            there is one; values of shape :obj:`(E, edge_dim)` are edge features.
         num_sources: The number of source nodes.
         num_targets: The number of target nodes.
         edge_attr: Edge features, :obj:`(E, edge_dim)`, in the order of the index or of the
-            adjacency's entries; by default the adjacency's values.
+            adjacency's entries.
         edge_dim: The number of edge features that the layer takes (-1: any); None for none.
         flow: ``'source_to_target'`` or ``'target_to_source'``.
+        edge_weight: The number that multiplies every message along an edge, :obj:`(E,)`, in the
+            order of :obj:`edge_attr`.
 
     Raises:
         ValueError: Where the index or adjacency has another shape or names nodes that are not
-            there, or the edge features do not fit :obj:`edge_dim` or the number of edges.
+            there, the edge features do not fit :obj:`edge_dim` or the number of edges, or the
+            edge weights are not one number an edge.
     """
     if isinstance(edge_index, Edges):
-        return _checked_edges(edge_index, num_sources, num_targets, edge_attr, edge_dim)
+        given = {"edge_attr": edge_attr, "edge_weight": edge_weight}
+        return _checked_edges(edge_index, num_sources, num_targets, given, edge_dim)
     source, target, values = _endpoints(edge_index, num_sources, num_targets, flow)
-    if edge_attr is None:
-        edge_attr = _as_features(values, edge_dim)
+    if values is not None:
+        if edge_attr is not None or edge_weight is not None or values.dim() > 1:
+            _check_coalesced(edge_index)
+        edge_attr, edge_weight = _read_values(values, edge_attr, edge_weight, edge_dim)
     edge_attr = _checked_attr(edge_attr, edge_dim, source.numel())
+    edge_weight = _checked_weight(edge_weight, source.numel())
     edge_type = None
     if edge_attr is not None and _may_repeat(edge_attr):
         found = distinct_rows(edge_attr)
         if found is not None:
             edge_attr, edge_type = found
-    return Edges(source, target, num_sources, num_targets, edge_attr, edge_type)
+    return Edges(source, target, num_sources, num_targets, edge_attr, edge_type, edge_weight)
 
 
 def _checked_edges(
-    edges: Edges, num_sources: int, num_targets: int, edge_attr: Tensor | None, edge_dim: int | None
+    edges: Edges,
+    num_sources: int,
+    num_targets: int,
+    given: dict[str, Tensor | None],
+    edge_dim: int | None,
 ) -> Edges:
     if (edges.num_sources, edges.num_targets) != (num_sources, num_targets):
         raise ValueError(
             f"Edges of {edges.num_sources} source and {edges.num_targets} target nodes: expected "
             f"{num_sources} and {num_targets}"
         )
-    if edge_attr is not None:
-        raise ValueError("edge_attr was given beside Edges, which carry their own features")
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} was given beside Edges, which carry their own")
     if edge_dim is not None and edges.attr is None:
         raise ValueError(f"edge_attr is missing: the layer was built with edge_dim={edge_dim}")
     return edges
@@ -150,27 +165,46 @@ def _endpoints(
 
 
 def _entries(adjacency: Tensor | SparseTensor) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The entries of a transposed adjacency in their own order; parallel edges stay apart."""
+    """The entries of a transposed adjacency; parallel ones of a COO tensor are added up."""
     if isinstance(adjacency, SparseTensor):
         target, source, values = adjacency.coo()
         return source, target, values
     if adjacency.layout == torch.sparse_coo:
-        target, source = adjacency._indices()
-        return source, target, adjacency._values()
+        adjacency = adjacency.coalesce()
+        target, source = adjacency.indices()
+        return source, target, adjacency.values()
     (target, source), values = to_edge_index(adjacency)
     return source, target, values
 
 
-def _as_features(values: Tensor | None, edge_dim: int | None) -> Tensor | None:
-    """The adjacency's values where they are edge features; ones count as no features."""
-    if values is None or edge_dim is not None:
-        return values
-    if torch.compiler.is_compiling() or (values.dim() == 1 and bool((values == 1).all())):
-        return None
-    raise ValueError(
-        "the adjacency carries values other than one, but the layer takes no edge features: "
-        "build it with edge_dim, or set the values to one"
-    )
+def _check_coalesced(adjacency: Tensor | SparseTensor) -> None:
+    """Refuses a COO tensor whose entries `_entries` may have put in another order."""
+    is_coo = isinstance(adjacency, Tensor) and adjacency.layout == torch.sparse_coo
+    if is_coo and not adjacency.is_coalesced():
+        raise ValueError(
+            "the adjacency is not coalesced, so that edge features and weights have no order to "
+            "follow: expected adjacency.coalesce()"
+        )
+
+
+def _read_values(
+    values: Tensor, edge_attr: Tensor | None, edge_weight: Tensor | None, edge_dim: int | None
+) -> tuple[Tensor | None, Tensor | None]:
+    """The edge features and weights, with an adjacency's values for what was not given."""
+    if edge_attr is None and (values.dim() > 1 or edge_dim in (1, -1)):
+        return values, edge_weight
+    if values.dim() > 1:
+        raise ValueError("edge_attr was given beside an adjacency whose values are edge features")
+    if _all_ones(values):
+        return edge_attr, edge_weight
+    if edge_weight is not None:
+        raise ValueError("edge_weight was given beside an adjacency whose values are edge weights")
+    return edge_attr, values
+
+
+def _all_ones(values: Tensor) -> bool:
+    constant = not values.requires_grad and not torch.compiler.is_compiling()
+    return constant and bool((values == 1).all())
 
 
 def _checked_attr(edge_attr: Tensor | None, edge_dim: int | None, num_edges: int) -> Tensor | None:
@@ -195,6 +229,15 @@ def _checked_attr(edge_attr: Tensor | None, edge_dim: int | None, num_edges: int
             f"edge_attr has {edge_attr.size(1)} features: expected edge_dim={edge_dim}"
         )
     return edge_attr
+
+
+def _checked_weight(edge_weight: Tensor | None, num_edges: int) -> Tensor | None:
+    if edge_weight is not None and edge_weight.shape != (num_edges,):
+        raise ValueError(
+            f"edge_weight has shape {tuple(edge_weight.shape)}: expected one number for each edge, "
+            f"({num_edges},); features of several numbers are edge_attr"
+        )
+    return edge_weight
 
 
 def _may_repeat(edge_attr: Tensor) -> bool:

@@ -80,7 +80,7 @@ class Rationalizer(Module):
             text being an ordinary one; with a relaxed estimator in training as
             ``encoder(x, ptr=ptr, selection=z)`` with all tokens and their weights
             (:class:`SequenceEncoder`). On graphs as a model of :mod:`pyg_kernels.nn`,
-            ``encoder(x, edge_index, batch, edge_attr=..., batch_size=...)``, with the subgraphs
+            ``encoder(x, edge_index, edge_attr=..., batch=..., batch_size=...)``, with the subgraphs
             that the selected atoms induce. Gives one row a text or graph.
         sparsity: :math:`\lambda_1`, at least 0. Either it or :obj:`rate` is given.
         coherence: :math:`\lambda_2`, at least 0.

@@ -172,8 +172,8 @@ class GraphStructure(Structure):
         return encoder(
             x.index_select(0, chosen % rows),
             edges,
-            self._groups_of(chosen),
             edge_attr=attr,
+            batch=self._groups_of(chosen),
             batch_size=z.size(0) * self.num_groups,
         )
 

@@ -89,15 +89,22 @@ class WLStates(Module):
         for module in (self.embedding, self.convs, self.norm):
             reset(module)
 
-    def forward(self, x: Tensor, edge_index: EdgeSource, edge_attr: Tensor | None = None) -> Tensor:
-        num_nodes = checked_nodes(x).size(0)
-        edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim)
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: EdgeSource,
+        edge_attr: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+    ) -> Tensor:
+        sizes = (checked_nodes(x).size(0),) * 2
+        edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
         label = self.embedding(x)
         states = []
-        for conv in self.convs:
-            label, state = conv(label, edges)
+        *before, last = self.convs
+        for conv in before:
+            label, state = conv(label, edges, return_states=True)
             states.append(state)
-            if label is not None:
-                label = drop(label, self.dropout, self.training)
+            label = drop(label, self.dropout, self.training)
+        states.append(last(label, edges))
         total = functools.reduce(torch.add, states)
         return total if self.norm is None else self.norm(total)

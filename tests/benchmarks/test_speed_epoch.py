@@ -112,10 +112,12 @@ def test_repeated_products_are_the_recorded_ones() -> None:
 def test_products_of_a_network_agree_with_a_flop_counter() -> None:
     net = WLKernelNet(5, 8, 1, gated=True, edge_dim=3, tie_weights=None)
     edge_index = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
-    arguments = torch.randn(5, 5), edge_index, torch.tensor([0, 0, 0, 1, 1]), torch.randn(6, 3)
+    batch = torch.tensor([0, 0, 0, 1, 1])
+    arguments = {"edge_attr": torch.randn(6, 3), "batch": batch}
+    x = torch.randn(5, 5)
 
     def step() -> None:
-        net(*arguments).sum().backward()
+        net(x, edge_index, **arguments).sum().backward()
 
     with FlopCounterMode(display=False) as counter:
         step()

@@ -44,10 +44,11 @@ MODULES: dict[str, Any] = {
 def test_device_and_dtype(name: str, dtype: torch.dtype | None, device: Any) -> None:
     kind, options = MODULES[name]
     module = kind(SIZE, SIZE, device=device, dtype=dtype, **options)
-    tensors = [t for t in module.state_dict().values() if t.is_floating_point()]
+    every = [*module.parameters(), *module.buffers()]
+    tensors = [t for t in every if t.is_floating_point()]
     expected = torch.device("cpu" if device is None else device).type
     assert all(t.dtype == (dtype or torch.float32) for t in tensors)
-    assert all(t.device.type == expected for t in module.state_dict().values())
+    assert all(t.device.type == expected for t in every)
     if expected != "meta":
         assert all(t.isfinite().all() for t in tensors)
 

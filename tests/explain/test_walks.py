@@ -100,7 +100,7 @@ def test_one_node_walks_are_all_remainder(gated: bool) -> None:
 def test_gradients_share_the_same(combine: str) -> None:
     """With one map a step, P_j = W^(j) f: what P_j does is its gradient times its value."""
     graph, conv = random_graph(5), random_conv(True, 3, "leaky", combine=combine)
-    for lin in conv.edge_weight.lin_source, conv.edge_weight.lin_target:
+    for lin in conv.weighting.lin_source, conv.weighting.lin_target:
         torch.nn.init.zeros_(lin.weight)  # so that gates do not read the nodes
     x = graph.x.clone().requires_grad_()
     output = (conv(x, graph.edge_index) * HEAD).sum()
@@ -140,7 +140,7 @@ def test_wl_layer_is_explained_by_its_walk() -> None:
     head = torch.randn(4, dtype=torch.float64)
     found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr, head)
     expected = walk_contributions(conv.walk, graph.x, graph.edge_index, graph.edge_attr, head)
-    _, states = conv(graph.x, graph.edge_index, graph.edge_attr)
+    _, states = conv(graph.x, graph.edge_index, graph.edge_attr, return_states=True)
     close(found.total, (states * head).sum().detach())
     close(found.nodes, expected.nodes)
     assert found.walks == expected.walks

@@ -46,7 +46,7 @@ def edge_weights(conv: RandomWalkConv, graph: Graph) -> list[Tensor]:
         rows = []
         for edge, (u, v) in enumerate(graph.edge_index.t().tolist()):
             if isinstance(conv, GatedWalkConv):
-                gate = conv.edge_weight
+                gate = conv.weighting
                 logit = gate.lin_source.weight @ graph.x[u] + gate.lin_target.weight @ graph.x[v]
                 if conv.edge_dim is not None:
                     logit = logit + gate.lin_edge.weight @ graph.edge_attr[edge]

@@ -32,6 +32,7 @@ def imported(module: str, when_called: bool = True) -> frozenset[str]:
     file, names = FILES[module], []
     package = module if file.stem == "__init__" else module.rpartition(".")[0]
     tree = ast.parse(file.read_text())
+    tree.body = [node for node in tree.body if not _for_type_checkers(node)]
     if not when_called:
         tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]
     for node in ast.walk(tree):
@@ -42,6 +43,10 @@ def imported(module: str, when_called: bool = True) -> frozenset[str]:
             base = ".".join([*(above if node.level else []), *filter(None, [node.module])])
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
     return frozenset(name for name in names if name in FILES)
+
+
+def _for_type_checkers(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def loaded(module: str) -> set[str]:

@@ -425,7 +425,9 @@ def test_theorem_4(
     sigma, decay, bonds = SIGMAS[name], 0.6, edge_dim is not None
     torch.manual_seed(0)
     options = {"order": order, "decay": decay, "combine": combine, "edge_dim": edge_dim}
-    net = GraphKernelNet(1, 2, 1, num_layers, act=Polynomial(sigma.a), **options).double()
+    net = GraphKernelNet(
+        1, 2, 1, num_layers, act=Polynomial(sigma.a), norm=None, **options
+    ).double()
     net.head = torch.nn.Identity()
     reference, mapped = deep_graph_references(net.convs, decay, combine, sigma, bonds)
     sums = []
@@ -443,7 +445,7 @@ def test_theorem_4(
             psi = sigma.psi(mapped[i])
             close(states[:, i].detach(), torch.stack([phi @ reference[i] for phi in phis]))
             close(outputs[:, i].detach(), torch.stack([post @ psi for post in posts]))
-            whole = net(graph.x, inputs[0], None, inputs[1])[0, i]
+            whole = net(graph.x, inputs[0], edge_attr=inputs[1])[0, i]
             close(whole.detach(), torch.dot(sums[-1], psi))
 
     edges = "edge_attr" if bonds else None
@@ -480,6 +482,7 @@ def test_proposition_2(tie_weights: str | None, order: int, bonds: bool, relabel
         relabel=relabel,
         tie_weights=tie_weights,
         edge_dim=2 if bonds else None,
+        norm=None,
     ).double()
     net.head = torch.nn.Identity()
     edges = "edge_attr" if bonds else None
@@ -503,7 +506,7 @@ def test_proposition_2(tie_weights: str | None, order: int, bonds: bool, relabel
         chains = [chain(r, f) for r, f in zip(rows, factors, strict=True)]
         expected += kernel(labelled, chains)
     for graph, row in zip(WALKED, expected, strict=True):
-        found = net(graph.x, graph.edge_index, None, graph.edge_attr if bonds else None)[0]
+        found = net(graph.x, graph.edge_index, edge_attr=graph.edge_attr if bonds else None)[0]
         close(found.detach(), row)
 
 
@@ -511,7 +514,8 @@ def test_proposition_2(tie_weights: str | None, order: int, bonds: bool, relabel
 def test_equation_11_relabels_as_the_network(bonds: bool) -> None:
     """The kernel's r^i are the labels of the network's layers."""
     torch.manual_seed(0)
-    net = WLKernelNet(3, 3, 1, 3, gated=False, edge_dim=2 if bonds else None).double()
+    edge_dim = 2 if bonds else None
+    net = WLKernelNet(3, 3, 1, 3, gated=False, edge_dim=edge_dim, norm=None).double()
     edges = "edge_attr" if bonds else None
     relabel = GeneralizedRelabeling(*relabelling_of(net, 0), edge_feature=edges)
     base = RandomWalkKernel(2, 0.4)
@@ -520,7 +524,7 @@ def test_equation_11_relabels_as_the_network(bonds: bool) -> None:
         def relabelled(current: Data) -> Data:
             found = current.clone()
             attr = graph.edge_attr if bonds else None
-            found.x = net.convs[0](current.x, graph.edge_index, attr)[0].detach()
+            found.x = net.convs[0](current.x, graph.edge_index, attr).detach()
             return found
 
         return iterated(graph, relabelled, 2)
@@ -550,4 +554,4 @@ def test_a_molecule_through_every_theorem_of_graphs() -> None:
     embedded = [as_data(g, x=net.embedding(g.x).detach()) for g in graphs]
     expected = RandomWalkKernel(3, 0.4)(embedded, chains)
     for graph, row in zip(graphs, expected, strict=True):
-        close(net(graph.x, graph.edge_index, None, graph.edge_attr)[0].detach(), row)
+        close(net(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0].detach(), row)

@@ -45,12 +45,13 @@ class Called(torch.nn.Module):
         torch.manual_seed(0)
         self.of_graphs = name in NETS
         self.module = (LAYERS | NETS)[name]()
+        self.settings = {"return_states": True} if name == "wl" else {}
 
     def forward(self, x: Tensor, edge_index: Tensor, attr: Tensor, batch: Tensor) -> Tensor:
         if self.of_graphs:
             out = self.module(x, edge_index, batch=batch, edge_attr=attr, batch_size=3)
         else:
-            out = self.module(x, edge_index, attr)
+            out = self.module(x, edge_index, attr, **self.settings)
         return sum(out) if isinstance(out, tuple) else out
 
 

@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,8 @@ def inputs_of(
 
 def call(edges: Edges, act: Any = None, **x: Tensor) -> Tensor:
     gate = None if "gate_source" not in x else tuple(x.get(p) for p in PARTS[:3])
-    rest = {p: x[p] for p in PARTS[3:] if p in x}
-    return neighbor_sum(x["z"], edges, gate, act=act, **rest)
+    edges = replace(edges, weight=x.get("weight"))
+    return neighbor_sum(x["z"], edges, gate, x.get("factor"), x.get("shift"), act)
 
 
 def defined(edges: Edges, act: Any = None, **x: Tensor) -> Tensor:

@@ -72,12 +72,39 @@ def test_values_of_an_adjacency_are_features() -> None:
     assert as_edges(ones, 6, 6).attr is None
 
 
-def test_an_uncoalesced_adjacency_keeps_order_and_parallel_edges() -> None:
+def test_parallel_entries_of_an_adjacency_are_added_up() -> None:
     index = torch.tensor([[2, 0, 0], [1, 1, 1]])
     adjacency = torch.sparse_coo_tensor(index.flip(0), torch.ones(3), (3, 3))
-    edges = as_edges(adjacency, 3, 3, torch.arange(3.0), 1)
-    assert torch.equal(torch.stack([edges.source, edges.target]), index)
-    assert edges.edge_rows(edges.attr).flatten().tolist() == [0, 1, 2]
+    edges = as_edges(adjacency, 3, 3)
+    assert torch.equal(torch.stack([edges.source, edges.target]), torch.tensor([[0, 2], [1, 1]]))
+    assert edges.weight.tolist() == [2, 1]
+    with pytest.raises(ValueError, match=r"not coalesced.*expected adjacency.coalesce\(\)"):
+        as_edges(adjacency, 3, 3, torch.arange(3.0), 1)
+
+
+def test_values_of_an_adjacency_are_weights() -> None:
+    index = torch.tensor([[1, 2], [0, 1]])
+    adjacency = torch.sparse_coo_tensor(index.flip(0), torch.tensor([0.5, 2.0]), (3, 3)).coalesce()
+    for form in (adjacency, adjacency.to_sparse_csr(), adjacency.to_sparse_csc()):
+        edges = as_edges(form, 3, 3, torch.eye(2), 2)
+        assert sorted(zip(edges.source.tolist(), edges.weight.tolist(), strict=True)) == [
+            (1, 0.5),
+            (2, 2.0),
+        ]
+    with pytest.raises(ValueError, match="beside an adjacency whose values are edge weights"):
+        as_edges(adjacency, 3, 3, edge_weight=torch.ones(2))
+    features = torch.sparse_coo_tensor(index.flip(0), torch.eye(2), (3, 3, 2)).coalesce()
+    with pytest.raises(ValueError, match="beside an adjacency whose values are edge features"):
+        as_edges(features, 3, 3, torch.eye(2), 2)
+    with pytest.raises(ValueError, match="takes no edge features"):
+        as_edges(features, 3, 3)
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 1), ()])
+def test_weights_are_one_number_an_edge(shape: tuple[int, ...]) -> None:
+    index = torch.zeros(2, 3, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"edge_weight has shape .* for each edge, \(3,\)"):
+        as_edges(index, 3, 3, edge_weight=torch.ones(shape))
 
 
 def test_edges_pass_through() -> None:

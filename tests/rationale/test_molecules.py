@@ -19,7 +19,7 @@ from tests.sequence.texts import F64, close
 
 def model(in_channels: int, edge_dim: int, seed: int = 0, **options: Any) -> Rationalizer:
     generator = Generator(WLStates(in_channels, 5, num_iterations=2, edge_dim=edge_dim), 5)
-    encoder = WLKernelNet(in_channels, 5, 2, num_iterations=2, edge_dim=edge_dim)
+    encoder = WLKernelNet(in_channels, 5, 2, num_iterations=2, edge_dim=edge_dim, norm=None)
     found = Rationalizer(generator, encoder, **{"sparsity": 0.05, "coherence": 0.03, **options})
     return randomised(found, seed, scale=0.4)
 

@@ -41,7 +41,13 @@ def test_sums_to_the_graph_vector(options: dict[str, Any], with_attr: bool) -> N
     layer = build(with_attr, **{**options, "norm": None})
     given = {k: v for k, v in options.items() if k != "norm"}
     net = WLKernelNet(
-        4, 5, 1, edge_dim=layer.edge_dim, tie_weights=None, **{"num_iterations": 3, **given}
+        4,
+        5,
+        1,
+        edge_dim=layer.edge_dim,
+        tie_weights=None,
+        norm=None,
+        **{"num_iterations": 3, **given},
     ).double()
     net.embedding, net.convs = copy.deepcopy(layer.embedding), copy.deepcopy(layer.convs)
     seen = []

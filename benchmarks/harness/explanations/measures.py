@@ -30,8 +30,8 @@ class NumberNet(nn.Module):
         self.net = net
         self.mean, self.std = mean, std
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor) -> Tensor:
-        return self.net(x, edge_index, batch, edge_attr) * self.std + self.mean
+    def forward(self, x: Tensor, edge_index: Tensor, *, edge_attr: Tensor, batch: Tensor) -> Tensor:
+        return self.net(x, edge_index, edge_attr=edge_attr, batch=batch) * self.std + self.mean
 
 
 class NearestNumber(nn.Module):
@@ -53,8 +53,8 @@ class NearestNumber(nn.Module):
         self.net = net
         self.most = most
 
-    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor) -> Tensor:
-        number = self.net(x, edge_index, batch, edge_attr)
+    def forward(self, x: Tensor, edge_index: Tensor, *, edge_attr: Tensor, batch: Tensor) -> Tensor:
+        number = self.net(x, edge_index, edge_attr=edge_attr, batch=batch)
         return -(number - torch.arange(self.most + 1).to(number)).square()
 
 

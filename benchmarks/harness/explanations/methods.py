@@ -30,10 +30,29 @@ class Method:
         algorithm: Made of what the command line says.
         node_mask (str): PyG's type of a mask: ``'object'`` one value an atom, ``'attributes'`` one
             for each of its features, which are summed.
+        by_position (bool): Whether it calls the network by position.
     """
 
     algorithm: Callable[[Compared], ExplainerAlgorithm]
     node_mask: str = "object"
+    by_position: bool = False
+
+
+class ByPosition(nn.Module):
+    """A network called with all of :func:`graph_arguments` by position, as Captum does.
+
+    Args:
+        net: ``net(x, edge_index, batch=..., edge_attr=...)``.
+    """
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor) -> Tensor:
+        """The outputs of the network."""
+        out: Tensor = self.net(x, edge_index, batch=batch, edge_attr=edge_attr)
+        return out
 
 
 def _walks(compared: Compared) -> ExplainerAlgorithm:
@@ -49,7 +68,7 @@ def _integrated_gradients(compared: Compared) -> ExplainerAlgorithm:
 METHODS: Mapping[str, Method] = {
     "walks": Method(_walks),
     "gnn-explainer": Method(lambda compared: GNNExplainer(epochs=compared.gnn_epochs)),
-    "integrated-gradients": Method(_integrated_gradients, node_mask="attributes"),
+    "integrated-gradients": Method(_integrated_gradients, node_mask="attributes", by_position=True),
     "random": Method(lambda compared: DummyExplainer()),
 }
 
@@ -71,10 +90,7 @@ class Explained:
 
 
 def graph_arguments(molecule: Data) -> dict[str, Tensor]:
-    """What a network is called with after ``x`` and ``edge_index``, in its order.
-
-    Captum passes arguments on by position, hence ``batch`` of a single molecule.
-    """
+    """What a network is called with after ``x`` and ``edge_index``, as :class:`ByPosition`."""
     batch = molecule.edge_index.new_zeros(molecule.num_nodes or 0)
     return {"batch": batch, "edge_attr": molecule.edge_attr}
 
@@ -85,8 +101,9 @@ def explainer_of(name: str, net: nn.Module, compared: Compared) -> Explainer:
     GNNExplainer leaves parameters in the layers, through which Captum's gradients do not pass.
     """
     method = METHODS[name]
+    net = copy.deepcopy(net)
     return Explainer(
-        model=copy.deepcopy(net),
+        model=ByPosition(net) if method.by_position else net,
         algorithm=method.algorithm(compared),
         explanation_type="model",
         model_config=REGRESSION,

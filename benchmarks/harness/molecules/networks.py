@@ -25,7 +25,7 @@ class OnBatch(nn.Module):
     """Calls a network of PyG's signature with the tensors of a batch.
 
     Args:
-        net: ``net(x, edge_index, batch, batch_size=..., [edge_attr=...])``.
+        net: ``net(x, edge_index, batch=..., batch_size=..., [edge_attr=...])``.
         bond_features (bool): Whether `net` is given ``edge_attr``.
     """
 
@@ -38,7 +38,7 @@ class OnBatch(nn.Module):
         """The outputs of the batch, ``(B, num_targets)``."""
         bonds = {"edge_attr": batch.edge_attr} if self.bond_features else {}
         return self.net(
-            batch.x, batch.edge_index, batch.batch, batch_size=batch.num_graphs, **bonds
+            batch.x, batch.edge_index, batch=batch.batch, batch_size=batch.num_graphs, **bonds
         )
 
 
@@ -125,8 +125,9 @@ class IsomorphismNet(nn.Module):
         self,
         x: Tensor,
         edge_index: Tensor,
-        batch: Tensor | None = None,
+        *,
         edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
         """The outputs of B graphs, ``(B, num_targets)``."""
@@ -158,6 +159,7 @@ class FingerprintNet(nn.Module):
         self,
         x: Tensor,
         edge_index: Tensor,
+        *,
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:

@@ -145,5 +145,6 @@ def _molecule_encoder(config: RationaleModelConfig) -> WLKernelNet:
         num_iterations=config.num_layers,
         order=ORDER,
         edge_dim=config.edge_dim or None,
+        norm=None,
         dropout=config.dropout,
     )

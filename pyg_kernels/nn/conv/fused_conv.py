@@ -51,9 +51,9 @@ class FusedConv(MessagePassing):
         return bool(self.explain) or not self.fuse
 
     def propagate_along(self, edges: Edges, **kwargs: Tensor | None) -> Tensor:
-        """PyG's ``propagate``, for edges as the ops take them."""
+        """PyG's ``propagate``, for edges as the ops take them; ``message`` gets their weights."""
         index = torch.stack([edges.source, edges.target])
         size = (edges.num_sources, edges.num_targets)
         if self.flow == "target_to_source":
             index, size = index.flip(0), (size[1], size[0])
-        return self.propagate(index, size=size, **kwargs)
+        return self.propagate(index, size=size, edge_weight=edges.weight, **kwargs)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pyg_kernels.nn.arguments import Act, checked_count, checked_edge_dim, checked_pair
-from pyg_kernels.nn.conv.edge_weight import EdgeGate
 from pyg_kernels.nn.conv.walk_conv import WalkConv
+from pyg_kernels.nn.conv.weighting import EdgeGate
 from pyg_kernels.walk import Combine
 
 
@@ -22,7 +22,8 @@ class GatedWalkConv(WalkConv):
 
     The random-walk layer with a gate in place of its decay: with the product and without an
     activation, every walk is weighted by the product of the gates along it. The same gates
-    serve all steps.
+    serve all steps. To be stacked it needs a normalisation and an activation in between, as
+    :class:`RandomWalkConv`; :class:`GraphKernelConv` with ``gated=True`` has places for both.
 
     Args:
         in_channels: The number of node features F; -1 to read it off the first input; a tuple

@@ -53,6 +53,10 @@ class GraphKernelConv(MessagePassing):
     Stacked L times, the layer's outputs lie in the space of the deep graph kernel of depth L
     (theorem 4 of the paper).
 
+    To stack layers, give each a norm, ``norm=torch.nn.BatchNorm1d(out_channels)``: sums over
+    neighbours grow from layer to layer otherwise. With more than three layers add each layer's
+    input to its output, ``x = x + conv(x, edge_index)``. Theorem 4 is about layers without either.
+
     Args:
         in_channels: The number of node features; -1 to read it off the first input; a tuple for
             source and target nodes of a bipartite graph.
@@ -127,10 +131,14 @@ class GraphKernelConv(MessagePassing):
         reset(self.norm)
 
     def forward(
-        self, x: NodeFeatures, edge_index: EdgeSource, edge_attr: OptTensor = None
+        self,
+        x: NodeFeatures,
+        edge_index: EdgeSource,
+        edge_attr: OptTensor = None,
+        edge_weight: OptTensor = None,
     ) -> Tensor:
-        state = self.walk(x, edge_index, edge_attr)
-        out = self.lin(state)
+        nodes_and_edges = self.walk.read(x, edge_index, edge_attr, edge_weight)
+        out = self.lin(self.walk.states(*nodes_and_edges)[-1])
         out = out if self.norm is None else self.norm(out)
         return out if self.walk.act is None else self.walk.act(out)
 

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from pyg_kernels.nn.arguments import Act, checked_count
-from pyg_kernels.nn.conv.edge_weight import Decay
 from pyg_kernels.nn.conv.walk_conv import WalkConv
+from pyg_kernels.nn.conv.weighting import Decay
 from pyg_kernels.walk import Combine
 
 
@@ -27,6 +27,11 @@ class RandomWalkConv(WalkConv):
     reference walk, whose nodes carry the k-th rows of :math:`W^{(1)}, \ldots, W^{(n)}`
     (theorem 3 of the paper).
 
+    States are sums over walks: nothing normalises them, and products of products grow without
+    bound. Between two of these layers put a normalisation and an activation, such as
+    :class:`torch.nn.BatchNorm1d` and a ReLU; the layer made to be stacked is
+    :class:`GraphKernelConv`, which has places for both.
+
     Args:
         in_channels: The number of node features F; -1 to read it off the first input; a tuple
             for source and target nodes of a bipartite graph.
@@ -44,8 +49,10 @@ class RandomWalkConv(WalkConv):
 
     Shapes:
         - **input:** node features :math:`(N, F)`, or a pair :math:`((N_s, F_s), (N_t, F_t))`
-          where the order is 2; edge indices :math:`(2, E)` or a transposed sparse adjacency
-          :math:`(N_t, N_s)`, whose values are edge features; edge features :math:`(E, F_e)`.
+          where the order is 2: a longer walk would go on from target nodes, which no edge leaves,
+          and a shorter one has no edge; edge indices :math:`(2, E)` or a transposed sparse
+          adjacency :math:`(N_t, N_s)`, whose values are edge weights; edge features
+          :math:`(E, F_e)`; edge weights :math:`(E)`, which multiply the message of every step.
         - **output:** :math:`(N, D)`, or a list of n such tensors with :obj:`return_states`.
 
     Raises:
@@ -53,7 +60,7 @@ class RandomWalkConv(WalkConv):
             features that do not fit :obj:`edge_dim`, or a bipartite graph at another order than 2.
     """
 
-    edge_weight: Decay
+    weighting: Decay
 
     def __init__(
         self,
@@ -82,4 +89,4 @@ class RandomWalkConv(WalkConv):
     @property
     def decay(self) -> float | Tensor:
         r"""The decay :math:`\lambda`: a number, or a vector of :obj:`(D,)` where it is learned."""
-        return self.edge_weight.value
+        return self.weighting.value

@@ -17,10 +17,10 @@ from pyg_kernels.nn.arguments import (
     checked_nodes,
     checked_pair,
 )
-from pyg_kernels.nn.conv.edge_weight import Decay, EdgeGate
 from pyg_kernels.nn.conv.fused_conv import FusedConv
+from pyg_kernels.nn.conv.weighting import Decay, EdgeGate
 from pyg_kernels.nn.linear import UnitLinear, apply_all
-from pyg_kernels.ops.edges import Edges
+from pyg_kernels.ops.edges import Edges, weighted
 from pyg_kernels.ops.neighbor_sum import Gate, message_weight, neighbor_sum
 from pyg_kernels.propagation.graph import EdgeSource, GraphPropagation, as_edges
 from pyg_kernels.walk import Combine, walk
@@ -34,7 +34,7 @@ class WalkConv(FusedConv):
     Args:
         in_channels: The number of node features, or a pair for source and target nodes.
         out_channels: The number of reference walks.
-        edge_weight: The weight of an edge, a decay or a gate; None where no walk has an edge.
+        weighting: What weighs an edge, a decay or a gate; None where no walk has an edge.
         order: The number of nodes in a walk.
         combine: ``'mul'`` or ``'add'``.
         act: The activation between steps, or None.
@@ -47,7 +47,7 @@ class WalkConv(FusedConv):
         self,
         in_channels: int | tuple[int, int],
         out_channels: int,
-        edge_weight: Decay | EdgeGate | None,
+        weighting: Decay | EdgeGate | None,
         order: int,
         combine: Combine,
         act: Act,
@@ -74,52 +74,61 @@ class WalkConv(FusedConv):
         self.edge_lins = ModuleList(
             UnitLinear(edge_dim, out_channels) for _ in range(order - 1) if edge_dim is not None
         )
-        self.edge_weight = edge_weight
+        self.weighting = weighting
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
         for lin in [*self.lins, *self.edge_lins]:
             lin.reset_parameters()
-        if self.edge_weight is not None:
-            self.edge_weight.reset_parameters()
+        if self.weighting is not None:
+            self.weighting.reset_parameters()
 
     def forward(
-        self, x: NodeFeatures, edge_index: EdgeSource, edge_attr: OptTensor = None
+        self,
+        x: NodeFeatures,
+        edge_index: EdgeSource,
+        edge_attr: OptTensor = None,
+        edge_weight: OptTensor = None,
     ) -> Tensor | list[Tensor]:
-        source, target = self._node_features(x)
-        edges = as_edges(
-            edge_index, source.size(0), target.size(0), edge_attr, self.edge_dim, self.flow
-        )
-        on_source, on_target = self.linears()
-        if source is target:
-            projections = apply_all(source, [*on_source, *on_target])
-        else:
-            projections = apply_all(source, on_source) + apply_all(target, on_target)
-        states = self.states(projections, edges)
+        states = self.states(*self.read(x, edge_index, edge_attr, edge_weight))
         return states if self.return_states else states[-1]
+
+    def read(
+        self,
+        x: NodeFeatures,
+        edge_index: EdgeSource,
+        edge_attr: OptTensor = None,
+        edge_weight: OptTensor = None,
+    ) -> tuple[Tensor, Tensor, Edges]:
+        """The features of source and of target nodes, checked, and the edges."""
+        source, target = self._node_features(x)
+        sizes = source.size(0), target.size(0)
+        edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, self.flow, edge_weight)
+        return source, target, edges
 
     def linears(self) -> tuple[list[Module], list[Module]]:
         """The linear maps of source nodes, and those of target nodes."""
         first, *others = self.lins
         on_source, on_target = [first], others
-        if isinstance(self.edge_weight, EdgeGate):
-            on_source = [*on_source, self.edge_weight.lin_source]
-            on_target = [*on_target, self.edge_weight.lin_target]
+        if isinstance(self.weighting, EdgeGate):
+            on_source = [*on_source, self.weighting.lin_source]
+            on_target = [*on_target, self.weighting.lin_target]
         return on_source, on_target
 
-    def states(self, projections: tuple[Tensor, ...], edges: Edges) -> list[Tensor]:
-        """Takes the n steps, from the outputs of `linears` in their order."""
+    def states(self, source: Tensor, target: Tensor, edges: Edges) -> list[Tensor]:
+        """Takes the n steps, from what `read` returns."""
+        on_source, on_target = self.linears()
+        projections = [*apply_all(source, on_source), *apply_all(target, on_target)]
         propagation = GraphPropagation(
             edges,
             factors=[lin(edges.attr) for lin in self.edge_lins],
             neighbor_sum=self._neighbor_sum,
         )
-        if isinstance(self.edge_weight, Decay):
-            propagation.decay = self.edge_weight.value
-        elif isinstance(self.edge_weight, EdgeGate):
-            first, gate_source, *others, gate_target = projections
-            projections = (first, *others)
-            propagation.gate = self.edge_weight.logits(gate_source, gate_target, edges)
+        if isinstance(self.weighting, Decay):
+            propagation.decay = self.weighting.value
+        elif isinstance(self.weighting, EdgeGate):
+            gate_source, gate_target = projections.pop(1), projections.pop()
+            propagation.gate = self.weighting.logits(gate_source, gate_target, edges)
         return walk(projections, propagation, self.combine, self.act)
 
     def _node_features(self, x: NodeFeatures) -> tuple[Tensor, Tensor]:
@@ -127,13 +136,13 @@ class WalkConv(FusedConv):
             checked_nodes(x)
             return x, x
         source, target = x
-        if self.order != 2:
+        if target is None:
+            raise ValueError("x_target is None: the last step of a walk reads its node's features")
+        if self.order != 2 and target is not source:
             raise ValueError(
                 f"order={self.order} with a bipartite graph: only walks of 2 nodes lead from "
                 "source to target nodes, expected order=2"
             )
-        if target is None:
-            raise ValueError("x_target is None: the last step of a walk reads its node's features")
         return checked_nodes(source), checked_nodes(target)
 
     def _neighbor_sum(
@@ -141,11 +150,12 @@ class WalkConv(FusedConv):
     ) -> Tensor:
         if self.takes_messages:
             weight = message_weight(edges.index, gate, factor)
+            # propagate_type: (z: Tensor, weight: OptTensor, edge_weight: OptTensor)
             return self.propagate_along(edges, z=z, weight=weight)
         return neighbor_sum(z, edges, gate, factor)
 
-    def message(self, z_j: Tensor, weight: OptTensor) -> Tensor:
-        return z_j if weight is None else weight * z_j
+    def message(self, z_j: Tensor, weight: OptTensor, edge_weight: OptTensor) -> Tensor:
+        return weighted(z_j if weight is None else weight * z_j, edge_weight)
 
     def __repr__(self) -> str:
         return (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
+from torch_geometric.nn.dense.linear import is_uninitialized_parameter
 from torch_geometric.nn.inits import reset
 from torch_geometric.typing import OptTensor
 
@@ -17,15 +18,15 @@ from pyg_kernels.nn.arguments import (
     checked_count,
     checked_edge_dim,
     checked_module,
-    checked_nodes,
 )
 from pyg_kernels.nn.conv.fused_conv import FusedConv
 from pyg_kernels.nn.conv.gated_walk_conv import GatedWalkConv
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
-from pyg_kernels.nn.linear import UnitLinear, apply_all
-from pyg_kernels.ops.edges import Edges
+from pyg_kernels.nn.conv.walk_conv import NodeFeatures
+from pyg_kernels.nn.linear import UnitLinear
+from pyg_kernels.ops.edges import Edges, weighted
 from pyg_kernels.ops.neighbor_sum import neighbor_sum
-from pyg_kernels.propagation.graph import EdgeSource, as_edges
+from pyg_kernels.propagation.graph import EdgeSource
 from pyg_kernels.walk import Combine
 
 _FUSED = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid}
@@ -54,8 +55,8 @@ class Relabeling(Module):
 class WLKernelConv(FusedConv):
     r"""One Weisfeiler-Lehman iteration of the kernel network of Lei et al., `"Deriving Neural
     Architectures from Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017),
-    section 3.4: the random-walk states of the labels h, and the labels after one relabelling
-    (eqs. 9, rewritten, and 10).
+    section 3.4: the labels h after one relabelling, and the random-walk states of the labels before
+    it (eqs. 10 and 9, rewritten).
 
     .. math::
         c_1[v] &= W^{(1)} h_v \\
@@ -64,6 +65,10 @@ class WLKernelConv(FusedConv):
         h'_v &= \sigma\Bigl(U_1 h_v \circ U_2 \sum_{u \in \mathcal{N}(v)}
         \sigma(V [h_u, e_{uv}])\Bigr)
 
+    The layer gives the new labels; the walk, which they do not read, is taken only for
+    ``return_states=True``. To stack layers, give each a norm,
+    ``norm=torch.nn.BatchNorm1d(channels)``: labels are sums and grow from layer to layer otherwise.
+
     Args:
         channels: The number of channels D, of the labels and of the states.
         order: The number of nodes n in a walk, at least 1.
@@ -71,15 +76,16 @@ class WLKernelConv(FusedConv):
         gated: Whether a gate takes the decay's place (:class:`GatedWalkConv`).
         act: The activation :math:`\sigma` of the relabelling; None for the identity.
         relabel: How the two terms of the relabelling combine, ``'add'`` (eq. 10) or ``'mul'``;
-            None builds no relabelling, and :obj:`h_next` is then None.
+            None builds no relabelling, and the layer gives :math:`c_n`.
         edge_dim: The number of edge features (-1: any), or None where edges have none.
         norm: A module that normalises the new labels, :math:`(N, D)`, before their activation.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
-        - **input:** labels :math:`(N, D)`; edge indices :math:`(2, E)` or a transposed sparse
-          adjacency; edge features :math:`(E, F_e)`
-        - **output:** :obj:`(h_next, c_n)`, both :math:`(N, D)`
+        - **input:** as :class:`RandomWalkConv`, with labels of D channels
+        - **output:** the new labels :math:`(N, D)`; with ``forward(..., return_states=True)`` the
+          pair :math:`(h', c_n)`, both :math:`(N, D)`, with None for :math:`h'` where
+          ``relabel=None``
 
     Raises:
         ValueError: As :class:`RandomWalkConv`, and for a decay that gates would replace.
@@ -136,27 +142,54 @@ class WLKernelConv(FusedConv):
             self.relabeling.reset_parameters()
         reset(self.norm)
 
+    @overload
     def forward(
-        self, h: Tensor, edge_index: EdgeSource, edge_attr: OptTensor = None
-    ) -> tuple[Tensor | None, Tensor]:
-        num_nodes = checked_nodes(h).size(0)
-        edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim, self.flow)
-        lins = [lin for part in self.walk.linears() for lin in part]
-        maps = self.relabeling
-        if maps is None:
-            return None, self.walk.states(apply_all(h, lins), edges)[-1]
-        *projections, own, neighbor = apply_all(h, [*lins, maps.lin_self, maps.lin_neighbor])
-        state = self.walk.states(tuple(projections), edges)[-1]
-        return self._relabeled(maps, own, neighbor, edges), state
+        self,
+        x: NodeFeatures,
+        edge_index: EdgeSource,
+        edge_attr: OptTensor = None,
+        edge_weight: OptTensor = None,
+        return_states: Literal[False] = False,
+    ) -> Tensor: ...
 
-    def _relabeled(self, maps: Relabeling, own: Tensor, neighbor: Tensor, edges: Edges) -> Tensor:
+    @overload
+    def forward(
+        self,
+        x: NodeFeatures,
+        edge_index: EdgeSource,
+        edge_attr: OptTensor = None,
+        edge_weight: OptTensor = None,
+        *,
+        return_states: Literal[True],
+    ) -> tuple[Tensor | None, Tensor]: ...
+
+    def forward(
+        self,
+        x: NodeFeatures,
+        edge_index: EdgeSource,
+        edge_attr: OptTensor = None,
+        edge_weight: OptTensor = None,
+        return_states: bool = False,
+    ) -> Tensor | tuple[Tensor | None, Tensor]:
+        nodes_and_edges = self.walk.read(x, edge_index, edge_attr, edge_weight)
+        if self.relabeling is None:
+            state = self.walk.states(*nodes_and_edges)[-1]
+            return (None, state) if return_states else state
+        if return_states or any(map(is_uninitialized_parameter, self.walk.parameters())):
+            state = self.walk.states(*nodes_and_edges)[-1]
+        label = self._relabeled(self.relabeling, *nodes_and_edges)
+        return (label, state) if return_states else label
+
+    def _relabeled(self, maps: Relabeling, source: Tensor, target: Tensor, edges: Edges) -> Tensor:
+        neighbor = maps.lin_neighbor(source)
         shift = None if maps.lin_edge is None else maps.lin_edge(edges.attr)
         if self.takes_messages:
             on_edges = None if shift is None else edges.edge_rows(shift)
+            # propagate_type: (a: Tensor, shift: OptTensor, edge_weight: OptTensor)
             total = self.propagate_along(edges, a=neighbor, shift=on_edges)
         else:
             total = neighbor_sum(neighbor, edges, shift=shift, act=self._fused_act())
-        aggregated = maps.lin_aggregated(total)
+        own, aggregated = maps.lin_self(target), maps.lin_aggregated(total)
         label = own + aggregated if self.relabel == "add" else own * aggregated
         label = label if self.norm is None else self.norm(label)
         return label if self.act is None else self.act(label)
@@ -165,9 +198,9 @@ class WLKernelConv(FusedConv):
         """The activation's name where it was given by name; another module is called."""
         return self._act_name if type(self.act) is _FUSED.get(self._act_name) else self.act
 
-    def message(self, a_j: Tensor, shift: OptTensor) -> Tensor:
+    def message(self, a_j: Tensor, shift: OptTensor, edge_weight: OptTensor) -> Tensor:
         message = a_j if shift is None else a_j + shift
-        return message if self.act is None else self.act(message)
+        return weighted(message if self.act is None else self.act(message), edge_weight)
 
     def __repr__(self) -> str:
         return (

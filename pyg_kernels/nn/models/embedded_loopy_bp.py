@@ -51,7 +51,8 @@ class EmbeddedLoopyBP(EmbeddedNet):
 
     Shapes:
         - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)` or a transposed
-          sparse adjacency; graph of each node :math:`(N)`; edge features :math:`(E, F_e)`
+          sparse adjacency; edge weights :math:`(E)`; edge features :math:`(E, F_e)`; graph of each
+          node :math:`(N)`
         - **output:** :math:`(B, \mathrm{out\_channels})`
 
     Raises:
@@ -66,7 +67,7 @@ class EmbeddedLoopyBP(EmbeddedNet):
         num_iterations: int = 4,
         act: Act = "relu",
         edge_dim: int | None = None,
-        norm: str | None = None,
+        norm: str | None = "batch",
         dropout: float = 0.0,
     ) -> None:
         super().__init__(

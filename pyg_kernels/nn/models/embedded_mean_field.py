@@ -40,7 +40,8 @@ class EmbeddedMeanField(EmbeddedNet):
 
     Shapes:
         - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)` or a transposed
-          sparse adjacency; graph of each node :math:`(N)`; edge features :math:`(E, F_e)`
+          sparse adjacency; edge weights :math:`(E)`; edge features :math:`(E, F_e)`; graph of each
+          node :math:`(N)`
         - **output:** :math:`(B, \mathrm{out\_channels})`
 
     Raises:

@@ -50,7 +50,7 @@ class EmbeddedNet(Module, ABC):
         num_iterations: int = 4,
         act: Act = "relu",
         edge_dim: int | None = None,
-        norm: str | None = None,
+        norm: str | None = "batch",
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -84,13 +84,15 @@ class EmbeddedNet(Module, ABC):
         self,
         x: Tensor,
         edge_index: EdgeSource,
-        batch: OptTensor = None,
+        *,
+        edge_weight: OptTensor = None,
         edge_attr: OptTensor = None,
+        batch: OptTensor = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        num_nodes = checked_nodes(x).size(0)
-        checked_batch(batch, num_nodes)
-        edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim)
+        sizes = (checked_nodes(x).size(0),) * 2
+        checked_batch(batch, sizes[0])
+        edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
         out = self.lin_out(self._states(x, edges))
         out = out if self.act is None else self.act(out)
         return self.head(sum_over_nodes(out, batch, batch_size))

@@ -41,12 +41,14 @@ class GraphKernelNet(torch.nn.Module):
         gated: Whether gates take the decay's place.
         edge_dim: The number of edge features, or None where edges have none.
         norm: A normalisation before the activation of each layer and of the graph vector:
-            ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``.
+            ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``;
+            None, as in the paper, for none.
         dropout: The probability of dropping a channel of a layer's output.
 
     Shapes:
-        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)`; graph of each
-          node :math:`(N)`; edge features :math:`(E, F_e)`
+        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)` or a transposed
+          sparse adjacency; edge weights :math:`(E)`; edge features :math:`(E, F_e)`; graph of each
+          node :math:`(N)`
         - **output:** :math:`(B, \mathrm{out\_channels})`
 
     Raises:
@@ -65,7 +67,7 @@ class GraphKernelNet(torch.nn.Module):
         act: Act = "relu",
         gated: bool = False,
         edge_dim: int | None = None,
-        norm: str | None = None,
+        norm: str | None = "batch",
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -98,13 +100,15 @@ class GraphKernelNet(torch.nn.Module):
         self,
         x: Tensor,
         edge_index: EdgeSource,
-        batch: OptTensor = None,
+        *,
+        edge_weight: OptTensor = None,
         edge_attr: OptTensor = None,
+        batch: OptTensor = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        num_nodes = checked_nodes(x).size(0)
-        checked_batch(batch, num_nodes)
-        edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim)
+        sizes = (checked_nodes(x).size(0),) * 2
+        checked_batch(batch, sizes[0])
+        edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
         for conv in self.convs:
             x = F.dropout(conv(x, edges), self.dropout, self.training)
         return self.head(sum_over_nodes(x, batch, batch_size))

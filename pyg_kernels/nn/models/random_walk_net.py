@@ -44,8 +44,9 @@ class RandomWalkNet(torch.nn.Module):
             ``'layer'``; None, as in the paper, for none.
 
     Shapes:
-        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)`; graph of each
-          node :math:`(N)`; edge features :math:`(E, F_e)`
+        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)` or a transposed
+          sparse adjacency; edge weights :math:`(E)`; edge features :math:`(E, F_e)`; graph of each
+          node :math:`(N)`
         - **output:** :math:`(B, \mathrm{out\_channels})`
 
     Raises:
@@ -63,7 +64,7 @@ class RandomWalkNet(torch.nn.Module):
         combine: Combine = "mul",
         act: Act = "tanh",
         edge_dim: int | None = None,
-        norm: str | None = None,
+        norm: str | None = "batch",
     ) -> None:
         super().__init__()
         checked_count(hidden_channels, "hidden_channels")
@@ -84,11 +85,14 @@ class RandomWalkNet(torch.nn.Module):
         self,
         x: Tensor,
         edge_index: EdgeSource,
-        batch: OptTensor = None,
+        *,
+        edge_weight: OptTensor = None,
         edge_attr: OptTensor = None,
+        batch: OptTensor = None,
         batch_size: int | None = None,
     ) -> Tensor:
         checked_batch(batch, checked_nodes(x).size(0))
-        graph = sum_over_nodes(self.convs[0](x, edge_index, edge_attr), batch, batch_size)
+        states = self.convs[0](x, edge_index, edge_attr, edge_weight)
+        graph = sum_over_nodes(states, batch, batch_size)
         graph = graph if self.norm is None else self.norm(graph)
         return self.head(graph if self.act is None else self.act(graph))

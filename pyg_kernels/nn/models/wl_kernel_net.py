@@ -59,12 +59,14 @@ class WLKernelNet(torch.nn.Module):
             each iteration (the jumping knowledge of Xu et al. 2018,
             https://arxiv.org/abs/1806.03536).
         norm: A normalisation before the activation of the labels and of the graph vector:
-            ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``.
+            ``'batch'``, ``'layer'``, or over the batch and of the graph vector alone, ``'head'``;
+            None, as in the paper, for none.
         dropout: The probability of dropping a channel of the labels.
 
     Shapes:
-        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)`; graph of each
-          node :math:`(N)`; edge features :math:`(E, F_e)`
+        - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)` or a transposed
+          sparse adjacency; edge weights :math:`(E)`; edge features :math:`(E, F_e)`; graph of each
+          node :math:`(N)`
         - **output:** :math:`(B, \mathrm{out\_channels})`
 
     Raises:
@@ -86,7 +88,7 @@ class WLKernelNet(torch.nn.Module):
         edge_dim: int | None = None,
         tie_weights: Literal["all", "relabel"] | None = "all",
         readout: Literal["sum", "last", "concat"] = "sum",
-        norm: str | None = None,
+        norm: str | None = "batch",
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -132,20 +134,23 @@ class WLKernelNet(torch.nn.Module):
         self,
         x: Tensor,
         edge_index: EdgeSource,
-        batch: OptTensor = None,
+        *,
+        edge_weight: OptTensor = None,
         edge_attr: OptTensor = None,
+        batch: OptTensor = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        num_nodes = checked_nodes(x).size(0)
-        checked_batch(batch, num_nodes)
-        edges = as_edges(edge_index, num_nodes, num_nodes, edge_attr, self.edge_dim)
+        sizes = (checked_nodes(x).size(0),) * 2
+        checked_batch(batch, sizes[0])
+        edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
         label = self.embedding(x)
         states = []
-        for conv in self.convs:
-            label, state = conv(label, edges)
+        *before, last = self.convs
+        for conv in before:
+            label, state = conv(label, edges, return_states=True)
             states.append(state)
-            if label is not None:
-                label = F.dropout(label, self.dropout, self.training)
+            label = F.dropout(label, self.dropout, self.training)
+        states.append(last(label, edges))
         return self.head(sum_over_nodes(self._read(states), batch, batch_size))
 
     def _read(self, states: list[Tensor]) -> Tensor:

@@ -33,7 +33,6 @@ def neighbor_sum(
     factor: Tensor | None = None,
     shift: Tensor | None = None,
     act: _Act = None,
-    weight: Tensor | None = None,
 ) -> Tensor:
     r"""Sums the neighbours' states, each weighted by its edge.
 
@@ -41,9 +40,9 @@ def neighbor_sum(
         S(z)_v = \sum_{e = (u \to v)} w_e\, \mathrm{sigmoid}(a_u + b_v + k_{t(e)}) \odot
         B_{t(e)} \odot \sigma(z_u + s_{t(e)})
 
-    with t(e) the type of edge e, and each part there only where it is given: the messages of Lei
-    et al., `"Deriving Neural Architectures from Sequence and Graph Kernels"
-    <https://arxiv.org/abs/1705.09037>`_ (2017), section 3, and of its relabelling.
+    with w the weights of the edges, t(e) the type of edge e, and each part there only where it is
+    given: the messages of Lei et al., `"Deriving Neural Architectures from Sequence and Graph
+    Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3, and of its relabelling.
 
     Args:
         z: The states of the source nodes, shape :obj:`(num_sources, D)`.
@@ -54,7 +53,6 @@ def neighbor_sum(
         shift: The shifts s, one row an edge type, :obj:`(T, D)`.
         act: The activation :math:`\sigma`, elementwise: ``'relu'``, ``'tanh'`` and ``'sigmoid'``
             are fused, and so are PyTorch's functions of these names.
-        weight: The weight w of each edge, :obj:`(E,)`.
 
     Returns:
         The sums, of shape :obj:`(num_targets, D)`.
@@ -65,10 +63,10 @@ def neighbor_sum(
     if act is not None and shift is None:  # once a node
         z, act = definition.activation(act)(z), None
     check_shapes(z=(z, (edges.num_sources, z.size(-1))))
-    given = (*(gate or (None, None, None)), factor, shift, weight)
+    given = (*(gate or (None, None, None)), factor, shift)
     dtype = common_dtype(z, *given)
     wide = torch.promote_types(dtype, torch.float32)
-    z, tensors = z.to(wide), [None if t is None else t.to(wide) for t in given]
+    z, tensors = z.to(wide), [None if t is None else t.to(wide) for t in (*given, edges.weight)]
     name = definition.name_of(act)
     if name is None:
         out = _definition(z, *tensors, *edges.index, edges.num_targets, act)[0]

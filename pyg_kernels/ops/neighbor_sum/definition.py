@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.edges import weighted
+
 Activation = Callable[[Tensor], Tensor]
 Gate = tuple[Tensor, Tensor, Tensor | None]
 Index = tuple[Tensor, Tensor, Tensor | None]
@@ -63,8 +65,7 @@ def neighbor_sum(
     whole = message_weight((source, target, edge_type), gate, factor)
     if whole is not None:
         message = whole * message
-    if weight is not None:
-        message = weight.unsqueeze(1) * message
+    message = weighted(message, weight)
     return message.new_zeros(num_targets, message.size(1)).index_add(0, target, message)
 
 

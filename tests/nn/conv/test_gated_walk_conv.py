@@ -15,7 +15,7 @@ def edge_weights(conv: GatedWalkConv, graph: Graph) -> list[Tensor]:
     """sigmoid(U [f_u, f_v, e_uv] + b), with U put together from its blocks, times bonds."""
     if conv.order == 1:
         return []
-    gate = conv.edge_weight
+    gate = conv.weighting
     blocks = [gate.lin_source.weight, gate.lin_target.weight]
     rows = [graph.x[graph.edge_index[0]], graph.x[graph.edge_index[1]]]
     if conv.edge_dim is not None:
@@ -47,7 +47,7 @@ def test_random_graphs(order: int, combine: str, bonds: bool) -> None:
     torch.manual_seed(order)
     conv = GatedWalkConv(4, 6, order, combine, edge_dim=3 if bonds else None).double()
     if order > 1:
-        torch.nn.init.normal_(conv.edge_weight.bias)
+        torch.nn.init.normal_(conv.weighting.bias)
     for seed in range(3):
         assert_equals_its_kernel(conv, random_graph(seed, kinds=2 if seed == 0 else None))
 

@@ -48,7 +48,7 @@ def test_random_graphs(order: int, combine: str, decay: float | str, bonds: bool
     edge_dim = 3 if bonds else None
     conv = RandomWalkConv(4, 6, order, decay, combine, edge_dim=edge_dim).double()
     if decay == "learned":
-        torch.nn.init.normal_(conv.edge_weight.logit)
+        torch.nn.init.normal_(conv.weighting.logit)
         assert conv.decay.shape == (6,)
     for seed in range(3):
         assert_equals_its_kernel(conv, random_graph(seed, kinds=2 if seed == 0 else None))

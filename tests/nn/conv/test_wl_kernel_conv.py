@@ -33,7 +33,7 @@ def test_relabelling(relabel: str, act: str | None, bonds: bool, kinds: int | No
     own = graph.x @ maps.lin_self.weight.t()
     aggregated = total @ maps.lin_aggregated.weight.t()
     expected = sigma(own + aggregated if relabel == "add" else own * aggregated)
-    label, _ = conv(graph.x, graph.edge_index, graph.edge_attr if bonds else None)
+    label = conv(graph.x, graph.edge_index, graph.edge_attr if bonds else None)
     torch.testing.assert_close(label, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -45,14 +45,16 @@ def test_states_are_the_random_walk_layers(gated: bool, order: int) -> None:
     conv = WLKernelConv(4, order=order, gated=gated, edge_dim=3).double()
     walk = (GatedWalkConv if gated else RandomWalkConv)(4, 4, order=order, edge_dim=3).double()
     walk.load_state_dict(conv.walk.state_dict())
-    _, state = conv(graph.x, graph.edge_index, graph.edge_attr)
+    label, state = conv(graph.x, graph.edge_index, graph.edge_attr, return_states=True)
+    torch.testing.assert_close(label, conv(graph.x, graph.edge_index, graph.edge_attr))
     torch.testing.assert_close(state, walk(graph.x, graph.edge_index, graph.edge_attr))
 
 
 def test_without_relabelling() -> None:
     graph = random_graph(1)
     conv = WLKernelConv(4, relabel=None).double()
-    label, state = conv(graph.x, graph.edge_index)
+    label, state = conv(graph.x, graph.edge_index, return_states=True)
     assert label is None
+    assert torch.equal(conv(graph.x, graph.edge_index), state)
     assert state.shape == (graph.num_nodes, 4)
     assert sum(p.numel() for p in conv.parameters()) == 2 * 16

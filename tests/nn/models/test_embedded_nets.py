@@ -23,12 +23,13 @@ with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["pl
 
 
 def call(model: torch.nn.Module, graph: Graph, bonds: bool) -> Tensor:
-    return model(graph.x, graph.edge_index, None, graph.edge_attr if bonds else None)
+    return model(graph.x, graph.edge_index, edge_attr=graph.edge_attr if bonds else None)
 
 
 def build(net: type[torch.nn.Module], bonds: bool = True, **kwargs: object) -> torch.nn.Module:
     torch.manual_seed(0)
-    model = net(4, 6, 2, edge_dim=3 if bonds else None, **kwargs).double()
+    options = {"norm": None, **kwargs}
+    model = net(4, 6, 2, edge_dim=3 if bonds else None, **options).double()
     torch.nn.init.normal_(model.bias)
     return model
 
@@ -83,7 +84,7 @@ def test_normalisation_and_dropout(net, states, norm: str, monkeypatch) -> None:
     for seed in range(3):  # statistics away from 0 and 1
         graph = random_graph(seed, 9, 30)
         batch = torch.arange(9) % 3
-        model(graph.x, graph.edge_index, batch, graph.edge_attr)
+        model(graph.x, graph.edge_index, edge_attr=graph.edge_attr, batch=batch)
     model.eval()
     graph = GRAPHS["random"]
     expected = outputs(model, states(model, graph, True))
@@ -99,8 +100,8 @@ def test_trailing_graph_without_nodes(net, states) -> None:
     out = model(
         torch.cat([first.x, second.x]),
         index,
-        batch,
-        torch.cat([first.edge_attr, second.edge_attr]),
+        batch=batch,
+        edge_attr=torch.cat([first.edge_attr, second.edge_attr]),
         batch_size=3,
     )
     expected = [
@@ -114,7 +115,7 @@ def test_trailing_graph_without_nodes(net, states) -> None:
 def test_molecules(net, states, smiles: str) -> None:
     graph = molecule(smiles)
     torch.manual_seed(0)
-    model = net(5, 8, 2, edge_dim=graph.edge_attr.size(1)).double()
+    model = net(5, 8, 2, edge_dim=graph.edge_attr.size(1), norm=None).double()
     expected = outputs(model, states(model, graph, True))
     torch.testing.assert_close(call(model, graph, True), expected, rtol=1e-10, atol=1e-10)
 
@@ -125,7 +126,7 @@ def test_every_edge_form(net, states, bonds: bool) -> None:
     model = build(net, bonds)
 
     def layer(x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
-        return model(x, edge_index, None, edge_attr)
+        return model(x, edge_index, edge_attr=edge_attr)
 
     assert_same_from_every_edge_form(layer, random_graph(0), bonds)
 
@@ -138,7 +139,7 @@ def test_autocast(net, states) -> None:
             self.net = build(net)
 
         def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
-            return self.net(x, edge_index, None, edge_attr)
+            return self.net(x, edge_index, edge_attr=edge_attr)
 
     assert_autocasts(OnGraph(), GRAPHS["ring"], True)
     assert_autocasts(OnGraph(), GRAPHS["random"], True)
@@ -212,11 +213,9 @@ def test_bad_arguments(net, states, arguments: dict[str, object], message: str) 
 
 
 @both
-def test_misplaced_and_missing_edge_features(net, states) -> None:
+def test_missing_edge_features(net, states) -> None:
     graph = GRAPHS["random"]
     model = build(net)
-    with pytest.raises(ValueError, match=r"edge_attr is the *fourth"):
-        model(graph.x, graph.edge_index, graph.edge_attr)
     with pytest.raises(ValueError, match="edge_attr is missing"):
         model(graph.x, graph.edge_index)
 

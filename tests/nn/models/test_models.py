@@ -35,12 +35,12 @@ MODELS: dict[str, Callable[..., torch.nn.Module]] = {
     "wl-code": partial(WLKernelNet, 4, 6, 2, readout="last", relabel="mul"),
     "wl-1": partial(WLKernelNet, 4, 6, 2, num_iterations=1),
     "random-walk-norm": partial(RandomWalkNet, 4, 6, 2, norm="layer"),
-    "wl-batch-norm": partial(WLKernelNet, 4, 6, 2, norm="batch", dropout=0.2),
+    "wl-no-norm": partial(WLKernelNet, 4, 6, 2, norm=None, dropout=0.2),
     "wl-concat": partial(WLKernelNet, 4, 6, 2, readout="concat"),
     "mean-field": partial(EmbeddedMeanField, 4, 6, 2),
-    "mean-field-norm": partial(EmbeddedMeanField, 4, 6, 2, norm="batch", dropout=0.2),
+    "mean-field-no-norm": partial(EmbeddedMeanField, 4, 6, 2, norm=None, dropout=0.2),
     "loopy-bp": partial(EmbeddedLoopyBP, 4, 6, 2),
-    "loopy-bp-norm": partial(EmbeddedLoopyBP, 4, 6, 2, norm="batch", dropout=0.2),
+    "loopy-bp-no-norm": partial(EmbeddedLoopyBP, 4, 6, 2, norm=None, dropout=0.2),
 }
 # The others vary these by an option.
 PLAIN = [MODELS[name] for name in ("random-walk", "graph-kernel", "wl", "mean-field", "loopy-bp")]
@@ -60,7 +60,7 @@ def batch_of(graphs: list[Graph]) -> Batch:
 def predict(model: torch.nn.Module, data: Data | Batch, bonds: bool, **kwargs: object) -> Tensor:
     attr = data.edge_attr if bonds else None
     batch = data.batch if isinstance(data, Batch) else None
-    return model(data.x, data.edge_index, batch, attr, **kwargs)
+    return model(data.x, data.edge_index, edge_attr=attr, batch=batch, **kwargs)
 
 
 @pytest.mark.parametrize(("build", "bonds"), CASES)
@@ -75,7 +75,7 @@ class TestModels:
         together = predict(model, batch_of(graphs), bonds)
         assert together.shape == (3, 2)
         for row, graph in zip(together, graphs, strict=True):
-            alone = model(graph.x, graph.edge_index, None, graph.edge_attr if bonds else None)
+            alone = model(graph.x, graph.edge_index, edge_attr=graph.edge_attr if bonds else None)
             torch.testing.assert_close(alone[0], row, rtol=1e-10, atol=1e-12)
 
     def test_trailing_graph_without_atoms(self, model, build, bonds) -> None:
@@ -92,8 +92,8 @@ class TestModels:
         x[new] = graph.x
         attr = graph.edge_attr if bonds else None
         torch.testing.assert_close(
-            model(x, new[graph.edge_index], None, attr),
-            model(graph.x, graph.edge_index, None, attr),
+            model(x, new[graph.edge_index], edge_attr=attr),
+            model(graph.x, graph.edge_index, edge_attr=attr),
             rtol=1e-10,
             atol=1e-12,
         )
@@ -143,10 +143,18 @@ def test_proposition_2(tie_weights: str | None, order: int) -> None:
     for graph in graphs:
         bonds = graph.edge_attr.size(1)
         model = WLKernelNet(
-            graph.x.size(1), 6, 1, 3, order, gated=False, edge_dim=bonds, tie_weights=tie_weights
+            graph.x.size(1),
+            6,
+            1,
+            3,
+            order,
+            gated=False,
+            edge_dim=bonds,
+            tie_weights=tie_weights,
+            norm=None,
         ).double()
         model.head = torch.nn.Identity()
-        before_head = model(graph.x, graph.edge_index, None, graph.edge_attr)
+        before_head = model(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
         label = graph.x @ model.embedding.weight.t()
         expected = torch.zeros(6, dtype=torch.float64)
         for conv in model.convs:
@@ -156,7 +164,7 @@ def test_proposition_2(tie_weights: str | None, order: int) -> None:
                 [lin.weight for lin in conv.lins],
                 [0.5 * (graph.edge_attr @ lin.weight.t()) for lin in conv.edge_lins],
             ).detach()
-            label = conv(label, graph.edge_index, graph.edge_attr)[0]
+            label = conv(label, graph.edge_index, graph.edge_attr)
         torch.testing.assert_close(before_head[0], expected, rtol=1e-10, atol=1e-12)
 
 
@@ -194,7 +202,7 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
     for conv in deep.convs:
         h = torch.tanh(normed(conv.norm, conv.walk(h, index, bonds) @ conv.lin.weight.t()))
         h = 3.0 * h + 0.25
-    torch.testing.assert_close(deep(x, index, None, bonds), head(deep, h.sum(dim=0)))
+    torch.testing.assert_close(deep(x, index, edge_attr=bonds), head(deep, h.sum(dim=0)))
 
     wl = settled(norm, WLKernelNet(4, 6, 2, 3, **common).double())
     h = x @ wl.embedding.weight.t()
@@ -208,7 +216,7 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
         arrived = torch.zeros_like(h).index_add(0, index[1], torch.tanh(message))
         label = h @ maps.lin_self.weight.t() + arrived @ maps.lin_aggregated.weight.t()
         h = 3.0 * torch.tanh(normed(conv.norm, label)) + 0.25
-    torch.testing.assert_close(wl(x, index, None, bonds), head(wl, total))
+    torch.testing.assert_close(wl(x, index, edge_attr=bonds), head(wl, total))
 
 
 @pytest.mark.parametrize("norm", ["batch", "layer", "head"])
@@ -218,7 +226,7 @@ def test_random_walk_net_normalises_the_sum(norm: str) -> None:
     model = settled(norm, RandomWalkNet(4, 6, 2, norm=norm, edge_dim=3).double())
     total = model.convs[0](graph.x, graph.edge_index, graph.edge_attr).sum(dim=0, keepdim=True)
     expected = model.head(torch.tanh(model.norm(total)))
-    out = model(graph.x, graph.edge_index, None, graph.edge_attr)
+    out = model(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
     torch.testing.assert_close(out, expected)
 
 
@@ -254,7 +262,7 @@ def test_compiles_in_training_mode(net: type[torch.nn.Module]) -> None:
 def test_random_walk_net_is_equation_6() -> None:
     torch.manual_seed(0)
     graph = random_graph(0)
-    model = RandomWalkNet(4, 6, 2, order=3).double()
+    model = RandomWalkNet(4, 6, 2, order=3, norm=None).double()
     kernel = walk_kernel(
         graph.x,
         graph.edge_index,
@@ -267,7 +275,7 @@ def test_random_walk_net_is_equation_6() -> None:
 
 def test_tying() -> None:
     def size(tie_weights: str | None) -> int:
-        model = WLKernelNet(4, 10, 1, 3, gated=False, tie_weights=tie_weights)
+        model = WLKernelNet(4, 10, 1, 3, gated=False, tie_weights=tie_weights, norm=None)
         return sum(p.numel() for p in model.convs.parameters())
 
     walk, relabelling = 2 * 100, 3 * 100
@@ -280,8 +288,8 @@ def test_last_readout() -> None:
     torch.manual_seed(0)
     graph = random_graph(0)
     model = WLKernelNet(4, 6, 2, 2, readout="last").double()
-    label, _ = model.convs[0](model.embedding(graph.x), graph.edge_index)
-    _, state = model.convs[1](label, graph.edge_index)
+    label = model.convs[0](model.embedding(graph.x), graph.edge_index)
+    state = model.convs[1](label, graph.edge_index)
     expected = model.head(state.sum(dim=0, keepdim=True))
     torch.testing.assert_close(model(graph.x, graph.edge_index), expected)
 
@@ -291,7 +299,7 @@ def test_concatenated_readout() -> None:
     torch.manual_seed(0)
     graphs = [random_graph(0), random_graph(1, 9, 20), random_graph(2, 2, 0)]
     data = batch_of(graphs)
-    model = WLKernelNet(4, 6, 2, 3, gated=False, edge_dim=3, readout="concat").double()
+    model = WLKernelNet(4, 6, 2, 3, gated=False, edge_dim=3, readout="concat", norm=None).double()
     first, last = (m for m in model.head if isinstance(m, Linear))
     assert first.weight.shape == (6, 18)
     rows = []
@@ -301,7 +309,7 @@ def test_concatenated_readout() -> None:
             maps = [0.5 * (graph.edge_attr @ lin.weight.t()) for lin in conv.edge_lins]
             weights = [lin.weight for lin in conv.lins]
             terms.append(walk_kernel(label, graph.edge_index, weights, maps))
-            label = conv(label, graph.edge_index, graph.edge_attr)[0]
+            label = conv(label, graph.edge_index, graph.edge_attr)
         rows.append(torch.cat(terms))
     expected = last(torch.relu(first(torch.stack(rows))))
     torch.testing.assert_close(predict(model, data, True), expected, rtol=1e-10, atol=1e-12)
@@ -366,8 +374,10 @@ def test_misplaced_arguments() -> None:
         GraphKernelNet(4, 6, 1, 2, edge_dim=3),
         WLKernelNet(4, 6, 1, edge_dim=3),
     ):
-        with pytest.raises(ValueError, match=r"edge_attr is the *fourth"):
+        with pytest.raises(TypeError, match="positional arguments"):
             model(graph.x, graph.edge_index, graph.edge_attr)
+        with pytest.raises(ValueError, match=r"batch has shape \(9, 3\) and dtype torch.float32"):
+            model(graph.x, graph.edge_index, batch=graph.edge_attr)
 
 
 def test_batch_size_without_batch() -> None:

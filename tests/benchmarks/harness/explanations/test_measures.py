@@ -46,7 +46,7 @@ def test_scores_are_best_at_the_nearest_number() -> None:
                 return torch.full((1, 1), self.value)
 
         net = NearestNumber(NumberNet(Constant((predicted - 1.5) / 2), 1.5, 2.0), most=3)
-        scores = net(molecule.x, molecule.edge_index, batch, molecule.edge_attr)
+        scores = net(molecule.x, molecule.edge_index, edge_attr=molecule.edge_attr, batch=batch)
         assert scores.shape == (1, 4)
         assert int(scores.argmax()) == nearest
 
@@ -80,7 +80,7 @@ def test_fidelity_is_the_network_on_what_is_left(place: int) -> None:
 def read(net: NumberNet, graph: Data) -> float:
     batch = torch.zeros(graph.x.size(0), dtype=torch.long)
     with torch.no_grad():
-        return net(graph.x, graph.edge_index, batch, graph.edge_attr).item()
+        return net(graph.x, graph.edge_index, edge_attr=graph.edge_attr, batch=batch).item()
 
 
 def nearest(number: float) -> int:
@@ -92,7 +92,8 @@ def test_masks_leave_the_network_as_it_was() -> None:
     molecule = molecules()[1]
     batch = torch.zeros(molecule.num_nodes, dtype=torch.long)
     net = NumberNet(graph_network(learner), 0.0, 1.0)
-    graph = (molecule.x, molecule.edge_index, batch, molecule.edge_attr)
-    before = net(*graph)
+    graph = {"x": molecule.x, "edge_index": molecule.edge_index, "batch": batch}
+    graph["edge_attr"] = molecule.edge_attr
+    before = net(**graph)
     Fidelity(net, 3)(molecule, torch.ones(molecule.num_nodes, dtype=torch.bool))
-    torch.testing.assert_close(net(*graph), before, rtol=0, atol=0)
+    torch.testing.assert_close(net(**graph), before, rtol=0, atol=0)

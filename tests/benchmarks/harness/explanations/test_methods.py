@@ -47,9 +47,12 @@ def test_integrated_gradients_add_up_to_the_difference_from_nothing() -> None:
     found = explain(explainer, molecule, seed=0)
     batch = torch.zeros(molecule.num_nodes, dtype=torch.long)
     with torch.no_grad():
-        whole = net(molecule.x, molecule.edge_index, batch, molecule.edge_attr)
+        whole = net(molecule.x, molecule.edge_index, edge_attr=molecule.edge_attr, batch=batch)
         nothing = net(
-            torch.zeros_like(molecule.x), molecule.edge_index[:, :0], batch, molecule.edge_attr[:0]
+            torch.zeros_like(molecule.x),
+            molecule.edge_index[:, :0],
+            edge_attr=molecule.edge_attr[:0],
+            batch=batch,
         )
     total = (found.nodes.sum() + found.edges.sum()).item()
     assert total == pytest.approx((whole - nothing).item(), abs=0.01)

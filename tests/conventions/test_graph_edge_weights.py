@@ -1,0 +1,246 @@
+"""``edge_weight``: one number an edge, which multiplies its message at every step."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric import EdgeIndex
+from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.models.basic_gnn import BasicGNN
+from torch_geometric.typing import WITH_TORCH_SPARSE, SparseTensor
+from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
+
+from pyg_kernels.explain import WalkExplainer, model_contributions, walk_contributions
+from pyg_kernels.nn import GatedWalkConv, RandomWalkConv, RandomWalkNet, WLKernelConv
+from pyg_kernels.rationale import WLStates
+from tests.conventions.graph_layers import CONVS, NETS, every_conv, every_net, seeded
+from tests.graphs import random_graph
+
+C, E = 4, 3
+LAYERS = {name: (build, (C, C)) for name, build in CONVS.items()}
+LAYERS["order-3"] = (lambda *a, **k: RandomWalkConv(*a, order=3, act="tanh", **k), (C, C))
+LAYERS["WLStates"] = (WLStates, (C, C))
+LAYERS |= {name: (build, (C, 6, 2)) for name, build in NETS.items()}
+every_layer = pytest.mark.parametrize(("build", "sizes"), LAYERS.values(), ids=list(LAYERS))
+with_or_without_bonds = pytest.mark.parametrize("bonds", [False, True], ids=["bare", "bonds"])
+
+
+def layer_of(build: Callable[..., Module], sizes: tuple[int, ...], bonds: bool = False) -> Module:
+    return seeded(build, *sizes, edge_dim=E if bonds else None).double().eval()
+
+
+class Stored(SparseTensor):
+    """What layers read of a ``SparseTensor``, where torch-sparse is not installed."""
+
+    def __init__(self, row: Tensor, col: Tensor, value: Tensor, sparse_sizes: tuple[int, int]):
+        self.entries, self.sizes = (row, col, value), sparse_sizes
+
+    def size(self, dim: int) -> int:
+        return self.sizes[dim]
+
+    def coo(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self.entries
+
+
+sparse_tensor = SparseTensor if WITH_TORCH_SPARSE else Stored
+
+
+@every_layer
+@with_or_without_bonds
+def test_a_weight_counts_edges(build, sizes, bonds: bool) -> None:
+    """Two is the edge twice, zero is no edge."""
+    layer, graph = layer_of(build, sizes, bonds), random_graph(0, num_edges=12, kinds=2)
+    count = torch.tensor([0, 1, 2, 3] * 3)
+    attr = {"edge_attr": graph.edge_attr} if bonds else {}
+    found = layer(graph.x, graph.edge_index, edge_weight=count.double(), **attr)
+    index, bond = (t.repeat_interleave(count, dim) for t, dim in zip(
+        (graph.edge_index, graph.edge_attr), (1, 0), strict=True
+    ))  # fmt: skip
+    expected = layer(graph.x, index, **({"edge_attr": bond} if bonds else {}))
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@every_layer
+@with_or_without_bonds
+def test_gradients_reach_the_weights(build, sizes, bonds: bool) -> None:
+    layer, graph = layer_of(build, sizes, bonds), random_graph(0)
+    weight = torch.rand(9, dtype=torch.float64, requires_grad=True)
+    attr = {"edge_attr": graph.edge_attr} if bonds else {}
+
+    def run(weight: Tensor) -> Tensor:
+        return layer(graph.x, graph.edge_index, edge_weight=weight, **attr)
+
+    assert torch.autograd.gradcheck(run, weight, fast_mode=True)
+    (grad,) = torch.autograd.grad(run(weight).square().sum(), weight)
+    assert (grad != 0).any()
+
+
+@every_layer
+@pytest.mark.parametrize("form", ["coo", "csr", "csc", "EdgeIndex", "SparseTensor"])
+def test_values_of_an_adjacency_are_weights(build, sizes, form: str) -> None:
+    layer, graph = layer_of(build, sizes), random_graph(0)
+    index = graph.edge_index.unique(dim=1).contiguous()  # by source: an adjacency sorts by its rows
+    weight = torch.rand(index.size(1), dtype=torch.float64, requires_grad=True)
+    expected = layer(graph.x, index, edge_weight=weight)
+    inputs: dict[str, Any] = {}
+    if form == "EdgeIndex":
+        adj_t, inputs = EdgeIndex(index, sparse_size=(6, 6)), {"edge_weight": weight}
+    elif form == "SparseTensor":
+        adj_t = sparse_tensor(row=index[1], col=index[0], value=weight, sparse_sizes=(6, 6))
+    else:
+        to_sparse = {
+            "coo": to_torch_coo_tensor,
+            "csr": to_torch_csr_tensor,
+            "csc": to_torch_csc_tensor,
+        }[form]
+        adj_t = to_sparse(index.flip(0), weight, (6, 6))
+    found = layer(graph.x, adj_t, **inputs)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    wanted, got = (torch.autograd.grad(t.square().sum(), weight)[0] for t in (expected, found))
+    torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-12)
+
+
+@every_layer
+@with_or_without_bonds
+def test_messages_carry_the_weights(build, sizes, bonds: bool) -> None:
+    """PyG's own ``propagate``, as explainers use it."""
+    layer, graph = layer_of(build, sizes, bonds), random_graph(0)
+    inputs = {"edge_weight": torch.rand(9, dtype=torch.float64)}
+    inputs |= {"edge_attr": graph.edge_attr} if bonds else {}
+    expected = layer(graph.x, graph.edge_index, **inputs)
+    for module in layer.modules():
+        if isinstance(module, MessagePassing):
+            module.register_message_forward_hook(lambda *args: None)
+    found = layer(graph.x, graph.edge_index, **inputs)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@every_layer
+def test_weights_compile(build, sizes) -> None:
+    torch._dynamo.reset()
+    layer = layer_of(build, sizes)
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
+    for seed, edges in ((0, 9), (1, 14)):
+        graph, weight = random_graph(seed, 6 + seed, edges), torch.rand(edges).double()
+        found = compiled(graph.x, graph.edge_index, edge_weight=weight)
+        expected = layer(graph.x, graph.edge_index, edge_weight=weight)
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
+
+
+@every_layer
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bool], ids=str)
+def test_weights_of_another_dtype_keep_that_of_the_features(build, sizes, dtype) -> None:
+    layer, graph = layer_of(build, sizes).float(), random_graph(0, dtype=torch.float32)
+    weight = torch.arange(9).to(dtype)
+    found = layer(graph.x, graph.edge_index, edge_weight=weight)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, layer(graph.x, graph.edge_index, edge_weight=weight.float()))
+
+
+@every_layer
+def test_other_shapes_are_refused(build, sizes) -> None:
+    layer, graph = layer_of(build, sizes), random_graph(0)
+    with pytest.raises(ValueError, match=r"edge_weight has shape \(9, 3\): expected one number"):
+        layer(graph.x, graph.edge_index, edge_weight=graph.edge_attr)
+    with pytest.raises(ValueError, match=r"edge_weight has shape \(8,\): .* \(9,\)"):
+        layer(graph.x, graph.edge_index, edge_weight=torch.ones(8))
+
+
+@every_conv
+def test_signature_of_convs(conv) -> None:
+    parameters = list(inspect.signature(conv(C, C).forward).parameters.values())
+    assert [p.name for p in parameters[:4]] == ["x", "edge_index", "edge_attr", "edge_weight"]
+
+
+@every_net
+def test_signature_of_networks(net) -> None:
+    parameters = list(inspect.signature(net(C, 6, 2).forward).parameters.values())
+    names = ["x", "edge_index", "edge_weight", "edge_attr", "batch", "batch_size"]
+    assert [p.name for p in parameters] == names
+    assert all(p.kind == p.KEYWORD_ONLY and p.default is None for p in parameters[2:])
+
+
+@every_conv
+@pytest.mark.parametrize("supports_edge_attr", [False, True])
+def test_basic_gnn(conv, supports_edge_attr: bool) -> None:
+    class KernelGNN(BasicGNN):
+        supports_edge_weight = True
+        supports_norm_batch = False
+
+        def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> MessagePassing:
+            return conv(in_channels, out_channels, **kwargs)
+
+    KernelGNN.supports_edge_attr = supports_edge_attr
+    torch.manual_seed(0)
+    attr = {"edge_dim": E} if supports_edge_attr else {}
+    model = KernelGNN(C, C, num_layers=3, out_channels=C, norm="batch", jk="cat", **attr)
+    graph = random_graph(0, dtype=torch.float32)
+    inputs = {"edge_attr": graph.edge_attr} if supports_edge_attr else {}
+    weight = torch.rand(9, requires_grad=True)
+    out = model(graph.x, graph.edge_index, edge_weight=weight, **inputs)
+    assert out.shape == (6, C)
+    out.square().sum().backward()
+    assert weight.grad.isfinite().all() and weight.grad.any()
+    model.eval()
+    ones = model(graph.x, graph.edge_index, edge_weight=torch.ones(9), **inputs)
+    torch.testing.assert_close(ones, model(graph.x, graph.edge_index, **inputs))
+
+
+@pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv], ids=lambda c: c.__name__)
+def test_accounts_count_the_weights(conv) -> None:
+    """What walks add is told with their edges' weights."""
+    torch.manual_seed(0)
+    layer, graph = conv(C, 5, order=3).double(), random_graph(0)
+    weight = torch.rand(9, dtype=torch.float64)
+    found = walk_contributions(layer, graph.x, graph.edge_index, edge_weight=weight)
+    out = layer(graph.x, graph.edge_index, edge_weight=weight)
+    torch.testing.assert_close(found.total, out.sum().detach())
+    torch.testing.assert_close(found.nodes.sum(), found.total)
+    torch.testing.assert_close(found.edges.sum(), found.total - found.remainder)
+
+
+@pytest.mark.parametrize("net", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
+def test_accounts_of_networks_count_the_weights(net: str) -> None:
+    act = {"act": "relu"} if net == "RandomWalkNet" else {}
+    torch.manual_seed(0)
+    model, graph = NETS[net](C, 6, 2, **act).double().eval(), random_graph(0)
+    weight = torch.rand(9, dtype=torch.float64)
+    found = model_contributions(model, graph.x, graph.edge_index, target=1, edge_weight=weight)
+    out = model(graph.x, graph.edge_index, edge_weight=weight)[0, 1]
+    torch.testing.assert_close(found.output, out.detach())
+    torch.testing.assert_close(found.total + found.remainder, out.detach())
+
+
+def test_the_walk_explainer_takes_weights() -> None:
+    from torch_geometric.explain import Explainer
+
+    torch.manual_seed(0)
+    model, graph = RandomWalkNet(C, 6, 1, act="relu").eval(), random_graph(0, dtype=torch.float32)
+    explainer = Explainer(
+        model,
+        WalkExplainer(),
+        explanation_type="model",
+        edge_mask_type="object",
+        model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
+    )
+    weight = torch.ones(9).index_fill(0, torch.tensor([4]), 0.0)
+    mask = explainer(graph.x, graph.edge_index, edge_weight=weight).edge_mask
+    assert mask[4] == 0 and mask.max() == 1
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_both_outputs_of_a_wl_layer_are_weighted(gated: bool) -> None:
+    graph, count = random_graph(0), torch.tensor([0, 1, 2] * 3)
+    torch.manual_seed(0)
+    layer = WLKernelConv(C, order=3, gated=gated).double()
+    weight = count.double()
+    found = layer(graph.x, graph.edge_index, edge_weight=weight, return_states=True)
+    index = graph.edge_index.repeat_interleave(count, 1)
+    for f, e in zip(found, layer(graph.x, index, return_states=True), strict=True):
+        torch.testing.assert_close(f, e, rtol=1e-10, atol=1e-12)

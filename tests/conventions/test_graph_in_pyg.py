@@ -1,0 +1,254 @@
+"""The layers where PyTorch Geometric expects its own: containers, explainers, GraphGym."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import BatchNorm1d, Module, ReLU
+from torch_geometric.data import Batch, Data
+from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
+from torch_geometric.nn import HeteroConv, Linear, Sequential, global_add_pool, to_hetero
+from torch_geometric.utils import get_embeddings
+
+from pyg_kernels.nn import GatedWalkConv, WLKernelConv
+from tests.conventions.graph_layers import NETS, every_conv, every_net, seeded
+from tests.graphs import Graph, random_graph
+
+C, E = 4, 3
+GRAPH = random_graph(0, dtype=torch.float32)
+
+
+@every_conv
+def test_sequential(conv) -> None:
+    torch.manual_seed(0)
+    model = Sequential(
+        "x, edge_index, edge_attr, edge_weight, batch",
+        [
+            (conv(C, C, edge_dim=E), "x, edge_index, edge_attr, edge_weight -> x"),
+            BatchNorm1d(C),
+            ReLU(inplace=True),
+            (conv(C, C), "x, edge_index -> x"),
+            (global_add_pool, "x, batch -> x"),
+            torch.nn.Linear(C, 1),
+        ],
+    )
+    batch = torch.tensor([0, 0, 0, 1, 1, 1])
+    assert model(GRAPH.x, GRAPH.edge_index, GRAPH.edge_attr, torch.rand(9), batch).shape == (2, 1)
+
+
+RELATIONS = {
+    ("a", "to", "a"): torch.tensor([[0, 1], [1, 3]]),
+    ("a", "to", "b"): torch.tensor([[0, 1, 3], [4, 0, 2]]),
+    ("b", "to", "a"): torch.tensor([[4, 2], [0, 2]]),
+}
+
+
+def node_types(conv: Any) -> dict[str, Tensor]:
+    """Features of two sizes; of one for WL layers, whose labels have one size throughout."""
+    square = isinstance(conv(8, 8), WLKernelConv)
+    return {"a": torch.randn(4, 8 if square else 3), "b": torch.randn(5, 8 if square else 6)}
+
+
+def assert_both_types(out: dict[str, Tensor]) -> None:
+    assert {key: tuple(value.shape) for key, value in out.items()} == {"a": (4, 8), "b": (5, 8)}
+
+
+@every_conv
+def test_hetero_conv(conv) -> None:
+    """Relations within and between node types, with edge weights for one of them."""
+    layer = HeteroConv({relation: conv((-1, -1), 8) for relation in RELATIONS})
+    weights = {("a", "to", "b"): torch.ones(3)}
+    assert_both_types(layer(node_types(conv), RELATIONS, edge_weight_dict=weights))
+
+
+@every_conv
+def test_to_hetero(conv) -> None:
+    class Net(Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = conv((-1, -1), 8), conv((-1, -1), 8)
+
+        def forward(self, x, edge_index):
+            return self.second(self.first(x, edge_index).relu(), edge_index)
+
+    model = to_hetero(Net(), (["a", "b"], list(RELATIONS)))
+    assert_both_types(model(node_types(conv), RELATIONS))
+
+
+@every_conv
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_bipartite_graphs_have_walks_of_two_nodes(conv, order: int) -> None:
+    source, target = torch.randn(7, 8), torch.randn(3, 8)
+    index = torch.stack([torch.randint(7, (9,)), torch.randint(3, (9,))])
+    if order == 2:
+        layer = seeded(conv, (8, 8), 8, edge_dim=E)
+        out = layer((source, target), index, torch.randn(9, E), torch.rand(9))
+        assert out.shape == (3, 8)
+        return
+    layer = seeded(conv, 8, 8, order=order)
+    with pytest.raises(ValueError, match=rf"order={order} with a bipartite graph: only walks of 2"):
+        layer((source, target), index)
+    same = layer((source, source), index)  # as PyG passes the nodes of one set
+    assert torch.equal(same, layer(source, index))
+
+
+def test_bipartite_relabeling_is_that_of_one_set_of_nodes() -> None:
+    source, target = torch.randn(7, 8), torch.randn(3, 8)
+    index = torch.stack([torch.randint(7, (9,)), torch.randint(3, (9,))])
+    layer = WLKernelConv(8, gated=True, edge_dim=E)
+    attr, weight = torch.randn(9, E), torch.rand(9)
+    found = layer((source, target), index, attr, weight, return_states=True)
+    together = index + torch.tensor([[0], [7]])
+    out = layer(torch.cat([source, target]), together, attr, weight, return_states=True)
+    for f, o in zip(found, out, strict=True):
+        torch.testing.assert_close(f, o[7:])
+
+
+@every_conv
+def test_get_embeddings_of_convs(conv) -> None:
+    """One of each layer, with the layer's output."""
+    layer = seeded(conv, C, C)
+    (found,) = get_embeddings(layer, GRAPH.x, GRAPH.edge_index)
+    assert torch.equal(found, layer(GRAPH.x, GRAPH.edge_index))
+
+
+@pytest.mark.parametrize("name", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
+def test_get_embeddings_of_networks(name: str) -> None:
+    model = NETS[name](C, 6, 2)
+    found = get_embeddings(model, GRAPH.x, GRAPH.edge_index, edge_weight=torch.ones(9))
+    assert [tuple(t.shape) for t in found] == [(6, 6)] * len(model.convs)
+
+
+def classes_of(level: str) -> dict[str, str]:
+    return {"mode": "multiclass_classification", "task_level": level, "return_type": "raw"}
+
+
+class Nodes(Module):
+    """Two layers and classes of nodes."""
+
+    def __init__(self, conv: Any) -> None:
+        super().__init__()
+        self.first, self.second = conv(C, C), conv(C, C)
+        self.head = Linear(C, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        x = self.first(x, edge_index, edge_weight=edge_weight).tanh()
+        return self.head(self.second(x, edge_index, edge_weight=edge_weight))
+
+
+@every_conv
+def test_gnn_explainer_of_nodes(conv) -> None:
+    explainer = Explainer(
+        seeded(Nodes, conv),
+        GNNExplainer(epochs=5),
+        explanation_type="model",
+        node_mask_type="attributes",
+        edge_mask_type="object",
+        model_config=classes_of("node"),
+    )
+    explanation = explainer(GRAPH.x, GRAPH.edge_index, index=1, edge_weight=torch.rand(9))
+    assert explanation.edge_mask.shape == (9,) and explanation.edge_mask.any()
+    assert explanation.node_mask.shape == (6, C)
+    assert explanation.validate()
+
+
+def test_gnn_explainer_finds_the_edges_that_matter() -> None:
+    """The mask reaches the sums: only walks into the explained node count."""
+    model = seeded(GatedWalkConv, C, 1)
+    explainer = Explainer(
+        model,
+        GNNExplainer(epochs=20),
+        explanation_type="model",
+        edge_mask_type="object",
+        model_config={"mode": "regression", "task_level": "node", "return_type": "raw"},
+    )
+    mask = explainer(GRAPH.x[:4], torch.tensor([[0, 2], [1, 3]]), index=1).edge_mask
+    assert mask[0] > 0 and mask[1] == 0
+
+
+def pg_explainer(model: Module, level: str) -> Explainer:
+    return Explainer(
+        model,
+        PGExplainer(epochs=2),
+        explanation_type="phenomenon",
+        edge_mask_type="object",
+        model_config=classes_of(level),
+    )
+
+
+@every_conv
+def test_pg_explainer_of_nodes(conv) -> None:
+    explainer = pg_explainer(seeded(Nodes, conv).eval(), "node")
+    inputs = {"target": torch.tensor([0, 1, 2, 0, 1, 2]), "edge_weight": torch.rand(9)}
+    for epoch in range(2):
+        for node in range(5):
+            explainer.algorithm.train(
+                epoch, explainer.model, GRAPH.x, GRAPH.edge_index, index=node, **inputs
+            )
+    explanation = explainer(GRAPH.x, GRAPH.edge_index, index=1, **inputs)
+    assert explanation.edge_mask.shape == (9,) and explanation.edge_mask.any()
+
+
+def graphs() -> Batch:
+    found: list[Graph] = [random_graph(s, dtype=torch.float32) for s in range(3)]
+    return Batch.from_data_list([Data(x=g.x, edge_index=g.edge_index) for g in found])
+
+
+@pytest.mark.parametrize("explained", ["GNNExplainer", "PGExplainer"])
+@pytest.mark.parametrize("name", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
+def test_explainers_of_networks(name: str, explained: str) -> None:
+    model, batch = seeded(NETS[name], C, 6, 2).eval(), graphs()
+    inputs = {"batch": batch.batch, "batch_size": 3}
+    target = torch.tensor([0, 1, 1])
+    if explained == "PGExplainer":
+        explainer = pg_explainer(model, "graph")
+        for epoch in range(2):
+            explainer.algorithm.train(
+                epoch, model, batch.x, batch.edge_index, target=target, **inputs
+            )
+    else:
+        explainer = Explainer(
+            model,
+            GNNExplainer(epochs=5),
+            explanation_type="phenomenon",
+            edge_mask_type="object",
+            model_config=classes_of("graph"),
+        )
+    explanation = explainer(batch.x, batch.edge_index, target=target, **inputs)
+    assert explanation.edge_mask.shape == (27,) and explanation.edge_mask.any()
+
+
+@every_net
+def test_networks_read_a_batch_by_keywords(net) -> None:
+    batch = graphs()
+    out = seeded(net, -1, 6, 2)(
+        batch.x, batch.edge_index, batch=batch.batch, batch_size=batch.num_graphs
+    )
+    assert out.shape == (3, 2)
+
+
+@pytest.mark.filterwarnings("ignore:Could not define global config object")
+@every_conv
+def test_graph_gym(conv, request: pytest.FixtureRequest) -> None:
+    """Registered by name, and built by GraphGym's own layer with its norm and activation."""
+    register = pytest.importorskip("torch_geometric.graphgym.register")
+    layers = pytest.importorskip("torch_geometric.graphgym.models.layer")
+    name = request.node.callspec.id.lower()
+
+    @register.register_layer(name)
+    class Layer(Module):
+        def __init__(self, layer_config: Any, **kwargs: Any) -> None:
+            super().__init__()
+            self.model = conv(layer_config.dim_in, layer_config.dim_out, **kwargs)
+
+        def forward(self, batch: Batch) -> Batch:
+            batch.x = self.model(batch.x, batch.edge_index)
+            return batch
+
+    request.addfinalizer(lambda: register.layer_dict.pop(name))
+    has_act = "relu" in register.act_dict  # GraphGym's own need yacs
+    config = layers.LayerConfig(has_batchnorm=True, has_act=has_act, dim_in=C, dim_out=C)
+    assert layers.GeneralLayer(name, config)(graphs()).x.shape == (18, C)

@@ -1,0 +1,176 @@
+"""Networks that train as they are printed in README and docs, and with their defaults."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_geometric.datasets
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+from torch_geometric.nn import GCN
+
+from pyg_kernels.nn import GraphKernelConv
+from tests.conventions.graph_layers import every_net
+
+ROOT = Path(__file__).parents[2]
+KINDS = 4
+
+
+def graphs(seed: int, count: int) -> list[Data]:
+    """Random trees of typed nodes and edges; class 1 has many edges between types 0 and 1."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(high: int, *size: int) -> Tensor:
+        return torch.randint(high, size, generator=generator)
+
+    found = []
+    for _ in range(count):
+        nodes = int(draw(10, 1)) + 8
+        kind = draw(KINDS, nodes)
+        parent = torch.stack([draw(child, 1)[0] for child in range(1, nodes)])
+        down = torch.stack([parent, torch.arange(1, nodes)])
+        mixed = (kind[down].sort(dim=0).values == torch.tensor([[0], [1]])).all(0).sum()
+        bond = F.one_hot(draw(KINDS, nodes - 1), KINDS).float().repeat(2, 1)
+        index = torch.cat([down, down.flip(0)], dim=1)
+        x = F.one_hot(kind, KINDS).float()
+        found.append(Data(x=x, edge_index=index, edge_attr=bond, y=(mixed > 1).long()[None]))
+    return found
+
+
+class TypedTrees(list):
+    """In place of TUDataset: nothing is downloaded."""
+
+    num_features, num_classes, num_edge_features = KINDS, 2, KINDS
+
+    def __init__(self, root: str, name: str) -> None:
+        super().__init__(graphs(0, 400))
+
+
+def index_snippets() -> list[str]:
+    text = (ROOT / "docs" / "index.rst").read_text()
+    blocks = re.findall(r"\.\. code-block:: python\n\n((?:   .*\n|\n)+)", text)
+    return [re.sub(r"^   ", "", block, flags=re.M) for block in blocks]
+
+
+def accuracy(model: Module, data: Data, **inputs: Any) -> float:
+    with torch.no_grad():
+        found = model.eval()(data.x, data.edge_index, **inputs).argmax(dim=1)
+    return (found == data.y).double().mean().item()
+
+
+@pytest.fixture(scope="module")
+def index_names() -> dict[str, Any]:
+    """What the snippets of docs/index.rst define."""
+    torch.manual_seed(0)
+    names: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch_geometric.datasets, "TUDataset", TypedTrees)
+        for code in index_snippets():
+            exec(code, names)
+    return names
+
+
+def test_docs_index(index_names: dict[str, Any]) -> None:
+    new = Batch.from_data_list(graphs(1, 300))
+    inputs = {"edge_attr": new.edge_attr, "batch": new.batch}
+    assert max(new.y.double().mean().item(), 1 - new.y.double().mean().item()) < 0.7
+    assert accuracy(index_names["model"], new, **inputs) > 0.9
+
+
+def communities(seed: int = 0, nodes: int = 1200, degree: int = 8) -> Data:
+    """Two communities with hubs; noisy features, 60% of the edges within a community."""
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.arange(nodes) % 2
+    weight = torch.rand(nodes, generator=generator) ** -0.5
+    source, target = (
+        torch.multinomial(weight, nodes * degree, replacement=True, generator=generator)
+        for _ in range(2)
+    )
+    kept = (y[source] == y[target]) | (torch.rand(len(source), generator=generator) < 0.25)
+    index = torch.stack([source, target])[:, kept]
+    x = torch.randn(nodes, 8, generator=generator)
+    x[:, 0] += 1.5 * (y - 0.5)
+    return Data(x=x, edge_index=torch.cat([index, index.flip(0)], 1), y=y)
+
+
+def trained(model: Module, data: Data, epochs: int = 60) -> float:
+    """The accuracy on three quarters of the nodes after training on the others."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    seen = torch.arange(len(data.y)) % 8 < 2
+    model(data.x, data.edge_index)  # lazy sizes
+    for _ in range(epochs):
+        loss = F.cross_entropy(model.train()(data.x, data.edge_index)[seen], data.y[seen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        found = model.eval()(data.x, data.edge_index).argmax(dim=1)
+    return (found == data.y)[~seen].double().mean().item()
+
+
+def test_stacked_layers_of_docs_index(index_names: dict[str, Any]) -> None:
+    data = communities()
+    torch.manual_seed(0)
+    gcn = trained(GCN(8, 64, 2, 2), data)
+    found = trained(index_names["network"], data)
+    assert found > gcn - 0.05
+    assert found > 0.85
+
+
+def test_readme_net() -> None:
+    """Regression of a count: the error falls far below that of the mean."""
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)[0]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    torch.manual_seed(0)
+    model = names["Net"](edge_dim=KINDS)
+    for data in (found := graphs(0, 400)):
+        data.y = data.x[:, 0].sum().reshape(1, 1) - data.x[data.edge_index[0], 1].sum()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(30):
+        for batch in DataLoader(found, batch_size=32, shuffle=True):
+            optimizer.zero_grad()
+            F.mse_loss(model(batch), batch.y).backward()
+            optimizer.step()
+    whole = Batch.from_data_list(found)
+    error = F.mse_loss(model.eval()(whole), whole.y).item()
+    assert error < 0.1 * whole.y.var().item()
+
+
+@every_net
+def test_networks_train_with_their_defaults(net) -> None:
+    torch.manual_seed(0)
+    model = net(KINDS, 32, 2, edge_dim=KINDS)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(20):
+        for data in DataLoader(graphs(0, 300), batch_size=32, shuffle=True):
+            out = model(data.x, data.edge_index, edge_attr=data.edge_attr, batch=data.batch)
+            optimizer.zero_grad()
+            F.cross_entropy(out, data.y).backward()
+            optimizer.step()
+    whole = Batch.from_data_list(graphs(1, 200))
+    inputs = {"edge_attr": whole.edge_attr, "batch": whole.batch}
+    assert accuracy(model, whole, **inputs) > 0.8
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_six_layers_stay_in_range(gated: bool) -> None:
+    """With a norm in each layer the numbers, and the gradients, stay what they are in one."""
+    data = communities()
+    torch.manual_seed(0)
+    layers = torch.nn.ModuleList(
+        GraphKernelConv(-1, 32, gated=gated, norm=torch.nn.BatchNorm1d(32)) for _ in range(6)
+    )
+    x = data.x
+    for layer in layers:
+        x = layer(x, data.edge_index)
+        assert 0.3 < x.std() < 1.5
+    x.square().mean().backward()
+    assert all(p.grad.isfinite().all() for p in layers.parameters())
