@@ -91,13 +91,12 @@ def _labels(rows: Sequence[Any], width: int) -> Tensor:
 def _descriptors(mol: Any) -> tuple[float, ...]:
     from rdkit.Chem import rdMolDescriptors as made  # noqa: N813
 
-    values = (
+    return (
         *made.CalcCrippenDescriptors(mol), made.CalcTPSA(mol), made.CalcExactMolWt(mol),
         made.CalcNumHBD(mol), made.CalcNumHBA(mol), made.CalcNumRotatableBonds(mol),
         made.CalcNumRings(mol), made.CalcNumAromaticRings(mol), made.CalcFractionCSP3(mol),
         mol.GetNumHeavyAtoms(), made.CalcNumHeteroatoms(mol), made.CalcLabuteASA(mol),
     )  # fmt: skip
-    return values
 
 
 @dataclass(frozen=True)

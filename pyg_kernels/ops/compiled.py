@@ -141,9 +141,10 @@ def _dispatcher(function: Callable[..., None]) -> Callable[..., None]:
 @functools.cache
 def _cache_folder() -> Path | None:
     """Where compiled kernels are kept; None where there is no such place."""
-    digest = hashlib.sha256()
-    for source in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(source.read_bytes())
+    digest, package = hashlib.sha256(), Path(__file__).parents[1]
+    for folder in ("ops", "kernels"):  # all that have kernels
+        for source in sorted((package / folder).rglob("*.py")):
+            digest.update(source.read_bytes())
     try:
         home = Path.home()
     except RuntimeError:

@@ -587,4 +587,5 @@ def test_needs_no_rdkit(mice, tmp_path) -> None:
         f"sys.exit(main({[*words, '--device', 'cpu', '--out', str(tmp_path / 'out')]!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line for line in done.stderr.splitlines() if ": compiling kernels" not in line]
+    assert (done.returncode, lines) == (0, [])

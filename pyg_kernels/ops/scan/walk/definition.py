@@ -62,6 +62,8 @@ def walk_scan(
     """h, c and the last c; arguments as :func:`pyg_kernels.ops.scan.walk.walk_scan` names them."""
     form = Form(*settings[: len(Form._fields)])  # type: ignore[arg-type]
     layout = Layout.of_settings(start, length, x.size(0), settings[len(Form._fields) :])  # type: ignore[arg-type]
+    if not layout.num_steps:
+        return x[:, : c0.size(2)].clone(), c0.clone(), c0.clone()
 
     def after(t: int | Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         chosen = None if select is None else layout.rows_at(select, t)
