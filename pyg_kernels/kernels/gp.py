@@ -123,6 +123,8 @@ class KernelGP(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights and noise, and conditions the process on the targets."""
         self._check()
+        if y is None:
+            raise ValueError("KernelGP requires y to be passed, but the target y is None")
         X = checked_collection(X, "graphs or texts")
         targets = np.asarray(y, dtype=float)
         if targets.ndim not in (1, 2) or len(targets) != len(X) or not len(X):
@@ -227,7 +229,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
     def _fit_target(self, column: NDArray[Any], random: Any) -> tuple[_Fit, float, float]:
         items = np.flatnonzero(~np.isnan(column))
         if len(items) < 2:
-            raise ValueError(f"a target was measured {len(items)} times: expected at least 2")
+            raise ValueError(f"a target was measured on {len(items)} samples: expected at least 2")
         measured = column[items]
         mean, scale = float(measured.mean()), float(measured.std()) or 1.0
         y = torch.from_numpy((measured - mean) / scale).to(self._dtype)
@@ -256,7 +258,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
         self, fit: _Fit, collections: Sequence[Any], number: int, with_std: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         known = [kernel.collection_.part(fit.items) for kernel in self.kernels_]
-        means, stds = torch.empty(number, dtype=self._dtype), torch.zeros(number)
+        means, stds = torch.zeros(2, number, dtype=self._dtype)
         for start in range(0, number, _ROWS):
             rows = torch.arange(start, min(start + _ROWS, number))
             block = [collection.part(rows) for collection in collections]
@@ -265,7 +267,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
             if with_std:
                 explained = torch.linalg.solve_triangular(fit.cholesky, cross.t(), upper=False)
                 variance = self._diagonals(block, fit.weights) - explained.square().sum(0)
-                stds[rows] = (variance.clamp_min(0) + fit.noise).sqrt().float()
+                stds[rows] = (variance.clamp_min(0) + fit.noise).sqrt()
         return means.numpy() * fit.scale + fit.mean, stds.numpy() * fit.scale
 
     def _diagonals(self, collections: Sequence[Any], weights: NDArray[Any]) -> Tensor:

@@ -93,10 +93,11 @@ class WLSubtreeKernel(CountKernel):
         super()._check()
         if self.iteration_weights is not None:
             weights = np.asarray(self.iteration_weights, float)
-            if weights.shape != (self.num_iterations + 1,) or not (weights >= 0).all():
+            known = np.isfinite(weights) & (weights >= 0)
+            if weights.shape != (self.num_iterations + 1,) or not known.all():
                 raise ValueError(
                     f"iteration_weights={self.iteration_weights!r}: expected "
-                    f"{self.num_iterations + 1} numbers of at least 0, for iterations 0 to "
+                    f"{self.num_iterations + 1} finite numbers of at least 0, for iterations 0 to "
                     f"{self.num_iterations}"
                 )
 
