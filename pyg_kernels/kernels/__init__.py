@@ -12,6 +12,7 @@ from pyg_kernels.kernels.deep_string import DeepStringKernel
 from pyg_kernels.kernels.gated_sequence import GatedSequenceKernel
 from pyg_kernels.kernels.gp import KernelGP
 from pyg_kernels.kernels.kernel import Kernel
+from pyg_kernels.kernels.molecules import VectorKernel, molecule_graphs, molecule_kernels
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
 from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling
 from pyg_kernels.kernels.string import StringKernel
@@ -32,9 +33,12 @@ __all__ = [
     "RandomWalkKernel",
     "ShortestPathKernel",
     "StringKernel",
+    "VectorKernel",
     "WLKernel",
     "WLSubtreeKernel",
     "arc_cosine",
     "inverse_polynomial",
+    "molecule_graphs",
+    "molecule_kernels",
     "polynomial",
 ]

@@ -24,6 +24,7 @@ _ROWS = 2048  # of a Gram matrix that are made at a time
 _DOUBLE_UP_TO = 5000  # items; larger matrices are of single precision
 _LOG_WEIGHT, _LOG_NOISE = (-9.0, 3.0), (-7.0, 2.0)  # bounds
 _MOST_JITTER = 1e-2
+_LEAST_SHARE = 1e-3  # of the weights' sum; terms with less are left out
 
 
 @dataclass
@@ -221,6 +222,8 @@ class KernelGP(RegressorMixin, BaseEstimator):
         for kernel, a, b in zip(self.kernels_, first, second, strict=True):
             for one, other in zip(self._levels(kernel, a), self._levels(kernel, b), strict=True):
                 factor = float(next(factors))
+                if not factor:
+                    continue
                 gram = kernel._gram(one, other).to(self._dtype)
                 total = gram.mul_(factor) if total is None else total.add_(gram, alpha=factor)
         assert total is not None
@@ -306,8 +309,12 @@ def learned_weights(grams: Tensor, y: Tensor, prior: float) -> tuple[NDArray[Any
 
     start = np.append(np.full(terms, np.log(1 / terms)), np.log(0.1))
     bounds = [_LOG_WEIGHT] * terms + [_LOG_NOISE]
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return np.exp(found[:-1]), float(np.exp(found[-1]))
+    found = minimize(
+        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-6}
+    ).x
+    weights = np.exp(found[:-1])
+    weights[weights < _LEAST_SHARE * weights.sum()] = 0
+    return weights, float(np.exp(found[-1]))
 
 
 def _factor(gram: Tensor) -> tuple[Tensor, float]:
