@@ -121,6 +121,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
+    @torch.no_grad()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights and noise, and conditions the process on the targets."""
         self._check()
@@ -139,8 +140,10 @@ class KernelGP(RegressorMixin, BaseEstimator):
             )
         self._is_flat = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
-        given = self.kernel or WLSubtreeKernel(compare="minmax")
-        kernels = [given] if isinstance(given, Kernel) else list(given)
+        given = WLSubtreeKernel(compare="minmax") if self.kernel is None else self.kernel
+        kernels = list(given) if isinstance(given, (list, tuple)) else [given]
+        if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
+            raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
         self._dtype = torch.float64 if len(X) <= _DOUBLE_UP_TO else torch.float32
         self.kernels_ = [clone(kernel) for kernel in kernels]
         for kernel in self.kernels_:
@@ -161,6 +164,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
         self.jitter_ = np.array(jitters)
         return self
 
+    @torch.no_grad()
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of a new measurement of each item, and its standard deviation.
 

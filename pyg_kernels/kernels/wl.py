@@ -30,6 +30,9 @@ class RelabeledGraphs:
     def __len__(self) -> int:
         return len(self.iterations[0])
 
+    def part(self, items: Tensor) -> RelabeledGraphs:
+        return RelabeledGraphs([graphs.part(items) for graphs in self.iterations])
+
 
 class WLKernel(Kernel):
     r"""The Weisfeiler-Lehman kernel of depth L over a base kernel.
