@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels.arguments import checked_choice, checked_collection, checked_count
 from pyg_kernels.kernels.kernel import Kernel
@@ -127,7 +128,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
         self._check()
         if y is None:
             raise ValueError("KernelGP requires y to be passed, but the target y is None")
-        X = checked_collection(X, "graphs or texts")
+        X = _items(X)
         targets = np.asarray(y, dtype=float)
         if targets.ndim not in (1, 2) or len(targets) != len(X) or not len(X):
             raise ValueError(f"y has shape {targets.shape}: expected ({len(X)},) or ({len(X)}, T)")
@@ -176,7 +177,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
             ``(m,)``, or ``(m, targets)``; or two of them.
         """
         check_is_fitted(self, "weights_")
-        X = checked_collection(X, "graphs or texts")
+        X = _items(X)
         collections = [kernel._read(X, kernel.collection_) for kernel in self.kernels_]
         means, stds = [], []
         for fit in self._fits:
@@ -283,6 +284,12 @@ class KernelGP(RegressorMixin, BaseEstimator):
             for level in self._levels(kernel, collection):
                 total = total + kernel._diagonal(level).to(self._dtype) * float(next(factors))
         return total
+
+
+def _items(X: Any) -> Any:
+    """A collection; a graph is a collection of one."""
+    is_one = isinstance(X, Data) and not isinstance(X, Batch)
+    return checked_collection([X] if is_one else X, "graphs or texts")
 
 
 def learned_weights(grams: Tensor, y: Tensor, prior: float) -> tuple[NDArray[Any], float]:

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as of_scikit_learn
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels import (
     Kernel,
@@ -31,6 +32,14 @@ from pyg_kernels.kernels import (
 from tests.kernels.cases import Case, labelled_graph, of_every
 
 Array = NDArray[Any]
+
+
+def object_array(items: list[Any]) -> Any:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
 SUM = [
     WLSubtreeKernel(2, compare="minmax"),
     LabelSequenceKernel(3, compare="min", normalize=True),
@@ -435,3 +444,37 @@ def test_no_items() -> None:
         KernelGP().fit([], [])
     with pytest.raises(ValueError, match="at least one graph"):
         KernelGP(tune=False).fit(GRAPHS, Y).predict([])
+
+
+def test_forms_of_collections() -> None:
+    graphs, y = graphs_and_targets(12)
+    expected = KernelGP(tune=False).fit(graphs, y)
+    values = expected.predict(graphs)
+    series = pd.Series(graphs, index=range(100, 112))
+    for form in (series, object_array(graphs), tuple(graphs), Batch.from_data_list(graphs)):
+        process = KernelGP(tune=False).fit(form, y)
+        assert np.array_equal(process.predict(form), values)
+        assert np.array_equal(expected.predict(form, return_std=True)[0], values)
+    same(expected.predict(graphs[3]), values[3:4])
+    same(expected.predict(graphs[3], return_std=True)[1].shape, (1,))
+    with pytest.raises(ValueError, match=r"y has shape \(12,\): expected \(1,\)"):
+        KernelGP(tune=False).fit(graphs[0], y)
+
+
+def test_terms_that_hardly_count_are_left_out() -> None:
+    """Targets that depend on the labels of nodes alone need no larger patterns."""
+    graphs, y = graphs_and_targets(100)
+    process = KernelGP([WLSubtreeKernel(0), WLSubtreeKernel(2, "edge_")], prior=1e-6)
+    for graph in graphs:
+        graph.edge_ = torch.arange(graph.num_nodes)  # every graph of a size has the same labels
+    weights = process.fit(graphs, y).weights_[:, 0]
+    assert (weights == 0).any() and weights[0] > 0
+    assert (weights[weights > 0] >= 1e-3 * weights.sum()).all()
+    mean, std, _ = posterior(
+        *(np.tensordot(weights, p, 1) for p in grams(terms_of(process.kernel), graphs, graphs)),
+        y,
+        process.noise_.item(),
+    )
+    found = process.predict(graphs, return_std=True)
+    same(found[0], mean, 1e-8)
+    same(found[1], std, 1e-8)
