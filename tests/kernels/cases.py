@@ -303,6 +303,16 @@ CASES = {
         },
         {"base__num_iterations": [0, 1]},
     ),
+    "wl-sequences": Case(
+        WLKernel,
+        LABELLED,
+        {
+            "base": LabelSequenceKernel(2, edge_label="edge_attr", compare="minmax"),
+            "relabel": DiscreteRelabeling(edge_label="edge_attr"),
+            "num_iterations": 1,
+        },
+        {"base__num_nodes": [1, 2]},
+    ),
     "wl-matrices": Case(
         WLKernel,
         GRAPHS,

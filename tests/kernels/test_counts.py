@@ -17,8 +17,10 @@ from torch_geometric.data import Data
 
 from pyg_kernels.kernels import (
     CountKernel,
+    DiscreteRelabeling,
     LabelSequenceKernel,
     ShortestPathKernel,
+    WLKernel,
     WLSubtreeKernel,
     sparse_gram,
 )
@@ -366,3 +368,18 @@ def test_grakel_shortest_paths(grakel: Any, normalize: bool) -> None:
 def test_errors(kernel: CountKernel, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kernel.fit(GRAPHS)
+
+
+def test_relabeled_graphs() -> None:
+    """As the base of a WLKernel; walks of one node are the subtree kernel."""
+    relabel = DiscreteRelabeling("kind")
+    for number in (1, 2):
+        found = WLKernel(LabelSequenceKernel(number), relabel, 2)(GRAPHS)
+        expected = WLSubtreeKernel(2, "kind")(GRAPHS)
+        assert torch.equal(found, expected) == (number == 1)
+    paths = WLKernel(ShortestPathKernel(), relabel, 0)(GRAPHS)
+    close(paths, ShortestPathKernel(node_label="kind")(GRAPHS))
+    matrices = (torch.eye(3, dtype=torch.float64),) * 3
+    for kernel in (LabelSequenceKernel(2), ShortestPathKernel(), WLSubtreeKernel(1)):
+        with pytest.raises(TypeError, match=f"{type(kernel).__name__} counts labels"):
+            WLKernel(kernel, matrices, 1)(GRAPHS)
