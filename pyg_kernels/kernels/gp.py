@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -195,8 +196,9 @@ class KernelGP(RegressorMixin, BaseEstimator):
         checked_count(self.tune_items, "tune_items", least=2)
         checked_count(self.max_items, "max_items", least=2)
         for name in ("noise", "prior"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name)!r}: expected a number above 0")
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+                raise ValueError(f"{name}={value!r}: expected a finite number above 0")
 
     def _levels(self, kernel: Kernel, collection: Any) -> list[Any]:
         return kernel._levels(collection) if self.split else [collection]

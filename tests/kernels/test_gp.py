@@ -26,6 +26,7 @@ from pyg_kernels.kernels import (
     LabelSequenceKernel,
     RandomWalkKernel,
     ShortestPathKernel,
+    VectorKernel,
     WLSubtreeKernel,
     gp,
 )
@@ -145,6 +146,29 @@ def test_learned_sums_are_the_formula_at_their_weights() -> None:
     same(found[0], mean, 1e-8)
     same(found[1], std, 1e-8)
     same(process.log_marginal_likelihood_, [likelihood], 1e-8)
+
+
+def test_vectors_of_graphs() -> None:
+    """Gaussians and the inner product, standardized by the fitted graphs, as terms of a sum."""
+    (graphs, y), (new, _) = graphs_and_targets(20), graphs_and_targets(6, seed=1)
+    random = np.random.default_rng(0)
+    for graph in graphs + new:
+        graph.measured = torch.from_numpy(random.normal(3, 2, (1, 4)))
+    vectors = np.concatenate([graph.measured.numpy() for graph in graphs + new])
+    vectors = (vectors - vectors[:20].mean(0)) / vectors[:20].std(0)
+    squares = np.square(vectors[:, None] - vectors).mean(2)
+    terms = [np.exp(-squares / (2 * length**2)) for length in (0.5, 2.0)]
+    terms.append(vectors @ vectors.T / 4)
+    total = sum(term / term.diagonal()[:20].mean() for term in terms) / 3
+    mean, std, _ = posterior(total[:20, :20], total[20:, :20], total.diagonal()[20:], y, 0.1)
+    process = KernelGP(VectorKernel("measured", (0.5, 2.0)), tune=False).fit(graphs, y)
+    found = process.predict(new, return_std=True)
+    same(found[0], mean)
+    same(found[1], std)
+    kernel = VectorKernel("measured", (0.5, 2.0))
+    same(kernel.fit_transform(graphs), sum(terms)[:20, :20])
+    same(kernel.transform(new), sum(terms)[20:, :20])
+    same(kernel.diagonal(graphs), sum(terms).diagonal()[:20])
 
 
 def test_weighted_iterations_are_one_term() -> None:
@@ -421,6 +445,8 @@ GRAPHS, Y = graphs_and_targets(6)
         ({"tune_items": 1}, Y, "tune_items=1"),
         ({"noise": 0.0}, Y, "noise=0.0"),
         ({"noise": float("nan")}, Y, "noise=nan"),
+        ({"noise": np.inf}, Y, "noise=inf"),
+        ({"noise": "small"}, Y, "noise='small'"),
         ({"prior": -1.0}, Y, "prior=-1.0"),
         ({"split": 1}, Y, "split=1"),
         ({"tune": None}, Y, "tune=None"),
