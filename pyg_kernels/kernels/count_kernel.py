@@ -13,8 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from pyg_kernels.kernels.arguments import checked_choice, checked_count, checked_verbose
+from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.label_counts import LabelCounts
+from pyg_kernels.kernels.reading import Attributes, read_graphs
 from pyg_kernels.kernels.sparse_gram import row_sums, sparse_gram, squared_norms
 
 COMPARISONS = ("dot", "min", "minmax")
@@ -92,11 +94,18 @@ class CountKernel(Kernel):
         return [collection.up_to(number) for number in range(1, len(collection.labels) + 1)]
 
     def _read(self, items: Any, like: LabelCounts | None = None) -> LabelCounts:
+        if isinstance(items, Graphs) and items.x.dim() != 1:
+            raise TypeError(f"{type(self).__name__} counts labels: relabel='discrete' has them")
         counts = self._count(items, np.float32 if self.dtype == torch.float32 else np.float64)
         weights = self._weights()
         if weights is None:
             return counts
         return counts.weighted(np.sqrt(weights) if self.compare == "dot" else weights)
+
+    def _read_edges(self, items: Any) -> Graphs:
+        """The graphs with the labels of edges that the kernel reads, without those of nodes."""
+        edges = Attributes(None, getattr(self, "edge_label", None), are_labels=True)
+        return read_graphs(items, edges, self.dtype)
 
     def _raw_gram(self, a: LabelCounts, b: LabelCounts | None) -> Tensor:
         other, totals = None, None

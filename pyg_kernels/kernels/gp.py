@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels.arguments import checked_choice, checked_collection, checked_count
 from pyg_kernels.kernels.kernel import Kernel
@@ -121,10 +123,13 @@ class KernelGP(RegressorMixin, BaseEstimator):
         tags.target_tags.multi_output = True
         return tags
 
+    @torch.no_grad()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights and noise, and conditions the process on the targets."""
         self._check()
-        X = checked_collection(X, "graphs or texts")
+        if y is None:
+            raise ValueError("KernelGP requires y to be passed, but the target y is None")
+        X = _items(X)
         targets = np.asarray(y, dtype=float)
         if targets.ndim not in (1, 2) or len(targets) != len(X) or not len(X):
             raise ValueError(f"y has shape {targets.shape}: expected ({len(X)},) or ({len(X)}, T)")
@@ -137,8 +142,10 @@ class KernelGP(RegressorMixin, BaseEstimator):
             )
         self._is_flat = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
-        given = self.kernel or WLSubtreeKernel(compare="minmax")
-        kernels = [given] if isinstance(given, Kernel) else list(given)
+        given = WLSubtreeKernel(compare="minmax") if self.kernel is None else self.kernel
+        kernels = list(given) if isinstance(given, (list, tuple)) else [given]
+        if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
+            raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
         self._dtype = torch.float64 if len(X) <= _DOUBLE_UP_TO else torch.float32
         self.kernels_ = [clone(kernel) for kernel in kernels]
         for kernel in self.kernels_:
@@ -159,6 +166,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
         self.jitter_ = np.array(jitters)
         return self
 
+    @torch.no_grad()
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of a new measurement of each item, and its standard deviation.
 
@@ -170,7 +178,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
             ``(m,)``, or ``(m, targets)``; or two of them.
         """
         check_is_fitted(self, "weights_")
-        X = checked_collection(X, "graphs or texts")
+        X = _items(X)
         collections = [kernel._read(X, kernel.collection_) for kernel in self.kernels_]
         means, stds = [], []
         for fit in self._fits:
@@ -188,8 +196,9 @@ class KernelGP(RegressorMixin, BaseEstimator):
         checked_count(self.tune_items, "tune_items", least=2)
         checked_count(self.max_items, "max_items", least=2)
         for name in ("noise", "prior"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}={getattr(self, name)!r}: expected a number above 0")
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+                raise ValueError(f"{name}={value!r}: expected a finite number above 0")
 
     def _levels(self, kernel: Kernel, collection: Any) -> list[Any]:
         return kernel._levels(collection) if self.split else [collection]
@@ -230,7 +239,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
     def _fit_target(self, column: NDArray[Any], random: Any) -> tuple[_Fit, float, float]:
         items = np.flatnonzero(~np.isnan(column))
         if len(items) < 2:
-            raise ValueError(f"a target was measured {len(items)} times: expected at least 2")
+            raise ValueError(f"a target was measured on {len(items)} samples: expected at least 2")
         measured = column[items]
         mean, scale = float(measured.mean()), float(measured.std()) or 1.0
         y = torch.from_numpy((measured - mean) / scale).to(self._dtype)
@@ -259,7 +268,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
         self, fit: _Fit, collections: Sequence[Any], number: int, with_std: bool
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         known = [kernel.collection_.part(fit.items) for kernel in self.kernels_]
-        means, stds = torch.empty(number, dtype=self._dtype), torch.zeros(number)
+        means, stds = torch.zeros(2, number, dtype=self._dtype)
         for start in range(0, number, _ROWS):
             rows = torch.arange(start, min(start + _ROWS, number))
             block = [collection.part(rows) for collection in collections]
@@ -268,7 +277,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
             if with_std:
                 explained = torch.linalg.solve_triangular(fit.cholesky, cross.t(), upper=False)
                 variance = self._diagonals(block, fit.weights) - explained.square().sum(0)
-                stds[rows] = (variance.clamp_min(0) + fit.noise).sqrt().float()
+                stds[rows] = (variance.clamp_min(0) + fit.noise).sqrt()
         return means.numpy() * fit.scale + fit.mean, stds.numpy() * fit.scale
 
     def _diagonals(self, collections: Sequence[Any], weights: NDArray[Any]) -> Tensor:
@@ -277,6 +286,12 @@ class KernelGP(RegressorMixin, BaseEstimator):
             for level in self._levels(kernel, collection):
                 total = total + kernel._diagonal(level).to(self._dtype) * float(next(factors))
         return total
+
+
+def _items(X: Any) -> Any:
+    """A collection; a graph is a collection of one."""
+    is_one = isinstance(X, Data) and not isinstance(X, Batch)
+    return checked_collection([X] if is_one else X, "graphs or texts")
 
 
 def learned_weights(grams: Tensor, y: Tensor, prior: float) -> tuple[NDArray[Any], float]:

@@ -72,6 +72,9 @@ def read_graphs(
 
 def read_chunks(graphs: Any, attributes: Attributes) -> Iterator[Graphs]:
     """Reads a collection some thousand graphs at a time; errors as of :func:`read_graphs`."""
+    if isinstance(graphs, Graphs):
+        yield graphs
+        return
     before: _Chunk | None = None
     for chunk in _chunks_of(graphs, attributes):
         before = before or chunk

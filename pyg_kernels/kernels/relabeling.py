@@ -55,10 +55,7 @@ class DiscreteRelabeling:
 
     def chunks(self, graphs: Any) -> Iterator[Graphs]:
         """The graphs with their labels as hashes, some thousand at a time."""
-        if isinstance(graphs, Graphs):
-            yield graphs
-            return
-        yield from read_chunks(graphs, self._attributes())
+        return read_chunks(graphs, self._attributes())
 
     def _attributes(self) -> Attributes:
         return Attributes(self.node_label, self.edge_label, are_labels=True)

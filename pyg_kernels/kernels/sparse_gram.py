@@ -53,6 +53,7 @@ def sparse_gram(
                 _compare(x, block.tocsc(), compare, (own, sums), gram, start)
             else:
                 found = (x @ block.T).toarray() if compare == "dot" else _minima(x, block)
+                found = found.astype(gram.dtype, copy=False)
                 if compare == "minmax":
                     most = own[:, None] + sums - found
                     found = np.divide(found, most, out=np.zeros_like(found), where=most > 0)

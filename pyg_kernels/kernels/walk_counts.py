@@ -91,13 +91,15 @@ class LabelSequenceKernel(CountKernel):
         order = torch.argsort(source, stable=True)
         degree = torch.bincount(source, minlength=graphs.num_nodes)
         begin = degree.cumsum(0) - degree
-        edge, state = torch.arange(len(source)), mixed(graphs.x + ALIKE).index_select(0, source)
+        edge = torch.arange(len(source), device=graphs.device)
+        state = mixed(graphs.x + ALIKE).index_select(0, source)
         for number in range(2, self.num_nodes + 1):
             if number > 2:
                 end = target.index_select(0, edge)
                 more = degree.index_select(0, end)
-                walk = torch.arange(len(edge)).repeat_interleave(more)
-                nth = torch.arange(len(walk)) - (more.cumsum(0) - more).index_select(0, walk)
+                walk = torch.arange(len(edge), device=graphs.device).repeat_interleave(more)
+                before = (more.cumsum(0) - more).index_select(0, walk)
+                nth = torch.arange(len(walk), device=graphs.device) - before
                 further = order[begin.index_select(0, end).index_select(0, walk) + nth]
                 if self.non_backtracking:
                     came_from = source.index_select(0, edge).index_select(0, walk)
@@ -167,8 +169,8 @@ class ShortestPathKernel(CountKernel):
 
     def _pairs(self, graphs: Graphs) -> Occurrences:
         """The graph and the hash of each pair."""
-        labels, ptr = mixed(graphs.x + ALIKE), graphs.ptr.tolist()
-        edge_ptr, edges = graphs.edge_ptr.tolist(), graphs.edge_index.numpy()
+        labels, ptr = mixed(graphs.x + ALIKE).cpu(), graphs.ptr.tolist()
+        edge_ptr, edges = graphs.edge_ptr.tolist(), graphs.edge_index.cpu().numpy()
         first, second, distance, owner = [], [], [], []
         for i, (start, stop) in enumerate(pairwise(ptr)):
             source, target = edges[:, edge_ptr[i] : edge_ptr[i + 1]] - start

@@ -16,7 +16,6 @@ from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
 from pyg_kernels.kernels.reading import Attributes, compare, read_graphs
 from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling, Relabeling
-from pyg_kernels.kernels.string import TextKernel
 
 Base = Kernel | Callable[[list[Data], list[Data]], Tensor]
 
@@ -29,6 +28,9 @@ class RelabeledGraphs:
 
     def __len__(self) -> int:
         return len(self.iterations[0])
+
+    def part(self, items: Tensor) -> RelabeledGraphs:
+        return RelabeledGraphs([graphs.part(items) for graphs in self.iterations])
 
 
 class WLKernel(Kernel):
@@ -79,8 +81,8 @@ class WLKernel(Kernel):
         checked_count(self.num_iterations, "num_iterations", least=0)
         checked_choice(self.normalize, "normalize", (False, True))
         base = self._base()
-        wrong = isinstance(base, (TextKernel, WLKernel, type))
-        if wrong or not callable(base):
+        wrong = isinstance(base, type) or not callable(base)
+        if wrong or (isinstance(base, Kernel) and not hasattr(base, "_read_edges")):
             raise TypeError(f"base={base!r}: expected a kernel of graphs that is no WLKernel")
         if isinstance(base, Kernel):
             base._check()

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from pyg_kernels.kernels.arguments import checked_count
 from pyg_kernels.kernels.blocks import keep_freed_memory
 from pyg_kernels.kernels.count_kernel import CountKernel
-from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.label_counts import LabelCounts, count_chunks, count_labels
-from pyg_kernels.kernels.reading import Attributes, read_graphs
 from pyg_kernels.kernels.relabeling import DiscreteRelabeling
 
 
@@ -93,10 +91,11 @@ class WLSubtreeKernel(CountKernel):
         super()._check()
         if self.iteration_weights is not None:
             weights = np.asarray(self.iteration_weights, float)
-            if weights.shape != (self.num_iterations + 1,) or not (weights >= 0).all():
+            known = np.isfinite(weights) & (weights >= 0)
+            if weights.shape != (self.num_iterations + 1,) or not known.all():
                 raise ValueError(
                     f"iteration_weights={self.iteration_weights!r}: expected "
-                    f"{self.num_iterations + 1} numbers of at least 0, for iterations 0 to "
+                    f"{self.num_iterations + 1} finite numbers of at least 0, for iterations 0 to "
                     f"{self.num_iterations}"
                 )
 
@@ -104,15 +103,9 @@ class WLSubtreeKernel(CountKernel):
         return None if self.iteration_weights is None else np.asarray(self.iteration_weights, float)
 
     def _count(self, items: Any, dtype: Any) -> LabelCounts:
-        if isinstance(items, Graphs) and items.x.dim() != 1:
-            raise TypeError("WLSubtreeKernel counts labels: relabel='discrete' has them")
         relabeling = DiscreteRelabeling(self.node_label, self.edge_label)
         keep_freed_memory()
         return count_chunks(
             relabeling.chunks(items),
             lambda graphs: count_labels(graphs, relabeling, self.num_iterations, dtype),
         )
-
-    def _read_edges(self, items: Any) -> Graphs:
-        """The graphs with the labels of edges that the kernel reads, without those of nodes."""
-        return read_graphs(items, Attributes(None, self.edge_label, are_labels=True), self.dtype)

@@ -1,0 +1,506 @@
+"""Gaussian processes against their formulas, scikit-learn's, and data drawn from them."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import check_grad
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as of_scikit_learn
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from torch_geometric.data import Batch, Data
+
+from pyg_kernels.kernels import (
+    Kernel,
+    KernelGP,
+    LabelSequenceKernel,
+    RandomWalkKernel,
+    ShortestPathKernel,
+    VectorKernel,
+    WLSubtreeKernel,
+    gp,
+)
+from tests.kernels.cases import Case, labelled_graph, of_every
+
+Array = NDArray[Any]
+
+
+def object_array(items: list[Any]) -> Any:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+SUM = [
+    WLSubtreeKernel(2, compare="minmax"),
+    LabelSequenceKernel(3, compare="min", normalize=True),
+    ShortestPathKernel(),
+]
+
+
+def graphs_and_targets(count: int, seed: int = 0) -> tuple[list[Data], Array]:
+    """Graphs of 2 to 9 nodes, and a number of each that grows with its nodes of one label."""
+    graphs = [labelled_graph(2 + (i + seed) % 8, 1000 * seed + i) for i in range(count)]
+    noise = np.random.default_rng(seed).standard_normal(count) / 3
+    return graphs, 5 + 2 * np.array([float((g.x == 1).sum()) for g in graphs]) + noise
+
+
+def terms_of(kernels: list[Any]) -> list[Any]:
+    """The kernels of a sum's terms: a kernel of counts up to each of its blocks."""
+    found: list[Any] = []
+    for kernel in kernels:
+        numbers = {WLSubtreeKernel: "num_iterations", LabelSequenceKernel: "num_nodes"}
+        name = numbers.get(type(kernel))
+        if name is None or getattr(kernel, "iteration_weights", None) is not None:
+            found.append(kernel)
+            continue
+        first = 0 if name == "num_iterations" else 1
+        found += [
+            clone(kernel).set_params(**{name: i}) for i in range(first, getattr(kernel, name) + 1)
+        ]
+    return found
+
+
+def grams(kernels: list[Any], old: Any, new: Any) -> tuple[Array, Array, Array]:
+    """Of all terms the matrix of old items, that of new and old ones, and the new diagonal."""
+    found = []
+    for kernel in kernels:
+        scale = kernel.diagonal(old).mean().item() or 1.0
+        found.append((kernel(old) / scale, kernel(new, old) / scale, kernel.diagonal(new) / scale))
+    first, second, third = (
+        np.stack([t.double().numpy() for t in parts]) for parts in zip(*found, strict=True)
+    )
+    return first, second, third
+
+
+def posterior(
+    gram: Array, cross: Array, diagonal: Array, y: Array, noise: float
+) -> tuple[Array, Array, float]:
+    """The mean and deviation of new measurements, and the log marginal likelihood."""
+    mean, scale = y.mean(), y.std() or 1.0
+    z, covariance = (y - mean) / scale, gram + noise * np.eye(len(y))
+    variance = diagonal - np.einsum("ij,ji->i", cross, np.linalg.solve(covariance, cross.T))
+    likelihood = multivariate_normal(np.zeros(len(y)), covariance).logpdf(z)
+    std = np.sqrt(np.maximum(variance, 0) + noise) * scale
+    return cross @ np.linalg.solve(covariance, z) * scale + mean, std, likelihood
+
+
+def same(found: Any, expected: Any, rtol: float = 1e-10) -> None:
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-10)
+
+
+# Formulas ----------------------------------------------------------------------------------------
+
+
+@of_every
+def test_every_kernel(case: Case) -> None:
+    """The posterior under one kernel, whatever it compares."""
+    old, new = case.collection(12), case.collection(5, seed=50)
+    y = np.sin(np.arange(12))
+    process = KernelGP(case.build(), split=False, tune=False, noise=0.3).fit(old, y)
+    parts = [part[0] for part in grams([case.build()], old, new)]
+    mean, std, likelihood = posterior(*parts, y, 0.3)
+    rtol = max(1e-9, 10 * case.tolerance)
+    for found, expected in zip(process.predict(new, return_std=True), (mean, std), strict=True):
+        same(found, expected, rtol)
+    same(process.log_marginal_likelihood_, [likelihood], rtol)
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("rows", [7, 2048])
+def test_sums_of_kernels(split: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gp, "_ROWS", rows)
+    (old, y), (new, _) = graphs_and_targets(30), graphs_and_targets(20, seed=1)
+    process = KernelGP(SUM, split=split, tune=False, noise=0.2).fit(old, y)
+    terms = terms_of(SUM) if split else SUM
+    number = 3 + 3 + 1 if split else 3
+    assert len(terms) == number and process.weights_.shape == (number, 1)
+    same(process.weights_, np.full((number, 1), 1 / number))
+    mean, std, likelihood = posterior(*(p.mean(0) for p in grams(terms, old, new)), y, 0.2)
+    found = process.predict(new, return_std=True)
+    same(found[0], mean)
+    same(found[1], std)
+    same(process.predict(new), mean)
+    same(process.log_marginal_likelihood_, [likelihood])
+    assert process.noise_ == [0.2] and process.jitter_ == [0]
+    assert found[0].shape == found[1].shape == (20,)
+
+
+def test_learned_sums_are_the_formula_at_their_weights() -> None:
+    (old, y), (new, _) = graphs_and_targets(30), graphs_and_targets(20, seed=1)
+    process = KernelGP(SUM).fit(old, y)
+    weights = process.weights_[:, 0]
+    parts = [np.tensordot(weights, part, 1) for part in grams(terms_of(SUM), old, new)]
+    mean, std, likelihood = posterior(*parts, y, process.noise_.item())
+    found = process.predict(new, return_std=True)
+    same(found[0], mean, 1e-8)
+    same(found[1], std, 1e-8)
+    same(process.log_marginal_likelihood_, [likelihood], 1e-8)
+
+
+def test_vectors_of_graphs() -> None:
+    """Gaussians and the inner product, standardized by the fitted graphs, as terms of a sum."""
+    (graphs, y), (new, _) = graphs_and_targets(20), graphs_and_targets(6, seed=1)
+    random = np.random.default_rng(0)
+    for graph in graphs + new:
+        graph.measured = torch.from_numpy(random.normal(3, 2, (1, 4)))
+    vectors = np.concatenate([graph.measured.numpy() for graph in graphs + new])
+    vectors = (vectors - vectors[:20].mean(0)) / vectors[:20].std(0)
+    squares = np.square(vectors[:, None] - vectors).mean(2)
+    terms = [np.exp(-squares / (2 * length**2)) for length in (0.5, 2.0)]
+    terms.append(vectors @ vectors.T / 4)
+    total = sum(term / term.diagonal()[:20].mean() for term in terms) / 3
+    mean, std, _ = posterior(total[:20, :20], total[20:, :20], total.diagonal()[20:], y, 0.1)
+    process = KernelGP(VectorKernel("measured", (0.5, 2.0)), tune=False).fit(graphs, y)
+    found = process.predict(new, return_std=True)
+    same(found[0], mean)
+    same(found[1], std)
+    kernel = VectorKernel("measured", (0.5, 2.0))
+    same(kernel.fit_transform(graphs), sum(terms)[:20, :20])
+    same(kernel.transform(new), sum(terms)[20:, :20])
+    same(kernel.diagonal(graphs), sum(terms).diagonal()[:20])
+
+
+def test_weighted_iterations_are_one_term() -> None:
+    graphs, y = graphs_and_targets(20)
+    kernel = WLSubtreeKernel(2, iteration_weights=[1.0, 0.5, 0.0], compare="minmax")
+    process = KernelGP(kernel, tune=False).fit(graphs, y)
+    assert process.weights_.tolist() == [[1.0]]
+    parts = [part[0] for part in grams([kernel], graphs, graphs)]
+    same(process.predict(graphs), posterior(*parts, y, 0.1)[0])
+
+
+class Stored(of_scikit_learn.Kernel):  # type: ignore[misc]
+    """A Gram matrix as scikit-learn's process wants it, of rows that are numbers of items."""
+
+    def __init__(self, gram: Any) -> None:
+        self.gram = gram
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        return self.gram[np.ix_(*(np.ravel(Z).astype(int) for Z in (X, X if Y is None else Y)))]
+
+    def diag(self, X: Any) -> Any:
+        return self.gram.diagonal()[np.ravel(X).astype(int)]
+
+    def is_stationary(self) -> bool:
+        return False
+
+
+def test_scikit_learns_process() -> None:
+    """Its deviations are those of the function, without noise."""
+    graphs, y = graphs_and_targets(50)
+    kernel = WLSubtreeKernel(2, compare="minmax")
+    items = np.arange(50)[:, None]
+    theirs = GaussianProcessRegressor(
+        Stored(kernel(graphs).numpy()), alpha=0.2, optimizer=None, normalize_y=True
+    ).fit(items[:30], y[:30])
+    ours = KernelGP(kernel, split=False, tune=False, noise=0.2).fit(graphs[:30], y[:30])
+    mean, std = theirs.predict(items[30:], return_std=True)
+    found = ours.predict(graphs[30:], return_std=True)
+    same(found[0], mean, 1e-9)
+    same(found[1] ** 2, std**2 + 0.2 * y[:30].var(), 1e-9)
+    same(ours.log_marginal_likelihood_, [theirs.log_marginal_likelihood_value_])
+
+
+# Marginal likelihood -----------------------------------------------------------------------------
+
+
+def drawn(
+    weights: list[float], noise: float, count: int, seed: int = 0
+) -> tuple[list[Data], Array, Array]:
+    """Graphs, the terms' Gram matrices, and targets drawn from the process."""
+    graphs, _ = graphs_and_targets(count, seed)
+    terms = np.stack(
+        [WLSubtreeKernel(i, compare="minmax")(graphs).numpy() for i in range(len(weights))]
+    )
+    covariance = np.tensordot(weights, terms, 1) + noise * np.eye(count)
+    random = np.random.default_rng(seed)
+    return graphs, terms, np.linalg.cholesky(covariance) @ random.standard_normal(count)
+
+
+@pytest.mark.parametrize("prior", [0.02, 3.0])
+def test_the_most_likely_weights(prior: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = []
+    monkeypatch.setattr(
+        gp, "minimize", lambda f, *args, **options: losses.append(f) or real(f, *args, **options)
+    )
+    from scipy.optimize import minimize as real
+
+    _, terms, y = drawn([0.5, 0.2, 0.3], 0.2, 60)
+    weights, noise = gp.learned_weights(torch.from_numpy(terms), torch.from_numpy(y), prior)
+    (loss,) = losses
+
+    def by_hand(logs: Array) -> float:
+        covariance = np.tensordot(np.exp(logs[:-1]), terms, 1) + np.exp(logs[-1]) * np.eye(60)
+        likelihood = multivariate_normal(np.zeros(60), covariance).logpdf(y)
+        return float(-likelihood + prior * np.square(logs).sum())
+
+    random = np.random.default_rng(0)
+    constant = 30 * np.log(2 * np.pi)
+    for _ in range(5):
+        logs = random.normal(-1, 1, 4)
+        same(loss(logs)[0] + constant, by_hand(logs))
+        wrong = check_grad(lambda a: loss(a)[0], lambda a: loss(a)[1], logs)
+        assert wrong < 1e-4 * np.linalg.norm(loss(logs)[1])
+    best = np.log([*weights, noise])
+    assert (best > -8.9).all() and (best < 2.9).all()
+    for step in np.vstack([np.eye(4), random.standard_normal((20, 4))]):
+        for size in (-0.3, -0.03, 0.03, 0.3):
+            assert by_hand(best + size * step) > by_hand(best)
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.3])
+def test_noise_is_found(noise: float) -> None:
+    """Of data drawn from the process; in units of standardized targets."""
+    graphs, _, y = drawn([0.2, 0.5, 0.3], noise, 500)
+    process = KernelGP(WLSubtreeKernel(2, compare="minmax"), random_state=0).fit(graphs, y)
+    assert 0.7 < process.noise_.item() * y.var() / noise < 1.4
+
+
+def test_intervals_cover() -> None:
+    """50, 80 and 95 % intervals of new items, over several draws."""
+    found = []
+    for seed in range(6):
+        graphs, _, y = drawn([0.2, 0.5, 0.3], 0.2, 300, seed)
+        process = KernelGP(WLSubtreeKernel(2, compare="minmax"), random_state=0)
+        mean, std = process.fit(graphs[:200], y[:200]).predict(graphs[200:], return_std=True)
+        found.append(np.abs(y[200:] - mean) / std)
+    errors = np.concatenate(found)
+    for width, share in ((0.6745, 0.5), (1.2816, 0.8), (1.96, 0.95)):
+        assert abs((errors < width).mean() - share) < 0.05
+
+
+def test_tuning_on_some_items() -> None:
+    graphs, y = graphs_and_targets(60)
+    few = {"tune_items": 20}
+    found = [
+        KernelGP(SUM, random_state=seed, **few).fit(graphs, y).weights_ for seed in (0, 0, 1, None)
+    ]
+    assert np.array_equal(found[0], found[1]) and not np.allclose(found[0], found[2])
+    assert not np.allclose(found[0], found[3])
+    whole = [KernelGP(SUM, random_state=seed).fit(graphs, y) for seed in (0, 1)]
+    same(whole[0].predict(graphs), whole[1].predict(graphs), 1e-3)  # the order alone differs
+
+
+# Targets -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tune", [False, True])
+def test_several_targets_that_miss_some(tune: bool) -> None:
+    """Each as alone, on the items where it was measured."""
+    (graphs, y), (new, _) = graphs_and_targets(30), graphs_and_targets(10, seed=1)
+    targets = np.stack([y, -3 * y + np.arange(30), np.cos(y)], axis=1)
+    targets[3:9, 0] = targets[::2, 1] = np.nan
+    kernel = WLSubtreeKernel(2, compare="minmax")
+    process = KernelGP(kernel, tune=tune).fit(graphs, targets)
+    mean, std = process.predict(new, return_std=True)
+    assert mean.shape == std.shape == (10, 3) and process.weights_.shape == (3, 3)
+    for t in range(3):
+        there = np.flatnonzero(~np.isnan(targets[:, t]))
+        alone = KernelGP(kernel, tune=tune).fit([graphs[i] for i in there], targets[there, t])
+        expected = alone.predict(new, return_std=True)
+        same(mean[:, t], expected[0], 1e-3 if tune else 1e-9)
+        same(std[:, t], expected[1], 1e-3 if tune else 1e-9)
+        for name in ("noise_", "log_marginal_likelihood_", "jitter_"):
+            same(getattr(process, name)[t], getattr(alone, name)[0], 1e-2 if tune else 1e-9)
+    column = KernelGP(kernel, tune=tune, random_state=0).fit(graphs, y[:, None]).predict(new)
+    flat = KernelGP(kernel, tune=tune, random_state=0).fit(graphs, y).predict(new)
+    assert column.shape == (10, 1) and np.array_equal(column[:, 0], flat)
+
+
+def test_units_of_targets() -> None:
+    (graphs, y), (new, _) = graphs_and_targets(30), graphs_and_targets(10, seed=1)
+    mean, std = KernelGP(random_state=0).fit(graphs, y).predict(new, return_std=True)
+    other = KernelGP(random_state=0).fit(graphs, -1000 * y + 7).predict(new, return_std=True)
+    same(other[0], -1000 * mean + 7, 1e-4)
+    same(other[1], 1000 * std, 1e-4)
+
+
+def test_constant_targets() -> None:
+    graphs, _ = graphs_and_targets(20)
+    mean, std = KernelGP().fit(graphs, np.full(20, 3.5)).predict(graphs, return_std=True)
+    same(mean, 3.5)
+    assert (std > 0).all() and (std < 2).all()
+
+
+def test_two_items() -> None:
+    graphs, y = graphs_and_targets(2)
+    mean, std = KernelGP().fit(graphs, y).predict(graphs[:1], return_std=True)
+    assert mean.shape == std.shape == (1,) and np.isfinite([mean, std]).all()
+
+
+def test_forms_of_targets() -> None:
+    graphs, y = graphs_and_targets(12)
+    expected = KernelGP(tune=False).fit(graphs, y).predict(graphs)
+    for form in (list(y), torch.from_numpy(y), y.astype(object)):
+        assert np.array_equal(KernelGP(tune=False).fit(graphs, form).predict(graphs), expected)
+
+
+def test_graphs_that_are_like_no_other() -> None:
+    """Far from all items the prediction is the mean, with the deviation of the prior."""
+    graphs, y = graphs_and_targets(20)
+    strange = Data(x=torch.tensor([77, 78]), edge_index=torch.tensor([[0], [1]]))
+    process = KernelGP(WLSubtreeKernel(compare="minmax"), tune=False).fit(graphs, y)
+    mean, std = process.predict([strange], return_std=True)
+    same(mean, y.mean())
+    same(std, np.sqrt(1.1) * y.std())
+
+
+# Precision ---------------------------------------------------------------------------------------
+
+
+def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    (graphs, y), (new, _) = graphs_and_targets(60), graphs_and_targets(20, seed=1)
+    expected = KernelGP(SUM, random_state=0).fit(graphs, y)
+    monkeypatch.setattr(gp, "_DOUBLE_UP_TO", 59)
+    process = KernelGP(SUM, random_state=0).fit(graphs, y)
+    assert all(kernel.dtype == torch.float32 for kernel in process.kernels_)
+    pairs = zip(process.predict(new, True), expected.predict(new, True), strict=True)
+    for found, other in pairs:
+        same(found, other, 2e-3)
+    same(process.log_marginal_likelihood_, expected.log_marginal_likelihood_, 1e-3)
+
+
+def test_jitter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs, y = graphs_and_targets(20)
+    monkeypatch.setattr(gp, "_DOUBLE_UP_TO", 10)
+    process = KernelGP(WLSubtreeKernel(0), tune=False, noise=1e-12)
+    with pytest.warns(UserWarning, match="added to the Gram matrix's diagonal"):
+        process.fit(graphs * 2, np.tile(y, 2))
+    assert 0 < process.jitter_.item() <= 1e-2
+    mean, std = process.predict(graphs, return_std=True)
+    assert np.isfinite(mean).all() and np.isfinite(std).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelGP(WLSubtreeKernel(0), tune=False).fit(graphs * 2, np.tile(y, 2))
+
+
+def test_gradients_are_not_recorded() -> None:
+    """Features that require gradients, as a network's outputs do."""
+    graphs, y = graphs_and_targets(8)
+    for graph in graphs:
+        graph.x = torch.eye(3, dtype=torch.float64)[graph.x].requires_grad_()
+        graph.edge_attr = None
+    process = KernelGP(RandomWalkKernel(2), tune=False).fit(graphs, y)
+    assert process.predict(graphs, return_std=True)[1].shape == (8,)
+
+
+# scikit-learn ------------------------------------------------------------------------------------
+
+
+def test_conventions() -> None:
+    graphs, y = graphs_and_targets(24)
+    process = KernelGP(SUM, noise=0.3, tune=False, random_state=0)
+    assert process.get_params(deep=False)["kernel"] is SUM
+    with pytest.raises(NotFittedError):
+        process.predict(graphs)
+    fitted = process.fit(graphs, y)
+    assert fitted is process and process.kernel is SUM
+    assert not any(hasattr(kernel, "collection_") for kernel in SUM)  # copies are fitted
+    copy = clone(process)
+    with pytest.raises(NotFittedError):
+        copy.predict(graphs)
+    assert np.array_equal(copy.fit(graphs, y).predict(graphs), process.predict(graphs))
+    other = pickle.loads(pickle.dumps(process))
+    assert np.array_equal(other.predict(graphs), process.predict(graphs))
+
+
+def test_model_selection() -> None:
+    graphs, y = graphs_and_targets(48)
+    assert cross_val_score(KernelGP(), graphs, y, cv=3, error_score="raise").min() > 0.5
+    grid = {"kernel__num_iterations": [0, 2], "noise": [0.1, 10.0]}
+    process = KernelGP(WLSubtreeKernel(compare="minmax"), tune=False)
+    search = GridSearchCV(process, grid, cv=3, error_score="raise").fit(graphs, y)
+    assert search.best_params_["noise"] == 0.1
+    assert search.predict(graphs[:4]).shape == (4,)
+    search = GridSearchCV(KernelGP(tune=False), {"kernel": [SUM, SUM[0]]}, cv=2).fit(graphs, y)
+    assert search.best_score_ > 0
+
+
+GRAPHS, Y = graphs_and_targets(6)
+
+
+@pytest.mark.parametrize(
+    ("options", "y", "message"),
+    [
+        ({}, Y[:5], r"y has shape \(5,\): expected \(6,\)"),
+        ({}, 1.0, "y has shape"),
+        ({}, np.ones((6, 1, 1)), "y has shape"),
+        ({}, None, "requires y"),
+        ({}, [1, 2, 3, 4, 5, np.inf], "infinite"),
+        ({}, [1] + [np.nan] * 5, "measured on 1 sample"),
+        ({}, np.stack([Y, np.full(6, np.nan)], 1), "measured on 0 samples"),
+        ({"max_items": 5}, Y, "6 items are more than max_items=5"),
+        ({"max_items": 1}, Y, "max_items=1"),
+        ({"tune_items": 1}, Y, "tune_items=1"),
+        ({"noise": 0.0}, Y, "noise=0.0"),
+        ({"noise": float("nan")}, Y, "noise=nan"),
+        ({"noise": np.inf}, Y, "noise=inf"),
+        ({"noise": "small"}, Y, "noise='small'"),
+        ({"prior": -1.0}, Y, "prior=-1.0"),
+        ({"split": 1}, Y, "split=1"),
+        ({"tune": None}, Y, "tune=None"),
+        ({"random_state": -1}, Y, "Seed"),
+    ],
+)
+def test_errors(options: dict[str, Any], y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        KernelGP(**options).fit(GRAPHS, y)
+
+
+@pytest.mark.parametrize("kernel", ["minmax", [], [WLSubtreeKernel(), 3], WLSubtreeKernel])
+def test_what_is_no_kernel(kernel: Any) -> None:
+    assert not isinstance(kernel, Kernel)
+    with pytest.raises(TypeError, match="expected a kernel"):
+        KernelGP(kernel).fit(GRAPHS, Y)
+
+
+def test_no_items() -> None:
+    with pytest.raises(ValueError, match="y has shape"):
+        KernelGP().fit([], [])
+    with pytest.raises(ValueError, match="at least one graph"):
+        KernelGP(tune=False).fit(GRAPHS, Y).predict([])
+
+
+def test_forms_of_collections() -> None:
+    graphs, y = graphs_and_targets(12)
+    expected = KernelGP(tune=False).fit(graphs, y)
+    values = expected.predict(graphs)
+    series = pd.Series(graphs, index=range(100, 112))
+    for form in (series, object_array(graphs), tuple(graphs), Batch.from_data_list(graphs)):
+        process = KernelGP(tune=False).fit(form, y)
+        assert np.array_equal(process.predict(form), values)
+        assert np.array_equal(expected.predict(form, return_std=True)[0], values)
+    same(expected.predict(graphs[3]), values[3:4])
+    same(expected.predict(graphs[3], return_std=True)[1].shape, (1,))
+    with pytest.raises(ValueError, match=r"y has shape \(12,\): expected \(1,\)"):
+        KernelGP(tune=False).fit(graphs[0], y)
+
+
+def test_terms_that_hardly_count_are_left_out() -> None:
+    """Targets that depend on the labels of nodes alone need no larger patterns."""
+    graphs, y = graphs_and_targets(100)
+    process = KernelGP([WLSubtreeKernel(0), WLSubtreeKernel(2, "edge_")], prior=1e-6)
+    for graph in graphs:
+        graph.edge_ = torch.arange(graph.num_nodes)  # every graph of a size has the same labels
+    weights = process.fit(graphs, y).weights_[:, 0]
+    assert (weights == 0).any() and weights[0] > 0
+    assert (weights[weights > 0] >= 1e-3 * weights.sum()).all()
+    mean, std, _ = posterior(
+        *(np.tensordot(weights, p, 1) for p in grams(terms_of(process.kernel), graphs, graphs)),
+        y,
+        process.noise_.item(),
+    )
+    found = process.predict(graphs, return_std=True)
+    same(found[0], mean, 1e-8)
+    same(found[1], std, 1e-8)

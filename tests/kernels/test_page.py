@@ -1,0 +1,38 @@
+"""The snippets of "Exact kernels" run as printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric import datasets
+from torch_geometric.data import Data
+
+from pyg_kernels.kernels import KernelGP, WLSubtreeKernel
+from tests.kernels.cases import labelled_graph
+from tests.pages import code_blocks
+
+
+def instead_of_mutag(root: str, name: str) -> list[Data]:
+    """Some graphs with one-hot labels and classes, as of that data set."""
+    assert name == "MUTAG"
+    graphs = [labelled_graph(3 + i % 4, i) for i in range(24)]
+    for i, graph in enumerate(graphs):
+        graph.x, graph.edge_attr = torch.eye(3)[graph.x], torch.eye(2)[graph.edge_attr]
+        graph.y = torch.tensor([i % 2])
+    return graphs
+
+
+def test_snippets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(datasets, "TUDataset", instead_of_mutag)
+    names: dict[str, Any] = {}
+    for block in code_blocks("kernels.rst"):
+        exec(block, names)
+        if "gram =" in block:
+            assert names["gram"].shape == (24, 24) and names["rows"].shape == (2, 24)
+            torch.testing.assert_close(names["gram"].diagonal(), torch.ones(24).double())
+        if "gp = " in block:
+            assert isinstance(names["gp"], KernelGP)
+            assert names["mean"].shape == names["std"].shape == (10,)
+    assert names["scores"].shape == (3,) and isinstance(names["subtrees"], WLSubtreeKernel)
