@@ -81,6 +81,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def measured(data: Any, model: str, seed: int) -> dict[str, float]:
     """The errors and the coverage of one process on one set of molecules."""
+    from torch_geometric.data import Data
+
     from pyg_kernels.kernels import KernelGP, WLSubtreeKernel, molecule_graphs, molecule_kernels
 
     train, y = (data.split == "train").to_numpy(), data.y.to_numpy(float)
@@ -91,17 +93,18 @@ def measured(data: Any, model: str, seed: int) -> dict[str, float]:
         "fingerprints": _fingerprints,
     }
     begin = time.perf_counter()
-    smiles = data.smiles.to_numpy()
-    items = smiles if model == "fingerprints" else np.empty(len(smiles), dtype=object)
-    if model != "fingerprints":
-        items[:] = molecule_graphs(smiles)
+    items = np.empty(len(data), dtype=object)
+    if model == "fingerprints":
+        items[:] = [Data(smiles=smiles) for smiles in data.smiles]
+    else:
+        items[:] = molecule_graphs(data.smiles)
     process = KernelGP(kernels[model](), random_state=seed).fit(items[train], y[train])
     mean, deviation = process.predict(items[~train], return_std=True)
     seconds = time.perf_counter() - begin
     error = mean - y[~train]
     found = {"rmse": _rmse(error), "seconds": seconds, "train": int(train.sum())}
-    if "cliff_mol" in data:
-        found["cliff"] = _rmse(error[data.cliff_mol.to_numpy()[~train] == 1])
+    if "cliff_mol" in data and (cliff := data.cliff_mol.to_numpy()[~train] == 1).any():
+        found["cliff"] = _rmse(error[cliff])
     inside = np.abs(error) / deviation
     return found | {name: float((inside < width).mean()) for name, width in LEVELS.items()}
 
@@ -171,8 +174,9 @@ def _fingerprints() -> list[Any]:
 
         def _count(self, items: Any, dtype: Any) -> LabelCounts:
             rows, labels, values = [], [], []
-            for row, smiles in enumerate(items):
-                found = generators[self.kind].GetSparseCountFingerprint(Chem.MolFromSmiles(smiles))
+            generator = generators[self.kind]
+            for row, item in enumerate(items):
+                found = generator.GetSparseCountFingerprint(Chem.MolFromSmiles(item.smiles))
                 for label, count in found.GetNonzeroElements().items():
                     rows.append(row)
                     labels.append(label)

@@ -20,6 +20,8 @@ from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels.arguments import checked_choice, checked_collection, checked_count
 from pyg_kernels.kernels.kernel import Kernel
+from pyg_kernels.kernels.reading import with_molecules_read
+from pyg_kernels.kernels.string import TextKernel
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 
 _ROWS = 2048  # of a Gram matrix that are made at a time
@@ -129,7 +131,11 @@ class KernelGP(RegressorMixin, BaseEstimator):
         self._check()
         if y is None:
             raise ValueError("KernelGP requires y to be passed, but the target y is None")
-        X = _items(X)
+        given = WLSubtreeKernel(compare="minmax") if self.kernel is None else self.kernel
+        kernels: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
+        if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
+            raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
+        X = _items(X, kernels)
         targets = np.asarray(y, dtype=float)
         if targets.ndim not in (1, 2) or len(targets) != len(X) or not len(X):
             raise ValueError(f"y has shape {targets.shape}: expected ({len(X)},) or ({len(X)}, T)")
@@ -142,10 +148,6 @@ class KernelGP(RegressorMixin, BaseEstimator):
             )
         self._is_flat = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
-        given = WLSubtreeKernel(compare="minmax") if self.kernel is None else self.kernel
-        kernels = list(given) if isinstance(given, (list, tuple)) else [given]
-        if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
-            raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
         self._dtype = torch.float64 if len(X) <= _DOUBLE_UP_TO else torch.float32
         self.kernels_ = [clone(kernel) for kernel in kernels]
         for kernel in self.kernels_:
@@ -178,7 +180,7 @@ class KernelGP(RegressorMixin, BaseEstimator):
             ``(m,)``, or ``(m, targets)``; or two of them.
         """
         check_is_fitted(self, "weights_")
-        X = _items(X)
+        X = _items(X, self.kernels_)
         collections = [kernel._read(X, kernel.collection_) for kernel in self.kernels_]
         means, stds = [], []
         for fit in self._fits:
@@ -288,10 +290,13 @@ class KernelGP(RegressorMixin, BaseEstimator):
         return total
 
 
-def _items(X: Any) -> Any:
-    """A collection; a graph is a collection of one."""
+def _items(X: Any, kernels: Sequence[Kernel]) -> Any:
+    """A collection; a graph is a collection of one, and molecules are read once for all kernels."""
     is_one = isinstance(X, Data) and not isinstance(X, Batch)
-    return checked_collection([X] if is_one else X, "graphs or texts")
+    items = checked_collection([X] if is_one else X, "graphs or texts")
+    if any(isinstance(kernel, TextKernel) for kernel in kernels):
+        return items
+    return with_molecules_read(items)
 
 
 def learned_weights(grams: Tensor, y: Tensor, prior: float) -> tuple[NDArray[Any], float]:

@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from pyg_kernels.kernels.arguments import checked_choice, checked_collection
 from pyg_kernels.kernels.kernel import Kernel
+from pyg_kernels.kernels.reading import with_molecules_read
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 
@@ -160,7 +161,7 @@ class VectorKernel(Kernel):
         return [*map(float, self.lengths), *([float("inf")] if self.linear else [])]
 
     def _read(self, items: Any, like: _Vectors | None = None) -> _Vectors:
-        items = checked_collection(items, "Data")
+        items = with_molecules_read(checked_collection(items, "Data"))
         rows = []
         for number, graph in enumerate(items):
             row = getattr(graph, self.attribute, None)

@@ -111,10 +111,7 @@ def _chunks_of(graphs: Any, attributes: Attributes) -> Iterator[_Chunk]:
     if isinstance(graphs, BaseData):
         graphs = [graphs]
     graphs = checked_collection(graphs, "Data, a Batch or a data set")
-    if len(graphs) and _is_molecule(graphs[0]):
-        from pyg_kernels.kernels.molecules import molecule_graphs
-
-        graphs = molecule_graphs(graphs)
+    graphs = with_molecules_read(graphs)
     whole = getattr(graphs, "batch", None)  # as MoleculeDataset.batch, without a loop
     for first in range(0, len(graphs), GRAPHS_AT_A_TIME):
         numbers = range(first, min(first + GRAPHS_AT_A_TIME, len(graphs)))
@@ -124,9 +121,14 @@ def _chunks_of(graphs: Any, attributes: Attributes) -> Iterator[_Chunk]:
             yield _of_list([graphs[i] for i in numbers], first, attributes)
 
 
-def _is_molecule(item: Any) -> bool:
-    """Whether it is a SMILES or a molecule of RDKit."""
-    return isinstance(item, str) or type(item).__module__.startswith("rdkit")
+def with_molecules_read(items: Any) -> Any:
+    """Graphs in place of SMILES or molecules of RDKit; other items as they are."""
+    first = items[0] if len(items) else None
+    if isinstance(first, str) or type(first).__module__.startswith("rdkit"):
+        from pyg_kernels.kernels.molecules import molecule_graphs
+
+        return molecule_graphs(items)
+    return items
 
 
 def _of_list(graphs: Sequence[Any], first: int, attributes: Attributes) -> _Chunk:
