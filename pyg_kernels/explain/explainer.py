@@ -156,7 +156,8 @@ class NgramExplainer(AccountExplainer):
             raise ValueError(f"model is a {type(model).__name__}: expected a TextNet")
         checked_features(x, cell_of(model.rcnn).lins[0])
         with evaluating(model), as_stored(x):
-            weights = self.weigh(model(x, edge_index, batch, batch_size), target, index)
+            outputs = model(x, edge_index, batch=batch, batch_size=batch_size)
+            weights = self.weigh(outputs, target, index)
             texts = x.split(text_lengths(x, batch, batch_size).tolist())
             found = [
                 text_contributions(model, text, row, self.k)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_t
 from pyg_kernels.explain import WalkExplainer, model_contributions, walk_contributions
 from pyg_kernels.nn import GatedWalkConv, RandomWalkConv, RandomWalkNet, WLKernelConv
 from pyg_kernels.rationale import WLStates
-from tests.conventions.graph_layers import CONVS, NETS, every_conv, every_net, seeded
+from tests.conventions.graph_layers import CONVS, NETS, every_conv, seeded
 from tests.graphs import random_graph
 
 C, E = 4, 3
@@ -150,20 +149,6 @@ def test_other_shapes_are_refused(build, sizes) -> None:
         layer(graph.x, graph.edge_index, edge_weight=graph.edge_attr)
     with pytest.raises(ValueError, match=r"edge_weight has shape \(8,\): .* \(9,\)"):
         layer(graph.x, graph.edge_index, edge_weight=torch.ones(8))
-
-
-@every_conv
-def test_signature_of_convs(conv) -> None:
-    parameters = list(inspect.signature(conv(C, C).forward).parameters.values())
-    assert [p.name for p in parameters[:4]] == ["x", "edge_index", "edge_attr", "edge_weight"]
-
-
-@every_net
-def test_signature_of_networks(net) -> None:
-    parameters = list(inspect.signature(net(C, 6, 2).forward).parameters.values())
-    names = ["x", "edge_index", "edge_weight", "edge_attr", "batch", "batch_size"]
-    assert [p.name for p in parameters] == names
-    assert all(p.kind == p.KEYWORD_ONLY and p.default is None for p in parameters[2:])
 
 
 @every_conv

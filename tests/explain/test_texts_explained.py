@@ -157,9 +157,9 @@ def test_layers_that_are_no_sum() -> None:
 def test_texts_that_are_mixed_up() -> None:
     x = texts()[0]
     with pytest.raises(ValueError, match="expected numbers that never fall"):
-        network()(x, None, torch.tensor([0, 1, 0, 1, 1]))
+        network()(x, batch=torch.tensor([0, 1, 0, 1, 1]))
     with pytest.raises(ValueError, match="batch_size=2 without a batch vector"):
-        network()(x, None, None, 2)
+        network()(x, batch_size=2)
 
 
 def test_texts_have_no_edges_to_explain() -> None:
