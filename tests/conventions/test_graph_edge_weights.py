@@ -178,7 +178,7 @@ def test_basic_gnn(conv, supports_edge_attr: bool) -> None:
 
 
 @pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv], ids=lambda c: c.__name__)
-def test_accounts_count_the_weights(conv) -> None:
+def test_attributions_count_the_weights(conv) -> None:
     """What walks add is told with their edges' weights."""
     torch.manual_seed(0)
     layer, graph = conv(C, 5, order=3).double(), random_graph(0)
@@ -191,7 +191,7 @@ def test_accounts_count_the_weights(conv) -> None:
 
 
 @pytest.mark.parametrize("net", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
-def test_accounts_of_networks_count_the_weights(net: str) -> None:
+def test_attributions_of_networks_count_the_weights(net: str) -> None:
     act = {"act": "relu"} if net == "RandomWalkNet" else {}
     torch.manual_seed(0)
     model, graph = NETS[net](C, 6, 2, **act).double().eval(), random_graph(0)

@@ -261,7 +261,7 @@ def test_gates_are_shares(value: float) -> None:
     ],
     ids=["nan", "words", "no-token", "nan-ngram", "half-position", "no-positions", "no-pair"],
 )
-def test_what_is_no_account_of_a_text_is_named(draw, arguments, error, message) -> None:
+def test_what_is_no_attribution_of_a_text_is_named(draw, arguments, error, message) -> None:
     with pytest.raises(error, match=message):
         draw(*arguments)
 

@@ -75,7 +75,7 @@ def test_adds_up_to_the_output(name: str, text: int) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_is_the_account_of_its_layer(name: str) -> None:
+def test_is_the_attribution_of_its_layer(name: str) -> None:
     """With the head that autograd finds at the layer's state."""
     model, x = network(name).eval(), texts()[0]
     (cell,) = model.rcnn.cells
@@ -136,7 +136,7 @@ def test_metrics_and_modes() -> None:
     ],
     ids=["tanh", "head", "gate", "highway", "layer"],
 )
-def test_models_that_have_no_account(model: Module, words: str) -> None:
+def test_models_that_have_no_attribution(model: Module, words: str) -> None:
     algorithm = NgramExplainer(target=0)
     algorithm.connect(
         {"explanation_type": "model", "node_mask_type": "object"},
