@@ -316,6 +316,7 @@ def test_preset_of_the_thesis() -> None:
         ("lstm,cnn", "--order 2", r"^--order goes with rcnn$"),
         ("cnn", "--layers 3", r"^--layers goes with rcnn, lstm, bi-lstm$"),
         ("ran", "--ngram 2 --activation relu", r"^--activation goes with rcnn; the cells"),
+        ("ran", "--ngram 2 --rcnn-readout z", r"^--rcnn-readout goes with rcnn; the cells"),
     ],
 )
 def test_a_preset_may_have_options_without_effect_but_none_are_given(models, words, said) -> None:
@@ -334,7 +335,7 @@ def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
     configs = text_model_configs(names, data, **settings)
     sizes = {config.name: models.count_parameters(config) for config in configs}
     assert {c.name: c.hidden for c in configs if "rcnn" in c.name} == dict.fromkeys(names[:3], 200)
-    assert {(c.num_layers, c.readout, c.state, c.dropout) for c in configs} == {
+    assert {(c.num_layers, c.readout, c.rcnn_readout, c.dropout) for c in configs} == {
         (3, "mean", "sum", 0.35)
     }
     for name in names[3:]:

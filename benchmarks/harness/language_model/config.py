@@ -22,9 +22,9 @@ class LanguageModelConfig:
         num_layers (int): Layers.
         tied (bool): Whether the scores of words are products with their vectors.
         order (int): Of ``'rcnn'``, as are the next six; arguments of its layer.
-        mapping (str): See `order`.
+        combine (str): See `order`.
         decay (float or str): See `order`.
-        state (str): See `order`.
+        readout (str): See `order`.
         act (str, optional): See `order`.
         output_gate (bool): See `order`.
         highway (bool): See `order`.
@@ -47,9 +47,9 @@ class LanguageModelConfig:
     num_layers: int = 3
     tied: bool = True
     order: int = 1
-    mapping: str = "mul"
+    combine: str = "mul"
     decay: float | str = "recurrent"
-    state: str = "c"
+    readout: str = "c"
     act: str | None = None
     output_gate: bool = False
     highway: bool = False

@@ -30,7 +30,7 @@ def classifier(classes: str = "01", name: str = "rcnn", **options: object) -> Te
         True,
         len(classes),
         5,
-        **{"num_layers": 1, "activation": "relu", "state": "sum", "dropout": 0.5, **options},
+        **{"num_layers": 1, "activation": "relu", "rcnn_readout": "sum", "dropout": 0.5, **options},
     )
     learner = TextClassifier(asdict(config), WORDS, list(classes))
     for parameter in learner.net.parameters():  # biases are zero at the start
@@ -46,10 +46,12 @@ def scores_of(learner: TextClassifier) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("activation", ["relu", "none"])
-@pytest.mark.parametrize("state", ["c", "z", "sum"])
+@pytest.mark.parametrize("rcnn_readout", ["c", "z", "sum"])
 @pytest.mark.parametrize("decay", ["input", 0.5, "learned"], ids=str)
-def test_words_and_constant_are_the_score(activation: str, state: str, decay: object) -> None:
-    learner = classifier(activation=activation, state=state, decay=decay)
+def test_words_and_constant_are_the_score(
+    activation: str, rcnn_readout: str, decay: object
+) -> None:
+    learner = classifier(activation=activation, rcnn_readout=rcnn_readout, decay=decay)
     found = TextAttributor(learner, best=4)(TEXT)
     scores = scores_of(learner)
     assert found.score == pytest.approx((scores[1] - scores[0]).item(), abs=1e-5)
