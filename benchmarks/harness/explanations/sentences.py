@@ -84,7 +84,7 @@ class TextAttributor:
     """Attributions of a classifier's scores, in double precision.
 
     Args:
-        classifier: With one layer of an RCNN whose activation is linear piece by piece, read out
+        classifier: With one layer of an RCNN whose activation is piecewise linear, read out
             at the last word.
         best (int): N-grams of each attribution.
 
