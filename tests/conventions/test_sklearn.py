@@ -35,7 +35,7 @@ from pyg_kernels.kernels import (
     WLKernel,
     WLSubtreeKernel,
 )
-from tests.kernels.cases import CASES, Case, labeled_graph, of_every
+from tests.kernels.cases import CASES, Case, labelled_graph, of_every
 from tests.kernels.texts import close
 
 # scikit-learn's own checks -----------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_a_fitted_map_keeps_its_weights() -> None:
     assert np.array_equal(features.transform(["ab"]), features.transform(["ab"]))
 
 
-GRAPHS = [labeled_graph(3, seed) for seed in range(8)]
+GRAPHS = [labelled_graph(3, seed) for seed in range(8)]
 
 
 def test_grids_of_numpy() -> None:
@@ -387,7 +387,7 @@ def in_words(graph: Data, form: Callable[[list[str]], Any]) -> Data:
     ids=lambda kernel: type(kernel).__name__,
 )
 def test_labels_that_are_strings(kernel: Kernel, form: Callable[[list[str]], Any]) -> None:
-    graphs = [labeled_graph(size, size) for size in (4, 3, 6)]
+    graphs = [labelled_graph(size, size) for size in (4, 3, 6)]
     named = [in_words(graph, form) for graph in graphs]
     expected = kernel(graphs)
     close(kernel(named), expected)
@@ -396,7 +396,7 @@ def test_labels_that_are_strings(kernel: Kernel, form: Callable[[list[str]], Any
 
 
 def test_labels_that_are_something_else() -> None:
-    graph = in_words(labeled_graph(4, 0), list)
+    graph = in_words(labelled_graph(4, 0), list)
     graph.x[1] = None
     with pytest.raises(TypeError, match=r"graph 0 has a list as 'x'.*strings"):
         WLSubtreeKernel()([graph])
@@ -418,7 +418,7 @@ def test_classifying_texts() -> None:
 
 
 def test_classifying_graphs() -> None:
-    graphs = object_array([labeled_graph(4 + i % 3, i) for i in range(12)])
+    graphs = object_array([labelled_graph(4 + i % 3, i) for i in range(12)])
     y = [graph.num_nodes == 4 for graph in graphs]
     for kernel in (WLSubtreeKernel(1, output="gram"), RandomWalkKernel(normalize=True)):
         model = make_pipeline(kernel, SVC(kernel="precomputed"))

@@ -74,7 +74,7 @@ def trained_on_texts(
         order=2,
         decay="input",
         activation="relu",
-        state="sum",
+        rcnn_readout="sum",
         readout="last",
     )
     training = _training(texts.epochs, TEXT_BATCH, TEXT_LEARNING_RATE, device, show)
