@@ -17,11 +17,11 @@ from benchmarks.harness.activations.options import (
     add_iterations,
     add_learning_rate,
     add_normalize,
-    add_optimisation_options,
+    add_optimization_options,
     add_running_options,
     add_seeds,
     add_unit_options,
-    chosen_optimisation,
+    chosen_optimization,
     chosen_units,
     distinct,
 )
@@ -34,7 +34,7 @@ from benchmarks.harness.activations.setting import (
     Charging,
     Grid,
     LongTerm,
-    Optimisation,
+    Optimization,
     Units,
     Xor,
 )
@@ -56,12 +56,12 @@ LONGEST = 100_000
 MOST_INPUTS = 16
 LONG_TERM_UNITS = Units(100, init="tanh", affine=True, normalize=True)
 XOR_UNITS = Units(0, green="abs")
-XOR_TRAINING = Optimisation(learning_rate=0.003)
+XOR_TRAINING = Optimization(learning_rate=0.003)
 XOR_L1 = 0.01
 XOR_SEEDS = (0, 1, 2, 3, 4)
 XOR_ITERATIONS = 3000
 CHARGING_UNITS = Units(20, init="identity", init_range=(-2.0, 20.0), affine=True)
-CHARGING_TRAINING = Optimisation()
+CHARGING_TRAINING = Optimization()
 CHARGING_SEEDS = (0, 1, 2)
 CHARGING_ITERATIONS = 10_000
 
@@ -211,7 +211,7 @@ def _add_charging(commands: Any) -> None:
     add_unit_options(networks, CHARGING_UNITS)
     add_normalize(networks, CHARGING_UNITS)
     training = parser.add_argument_group("training")
-    add_optimisation_options(training, CHARGING_TRAINING)
+    add_optimization_options(training, CHARGING_TRAINING)
     add_iterations(training, CHARGING_ITERATIONS)
     add_running_options(parser, "charging")
 
@@ -254,7 +254,7 @@ def _add_long_term(commands: Any) -> None:
     add_unit_options(networks, LONG_TERM_UNITS)
     add_normalize(networks, LONG_TERM_UNITS)
     training = parser.add_argument_group("training")
-    add_optimisation_options(training, Optimisation())
+    add_optimization_options(training, Optimization())
     add_running_options(parser, "long-term")
 
 
@@ -279,9 +279,9 @@ def _xor(options: argparse.Namespace) -> "Study":
     from benchmarks.harness.activations.xor import xor_study
 
     sizes = (distinct(options.inputs), distinct(options.centers), distinct(options.l1))
-    optimisation = replace(XOR_TRAINING, learning_rate=options.learning_rate)
+    optimization = replace(XOR_TRAINING, learning_rate=options.learning_rate)
     return xor_study(
-        Xor(chosen_units(options, XOR_UNITS.centers), optimisation),
+        Xor(chosen_units(options, XOR_UNITS.centers), optimization),
         sizes,
         distinct(options.seeds),
         options.max_iterations,
@@ -295,7 +295,7 @@ def _charging(options: argparse.Namespace) -> "Study":
 
     units = chosen_units(options, options.centers)
     return charging_study(
-        Charging(units, chosen_optimisation(options), options.forget_bias),
+        Charging(units, chosen_optimization(options), options.forget_bias),
         distinct(options.models),
         distinct(options.seeds),
         options.max_iterations,
@@ -307,7 +307,7 @@ def _charging(options: argparse.Namespace) -> "Study":
 def _long_term(options: argparse.Namespace) -> "Study":
     from benchmarks.harness.activations.long_term import long_term_study
 
-    units, training = chosen_units(options, options.centers), chosen_optimisation(options)
+    units, training = chosen_units(options, options.centers), chosen_optimization(options)
     common = LongTerm(units, training, options.hidden, options.forget_bias)
     return long_term_study(common, _grid(options), options.device, _out(options))
 

@@ -1,4 +1,4 @@
-"""Exact accounts of predictions, beside other explainers: molecules and sentences.
+"""Exact attributions of predictions, beside other explainers: molecules and sentences.
 
 ``python -m benchmarks.explanations --help``. Heavy imports happen after the arguments have been
 read: ``--help`` and a misspelt option answer at once.

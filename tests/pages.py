@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -18,3 +19,20 @@ def code_blocks(page: str) -> list[str]:
             inside = takewhile(lambda row, c=column: not row[: c + 1].strip(), lines[number + 1 :])
             found.append(dedent("\n".join(inside)).strip() + "\n")
     return found
+
+
+def run(*blocks: str) -> dict[str, Any]:
+    """The names that are left after the blocks, one after the other."""
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    return names
+
+
+def assert_same_shapes(before: dict[str, Any], after: dict[str, Any], names: set[str]) -> None:
+    """Two sides of a table give tensors of the same shapes and precisions by the same names."""
+    shared = names & before.keys()
+    assert shared and shared <= after.keys()
+    for name in shared:
+        assert before[name].shape == after[name].shape
+        assert before[name].dtype == after[name].dtype

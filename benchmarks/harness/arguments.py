@@ -149,7 +149,7 @@ def add_training_options(
         metavar="N",
         help=f"({by_dataset(batch_size)})",
     )
-    _add_optimiser_options(group, learning_rate, schedule)
+    _add_optimizer_options(group, learning_rate, schedule)
     group.add_argument(
         "--patience",
         type=integer(1),
@@ -166,7 +166,7 @@ def add_training_options(
     )
 
 
-def _add_optimiser_options(
+def _add_optimizer_options(
     group: Any, learning_rate: Mapping[str, float], schedule: Mapping[str, str] | None
 ) -> None:
     group.add_argument(
@@ -226,7 +226,7 @@ def training_config(
     learning_rate: Mapping[str, float],
 ) -> Any:
     """The :class:`TrainingConfig` of the options; defaults as in :func:`add_training_options`."""
-    from benchmarks.harness.learner import OptimiserConfig
+    from benchmarks.harness.learner import OptimizerConfig
     from benchmarks.harness.training import TrainingConfig
 
     most = options.epochs or epochs[options.dataset]
@@ -235,7 +235,7 @@ def training_config(
         batch_size=options.batch_size or batch_size[options.dataset],
         patience=options.patience or max(10, most // 3),
         clip=options.clip,
-        optimiser=OptimiserConfig(
+        optimizer=OptimizerConfig(
             learning_rate=options.lr or learning_rate[options.dataset],
             schedule=options.schedule,
             factor=options.lr_factor or FACTOR.get(options.schedule, 1.0),

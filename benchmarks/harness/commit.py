@@ -9,7 +9,7 @@ SECONDS = 10  # a repository that takes longer to look at stays unnamed
 def commit_of_code() -> str | None:
     """The commit of the repository that holds this code, with a ``+`` where files have changed.
 
-    New files that git does not track are left out of account, as in ``git describe --dirty``.
+    New files that git does not track are not counted, as in ``git describe --dirty``.
 
     Returns:
         The full hash; ``None`` outside a repository, or where git is missing or does not answer.

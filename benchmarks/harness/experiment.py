@@ -79,7 +79,7 @@ class Experiment:
                 training = self.task.training(model, self.training)
                 check_devices(training.device, training.batch_size)
                 if self.task.estimator(model) is None:
-                    learner = self.task.learner(model, training.optimiser)
+                    learner = self.task.learner(model, training.optimizer)
             if learner is not None:
                 self.task.batches(learner, training.batch_size, seed=0)
 

@@ -24,7 +24,7 @@ IGNORED = -100  # the class of what stands in for an item; cross-entropy leaves 
 
 
 @dataclass(frozen=True)
-class OptimiserConfig:
+class OptimizerConfig:
     """Adam and its learning rate.
 
     Args:
@@ -43,7 +43,7 @@ class OptimiserConfig:
 
 
 def learning_rate_factor(
-    config: OptimiserConfig, num_steps: int, steps_per_epoch: int
+    config: OptimizerConfig, num_steps: int, steps_per_epoch: int
 ) -> Callable[[int], float]:
     """The factor on the learning rate at each step, for every schedule but ``'plateau'``."""
     if config.schedule == "none":
@@ -69,16 +69,16 @@ class Learner(lightning.LightningModule, ABC):
     and ``valid_error``, whose ``compute`` gives one number, and adds to these in its steps.
 
     Args:
-        optimiser: Adam and its learning rate.
+        optimizer: Adam and its learning rate.
     """
 
     net: torch.nn.Module
     train_error: Metric
     valid_error: Metric
 
-    def __init__(self, optimiser: OptimiserConfig) -> None:
+    def __init__(self, optimizer: OptimizerConfig) -> None:
         super().__init__()
-        self.optimiser = optimiser
+        self.optimizer = optimizer
 
     @abstractmethod
     def epoch_measures(self) -> dict[str, float]:
@@ -86,7 +86,7 @@ class Learner(lightning.LightningModule, ABC):
 
     def configure_optimizers(self) -> Any:
         """Adam and its schedule."""
-        config = self.optimiser
+        config = self.optimizer
         # One pass over all parameters; Lightning refuses to clip its gradients in mixed precision.
         fused = "mixed" not in self.trainer.precision
         adam = torch.optim.Adam(

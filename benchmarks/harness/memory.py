@@ -1,4 +1,4 @@
-"""The peak memory of a piece of work."""
+"""The peak memory of some work."""
 
 import ctypes
 import gc

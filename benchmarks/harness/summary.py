@@ -60,9 +60,9 @@ def learning_curves(runs: Sequence["Run"], measure: Measure, label: str, title: 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     groups = by_model(runs)
-    colours = matplotlib.colormaps["tab10" if len(groups) <= 10 else "tab20"]
+    colors = matplotlib.colormaps["tab10" if len(groups) <= 10 else "tab20"]
     for j, group in enumerate(groups):
-        style: dict[str, Any] = {"color": colours(j % colours.N), "linewidth": 1.2}
+        style: dict[str, Any] = {"color": colors(j % colors.N), "linewidth": 1.2}
         name = group[0].record["model"]
         if not group[0].history:
             axes.axhline(group[0].record["valid"], label=name, linestyle="--", **style)

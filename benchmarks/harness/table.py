@@ -54,7 +54,7 @@ def number_format(values: Iterable[float]) -> str:
     powers of ten below 1e-6 and from 1e6 on.
 
     Args:
-        values: The numbers; those that are zero or not finite are left out of account.
+        values: The numbers; those that are zero or not finite are not counted.
     """
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     exponent = math.floor(math.log10(max(sizes, default=1.0)))

@@ -11,7 +11,7 @@ import pandas
 from torch import Tensor
 
 from benchmarks.harness.estimator import Estimator
-from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.table import number_format
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Task(ABC):
         return config
 
     @abstractmethod
-    def learner(self, model: Any, optimiser: OptimiserConfig) -> Learner:
+    def learner(self, model: Any, optimizer: OptimizerConfig) -> Learner:
         """An untrained network."""
 
     def start_from(self, learner: Any, model: Any, seed: int) -> None:  # noqa: B027

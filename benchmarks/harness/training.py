@@ -22,7 +22,7 @@ from benchmarks.harness.collective import from_first, in_first, put_together
 from benchmarks.harness.devices import trainer_devices
 from benchmarks.harness.errors import DivergenceError, InputError, naming_files
 from benchmarks.harness.files import write_text
-from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.processes import processes
 from benchmarks.harness.progress import EpochHistory, ProgressBar, ProgressLines
 from benchmarks.harness.sizes import num_parameters
@@ -56,7 +56,7 @@ class TrainingConfig:
         batch_size (int): Molecules or texts a batch, of all processes together.
         patience (int): Epochs without a better validation error after which training stops.
         clip (float): Largest gradient norm; 0: no clipping.
-        optimiser: Adam's settings.
+        optimizer: Adam's settings.
         device (str): ``'auto'``, ``'cpu'``, ``'cuda'``, ``'cuda:1'``, ...
         precision (str): Lightning's name of a precision, or ``'auto'``.
         show (str): ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or
@@ -67,7 +67,7 @@ class TrainingConfig:
     batch_size: int
     patience: int
     clip: float
-    optimiser: OptimiserConfig
+    optimizer: OptimizerConfig
     device: str = "auto"
     precision: str = "auto"
     show: str = "nothing"
@@ -156,7 +156,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     config = task.training(model, config)
     in_first(lambda: _make(folder))
     lightning.seed_everything(seed, verbose=False)
-    learner = task.learner(model, config.optimiser)
+    learner = task.learner(model, config.optimizer)
     task.start_from(learner, model, seed)
     batches = task.batches(learner, config.batch_size, seed)
     history = EpochHistory(seed, task.measure)

@@ -127,7 +127,7 @@ def table(rows: Sequence[dict[str, Any]], shape: Shape) -> Table:
         "MiB: memory at the peak of a step, above that before it",
         (
             "activation",
-            "centres",
+            "centers",
             "ms",
             "direct sum",
             "times faster",

@@ -28,7 +28,7 @@ from benchmarks.harness.language_model.models import (
     count_parameters,
     fitted,
 )
-from benchmarks.harness.language_model.optimiser import build_optimiser
+from benchmarks.harness.language_model.optimizer import build_optimizer
 from benchmarks.harness.language_model.presets import PRESETS
 from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.table import Table
@@ -165,19 +165,19 @@ def training_step(model: LanguageModel, settings: TrainingSettings) -> Step:
 
     The state is carried from call to call, as from batch to batch.
     """
-    optimiser = build_optimiser(settings, model.parameters())
+    optimizer = build_optimizer(settings, model.parameters())
     ids, targets = _random_words(model, settings)
     state: list[Any] = [None]
 
     def run() -> None:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         hidden, after = model(ids, state[0])
         state[0] = model.detach(after)
         loss = F.cross_entropy(model.scores(hidden.flatten(0, 1)), targets.flatten())
         (loss * settings.steps if settings.sum_steps else loss).backward()
         if settings.clip:
             nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-        optimiser.step()
+        optimizer.step()
 
     return run
 

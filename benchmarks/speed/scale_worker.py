@@ -106,7 +106,7 @@ def _steps(task: Any, config: Any, batch_size: int, steps: int) -> tuple[int, fl
 
 def _epoch(task: Any, config: Any, batch_size: int, folder: Path) -> tuple[int, float]:
     """Molecules and seconds of the batches of a run that is trained, predicts and is written."""
-    from benchmarks.harness.learner import OptimiserConfig
+    from benchmarks.harness.learner import OptimizerConfig
     from benchmarks.harness.training import TrainingConfig, train
     from benchmarks.speed.training import CLIP
 
@@ -115,7 +115,7 @@ def _epoch(task: Any, config: Any, batch_size: int, folder: Path) -> tuple[int, 
         batch_size=batch_size,
         patience=1,
         clip=CLIP,
-        optimiser=OptimiserConfig(),
+        optimizer=OptimizerConfig(),
         device="cpu",
     )
     run = train(task, config, 0, training, folder)

@@ -12,7 +12,7 @@ from lightning.pytorch.callbacks import Callback
 
 from benchmarks.harness.devices import trainer_devices
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.molecules.models import MODELS
 from benchmarks.harness.task import Task
 from benchmarks.harness.training import quieten_lightning
@@ -97,7 +97,7 @@ def train_batches(
     """
     quieten_lightning()
     lightning.seed_everything(0, verbose=False)
-    learner = task.learner(model, OptimiserConfig())
+    learner = task.learner(model, OptimizerConfig())
     batches = task.batches(learner, batch_size, seed=0)
     trainer = lightning.Trainer(
         **trainer_devices(device),

@@ -84,7 +84,7 @@ class Recordings:
             f"{self.rate:g} Hz, {len(self.classes)} classes, {len(self.subjects)} subjects)"
         )
 
-    def standardised(self) -> Tensor:
+    def standardized(self) -> Tensor:
         """Every channel of every trial with mean 0 and standard deviation 1 over time.
 
         Nothing but the trial itself is used: no class, no other trial, no other subject. A gain or

@@ -22,7 +22,7 @@ from pyg_kernels.explain.text_net import TextNet, joined_texts, text_contributio
 from pyg_kernels.propagation.graph import EdgeSource
 
 
-class AccountExplainer(ExplainerAlgorithm):
+class AttributionExplainer(ExplainerAlgorithm):
     """What the attributions of graphs and of texts share: which outputs they explain.
 
     Args:
@@ -74,7 +74,7 @@ class AccountExplainer(ExplainerAlgorithm):
         )
 
 
-class WalkExplainer(AccountExplainer):
+class WalkExplainer(AttributionExplainer):
     r"""Explains a kernel network over graphs by :func:`model_contributions`, for
     :class:`torch_geometric.explain.Explainer` and its metrics.
 
@@ -121,7 +121,7 @@ class WalkExplainer(AccountExplainer):
         return Explanation(node_mask=nodes, edge_mask=edges, contributions=found)
 
 
-class NgramExplainer(AccountExplainer):
+class NgramExplainer(AttributionExplainer):
     """Explains a :class:`TextNet` as :func:`ngram_contributions` does its layer, for
     :class:`torch_geometric.explain.Explainer` and its metrics.
 
@@ -156,7 +156,8 @@ class NgramExplainer(AccountExplainer):
             raise ValueError(f"model is a {type(model).__name__}: expected a TextNet")
         checked_features(x, cell_of(model.rcnn).lins[0])
         with evaluating(model), as_stored(x):
-            weights = self.weigh(model(x, edge_index, batch, batch_size), target, index)
+            outputs = model(x, edge_index, batch=batch, batch_size=batch_size)
+            weights = self.weigh(outputs, target, index)
             texts = x.split(text_lengths(x, batch, batch_size).tolist())
             found = [
                 text_contributions(model, text, row, self.k)

@@ -115,7 +115,7 @@ def draw_molecule(
 
 
 def text_html(tokens: Sequence[str], values: Values, ngrams: NGrams | None = None) -> str:
-    """A text whose tokens are coloured by signed contributions, as a piece of HTML.
+    """A text whose tokens are coloured by signed contributions, as HTML.
 
     Args:
         tokens: The T tokens.

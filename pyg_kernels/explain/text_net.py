@@ -54,6 +54,7 @@ class TextNet(Module):
         self,
         x: Tensor,
         edge_index: Tensor | None = None,
+        *,
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:

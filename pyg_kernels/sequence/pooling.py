@@ -119,7 +119,7 @@ class SumMaxPooling(Pooling):
 
 
 class RCNNState(NamedTuple):
-    """What a layer with sum pooling carries from one piece of a text to the next.
+    """What a layer with sum pooling carries from one segment of a text to the next.
 
     Attributes:
         h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.

@@ -34,7 +34,7 @@ _FILTERS: dict[str, type[Filters]] = {"dense": DenseFilters, "syncnet": SyncNetF
 
 
 class RKMState(NamedTuple):
-    """What a recurrent kernel machine carries from one piece of a text to the next.
+    """What a recurrent kernel machine carries from one segment of a text to the next.
 
     Attributes:
         h: The output at the last token, :obj:`(num_layers * num_directions, B, H)`.

@@ -26,7 +26,7 @@ from benchmarks.harness.activations.setting import (
     GREENS,
     GRIDS,
     INITS,
-    Optimisation,
+    Optimization,
     Units,
 )
 from benchmarks.harness.activations.trial import Training
@@ -48,12 +48,12 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def long_term(function: str = "or", length: int = 6, batch_size: int = 400) -> LongTermTrial:
-    optimisation = Optimisation(batch_size=batch_size)
-    return LongTermTrial("kbrn", 0, Units(5), optimisation, 10, "cpu", function, length, 3, 1.0)
+    optimization = Optimization(batch_size=batch_size)
+    return LongTermTrial("kbrn", 0, Units(5), optimization, 10, "cpu", function, length, 3, 1.0)
 
 
 def charging(batch_size: int = 400) -> ChargingTrial:
-    return ChargingTrial("kbrn", 0, Units(5), Optimisation(batch_size=batch_size), 10, "cpu", 1.0)
+    return ChargingTrial("kbrn", 0, Units(5), Optimization(batch_size=batch_size), 10, "cpu", 1.0)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -19,7 +19,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.activations import _grid, main, parser
 from benchmarks.harness.activations import charging, long_term, xor
-from benchmarks.harness.activations.setting import KBRN, Charging, Optimisation, Units
+from benchmarks.harness.activations.setting import KBRN, Charging, Optimization, Units
 from benchmarks.harness.activations.trial import Training, trained_network
 
 ROOT = Path(__file__).parents[2]
@@ -290,7 +290,7 @@ def test_accuracies_are_by_the_statistics_of_steps_and_by_running_ones(train, tm
     assert train("long-term", *words, "--statistics", "running", "--out", tmp_path / "run")[0] == 0
     (record,), (running,) = records_of(tmp_path / "out"), records_of(tmp_path / "run")
     trial = long_term.LongTermTrial(
-        *(KBRN, 0, Units(7, init="tanh", affine=True, normalize=True), Optimisation()),
+        *(KBRN, 0, Units(7, init="tanh", affine=True, normalize=True), Optimization()),
         *(49, "cpu", "or", 6, 3, 1.0),
     )
     folder = tmp_path / "out" / "trials"
@@ -354,7 +354,7 @@ def test_xor_of_two_bits_is_solved_by_one_unit(train, tmp_path) -> None:
         assert record["iterations"] == 400
         assert record["solved_after"] % 100 == 0
         trial = xor.XorTrial(
-            *("unit", 0, Units(20, green="abs"), Optimisation(l1=record["l1"])),
+            *("unit", 0, Units(20, green="abs"), Optimization(l1=record["l1"])),
             *(400, "cpu", 2),
         )
         unit = trained_network(trial, tmp_path / "out" / "trials").double()
@@ -395,7 +395,7 @@ def test_charging_table_has_means_over_seeds() -> None:
         return {**known, **times, "accuracy": accuracies[-1], "learned": ended, "history": history}
 
     records = [record(1, [0.5, 0.75, 1.0], True), record(0, [0.25, 0.5, 0.7, 0.6], False)]
-    settings = Charging(Units(20), Optimisation(), 1.0).settings()
+    settings = Charging(Units(20), Optimization(), 1.0).settings()
     (table,) = charging.ChargingReport().tables(settings, records)
     mean, deviation = 100 * np.mean([1.0, 0.6]), 100 * np.std([1.0, 0.6], ddof=1)
     assert table.rows == [
@@ -447,7 +447,7 @@ def test_options_replace_what_a_preset_says() -> None:
 BAD_INPUT = [
     ("no command", (), "EXPERIMENT"),
     ("unknown command", ("spiral",), "spiral"),
-    ("unknown option", ("xor", "--colour", "red"), "--colour"),
+    ("unknown option", ("xor", "--color", "red"), "--color"),
     ("no centre", ("xor", "--centers", "0"), "at least 1"),
     ("one bit", ("xor", "--inputs", "1"), "at least 2"),
     ("smooth green", ("xor", "--green", "gaussian"), "gaussian"),

@@ -152,12 +152,12 @@ def test_a_trained_network_takes_the_place_of_one(explain, network, tmp_path) ->
         assert "was made with another network of --checkpoint" in err
 
 
-def test_networks_without_an_account_are_refused_before_anything_is_trained(
+def test_networks_without_an_attribution_are_refused_before_anything_is_trained(
     explain, network, tmp_path
 ) -> None:
     status, out, err = explain("--checkpoint", network("gine"))
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert re.search("no account of this network: .*(GINEConv|IsomorphismNet)", err)
+    assert re.search("no attribution for this network: .*(GINEConv|IsomorphismNet)", err)
     assert not (tmp_path / "out").exists()
 
 

@@ -33,7 +33,7 @@ from benchmarks.harness.kernels.setting import (
 )
 from benchmarks.harness.kernels.study import Study
 from benchmarks.harness.memory import PeakMemory
-from benchmarks.harness.molecules.labels import labelled
+from benchmarks.harness.molecules.labels import labeled
 from benchmarks.harness.task import PARTS
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.interruption import interrupt_once
@@ -69,7 +69,7 @@ def molecules():
 @pytest.fixture(scope="module")
 def few(molecules):
     """40 molecules with labels."""
-    return labelled(molecules, libraries.drawn(len(molecules), 40, seed=0))
+    return labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
         (("--decay", "2"), "below 1"),
         (("--device", "tpu"), "tpu"),
         (("--device", "cuda:99"), "cuda:99"),
-        (("--colour", "red"), "--colour"),
+        (("--color", "red"), "--color"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(call_main, tmp_path, words, said):
@@ -356,13 +356,13 @@ def test_both_regressions_are_ridge_regression(molecules):
     mean = gram["train"].mean(dim=0)
     total = mean.mean()
     y = torch.from_numpy(parts.y["train"])
-    centred = {
+    centered = {
         part: block - block.mean(dim=1, keepdim=True) - mean + total for part, block in gram.items()
     }
-    matrix = centred["train"] + found["penalty"] * torch.eye(60, dtype=torch.float64)
+    matrix = centered["train"] + found["penalty"] * torch.eye(60, dtype=torch.float64)
     dual = torch.linalg.solve(matrix, y - y.mean())
     for part in PARTS:
-        error = centred[part] @ dual + y.mean() - torch.from_numpy(parts.y[part])
+        error = centered[part] @ dual + y.mean() - torch.from_numpy(parts.y[part])
         assert found[part] == pytest.approx(error.square().mean().sqrt().item(), rel=1e-4)
     features = regression.regress_with_features(parts, 1024, SMALL)
     assert features["test"] == pytest.approx(found["test"], rel=0.15)

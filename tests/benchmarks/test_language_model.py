@@ -20,7 +20,7 @@ import pandas
 
 from benchmarks.harness.language_model import data as corpora
 from benchmarks.harness.language_model import report
-from benchmarks.harness.language_model.optimiser import NTASGD
+from benchmarks.harness.language_model.optimizer import NTASGD
 from benchmarks.harness.language_model.presets import PRESETS
 from benchmarks.harness.language_model.trained import load_model
 from benchmarks.harness.progress import EpochHistory
@@ -164,7 +164,7 @@ def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> 
     (setup,) = configuration["models"]
     given = {"epochs": 1, "learning_rate": 0.25, "clip": 0.5, "patience": 4}
     given |= {"batch_size": 4, "steps": 9}
-    kept = {"decay": 0.9, "decay_after": 10, "optimiser": "sgd", "sum_steps": True}
+    kept = {"decay": 0.9, "decay_after": 10, "optimizer": "sgd", "sum_steps": True}
     assert {name: setup["training"][name] for name in given | kept} == given | kept
     assert (setup["model"]["hidden"], setup["model"]["num_layers"]) == (8, 1)
 

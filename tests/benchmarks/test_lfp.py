@@ -33,7 +33,7 @@ from tests.benchmarks.interruption import interrupt_once, results
 KEYS = [
     *("dataset", "split", "model", "seed", "num_parameters", "metric"),
     *("train", "valid", "test", "epochs", "seconds_per_epoch"),
-    *("subject", "filters", "ngram", "hidden_size", "pooling", "layer_norm", "centre_hz"),
+    *("subject", "filters", "ngram", "hidden_size", "pooling", "layer_norm", "center_hz"),
 ]
 PICTURES = ("accuracy_by_subject.png", "wavelets.png", "spectra.png")
 ROOT = Path(__file__).parents[2]
@@ -164,8 +164,8 @@ def test_made_recordings_say_what_was_found_of_them(call, tmp_path) -> None:
     folder = tmp_path / "out" / "runs" / "fold01-gated-cnn-seed0"
     bank = load_classifier(folder / "best.ckpt", seed=0).filters()
     for state in record["planted"]:
-        distances = [abs(hz - state["hz"]) for hz in record["centre_hz"]]
-        nearest = record["centre_hz"][int(np.argmin(distances))]
+        distances = [abs(hz - state["hz"]) for hz in record["center_hz"]]
+        nearest = record["center_hz"][int(np.argmin(distances))]
         assert state["trained"]["nearest_hz"] == pytest.approx(nearest)
         near = (bank.frequency - state["hz"]).abs() <= 10
         assert state["trained"]["share"] == pytest.approx(
@@ -362,7 +362,7 @@ def wavelet_net(hidden: int = 3, channels: int = 4, ngram: int = 200) -> models.
     return build_recording_model(config)
 
 
-def test_centre_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
+def test_center_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
     net = wavelet_net()
     with torch.no_grad():
         # 20 Hz and 100 Hz at 500 samples a second; -20 Hz and 600 Hz are their mirror images.
@@ -445,8 +445,8 @@ def test_a_checkpoint_knows_the_filters_that_training_started_from(compare, tmp_
     seen: list[FilterBank] = []
     make = RecordingClassifier.__init__
 
-    def remember(self, model, classes, rate, optimiser) -> None:
-        make(self, model, classes, rate, optimiser)
+    def remember(self, model, classes, rate, optimizer) -> None:
+        make(self, model, classes, rate, optimizer)
         seen.append(self.filters_at_start)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -510,7 +510,7 @@ def test_bad_recordings_are_one_line_and_leave_nothing(call, tmp_path, changes, 
 
 BAD_INPUT = [
     ("unknown model", ("--models", "general"), "general"),
-    ("unknown option", ("--colour", "red"), "--colour"),
+    ("unknown option", ("--color", "red"), "--color"),
     ("unknown filters", ("--filters", "gabor"), "gabor"),
     ("missing file", ("--data", "nowhere.npz"), "nowhere.npz: No such file"),
     ("no epochs", ("--epochs", "0"), "at least 1"),

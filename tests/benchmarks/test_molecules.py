@@ -185,7 +185,7 @@ BAD_INPUT = [
     ("unknown model", GOOD, ("--model", "transformer"), "transformer"),
     ("unknown dataset", None, ("--dataset", "zinc"), "zinc"),
     ("unknown split", GOOD, ("--split", "date"), "date"),
-    ("unknown option", GOOD, ("--colour", "red"), "--colour"),
+    ("unknown option", GOOD, ("--color", "red"), "--color"),
     ("no epochs", GOOD, ("--epochs", "0"), "at least 1"),
     ("batch of one", GOOD, ("--batch-size", "1"), "at least 2"),
     ("negative rate", GOOD, ("--lr", "-1"), "above 0"),
@@ -280,7 +280,7 @@ def test_results_are_neither_mixed_nor_lost(compare, call, molecules_csv, tmp_pa
     assert err.count("\n") == 1
     status, _, err = compare(*words, "--resume", "--lr", 0.5)
     assert status == 2
-    assert "optimiser" in err
+    assert "optimizer" in err
     assert err.count("\n") == 1
     molecules_csv.write_text(molecules_csv.read_text() + "CCO,X,5.0\n")
     status, _, err = compare(*words, "--resume")

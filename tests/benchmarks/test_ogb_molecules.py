@@ -305,10 +305,10 @@ def test_the_table_of_molecules_on_disk_has_the_test_part_alone(root):
 
 def test_a_learner_says_what_it_was_trained_on(root):
     data = load_molecules(DataChoice("ogbg-molesol", split="official", root=str(root)))
-    from benchmarks.harness.learner import OptimiserConfig
+    from benchmarks.harness.learner import OptimizerConfig
 
     learner = MoleculeTask(data).learner(
-        ModelConfig("mean", 174, 13, 1, hidden=1), OptimiserConfig()
+        ModelConfig("mean", 174, 13, 1, hidden=1), OptimizerConfig()
     )
     assert isinstance(learner, MoleculeRegressor)
     assert learner.hparams["features"]["source"] == "ogb"

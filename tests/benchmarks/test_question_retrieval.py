@@ -352,7 +352,7 @@ def test_the_schedule_is_by_default_that_of_the_data_set(
     assert compare("--dataset", dataset, "--root", folder, *words)[0] == 0
     for out in (tmp_path / "out", tmp_path / "out" / "pretraining"):
         configuration = json.loads((out / "configuration.json").read_text())
-        assert configuration["training"]["optimiser"]["schedule"] == schedule
+        assert configuration["training"]["optimizer"]["schedule"] == schedule
 
 
 def test_a_dev_part_too_small_for_a_reranker_has_none(compare, msrp, tmp_path) -> None:

@@ -140,7 +140,7 @@ def test_products_of_the_batches_of_an_epoch(task: MoleculeTask) -> None:
     """Those that the Trainer trains on, counted by hand: 48 molecules in batches of 20."""
     record = recorded(task, gin(task), batch_size=20)
     assert record.molecules == [20, 20, 8]
-    batches = list(task.batches(task.learner(gin(task), _optimiser()), 20, 0).train_dataloader())
+    batches = list(task.batches(task.learner(gin(task), _optimizer()), 20, 0).train_dataloader())
     for batch, products in zip(batches, record.batches, strict=True):
         atoms, graphs = batch.num_nodes, batch.num_graphs
         by_hand = linear(atoms, 65, 4, grad_input=False)  # features have no gradient
@@ -149,10 +149,10 @@ def test_products_of_the_batches_of_an_epoch(task: MoleculeTask) -> None:
         assert shapes(products) == by_hand
 
 
-def _optimiser() -> Any:
-    from benchmarks.harness.learner import OptimiserConfig
+def _optimizer() -> Any:
+    from benchmarks.harness.learner import OptimizerConfig
 
-    return OptimiserConfig()
+    return OptimizerConfig()
 
 
 def test_products_run_once_after_each_batch(task: MoleculeTask) -> None:

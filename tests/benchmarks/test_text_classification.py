@@ -24,7 +24,7 @@ import pandas
 from benchmarks.harness import sizes
 from benchmarks.harness.arguments import training_config
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.progress import EpochHistory
 from benchmarks.harness.text import choices, encoders, model_config, models, names
 from benchmarks.harness.text import options as text_options
@@ -296,9 +296,9 @@ def test_preset_of_the_thesis() -> None:
         *("lstm", "bi-lstm", "cnn", "bag-of-vectors"),
     ]
     training = training_config(options, *3 * [dict.fromkeys(names.DATASETS, 0)])
-    assert (training.epochs, training.optimiser) == (
+    assert (training.epochs, training.optimizer) == (
         50,
-        OptimiserConfig(0.001, "exponential", 0.95, 1e-6),
+        OptimizerConfig(0.001, "exponential", 0.95, 1e-6),
     )
     words = "--preset lei2017-sst --schedule cosine --models rcnn,cnn --depths 1 2 --decay .30,0"
     options = text_options.compare_options([*words.split(), "--csv", "a.csv"])
@@ -316,6 +316,7 @@ def test_preset_of_the_thesis() -> None:
         ("lstm,cnn", "--order 2", r"^--order goes with rcnn$"),
         ("cnn", "--layers 3", r"^--layers goes with rcnn, lstm, bi-lstm$"),
         ("ran", "--ngram 2 --activation relu", r"^--activation goes with rcnn; the cells"),
+        ("ran", "--ngram 2 --rcnn-readout z", r"^--rcnn-readout goes with rcnn; the cells"),
     ],
 )
 def test_a_preset_may_have_options_without_effect_but_none_are_given(models, words, said) -> None:
@@ -334,7 +335,7 @@ def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
     configs = text_model_configs(names, data, **settings)
     sizes = {config.name: models.count_parameters(config) for config in configs}
     assert {c.name: c.hidden for c in configs if "rcnn" in c.name} == dict.fromkeys(names[:3], 200)
-    assert {(c.num_layers, c.readout, c.state, c.dropout) for c in configs} == {
+    assert {(c.num_layers, c.readout, c.rcnn_readout, c.dropout) for c in configs} == {
         (3, "mean", "sum", 0.35)
     }
     for name in names[3:]:
@@ -702,7 +703,7 @@ def test_results_are_neither_mixed_nor_lost(compare, root, tmp_path) -> None:
     assert "--resume" in err
     status, _, err = compare(*words, "--resume", "--lr", 0.5)
     assert (status, err.count("\n")) == (2, 1)
-    assert "optimiser" in err
+    assert "optimizer" in err
     assert compare("--model", "lstm", "--resume")[0] == 0
     records = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert [record["model"] for record in records] == ["cnn", "lstm"]
@@ -758,7 +759,7 @@ BAD_INPUT = [
         "goes with --dataset csv, not mr",
     ),
     ("unknown dataset", ("--dataset", "imdb"), "imdb"),
-    ("unknown option", ("--colour", "red"), "--colour"),
+    ("unknown option", ("--color", "red"), "--color"),
     ("no epochs", ("--epochs", "0"), "at least 1"),
     ("no width", ("--hidden", "0"), "at least 1"),
     ("negative rate", ("--lr", "-1"), "above 0"),

@@ -9,13 +9,13 @@ from .nci import readable_nci_smiles
 def rings_and_linkers(smiles: str) -> int:
     """How many atoms are left when atoms with one neighbour are stripped again and again."""
     mol = Chem.MolFromSmiles(smiles)
-    neighbours = {a.GetIdx(): {b.GetIdx() for b in a.GetNeighbors()} for a in mol.GetAtoms()}
-    while leaves := [atom for atom, others in neighbours.items() if len(others) <= 1]:
+    neighbors = {a.GetIdx(): {b.GetIdx() for b in a.GetNeighbors()} for a in mol.GetAtoms()}
+    while leaves := [atom for atom, others in neighbors.items() if len(others) <= 1]:
         for leaf in leaves:
-            for other in neighbours.pop(leaf):
-                if other in neighbours:
-                    neighbours[other].discard(leaf)
-    return len(neighbours)
+            for other in neighbors.pop(leaf):
+                if other in neighbors:
+                    neighbors[other].discard(leaf)
+    return len(neighbors)
 
 
 @pytest.mark.parametrize(

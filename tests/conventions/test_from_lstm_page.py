@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from pyg_kernels.sequence import KBRN
-from tests.pages import code_blocks
+from tests.pages import assert_same_shapes, code_blocks, run
 
 START, *SNIPPETS, ONNX = code_blocks("from_lstm.rst")
 ROWS = list(zip(SNIPPETS[::2], SNIPPETS[1::2], strict=True))
 COMPARED = {"output", "h", "ends", "input_map", "state_map", "bias"}
-
-
-def run(*blocks: str) -> dict[str, Any]:
-    names: dict[str, Any] = {}
-    for block in blocks:
-        exec(block, names)
-    return names
 
 
 @pytest.mark.parametrize("row", range(len(ROWS)))
@@ -29,11 +21,7 @@ def test_row(row: int) -> None:
     """Both sides give tensors of the same shapes and precisions by the same names."""
     torch.manual_seed(row)
     before, after = (run(START, block) for block in ROWS[row])
-    shared = COMPARED & before.keys()
-    assert shared and shared <= after.keys()
-    for name in shared:
-        assert before[name].shape == after[name].shape
-        assert before[name].dtype == after[name].dtype
+    assert_same_shapes(before, after, COMPARED)
 
 
 def test_from_lstm_gives_the_same_numbers() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_t
 from pyg_kernels.explain import WalkExplainer, model_contributions, walk_contributions
 from pyg_kernels.nn import GatedWalkConv, RandomWalkConv, RandomWalkNet, WLKernelConv
 from pyg_kernels.rationale import WLStates
-from tests.conventions.graph_layers import CONVS, NETS, every_conv, every_net, seeded
+from tests.conventions.graph_layers import CONVS, NETS, every_conv, seeded
 from tests.graphs import random_graph
 
 C, E = 4, 3
@@ -153,20 +152,6 @@ def test_other_shapes_are_refused(build, sizes) -> None:
 
 
 @every_conv
-def test_signature_of_convs(conv) -> None:
-    parameters = list(inspect.signature(conv(C, C).forward).parameters.values())
-    assert [p.name for p in parameters[:4]] == ["x", "edge_index", "edge_attr", "edge_weight"]
-
-
-@every_net
-def test_signature_of_networks(net) -> None:
-    parameters = list(inspect.signature(net(C, 6, 2).forward).parameters.values())
-    names = ["x", "edge_index", "edge_weight", "edge_attr", "batch", "batch_size"]
-    assert [p.name for p in parameters] == names
-    assert all(p.kind == p.KEYWORD_ONLY and p.default is None for p in parameters[2:])
-
-
-@every_conv
 @pytest.mark.parametrize("supports_edge_attr", [False, True])
 def test_basic_gnn(conv, supports_edge_attr: bool) -> None:
     class KernelGNN(BasicGNN):
@@ -193,7 +178,7 @@ def test_basic_gnn(conv, supports_edge_attr: bool) -> None:
 
 
 @pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv], ids=lambda c: c.__name__)
-def test_accounts_count_the_weights(conv) -> None:
+def test_attributions_count_the_weights(conv) -> None:
     """What walks add is told with their edges' weights."""
     torch.manual_seed(0)
     layer, graph = conv(C, 5, order=3).double(), random_graph(0)
@@ -206,7 +191,7 @@ def test_accounts_count_the_weights(conv) -> None:
 
 
 @pytest.mark.parametrize("net", ["RandomWalkNet", "GraphKernelNet", "WLKernelNet"])
-def test_accounts_of_networks_count_the_weights(net: str) -> None:
+def test_attributions_of_networks_count_the_weights(net: str) -> None:
     act = {"act": "relu"} if net == "RandomWalkNet" else {}
     torch.manual_seed(0)
     model, graph = NETS[net](C, 6, 2, **act).double().eval(), random_graph(0)

@@ -110,7 +110,7 @@ def test_two_states_of_the_default_differ_in_phase_alone() -> None:
 def test_only_filters_across_channels_tell_the_directions_apart() -> None:
     """A matched filter over all channels does; the channels' own spectra do not."""
     data = PlantedRecordings(4, 50, amplitude=0.2)
-    x = data.standardised().double().numpy()
+    x = data.standardized().double().numpy()
     time = np.arange(1000) / 1000
     names = list(data.classes)
     directions = [names.index("forward"), names.index("backward")]
@@ -223,11 +223,11 @@ def test_samples_that_are_not_finite_are_named_by_trial() -> None:
         Recordings(**trials)
 
 
-def test_standardised_trials_know_neither_gain_nor_offset_nor_each_other() -> None:
+def test_standardized_trials_know_neither_gain_nor_offset_nor_each_other() -> None:
     trials = some_trials()
     trials["x"][0, 1] = 5.0  # a constant channel
     data = Recordings(**trials)
-    x = data.standardised()
+    x = data.standardized()
     assert (x.dtype, x.shape) == (torch.float32, data.x.shape)
     assert not x[0, 1].any()
     for trial in range(6):
@@ -237,13 +237,13 @@ def test_standardised_trials_know_neither_gain_nor_offset_nor_each_other() -> No
                 expected = (samples - samples.mean()) / samples.std()
                 np.testing.assert_allclose(x[trial, channel], expected, atol=1e-5)
     gains = np.array([1e-6, 1e30, -3.0])[:, None]
-    scaled = Recordings(**{**trials, "x": gains * (trials["x"] + 1.0)}).standardised()
+    scaled = Recordings(**{**trials, "x": gains * (trials["x"] + 1.0)}).standardized()
     torch.testing.assert_close(
         scaled, x * torch.tensor([1.0, 1.0, -1.0])[:, None], atol=1e-4, rtol=0
     )
     others = trials["x"].copy()
     others[1:] += np.arange(8)
-    torch.testing.assert_close(Recordings(**{**trials, "x": others}).standardised()[0], x[0])
+    torch.testing.assert_close(Recordings(**{**trials, "x": others}).standardized()[0], x[0])
 
 
 def test_file(tmp_path: Path) -> None:

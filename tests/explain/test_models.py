@@ -112,7 +112,7 @@ def test_wl_network_is_the_sum_over_iterations(name: str) -> None:
         for w in walk_values(model.convs[i].walk, labels, part):
             before = found.get((w.nodes, w.edges), Value(w.nodes, w.edges, 0.0))
             found[w.nodes, w.edges] = Value(w.nodes, w.edges, before.value + w.value)
-    assert_accounts_for(explain(model, graph, 1), list(found.values()), "mul", graph)
+    assert_attributed(explain(model, graph, 1), list(found.values()), "mul", graph)
 
 
 @pytest.mark.parametrize("name", ["walk", "walk-linear", "walk-add"])
@@ -121,10 +121,10 @@ def test_walk_network_is_its_layer(name: str) -> None:
     (conv,) = model.convs
     pooled = conv(graph.x, graph.edge_index, graph.edge_attr).sum(0, keepdim=True)
     every = walk_values(conv, graph, head_of(model, pooled, 0))
-    assert_accounts_for(explain(model, graph), every, conv.combine, graph)
+    assert_attributed(explain(model, graph), every, conv.combine, graph)
 
 
-def assert_accounts_for(
+def assert_attributed(
     found: ModelContributions, every: list[Value], combine: str, graph: Graph
 ) -> None:
     nodes, edges, single = shares(every, combine, graph)
@@ -223,7 +223,7 @@ def test_labels_of_a_wl_network_are_free() -> None:
         "layer",
     ],
 )
-def test_models_that_have_no_account(model: Module, words: str) -> None:
+def test_models_that_have_no_attribution(model: Module, words: str) -> None:
     graph = random_graph(0, dtype=torch.float32)
     with pytest.raises(ValueError) as error:  # noqa: PT011 - compared below, as it is
         model_contributions(model, graph.x, graph.edge_index)

@@ -47,7 +47,7 @@ def assert_equals_all_ngrams(rcnn: RCNN, x: Tensor, position: int = -1, k: int =
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("readout", ["c", "z", "sum"])
-@pytest.mark.parametrize("normalize", [False, True], ids=["plain", "normalised"])
+@pytest.mark.parametrize("normalize", [False, True], ids=["plain", "normalized"])
 @pytest.mark.parametrize("decay", [0.5, "learned", "input", "recurrent"])
 def test_all_layers(
     order: int, combine: str, readout: str, normalize: bool, decay: float | str

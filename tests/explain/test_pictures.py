@@ -35,7 +35,7 @@ def channels(fill: str) -> list[int]:
     return [int(fill[i : i + 2], 16) for i in (1, 3, 5)]
 
 
-def test_colours_go_from_blue_over_white_to_red() -> None:
+def test_colors_go_from_blue_over_white_to_red() -> None:
     assert signed_color(0.0) == (1.0, 1.0, 1.0)
     assert signed_color(1.0) == pytest.approx(POSITIVE)
     assert signed_color(-1.0) == pytest.approx(NEGATIVE)
@@ -44,7 +44,7 @@ def test_colours_go_from_blue_over_white_to_red() -> None:
 
 
 @pytest.mark.usefixtures("_rdkit")
-def test_atoms_have_the_colours_of_their_signs() -> None:
+def test_atoms_have_the_colors_of_their_signs() -> None:
     found = atom_fills(draw_molecule(ACETAMIDE, torch.tensor([2.0, 0.0, -1.0, 0.01])))
     assert set(found) == {0, 2}  # nothing at 0, nor where too little to see
     red, _, blue = channels(found[0])
@@ -179,7 +179,7 @@ class Page(HTMLParser):
             self.found.append((*self.open[-1], data))
 
 
-def test_html_colours_tokens_and_lists_ngrams() -> None:
+def test_html_colors_tokens_and_lists_ngrams() -> None:
     page = Page(text_html(TOKENS, VALUES, [((0, 2), -1.5), ((3,), 0.5)]))
     spans = [(attributes, text) for tag, attributes, text in page.found if tag == "span"]
     assert [text for _, text in spans] == list(TOKENS)
@@ -204,9 +204,9 @@ def test_figure_has_values_ngrams_and_gates(tmp_path) -> None:
     figure = draw_text(TOKENS, VALUES, [((0, 2), -1.5), ((3, 4), 0.5)], gates, title="costs $5")
     tokens, ngrams, gate = figure.axes
     assert [bar.get_height() for bar in tokens.patches] == list(VALUES)
-    colours = [bar.get_facecolor()[:3] for bar in tokens.patches]
-    assert colours[3] == pytest.approx(POSITIVE)
-    assert colours[0] == pytest.approx(NEGATIVE)
+    colors = [bar.get_facecolor()[:3] for bar in tokens.patches]
+    assert colors[3] == pytest.approx(POSITIVE)
+    assert colors[0] == pytest.approx(NEGATIVE)
     assert [label.get_text() for label in tokens.get_xticklabels()] == list(TOKENS)
     assert [bar.get_width() for bar in ngrams.patches] == [-1.5, 0.5]
     assert [label.get_text() for label in ngrams.get_yticklabels()] == ["not … bad", "<film> $5"]
@@ -261,7 +261,7 @@ def test_gates_are_shares(value: float) -> None:
     ],
     ids=["nan", "words", "no-token", "nan-ngram", "half-position", "no-positions", "no-pair"],
 )
-def test_what_is_no_account_of_a_text_is_named(draw, arguments, error, message) -> None:
+def test_what_is_no_attribution_of_a_text_is_named(draw, arguments, error, message) -> None:
     with pytest.raises(error, match=message):
         draw(*arguments)
 

@@ -75,7 +75,7 @@ def test_adds_up_to_the_output(name: str, text: int) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_is_the_account_of_its_layer(name: str) -> None:
+def test_is_the_attribution_of_its_layer(name: str) -> None:
     """With the head that autograd finds at the layer's state."""
     model, x = network(name).eval(), texts()[0]
     (cell,) = model.rcnn.cells
@@ -136,7 +136,7 @@ def test_metrics_and_modes() -> None:
     ],
     ids=["tanh", "head", "gate", "highway", "layer"],
 )
-def test_models_that_have_no_account(model: Module, words: str) -> None:
+def test_models_that_have_no_attribution(model: Module, words: str) -> None:
     algorithm = NgramExplainer(target=0)
     algorithm.connect(
         {"explanation_type": "model", "node_mask_type": "object"},
@@ -157,9 +157,9 @@ def test_layers_that_are_no_sum() -> None:
 def test_texts_that_are_mixed_up() -> None:
     x = texts()[0]
     with pytest.raises(ValueError, match="expected numbers that never fall"):
-        network()(x, None, torch.tensor([0, 1, 0, 1, 1]))
+        network()(x, batch=torch.tensor([0, 1, 0, 1, 1]))
     with pytest.raises(ValueError, match="batch_size=2 without a batch vector"):
-        network()(x, None, None, 2)
+        network()(x, batch_size=2)
 
 
 def test_texts_have_no_edges_to_explain() -> None:

@@ -117,7 +117,7 @@ def test_head_defaults_to_ones() -> None:
 
 
 @pytest.mark.parametrize("combine", ["mul", "add"])
-def test_renaming_nodes_renames_the_account(combine: str) -> None:
+def test_renaming_nodes_renames_the_attribution(combine: str) -> None:
     graph = random_graph(4)
     conv = random_conv(True, 3, "relu", combine=combine, edge_dim=3)
     generator = torch.Generator().manual_seed(1)

@@ -159,7 +159,7 @@ def ties(draw: st.DrawFn) -> tuple[Case, Any, Tensor]:
     return case, module, torch.tensor(values, dtype=torch.float64).view(shape)
 
 
-class TestCentres:
+class TestCenters:
     @given(ties())
     @settings(max_examples=150, deadline=None, derandomize=True)
     def test_ties(self, drawn: tuple[Case, Any, Tensor]) -> None:
@@ -172,7 +172,7 @@ class TestCentres:
             pytest.param(torch.tensor([1.0, -1.0, 1.0, 1.0, -1.0]), id="two-places"),
             pytest.param(torch.linspace(2, -2, 8), id="descending"),
             pytest.param(torch.tensor([0.0, -0.0, 0.0, 1.0, -0.0]), id="signed-zeros"),
-            pytest.param(0.3 + torch.arange(-4, 5) * 2.0**-54, id="neighbouring-floats"),
+            pytest.param(0.3 + torch.arange(-4, 5) * 2.0**-54, id="neighboring-floats"),
             pytest.param(torch.arange(5) * 5e-324, id="denormal-gaps"),
             pytest.param(geometric(40, 1e-7), id="geometric-1e-7"),
             pytest.param(geometric(60, 0.5), id="geometric-half"),
@@ -197,7 +197,7 @@ class TestCentres:
 
     @pytest.mark.parametrize("green", PIECEWISE)
     @pytest.mark.parametrize("far", [1e8, -1e8])
-    def test_outlying_centre_without_weight_costs_no_digits(self, green: str, far: float) -> None:
+    def test_outlying_center_without_weight_costs_no_digits(self, green: str, far: float) -> None:
         """One that is pruned away, or a relu to the right of all inputs."""
         for weight in (0.0, 1.0) if (green, far) == ("relu", 1e8) else (0.0,):
             case = Case(green)
@@ -263,7 +263,7 @@ class TestCentres:
 
     @pytest.mark.parametrize("far", [1e4, -1e4])
     @each_green
-    def test_outlying_centre_in_single_precision(self, green: str, far: float) -> None:
+    def test_outlying_center_in_single_precision(self, green: str, far: float) -> None:
         module = Case(green).random(UNITS, 60)
         with torch.no_grad():
             module.centers[:, 7] = far
@@ -312,7 +312,7 @@ class TestSinglePrecision:
             assert (x.double() - y).abs().max() <= 2e-5 * y.abs().max()
 
 
-class TestOutsideAllCentres:
+class TestOutsideAllCenters:
     @each_plain
     @pytest.mark.parametrize("far", [50.0, 1e4, 1e30, 1e100])
     def test_values(self, case: Case, far: float) -> None:
@@ -692,7 +692,7 @@ class TestStart:
     @each_green
     @pytest.mark.parametrize("shared", [False, True])
     @pytest.mark.parametrize(("low", "high"), [(-2, 2), (0.5, 3), (-7.5, -1), (-1e3, 1e3)])
-    def test_centres(self, green: str, shared: bool, low: float, high: float) -> None:
+    def test_centers(self, green: str, shared: bool, low: float, high: float) -> None:
         for d in (1, 2, 5, 100):
             module = KernelActivation(4, d, green, init_range=(low, high), shared=shared)
             assert module.centers.shape == (1 if shared else 4, d)
@@ -760,7 +760,7 @@ class TestStart:
 
     @pytest.mark.parametrize("init", ["identity", "tanh", "relu"])
     @pytest.mark.parametrize("green", PIECEWISE)
-    def test_one_centre(self, green: str, init: str) -> None:
+    def test_one_center(self, green: str, init: str) -> None:
         for low, high in [(-2, 2), (-1, 3), (-3, 1)]:
             module = KernelActivation(2, 1, green, init=init, init_range=(low, high), affine=True)
             middle = torch.tensor((low + high) / 2)
@@ -857,7 +857,7 @@ class TestStart:
         assert module.centers.grad is None
 
 
-class TestNormalisation:
+class TestNormalization:
     def test_training_then_evaluation(self) -> None:
         """Batch statistics and one running set, as torch's own layer before f."""
         module = Case(normalize=True).random(UNITS, 9)
@@ -955,7 +955,7 @@ class TestPrecisions:
     @each_green
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
     @pytest.mark.parametrize("training", [False, True])
-    def test_half_input_of_a_normalised_layer(
+    def test_half_input_of_a_normalized_layer(
         self, green: str, dtype: torch.dtype, training: bool
     ) -> None:
         """Nothing but the input is rounded."""
@@ -1313,7 +1313,7 @@ class TestMemory:
     @pytest.mark.parametrize(
         "case", [*(Case(green) for green in GREENS), Case(shared=True)], ids=str
     )
-    def test_peak_does_not_grow_with_centres(self, case: Case) -> None:
+    def test_peak_does_not_grow_with_centers(self, case: Case) -> None:
         few, many = (peak_bytes(self.setup(case, d)) for d in (10, 300))
         inputs = 4 * self.ROWS * self.BLOCK
         assert many > inputs  # the profiler saw it

@@ -18,7 +18,7 @@ SELECTIONS = ("independent", "dependent")
 HIDDEN = 3
 
 
-def randomised(module: Module, seed: int = 0, scale: float = 0.6) -> Any:
+def randomized(module: Module, seed: int = 0, scale: float = 0.6) -> Any:
     """The module in float64 with no parameter left at its initial value."""
     torch.manual_seed(seed)
     module = module.double()
@@ -29,7 +29,7 @@ def randomised(module: Module, seed: int = 0, scale: float = 0.6) -> Any:
 
 def generator(selection: str = "independent", seed: int = 0, **options: Any) -> Generator:
     network = RCNN(SIZE, HIDDEN, combine="add", decay="recurrent", bidirectional=True)
-    return randomised(
+    return randomized(
         Generator(network, 2 * HIDDEN, selection, hidden_size=4, **options),  # type: ignore[arg-type]
         seed,
     )
@@ -37,7 +37,7 @@ def generator(selection: str = "independent", seed: int = 0, **options: Any) -> 
 
 def encoder(readout: Any = "last", **options: Any) -> SequenceEncoder:
     layer = RCNN(SIZE, HIDDEN, combine="add", **{"decay": "recurrent", **options})
-    return randomised(SequenceEncoder(layer, HIDDEN, 2, readout=readout), seed=1)
+    return randomized(SequenceEncoder(layer, HIDDEN, 2, readout=readout), seed=1)
 
 
 def rationalizer(selection: str = "independent", **options: Any) -> Rationalizer:
@@ -45,8 +45,8 @@ def rationalizer(selection: str = "independent", **options: Any) -> Rationalizer
         options = {"sparsity": 0.05, "coherence": 0.03, **options}
     found = Rationalizer(generator(selection), encoder(), **options).double()
     if found.generator.spread is not None:  # neither number so large that all is certain
-        randomised(found.generator.logit, seed=2, scale=0.2)
-        randomised(found.generator.spread, seed=3, scale=0.2)
+        randomized(found.generator.logit, seed=2, scale=0.2)
+        randomized(found.generator.spread, seed=3, scale=0.2)
     return found
 
 

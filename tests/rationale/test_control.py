@@ -122,7 +122,7 @@ def test_leads_to_the_rate(estimator: Any, rate: float, scale: float) -> None:
     model = Rationalizer(
         Generator(Marked(), 4), Total(), rate=rate, estimator=estimator, num_samples=2
     )
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.03)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     shares = []
     for _ in range(300):
         lengths = torch.randint(8, 20, (8,))
@@ -130,9 +130,9 @@ def test_leads_to_the_rate(estimator: Any, rate: float, scale: float) -> None:
         found = model(x, ptr=torch.cat((torch.zeros(1).long(), lengths.cumsum(0))))
         target = Total()(x, ptr=torch.cat((torch.zeros(1).long(), lengths.cumsum(0))))
         miss = found.output.view(2, 8) / target.view(1, 8) - 1
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         model.objective(found, scale * (1 + miss.square())).backward()
-        optimiser.step()
+        optimizer.step()
         shares.append(float(found.size.detach().sum() / (2 * len(x))))
     assert abs(sum(shares[-100:]) / 100 - rate) < 0.05
 

@@ -12,7 +12,7 @@ from torch.nn import GRU, LSTM, RNN, Module
 
 from pyg_kernels.rationale import SequenceEncoder
 from pyg_kernels.sequence import KBRN, RCNN, RKM
-from tests.rationale.cases import randomised
+from tests.rationale.cases import randomized
 from tests.sequence.texts import F64, SIZE, close, joined, pointers, texts
 
 LENGTHS = (3, 0, 6, 1, 3, 0)
@@ -31,7 +31,7 @@ of_every_readout = pytest.mark.parametrize("readout", READOUTS)
 def build(layer: str, readout: Any, **options: Any) -> SequenceEncoder:
     directions = 2 if options.get("bidirectional") else 1
     found = LAYERS[layer](SIZE, 3, **options)
-    return randomised(SequenceEncoder(found, 3 * directions, 2, readout=readout)).eval()
+    return randomized(SequenceEncoder(found, 3 * directions, 2, readout=readout)).eval()
 
 
 def vector(layer: Module, readout: str, x: Tensor, both: bool) -> Tensor:

@@ -17,7 +17,7 @@ from tests.rationale.cases import (
     every_selection,
     generator,
     probabilities,
-    randomised,
+    randomized,
 )
 from tests.sequence.texts import F64, SIZE, close, joined, pointers, texts
 
@@ -86,7 +86,7 @@ def test_samples(selection: str) -> None:
 
 
 def test_most_probable_of_independent_selections() -> None:
-    gen = randomised(Generator(Table(), 1))
+    gen = randomized(Generator(Table(), 1))
     gen.logit.of_token.weight.data.fill_(1.0)
     gen.logit.of_token.bias.data.fill_(0.0)
     x = torch.tensor([[-1.0], [0.0], [2.0]], dtype=F64)
@@ -116,7 +116,7 @@ def _greedy(gen: Any, states: Tensor) -> list[bool]:
 def test_atoms() -> None:
     graph = random_graph(0, 5, 7, 4, 2)
     network = WLStates(4, 6, num_iterations=2, edge_dim=2)
-    gen = randomised(Generator(network, 6))
+    gen = randomized(Generator(network, 6))
     every = every_selection(5)
     found = gen.log_prob(every, graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
     close(found.sum(dim=1).exp().sum(), torch.tensor(1.0, dtype=F64))

@@ -13,7 +13,7 @@ from pyg_kernels.nn import RandomWalkNet, WLKernelNet
 from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder, WLStates
 from pyg_kernels.sequence import RCNN
 from tests.graphs import SMILES, Graph, molecule, random_graph
-from tests.rationale.cases import randomised
+from tests.rationale.cases import randomized
 from tests.sequence.texts import F64, close
 
 
@@ -21,7 +21,7 @@ def model(in_channels: int, edge_dim: int, seed: int = 0, **options: Any) -> Rat
     generator = Generator(WLStates(in_channels, 5, num_iterations=2, edge_dim=edge_dim), 5)
     encoder = WLKernelNet(in_channels, 5, 2, num_iterations=2, edge_dim=edge_dim, norm=None)
     found = Rationalizer(generator, encoder, **{"sparsity": 0.05, "coherence": 0.03, **options})
-    return randomised(found, seed, scale=0.4)
+    return randomized(found, seed, scale=0.4)
 
 
 class Union:

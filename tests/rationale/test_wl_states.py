@@ -17,7 +17,7 @@ from tests.promises import (
     assert_permutation_equivariant,
     assert_survives_copies,
 )
-from tests.rationale.cases import randomised
+from tests.rationale.cases import randomized
 from tests.sequence.texts import close
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -31,7 +31,7 @@ of_both = pytest.mark.parametrize("with_attr", [False, True], ids=["bare", "bond
 
 
 def build(with_attr: bool, **options: Any) -> WLStates:
-    return randomised(WLStates(4, 5, edge_dim=3 if with_attr else None, **options), scale=0.4)
+    return randomized(WLStates(4, 5, edge_dim=3 if with_attr else None, **options), scale=0.4)
 
 
 @of_every

@@ -53,7 +53,7 @@ def expansion(activation: KernelActivation, g: Callable[[Tensor], Tensor], a: Te
     return total
 
 
-def normalised(a: Tensor, norm: BatchNorm1d) -> Tensor:
+def normalized(a: Tensor, norm: BatchNorm1d) -> Tensor:
     """The rows of one step."""
     if norm.training or norm.running_mean is None:
         mean = a.mean(dim=0)
@@ -109,7 +109,7 @@ def kbrn_equations(
 
             def act(a: Tensor, activation: Any = activation, g: Any = g) -> Tensor:
                 norm = activation.norm
-                return expansion(activation, g, a if norm is None else normalised(a, norm))
+                return expansion(activation, g, a if norm is None else normalized(a, norm))
 
             start = kbrn.cells[0].lin_recurrent.weight.new_zeros(len(pieces), hidden)
             start = start if h_0 is None else h_0[len(ends)]

@@ -23,10 +23,10 @@ PLAIN: dict[str, Options] = {
     "abs": {"normalize": False, "green": "abs", "affine": True},
     "gaussian": {"normalize": False, "green": "gaussian", "bias": False},
     "shared": {"normalize": False, "affine": True, "shared": True},
-    "one-centre": {"normalize": False, "green": "abs", "num_centers": 1},
+    "one-center": {"normalize": False, "green": "abs", "num_centers": 1},
     "stack": {"normalize": False, "affine": True, "num_layers": 3},
 }
-NORMALISED: dict[str, Options] = {
+NORMALIZED: dict[str, Options] = {
     "norm": {},
     "norm-abs": {"green": "abs", "shared": True, "affine": True, "bias": False},
     "norm-gaussian": {"green": "gaussian", "bandwidth": 0.8},
@@ -43,7 +43,7 @@ def _of_few_centers(variants: dict[str, Options]) -> dict[str, Options]:
     return {name: {"num_centers": CENTERS, **options} for name, options in variants.items()}
 
 
-ONE_WAY, BOTH_WAYS = _of_few_centers({**PLAIN, **NORMALISED}), _of_few_centers(BIDIRECTIONAL)
+ONE_WAY, BOTH_WAYS = _of_few_centers({**PLAIN, **NORMALIZED}), _of_few_centers(BIDIRECTIONAL)
 EVERY = {**ONE_WAY, **BOTH_WAYS}
 IN_TRAINING = {name: options for name, options in EVERY.items() if options.get("normalize", True)}
 DERIVATIVES = {
@@ -138,7 +138,7 @@ def assert_equations(
     pieces: list[Tensor],
     form: str = "ptr",
     from_state: bool = True,
-    cancelling: tuple[str, ...] = ("lin_input.bias",),
+    canceling: tuple[str, ...] = ("lin_input.bias",),
 ) -> None:
     """Outputs, final states, every gradient, and what the normalisation keeps of the batch.
 
@@ -161,7 +161,7 @@ def assert_equations(
     expected = gradients([torch.cat(outputs), h], list(inputs.values()))
     largest = max([1.0, *(g.abs().max().item() for g in expected if g.numel())])
     for name, a, b in zip(inputs, gradients(found, list(inputs.values())), expected, strict=True):
-        scale = largest if name.endswith(cancelling) else 1.0
+        scale = largest if name.endswith(canceling) else 1.0
         assert_close([a / scale], [b / scale], [f"gradient of {name}"])
     for norm, old, seen in zip(norms(kbrn), before, rows, strict=bool(before)):
         if len(seen):

@@ -13,7 +13,7 @@ from tests.sequence.variants import Family, Options, Part
 
 SUM: dict[str, Options] = {
     "constant": {},
-    "unnormalised": {"order": 3, "normalize": False, "readout": "z", "decay": 0.9, "act": "relu"},
+    "unnormalized": {"order": 3, "normalize": False, "readout": "z", "decay": 0.9, "act": "relu"},
     "convolution": {"order": 3, "combine": "add", "decay": 0.0},
     "learned": {"order": 3, "combine": "add", "decay": "learned", "scalar_decay": True},
     "input": {"decay": "input", "readout": "sum", "output_gate": True, "bias": False},

@@ -152,7 +152,7 @@ def rkm_equations(
             c = candidate + act(c)
         else:
             c = s_i * candidate + s_f * c
-        seen = normalised(c, parameters) if layer_norm else c
+        seen = normalized(c, parameters) if layer_norm else c
         if cell == "lstm":
             h = gate["output"] * torch.tanh(seen)
         elif cell in ("linear", "cnn"):
@@ -167,11 +167,11 @@ def rkm_equations(
     return End(output, h, c, last)
 
 
-def normalised(c: Tensor, parameters: RKMCell) -> Tensor:
+def normalized(c: Tensor, parameters: RKMCell) -> Tensor:
     assert parameters.norm is not None
-    centred = c - c.mean(dim=-1, keepdim=True)
-    deviation = (centred.square().mean(dim=-1, keepdim=True) + parameters.norm.eps).sqrt()
-    return centred / deviation * parameters.norm.weight + parameters.norm.bias
+    centered = c - c.mean(dim=-1, keepdim=True)
+    deviation = (centered.square().mean(dim=-1, keepdim=True) + parameters.norm.eps).sqrt()
+    return centered / deviation * parameters.norm.weight + parameters.norm.bias
 
 
 def random_rkm(*args: Any, seed: int = 0, scale: float = 0.5, **kwargs: Any) -> RKM:

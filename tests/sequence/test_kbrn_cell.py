@@ -34,7 +34,7 @@ def test_texts_of_one_length(name: str) -> None:
 
 @pytest.mark.parametrize("green", GREENS)
 @pytest.mark.parametrize("num_centers", [1, 2, 13, 100])
-def test_numbers_of_centres(green: str, num_centers: int) -> None:
+def test_numbers_of_centers(green: str, num_centers: int) -> None:
     for normalize in [False, True]:
         options = {
             "green": green,
@@ -75,7 +75,7 @@ def test_one_feature_and_one_unit(sizes: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("green", GREENS)
-def test_coincident_centres_and_inputs_outside_of_all(green: str) -> None:
+def test_coincident_centers_and_inputs_outside_of_all(green: str) -> None:
     for value, normalize in [(0.2, False), (50.0, False), (-50.0, False), (0.2, True)]:
         options = {"green": green, "normalize": normalize, "affine": True}
         kbrn = random_kbrn(SIZE, HIDDEN, **options)
@@ -86,7 +86,7 @@ def test_coincident_centres_and_inputs_outside_of_all(green: str) -> None:
 
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize("green", ["relu", "abs"])
-def test_centres_that_are_far_from_even(green: str, training: bool) -> None:
+def test_centers_that_are_far_from_even(green: str, training: bool) -> None:
     """All at one place; most of them close together and a few far away; in no order."""
     for spread in [0, 9]:
         options = {"green": green, "affine": spread > 0, "shared": spread == 0}

@@ -205,7 +205,7 @@ def test_a_text_alone_gives_the_shift_exactly() -> None:
 
 
 @pytest.mark.parametrize("green", GREENS)
-def test_saved_memory_does_not_grow_with_the_centres(green: str) -> None:
+def test_saved_memory_does_not_grow_with_the_centers(green: str) -> None:
     sizes = []
     for count in (10, 300):
         kbrn, seen = KBRN(4, 8, num_centers=count, green=green, normalize=False), [0]

@@ -69,8 +69,8 @@ def unchanged(kbrn: KBRN) -> None:
 
 
 KINDS: dict[str, tuple[str, dict[str, Any], Callable[[KBRN], None]]] = {
-    "one-centre": ("relu", {"num_centers": 1}, one_relu_at_zero),
-    "shared-centre": ("relu", {"num_centers": 1, "shared": True}, one_relu_at_zero),
+    "one-center": ("relu", {"num_centers": 1}, one_relu_at_zero),
+    "shared-center": ("relu", {"num_centers": 1, "shared": True}, one_relu_at_zero),
     "init-relu": ("relu", {"num_centers": 41, "init": "relu"}, unchanged),
     "init-relu-abs": ("relu", {"green": "abs", "num_centers": 41, "init": "relu", "affine": True},
                       unchanged),
@@ -146,7 +146,7 @@ def test_nn_rnn_from_a_state(kind: str) -> None:
 
 def test_shapes_of_states_are_nn_rnns() -> None:
     for stack in STACKS.values():
-        rnn, kbrn = pair("one-centre", stack)
+        rnn, kbrn = pair("one-center", stack)
         for shape in [(7, 3, SIZE), (7, SIZE), (1, 1, SIZE)]:
             assert kbrn(random_text(*shape))[1].shape == rnn(random_text(*shape))[1].shape
 

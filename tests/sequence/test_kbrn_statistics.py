@@ -106,8 +106,8 @@ def test_texts_that_are_all_the_same(name: str) -> None:
     options, (piece,) = IN_TRAINING[name], texts(3)
     for count in [2, 4]:  # whose means are exact
         kbrn = build(options, scale=0.2).train()
-        cancelling = ("lin_input.bias", "lin_input.weight", "lin_recurrent.weight")
-        assert_equations(kbrn, options, [piece] * count, "grid", False, cancelling)
+        canceling = ("lin_input.bias", "lin_input.weight", "lin_recurrent.weight")
+        assert_equations(kbrn, options, [piece] * count, "grid", False, canceling)
 
 
 @settings(max_examples=25, deadline=None)

@@ -66,7 +66,7 @@ def test_every_variant(order: int, combine: str, normalize: bool, decay: float |
             close(c[0], torch.stack([c_j[-1] for c_j in expected.c]))
 
 
-def test_normalised_is_the_default_of_the_sum() -> None:
+def test_normalized_is_the_default_of_the_sum() -> None:
     x = random_text(LENGTH, FEATURES)
     default = random_rcnn(FEATURES, HIDDEN)
     explicit = random_rcnn(FEATURES, HIDDEN, normalize=True)
@@ -121,7 +121,7 @@ def test_tabulated_additive_form_needs_zeros_on_the_left(order: int, readout: st
 
 @pytest.mark.parametrize("order", [2, 3])
 @pytest.mark.parametrize("zeros", [0, 5, 60])
-def test_tabulated_additive_form_never_agrees_unnormalised(order: int, zeros: int) -> None:
+def test_tabulated_additive_form_never_agrees_unnormalized(order: int, zeros: int) -> None:
     """The recurrence weighs each suffix once; the table's suffix j..n tends to (1 - λ)^-(j-1)."""
     decay = 0.5
     rcnn = random_rcnn(

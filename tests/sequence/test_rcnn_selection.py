@@ -23,14 +23,14 @@ ONE_CELL = {
     for k, v in SUMS.items()
     if not {"num_layers", "bidirectional", "output_map", "output_gate", "highway"} & set(v)
 }
-UNNORMALISED: dict[str, Any] = {
+UNNORMALIZED: dict[str, Any] = {
     "additive": {"combine": "add", "normalize": False, "order": 3},
     "additive-sum": {"combine": "add", "normalize": False, "readout": "sum", "decay": "input"},
     "whole": {"normalize": False, "decay": 1.0, "order": 3},
     "additive-recurrent": {"combine": "add", "normalize": False, "decay": "recurrent"},
 }
-VARIANTS = {**SUMS, **UNNORMALISED}
-EQUATIONS = {**ONE_CELL, **UNNORMALISED}
+VARIANTS = {**SUMS, **UNNORMALIZED}
+EQUATIONS = {**ONE_CELL, **UNNORMALIZED}
 
 of_every = pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
 
@@ -195,7 +195,7 @@ def test_a_text_in_pieces(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("decay", [0.3, "input", "recurrent"])
-@pytest.mark.parametrize("normalize", [True, False], ids=["normalised", "plain"])
+@pytest.mark.parametrize("normalize", [True, False], ids=["normalized", "plain"])
 @pytest.mark.parametrize("combine", ["mul", "add"])
 def test_gradients(decay: float | str, normalize: bool, combine: Any) -> None:
     """Also of the selection itself, inside the interval and at its ends."""

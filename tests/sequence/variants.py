@@ -40,7 +40,7 @@ def plain(state: Any) -> Any:
 
 @dataclass(frozen=True)
 class Part:
-    """A submodule of a cell that may be listened to.
+    """A submodule of a cell that may have hooks.
 
     Attributes:
         name: The submodule.
@@ -77,7 +77,7 @@ class Family:
         in_single: The parts of the state that are in float32 where the layer is in fewer bits.
         state_argument: What errors about a state name, as a regular expression.
         particular_states: Those of :obj:`one_way` whose states are not any numbers of the shapes.
-        parts: What may be listened to.
+        parts: What may have hooks.
     """
 
     name: str

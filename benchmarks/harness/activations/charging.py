@@ -59,7 +59,7 @@ class ChargingTrial(Trial):
         return sequence_network(self.model, 1, self.units, self.forget_bias, True)
 
     def batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return self._sequences(self.optimisation.batch_size, generator)
+        return self._sequences(self.optimization.batch_size, generator)
 
     def test_set(self) -> tuple[Tensor, Tensor]:
         generator = torch.Generator(self.device).manual_seed(TEST_SEED)
@@ -171,7 +171,7 @@ def reached(network: SequenceNetwork, trial: ChargingTrial) -> tuple[float, floa
 
 def _trial(common: Charging, model: str, seed: int, most: int, device: str) -> ChargingTrial:
     return ChargingTrial(
-        model, seed, common.units, common.optimisation, most, device, common.forget_bias
+        model, seed, common.units, common.optimization, most, device, common.forget_bias
     )
 
 
@@ -182,8 +182,8 @@ def _in_order(records: Sequence[Record]) -> list[Record]:
 def _caption(common: Charging) -> str:
     return (
         f"{LENGTH} steps, {ENTRIES} of them charge by 0 to {VALUES - 1}; one hidden unit, read out "
-        f"at every step; {training_text(common.optimisation)}\n"
-        f"KBRN: {units_text(common.units, common.optimisation)}; LSTM: forget bias "
+        f"at every step; {training_text(common.optimization)}\n"
+        f"KBRN: {units_text(common.units, common.optimization)}; LSTM: forget bias "
         f"{common.forget_bias:g}\n"
         f"accuracy in percent of all steps of {TEST_SEQUENCES:,} test sequences at the end, at its "
         f"best and after 100, 1,000 iterations, mean ± standard deviation over seeds; a trial ends "

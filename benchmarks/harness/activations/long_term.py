@@ -63,7 +63,7 @@ class LongTermTrial(Trial):
         return sequence_network(self.model, self.hidden, self.units, self.forget_bias, False)
 
     def batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return self._sequences(self.optimisation.batch_size, generator)
+        return self._sequences(self.optimization.batch_size, generator)
 
     def test_set(self) -> tuple[Tensor, Tensor]:
         generator = torch.Generator(self.device).manual_seed(TEST_SEED)
@@ -109,7 +109,7 @@ def long_term_trial(
         model,
         seed,
         common.units,
-        common.optimisation,
+        common.optimization,
         most,
         device,
         function,
@@ -176,11 +176,11 @@ def _in_order(records: Sequence[Record]) -> list[Record]:
 
 
 def _caption(common: LongTerm) -> str:
-    statistics = "their own" if common.optimisation.batch_statistics else "running"
+    statistics = "their own" if common.optimization.batch_statistics else "running"
     return (
         f"Bits of which the first two decide; {common.hidden} hidden units; "
-        f"{training_text(common.optimisation)}\n"
-        f"KBRN: {units_text(common.units, common.optimisation)}; LSTM: forget bias "
+        f"{training_text(common.optimization)}\n"
+        f"KBRN: {units_text(common.units, common.optimization)}; LSTM: forget bias "
         f"{common.forget_bias:g}\n"
         f"learned: {TEST_SEQUENCES:,} test sequences right, normalised by {statistics} statistics, "
         f"looked at every {CHECKED_EVERY} iterations; iterations: until then, mean over the trials "

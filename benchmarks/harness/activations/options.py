@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.harness.activations.setting import GREENS, INITS, Optimisation, Units
+from benchmarks.harness.activations.setting import GREENS, INITS, Optimization, Units
 from benchmarks.harness.arguments import (
     LARGEST_WIDTH,
     add_device_option,
@@ -105,7 +105,7 @@ def _add_switch(group: Any, name: str, default: bool, text: str) -> None:
     )
 
 
-def add_learning_rate(group: Any, default: Optimisation) -> None:
+def add_learning_rate(group: Any, default: Optimization) -> None:
     """``--learning-rate``."""
     group.add_argument(
         "--learning-rate",
@@ -117,7 +117,7 @@ def add_learning_rate(group: Any, default: Optimisation) -> None:
     )
 
 
-def add_optimisation_options(group: Any, default: Optimisation) -> None:
+def add_optimization_options(group: Any, default: Optimization) -> None:
     """How a network that reads fresh sequences is trained."""
     add_learning_rate(group, default)
     group.add_argument(
@@ -190,9 +190,9 @@ def chosen_units(options: argparse.Namespace, centers: int) -> Units:
     )
 
 
-def chosen_optimisation(options: argparse.Namespace) -> Optimisation:
+def chosen_optimization(options: argparse.Namespace) -> Optimization:
     """The training that options ask for."""
-    return Optimisation(
+    return Optimization(
         options.learning_rate,
         options.batch_size,
         options.l1,

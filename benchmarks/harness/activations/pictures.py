@@ -54,8 +54,8 @@ def success_plot(records: Sequence[Record], functions: Sequence[str], title: str
         axes.set(xlabel="length T", xlim=(-0.5, len(lengths) - 0.5))
     panels[0, 0].yaxis.set_major_locator(MaxNLocator(integer=True))
     _scale_iterations(panels[0, 1], max(record["iterations"] for record in records))
-    colours = {NAMES[r["model"]]: _colour(r["model"]) for r in records}
-    handles = [Patch(color=colour, label=name) for name, colour in colours.items()]
+    colors = {NAMES[r["model"]]: _color(r["model"]) for r in records}
+    handles = [Patch(color=color, label=name) for name, color in colors.items()]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
     figure.suptitle(title, fontsize="medium")
     return figure
@@ -83,14 +83,14 @@ def accuracy_plot(records: Sequence[Record]) -> Figure:
     axes = figure.subplots()
     checked = sorted({check["iteration"] for record in records for check in record["history"]})
     for group in grouped(records, ("model",)):
-        colour = _colour(group[0]["model"])
+        color = _color(group[0]["model"])
         longest = max(record["history"][-1]["iteration"] for record in group)
         iterations = [iteration for iteration in checked if iteration <= longest]
         lines = [[accuracy_at(record, n) for n in iterations] for record in group]
         for line in lines:
-            axes.plot(iterations, line, color=colour, linewidth=0.7, alpha=0.4)
+            axes.plot(iterations, line, color=color, linewidth=0.7, alpha=0.4)
         name = NAMES[group[0]["model"]]
-        axes.plot(iterations, np.mean(lines, axis=0), color=colour, linewidth=1.8, label=name)
+        axes.plot(iterations, np.mean(lines, axis=0), color=color, linewidth=1.8, label=name)
     axes.set(xscale="log", xlabel="iteration", ylabel="test accuracy")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.legend(loc="lower right")
@@ -151,17 +151,17 @@ def _success_marks(
     model: str,
 ) -> None:
     """Bars of successes in frames of trials, and dots of iterations; models side by side."""
-    colour, side = _colour(model), -0.2 if model == KBRN else 0.2
+    color, side = _color(model), -0.2 if model == KBRN else 0.2
     groups = sorted(groups, key=lambda group: group[0]["length"])
     places = [lengths.index(group[0]["length"]) + side for group in groups]
-    left.bar(places, [len(learned(group)) for group in groups], width=0.36, color=colour)
-    left.bar(places, [len(group) for group in groups], width=0.36, fill=False, edgecolor=colour)
+    left.bar(places, [len(learned(group)) for group in groups], width=0.36, color=color)
+    left.bar(places, [len(group) for group in groups], width=0.36, fill=False, edgecolor=color)
     means = []
     for place, group in zip(places, groups, strict=True):
         numbers = [record["iterations"] for record in learned(group)]
-        right.plot([place] * len(numbers), numbers, ".", color=colour, alpha=0.5)
+        right.plot([place] * len(numbers), numbers, ".", color=color, alpha=0.5)
         means.append(statistics.mean(numbers) if numbers else math.nan)
-    right.plot(places, means, "_-", color=colour, markersize=14, linewidth=1)
+    right.plot(places, means, "_-", color=color, markersize=14, linewidth=1)
 
 
 def _scale_iterations(axes: Axes, most: int) -> None:
@@ -171,7 +171,7 @@ def _scale_iterations(axes: Axes, most: int) -> None:
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def _colour(model: str) -> str:
+def _color(model: str) -> str:
     return f"C{list(NAMES).index(model)}"
 
 

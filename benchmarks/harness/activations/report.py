@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.harness.activations.setting import Optimisation, Units
+from benchmarks.harness.activations.setting import Optimization, Units
 from benchmarks.harness.summary import spread
 from benchmarks.harness.table import Table
 
@@ -118,7 +118,7 @@ def xor_table(records: Sequence[Record], caption: str) -> Table:
     return Table(caption, XOR_HEADER, rows)
 
 
-def units_text(units: Units, optimisation: Optimisation) -> str:
+def units_text(units: Units, optimization: Optimization) -> str:
     """A kind of learned activation in words; without the number of its centres if that is 0."""
     low, high = units.init_range
     number = f"{units.centers} " if units.centers else ""
@@ -130,15 +130,15 @@ def units_text(units: Units, optimisation: Optimisation) -> str:
     ]
     if units.affine:
         words.append("affine part")
-    if optimisation.l1:
-        words.append(f"l1 {optimisation.l1:g}")
+    if optimization.l1:
+        words.append(f"l1 {optimization.l1:g}")
     return ", ".join(words)
 
 
-def training_text(optimisation: Optimisation) -> str:
+def training_text(optimization: Optimization) -> str:
     """How networks that read fresh sequences were trained, in words."""
-    clip = f", gradient's norm at most {optimisation.clip:g}" if optimisation.clip else ""
-    return f"Adam {optimisation.learning_rate:g}{clip}, batches of {optimisation.batch_size}"
+    clip = f", gradient's norm at most {optimization.clip:g}" if optimization.clip else ""
+    return f"Adam {optimization.learning_rate:g}{clip}, batches of {optimization.batch_size}"
 
 
 def grouped(records: Sequence[Record], keys: Sequence[str]) -> list[list[Record]]:

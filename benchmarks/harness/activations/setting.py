@@ -27,7 +27,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Optimisation:
+class Optimization:
     """How a network is trained, by Adam.
 
     Args:
@@ -52,18 +52,18 @@ class Common:
 
     Args:
         units: The learned activations.
-        optimisation: How every network is trained.
+        optimization: How every network is trained.
     """
 
     experiment: ClassVar[str]
 
     units: Units
-    optimisation: Optimisation
+    optimization: Optimization
 
     def settings(self) -> dict[str, Any]:
         """As one flat dictionary that JSON can hold."""
         own = {name: value for name, value in asdict(self).items() if name not in NESTED}
-        nested = {**asdict(self.units), **asdict(self.optimisation)}
+        nested = {**asdict(self.units), **asdict(self.optimization)}
         return {"experiment": self.experiment, **own, **nested}
 
     @classmethod
@@ -112,7 +112,7 @@ class Xor(Common):
     experiment: ClassVar[str] = "xor"
 
 
-NESTED = {"units": Units, "optimisation": Optimisation}
+NESTED = {"units": Units, "optimization": Optimization}
 
 
 @dataclass(frozen=True)

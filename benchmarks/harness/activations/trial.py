@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.harness.activations.setting import Optimisation, Units
+from benchmarks.harness.activations.setting import Optimization, Units
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.files import write_text
@@ -38,7 +38,7 @@ class Trial(ABC):
         model (str): The network.
         seed (int): Of the weights and of the training data.
         units: The learned activations.
-        optimisation: How it is trained.
+        optimization: How it is trained.
         most (int): Iterations at most.
         device (str): A name that torch knows.
     """
@@ -46,7 +46,7 @@ class Trial(ABC):
     model: str
     seed: int
     units: Units
-    optimisation: Optimisation
+    optimization: Optimization
     most: int
     device: str
 
@@ -156,8 +156,8 @@ class Training:
         self.record_path = folder / f"{trial.name}.json"
         self.checkpoint_path = folder / f"{trial.name}.pt"
         self.network = fresh_network(trial)
-        self.optimiser = torch.optim.Adam(
-            self.network.parameters(), lr=trial.optimisation.learning_rate
+        self.optimizer = torch.optim.Adam(
+            self.network.parameters(), lr=trial.optimization.learning_rate
         )
         self.generator = torch.Generator(trial.device).manual_seed(trial.seed)
         self.progress = Progress()
@@ -203,16 +203,16 @@ class Training:
 
     def iterate(self) -> None:
         """One step of the optimiser."""
-        trial, optimisation = self.trial, self.trial.optimisation
+        trial, optimization = self.trial, self.trial.optimization
         x, y = trial.batch(self.generator)
         output = self.network(x)
         loss = trial.loss(output, y)
-        total = loss + optimisation.l1 * self.network.l1() if optimisation.l1 else loss  # type: ignore[operator]
-        self.optimiser.zero_grad()
+        total = loss + optimization.l1 * self.network.l1() if optimization.l1 else loss  # type: ignore[operator]
+        self.optimizer.zero_grad()
         total.backward()
-        if optimisation.clip:
-            nn.utils.clip_grad_norm_(self.network.parameters(), optimisation.clip)
-        self.optimiser.step()
+        if optimization.clip:
+            nn.utils.clip_grad_norm_(self.network.parameters(), optimization.clip)
+        self.optimizer.step()
         self.progress.iteration += 1
         self._loss = loss.detach()
         self._accuracies.append(trial.right(output.detach(), y).float().mean())
@@ -230,7 +230,7 @@ class Training:
             "iteration": progress.iteration,
             "loss": self._loss.item(),
             "train_accuracy": sum(accuracies) / len(accuracies),
-            "accuracy": self._test_accuracy(self.trial.optimisation.batch_statistics),
+            "accuracy": self._test_accuracy(self.trial.optimization.batch_statistics),
         }
         progress.history.append(check)
         return check
@@ -272,7 +272,7 @@ class Training:
     def _save(self) -> None:
         content = {
             "network": self.network.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "generator": self.generator.get_state(),
             "accuracies": self._accuracies,
             "progress": vars(self.progress),
@@ -285,7 +285,7 @@ class Training:
         with naming_damage(self.checkpoint_path):
             content = torch.load(self.checkpoint_path, map_location="cpu", weights_only=True)
             self.network.load_state_dict(content["network"])
-            self.optimiser.load_state_dict(content["optimiser"])
+            self.optimizer.load_state_dict(content["optimizer"])
             self.generator.set_state(content["generator"])
             self._accuracies = [one.to(self.trial.device) for one in content["accuracies"]]
             self.progress = Progress(**content["progress"])

@@ -59,12 +59,12 @@ class XorTrial(Trial):
 
     @property
     def name(self) -> str:
-        d, l1 = self.units.centers, self.optimisation.l1
+        d, l1 = self.units.centers, self.optimization.l1
         return f"inputs{self.inputs}-d{d:03d}-l1-{l1:g}-seed{self.seed}"
 
     @property
     def title(self) -> str:
-        return f"{self.kind}, l1 {self.optimisation.l1:g}, seed {self.seed}"
+        return f"{self.kind}, l1 {self.optimization.l1:g}, seed {self.seed}"
 
     @property
     def kind(self) -> str:
@@ -75,7 +75,7 @@ class XorTrial(Trial):
         return False  # the functions are compared after as much training
 
     def identity(self) -> dict[str, Any]:
-        centers, l1 = self.units.centers, self.optimisation.l1
+        centers, l1 = self.units.centers, self.optimization.l1
         return {"inputs": self.inputs, "centers": centers, "l1": l1}
 
     def network(self) -> nn.Module:
@@ -198,8 +198,8 @@ def _trial(
 ) -> XorTrial:
     inputs, centers, l1 = size
     units = replace(common.units, centers=centers)
-    optimisation = replace(common.optimisation, l1=l1)
-    return XorTrial("unit", seed, units, optimisation, most, device, inputs)
+    optimization = replace(common.optimization, l1=l1)
+    return XorTrial("unit", seed, units, optimization, most, device, inputs)
 
 
 def _in_order(records: Sequence[Record]) -> list[Record]:
@@ -209,8 +209,8 @@ def _in_order(records: Sequence[Record]) -> list[Record]:
 def _caption(common: Xor) -> str:
     return (
         "Parity of bits (-1 or 1) by one unit, y = f(w z + b), least squares on all patterns, "
-        f"Adam {common.optimisation.learning_rate:g}\n"
-        f"f: {units_text(common.units, common.optimisation)}\n"
+        f"Adam {common.optimization.learning_rate:g}\n"
+        f"f: {units_text(common.units, common.optimization)}\n"
         "solved: the nearest of 0 and 1 is right for all patterns at the end; after: iterations "
         f"until it first was, looked at every {CHECKED_EVERY}; variation of the slope: total, and "
         "between the least and the largest input of f, and that times their distance, which a "

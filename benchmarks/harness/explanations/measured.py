@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from benchmarks.harness.errors import InputError, naming_files
-from benchmarks.harness.explanations.accounts import Account, Accountant
+from benchmarks.harness.explanations.attributions import Attribution, Attributor
 from benchmarks.harness.explanations.networks import molecule_learner
 from benchmarks.harness.molecules.data import MoleculeData
 from benchmarks.harness.molecules.learner import MoleculeLearner
@@ -37,7 +37,7 @@ class Given:
 
         Raises:
             InputError: If the network was trained on another target or to classify, or has no
-                account; the message names what differs.
+                attribution; the message names what differs.
         """
         expected, found = data.molecules.target_names[0], self.learner.scale.names[0]
         if found != expected:
@@ -49,7 +49,7 @@ class Given:
             if data.metric == "rmse":
                 kind, other = "classifies", "a number"
             raise InputError(f"--checkpoint {self.path} {kind}, but {expected!r} is {other} here")
-        measured_accounts(self.learner, data, number=1, best=1)
+        measured_attributions(self.learner, data, number=1, best=1)
 
 
 def given_network(path: str) -> Given:
@@ -64,26 +64,26 @@ def given_network(path: str) -> Given:
     return Given(path, learner, digest)
 
 
-def measured_accounts(
+def measured_attributions(
     learner: MoleculeLearner, data: MoleculeData, number: int, best: int
-) -> list[Account]:
-    """Accounts of test molecules, spread over their first target.
+) -> list[Attribution]:
+    """Attributions of test molecules, spread over their first target.
 
     Args:
         learner: On the CPU.
         data: The molecules.
         number (int): Of molecules, at most.
-        best (int): Walks of each account.
+        best (int): Walks of each attribution.
 
     Raises:
-        InputError: If the network has no account.
+        InputError: If the network has no attribution.
     """
     molecules: Any = data.molecules
     places: Sequence[int] = spread_places(data, number)
     if learner.features != molecules.featurizer.description():
         molecules, places = _featurised_anew(learner.features, molecules, places)
-    accountant = Accountant(learner, best)
-    return [accountant(molecules[place]) for place in places]
+    attributor = Attributor(learner, best)
+    return [attributor(molecules[place]) for place in places]
 
 
 def spread_places(data: MoleculeData, number: int) -> list[int]:

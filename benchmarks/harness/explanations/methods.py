@@ -127,10 +127,10 @@ def explain(explainer: Explainer, molecule: Data, seed: int) -> Explained:
     _finish(molecule)
     seconds = time.perf_counter() - start
     nodes, edges = found.node_mask.sum(dim=1).detach().cpu(), found.edge_mask.detach().cpu()
-    account = found.get("contributions")
-    if account is None:
+    attribution = found.get("contributions")
+    if attribution is None:
         return Explained(nodes, edges, seconds)
-    return Explained(account.nodes.cpu(), account.edges.cpu(), seconds)
+    return Explained(attribution.nodes.cpu(), attribution.edges.cpu(), seconds)
 
 
 def _finish(molecule: Data) -> None:

@@ -7,7 +7,7 @@ from torch import nn
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.explanations.setting import Network, Texts
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.molecules.baselines import Baseline
 from benchmarks.harness.molecules.data import MoleculeData
 from benchmarks.harness.molecules.learner import MoleculeLearner
@@ -74,7 +74,7 @@ def trained_on_texts(
         order=2,
         decay="input",
         activation="relu",
-        state="sum",
+        rcnn_readout="sum",
         readout="last",
     )
     training = _training(texts.epochs, TEXT_BATCH, TEXT_LEARNING_RATE, device, show)
@@ -107,7 +107,7 @@ def _training(
         batch_size=batch_size,
         patience=max(10, epochs // 3),
         clip=5.0,
-        optimiser=OptimiserConfig(learning_rate=learning_rate),
+        optimizer=OptimizerConfig(learning_rate=learning_rate),
         device=device,
         precision="32-true",
         show=show,

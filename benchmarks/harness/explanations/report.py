@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.harness.explanations.accounts import Account
+from benchmarks.harness.explanations.attributions import Attribution
 from benchmarks.harness.explanations.comparison import MEASURES
 from benchmarks.harness.explanations.sentences import Sentence
 from benchmarks.harness.explanations.setting import Setting
@@ -40,9 +40,9 @@ class Results:
         records: Of each method, one a molecule.
         evidence: ``(N,)`` bool of each drawn molecule of the planted target.
         chance (float): The precision of atoms drawn at random, in expectation.
-        planted: Accounts of these molecules.
-        measured: Accounts of molecules with measured targets.
-        sentences: Accounts of texts.
+        planted: Attributions of these molecules.
+        measured: Attributions of molecules with measured targets.
+        sentences: Attributions of texts.
         runs: Records of what was trained.
         target (str): The measured target.
     """
@@ -51,8 +51,8 @@ class Results:
     records: Mapping[str, Sequence[Record]]
     evidence: Sequence[Tensor]
     chance: float
-    planted: Sequence[Account]
-    measured: Sequence[Account]
+    planted: Sequence[Attribution]
+    measured: Sequence[Attribution]
     sentences: Sequence[Sentence]
     runs: Mapping[str, Record | None]
     target: str
@@ -60,8 +60,8 @@ class Results:
     @property
     def gap(self) -> float:
         """The largest difference between a sum of contributions and the prediction."""
-        accounts = [one.gap for one in (*self.planted, *self.measured)]
-        return max([*accounts, *[one.gap for one in self.sentences]], default=0.0)
+        gaps = [one.gap for one in (*self.planted, *self.measured)]
+        return max([*gaps, *[one.gap for one in self.sentences]], default=0.0)
 
     def metrics(self) -> Record:
         """What ``metrics.json`` holds."""
@@ -134,18 +134,21 @@ def planted_figure(results: Results) -> Figure:
     """
     names = ["planted", *results.records]
     rows = []
-    for number, account in enumerate(results.planted):
+    for number, attribution in enumerate(results.planted):
         evidence = results.evidence[number].double()
-        parts = [(evidence, torch.zeros(account.edge_index.size(1)))]
+        parts = [(evidence, torch.zeros(attribution.edge_index.size(1)))]
         for records in results.records.values():
             record = records[number]
             parts.append((torch.tensor(record["nodes"]), torch.tensor(record["edges"])))
         bonds = ["planted", "walks"]
         pictures = [
-            drawn(account, nodes, edges if name in bonds else None)
+            drawn(attribution, nodes, edges if name in bonds else None)
             for name, (nodes, edges) in zip(names, parts, strict=True)
         ]
-        titles = [f"predicted {account.prediction:.2f}, true {account.measured:g}", *names[1:]]
+        titles = [
+            f"predicted {attribution.prediction:.2f}, true {attribution.measured:g}",
+            *names[1:],
+        ]
         rows.append(list(zip(titles, pictures, strict=True)))
     return picture_grid(rows)
 
@@ -155,11 +158,11 @@ def measured_figure(results: Results) -> Figure:
     scale = common_scale(results.measured)
     cells = [
         (
-            f"{one_line(results.target)}: predicted {account.prediction:.2f}, measured "
-            f"{account.measured:.2f}",
-            drawn(account, account.nodes, account.edges, scale),
+            f"{one_line(results.target)}: predicted {attribution.prediction:.2f}, measured "
+            f"{attribution.measured:.2f}",
+            drawn(attribution, attribution.nodes, attribution.edges, scale),
         )
-        for account in results.measured
+        for attribution in results.measured
     ]
     return picture_grid([cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)])
 
@@ -171,19 +174,21 @@ def sentence_figure(sentence: Sentence) -> Figure:
     )
 
 
-def common_scale(accounts: Sequence[Account]) -> float | None:
+def common_scale(attributions: Sequence[Attribution]) -> float | None:
     """The largest contribution of all; ``None`` where there is none."""
-    parts = [part.abs().max() for one in accounts for part in (one.nodes, one.edges) if len(part)]
+    parts = [
+        part.abs().max() for one in attributions for part in (one.nodes, one.edges) if len(part)
+    ]
     return (float(max(parts)) or None) if parts else None
 
 
 def drawn(
-    account: Account, nodes: Tensor, edges: Tensor | None, scale: float | None = None
+    attribution: Attribution, nodes: Tensor, edges: Tensor | None, scale: float | None = None
 ) -> bytes:
     """A molecule as the content of a PNG file."""
-    index = None if edges is None else account.edge_index
+    index = None if edges is None else attribution.edge_index
     return draw_molecule(
-        account.smiles, nodes, edges, index, scale=scale, size=PIXELS, file_format="png"
+        attribution.smiles, nodes, edges, index, scale=scale, size=PIXELS, file_format="png"
     )
 
 
@@ -228,25 +233,25 @@ def page(results: Results, pictures: Sequence[bytes]) -> str:
     return "\n".join([*parts, "</body></html>", ""])
 
 
-def _molecule_figures(accounts: Sequence[Account]) -> list[str]:
-    scale = common_scale(accounts)
+def _molecule_figures(attributions: Sequence[Attribution]) -> list[str]:
+    scale = common_scale(attributions)
     figures = []
-    for account in accounts:
+    for attribution in attributions:
         svg = draw_molecule(
-            account.smiles,
-            account.nodes,
-            account.edges,
-            account.edge_index,
+            attribution.smiles,
+            attribution.nodes,
+            attribution.edges,
+            attribution.edge_index,
             scale=scale,
             size=PIXELS,
         ).decode()
         walks = "; ".join(
-            f"{'-'.join(map(str, atoms))}: {value:+.3f}" for atoms, value in account.walks
+            f"{'-'.join(map(str, atoms))}: {value:+.3f}" for atoms, value in attribution.walks
         )
         figures.append(
-            f"<figure>{svg[svg.index('<svg') :]}<figcaption>{html.escape(account.smiles)}<br>"
-            f"predicted {account.prediction:.3f}, true {account.measured:g}: atoms "
-            f"{float(account.nodes.sum()):+.3f}, the rest {account.offset:+.3f}<br>best walks, by "
-            f"atoms from 0: {walks}</figcaption></figure>"
+            f"<figure>{svg[svg.index('<svg') :]}<figcaption>{html.escape(attribution.smiles)}<br>"
+            f"predicted {attribution.prediction:.3f}, true {attribution.measured:g}: atoms "
+            f"{float(attribution.nodes.sum()):+.3f}, the rest {attribution.offset:+.3f}<br>"
+            f"best walks, by atoms from 0: {walks}</figcaption></figure>"
         )
     return figures

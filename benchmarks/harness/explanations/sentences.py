@@ -1,4 +1,4 @@
-"""Exact accounts of what a text classifier says: tokens, n-grams and gates."""
+"""Exact attributions of what a text classifier says: tokens, n-grams and gates."""
 
 import copy
 from collections.abc import Sequence
@@ -80,13 +80,13 @@ def chosen_texts(texts: Sequence[str], data: TextData, number: int) -> list[list
     return [list(text) for text in tested if len(text) in LENGTHS][:number]
 
 
-class TextAccountant:
-    """Accounts of a classifier's scores, in double precision.
+class TextAttributor:
+    """Attributions of a classifier's scores, in double precision.
 
     Args:
-        classifier: With one layer of an RCNN whose activation is linear piece by piece, read out
+        classifier: With one layer of an RCNN whose activation is piecewise linear, read out
             at the last word.
-        best (int): N-grams of each account.
+        best (int): N-grams of each attribution.
 
     Raises:
         InputError: If it has another encoder, or several layers.
@@ -95,11 +95,11 @@ class TextAccountant:
     def __init__(self, classifier: TextClassifier, best: int) -> None:
         net = copy.deepcopy(classifier.net).cpu().double().eval()
         if not isinstance(net.encoder, RCNNEncoder):
-            raise InputError("only a classifier with one layer of an RCNN has an exact account")
+            raise InputError("only a classifier with one layer of an RCNN has an exact attribution")
         try:
             self.net = TextNet(net.encoder.rcnn, net.head)
         except ValueError as error:
-            raise InputError(f"no account of this classifier: {error}") from error
+            raise InputError(f"no attribution for this classifier: {error}") from error
         self.classifier = net
         self.vocabulary = Vocabulary(classifier.hparams["words"])
         self.classes: list[str] = classifier.hparams["classes"]
@@ -107,8 +107,8 @@ class TextAccountant:
 
     @torch.no_grad()
     def __call__(self, words: Sequence[str]) -> Sentence:
-        """The account of a text's score: the class of two that comes last against the first one,
-        or the predicted one against the mean of the others.
+        """The attribution of a text's score: the last class of two against the first one, or the
+        predicted one against the mean of the others.
 
         Raises:
             InputError: If the classifier is no sum over n-grams; the message names what is not.
@@ -120,12 +120,12 @@ class TextAccountant:
         try:
             found = text_contributions(self.net, x, weights, self.best)
         except ValueError as error:
-            raise InputError(f"no account of this classifier: {error}") from error
+            raise InputError(f"no attribution for this classifier: {error}") from error
         score, expected = float(found.tokens.sum() + found.remainder), float(weights @ scores)
         gap = abs(score - expected)
         if not gap <= MOST_GAP * max(1.0, abs(expected)):
             raise InputError(
-                f"no account of this classifier: words add up to {score:g}, its score is "
+                f"no attribution for this classifier: words add up to {score:g}, its score is "
                 f"{expected:g}"
             )
         return Sentence(
@@ -149,6 +149,6 @@ class TextAccountant:
         return weights, f"score of class {self.classes[chosen]} over {others}"
 
     def _gates(self, x: Tensor) -> Tensor:
-        """The decays at which the account holds the layer, ``(T, H)``."""
+        """The decays at which the attribution holds the layer, ``(T, H)``."""
         cell = cell_of(self.net.rcnn)
         return ngram_sum(cell, x, x.new_ones(cell.hidden_size)).decay

@@ -15,9 +15,9 @@ from tqdm import tqdm
 
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
-from benchmarks.harness.explanations.accounts import Account, Accountant, scale_of
+from benchmarks.harness.explanations.attributions import Attribution, Attributor, scale_of
 from benchmarks.harness.explanations.comparison import Comparison
-from benchmarks.harness.explanations.measured import Given, given_network, measured_accounts
+from benchmarks.harness.explanations.measured import Given, given_network, measured_attributions
 from benchmarks.harness.explanations.networks import (
     graph_network,
     trained_on_molecules,
@@ -31,7 +31,7 @@ from benchmarks.harness.explanations.report import (
     table,
     write_report,
 )
-from benchmarks.harness.explanations.sentences import Sentence, TextAccountant, chosen_texts
+from benchmarks.harness.explanations.sentences import Sentence, TextAttributor, chosen_texts
 from benchmarks.harness.explanations.setting import PROGRAM, Setting, Shown
 from benchmarks.harness.files import write_text
 from benchmarks.harness.folder import holds_results
@@ -84,7 +84,7 @@ def load(setting: Setting, shown: Shown, progress: bool) -> Data:
     """Reads all that a study takes from files and from the command line, and tries the network.
 
     Raises:
-        InputError: If something cannot be read, or the network has no account of the molecules.
+        InputError: If something cannot be read, or the network has no attribution.
     """
     given = None if setting.checkpoint is None else given_network(setting.checkpoint)
     texts, sentences = None, list[list[str]]()
@@ -155,7 +155,7 @@ class Study:
         """Trains, explains, writes the report; what is finished in the folder is taken from it.
 
         Raises:
-            InputError: If results cannot be written, or a checkpoint has no account.
+            InputError: If results cannot be written, or a checkpoint has no attribution.
             DivergenceError: If a training error is no finite number.
             KeyboardInterrupt: If interrupted, with a hint how to continue.
         """
@@ -194,23 +194,23 @@ class Study:
         with self._progress(len(places)) as tell:
             records = comparison.run(self.methods, tell)
         drawn = places[: self.shown.drawn]
-        accountant = Accountant(learner.cpu(), self.shown.best)
-        accounts = [accountant(planted.data.molecules[place]) for place in drawn]
-        measured, measured_run = self._measured_accounts()
+        attributor = Attributor(learner.cpu(), self.shown.best)
+        attributions = [attributor(planted.data.molecules[place]) for place in drawn]
+        measured, measured_run = self._measured_attributions()
         sentences, text_run = self._sentences()
         return Results(
             setting=setting,
             records=records,
             evidence=[planted.evidence[place] for place in drawn],
             chance=_chance(planted, places),
-            planted=accounts,
+            planted=attributions,
             measured=measured,
             sentences=sentences,
             runs={"planted": run, "measured": measured_run, "texts": text_run},
             target=self.data.measured.molecules.target_names[0],
         )
 
-    def _measured_accounts(self) -> tuple[list[Account], Record]:
+    def _measured_attributions(self) -> tuple[list[Attribution], Record]:
         data, setting, given = self.data.measured, self.setting, self.data.given
         if given is not None:
             learner, run = given.learner, {"checkpoint": given.path}
@@ -218,7 +218,7 @@ class Study:
             learner, run = trained_on_molecules(
                 data, setting.network, setting.seed, self._run("measured"), self.device, self.show
             )
-        return measured_accounts(learner.cpu(), data, self.shown.drawn, self.shown.best), run
+        return measured_attributions(learner.cpu(), data, self.shown.drawn, self.shown.best), run
 
     def _sentences(self) -> tuple[list[Sentence], Record | None]:
         setting, data = self.setting, self.data.texts
@@ -227,8 +227,8 @@ class Study:
         classifier, run = trained_on_texts(
             data, setting.texts, setting.seed, self._run("texts"), self.device, self.show
         )
-        accountant = TextAccountant(classifier.cpu(), self.shown.best)
-        return [accountant(words) for words in self.data.sentences], run
+        attributor = TextAttributor(classifier.cpu(), self.shown.best)
+        return [attributor(words) for words in self.data.sentences], run
 
     def _run(self, name: str) -> Path:
         return self.out / RUNS / name

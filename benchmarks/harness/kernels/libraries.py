@@ -18,7 +18,7 @@ from benchmarks.harness.kernels.setting import (
     Measurement,
     Setting,
 )
-from benchmarks.harness.molecules.labels import labelled
+from benchmarks.harness.molecules.labels import labeled
 from pyg_kernels.kernels import RandomWalkKernel, WLSubtreeKernel
 
 Call = Callable[[], Any]
@@ -50,10 +50,10 @@ def prepared(measurement: Measurement, setting: Setting) -> Call:
     molecules = load(setting)
     device = torch.device(setting.device)
     if measurement.task == WL_FEATURES:
-        batch = repeated(labelled(molecules), measurement.size, setting.seed).to(device)
+        batch = repeated(labeled(molecules), measurement.size, setting.seed).to(device)
         kernel = WLSubtreeKernel(setting.iterations, **_labels(setting), verbose=False)
         return lambda: kernel.fit_transform(batch)
-    batch = labelled(molecules, drawn(len(molecules), measurement.size, setting.seed))
+    batch = labeled(molecules, drawn(len(molecules), measurement.size, setting.seed))
     walks = measurement.task == WALK_GRAM
     if measurement.method == GRAKEL:
         graphs = grakel_graphs(batch)
@@ -153,18 +153,18 @@ def grakel_graphs(batch: Batch) -> list[list[Any]]:
     _grakel()  # whether it is installed
     return [
         [
-            {node: [] for node in range(graph.num_nodes)} | _neighbours(graph.edge_index),
+            {node: [] for node in range(graph.num_nodes)} | _neighbors(graph.edge_index),
             dict(enumerate(graph.element.tolist())),
         ]
         for graph in as_list(batch)
     ]
 
 
-def _neighbours(edge_index: Tensor) -> dict[int, list[int]]:
-    neighbours: dict[int, list[int]] = {}
+def _neighbors(edge_index: Tensor) -> dict[int, list[int]]:
+    neighbors: dict[int, list[int]] = {}
     for source, target in edge_index.t().tolist():
-        neighbours.setdefault(source, []).append(target)
-    return neighbours
+        neighbors.setdefault(source, []).append(target)
+    return neighbors
 
 
 def _labels(setting: Setting) -> dict[str, Any]:

@@ -81,10 +81,10 @@ def regress_with_gram(parts: Parts, setting: Setting) -> dict[str, Any]:
     """The Gram matrix, then :class:`~sklearn.kernel_ridge.KernelRidge`; as above."""
     with _Clock() as gram_clock:
         kernel = walk_kernel(setting).set_params(dtype=torch.float64)
-        centre = KernelCenterer()
-        gram = {"train": centre.fit_transform(kernel.fit_transform(parts.graphs["train"]))}
+        center = KernelCenterer()
+        gram = {"train": center.fit_transform(kernel.fit_transform(parts.graphs["train"]))}
         for part in PARTS[1:]:
-            gram[part] = centre.transform(kernel.transform(parts.graphs[part]))
+            gram[part] = center.transform(kernel.transform(parts.graphs[part]))
     mean = parts.y["train"].mean()
     y = parts.y["train"] - mean
 
@@ -115,9 +115,9 @@ def regress_with_gram(parts: Parts, setting: Setting) -> dict[str, Any]:
 def _feature_penalty(x: dict[str, Numbers], y: dict[str, Numbers]) -> float:
     """The penalty with the lowest validation error, from the normal equations, made once."""
     mean, mean_y = x["train"].mean(axis=0), y["train"].mean()
-    centred = x["train"] - mean
-    product, right = centred.T @ centred, centred.T @ (y["train"] - mean_y)
-    unit = np.trace(product) / len(centred)
+    centered = x["train"] - mean
+    product, right = centered.T @ centered, centered.T @ (y["train"] - mean_y)
+    unit = np.trace(product) / len(centered)
     valid = x["valid"] - mean
     errors = {}
     for fraction in FRACTIONS:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 ENCODERS = ("rcnn", "lstm", "awd")
 CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated")  # of 'awd': Liang et al. 2019, Table 3
-OPTIMISERS = ("sgd", "adam", "nt-asgd")
+OPTIMIZERS = ("sgd", "adam", "nt-asgd")
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class LanguageModelConfig:
         num_layers (int): Layers.
         tied (bool): Whether the scores of words are products with their vectors.
         order (int): Of ``'rcnn'``, as are the next six; arguments of its layer.
-        mapping (str): See `order`.
+        combine (str): See `order`.
         decay (float or str): See `order`.
-        state (str): See `order`.
+        readout (str): See `order`.
         act (str, optional): See `order`.
         output_gate (bool): See `order`.
         highway (bool): See `order`.
@@ -47,9 +47,9 @@ class LanguageModelConfig:
     num_layers: int = 3
     tied: bool = True
     order: int = 1
-    mapping: str = "mul"
+    combine: str = "mul"
     decay: float | str = "recurrent"
-    state: str = "c"
+    readout: str = "c"
     act: str | None = None
     output_gate: bool = False
     highway: bool = False
@@ -73,7 +73,7 @@ class TrainingSettings:
     """How a language model is trained.
 
     Args:
-        optimiser (str): One of :data:`OPTIMISERS`: plain gradient descent; Adam; gradient descent
+        optimizer (str): One of :data:`OPTIMIZERS`: plain gradient descent; Adam; gradient descent
             whose average counts once the validation error has stopped falling (Merity et al. 2018).
         learning_rate (float): In the first epoch.
         clip (float): Largest norm of the gradient; 0: any.
@@ -94,7 +94,7 @@ class TrainingSettings:
         beta (float): Penalty on their changes from step to step.
     """
 
-    optimiser: str
+    optimizer: str
     learning_rate: float
     clip: float = 0.0
     weight_decay: float = 0.0

@@ -11,9 +11,9 @@ from torch.optim import Optimizer
 
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
 from benchmarks.harness.language_model.models import LanguageModel, build_language_model, penalty
-from benchmarks.harness.language_model.optimiser import NTASGD, build_optimiser
+from benchmarks.harness.language_model.optimizer import NTASGD, build_optimizer
 from benchmarks.harness.language_model.word_loss import WordLoss
-from benchmarks.harness.learner import IGNORED, Learner, OptimiserConfig
+from benchmarks.harness.learner import IGNORED, Learner, OptimizerConfig
 from pyg_kernels.datasets.text import LanguageBatch
 
 LARGEST_EXPONENT = 700.0  # of a finite double
@@ -44,7 +44,7 @@ class LanguageLearner(Learner):
         corpus: str,
     ) -> None:
         settings = TrainingSettings(**training)
-        super().__init__(OptimiserConfig(settings.learning_rate, schedule="none"))
+        super().__init__(OptimizerConfig(settings.learning_rate, schedule="none"))
         self.settings = settings
         self.save_hyperparameters(
             {"model": model, "training": training, "words": words, "corpus": corpus}
@@ -66,7 +66,7 @@ class LanguageLearner(Learner):
 
     def configure_optimizers(self) -> Optimizer:
         """That of the settings; its learning rate follows the epoch, not a scheduler."""
-        return build_optimiser(self.settings, self.parameters())
+        return build_optimizer(self.settings, self.parameters())
 
     def on_train_epoch_start(self) -> None:
         """Begins each stream anew, with the learning rate of the epoch."""
@@ -107,9 +107,9 @@ class LanguageLearner(Learner):
         self._averaged.__exit__(None, None, None)
         self._state = None
         super().on_validation_epoch_end()
-        optimiser: Any = self._optimiser()
-        if hasattr(optimiser, "note"):
-            optimiser.note(self.valid_error.compute().item())
+        optimizer: Any = self._optimizer()
+        if hasattr(optimizer, "note"):
+            optimizer.note(self.valid_error.compute().item())
 
     def predict_step(self, batch: LanguageBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The sum of the losses of a batch in nats and the number of its words, ``(1, 2)``."""
@@ -139,15 +139,15 @@ class LanguageLearner(Learner):
         if self.settings.revert:  # the optimiser's own: it halves it
             return
         rate = self.settings.learning_rate_at(self.current_epoch)
-        for group in self._optimiser().param_groups:
+        for group in self._optimizer().param_groups:
             group["lr"] = rate * steps / self.settings.steps
 
     def _averages(self) -> AbstractContextManager[Any]:
         """While it lasts, weights are averages where the optimiser takes them."""
-        optimiser = self._optimiser()
-        return optimiser.averaged() if isinstance(optimiser, NTASGD) else nullcontext()
+        optimizer = self._optimizer()
+        return optimizer.averaged() if isinstance(optimizer, NTASGD) else nullcontext()
 
-    def _optimiser(self) -> Optimizer:
+    def _optimizer(self) -> Optimizer:
         return self.trainer.optimizers[0]
 
 

@@ -25,7 +25,7 @@ _GATED = LanguageModelConfig(
     input_dropout=0.5,
     output_dropout=0.5,
 )
-_SUMMED = replace(_GATED, order=2, state="sum")
+_SUMMED = replace(_GATED, order=2, readout="sum")
 _LARGE = replace(_GATED, input_dropout=0.75, output_dropout=0.75)
 _VARIATIONAL = replace(_GATED, act="tanh", state_dropout=0.25)
 _LSTM = replace(_GATED, encoder="lstm", num_layers=2, highway=False)
@@ -106,7 +106,7 @@ def _sgd_presets() -> list[Preset]:
             "cnn",
             "decay 0: windows of 3 words, additive, tanh, 3 layers with highway, 5 M parameters",
             None,
-            replace(_GATED, order=3, mapping="add", decay=0.0, act="tanh"),
+            replace(_GATED, order=3, combine="add", decay=0.0, act="tanh"),
             _SGD,
             SMALL,
         ),
@@ -131,17 +131,17 @@ _LARGE_TANH = replace(_TANH, hidden=650, input_dropout=0.75, output_dropout=0.75
 def _adam_presets() -> list[Preset]:
     """Table 2.4 of the thesis: Adam, vectors that are not tied, widths as given there.
 
-    Its figure 2-1 has the networks of one to three layers and, of additive mappings, two more.
+    Its figure 2-1 has the networks of one to three layers and, of additive n-grams, two more.
     """
     cnn = replace(_TANH, hidden=250, decay=0.0)
     lstm = replace(_TANH, encoder="lstm", num_layers=1)
-    both = replace(_LARGE_TANH, state="sum")
+    both = replace(_LARGE_TANH, readout="sum")
     rows = [
         (
             "adam-cnn",
             "Adam, CNN of 3-grams, linear, d = 250: 141.7",
             141.7,
-            replace(cnn, order=3, mapping="add"),
+            replace(cnn, order=3, combine="add"),
             _ADAM,
         ),
         (
@@ -170,14 +170,14 @@ def _adam_presets() -> list[Preset]:
             "adam-rcnn-constant-add",
             "thesis, figure 2-1: as adam-rcnn-constant, additive",
             None,
-            replace(_TANH, hidden=240, mapping="add", decay=0.8),
+            replace(_TANH, hidden=240, combine="add", decay=0.8),
             _ADAM,
         ),
         (
             "adam-rcnn-add",
             "thesis, figure 2-1: as adam-rcnn, additive",
             None,
-            replace(_TANH, hidden=230, mapping="add"),
+            replace(_TANH, hidden=230, combine="add"),
             _ADAM,
         ),
         (

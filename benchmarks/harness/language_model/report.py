@@ -119,7 +119,7 @@ def perplexity_curves(runs: Sequence["Run"], title: str) -> Figure:
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     groups = by_model(runs)
-    colours = matplotlib.colormaps["tab10" if len(groups) <= 10 else "tab20"]
+    colors = matplotlib.colormaps["tab10" if len(groups) <= 10 else "tab20"]
     lines = {"valid": "-", "test": "--", "train": ":"}
     for j, group in enumerate(groups):
         for k, run in enumerate(group):
@@ -132,7 +132,7 @@ def perplexity_curves(runs: Sequence["Run"], title: str) -> Figure:
                     epochs,
                     values,
                     line,
-                    color=colours(j % colours.N),
+                    color=colors(j % colors.N),
                     linewidth=1.2,
                     label=label,
                     marker=marker,

@@ -14,7 +14,7 @@ from benchmarks.harness.language_model.trained import TrainedModel
 from benchmarks.harness.table import Table
 from pyg_kernels.datasets.text.lines import read_lines
 
-PIECE = 256  # words that are read at once
+CHUNK = 256  # words that are read at once
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
     targets = model.numbers(words).to(model.device)
     ids = torch.cat([targets.new_tensor([vocabulary.end]), targets[:-1]])
     losses, state = [], None
-    for start in range(0, len(ids), PIECE):
-        hidden, state = model.net(ids[start : start + PIECE].unsqueeze(1), state)
+    for start in range(0, len(ids), CHUNK):
+        hidden, state = model.net(ids[start : start + CHUNK].unsqueeze(1), state)
         scores = model.net.scores(hidden[:, 0]).float()
-        piece = targets[start : start + PIECE]
-        losses.append(F.cross_entropy(scores, piece, reduction="none").double().cpu())
+        chunk = targets[start : start + CHUNK]
+        losses.append(F.cross_entropy(scores, chunk, reduction="none").double().cpu())
     lengths = [len(line) for line in whole]
     return Scores(whole, list(torch.cat(losses).split(lengths)), model.unknown(words))
 

@@ -48,48 +48,48 @@ class WordSplitter:
 
     def __call__(self, text: str) -> list[str]:
         """The words of a text."""
-        return [word for piece in text.split() for word in self._words(piece)]
+        return [word for chunk in text.split() for word in self._words(chunk)]
 
-    def _words(self, piece: str) -> Iterator[str]:
-        """The words of a piece that holds no white space."""
-        if piece in self.vocabulary:
-            yield piece
+    def _words(self, chunk: str) -> Iterator[str]:
+        """The words of a chunk that holds no white space."""
+        if chunk in self.vocabulary:
+            yield chunk
             return
-        piece = piece.replace("\u2019", "'")
+        chunk = chunk.replace("\u2019", "'")
         if self.lowered:
-            piece = piece.lower()
-        starts = [token.start() for token in TOKEN.finditer(piece)]
-        ends = [token.end() for token in TOKEN.finditer(piece)]
+            chunk = chunk.lower()
+        starts = [token.start() for token in TOKEN.finditer(chunk)]
+        ends = [token.end() for token in TOKEN.finditer(chunk)]
         k = 0
         while k < len(starts):
             start, end = starts[k], ends[k]
-            if "-" in self.marks and _is_hyphen(piece, start):
+            if "-" in self.marks and _is_hyphen(chunk, start):
                 yield self.marks["-"]
             elif word := max(
-                self._longest_known(piece, start, ends), self._compound(piece, start, ends), key=len
+                self._longest_known(chunk, start, ends), self._compound(chunk, start, ends), key=len
             ):
                 end = start + len(word)
                 yield word
             else:
-                yield from self._unknown(piece[start:end])
+                yield from self._unknown(chunk[start:end])
             k = bisect_right(ends, end)
 
-    def _longest_known(self, piece: str, start: int, ends: list[int]) -> str:
+    def _longest_known(self, chunk: str, start: int, ends: list[int]) -> str:
         """The longest word from `start` on that ends where a token does; empty: there is none."""
         first = bisect_right(ends, start)
         last = bisect_right(ends, start + self.longest)
         for end in reversed(ends[first:last]):
-            if piece[start:end] in self.vocabulary:
-                return piece[start:end]
+            if chunk[start:end] in self.vocabulary:
+                return chunk[start:end]
         return ""
 
-    def _compound(self, piece: str, start: int, ends: list[int]) -> str:
+    def _compound(self, chunk: str, start: int, ends: list[int]) -> str:
         """The compound that begins at `start`; empty: none does, or compounds are not one word."""
-        found = COMPOUND.match(piece, start) if self.compounds else None
+        found = COMPOUND.match(chunk, start) if self.compounds else None
         if found is None:
             return ""
         # Up to the last part that ends where a token does: of ill-timed-don't, ill-timed-do.
-        word = piece[start : ends[bisect_right(ends, found.end()) - 1]].rstrip("-")
+        word = chunk[start : ends[bisect_right(ends, found.end()) - 1]].rstrip("-")
         return word if "-" in word else ""
 
     def _unknown(self, word: str) -> Iterator[str]:
@@ -103,7 +103,7 @@ class WordSplitter:
             yield word
 
 
-def _is_hyphen(piece: str, position: int) -> bool:
+def _is_hyphen(chunk: str, position: int) -> bool:
     """Whether a mark stands between letters or digits."""
-    before, mark, after = piece[position - 1 : position], piece[position], piece[position + 1 :][:1]
+    before, mark, after = chunk[position - 1 : position], chunk[position], chunk[position + 1 :][:1]
     return mark == "-" and before.isalnum() and after.isalnum()

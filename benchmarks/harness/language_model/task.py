@@ -13,7 +13,7 @@ from benchmarks.harness.language_model.data import LanguageBatches, LanguageData
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import fitted
 from benchmarks.harness.language_model.presets import PRESETS
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.training import TrainingConfig
 
@@ -83,13 +83,13 @@ class LanguageTask(Task):
             batch_size=settings.batch_size,
             patience=settings.patience or settings.epochs,
             clip=settings.clip,
-            optimiser=OptimiserConfig(settings.learning_rate),
+            optimizer=OptimizerConfig(settings.learning_rate),
             device=training.device,
             precision=training.precision,
             show="epochs" if training.show == "lines" else training.show,
         )
 
-    def learner(self, model: LanguageSetup, optimiser: OptimiserConfig) -> LanguageLearner:
+    def learner(self, model: LanguageSetup, optimizer: OptimizerConfig) -> LanguageLearner:
         """An untrained language model."""
         corpus = self.data.corpus
         return LanguageLearner(

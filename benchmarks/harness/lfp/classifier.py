@@ -10,7 +10,7 @@ from torch import Tensor
 from benchmarks.harness.checkpoint import UNREADABLE
 from benchmarks.harness.error_rate import ErrorRate
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.learner import Learner, OptimiserConfig, mean_cross_entropy
+from benchmarks.harness.learner import Learner, OptimizerConfig, mean_cross_entropy
 from benchmarks.harness.lfp.filters import FilterBank
 from benchmarks.harness.lfp.models import (
     RecordingModelConfig,
@@ -30,7 +30,7 @@ class RecordingClassifier(Learner):
         model (dict): The fields of a :class:`RecordingModelConfig`.
         classes (list of str): Names of the classes.
         rate (float): Samples a second, in Hz.
-        optimiser (dict): The fields of an :class:`OptimiserConfig`.
+        optimizer (dict): The fields of an :class:`OptimizerConfig`.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class RecordingClassifier(Learner):
         model: dict[str, Any],
         classes: list[str],
         rate: float,
-        optimiser: dict[str, Any] | None = None,
+        optimizer: dict[str, Any] | None = None,
     ) -> None:
-        optimiser = optimiser or asdict(OptimiserConfig())
-        super().__init__(OptimiserConfig(**optimiser))
+        optimizer = optimizer or asdict(OptimizerConfig())
+        super().__init__(OptimizerConfig(**optimizer))
         self.save_hyperparameters(
-            {"model": model, "classes": classes, "rate": rate, "optimiser": optimiser}
+            {"model": model, "classes": classes, "rate": rate, "optimizer": optimizer}
         )
         self.net: RecordingNet = build_recording_model(RecordingModelConfig(**model))
         self.filters_at_start = FilterBank.of(self.net, rate)

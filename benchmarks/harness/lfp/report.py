@@ -243,9 +243,9 @@ def _classifiers(
 def _wavelet_panel(axes: Axes, bank: FilterBank, k: int) -> None:
     weight = bank.weight[k]
     time = 1000 / bank.rate * (torch.arange(weight.size(1)) - (weight.size(1) - 1) / 2)
-    colours = matplotlib.colormaps["viridis"](torch.linspace(0, 0.95, len(weight)).numpy())
-    for line, colour in zip(weight, colours, strict=True):
-        axes.plot(time, line, color=colour, linewidth=0.9)
+    colors = matplotlib.colormaps["viridis"](torch.linspace(0, 0.95, len(weight)).numpy())
+    for line, color in zip(weight, colors, strict=True):
+        axes.plot(time, line, color=color, linewidth=0.9)
     axes.set_title(
         f"{bank.frequency[k]:.0f} Hz, {100 * bank.influence[k]:.0f}% of influence",
         fontsize="small",

@@ -8,7 +8,7 @@ import pandas
 from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.lfp.classifier import RecordingClassifier
 from benchmarks.harness.lfp.data import Fold, RecordingBatches, RecordingChoice
 from benchmarks.harness.lfp.filters import found
@@ -54,11 +54,11 @@ class RecordingTask(Task):
         return f"{model} without {self.fold.subject} (seed {seed})"
 
     def learner(
-        self, model: RecordingModelConfig, optimiser: OptimiserConfig
+        self, model: RecordingModelConfig, optimizer: OptimizerConfig
     ) -> RecordingClassifier:
         """An untrained classifier."""
         classes, rate = list(self.recordings.classes), self.recordings.rate
-        return RecordingClassifier(asdict(model), classes, rate, asdict(optimiser))
+        return RecordingClassifier(asdict(model), classes, rate, asdict(optimizer))
 
     def batches(self, learner: RecordingClassifier, batch_size: int, seed: int) -> RecordingBatches:
         """Standardised trials."""
@@ -75,7 +75,7 @@ class RecordingTask(Task):
     def details(self, model: RecordingModelConfig, learner: RecordingClassifier) -> dict[str, Any]:
         """Who was left out, and what the filters have become.
 
-        ``centre_hz`` are the centre frequencies of the fewest filters with half of the influence,
+        ``center_hz`` are the centre frequencies of the fewest filters with half of the influence,
         the largest first; ``planted``, for made recordings, is
         :func:`~benchmarks.harness.lfp.filters.found`.
         """
@@ -88,7 +88,7 @@ class RecordingTask(Task):
             "hidden_size": model.hidden,
             "pooling": model.pooling,
             "layer_norm": model.layer_norm,
-            "centre_hz": [round(frequency, 2) for frequency in frequencies],
+            "center_hz": [round(frequency, 2) for frequency in frequencies],
         }
         if isinstance(self.recordings, PlantedRecordings):
             states = self.recordings.states
@@ -121,7 +121,7 @@ def recording_tasks(
     choice: RecordingChoice, recordings: Recordings, folds: Iterable[Fold]
 ) -> dict[str, RecordingTask]:
     """A task for each subject left out; their names begin those of the runs' folders."""
-    x = recordings.standardised().transpose(1, 2).contiguous()
+    x = recordings.standardized().transpose(1, 2).contiguous()
     digits = max(2, len(str(len(recordings.subjects))))
     return {
         f"fold{number:0{digits}d}": RecordingTask(choice, recordings, x, fold)

@@ -62,7 +62,7 @@ class Baseline(Estimator):
         """
 
     @abstractmethod
-    def standardised(self, molecules: Any, progress: bool) -> Tensor:
+    def standardized(self, molecules: Any, progress: bool) -> Tensor:
         """Predictions ``(M, T)`` of molecules on the standardised scale, float64."""
 
     @abstractmethod
@@ -90,13 +90,13 @@ class Baseline(Estimator):
         assert self.data is not None
         self.device = device
         y, valid_y = (
-            self.scale.standardise(self.data.targets(part)).double() for part in ("train", "valid")
+            self.scale.standardize(self.data.targets(part)).double() for part in ("train", "valid")
         )
         self.learn(y, valid_y, seed, progress)
 
     def predict(self, molecules: Any, progress: bool = False) -> Tensor:
         """Predictions ``(M, T)`` in the targets' own units, float64."""
-        return self.in_units(self.standardised(molecules, progress))
+        return self.in_units(self.standardized(molecules, progress))
 
     def in_units(self, y: Tensor) -> Tensor:
         """Standardised values in the targets' own units."""
@@ -117,7 +117,7 @@ class Baseline(Estimator):
             "features": self.features,
             "smiles": list(self.reference.smiles),
             "weights": self.weights(),
-            "probe": self.standardised(probed, progress=False),
+            "probe": self.standardized(probed, progress=False),
         }
 
     def num_parameters(self) -> int:
@@ -159,7 +159,7 @@ def restored_baseline(checkpoint: Mapping[str, Any]) -> Baseline:
     baseline = new_baseline(config, scale, checkpoint["features"])
     baseline.reference = MoleculeDataset.from_smiles(checkpoint["smiles"], featurizer=featurizer)
     baseline.restore(checkpoint["weights"])
-    found = baseline.standardised(baseline.reference[:PROBED], progress=False)
+    found = baseline.standardized(baseline.reference[:PROBED], progress=False)
     if not torch.allclose(found, checkpoint["probe"], rtol=1e-4, atol=1e-4):
         raise ValueError("its predictions of molecules that it was fitted to have changed")
     return baseline

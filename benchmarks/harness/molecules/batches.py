@@ -17,11 +17,11 @@ CHECKED = 2**16  # molecules whose targets are standardised at once before train
 class Scale(Protocol):
     """From targets in their own units to those that a network is trained on."""
 
-    def standardise(self, y: Tensor) -> Tensor:
+    def standardize(self, y: Tensor) -> Tensor:
         """``(B, T)`` float64 values as float32 ones; a ``ValueError`` if float32 is too small."""
 
 
-class Standardised:
+class Standardized:
     """Molecules whose batches carry targets on the scale of training.
 
     They are put on that scale batch by batch: this takes no memory for each molecule.
@@ -38,7 +38,7 @@ class Standardised:
         self.molecules = molecules
         self.scale = scale
         for some in self.targets.split(CHECKED):
-            scale.standardise(some)
+            scale.standardize(some)
 
     def __len__(self) -> int:
         return len(self.molecules)
@@ -50,9 +50,9 @@ class Standardised:
         return targets
 
     def batch(self, indices: Tensor) -> Any:
-        """The molecules at these positions, ``(B, T)`` standardised targets as ``y``."""
+        """The molecules at these positions, ``(B, T)`` standardized targets as ``y``."""
         batch = self.molecules.batch(indices)
-        batch.y = self.scale.standardise(self.targets[indices])
+        batch.y = self.scale.standardize(self.targets[indices])
         return batch
 
     def divisor(self, indices: Tensor, processes: int) -> Tensor:
@@ -70,7 +70,7 @@ class Standardised:
 
 
 class DividingLoader(MoleculeLoader):
-    """A loader of :class:`Standardised` molecules whose batches carry the loss's ``divisor``."""
+    """A loader of :class:`Standardized` molecules whose batches carry the loss's ``divisor``."""
 
     dataset: Any
 
@@ -102,7 +102,7 @@ class MoleculeBatches(lightning.LightningDataModule):
     def __init__(self, data: MoleculeData, scale: Scale, batch_size: int, seed: int) -> None:
         super().__init__()
         self.data = data
-        self.molecules: Any = Standardised(data.molecules, scale)
+        self.molecules: Any = Standardized(data.molecules, scale)
         self.batch_size = batch_size
         self.seed = seed
         width = data.choice.resample

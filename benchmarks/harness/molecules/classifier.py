@@ -54,7 +54,7 @@ class BinaryTargets:
         ones, zeros = ((y == k).sum(dim=0).double() + 0.5 for k in (1, 0))
         return cls(list(names), (ones / zeros).log().tolist())
 
-    def standardise(self, y: Tensor) -> Tensor:
+    def standardize(self, y: Tensor) -> Tensor:
         """The classes ``(B, T)`` as float32.
 
         Raises:
@@ -174,7 +174,7 @@ class MoleculeClassifier(MoleculeLearner):
         targets (dict): The fields of :class:`BinaryTargets`.
         features (dict): The featuriser's ``description()``.
         metric (str): ``'rocauc'`` or ``'ap'``.
-        optimiser (dict, optional): The fields of an :class:`OptimiserConfig`.
+        optimizer (dict, optional): The fields of an :class:`OptimizerConfig`.
     """
 
     log_odds: Tensor
@@ -185,10 +185,10 @@ class MoleculeClassifier(MoleculeLearner):
         targets: dict[str, Any],
         features: dict[str, Any],
         metric: str,
-        optimiser: dict[str, Any] | None = None,
+        optimizer: dict[str, Any] | None = None,
     ) -> None:
         scale = BinaryTargets(**targets)
-        super().__init__(model, features, optimiser, scale, targets=targets, metric=metric)
+        super().__init__(model, features, optimizer, scale, targets=targets, metric=metric)
         self.metric = metric
         self.register_buffer("log_odds", torch.tensor(scale.log_odds), persistent=False)
         self.train_error: RankingError = RankingError(metric)

@@ -10,7 +10,7 @@ from torch_geometric.data import Batch, Data
 from pyg_kernels.chem import Feature
 
 
-def labelled(molecules: Any, indices: Tensor | None = None) -> Batch:
+def labeled(molecules: Any, indices: Tensor | None = None) -> Batch:
     """Molecules with a label for every combination of features that an atom or a bond can have.
 
     Args:

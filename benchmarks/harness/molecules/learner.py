@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Batch
 from torchmetrics import Metric
 
-from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.molecules.models import ModelConfig, build_model
 
 
@@ -21,7 +21,7 @@ class TargetNotes(Protocol):
     def names(self) -> list[str]:
         """Their names."""
 
-    def standardise(self, y: Tensor) -> Tensor:
+    def standardize(self, y: Tensor) -> Tensor:
         """``(B, T)`` float64 values as the float32 ones of training; a ValueError if unfit."""
 
     def texts(self, values: Sequence[float]) -> list[str]:
@@ -39,7 +39,7 @@ class MoleculeLearner(Learner):
     Args:
         model (dict): The fields of a :class:`ModelConfig`.
         features (dict): The featuriser's ``description()``.
-        optimiser (dict, optional): The fields of an :class:`OptimiserConfig`.
+        optimizer (dict, optional): The fields of an :class:`OptimizerConfig`.
         scale: What is known of the targets.
         **plain: Further arguments of the subclass, kept in checkpoints.
     """
@@ -51,14 +51,14 @@ class MoleculeLearner(Learner):
         self,
         model: dict[str, Any],
         features: dict[str, Any],
-        optimiser: dict[str, Any] | None,
+        optimizer: dict[str, Any] | None,
         scale: TargetNotes,
         **plain: Any,
     ) -> None:
-        optimiser = optimiser or asdict(OptimiserConfig())
-        super().__init__(OptimiserConfig(**optimiser))
+        optimizer = optimizer or asdict(OptimizerConfig())
+        super().__init__(OptimizerConfig(**optimizer))
         self.save_hyperparameters(
-            {"model": model, "features": features, "optimiser": optimiser, **plain}
+            {"model": model, "features": features, "optimizer": optimizer, **plain}
         )
         self.features = features
         self.scale: Any = scale

@@ -54,7 +54,7 @@ def learned_activation(num_units: int) -> nn.Module:
     return KernelActivation(num_units, **KERNEL_ACTIVATION)
 
 
-def normalisation(norm: str | None, channels: int) -> nn.Module:
+def normalization(norm: str | None, channels: int) -> nn.Module:
     """The normalisation of a layer's states, over the batch or over each row."""
     if norm is None or norm == "head":
         return nn.Identity()
@@ -77,7 +77,7 @@ class PooledHead(nn.Sequential):
         norm: str | None = "batch",
     ) -> None:
         super().__init__(
-            normalisation("batch" if norm == "head" else norm, in_channels),
+            normalization("batch" if norm == "head" else norm, in_channels),
             nn.Linear(in_channels, hidden_channels),
             activation(hidden_channels),
             nn.Linear(hidden_channels, out_channels),
@@ -110,14 +110,14 @@ class IsomorphismNet(nn.Module):
         for _ in range(config.num_layers):
             mlp = nn.Sequential(
                 nn.Linear(width, width),
-                normalisation(config.norm, width),
+                normalization(config.norm, width),
                 activation(width),
                 nn.Linear(width, width),
             )
             self.convs.append(
                 GINEConv(mlp, edge_dim=config.edge_dim) if bond_features else GINConv(mlp)
             )
-            self.norms.append(normalisation(config.norm, width))
+            self.norms.append(normalization(config.norm, width))
             self.activations.append(activation(width))
         self.head = PooledHead(width, width, config.num_targets, activation, config.norm)
 

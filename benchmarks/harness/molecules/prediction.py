@@ -23,7 +23,7 @@ from benchmarks.harness.molecules.regressor import MoleculeRegressor
 from benchmarks.harness.training import quieten_lightning
 from pyg_kernels.datasets.table import read_records
 
-REGRESSOR_KEYS = {"model", "targets", "features", "optimiser"}
+REGRESSOR_KEYS = {"model", "targets", "features", "optimizer"}
 CLASSIFIER_KEYS = {*REGRESSOR_KEYS, "metric"}
 BASELINE_KEYS = {"baseline", "targets", "features", "smiles", "weights", "probe"}
 PREFIX = "predicted_"

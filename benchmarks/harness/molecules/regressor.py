@@ -53,20 +53,20 @@ class TargetScale:
                 raise ValueError(f"the values of target {name!r} are too large or small; scale it")
         return cls(list(names), mean, std)
 
-    def standardise(self, y: Tensor) -> Tensor:
+    def standardize(self, y: Tensor) -> Tensor:
         """``(y - mean) / std`` of ``(M, T)`` values, computed in float64, as float32.
 
         Raises:
             ValueError: If a value is too far from the training part's for float32.
         """
         mean, std = (torch.tensor(values, dtype=torch.float64) for values in (self.mean, self.std))
-        standardised = ((y.double() - mean) / std).float()
-        for name, far in zip(self.names, standardised.isinf().any(dim=0).tolist(), strict=True):
+        standardized = ((y.double() - mean) / std).float()
+        for name, far in zip(self.names, standardized.isinf().any(dim=0).tolist(), strict=True):
             if far:
                 raise ValueError(
                     f"target {name!r} has values too far from those of the training part"
                 )
-        return standardised
+        return standardized
 
     def texts(self, values: Sequence[float]) -> list[str]:
         """One prediction of each target, with the digits that a float32 network can tell apart.
@@ -142,7 +142,7 @@ class MoleculeRegressor(MoleculeLearner):
         model (dict): The fields of a :class:`ModelConfig`.
         targets (dict): The fields of a :class:`TargetScale`.
         features (dict): The featuriser's ``description()``.
-        optimiser (dict, optional): The fields of an :class:`OptimiserConfig`.
+        optimizer (dict, optional): The fields of an :class:`OptimizerConfig`.
     """
 
     def __init__(
@@ -150,10 +150,10 @@ class MoleculeRegressor(MoleculeLearner):
         model: dict[str, Any],
         targets: dict[str, Any],
         features: dict[str, Any],
-        optimiser: dict[str, Any] | None = None,
+        optimizer: dict[str, Any] | None = None,
     ) -> None:
         scale = TargetScale(**targets)
-        super().__init__(model, features, optimiser, scale, targets=targets)
+        super().__init__(model, features, optimizer, scale, targets=targets)
         # No buffers: float64 stays on the CPU, since not every device has it.
         self.mean = torch.tensor(scale.mean, dtype=torch.float64)
         self.std = torch.tensor(scale.std, dtype=torch.float64)

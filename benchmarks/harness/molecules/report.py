@@ -101,7 +101,7 @@ def parity_plot(runs: Sequence["Run"], data: MoleculeData) -> Figure:
         errors = _test_scores(groups, target, data)
         digits = _digits(errors)
         for j, group in enumerate(groups):
-            _parity_panel(axes[i][j], group, target, colour=f"C{j % 10}")
+            _parity_panel(axes[i][j], group, target, color=f"C{j % 10}")
             name = group[0].record["model"]
             axes[i][j].set_title(
                 f"{name}\nRMSE {spread_or_dash(errors[j], digits)}", fontsize="small"
@@ -210,10 +210,10 @@ def _digits(scores: Sequence[Sequence[float | None]]) -> str:
     return number_format(score for group in scores for score in group if score is not None)
 
 
-def _parity_panel(axes: Axes, group: Sequence["Run"], target: str, colour: str) -> None:
+def _parity_panel(axes: Axes, group: Sequence["Run"], target: str, color: str) -> None:
     for run in group:
         rows = measured_test_rows(run, target)
-        axes.plot(rows["y"], rows["prediction"], ".", color=colour, markersize=3, alpha=0.5)
+        axes.plot(rows["y"], rows["prediction"], ".", color=color, markersize=3, alpha=0.5)
     mean = measured_test_rows(group[0], target)["y"].mean()
     axes.axline((mean, mean), slope=1, color="0.4", linewidth=0.8)
     axes.set_aspect("equal")

@@ -68,9 +68,9 @@ def measured_test_rows(run: "Run", target: str) -> pandas.DataFrame:
     return chosen.dropna(subset=["y"])
 
 
-def _draw(axes: Axes, rows: pandas.DataFrame, metric: str, colour: str, label: str | None) -> None:
+def _draw(axes: Axes, rows: pandas.DataFrame, metric: str, color: str, label: str | None) -> None:
     if rows["y"].nunique() < 2:
-        axes.plot([], [], color=colour, label=label)
+        axes.plot([], [], color=color, label=label)
         return
     if metric == "rocauc":
         across, up, _ = roc_curve(rows["y"], rows["prediction"])
@@ -79,4 +79,4 @@ def _draw(axes: Axes, rows: pandas.DataFrame, metric: str, colour: str, label: s
         up, across, _ = precision_recall_curve(rows["y"], rows["prediction"])
         up[-1] = up[-2]  # the area is the average precision: no point of precision 1 at recall 0
         style = {"drawstyle": "steps-post"}
-    axes.plot(across, up, color=colour, linewidth=1.0, alpha=0.8, label=label, **style)
+    axes.plot(across, up, color=color, linewidth=1.0, alpha=0.8, label=label, **style)

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.molecules.baselines import Baseline
-from benchmarks.harness.molecules.labels import labelled
+from benchmarks.harness.molecules.labels import labeled
 from pyg_kernels.kernels import WLSubtreeKernel
 
 # Twice a decade, from strong to weak: weak ones take the most iterations.
@@ -35,8 +35,8 @@ class SubtreeRidge(Baseline):
         molecules, parts = self.data.molecules, self.data.parts
         self.reference = molecules[parts["train"]]
         self.kernel = self._kernel(progress)
-        counts = self.kernel.fit_transform(labelled(self.reference))
-        valid_counts = self.kernel.transform(labelled(molecules[parts["valid"]]))
+        counts = self.kernel.fit_transform(labeled(self.reference))
+        valid_counts = self.kernel.transform(labeled(molecules[parts["valid"]]))
         solved = [
             _chosen(counts, y[:, k], valid_counts, valid_y[:, k], progress)
             for k in range(y.size(1))
@@ -47,9 +47,9 @@ class SubtreeRidge(Baseline):
         )
         self.penalties = [float(ridge.alpha) for ridge in solved]
 
-    def standardised(self, molecules: Any, progress: bool) -> Tensor:
+    def standardized(self, molecules: Any, progress: bool) -> Tensor:
         """Counts of the patterns of the training part times their coefficients."""
-        counts = self.kernel.transform(labelled(molecules))
+        counts = self.kernel.transform(labeled(molecules))
         return torch.from_numpy(counts @ self.coefficients.numpy().T) + self.intercept
 
     def weights(self) -> dict[str, Tensor]:
@@ -59,7 +59,7 @@ class SubtreeRidge(Baseline):
     def restore(self, weights: Mapping[str, Tensor]) -> None:
         """Finds the patterns of the training part again."""
         self.coefficients, self.intercept = weights["coefficients"], weights["intercept"]
-        self.kernel = self._kernel(progress=False).fit(labelled(self.reference))
+        self.kernel = self._kernel(progress=False).fit(labeled(self.reference))
 
     def details(self) -> dict[str, Any]:
         """How many molecules it saw, its patterns and penalties."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.files import write_text
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.molecules.baselines import (
     BASELINES,
     Baseline,
@@ -96,11 +96,11 @@ class MoleculeTask(Task):
         features = self.data.molecules.featurizer.description()
         return new_baseline(model, target_scale(self.data), features).on(self.data)
 
-    def learner(self, model: ModelConfig, optimiser: OptimiserConfig) -> MoleculeLearner:
+    def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> MoleculeLearner:
         """An untrained regressor or classifier."""
         if self.data.metric == "rmse":
-            return new_regressor(model, self.data, optimiser)
-        return new_classifier(model, self.data, optimiser)
+            return new_regressor(model, self.data, optimizer)
+        return new_classifier(model, self.data, optimizer)
 
     def batches(self, learner: MoleculeLearner, batch_size: int, seed: int) -> MoleculeBatches:
         """Molecules with targets on the learner's scale."""
@@ -150,21 +150,21 @@ class MoleculeTask(Task):
 
 
 def new_regressor(
-    model: ModelConfig, data: MoleculeData, optimiser: OptimiserConfig
+    model: ModelConfig, data: MoleculeData, optimizer: OptimizerConfig
 ) -> MoleculeRegressor:
     """An untrained regressor, with the scale of the training part's targets."""
     features = data.molecules.featurizer.description()
     scale = asdict(target_scale(data))
-    return MoleculeRegressor(asdict(model), scale, features, asdict(optimiser))
+    return MoleculeRegressor(asdict(model), scale, features, asdict(optimizer))
 
 
 def new_classifier(
-    model: ModelConfig, data: MoleculeData, optimiser: OptimiserConfig
+    model: ModelConfig, data: MoleculeData, optimizer: OptimizerConfig
 ) -> MoleculeClassifier:
     """An untrained classifier, with the frequencies of the training part's classes."""
     targets = asdict(BinaryTargets.fit(data.molecules.target_names, data.targets("train")))
     features = data.molecules.featurizer.description()
-    return MoleculeClassifier(asdict(model), targets, features, data.metric, asdict(optimiser))
+    return MoleculeClassifier(asdict(model), targets, features, data.metric, asdict(optimizer))
 
 
 def measure_of(data: MoleculeData) -> Measure:

@@ -65,7 +65,7 @@ class WalkProcess(Baseline):
         train[self.places] = self.in_units(self.fitted)
         return {"train": train, **found}
 
-    def standardised(self, molecules: Any, progress: bool) -> Tensor:
+    def standardized(self, molecules: Any, progress: bool) -> Tensor:
         """The posterior means."""
         self.kernel.progress = None if progress else False
         return torch.from_numpy(self.kernel.transform(self._graphs(molecules))) @ self.dual

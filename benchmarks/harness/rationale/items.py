@@ -78,7 +78,7 @@ class Items(ABC):
 
     @abstractmethod
     def marked(self, place: int, chosen: Tensor, evidence: Tensor | None) -> str:
-        """One item as a piece of HTML, with what is selected in colour."""
+        """One item as HTML, with what is selected in colour."""
 
     def picture(self, place: int, chosen: Tensor) -> bytes | None:
         """One item as a PNG file, what is selected in colour; ``None`` for what is not drawn."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MeanMetric
 
-from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.rationale.annealing import set_stage
 from benchmarks.harness.rationale.goals import Goal, goal_of
 from benchmarks.harness.rationale.model_config import RationaleModelConfig
@@ -28,7 +28,7 @@ class RationaleLearner(Learner):
         model (dict): The fields of a :class:`RationaleModelConfig`.
         words (list of str): The vocabulary without padding and unknown word; none for molecules.
         classes (list of str): Names of the classes; none where a number is predicted.
-        optimiser (dict): The fields of an :class:`OptimiserConfig`.
+        optimizer (dict): The fields of an :class:`OptimizerConfig`.
         longest (int): Words or atoms of the largest item, the columns of predicted scores.
         evidence: Of the items on which precision is followed; ``None``: it is not.
     """
@@ -42,14 +42,14 @@ class RationaleLearner(Learner):
         model: dict[str, Any],
         words: list[str],
         classes: list[str],
-        optimiser: dict[str, Any] | None = None,
+        optimizer: dict[str, Any] | None = None,
         longest: int = 0,
         evidence: Tensor | None = None,
     ) -> None:
-        optimiser = optimiser or asdict(OptimiserConfig())
-        super().__init__(OptimiserConfig(**optimiser))
+        optimizer = optimizer or asdict(OptimizerConfig())
+        super().__init__(OptimizerConfig(**optimizer))
         self.save_hyperparameters(
-            {"model": model, "words": words, "classes": classes, "optimiser": optimiser}
+            {"model": model, "words": words, "classes": classes, "optimizer": optimizer}
         )
         config = RationaleModelConfig(**model)
         self.longest = longest

@@ -140,7 +140,7 @@ def _closing(state: tuple[bool, bool]) -> str:
 
 
 def section(entries: Sequence[tuple[str, str]]) -> str:
-    """One item: names, and the piece of HTML of each."""
+    """One item: names, and the HTML of each."""
     items = "".join(
         f"<dt>{html.escape(name)}</dt>\n<dd>{content}</dd>\n" for name, content in entries
     )

@@ -40,7 +40,7 @@ def learning_plot(runs: Sequence[Run], dataset: str) -> Figure:
                 panel.plot(
                     [epoch["epoch"] for epoch in epochs],
                     [epoch[key] for epoch in epochs],
-                    color=_colour(j),
+                    color=_color(j),
                     linewidth=1.2,
                     label=group[0].record["model"] if k == 0 else None,
                 )
@@ -106,7 +106,7 @@ def share_plot(
         if kind in joined and kind != FULL:
             _points(axes, points, kind, j)
         else:
-            axes.axhline(statistics.mean(points[0][1]), color=_colour(j), ls=":", label=kind)
+            axes.axhline(statistics.mean(points[0][1]), color=_color(j), ls=":", label=kind)
     axes.set(xlabel="percent selected", ylabel=label)
     axes.set_title(f"{dataset}, test part", fontsize="medium")
     axes.legend(fontsize="small")
@@ -120,7 +120,7 @@ def _points(
         return
     ordered = sorted(points, key=lambda point: point[0])
     bars = [statistics.stdev(values) if len(values) > 1 else 0.0 for _, values in ordered]
-    style: dict[str, Any] = {"color": _colour(number), "marker": "o", "markersize": 4}
+    style: dict[str, Any] = {"color": _color(number), "marker": "o", "markersize": 4}
     axes.errorbar(
         [share for share, _ in ordered],
         [statistics.mean(values) for _, values in ordered],
@@ -144,5 +144,5 @@ def _mean(group: Sequence[Run], key: str) -> float:
     return statistics.mean(run.record[key] for run in group)
 
 
-def _colour(number: int) -> Any:
+def _color(number: int) -> Any:
     return matplotlib.colormaps["tab10"](number % 10)

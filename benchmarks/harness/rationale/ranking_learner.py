@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.utils import scatter
 from torchmetrics import MeanMetric, Metric
 
-from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.rationale.annealing import set_stage
 from benchmarks.harness.rationale.model_config import RationaleModelConfig
 from benchmarks.harness.rationale.networks import RationaleNet
@@ -76,7 +76,7 @@ class RationaleRanker(Learner):
     Args:
         model (dict): The fields of a :class:`RationaleModelConfig`.
         words (list of str): The vocabulary without padding and unknown word.
-        optimiser (dict): The fields of an :class:`OptimiserConfig`.
+        optimizer (dict): The fields of an :class:`OptimizerConfig`.
         relevance: For each list of the validation part, which candidates are similar.
         longest (int): Words of the longest question, the columns of predicted scores.
     """
@@ -89,13 +89,13 @@ class RationaleRanker(Learner):
         self,
         model: dict[str, Any],
         words: list[str],
-        optimiser: dict[str, Any] | None = None,
+        optimizer: dict[str, Any] | None = None,
         relevance: Sequence[Tensor] = (),
         longest: int = 0,
     ) -> None:
-        optimiser = optimiser or asdict(OptimiserConfig())
-        super().__init__(OptimiserConfig(**optimiser))
-        self.save_hyperparameters({"model": model, "words": words, "optimiser": optimiser})
+        optimizer = optimizer or asdict(OptimizerConfig())
+        super().__init__(OptimizerConfig(**optimizer))
+        self.save_hyperparameters({"model": model, "words": words, "optimizer": optimizer})
         config = RationaleModelConfig(**model)
         self.longest = longest
         self.net = RationaleNet(config)

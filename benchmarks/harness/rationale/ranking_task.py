@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.rationale.model_config import RationaleModelConfig, is_model_name
 from benchmarks.harness.rationale.names import TITLE
 from benchmarks.harness.rationale.networks import RationaleNet
@@ -52,12 +52,12 @@ class RankingRationales(RetrievalTask):
         return model.selects and model.warm_up > 0
 
     def learner(  # type: ignore[override]
-        self, model: RationaleModelConfig, optimiser: OptimiserConfig
+        self, model: RationaleModelConfig, optimizer: OptimizerConfig
     ) -> RationaleRanker:
         """An untrained network, with the word vectors."""
         words = self.data.vocabulary.words[2:]
         ranker = RationaleRanker(
-            asdict(model), words, asdict(optimiser), self.relevance["valid"], self.longest
+            asdict(model), words, asdict(optimizer), self.relevance["valid"], self.longest
         )
         if self.data.vectors is not None:
             ranker.net.set_word_vectors(self.data.vectors.vectors)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.estimator import Estimator
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.rationale.goals import Goal, NumberGoal, goal_for
 from benchmarks.harness.rationale.items import Batches, Items
 from benchmarks.harness.rationale.learner import READINGS, RationaleLearner
@@ -76,14 +76,14 @@ class RationaleTask(Task):
         """The vocabulary without padding and unknown word; none where there are no words."""
         return []
 
-    def learner(self, model: RationaleModelConfig, optimiser: OptimiserConfig) -> RationaleLearner:
+    def learner(self, model: RationaleModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
         """An untrained network."""
         part = self.data.annotated_part()
         return RationaleLearner(
             asdict(model),
             self.words(),
             list(self.data.classes),
-            asdict(optimiser),
+            asdict(optimizer),
             self.longest,
             None if part is None else self.data.evidence_of(part),
         )
@@ -191,9 +191,9 @@ class TextRationales(RationaleTask):
         """The vocabulary without padding and unknown word."""
         return self.data.vocabulary.words[2:]
 
-    def learner(self, model: RationaleModelConfig, optimiser: OptimiserConfig) -> RationaleLearner:
+    def learner(self, model: RationaleModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
         """An untrained network, with the word vectors."""
-        learner = super().learner(model, optimiser)
+        learner = super().learner(model, optimizer)
         if self.data.vectors is not None:
             learner.net.set_word_vectors(self.data.vectors.vectors)
         return learner

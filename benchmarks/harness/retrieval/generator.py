@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torchmetrics import MeanMetric
 
-from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.retrieval.batches import QuestionBatch
 from benchmarks.harness.retrieval.learner import RankingError
 from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, build_encoder
@@ -55,7 +55,7 @@ class TitleWriter(Learner):
         model (dict): The fields of a :class:`QuestionModelConfig`.
         words (list of str): The vocabulary without padding and unknown word.
         title_words (list of int): See :class:`TitleGenerator`.
-        optimiser (dict): The fields of an :class:`OptimiserConfig`.
+        optimizer (dict): The fields of an :class:`OptimizerConfig`.
         relevance: For each list of the validation part, which candidates are similar.
     """
 
@@ -64,13 +64,13 @@ class TitleWriter(Learner):
         model: dict[str, Any],
         words: list[str],
         title_words: list[int],
-        optimiser: dict[str, Any] | None = None,
+        optimizer: dict[str, Any] | None = None,
         relevance: Sequence[Tensor] = (),
     ) -> None:
-        optimiser = optimiser or asdict(OptimiserConfig())
-        super().__init__(OptimiserConfig(**optimiser))
+        optimizer = optimizer or asdict(OptimizerConfig())
+        super().__init__(OptimizerConfig(**optimizer))
         self.save_hyperparameters(
-            {"model": model, "words": words, "title_words": title_words, "optimiser": optimiser}
+            {"model": model, "words": words, "title_words": title_words, "optimizer": optimizer}
         )
         self.net: TitleGenerator = TitleGenerator(QuestionModelConfig(**model), title_words)
         self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")

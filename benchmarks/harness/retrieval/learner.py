@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torchmetrics import MeanMetric, Metric
 
-from benchmarks.harness.learner import Learner, OptimiserConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.retrieval.batches import QuestionBatch
 from benchmarks.harness.retrieval.metrics import evaluate
 from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet
@@ -65,7 +65,7 @@ class QuestionRanker(Learner):
     Args:
         model (dict): The fields of a :class:`QuestionModelConfig`.
         words (list of str): The vocabulary without padding and unknown word.
-        optimiser (dict): The fields of an :class:`OptimiserConfig`.
+        optimizer (dict): The fields of an :class:`OptimizerConfig`.
         relevance: For each list of the validation part, which candidates are similar.
     """
 
@@ -73,12 +73,12 @@ class QuestionRanker(Learner):
         self,
         model: dict[str, Any],
         words: list[str],
-        optimiser: dict[str, Any] | None = None,
+        optimizer: dict[str, Any] | None = None,
         relevance: Sequence[Tensor] = (),
     ) -> None:
-        optimiser = optimiser or asdict(OptimiserConfig())
-        super().__init__(OptimiserConfig(**optimiser))
-        self.save_hyperparameters({"model": model, "words": words, "optimiser": optimiser})
+        optimizer = optimizer or asdict(OptimizerConfig())
+        super().__init__(OptimizerConfig(**optimizer))
+        self.save_hyperparameters({"model": model, "words": words, "optimizer": optimizer})
         self.net: QuestionNet = QuestionNet(QuestionModelConfig(**model))
         self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
         self.valid_error: RankingError = RankingError(relevance)

@@ -24,7 +24,7 @@ from pyg_kernels.datasets.text import TextBatch
 RCNNS = ("rcnn-scalar", "rcnn")
 FEWEST_TEXTS = 10  # that have a word at a position that is drawn
 TEXTS_AT_ONCE = 256  # of which a gate's weights are in memory
-PIECES, LEAST_WORDS, MOST_WORDS = 6, 4, 25  # of the picture by word
+TITLES, LEAST_WORDS, MOST_WORDS = 6, 4, 25  # of the picture by word
 
 
 def pretraining_plot(runs: Sequence[Run]) -> Figure:
@@ -36,7 +36,7 @@ def pretraining_plot(runs: Sequence[Run]) -> Figure:
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     right = axes.twinx()
-    colours = matplotlib.colormaps["tab10"]
+    colors = matplotlib.colormaps["tab10"]
     for k, group in enumerate(by_model(runs)):
         length = min(len(run.history) for run in group)
         epochs = range(1, length + 1)
@@ -45,7 +45,7 @@ def pretraining_plot(runs: Sequence[Run]) -> Figure:
             means = [statistics.mean(column) for column in values]
             bars = [statistics.stdev(c) if len(c) > 1 else 0.0 for c in values]
             name = group[0].record["model"] if line == "-" else None
-            style: dict[str, Any] = {"color": colours(k % 10), "linewidth": 1.2, "capsize": 2}
+            style: dict[str, Any] = {"color": colors(k % 10), "linewidth": 1.2, "capsize": 2}
             style["linestyle"] = line
             panel.errorbar(epochs, means, bars if len(group) > 1 else None, label=name, **style)
     axes.set(xlabel="epoch", ylabel="perplexity of titles held out (dotted)")
@@ -110,7 +110,7 @@ def _by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     """Thesis Figure 2-9: over the questions of the dev and test parts."""
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
-    colours = matplotlib.colormaps["tab10"]
+    colors = matplotlib.colormaps["tab10"]
     rankings = [*data.rankings["valid"], *data.rankings["test"]]
     places = torch.tensor(sorted({p for r in rankings for p in (r.query, *r.candidates)}))
     for k, (name, net) in enumerate(nets.items()):
@@ -121,7 +121,7 @@ def _by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
         weights = weights_by_position(net, batches)
         shown = int((weights.texts >= min(FEWEST_TEXTS, len(rows))).sum())
         steps = range(1, shown + 1)
-        style: dict[str, Any] = {"color": colours(k % 10), "linewidth": 1.2}
+        style: dict[str, Any] = {"color": colors(k % 10), "linewidth": 1.2}
         axes.plot(steps, weights.mean[:shown].tolist(), label=f"{name}, mean", **style)
         if net.config.encoder != "rcnn-scalar":
             label = f"{name}, largest"
@@ -139,17 +139,17 @@ def _by_word(name: str, net: QuestionNet, data: QuestionData) -> Figure:
     """Thesis Figure 2-8: the beginnings of some queries of the dev part."""
     titles = [data.corpus.questions[ranking.query].title for ranking in data.rankings["valid"]]
     long_enough = [title for title in titles if len(title) >= LEAST_WORDS] or titles
-    pieces = list(dict.fromkeys(tuple(title[:MOST_WORDS]) for title in long_enough))[:PIECES]
-    encoded, ptr = data.vocabulary.encode(pieces)
-    words = TextBatch(encoded, ptr, torch.zeros(len(pieces), dtype=torch.long))
+    drawn = list(dict.fromkeys(tuple(title[:MOST_WORDS]) for title in long_enough))[:TITLES]
+    encoded, ptr = data.vocabulary.encode(drawn)
+    words = TextBatch(encoded, ptr, torch.zeros(len(drawn), dtype=torch.long))
     weights = gate_weights(net, words).mean(dim=1)
-    figure = Figure(figsize=(8, 1.7 * len(pieces)), layout="constrained")
-    panels = figure.subplots(len(pieces), 1, squeeze=False)[:, 0]
-    for panel, piece, heights in zip(
-        panels, pieces, weights.split(ptr.diff().tolist()), strict=True
+    figure = Figure(figsize=(8, 1.7 * len(drawn)), layout="constrained")
+    panels = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
+    for panel, title, heights in zip(
+        panels, drawn, weights.split(ptr.diff().tolist()), strict=True
     ):
-        panel.bar(range(len(piece)), heights.tolist(), width=0.7)
-        panel.set_xticks(range(len(piece)), piece, rotation=30, ha="right", fontsize="x-small")
+        panel.bar(range(len(title)), heights.tolist(), width=0.7)
+        panel.set_xticks(range(len(title)), title, rotation=30, ha="right", fontsize="x-small")
         panel.set(ylim=(0, 1), ylabel="1 - λ")
     kind = "scalar decay" if net.config.encoder == "rcnn-scalar" else "mean over units"
     figure.suptitle(f"{data.choice.dataset}, {name} ({kind})", fontsize="medium")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import PAIRS_A_QUERY, PairLoader, ranked_pairs
 from benchmarks.harness.retrieval.data import QuestionData
 from benchmarks.harness.retrieval.encoders import ENCODERS
@@ -79,13 +79,13 @@ class PretrainingTask(Task):
         """Whether it is one of ``encoders.ENCODERS``."""
         return name in ENCODERS
 
-    def learner(self, model: QuestionModelConfig, optimiser: OptimiserConfig) -> TitleWriter:
+    def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> TitleWriter:
         """An untrained encoder-decoder, with the word vectors."""
         writer = TitleWriter(
             asdict(model),
             self.data.vocabulary.words[2:],
             self.title_words,
-            asdict(optimiser),
+            asdict(optimizer),
             self.data.corpus.relevance("dev"),
         )
         if self.data.vectors is not None:

@@ -130,11 +130,11 @@ def _features(scores: Sequence[Sequence[Tensor]]) -> list[Tensor]:
         raw = torch.stack([column.detach().cpu().double() for column in columns], dim=1)
         if not bool(raw.isfinite().all()):
             raise ValueError(f"query {query} has a score that is not finite")
-        centred = raw - raw.mean(dim=0)
-        spread = centred.square().mean(dim=0).sqrt()
+        centered = raw - raw.mean(dim=0)
+        spread = centered.square().mean(dim=0).sqrt()
         # Rounding must not blow up scores of one value.
         constant = spread <= 1e-6 * raw.abs().amax(dim=0)
-        features.append(torch.where(constant, 0.0, centred / spread.where(~constant, 1.0)))
+        features.append(torch.where(constant, 0.0, centered / spread.where(~constant, 1.0)))
     return features
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.experiment import RUNS
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import QuestionBatches
 from benchmarks.harness.retrieval.data import QuestionData
 from benchmarks.harness.retrieval.learner import QuestionRanker
@@ -72,10 +72,10 @@ class RetrievalTask(Task):
         """Whether a network can be called so."""
         return is_model_name(name)
 
-    def learner(self, model: QuestionModelConfig, optimiser: OptimiserConfig) -> QuestionRanker:
+    def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> QuestionRanker:
         """An untrained network, with the word vectors."""
         words = self.data.vocabulary.words[2:]
-        ranker = QuestionRanker(asdict(model), words, asdict(optimiser), self.relevance["valid"])
+        ranker = QuestionRanker(asdict(model), words, asdict(optimizer), self.relevance["valid"])
         if self.data.vectors is not None:
             set_word_vectors(ranker.net.embedding, self.data.vectors.vectors)
         return ranker

@@ -22,8 +22,8 @@ from benchmarks.harness.text.names import (
     MODELS,
     ORDER,
     PARAMETERS,
+    RCNN_READOUTS,
     ROOTS,
-    STATES,
     WHERE_THERE,
 )
 
@@ -58,7 +58,8 @@ def _check_effects(kinds: Sequence[str], options: argparse.Namespace) -> None:
         given = getattr(options, option) is not None and option not in options.filled_in
         if given and not set(heed) & set(kinds):
             why = "" if kinds else "; the cells have one layer and the mean over words"
-            raise InputError(f"--{option} goes with {', '.join(heed)}{why}")
+            name = option.replace("_", "-")
+            raise InputError(f"--{name} goes with {', '.join(heed)}{why}")
 
 
 def _variants(kind: str, options: argparse.Namespace) -> list[str]:
@@ -92,7 +93,7 @@ def model_options(options: argparse.Namespace, cells: bool) -> dict[str, Any]:
         "order": options.order or ORDER,
         "decay": decay if decay in DECAYS else float(decay),
         "activation": options.activation or ACTIVATIONS[0],
-        "state": options.state or STATES[0],
+        "rcnn_readout": options.rcnn_readout or RCNN_READOUTS[0],
     }
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.harness.error_rate import ErrorRate
-from benchmarks.harness.learner import Learner, OptimiserConfig, mean_cross_entropy
+from benchmarks.harness.learner import Learner, OptimizerConfig, mean_cross_entropy
 from benchmarks.harness.text.model_config import TextModelConfig
 from benchmarks.harness.text.models import TextNet, build_text_model
 from pyg_kernels.datasets.text import TextBatch
@@ -22,7 +22,7 @@ class TextClassifier(Learner):
         model (dict): The fields of a :class:`TextModelConfig`.
         words (list of str): The vocabulary without padding and unknown word.
         classes (list of str): Names of the classes.
-        optimiser (dict): The fields of an :class:`OptimiserConfig`.
+        optimizer (dict): The fields of an :class:`OptimizerConfig`.
     """
 
     def __init__(
@@ -30,12 +30,12 @@ class TextClassifier(Learner):
         model: dict[str, Any],
         words: list[str],
         classes: list[str],
-        optimiser: dict[str, Any] | None = None,
+        optimizer: dict[str, Any] | None = None,
     ) -> None:
-        optimiser = optimiser or asdict(OptimiserConfig())
-        super().__init__(OptimiserConfig(**optimiser))
+        optimizer = optimizer or asdict(OptimizerConfig())
+        super().__init__(OptimizerConfig(**optimizer))
         self.save_hyperparameters(
-            {"model": model, "words": words, "classes": classes, "optimiser": optimiser}
+            {"model": model, "words": words, "classes": classes, "optimizer": optimizer}
         )
         self.net: TextNet = build_text_model(TextModelConfig(**model))
         self.train_error: ErrorRate = ErrorRate()

@@ -277,7 +277,7 @@ def _packed(x: Tensor, batch: TextBatch) -> nn.utils.rnn.PackedSequence:
 
 
 def _rcnn(config: TextModelConfig, size: int, num_layers: int) -> RCNN:
-    readout: Any = config.state
+    readout: Any = config.rcnn_readout
     return RCNN(
         size,
         config.hidden,

@@ -17,7 +17,7 @@ from benchmarks.harness.text.classifier import TextClassifier
 from pyg_kernels.datasets.text import TextBatch, Vocabulary
 from pyg_kernels.datasets.text.corpus import INTEGER
 
-KEYS = {"model", "words", "classes", "optimiser"}
+KEYS = {"model", "words", "classes", "optimizer"}
 PREFIXES = 64  # beginnings of a text that are classified together
 BAR = 10  # characters of a bar to either side
 MOST_CLASSES_DRAWN = 6
@@ -202,8 +202,8 @@ def explanation_plot(explanations: Sequence[Explanation]) -> Figure:
 def _score_panel(axes: Axes, explanation: Explanation, values: Sequence[float]) -> None:
     here, so_far = (expected(p, values) for p in (explanation.here, explanation.so_far))
     places = range(len(here))
-    colours = ["tab:red" if score < 0 else "tab:green" for score in here]
-    axes.bar(places, here, color=colours, label="at the word")
+    colors = ["tab:red" if score < 0 else "tab:green" for score in here]
+    axes.bar(places, here, color=colors, label="at the word")
     axes.plot(places, so_far, color="black", marker=".", linewidth=1, label="text so far")
     axes.axhline(0, color="grey", linewidth=0.6)
     axes.set_ylim(1.05 * values[0], 1.05 * values[-1])

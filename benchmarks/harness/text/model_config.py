@@ -31,7 +31,7 @@ class TextModelConfig:
         decay (float or str): Of ``'rcnn'``: a number, ``'learned'``, ``'input'`` or
             ``'recurrent'``.
         activation (str): Of ``'rcnn'``; ``'none'`` for the identity.
-        state (str): What ``'rcnn'`` activates: ``'c'``, ``'z'`` or ``'sum'``, as in :class:`RCNN`.
+        rcnn_readout (str): The readout of ``'rcnn'``: ``'c'``, ``'z'`` or ``'sum'``.
     """
 
     name: str
@@ -46,7 +46,7 @@ class TextModelConfig:
     order: int = 2
     decay: float | str = "input"
     activation: str = "tanh"
-    state: str = "c"
+    rcnn_readout: str = "c"
 
 
 def is_cell(name: str) -> bool:

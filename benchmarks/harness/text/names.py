@@ -16,7 +16,7 @@ COMPARED = MODELS[:3]  # where none is named
 HEEDED = {
     "layers": LAYERED,
     "readout": LAYERED,
-    **dict.fromkeys(("decays", "order", "activation", "state"), ("rcnn",)),
+    **dict.fromkeys(("decays", "order", "activation", "rcnn_readout"), ("rcnn",)),
 }
 ROOTS = {
     "trec": "data/trec",
@@ -38,7 +38,7 @@ ORDER = 2
 DECAY = "input"
 DECAYS = ("learned", "input", "recurrent")  # besides numbers
 ACTIVATIONS = ("tanh", "relu", "none")
-STATES = ("c", "z", "sum")
+RCNN_READOUTS = ("c", "z", "sum")
 CELL_WIDTH = 300  # Liang et al. 2019
 EMBEDDING = 100
 # What a preset sets where it is not given: Lei 2017 (the thesis), section 2.5.2 and appendix B.2.
@@ -50,7 +50,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "decays": [["0.5", "input", "recurrent"]],
         "order": 2,
         "activation": "relu",
-        "state": "sum",
+        "rcnn_readout": "sum",
         "readout": "mean",
         "rcnn_hidden": 200,
         "unit_norm": True,

@@ -36,7 +36,7 @@ from benchmarks.harness.text.names import (
     PARAMETERS,
     PRESETS,
     PROGRAM,
-    STATES,
+    RCNN_READOUTS,
 )
 
 Value = TypeVar("Value")
@@ -246,10 +246,10 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--activation", choices=ACTIVATIONS, help=f"of rcnn ({ACTIVATIONS[0]})")
     group.add_argument(
-        "--state",
-        choices=STATES,
-        help="what rcnn activates: n-grams up to a word, those that end at it, or the first summed "
-        f"over all orders ({STATES[0]})",
+        "--rcnn-readout",
+        choices=RCNN_READOUTS,
+        help="of rcnn, what it activates: n-grams up to a word, those that end at it, or the first "
+        f"summed over all orders ({RCNN_READOUTS[0]})",
     )
     group.add_argument(
         "--readout",

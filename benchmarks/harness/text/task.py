@@ -8,7 +8,7 @@ import pandas
 from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
 from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.text.classifier import TextClassifier
@@ -53,10 +53,10 @@ class TextTask(Task):
         """Whether it is one of ``models.MODELS`` or a recurrent kernel machine."""
         return has_model(name)
 
-    def learner(self, model: TextModelConfig, optimiser: OptimiserConfig) -> TextClassifier:
+    def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
         """An untrained classifier, with the word vectors."""
         words, classes = self.data.vocabulary.words[2:], list(self.data.corpus.classes)
-        classifier = TextClassifier(asdict(model), words, classes, asdict(optimiser))
+        classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer))
         if self.data.vectors is not None:
             classifier.set_word_vectors(self.data.vectors.vectors)
         return classifier

@@ -41,13 +41,13 @@ def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Figure]:
 def _scatter(groups: dict[float | str, list["Run"]], name: str, title: str) -> Figure:
     figure = Figure(figsize=(5.2, 4.4), layout="constrained")
     axes = figure.subplots()
-    colours = matplotlib.colormaps["tab10"]
+    colors = matplotlib.colormaps["tab10"]
     for k, value in enumerate(sorted(groups, key=lambda value: (isinstance(value, str), value))):
         records = [run.record for run in groups[value]]
         axes.scatter(
             [record["valid"] for record in records],
             [record["test"] for record in records],
-            color=colours(k % colours.N),
+            color=colors(k % colors.N),
             marker=MARKERS[k % len(MARKERS)],
             alpha=0.8,
             label=f"{name} {value} (runs: {len(records)})",

@@ -17,7 +17,7 @@ from benchmarks.harness.arguments import exit_status
 from benchmarks.harness.collective import in_all, in_first, in_turn
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.molecules.data import DataChoice, load_molecules
 from benchmarks.harness.molecules.task import MoleculeTask, model_configs
 from benchmarks.harness.processes import processes
@@ -58,8 +58,8 @@ def write_texts(folder: Path) -> None:
 
 def experiment(folder: Path, name: str, task: Task, models: Any, batch_size: int) -> Experiment:
     """Four epochs in a folder of this name."""
-    optimiser = OptimiserConfig(learning_rate=0.02, schedule="plateau", factor=0.5)
-    training = TrainingConfig(4, batch_size, 4, 5.0, optimiser, device="cpu", precision="32-true")
+    optimizer = OptimizerConfig(learning_rate=0.02, schedule="plateau", factor=0.5)
+    training = TrainingConfig(4, batch_size, 4, 5.0, optimizer, device="cpu", precision="32-true")
     return Experiment(task, models, [0], training, folder / name)
 
 
@@ -72,13 +72,13 @@ def experiments(folder: Path) -> Mapping[str, Experiment]:
     molecules = MoleculeTask(data)
     networks = model_configs(["wl-gated", "mean", "wl-subtree-3"], data, **sizes)
     last = model_configs(["wl"], data, **sizes, readout="last")
-    normalised = model_configs(["gine"], data, hidden=8, num_layers=2, norm="batch", dropout=0.5)
+    normalized = model_configs(["gine"], data, hidden=8, num_layers=2, norm="batch", dropout=0.5)
     texts = load_texts(TextChoice("csv", glove="none", csv=[str(folder / "texts.csv")]))
     rcnn = text_model_configs(["rcnn"], texts, hidden=6, dropout=0.0, embedding_dim=5)
     return {
         "molecules": experiment(folder, "molecules", molecules, networks, 4),
         "interrupted": experiment(folder, "interrupted", molecules, last, 4),
-        "normalised": experiment(folder, "normalised", molecules, normalised, 4),
+        "normalized": experiment(folder, "normalized", molecules, normalized, 4),
         "texts": experiment(folder, "texts", TextTask(texts), rcnn, 16),
     }
 

@@ -98,9 +98,9 @@ def test_same_curves_and_predictions_as_in_one_process(folders, name, model):
     assert configuration["processes"] == NUMBER
 
 
-def test_batch_normalisation_and_dropout_are_those_of_each_process(folders):
+def test_batch_normalization_and_dropout_are_those_of_each_process(folders):
     one, several, _ = folders
-    first, second = (history(folder, "normalised", "gine") for folder in (one, several))
+    first, second = (history(folder, "normalized", "gine") for folder in (one, several))
     assert first.shape == second.shape
     assert bool(second.map(math.isfinite).all(axis=None))
     assert not (first["train_rmse"] == second["train_rmse"]).any()

@@ -11,7 +11,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 import pandas
 
 from benchmarks.harness import training
-from benchmarks.harness.learner import OptimiserConfig, learning_rate_factor
+from benchmarks.harness.learner import OptimizerConfig, learning_rate_factor
 from benchmarks.harness.molecules.regressor import MoleculeRegressor
 from benchmarks.harness.progress import EpochHistory
 from tests.benchmarks.interruption import interrupt_once, results
@@ -82,7 +82,7 @@ def test_learning_rate_follows_the_schedule(compare, molecules_csv, tmp_path, sc
             expected.append(adam.param_groups[0]["lr"])
         assert expected[-1] < 0.05, "the schedule must have acted"
     else:
-        config = OptimiserConfig(0.05, schedule, factor=0.9)
+        config = OptimizerConfig(0.05, schedule, factor=0.9)
         factor = learning_rate_factor(config, 12 * 3, 3)  # 48 molecules in batches of 16
         expected = [0.05 * factor(3 * epoch) for epoch in range(1, 13)]
     assert rates == pytest.approx(expected)

@@ -78,7 +78,7 @@ def test_candidates_are_the_true_sentence_and_the_best_of_all_second_ones(
     assert outside  # some true sentences are not among the best
 
 
-def test_every_labelled_paraphrase_among_the_candidates_is_relevant(tmp_path: Path) -> None:
+def test_every_labeled_paraphrase_among_the_candidates_is_relevant(tmp_path: Path) -> None:
     data = MSRPQuestions(write(tmp_path), num_candidates=60)
     query = place(data, FIRST[29])
     rankings = [ranking for ranking in data.parts["test"] if ranking.query == query]

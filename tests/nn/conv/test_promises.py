@@ -115,7 +115,7 @@ class TestPromises:
 
         inputs = (graph.x.requires_grad_(), graph.edge_attr.requires_grad_(with_attr))
         assert torch.autograd.gradcheck(run, (*inputs, *parameters), fast_mode=True)
-        fixed = graph.edge_attr.detach()  # repeated rows: one row a kind of edge
+        fixed = graph.edge_attr.detach()  # repeated rows: one row an edge type
         values = (graph.x, fixed, *parameters)
         assert torch.autograd.gradcheck(run, values, fast_mode=True)
         assert torch.autograd.gradgradcheck(run, values, fast_mode=True)

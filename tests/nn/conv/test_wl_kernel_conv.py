@@ -13,7 +13,7 @@ from tests.graphs import random_graph
 @pytest.mark.parametrize("act", ["relu", "tanh", "elu", None])
 @pytest.mark.parametrize("bonds", [False, True])
 @pytest.mark.parametrize("kinds", [None, 2])
-def test_relabelling(relabel: str, act: str | None, bonds: bool, kinds: int | None) -> None:
+def test_relabeling(relabel: str, act: str | None, bonds: bool, kinds: int | None) -> None:
     torch.manual_seed(0)
     graph = random_graph(1, kinds=kinds)
     conv = WLKernelConv(4, act=act, relabel=relabel, edge_dim=3 if bonds else None).double()
@@ -50,7 +50,7 @@ def test_states_are_the_random_walk_layers(gated: bool, order: int) -> None:
     torch.testing.assert_close(state, walk(graph.x, graph.edge_index, graph.edge_attr))
 
 
-def test_without_relabelling() -> None:
+def test_without_relabeling() -> None:
     graph = random_graph(1)
     conv = WLKernelConv(4, relabel=None).double()
     label, state = conv(graph.x, graph.edge_index, return_states=True)

@@ -61,7 +61,7 @@ def test_equations(net, states, graph: Graph, bonds: bool) -> None:
 @both
 @pytest.mark.parametrize("graph", ["ring", "kinds"])
 def test_edge_features_that_repeat(net, states, graph: str) -> None:
-    """Edge features that need no gradient are embedded once a kind of edge."""
+    """Edge features that need no gradient are embedded once an edge type."""
     model = build(net)
     expected = outputs(model, states(model, GRAPHS[graph], True))
     assert_equal_with_gradients(
@@ -71,7 +71,7 @@ def test_edge_features_that_repeat(net, states, graph: str) -> None:
 
 @both
 @pytest.mark.parametrize("norm", ["batch", "layer", "head"])
-def test_normalisation_and_dropout(net, states, norm: str, monkeypatch) -> None:
+def test_normalization_and_dropout(net, states, norm: str, monkeypatch) -> None:
     """Every state is normalised, activated, and a channel of it dropped, in this order."""
     monkeypatch.setattr(torch.nn.functional, "dropout", lambda x, p, training: 3.0 * x + p)
     activated = embedded_equations.activated

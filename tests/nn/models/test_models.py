@@ -220,7 +220,7 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
 
 
 @pytest.mark.parametrize("norm", ["batch", "layer", "head"])
-def test_random_walk_net_normalises_the_sum(norm: str) -> None:
+def test_random_walk_net_normalizes_the_sum(norm: str) -> None:
     torch.manual_seed(0)
     graph = random_graph(0)
     model = settled(norm, RandomWalkNet(4, 6, 2, norm=norm, edge_dim=3).double())
@@ -278,10 +278,10 @@ def test_tying() -> None:
         model = WLKernelNet(4, 10, 1, 3, gated=False, tie_weights=tie_weights, norm=None)
         return sum(p.numel() for p in model.convs.parameters())
 
-    walk, relabelling = 2 * 100, 3 * 100
-    assert size("all") == walk + relabelling
-    assert size("relabel") == 3 * walk + relabelling
-    assert size(None) == 3 * walk + 2 * relabelling  # nothing reads the last relabelling
+    walk, relabeling = 2 * 100, 3 * 100
+    assert size("all") == walk + relabeling
+    assert size("relabel") == 3 * walk + relabeling
+    assert size(None) == 3 * walk + 2 * relabeling  # nothing reads the last relabelling
 
 
 def test_last_readout() -> None:

@@ -195,11 +195,11 @@ def _score_panel(axes: Axes, runs: Sequence[Sample]) -> None:
     y = numpy.concatenate([run.y for run in runs])
     scores = numpy.concatenate([run.prediction for run in runs])
     edges = numpy.histogram_bin_edges(scores[numpy.isfinite(scores)], BINS)
-    for value, colour in ((0, "C0"), (1, "C1")):
+    for value, color in ((0, "C0"), (1, "C1")):
         chosen = scores[y == value]
         weights = numpy.full(len(chosen), 1 / max(1, len(chosen)))
         axes.hist(
-            chosen, edges.tolist(), weights=weights, color=colour, alpha=0.5, label=f"class {value}"
+            chosen, edges.tolist(), weights=weights, color=color, alpha=0.5, label=f"class {value}"
         )
     axes.legend(fontsize="x-small")
 

@@ -49,7 +49,7 @@ class RunPredictions:
 
 
 def read_test_predictions(run: FoundRun, most: int = MOST_POINTS) -> RunPredictions | None:
-    """Reads a run's predictions of the test part, a piece of the file at a time.
+    """Reads a run's predictions of the test part, a chunk of the file at a time.
 
     Args:
         run: A finished run.
@@ -64,23 +64,23 @@ def read_test_predictions(run: FoundRun, most: int = MOST_POINTS) -> RunPredicti
     path = next((path for path in run.predictions if path.exists()), None)
     if path is None:
         return None
-    pieces: dict[str, list[pandas.DataFrame]] = {}
-    for rows in _pieces(path, run):
+    chunks: dict[str, list[pandas.DataFrame]] = {}
+    for rows in _chunks(path, run):
         for target, found in rows.groupby("target", sort=False):
-            kept = pieces.setdefault(str(target), [])
-            if list(pieces).index(str(target)) < MOST_TARGETS:
+            kept = chunks.setdefault(str(target), [])
+            if list(chunks).index(str(target)) < MOST_TARGETS:
                 kept.append(found[["y", "prediction"]].dropna())
-    if not pieces:
+    if not chunks:
         raise ValueError("no prediction of the test part")
     samples = {}
-    for target, frames in pieces.items():
+    for target, frames in chunks.items():
         frame = pandas.concat(frames) if frames else pandas.DataFrame()
         if len(frame):
             samples[target] = _sample(frame, most)
-    return RunPredictions(list(pieces), samples)
+    return RunPredictions(list(chunks), samples)
 
 
-def _pieces(path: Path, run: FoundRun) -> Iterator[pandas.DataFrame]:
+def _chunks(path: Path, run: FoundRun) -> Iterator[pandas.DataFrame]:
     types: dict[Any, Any] = {name: COLUMN_TYPES.get(name, str) for name in COLUMNS}
     reader = pandas.read_csv(
         path,

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from benchmarks.harness.experiment import FREE_SETTINGS
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.molecules.baselines import BASELINES, BaselineConfig
 from benchmarks.harness.molecules.data import DataChoice
 from benchmarks.harness.molecules.gathering.folders import ResultsFolder
@@ -56,7 +56,7 @@ def run_settings(folder: ResultsFolder, model: str) -> Settings:
     found |= _defaults(BaselineConfig if fitted_at_once else ModelConfig)
     found |= dict(flat(without(own, ("name",))))
     if not fitted_at_once:
-        found |= _defaults(TrainingConfig) | _defaults(OptimiserConfig) | training_settings(folder)
+        found |= _defaults(TrainingConfig) | _defaults(OptimizerConfig) | training_settings(folder)
     return found | dict(flat(configuration["versions"])) | commits(configuration)
 
 

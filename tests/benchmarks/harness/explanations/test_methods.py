@@ -33,12 +33,12 @@ def test_every_method_explains_and_repeats_itself(name: str) -> None:
     torch.testing.assert_close(again.nodes, found.nodes, rtol=0, atol=0)
 
 
-def test_walks_are_the_exact_account() -> None:
+def test_walks_are_the_exact_attribution() -> None:
     net, molecule = graph_network(regressor()), molecules()[1]
     found = explain(explainer_of("walks", net, FEW), molecule, seed=0)
-    account = model_contributions(net, molecule.x, molecule.edge_index, molecule.edge_attr)
-    torch.testing.assert_close(found.nodes, account.nodes)
-    torch.testing.assert_close(found.edges, account.edges)
+    attribution = model_contributions(net, molecule.x, molecule.edge_index, molecule.edge_attr)
+    torch.testing.assert_close(found.nodes, attribution.nodes)
+    torch.testing.assert_close(found.edges, attribution.edges)
 
 
 def test_integrated_gradients_add_up_to_the_difference_from_nothing() -> None:

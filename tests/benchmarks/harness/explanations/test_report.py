@@ -9,7 +9,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 pytest.importorskip("captum", reason="the benchmark needs the extra 'bench'")
 
-from benchmarks.harness.explanations.accounts import Account
+from benchmarks.harness.explanations.attributions import Attribution
 from benchmarks.harness.explanations.report import (
     Results,
     common_scale,
@@ -28,8 +28,8 @@ def record(precision: float, seconds: float) -> dict[str, Any]:
     return {"precision": precision, **measures, "seconds": seconds, **values}
 
 
-def account(sign: float = 1.0) -> Account:
-    return Account(
+def attribution(sign: float = 1.0) -> Attribution:
+    return Attribution(
         smiles="CC#N",
         nodes=torch.tensor([0.5, -1.0, 0.0]) * sign,
         edges=torch.tensor([0.25, 0.25, -1.5, 0.0]) * sign,
@@ -58,8 +58,8 @@ def results(**changes: Any) -> Results:
         "records": {"walks": [record(1.0, 0.1), record(0.5, 9.0), record(0.0, 0.2)]},
         "evidence": [torch.tensor([False, True, True])],
         "chance": 0.25,
-        "planted": [account()],
-        "measured": [account(), account(-1.0)],
+        "planted": [attribution()],
+        "measured": [attribution(), attribution(-1.0)],
         "sentences": [sentence],
         "runs": {"planted": {"model": "wl", "num_parameters": 1234, "test": 0.0312}},
         "target": "y < 5 & more",
@@ -102,7 +102,7 @@ def test_page_is_escaped_and_whole() -> None:
 
 
 def test_one_scale_for_all() -> None:
-    assert common_scale([account(), account(-2.0)]) == 3.0
+    assert common_scale([attribution(), attribution(-2.0)]) == 3.0
     assert common_scale([]) is None
 
 

@@ -1,4 +1,4 @@
-"""Accounts of what a text classifier says."""
+"""Attributions of what a text classifier says."""
 
 from dataclasses import asdict, replace
 
@@ -9,7 +9,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.explanations import sentences
-from benchmarks.harness.explanations.sentences import TextAccountant
+from benchmarks.harness.explanations.sentences import TextAttributor
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.model_config import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
@@ -30,7 +30,7 @@ def classifier(classes: str = "01", name: str = "rcnn", **options: object) -> Te
         True,
         len(classes),
         5,
-        **{"num_layers": 1, "activation": "relu", "state": "sum", "dropout": 0.5, **options},
+        **{"num_layers": 1, "activation": "relu", "rcnn_readout": "sum", "dropout": 0.5, **options},
     )
     learner = TextClassifier(asdict(config), WORDS, list(classes))
     for parameter in learner.net.parameters():  # biases are zero at the start
@@ -46,11 +46,13 @@ def scores_of(learner: TextClassifier) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("activation", ["relu", "none"])
-@pytest.mark.parametrize("state", ["c", "z", "sum"])
+@pytest.mark.parametrize("rcnn_readout", ["c", "z", "sum"])
 @pytest.mark.parametrize("decay", ["input", 0.5, "learned"], ids=str)
-def test_words_and_constant_are_the_score(activation: str, state: str, decay: object) -> None:
-    learner = classifier(activation=activation, state=state, decay=decay)
-    found = TextAccountant(learner, best=4)(TEXT)
+def test_words_and_constant_are_the_score(
+    activation: str, rcnn_readout: str, decay: object
+) -> None:
+    learner = classifier(activation=activation, rcnn_readout=rcnn_readout, decay=decay)
+    found = TextAttributor(learner, best=4)(TEXT)
     scores = scores_of(learner)
     assert found.score == pytest.approx((scores[1] - scores[0]).item(), abs=1e-5)
     assert found.gap < 1e-10
@@ -61,7 +63,7 @@ def test_words_and_constant_are_the_score(activation: str, state: str, decay: ob
 
 def test_of_more_classes_the_predicted_one_against_the_others() -> None:
     learner = classifier("ABC")
-    found, scores = TextAccountant(learner, best=1)(TEXT), scores_of(learner)
+    found, scores = TextAttributor(learner, best=1)(TEXT), scores_of(learner)
     best = int(scores.argmax())
     others = (scores.sum() - scores[best]) / 2
     assert found.score == pytest.approx((scores[best] - others).item(), abs=1e-5)
@@ -71,16 +73,16 @@ def test_of_more_classes_the_predicted_one_against_the_others() -> None:
 
 def test_gates_are_the_decays_at_words() -> None:
     learner = classifier()
-    found = TextAccountant(learner, best=1)(TEXT)
+    found = TextAttributor(learner, best=1)(TEXT)
     cell, x = learner.net.encoder.rcnn.cells[0], learner.net.embedding.weight[[2, 3, 6, 1, 5]]
     expected = torch.sigmoid(x @ cell.decay_lin.weight.t() + cell.decay_bias)
     torch.testing.assert_close(found.gates, expected.double(), atol=1e-6, rtol=0)
-    constant = TextAccountant(classifier(decay=0.25), best=1)(TEXT).gates
+    constant = TextAttributor(classifier(decay=0.25), best=1)(TEXT).gates
     assert constant.unique().tolist() == [0.25]
 
 
 def test_record_names_ngrams_by_their_words() -> None:
-    found = TextAccountant(classifier(), best=30)(TEXT)
+    found = TextAttributor(classifier(), best=30)(TEXT)
     record = found.record()
     assert record["text"] == " ".join(TEXT)
     # 5 words and 10 pairs of words.
@@ -91,27 +93,27 @@ def test_record_names_ngrams_by_their_words() -> None:
 @pytest.mark.parametrize(
     ("learner", "message"),
     [
-        (classifier(num_layers=2), "no account of this classifier: .*num_layers=2"),
+        (classifier(num_layers=2), "no attribution for this classifier: .*num_layers=2"),
         (classifier(name="lstm"), "one layer of an RCNN"),
         (classifier(readout="mean"), "one layer of an RCNN"),
-        (classifier(activation="tanh"), "no account of this classifier: .*[tT]anh"),
-        (classifier(activation="sigmoid"), "no account of this classifier: .*[sS]igmoid"),
+        (classifier(activation="tanh"), "no attribution for this classifier: .*[tT]anh"),
+        (classifier(activation="sigmoid"), "no attribution for this classifier: .*[sS]igmoid"),
     ],
     ids=["two-layers", "lstm", "mean", "tanh", "sigmoid"],
 )
-def test_other_classifiers_have_no_account(learner: TextClassifier, message: str) -> None:
+def test_other_classifiers_have_no_attribution(learner: TextClassifier, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        TextAccountant(learner, best=1)(TEXT)
+        TextAttributor(learner, best=1)(TEXT)
 
 
-def test_a_sum_that_is_not_the_score_is_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sum_that_is_not_the_score_is_no_attribution(monkeypatch: pytest.MonkeyPatch) -> None:
     def shifted(*arguments: object) -> NgramContributions:
         found = text_contributions(*arguments)
         return replace(found, remainder=found.remainder + 1e-4)
 
     monkeypatch.setattr(sentences, "text_contributions", shifted)
     with pytest.raises(InputError, match=r"words add up to .*, its score is"):
-        TextAccountant(classifier(), best=1)(TEXT)
+        TextAttributor(classifier(), best=1)(TEXT)
 
 
 def test_an_output_map_is_read() -> None:
@@ -120,14 +122,14 @@ def test_an_output_map_is_read() -> None:
     rcnn = RCNN(4, 5, act="relu", decay="input", output_map=True)
     assert rcnn.cells[0].output_lin is not None
     learner.net.encoder.rcnn = rcnn
-    found, scores = TextAccountant(learner, best=1)(TEXT), scores_of(learner)
+    found, scores = TextAttributor(learner, best=1)(TEXT), scores_of(learner)
     assert found.gap < 1e-10
     assert found.score == pytest.approx((scores[1] - scores[0]).item(), abs=1e-5)
 
 
 def test_gates_that_read_the_output_are_those_of_the_layer() -> None:
     learner = classifier(decay="recurrent")
-    found = TextAccountant(learner, best=1)(TEXT)
+    found = TextAttributor(learner, best=1)(TEXT)
     assert found.gap < 1e-10
     rcnn = learner.net.encoder.rcnn
     cell, x = rcnn.cells[0], learner.net.embedding.weight[[2, 3, 6, 1, 5]]

@@ -15,7 +15,7 @@ from benchmarks.harness.language_model.config import TrainingSettings
 from benchmarks.harness.language_model.data import LanguageChoice, LanguageData, load_corpus
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import LanguageModel
-from benchmarks.harness.language_model.optimiser import NTASGD
+from benchmarks.harness.language_model.optimizer import NTASGD
 from benchmarks.harness.language_model.task import (
     LanguageSetup,
     LanguageTask,
@@ -59,7 +59,7 @@ def restored(folder: Path) -> LanguageLearner:
 
 
 def columns(stream: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs and targets of equally long pieces of a stream, side by side."""
+    """Inputs and targets of equally long segments of a stream, side by side."""
     length = (len(stream) - 1) // number
     ids, targets = stream[: length * number], stream[1 : length * number + 1]
     return ids.view(number, length).t(), targets.view(number, length).t()
@@ -135,7 +135,7 @@ def test_first_loss_is_the_logarithm_of_the_vocabulary(data: LanguageData, name:
         ("rcnn-5m", {"epochs": 5}),
         ("adam-rcnn-16m", {"epochs": 5, "learning_rate": 0.1}),  # goes back to the best epoch
         # Averages from the second epoch on.
-        ("rcnn-5m", {"epochs": 5, "learning_rate": 0.2, "optimiser": "nt-asgd"}),
+        ("rcnn-5m", {"epochs": 5, "learning_rate": 0.2, "optimizer": "nt-asgd"}),
     ],
 )
 def test_best_epoch_is_kept_as_it_was_measured(
@@ -147,17 +147,17 @@ def test_best_epoch_is_kept_as_it_was_measured(
     run = trained(data, setup(data, name, **changes), tmp_path / "run")
     valid = [epoch["valid_perplexity"] for epoch in run.history]
     best = valid.index(min(valid))
-    if "optimiser" in changes:
+    if "optimizer" in changes:
         assert best > 0, "the best epoch must be an averaged one"
     assert run.record["valid"] == pytest.approx(valid[best], rel=1e-5)
     assert run.record["test"] == pytest.approx(run.history[best]["test_perplexity"], rel=1e-5)
     # Once more, from the checkpoint alone: the streams of the validation part word by word.
     net, stream = restored(tmp_path / "run").net, data.corpus.streams["valid"]
-    pieces = -(-len(stream) // max(1, min(10, len(stream) // 7)))
+    size = -(-len(stream) // max(1, min(10, len(stream) // 7)))
     follows = torch.cat([torch.tensor([LanguageVocabulary.end]), stream[:-1]])
     total = 0.0
     with torch.no_grad():
-        for ids, targets in zip(follows.split(pieces), stream.split(pieces), strict=True):
+        for ids, targets in zip(follows.split(size), stream.split(size), strict=True):
             scores = net.scores(net(ids.unsqueeze(1))[0][:, 0])
             total += F.cross_entropy(scores, targets, reduction="sum").item()
     assert run.record["valid"] == pytest.approx(math.exp(total / len(stream)), rel=1e-4)

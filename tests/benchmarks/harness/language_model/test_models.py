@@ -61,12 +61,12 @@ def test_a_stream_read_in_pieces_is_the_same_stream(name: str) -> None:
     model = built(name).double().eval()
     ids = words(11, 3)
     whole, _ = model(ids)
-    state, pieces = None, []
-    for piece in ids.split((4, 1, 6)):
-        hidden, state = model(piece, state)
+    state, outputs = None, []
+    for segment in ids.split((4, 1, 6)):
+        hidden, state = model(segment, state)
         state = model.detach(state)
-        pieces.append(hidden)
-    torch.testing.assert_close(torch.cat(pieces), whole, rtol=1e-9, atol=0)
+        outputs.append(hidden)
+    torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-9, atol=0)
     again, _ = model(ids[4:])
     # Had the state been forgotten. Relative, as products of small states are tiny at the start.
     assert (again - whole[4:]).abs().max() > 1e-2 * whole.abs().max()

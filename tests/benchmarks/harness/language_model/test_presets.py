@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from benchmarks.harness.language_model.config import (
-    OPTIMISERS,
+    OPTIMIZERS,
     LanguageModelConfig,
     TrainingSettings,
 )
@@ -45,7 +45,7 @@ def test_each_is_plain_values_and_can_be_built(name: str) -> None:
     assert preset.name == preset.model.name == name
     assert "\n" not in preset.help
     assert preset.ptb is None or str(preset.ptb) in preset.help
-    assert preset.training.optimiser in OPTIMISERS
+    assert preset.training.optimizer in OPTIMIZERS
     model = json.loads(json.dumps(dataclasses.asdict(preset.model)))
     assert LanguageModelConfig(**model) == preset.model
     training = json.loads(json.dumps(dataclasses.asdict(preset.training)))

@@ -57,7 +57,7 @@ def test_words_of_tokenize_are_those_of_tokenize() -> None:
 
 
 @pytest.mark.parametrize(
-    ("piece", "expected"),
+    ("chunk", "expected"),
     [
         ("-" * 20_000, []),
         ("b-" * 10_000, ["b-" * 9_999 + "b"]),
@@ -67,8 +67,8 @@ def test_words_of_tokenize_are_those_of_tokenize() -> None:
     ],
     ids=["marks", "compound", "compound and more", "letters", "number"],
 )
-def test_pieces_of_any_length(piece: str, expected: list[str]) -> None:
-    assert WordSplitter(LanguageVocabulary(PENN.split()))(piece) == expected
+def test_chunks_of_any_length(chunk: str, expected: list[str]) -> None:
+    assert WordSplitter(LanguageVocabulary(PENN.split()))(chunk) == expected
 
 
 def test_a_part_of_the_penn_treebank_is_split_into_its_words(real_data: Path) -> None:

@@ -15,7 +15,7 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 import pandas
 
 from benchmarks.harness import fitting
-from benchmarks.harness.molecules.labels import labelled
+from benchmarks.harness.molecules.labels import labeled
 from pyg_kernels.chem import OGBFeaturizer
 from pyg_kernels.datasets import ChEMBLSulfonamides, MoleculeDataset
 from tests.benchmarks.interruption import interrupt_once
@@ -54,12 +54,12 @@ def subtree_counts(data, iterations, numbers):
     bonds = [number(tuple(row)) for row in data.edge_attr.tolist()]
     counts = Counter(atoms)
     for _ in range(iterations):
-        neighbours = [[] for _ in atoms]
+        neighbors = [[] for _ in atoms]
         for (source, target), bond in zip(data.edge_index.t().tolist(), bonds, strict=True):
-            neighbours[target].append((bond, atoms[source]))
+            neighbors[target].append((bond, atoms[source]))
         atoms = [
             number((own, tuple(sorted(around))))
-            for own, around in zip(atoms, neighbours, strict=True)
+            for own, around in zip(atoms, neighbors, strict=True)
         ]
         counts.update(atoms)
     return counts
@@ -93,7 +93,7 @@ def record_of(folder, model, seed=0):
 
 def test_labels_tell_feature_rows_apart():
     molecules = ChEMBLSulfonamides()[:200]
-    batch, graphs = molecules.batch(range(200)), labelled(molecules)
+    batch, graphs = molecules.batch(range(200)), labeled(molecules)
     for label, features in ((graphs.atom, batch.x), (graphs.bond, batch.edge_attr)):
         _, expected = features.unique(dim=0, return_inverse=True)
         pairs = torch.stack([label, expected]).unique(dim=1)
@@ -108,7 +108,7 @@ def test_labels_tell_all_of_ogbs_feature_rows_apart():
     molecules = MoleculeDataset.from_smiles(
         [*SMILES, "[O-][N+](=O)c1ccccc1", "[Og]", "[Og+]"], featurizer=OGBFeaturizer()
     )
-    batch, graphs = molecules.batch(range(len(molecules))), labelled(molecules)
+    batch, graphs = molecules.batch(range(len(molecules))), labeled(molecules)
     assert graphs.atom.max() > 2**24  # where float32 would take neighbours for one
     for label, features in ((graphs.atom, batch.x), (graphs.bond, batch.edge_attr)):
         _, expected = features.unique(dim=0, return_inverse=True)
@@ -151,13 +151,13 @@ def test_subtree_ridge_is_ridge_regression_on_counts(compare, gaps, tmp_path, it
         y = rows["train"]["y"].to_numpy()
         measured = ~np.isnan(y)
         std = y[measured].std()
-        centre = x["train"][measured].mean(axis=0)
-        centred = x["train"][measured] - centre
+        center = x["train"][measured].mean(axis=0)
+        centered = x["train"][measured] - center
 
-        def predict(penalty, part, y=y[measured], std=std, centre=centre, centred=centred):
-            gram = centred @ centred.T + penalty * np.eye(len(centred))
+        def predict(penalty, part, y=y[measured], std=std, center=center, centered=centered):
+            gram = centered @ centered.T + penalty * np.eye(len(centered))
             dual = np.linalg.solve(gram, (y - y.mean()) / std)
-            return y.mean() + std * (x[part] - centre) @ (centred.T @ dual)
+            return y.mean() + std * (x[part] - center) @ (centered.T @ dual)
 
         penalty = record["penalties"][k]
         for part in parts:

@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
-from benchmarks.harness.molecules.batches import MoleculeBatches, Standardised
+from benchmarks.harness.molecules.batches import MoleculeBatches, Standardized
 from benchmarks.harness.molecules.data import DataChoice, MoleculeData
 from benchmarks.harness.molecules.regressor import TargetScale
 from pyg_kernels.datasets import MoleculeDataset
@@ -30,15 +30,15 @@ def scale(data: MoleculeData) -> TargetScale:
     return TargetScale.fit(["a", "b"], data.targets("train"))
 
 
-def test_standardised_batch_by_batch_to_the_last_bit(data, scale):
-    standardised = Standardised(data.molecules, scale)
+def test_standardized_batch_by_batch_to_the_last_bit(data, scale):
+    standardized = Standardized(data.molecules, scale)
     places = torch.tensor([3, 17, 0, 9])
-    batch = standardised.batch(places)
-    expected = scale.standardise(data.molecules.targets)[places]
+    batch = standardized.batch(places)
+    expected = scale.standardize(data.molecules.targets)[places]
     assert batch.y.dtype == torch.float32
     torch.testing.assert_close(batch.y, expected, rtol=0, atol=0, equal_nan=True)
     assert batch.smiles == [SMILES[k] for k in places]
-    assert len(standardised) == 21
+    assert len(standardized) == 21
 
 
 def test_what_float32_cannot_hold_is_said_before_training(data, monkeypatch):
@@ -63,7 +63,7 @@ def test_divisor_makes_the_mean_of_the_processes_the_mean_of_the_batch(
         loaders.append(batches.part("train"))
     places = torch.arange(14).split(4)
     for indices, *shares in zip(places, *loaders, strict=True):
-        y = scale.standardise(data.molecules.targets[indices])
+        y = scale.standardize(data.molecules.targets[indices])
         measured = y[~y.isnan()]
         expected = measured.square().mean() if len(measured) else torch.tensor(0.0)
         losses = [share.y.nan_to_num().square().sum() / share.divisor for share in shares]

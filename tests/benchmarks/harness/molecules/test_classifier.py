@@ -153,9 +153,9 @@ def test_a_network_of_zeros_predicts_how_frequent_the_class_is():
 def test_other_values_than_classes_are_refused():
     targets = BinaryTargets(["a", "b"], [0.0, 0.0])
     y = torch.tensor([[1.0, NAN], [0.0, 1.0]])
-    assert torch.equal(targets.standardise(y).nan_to_num(9), y.nan_to_num(9))
+    assert torch.equal(targets.standardize(y).nan_to_num(9), y.nan_to_num(9))
     y[1, 1] = 0.5
-    for refuse in (targets.standardise, lambda y: BinaryTargets.fit(["a", "b"], y)):
+    for refuse in (targets.standardize, lambda y: BinaryTargets.fit(["a", "b"], y)):
         with pytest.raises(ValueError, match=r"0 and 1, but 'b' has a value 0\.5"):
             refuse(y)
 

@@ -10,7 +10,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.molecules.batches import MoleculeBatches
 from benchmarks.harness.molecules.data import DataChoice, load_molecules
 from benchmarks.harness.molecules.models import ModelConfig
@@ -29,18 +29,18 @@ def loader(data, batch_size, seed):
     return MoleculeBatches(data, scale, batch_size, seed).train_dataloader()
 
 
-def test_only_the_training_part_is_standardised(molecules_csv):
+def test_only_the_training_part_is_standardized(molecules_csv):
     data = load(molecules_csv)
     model = ModelConfig("mean", 65, 7, 1, hidden=1)
     train = data.targets("train")
-    regressor = new_regressor(model, data, OptimiserConfig())
+    regressor = new_regressor(model, data, OptimizerConfig())
     assert regressor.mean.item() == pytest.approx(train.mean().item(), rel=1e-6)
     assert regressor.std.item() == pytest.approx(train.std(unbiased=False).item(), rel=1e-6)
     data.molecules.targets[data.parts["valid"]] += 100
     data.molecules.targets[data.parts["test"]] -= 50
-    other = new_regressor(model, data, OptimiserConfig())
+    other = new_regressor(model, data, OptimizerConfig())
     assert other.hparams["targets"] == regressor.hparams["targets"]
-    assert asdict(OptimiserConfig()) == regressor.hparams["optimiser"]
+    assert asdict(OptimizerConfig()) == regressor.hparams["optimizer"]
 
 
 def test_parts_cover_every_molecule_once(molecules_csv):
@@ -80,7 +80,7 @@ def test_no_training_batch_has_a_single_molecule(molecules_csv, batch_size, size
     assert [batch.num_graphs for batch in batches] == sizes
 
 
-def test_batches_carry_each_molecules_standardised_target(molecules_csv):
+def test_batches_carry_each_molecules_standardized_target(molecules_csv):
     data = load(molecules_csv)
     of = dict(zip(data.molecules.smiles, data.molecules.targets.flatten().tolist(), strict=True))
     train = data.targets("train")

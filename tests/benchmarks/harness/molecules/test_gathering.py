@@ -179,19 +179,19 @@ def test_settings_that_differ_name_rows_apart(gather, tmp_path):
     runs = tmp_path / "runs"
     write_results(runs / "a", [record("gine", 0, 1.0)])
     write_results(runs / "wide", [record("gine", 0, 1.1)], sizes=SIZES | {"hidden": 16})
-    faster = TRAINING["optimiser"] | {"learning_rate": 0.01}
+    faster = TRAINING["optimizer"] | {"learning_rate": 0.01}
     write_results(
-        runs / "fast", [record("gine", 0, 1.2)], training=TRAINING | {"optimiser": faster}
+        runs / "fast", [record("gine", 0, 1.2)], training=TRAINING | {"optimizer": faster}
     )
     write_results(runs / "more", [record("gine", 1, 2.0)], training=TRAINING | {"device": "cuda"})
     write_results(runs / "code", [record("gine", 0, 1.3)], commit="abcdef0123456789" * 2 + "+")
-    write_results(runs / "new", [record("gine", 0, 1.4)], sizes=SIZES | {"flavour": "sour"})
+    write_results(runs / "new", [record("gine", 0, 1.4)], sizes=SIZES | {"flavor": "sour"})
     older = {name: size for name, size in SIZES.items() if name != "num_layers"}
     write_results(runs / "old", [record("gine", 2, 3.0)], sizes=older)
     assert gather()[0] == 0
     (rows,) = sections_of((runs / "report.md").read_text()).values()
     notes = {row["folder"]: row["model"] for row in rows}
-    names = ("hidden", "learning rate", "commit", "flavour")
+    names = ("hidden", "learning rate", "commit", "flavor")
     values = {
         "a, more, old": ("8", "0.001", "not recorded", "not recorded"),
         "code": ("8", "0.001", "abcdef0123+", "not recorded"),
@@ -327,7 +327,7 @@ def test_the_same_results_give_the_same_report(gather_drawn, tmp_path):
 def test_provenance_is_what_is_written_down(gather, tmp_path):
     runs = tmp_path / "runs"
     words = ["--model", "gine", "--out", "my runs"]
-    write_results(runs / "a", [record("gine", 0, 1.0)], commit=None, arguments=words, colour="red")
+    write_results(runs / "a", [record("gine", 0, 1.0)], commit=None, arguments=words, color="red")
     os.utime(runs / "a" / "metrics.json", (0, 86400))
     assert gather()[0] == 0
     text = (runs / "report.md").read_text()
@@ -338,7 +338,7 @@ def test_provenance_is_what_is_written_down(gather, tmp_path):
         "data: dataset chembl, split random, split seed 0",
         "arguments: --model gine --out 'my runs'",
         "backend: products torch.mm",
-        "colour: red",
+        "color: red",
         "commit: not recorded",
         "seeds: 0",
         "threads: 1",
@@ -496,7 +496,7 @@ def test_bad_input_is_one_line(gather, call_main, tmp_path):
         status, out, err = gather("--out", out_folder)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert err.startswith(f"benchmarks.molecules: error: --out {out_folder}: ")
-    for words in (("--colour", "red"), ("another",)):
+    for words in (("--color", "red"), ("another",)):
         status, out, err = gather(*words)
         assert (status, out, err.count("\n")) == (2, "", 1)
     assert call_main(main, "report")[0] == 2

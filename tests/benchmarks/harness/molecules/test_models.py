@@ -152,7 +152,7 @@ def test_training_under_autocast(molecules, name):
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
-NORMALISATIONS = {
+NORMALIZATIONS = {
     "batch": (nn.BatchNorm1d,),
     "layer": (nn.LayerNorm,),
     "head": (nn.BatchNorm1d,),
@@ -175,14 +175,14 @@ PLACES = {
 @pytest.mark.parametrize(
     ("name", "norm"), [(name, norm) for name in TRAINED for norm in MODELS[name].norms]
 )
-def test_normalisation_is_the_one_asked_for(name, norm):
+def test_normalization_is_the_one_asked_for(name, norm):
     model = build_model(config(name, hidden=8, num_layers=2, norm=norm))
     found = [
         module for module in model.modules() if isinstance(module, (nn.BatchNorm1d, nn.LayerNorm))
     ]
     places = {None: 0, "head": min(1, PLACES[name])}.get(norm, PLACES[name])
     assert len(found) == places
-    assert all(isinstance(module, NORMALISATIONS[norm]) for module in found)
+    assert all(isinstance(module, NORMALIZATIONS[norm]) for module in found)
 
 
 @pytest.mark.parametrize("name", [name for name in TRAINED if MODELS[name].dropout])
@@ -253,6 +253,6 @@ def test_training_starts_near_the_mean_predictor(molecules, name):
     torch.manual_seed(0)
     fitted = fit_hidden_size(config(name, hidden=1, num_targets=1))
     y = molecules.targets[::8]
-    standardised = (y - y.mean()) / y.std()
+    standardized = (y - y.mean()) / y.std()
     prediction = build_model(fitted)(molecules.batch(torch.arange(0, 1017, 8)))
-    assert (prediction - standardised).square().mean() < 4
+    assert (prediction - standardized).square().mean() < 4

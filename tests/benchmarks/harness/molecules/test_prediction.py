@@ -123,7 +123,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(call, trained, molecules_csv, 
         ({"--device": "tpu"}, "tpu"),
         ({"--out": molecules_csv}, "overwrite an input"),
         ({"--out": tmp_path / "nowhere" / "p.csv"}, "existing folder"),
-        ({"--colour": "red"}, "--colour"),
+        ({"--color": "red"}, "--color"),
     ):
         words = [word for pair in (good | change).items() for word in pair]
         status, out, err = call("predict", *words)

@@ -10,7 +10,7 @@ from torch_geometric.data import Batch
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
-from benchmarks.harness.learner import SCHEDULES, OptimiserConfig, learning_rate_factor
+from benchmarks.harness.learner import SCHEDULES, OptimizerConfig, learning_rate_factor
 from benchmarks.harness.molecules.models import ModelConfig
 from benchmarks.harness.molecules.regressor import (
     MaskedRMSE,
@@ -87,14 +87,14 @@ def test_scale_keeps_the_differences_between_targets(unit, offset):
     y = torch.linspace(-1, 1, 9, dtype=torch.float64).unsqueeze(1)
     scale = TargetScale.fit(["a"], y * unit + offset)
     expected = (y / y.std(unbiased=False)).float()
-    torch.testing.assert_close(scale.standardise(y * unit + offset), expected)
+    torch.testing.assert_close(scale.standardize(y * unit + offset), expected)
 
 
-def test_targets_that_cannot_be_standardised():
+def test_targets_that_cannot_be_standardized():
     with pytest.raises(ValueError, match="'a' are too large or small"):
         TargetScale.fit(["a"], torch.tensor([[-1.7e308], [1.7e308]], dtype=torch.float64))
     with pytest.raises(ValueError, match="'a' has values too far"):
-        TargetScale(["a"], [0.0], [1e-30]).standardise(torch.tensor([[1e20]]))
+        TargetScale(["a"], [0.0], [1e-30]).standardize(torch.tensor([[1e20]]))
 
 
 def test_root_mean_square_of_any_size():
@@ -106,7 +106,7 @@ def test_root_mean_square_of_any_size():
 
 
 def test_schedules():
-    factor = learning_rate_factor(OptimiserConfig(schedule="cosine"), 1000, 100)
+    factor = learning_rate_factor(OptimizerConfig(schedule="cosine"), 1000, 100)
     warmup = [factor(step) for step in range(50)]
     assert warmup == pytest.approx([(k + 1) / 50 for k in range(50)])
     assert factor(50) == pytest.approx(1.0)
@@ -115,10 +115,10 @@ def test_schedules():
     later = [factor(step) for step in range(50, 1001)]
     assert later == sorted(later, reverse=True)
 
-    factor = learning_rate_factor(OptimiserConfig(schedule="exponential", factor=0.9), 1000, 100)
+    factor = learning_rate_factor(OptimizerConfig(schedule="exponential", factor=0.9), 1000, 100)
     assert [factor(0), factor(99), factor(100), factor(950)] == pytest.approx(
         [1.0, 1.0, 0.9, 0.9**9]
     )
-    factor = learning_rate_factor(OptimiserConfig(schedule="none"), 1000, 100)
+    factor = learning_rate_factor(OptimizerConfig(schedule="none"), 1000, 100)
     assert factor(0) == factor(999) == 1.0
     assert SCHEDULES == ("cosine", "exponential", "plateau", "none")

@@ -21,7 +21,7 @@ TRAINING = {
     "batch_size": 16,
     "patience": 10,
     "clip": 5.0,
-    "optimiser": {"learning_rate": 0.001, "schedule": "cosine", "factor": 1.0, "weight_decay": 0.0},
+    "optimizer": {"learning_rate": 0.001, "schedule": "cosine", "factor": 1.0, "weight_decay": 0.0},
     "device": "cpu",
     "precision": "auto",
     "show": "nothing",

@@ -95,11 +95,11 @@ def test_finds_the_word_that_tells() -> None:
     ids[torch.arange(40), places] = y
     ptr = torch.arange(0, 321, 8)
     attention = AttentionClassifier(Words(8), 8, Words(8), 8, 2).double()
-    optimiser = torch.optim.Adam(attention.parameters(), lr=0.05)
+    optimizer = torch.optim.Adam(attention.parameters(), lr=0.05)
     for _ in range(60):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         output, weights = attention(words[ids.flatten()], ptr)
         nn.functional.cross_entropy(output, y).backward()
-        optimiser.step()
+        optimizer.step()
     assert torch.equal(output.argmax(dim=1), y)
     assert torch.equal(weights.view(40, 8).argmax(dim=1), places)

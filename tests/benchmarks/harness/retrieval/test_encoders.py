@@ -74,7 +74,7 @@ def test_a_carried_state_goes_on_with_the_text(encoder) -> None:
 
 
 @pytest.mark.parametrize("encoder", ["rcnn", "rcnn-scalar"])
-def test_rcnn_is_additive_normalised_and_gated_on_word_and_output(encoder, words) -> None:
+def test_rcnn_is_additive_normalized_and_gated_on_word_and_output(encoder, words) -> None:
     torch.manual_seed(0)
     net, x = ENCODERS[encoder](4, 6).double(), features().double()
     (cell,) = net.rcnn.cells

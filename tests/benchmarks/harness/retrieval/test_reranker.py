@@ -30,7 +30,7 @@ def rankers(seed: int, noise: tuple[float, ...]) -> tuple[list[list[Tensor]], li
     return scores, [q > 1 for q in quality]
 
 
-def test_is_the_logistic_regression_over_standardised_scores() -> None:
+def test_is_the_logistic_regression_over_standardized_scores() -> None:
     scores, relevance = rankers(0, (1.0, 0.5))
     features = np.concatenate(
         [

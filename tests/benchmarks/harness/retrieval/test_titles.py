@@ -9,7 +9,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.learner import OptimiserConfig
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.data import END, QuestionChoice, load_questions, question_data
 from benchmarks.harness.retrieval.encoders import ENCODERS
 from benchmarks.harness.retrieval.pretraining import PretrainingTask
@@ -69,7 +69,7 @@ def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
     models = question_model_configs([encoder], task.data, pretrained=[True], hidden=5)
     torch.manual_seed(0)
     (config,) = pretraining_configs(models)
-    writer = task.learner(config, OptimiserConfig()).eval()
+    writer = task.learner(config, OptimizerConfig()).eval()
     loader = task.batches(writer, 4, seed=0).part("valid")
     with torch.no_grad():
         predicted = torch.cat([writer.predict_step(batch, 0) for batch in loader])
@@ -102,7 +102,7 @@ def test_the_title_follows_from_the_context(task) -> None:
     """The state that the decoder starts from changes what it writes."""
     for encoder in ENCODERS:
         models = question_model_configs([encoder], task.data, pretrained=[True], hidden=5)
-        writer = task.learner(pretraining_configs(models)[0], OptimiserConfig()).eval()
+        writer = task.learner(pretraining_configs(models)[0], OptimizerConfig()).eval()
         question = int(task.data.corpus.train[0].query)
         pairs = torch.tensor([[question, question], [len(task.data.corpus) + question, question]])
         (batch,) = TitleLoader(task.data, pairs, batch_size=2)

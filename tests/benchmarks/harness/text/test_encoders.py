@@ -151,7 +151,7 @@ def test_a_constant_decay_of_zero_reads_pairs_of_words() -> None:
     pairs = [(first @ x[t - 1]) * (second @ x[t]) for t in range(1, 4)]
     expected = torch.stack([torch.zeros(5), *pairs])
     torch.testing.assert_close(encoder.at_words(x, batch), expected, rtol=1e-10, atol=1e-12)
-    both = built(replace(settings, state="sum")).at_words(x, batch)
+    both = built(replace(settings, rcnn_readout="sum")).at_words(x, batch)
     torch.testing.assert_close(both, expected + x @ first.T, rtol=1e-10, atol=1e-12)
 
 

@@ -129,7 +129,7 @@ def test_bad_input(tmp_path: Path) -> None:
             path.write_bytes(content)
         with pytest.raises(InputError, match=f"{name} is not a checkpoint of this module"):
             explanation.load_classifier(path)
-    arguments = {"model": {"name": "gru"}, "words": [], "classes": ["0"], "optimiser": {}}
+    arguments = {"model": {"name": "gru"}, "words": [], "classes": ["0"], "optimizer": {}}
     torch.save({"hyper_parameters": arguments, "state_dict": {}}, tmp_path / "gru.ckpt")
     with pytest.raises(InputError, match=r"gru.ckpt does not fit this version's gru"):
         explanation.load_classifier(tmp_path / "gru.ckpt")

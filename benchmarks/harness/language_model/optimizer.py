@@ -11,7 +11,7 @@ import torch
 from torch.nn import Parameter
 from torch.optim import SGD, Adam, Optimizer
 
-from benchmarks.harness.language_model.config import OPTIMISERS, TrainingSettings
+from benchmarks.harness.language_model.config import OPTIMIZERS, TrainingSettings
 
 NON_MONOTONE = 5  # evaluations without progress before averaging begins (Merity et al. 2018)
 
@@ -147,17 +147,17 @@ class RevertingAdam(Adam):
         return undo
 
 
-def build_optimiser(settings: TrainingSettings, parameters: Iterable[Parameter]) -> Optimizer:
+def build_optimizer(settings: TrainingSettings, parameters: Iterable[Parameter]) -> Optimizer:
     """The optimiser of some settings at its first learning rate.
 
     Raises:
         ValueError: If there is none of that name.
     """
     common: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
-    if settings.optimiser == "sgd":
+    if settings.optimizer == "sgd":
         return SGD(parameters, **common)
-    if settings.optimiser == "adam":
+    if settings.optimizer == "adam":
         return (RevertingAdam if settings.revert else Adam)(parameters, **common)
-    if settings.optimiser == "nt-asgd":
+    if settings.optimizer == "nt-asgd":
         return NTASGD(parameters, **common)
-    raise ValueError(f"optimiser={settings.optimiser!r}: expected one of {', '.join(OPTIMISERS)}")
+    raise ValueError(f"optimizer={settings.optimizer!r}: expected one of {', '.join(OPTIMIZERS)}")

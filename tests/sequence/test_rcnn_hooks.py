@@ -1,4 +1,4 @@
-"""Maps that are called one by one, for those who listen, compute what they do together."""
+"""With hooks on them maps are called one by one, and compute what they do together."""
 
 from __future__ import annotations
 

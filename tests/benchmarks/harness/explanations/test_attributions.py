@@ -1,4 +1,4 @@
-"""Accounts in the target's own units."""
+"""Attributions in the target's own units."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.explanations.accounts import Accountant, scale_of
+from benchmarks.harness.explanations.attributions import Attributor, scale_of
 from benchmarks.harness.molecules.classifier import MoleculeClassifier
 from tests.benchmarks.harness.explanations.small import molecules, regressor
 
@@ -20,9 +20,9 @@ def test_atoms_and_offset_are_the_prediction(name: str, norm: str | None) -> Non
         learner.train()
         learner.outputs(data.batch(list(range(10))))
         learner.eval()
-    accountant = Accountant(learner, best=3)
+    attributor = Attributor(learner, best=3)
     for place in (1, 4, 5):
-        found = accountant(data[place])
+        found = attributor(data[place])
         with torch.no_grad():
             expected = learner(data.batch([place])).item()
         assert found.prediction == pytest.approx(expected, abs=1e-5)  # the learner's is float32
@@ -40,11 +40,11 @@ def test_atoms_and_offset_are_the_prediction(name: str, norm: str | None) -> Non
     ids=["gine", "gin", "neural-fingerprint"],
 )
 def test_networks_that_are_no_sums_over_walks_are_named(name: str, message: str) -> None:
-    with pytest.raises(InputError, match=f"no account of this network: .*({message})"):
-        Accountant(regressor(name), best=1)(molecules()[0])
+    with pytest.raises(InputError, match=f"no attribution for this network: .*({message})"):
+        Attributor(regressor(name), best=1)(molecules()[0])
 
 
-def test_of_a_class_the_account_is_that_of_its_log_odds() -> None:
+def test_of_a_class_the_attribution_is_that_of_its_log_odds() -> None:
     learner, data = regressor(), molecules()
     assert scale_of(learner) == (1.5, 2.0)
     classifier = MoleculeClassifier(
@@ -53,7 +53,7 @@ def test_of_a_class_the_account_is_that_of_its_log_odds() -> None:
         learner.hparams["features"],
         "rocauc",
     ).eval()
-    found = Accountant(classifier, best=1)(data[5])
+    found = Attributor(classifier, best=1)(data[5])
     with torch.no_grad():
         probability = classifier(data.batch([5])).item()
     assert torch.tensor(found.prediction).sigmoid().item() == pytest.approx(probability, abs=1e-6)

@@ -1,4 +1,4 @@
-"""Who listens to a part of a layer is heard: hooks, and weights that are made of others."""
+"""Hooks on parts of a layer are called, and weights that are made of others are trained."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ TRAINED = {name: given for name, given in PARTS.items() if given[1].trained}
 def test_hooks(family: Family, part: Part, register: str) -> None:
     layer, x = Variant(family, part.options).build(), random_text(5, 2, SIZE)
     expected, _ = layer(x)
-    heard: list[int] = []
-    getattr(layer.cells[0].get_submodule(part.name), register)(lambda *_: heard.append(1))
+    calls: list[int] = []
+    getattr(layer.cells[0].get_submodule(part.name), register)(lambda *_: calls.append(1))
     found, _ = layer(x.requires_grad_())
     close(found, expected)
     found.sum().backward()
-    assert heard
+    assert calls
 
 
 def pruned(module: Module) -> None:

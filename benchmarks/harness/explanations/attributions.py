@@ -1,4 +1,4 @@
-"""Exact accounts of predictions, in the target's own units."""
+"""Exact attributions of predictions, in the target's own units."""
 
 import copy
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from benchmarks.harness.molecules.regressor import MoleculeRegressor
 
 
 @dataclass(frozen=True)
-class Account:
+class Attribution:
     """What adds up to a prediction.
 
     Args:
         smiles (str): The molecule.
         nodes (Tensor): ``(N,)``, of each atom.
-        edges (Tensor): ``(E,)``, of each directed bond; another account of the same prediction.
+        edges (Tensor): ``(E,)``, of each directed bond; another attribution of the same prediction.
         edge_index (Tensor): ``(2, E)``.
         walks: The best walks, as pairs of atoms and value.
         offset (float): What no atom has a share of, the mean of the training part included.
@@ -43,12 +43,12 @@ class Account:
     gap: float
 
 
-class Accountant:
-    """Accounts of a network's predictions of its first target, in double precision.
+class Attributor:
+    """Attributions of a network's predictions of its first target, in double precision.
 
     Args:
         learner: The network.
-        best (int): Walks of each account.
+        best (int): Walks of each attribution.
     """
 
     def __init__(self, learner: MoleculeLearner, best: int) -> None:
@@ -58,8 +58,8 @@ class Accountant:
         self.best = best
         self.mean, self.std = scale_of(learner)
 
-    def __call__(self, molecule: Data) -> Account:
-        """The account of one molecule.
+    def __call__(self, molecule: Data) -> Attribution:
+        """The attribution of one molecule.
 
         Raises:
             InputError: If the network is no sum over walks; the message names what is not.
@@ -71,11 +71,11 @@ class Accountant:
         try:
             found: Any = model_contributions(self.net, x, edge_index, k=self.best, **bonds)
         except ValueError as error:
-            raise InputError(f"no account of this network: {error}") from error
+            raise InputError(f"no attribution for this network: {error}") from error
         with torch.no_grad():
             output = self.net(x, edge_index, **bonds)[0, 0].item()
         total, remainder = found.nodes.sum().item(), found.remainder.item()
-        return Account(
+        return Attribution(
             smiles=molecule.smiles,
             nodes=found.nodes * self.std,
             edges=found.edges * self.std,
@@ -91,7 +91,7 @@ class Accountant:
 def scale_of(learner: MoleculeLearner) -> tuple[float, float]:
     """What a first output is added to and multiplied by: mean and standard deviation of the target.
 
-    Of a class, whose account is that of its log-odds, those of the training part and 1.
+    Of a class, whose attribution is that of its log-odds, those of the training part and 1.
     """
     if isinstance(learner, MoleculeRegressor):
         return learner.scale.mean[0], learner.scale.std[0]

@@ -1,4 +1,4 @@
-"""Who listens to a part in training is heard, and changes no number."""
+"""Hooks on parts of a KBRN are called, in training too, and change no number."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 def test_hooks_in_training(part: str, register: str) -> None:
     """Also at a step with one text left, where a lone BatchNorm1d would refuse."""
     for name in ["norm-stack", "norm-gaussian", "both-ways-norm"]:
-        kbrn, heard = build(IN_TRAINING[name]).train(), []
+        kbrn, calls = build(IN_TRAINING[name]).train(), []
         plain, pieces = copy.deepcopy(kbrn), texts(5, 3, 0, 2)
         for cell in kbrn.cells:
-            getattr(cell.get_submodule(part), register)(lambda *_, heard=heard: heard.append(1))
+            getattr(cell.get_submodule(part), register)(lambda *_, calls=calls: calls.append(1))
         results = []
         for layer in (kbrn, plain):
             x = torch.cat(pieces).requires_grad_()
             output, h_n = layer(x, ptr=pointers(pieces))
             total = output.square().sum() + h_n.sin().sum()
             results.append([output, h_n, *torch.autograd.grad(total, [x, *layer.parameters()])])
-        assert heard
+        assert calls
         for found, expected in zip(*results, strict=True):
             close(found, expected, rtol=1e-9, atol=1e-10)
         for found, expected in zip(norms(kbrn), norms(plain), strict=True):
@@ -55,12 +55,12 @@ def test_hooks_in_training(part: str, register: str) -> None:
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 def test_parts_that_are_called_one_by_one_compute_the_equations(name: str, training: bool) -> None:
-    kbrn, heard = build(EVERY[name]).train(training), []
+    kbrn, calls = build(EVERY[name]).train(training), []
     for part in kbrn.modules():
-        part.register_forward_hook(lambda *_: heard.append(1))
+        part.register_forward_hook(lambda *_: calls.append(1))
     assert_equations(kbrn, EVERY[name], texts(5, 2, 5, 2))
     assert_equations(kbrn, EVERY[name], texts(6, 0, 3, 1), from_state=False)
-    assert heard
+    assert calls
 
 
 def test_a_hook_changes_what_it_returns() -> None:
@@ -75,7 +75,7 @@ def test_a_hook_changes_what_it_returns() -> None:
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
 @pytest.mark.parametrize("name", ["relu", "norm-gaussian"])
 def test_pruned_coefficients(name: str, training: bool) -> None:
-    """The regulariser's aim: centres that are not needed go."""
+    """The aim of the l1 penalty: centres that are not needed go."""
     kbrn, plain = (build(EVERY[name]).train(training) for _ in range(2))
     activation = kbrn.cells[0].activation
     prune.l1_unstructured(activation, "coefficients", amount=0.4)
