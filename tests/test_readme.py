@@ -24,7 +24,7 @@ def examples() -> list[dict[str, object]]:
 
 
 def test_examples() -> None:
-    names, texts, activations, reasons, kernels = examples()
+    names, texts, activations, molecules, reasons, kernels = examples()
     graphs = [
         Data(
             x=torch.randn(n, 5),
@@ -51,6 +51,8 @@ def test_examples() -> None:
     assert isinstance(a, torch.Tensor) and a.shape == (1000, 64)
     assert isinstance(output, torch.Tensor) and output.shape == (35, 20, 200)
     assert isinstance(h, torch.Tensor) and torch.equal(h[0], output[-1])
+    mean, std = molecules["mean"], molecules["std"]
+    assert mean.shape == std.shape == (1,)  # type: ignore[attr-defined]
     assert list(kernels["guess"]) == [1, 0]  # type: ignore[call-overload]
 
 
