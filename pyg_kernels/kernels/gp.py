@@ -261,6 +261,8 @@ class KernelGP(RegressorMixin, BaseEstimator):
             gram[start : start + _ROWS] = self._sum(block, everything, weights)
         gram.diagonal().add_(noise)
         cholesky, jitter = _factor(gram)
+        if jitter:
+            warnings.warn(f"{jitter:g} was added to the Gram matrix's diagonal", stacklevel=3)
         alpha = torch.cholesky_solve(y.unsqueeze(1), cholesky)
         likelihood = -0.5 * float(y @ alpha[:, 0]) - float(cholesky.diagonal().log().sum())
         likelihood -= 0.5 * len(y) * float(np.log(2 * np.pi))
@@ -336,7 +338,7 @@ def learned_weights(grams: Tensor, y: Tensor, prior: float) -> tuple[NDArray[Any
 
 
 def _factor(gram: Tensor) -> tuple[Tensor, float]:
-    """The Cholesky factor, in the matrix's own memory, and what was added to the diagonal."""
+    """The Cholesky factor, and what had to be added to the matrix's diagonal for it."""
     jitter = 0.0
     while True:
         factor, failed = torch.linalg.cholesky_ex(gram)
@@ -347,6 +349,4 @@ def _factor(gram: Tensor) -> tuple[Tensor, float]:
             raise ValueError("the Gram matrix is not positive definite; is a kernel's value NaN?")
         gram.diagonal().add_(more - jitter)
         jitter = more
-    if jitter:
-        warnings.warn(f"{jitter:g} was added to the Gram matrix's diagonal", stacklevel=4)
     return factor, jitter

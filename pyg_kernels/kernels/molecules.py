@@ -127,8 +127,9 @@ class VectorKernel(Kernel):
         K(G, G') = \frac{\langle d, d' \rangle}{F} +
         \sum_l \exp\Big(-\frac{\lVert d - d' \rVert^2}{2 l^2 F}\Big)
 
-    with :math:`d, d'` the graphs' F numbers less their mean over the fitted graphs and divided by
-    their deviation. In a :class:`KernelGP` every summand has a weight of its own.
+    with :math:`d, d'` the graphs' F numbers less their mean over the fitted graphs (over the first
+    collection where the kernel is called) and divided by their deviation. In a :class:`KernelGP`
+    every summand has a weight of its own.
 
     Args:
         attribute: The attribute of the vectors, ``(1, F)`` or ``(F,)``.
