@@ -36,7 +36,7 @@ class WLSubtreeKernel(CountKernel):
         compare: ``'dot'``, ``'min'`` or ``'minmax'``: see :class:`CountKernel`.
         iteration_weights: :math:`w_0, \ldots, w_h`, at least 0; None: all 1.
         normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0. Rows of
-            features are divided by :math:`\sqrt{K(G, G)}`, labels that the fitted graphs lack included.
+            features are divided by :math:`\sqrt{K(G, G)}`, labels of other graphs included.
         output: What ``transform`` gives. ``'features'``: counts, ``(n, number of labels)``, in
             SciPy's CSR form; its columns are the labels of the fitted graphs in an order that
             depends on the labels alone, and labels of other graphs are left out. ``'gram'``: the
