@@ -27,7 +27,8 @@ from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 _ROWS = 2048  # of a Gram matrix that are made at a time
 _DOUBLE_UP_TO = 5000  # items; larger matrices are of single precision
 _LOG_WEIGHT, _LOG_NOISE = (-9.0, 3.0), (-7.0, 2.0)  # bounds
-_MOST_JITTER = 1e-2
+_MOST_JITTER = 1e-2  # over the mean of the diagonal
+_CONSTANT = 1e-12  # targets that differ by less than this share of them are equal
 _LEAST_SHARE = 1e-3  # of the weights' sum; terms with less are left out
 
 
@@ -72,7 +73,8 @@ class KernelGP(RegressorMixin, BaseEstimator):
         tune: Whether to learn weights and noise; otherwise all weights are 1 over the number of
             terms.
         noise: The variance of the noise, of standardized targets, where `tune` is False.
-        tune_items: Learn them on that many items at most, drawn at random.
+        tune_items: Learn them on that many items at most, drawn at random: for each term a matrix
+            of them is held in double precision.
         prior: p, the precision of the priors.
         max_items: Refuse more items than that: memory grows with their square, time with their
             cube. See the Nystroem features of scikit-learn for more.
@@ -137,7 +139,9 @@ class KernelGP(RegressorMixin, BaseEstimator):
             raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
         X = _items(X, kernels)
         targets = np.asarray(y, dtype=float)
-        if targets.ndim not in (1, 2) or len(targets) != len(X) or not len(X):
+        if not len(X):
+            raise ValueError("expected at least one item, got none")
+        if targets.ndim not in (1, 2) or len(targets) != len(X) or not targets.size:
             raise ValueError(f"y has shape {targets.shape}: expected ({len(X)},) or ({len(X)}, T)")
         if np.isinf(targets).any():
             raise ValueError("y has infinite numbers")
@@ -157,8 +161,8 @@ class KernelGP(RegressorMixin, BaseEstimator):
         self._scales = self._mean_diagonals()
         random = check_random_state(self.random_state)
         self._fits, likelihoods, jitters = [], [], []
-        for column in targets.T:
-            fit, likelihood, jitter = self._fit_target(column, random)
+        for number, column in enumerate(targets.T):
+            fit, likelihood, jitter = self._fit_target(number, column, random)
             self._fits.append(fit)
             likelihoods.append(likelihood)
             jitters.append(jitter)
@@ -214,15 +218,17 @@ class KernelGP(RegressorMixin, BaseEstimator):
                 found.append(mean if mean > 0 else 1.0)
         return found
 
-    def _grams(self, first: Tensor, second: Tensor | None) -> Tensor:
-        """The Gram matrices of all terms, of fitted items, (T, n, m)."""
-        found = []
-        for kernel in self.kernels_:
-            for level in self._levels(kernel, kernel.collection_):
-                b = None if second is None else level.part(second)
-                found.append(kernel._gram(level.part(first), b))
-        scales = torch.tensor(self._scales, dtype=self._dtype)
-        return torch.stack([gram.to(self._dtype) for gram in found]) / scales[:, None, None]
+    def _grams(self, items: Tensor) -> Tensor:
+        """The Gram matrices of all terms, of fitted items, (T, n, n), in double precision."""
+        found = torch.empty(len(self._scales), len(items), len(items), dtype=torch.float64)
+        levels = (
+            (kernel, level)
+            for kernel in self.kernels_
+            for level in self._levels(kernel, kernel.collection_)
+        )
+        for (kernel, level), gram, scale in zip(levels, found, self._scales, strict=True):
+            gram.copy_(kernel._gram(level.part(items))).div_(scale)
+        return found
 
     def _sum(self, first: Sequence[Any], second: Sequence[Any], weights: NDArray[Any]) -> Tensor:
         """The weighted sum of the terms between collections as the kernels read them."""
@@ -233,24 +239,32 @@ class KernelGP(RegressorMixin, BaseEstimator):
                 factor = float(next(factors))
                 if not factor:
                     continue
-                gram = kernel._gram(one, other).to(self._dtype)
+                gram = kernel._gram(one, other).to("cpu", self._dtype)
                 total = gram.mul_(factor) if total is None else total.add_(gram, alpha=factor)
         assert total is not None
         return total
 
-    def _fit_target(self, column: NDArray[Any], random: Any) -> tuple[_Fit, float, float]:
+    def _fit_target(
+        self, number: int, column: NDArray[Any], random: Any
+    ) -> tuple[_Fit, float, float]:
         items = np.flatnonzero(~np.isnan(column))
         if len(items) < 2:
-            raise ValueError(f"a target was measured on {len(items)} samples: expected at least 2")
+            raise ValueError(
+                f"target {number} was measured on {len(items)} samples: expected at least 2"
+            )
         measured = column[items]
-        mean, scale = float(measured.mean()), float(measured.std()) or 1.0
+        mean, scale = float(measured.mean()), float(measured.std())
+        if not np.isfinite(scale):
+            raise ValueError("y has numbers whose squares are not finite: rescale them")
+        if np.ptp(measured) <= _CONSTANT * np.abs(measured).max():
+            scale = 1.0
         y = torch.from_numpy((measured - mean) / scale).to(self._dtype)
         terms = len(self._scales)
         weights, noise = np.full(terms, 1 / terms), float(self.noise)
         if self.tune:
             some = random.permutation(len(items))[: self.tune_items]
-            grams = self._grams(torch.from_numpy(items[some]), None)
-            weights, noise = learned_weights(grams.double(), y[some].double(), self.prior)
+            grams = self._grams(torch.from_numpy(items[some]))
+            weights, noise = learned_weights(grams, y[some].double(), self.prior)
             del grams
         rows = torch.from_numpy(items)
         gram = torch.empty(len(rows), len(rows), dtype=self._dtype)
@@ -288,7 +302,8 @@ class KernelGP(RegressorMixin, BaseEstimator):
         factors, total = iter(weights / self._scales), torch.zeros((), dtype=self._dtype)
         for kernel, collection in zip(self.kernels_, collections, strict=True):
             for level in self._levels(kernel, collection):
-                total = total + kernel._diagonal(level).to(self._dtype) * float(next(factors))
+                diagonal = kernel._diagonal(level).to("cpu", self._dtype)
+                total = total + diagonal * float(next(factors))
         return total
 
 
@@ -339,14 +354,20 @@ def learned_weights(grams: Tensor, y: Tensor, prior: float) -> tuple[NDArray[Any
 
 def _factor(gram: Tensor) -> tuple[Tensor, float]:
     """The Cholesky factor, and what had to be added to the matrix's diagonal for it."""
-    jitter = 0.0
+    jitter, matrix, scale = 0.0, gram, float(gram.diagonal().double().mean())
     while True:
-        factor, failed = torch.linalg.cholesky_ex(gram)
+        factor, failed = torch.linalg.cholesky_ex(matrix)
         if not failed:
-            break
-        more = max(1e-6, 10 * jitter)
-        if more > _MOST_JITTER:
-            raise ValueError("the Gram matrix is not positive definite; is a kernel's value NaN?")
-        gram.diagonal().add_(more - jitter)
+            return factor.to(gram.dtype), jitter
+        if not bool(matrix.isfinite().all()):
+            raise ValueError("a kernel's value is not finite")
+        if matrix.dtype == torch.float32:
+            matrix = matrix.double()
+            continue
+        more = max(1e-6 * scale, 10 * jitter)
+        if more > _MOST_JITTER * scale:
+            raise ValueError(
+                f"the Gram matrix is not positive definite, even with {jitter:g} on its diagonal"
+            )
+        matrix.diagonal().add_(more - jitter)
         jitter = more
-    return factor, jitter

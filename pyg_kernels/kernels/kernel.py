@@ -24,7 +24,8 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     fitted collection as a NumPy array, for estimators with ``kernel='precomputed'``. Nothing is
     recorded for gradients there.
 
-    All kernels but :class:`WLKernel`, which leaves them to its base, take three more arguments:
+    All kernels but :class:`WLKernel`, which leaves them to its base, and :class:`VectorKernel` take
+    three more arguments:
 
     dtype
         The floating type to compute in; None: that of continuous inputs, float64 for exact matches.

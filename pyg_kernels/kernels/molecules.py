@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels.arguments import checked_choice, checked_collection
 from pyg_kernels.kernels.kernel import Kernel
@@ -22,6 +22,7 @@ DESCRIPTORS = (
     "hydrogen-bond acceptors", "rotatable bonds", "rings", "aromatic rings", "sp3 fraction",
     "heavy atoms", "heteroatoms", "surface",
 )  # fmt: skip
+_CONSTANT = 1e-8
 _POLAR, _ACCEPTORS, _HALOGENS = (7, 8), (7, 8, 9), (9, 17, 35, 53)
 
 
@@ -29,7 +30,7 @@ def molecule_graphs(molecules: Iterable[Any]) -> list[Data]:
     """Molecules as labeled graphs.
 
     Args:
-        molecules: SMILES or RDKit molecules.
+        molecules: SMILES or RDKit molecules that are sanitized.
 
     Returns:
         Graphs with the labels of atoms ``x`` (element, charge, neighbors, hydrogens, ring,
@@ -40,6 +41,7 @@ def molecule_graphs(molecules: Iterable[Any]) -> list[Data]:
 
     Raises:
         ValueError: On a SMILES that RDKit does not read.
+        TypeError: On what is neither SMILES nor a molecule.
         ImportError: Without RDKit: the extra ``mol``.
     """
     from rdkit import Chem
@@ -49,6 +51,11 @@ def molecule_graphs(molecules: Iterable[Any]) -> list[Data]:
         mol = Chem.MolFromSmiles(molecule) if isinstance(molecule, str) else molecule
         if mol is None:
             raise ValueError(f"molecule {number}, {molecule!r}, is not a SMILES that RDKit reads")
+        if not isinstance(mol, Chem.Mol):
+            raise TypeError(
+                f"molecule {number} is a {type(mol).__name__}: expected a SMILES or an RDKit "
+                "molecule"
+            )
         graphs.append(_graph(mol))
     return graphs
 
@@ -128,8 +135,8 @@ class VectorKernel(Kernel):
         \sum_l \exp\Big(-\frac{\lVert d - d' \rVert^2}{2 l^2 F}\Big)
 
     with :math:`d, d'` the graphs' F numbers less their mean over the fitted graphs (over the first
-    collection where the kernel is called) and divided by their deviation. In a :class:`KernelGP`
-    every summand has a weight of its own.
+    collection where the kernel is called) and divided by their deviation; numbers that do not
+    vary there are left out. In a :class:`KernelGP` every summand has a weight of its own.
 
     Args:
         attribute: The attribute of the vectors, ``(1, F)`` or ``(F,)``.
@@ -153,8 +160,10 @@ class VectorKernel(Kernel):
 
     def _check(self) -> None:
         checked_choice(self.linear, "linear", (False, True))
-        if not all(length > 0 for length in self.lengths):
-            raise ValueError(f"lengths={self.lengths!r}: expected numbers above 0")
+        if not isinstance(self.lengths, Iterable) or not all(
+            0 < length < float("inf") for length in self.lengths
+        ):
+            raise ValueError(f"lengths={self.lengths!r}: expected finite numbers above 0")
         if not self._every_length():
             raise ValueError("lengths=() with linear=False: expected at least one kernel")
 
@@ -162,6 +171,8 @@ class VectorKernel(Kernel):
         return [*map(float, self.lengths), *([float("inf")] if self.linear else [])]
 
     def _read(self, items: Any, like: _Vectors | None = None) -> _Vectors:
+        if isinstance(items, Data):
+            items = items.to_data_list() if isinstance(items, Batch) else [items]
         items = with_molecules_read(checked_collection(items, "Data"))
         rows = []
         for number, graph in enumerate(items):
@@ -169,17 +180,20 @@ class VectorKernel(Kernel):
             if not isinstance(row, Tensor):
                 raise ValueError(f"graph {number} has no {self.attribute!r}")
             rows.append(row.reshape(-1).double())
-            if rows[-1].shape != rows[0].shape or not bool(rows[-1].isfinite().all()):
+            if rows[-1].shape != rows[0].shape:
                 raise ValueError(
                     f"{self.attribute!r} of graph {number} has {row.numel()} numbers: expected "
-                    f"{rows[0].numel()}, all finite"
+                    f"{rows[0].numel()}"
                 )
+            if not bool(rows[-1].isfinite().all()):
+                raise ValueError(f"{self.attribute!r} of graph {number} is not finite")
         if not rows:
             raise ValueError("expected at least one graph, got none")
         values = torch.stack(rows)
         if like is None:
             mean, scale = values.mean(0), values.std(0, correction=0)
-            scale = torch.where(scale > 0, scale, 1)
+            # RDKit sums in the order of atoms: equal descriptors may differ in their last digits.
+            scale[scale <= _CONSTANT * values.abs().amax(0)] = torch.inf
         else:
             mean, scale = like.mean, like.scale
         return _Vectors((values - mean) / scale, mean, scale)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import shortest_path
+from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
 from pyg_kernels.kernels.arguments import checked_choice, checked_count
@@ -177,9 +177,9 @@ class ShortestPathKernel(CountKernel):
             size = stop - start
             ones = np.ones(len(source))
             adjacency = sparse.csr_matrix((ones, (source, target)), shape=(size, size))
-            length = shortest_path(adjacency, unweighted=True)
             most = np.inf if self.max_length is None else self.max_length
-            u, v = np.nonzero(np.isfinite(length) & (length > 0) & (length <= most))
+            length = dijkstra(adjacency, unweighted=True, limit=most)
+            u, v = np.nonzero(np.isfinite(length) & (length > 0))
             first.append(u + start)
             second.append(v + start)
             distance.append(length[u, v].astype(np.int64))

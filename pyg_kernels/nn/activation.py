@@ -174,6 +174,8 @@ class KernelActivation(Hookable):
         return torch.tensor(state, dtype=torch.float64, device="cpu")
 
     def set_extra_state(self, state: Tensor) -> None:
+        if state.is_meta:
+            return
         number, bandwidth = state.tolist()
         green = GREENS[round(number)]
         if green != self.green:

@@ -373,7 +373,7 @@ def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_jitter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs, y = graphs_and_targets(20)
-    monkeypatch.setattr(gp, "_DOUBLE_UP_TO", 10)
+    monkeypatch.setattr("pyg_kernels.kernels.gp._DOUBLE_UP_TO", 10)
     process = KernelGP(WLSubtreeKernel(0), tune=False, noise=1e-12)
     with pytest.warns(UserWarning, match="added to the Gram matrix's diagonal"):
         process.fit(graphs * 2, np.tile(y, 2))
@@ -466,7 +466,7 @@ def test_what_is_no_kernel(kernel: Any) -> None:
 
 
 def test_no_items() -> None:
-    with pytest.raises(ValueError, match="y has shape"):
+    with pytest.raises(ValueError, match="at least one item"):
         KernelGP().fit([], [])
     with pytest.raises(ValueError, match="at least one graph"):
         KernelGP(tune=False).fit(GRAPHS, Y).predict([])
@@ -504,3 +504,33 @@ def test_terms_that_hardly_count_are_left_out() -> None:
     found = process.predict(graphs, return_std=True)
     same(found[0], mean, 1e-8)
     same(found[1], std, 1e-8)
+
+
+def test_equal_targets_and_huge_ones() -> None:
+    """Equal ones may differ from their mean by rounding, which is no deviation to divide by."""
+    graphs = [labelled_graph(3 + i, i) for i in range(4)]
+    deviations = [
+        KernelGP(random_state=0).fit(graphs, [value] * 4).predict(graphs, return_std=True)[1]
+        for value in (0.1, 1.0)
+    ]
+    np.testing.assert_allclose(*deviations)
+    with pytest.raises(ValueError, match="rescale them"), np.errstate(all="ignore"):
+        KernelGP().fit(graphs, [1e300, -1e300, 1e300, 0.0])
+
+
+def test_single_precision_with_large_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A matrix that cannot be factored in float32 is factored in float64."""
+    monkeypatch.setattr("pyg_kernels.kernels.gp._DOUBLE_UP_TO", 10)
+    sizes = np.random.default_rng(0).integers(2, 60, 300)
+    graphs = [
+        Data(
+            x=torch.zeros(int(n), dtype=torch.long),
+            edge_index=torch.stack([torch.arange(n - 1), torch.arange(1, n)]),
+        )
+        for n in sizes
+    ]
+    process = KernelGP(WLSubtreeKernel(), tune=False, noise=1e-5, split=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        process.fit(graphs, sizes.astype(float))
+    assert np.abs(process.predict(graphs) - sizes).max() < 1.0

@@ -12,6 +12,7 @@ import torch
 pytest.importorskip("rdkit")
 
 from rdkit import Chem
+from torch_geometric.data import Batch
 
 from pyg_kernels.kernels import (
     KernelGP,
@@ -94,3 +95,26 @@ def test_benchmark_on_a_set_of_its_own(tmp_path: Path, capsys: pytest.CaptureFix
     file.write_text("smiles,y\nC,1")
     assert main([str(file)]) == 2
     assert "has no column 'split'" in capsys.readouterr().err
+
+
+def test_descriptors_that_differ_in_their_last_digit_are_constant() -> None:
+    """RDKit adds them up in the order of atoms, so that isomers' differ by rounding."""
+    isomers = ["CC(=O)Nc1ccc(Cl)cc1", "CC(=O)Nc1cccc(Cl)c1", "CC(=O)Nc1ccccc1Cl"]
+    process = KernelGP(molecule_kernels(), random_state=0).fit(isomers, [1.0, 2.0, 3.0])
+    mean, std = process.predict(["CCO", "CC(=O)Nc1ccc(F)cc1"], return_std=True)
+    assert np.abs(mean).max() < 10 and std.max() < 10
+
+
+def test_vectors_of_a_batch_and_of_one_graph() -> None:
+    graphs = molecule_graphs(["CCO", "C", "CC"])
+    expected = VectorKernel()(graphs)
+    torch.testing.assert_close(VectorKernel()(Batch.from_data_list(graphs)), expected)
+    assert VectorKernel().fit(graphs).transform(graphs[0]).shape == (1, 3)
+
+
+def test_what_is_no_molecule_or_length_is_named() -> None:
+    with pytest.raises(TypeError, match="molecule 1 is a int"):
+        molecule_graphs(["CC", 3])
+    for lengths in (1.0, (float("inf"),), (0.0,)):
+        with pytest.raises(ValueError, match="expected finite numbers above 0"):
+            VectorKernel(lengths=lengths).fit(["CC"])  # type: ignore[arg-type]
