@@ -203,7 +203,8 @@ class KernelGP(RegressorMixin, BaseEstimator):
         checked_count(self.max_items, "max_items", least=2)
         for name in ("noise", "prior"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 < float(value) < np.inf:
+            known = isinstance(value, Real) and not isinstance(value, bool)
+            if not known or not 0 < float(value) < np.inf:
                 raise ValueError(f"{name}={value!r}: expected a finite number above 0")
 
     def _levels(self, kernel: Kernel, collection: Any) -> list[Any]:

@@ -154,9 +154,8 @@ class Layout:
         if not self.num_steps:
             return grid.new_zeros(self.num_rows, grid.size(2))
         text, step = self.places()
-        is_token = (step >= 0) & (step < self.length.index_select(0, text))
         index = step.clamp(0, self.num_steps - 1) * self.num_texts + text
-        return torch.where(is_token.unsqueeze(1), grid.flatten(0, 1).index_select(0, index), 0)
+        return torch.where(self.is_token(), grid.flatten(0, 1).index_select(0, index), 0)
 
     def before(self, rows: Tensor, initial: Tensor) -> Tensor:
         """The row of the token before each token, :obj:`(N, F)`; before the first, `initial`.
@@ -269,6 +268,11 @@ class Layout:
         history = history if self.steps_first else history.transpose(0, 1)
         parts = (self._own_grid(rows), history)
         return torch.cat(parts if self.backwards else parts[::-1], 1 - self.steps_first)
+
+    def is_token(self) -> Tensor:
+        """Whether each row holds a token, not padding, :obj:`(N, 1)`."""
+        text, step = self.places()
+        return ((step >= 0) & (step < self.length.index_select(0, text))).unsqueeze(1)
 
     def places(self) -> tuple[Tensor, Tensor]:
         """Text and step of each row, :obj:`(N,)`; padding has a step that its text does not."""

@@ -189,3 +189,9 @@ def test_pictures_need_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         KernelActivation(3).plot()
+
+
+def test_a_state_without_numbers_loads_on_meta() -> None:
+    act = KernelActivation(4)
+    state = {name: value.to("meta") for name, value in act.state_dict().items()}
+    act.to("meta").load_state_dict(state)

@@ -229,3 +229,8 @@ def test_both_outputs_of_a_wl_layer_are_weighted(gated: bool) -> None:
     index = graph.edge_index.repeat_interleave(count, 1)
     for f, e in zip(found, layer(graph.x, index, return_states=True), strict=True):
         torch.testing.assert_close(f, e, rtol=1e-10, atol=1e-12)
+
+
+def test_a_list_of_weights_is_named() -> None:
+    with pytest.raises(TypeError, match="edge_weight is a list: expected a tensor"):
+        RandomWalkConv(2, 3)(torch.randn(2, 2), torch.tensor([[0], [1]]), edge_weight=[1.0])

@@ -92,9 +92,7 @@ def _parallel(
     c = linear_scan(keep, new.contiguous(), layout, c0) if form.memory else new
     h = definition.put_out(form, gate, c, params, norm)
     if layout.form == "padded":
-        text, step = layout.places()
-        is_token = (step >= 0) & (step < layout.length.index_select(0, text))
-        h, c = (torch.where(is_token.unsqueeze(1), rows, 0) for rows in (h, c))
+        h, c = (torch.where(layout.is_token(), rows, 0) for rows in (h, c))
     return h, torch.cat((c, c0)), layout.last(c, c0)
 
 

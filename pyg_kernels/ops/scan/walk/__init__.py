@@ -165,8 +165,7 @@ def _around_bare(
     """The bare form by the op, and what is around it by PyTorch's."""
     token = None
     if layout.form == "padded":  # whose rows may hold anything
-        text, step = layout.places()
-        token = ((step >= 0) & (step < layout.length[text])).unsqueeze(1)
+        token = layout.is_token()
         x = torch.where(token, x, 0)
         carried = None if carried is None else torch.where(token, carried, 0)
     channels = c0.size(2)
