@@ -31,7 +31,11 @@ WALK_MOLECULES = {"chembl": 10, "cep": 30}
 GRAM_SECONDS = {"chembl": 30.0, "cep": 300.0}
 
 EPILOG = """\
-wl-gram: the Gram matrix of Weisfeiler-Lehman subtrees. wl-features: their counts, as a sparse
+wl-gram: the Gram matrix of Weisfeiler-Lehman subtrees, by inner products; wl-min, by minima, which
+is optimal assignment; wl-minmax, by the ratio of minima and maxima. sequences: label sequences of
+walks without turning back. paths: shortest paths. gp: an exact Gaussian process with the min-max
+kernel on --molecules training molecules. accuracy: classification by nested cross-validation on
+--sets. wl-features: their counts, as a sparse
 matrix, of the whole data set and of its copies with permuted atoms. walk-gram: the Gram matrix of
 labelled random walks. regression: ridge regression by random features of the random-walk kernel,
 and by its exact Gram matrix on as many molecules as fit.
@@ -120,6 +124,22 @@ def _add_kernel_options(group: argparse._ArgumentGroup) -> None:
         help=f"of the WL Gram matrix; all where there are fewer ({DEFAULT.molecules})",
     )
     group.add_argument(
+        "--fewer-molecules",
+        type=integer(1),
+        default=DEFAULT.fewer,
+        metavar="N",
+        help=f"of the others that GraKeL has too, wl-min and paths ({DEFAULT.fewer})",
+    )
+    group.add_argument(
+        "--sets",
+        nargs="+",
+        type=nonempty,
+        default=list(DEFAULT.sets),
+        metavar="SET",
+        help="of accuracy: MUTAG, which comes with GraKeL, and FILE:COLUMN with classes beside a "
+        "column smiles (MUTAG)",
+    )
+    group.add_argument(
         "--walk-molecules",
         type=integer(1),
         metavar="N",
@@ -205,6 +225,8 @@ def _study(options: argparse.Namespace) -> int:
         dataset=options.dataset,
         root=str(Path(options.root or DEFAULT.root).resolve()),
         molecules=options.molecules,
+        fewer=options.fewer_molecules,
+        sets=tuple(dict.fromkeys(options.sets)),
         iterations=options.iterations,
         walk_molecules=options.walk_molecules or WALK_MOLECULES[options.dataset],
         edges=options.edges,

@@ -9,12 +9,14 @@ from pyg_kernels.kernels.activations import arc_cosine, inverse_polynomial, poly
 from pyg_kernels.kernels.count_kernel import CountKernel
 from pyg_kernels.kernels.deep_graph import DeepGraphKernel
 from pyg_kernels.kernels.deep_string import DeepStringKernel
+from pyg_kernels.kernels.explanation import Explanation, explain
 from pyg_kernels.kernels.gated_sequence import GatedSequenceKernel
-from pyg_kernels.kernels.gp import KernelGP
+from pyg_kernels.kernels.gp import KernelGP, KernelGPClassifier
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.molecules import VectorKernel, molecule_graphs, molecule_kernels
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
 from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling
+from pyg_kernels.kernels.similarity import MoleculeSimilarity, Nearest, similarity_to
 from pyg_kernels.kernels.string import StringKernel
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
 from pyg_kernels.kernels.wl import WLKernel
@@ -25,11 +27,15 @@ __all__ = [
     "DeepGraphKernel",
     "DeepStringKernel",
     "DiscreteRelabeling",
+    "Explanation",
     "GatedSequenceKernel",
     "GeneralizedRelabeling",
     "Kernel",
     "KernelGP",
+    "KernelGPClassifier",
     "LabelSequenceKernel",
+    "MoleculeSimilarity",
+    "Nearest",
     "RandomWalkKernel",
     "ShortestPathKernel",
     "StringKernel",
@@ -37,8 +43,10 @@ __all__ = [
     "WLKernel",
     "WLSubtreeKernel",
     "arc_cosine",
+    "explain",
     "inverse_polynomial",
     "molecule_graphs",
     "molecule_kernels",
     "polynomial",
+    "similarity_to",
 ]

@@ -29,7 +29,6 @@ class InversePolynomial:
     normalize: bool = True
 
     def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
-        """The kernel after the activation."""
         if self.normalize:
             return 1 / (2 - k_xy * (inverse_root(k_xx) * inverse_root(k_yy)))
         for k in (k_xx, k_yy):
@@ -49,7 +48,6 @@ class Polynomial:
     coefficients: tuple[float, ...]
 
     def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
-        """The kernel after the activation."""
         total = torch.full_like(k_xy, self.coefficients[-1])
         for coefficient in self.coefficients[-2::-1]:
             total = total * k_xy + coefficient
@@ -63,7 +61,6 @@ class ArcCosine:
     degree: int = 1
 
     def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
-        """The kernel after the activation."""
         t = cosine(k_xy, k_xx, k_yy)
         known = ((k_xx > 0) & (k_yy > 0)).to(t.dtype)
         sine, angle = _sine_and_angle(t)
@@ -175,8 +172,10 @@ def _sine_and_angle(t: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(inside, sine, 0), torch.where(inside, angle, end)
 
 
-def checked_activation(value: Any) -> ActivationKernel:
-    """A function of three arguments, or a ``ValueError``."""
+def activation_kernel(value: Any) -> ActivationKernel:
+    """A function of three arguments, or a ``ValueError``; None: :func:`inverse_polynomial`."""
+    if value is None:
+        return inverse_polynomial()
     if not callable(value) or value in (inverse_polynomial, polynomial, arc_cosine):
         raise ValueError(
             f"activation={value!r}: expected a function of k_xy, k_xx and k_yy, such as "

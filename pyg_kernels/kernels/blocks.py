@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from pyg_kernels.kernels.arguments import checked_count, checked_dtype, checked_verbose
-from pyg_kernels.kernels.kernel import Kernel
+from pyg_kernels.kernels.kernel import BoundedKernel
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -24,42 +21,14 @@ _BLOCK_TENSORS = 6  # tensors of the size of a block that a kernel holds at a ti
 _SECONDS_BEFORE_BAR = 2.0
 
 
-class Collection(Protocol):
-    """Texts or graphs, read and checked."""
+class BlockKernel(BoundedKernel):
+    """A kernel whose Gram matrix is computed block by block.
 
-    def __len__(self) -> int: ...
+    Its collections have a device, a dtype, ``requires_grad``, ``part(items)``, and ``runs(limit)``,
+    which splits their items into runs whose blocks have at most `limit` rows, if an item fits.
+    """
 
-    @property
-    def sizes(self) -> Tensor:
-        """The number of rows that each item adds to a block, (n,)."""
-
-    @property
-    def device(self) -> torch.device: ...
-
-    @property
-    def dtype(self) -> torch.dtype: ...
-
-    @property
-    def requires_grad(self) -> bool: ...
-
-    def part(self, items: Tensor) -> Any:
-        """The collection of these items."""
-
-    def runs(self, limit: int) -> Iterator[Tensor]:
-        """Splits the items into runs whose blocks have at most `limit` rows, if an item fits."""
-
-
-class BlockKernel(Kernel):
-    """A kernel whose Gram matrix is computed block by block."""
-
-    dtype: torch.dtype | None
-    max_memory: int
-    verbose: bool | int | None
-
-    def _check(self) -> None:
-        checked_dtype(self.dtype)
-        checked_count(self.max_memory, "max_memory")
-        checked_verbose(self.verbose)
+    _is_symmetric = True  # blocks are mirrored
 
     @abstractmethod
     def _values(self, a: Any, b: Any) -> Tensor:
@@ -74,7 +43,7 @@ class BlockKernel(Kernel):
         prepared = self._prepare(part)
         return self._values(prepared, prepared).diagonal()
 
-    def _limit(self, collection: Collection) -> int:
+    def _limit(self, collection: Any) -> int:
         """The most rows of a block on either side."""
         elements = self.max_memory // (self._tensors_in_block() * collection.dtype.itemsize)
         if collection.device.type == "cpu":
@@ -85,15 +54,19 @@ class BlockKernel(Kernel):
         """How many tensors of the size of a block there are at a time."""
         return _BLOCK_TENSORS
 
-    def _self_limit(self, collection: Collection) -> int:
+    def _runs(self, collection: Any, limit: int) -> list[Tensor]:
+        """The items of each part, whose blocks have at most `limit` rows."""
+        return list(collection.runs(limit))
+
+    def _self_limit(self, collection: Any) -> int:
         """The most rows of a part whose items are compared with themselves."""
         return self._limit(collection)
 
     def _raw_gram(self, a: Any, b: Any) -> Tensor:
         keep_freed_memory()
         limit = self._limit(a)
-        rows = list(a.runs(limit))
-        columns = rows if b is None else list(b.runs(limit))
+        rows = self._runs(a, limit)
+        columns = rows if b is None else self._runs(b, limit)
         row_parts = [self._prepare(a.part(run)) for run in rows]
         column_parts = row_parts if b is None else [self._prepare(b.part(run)) for run in columns]
         size = (len(a), len(a) if b is None else len(b))
@@ -113,27 +86,24 @@ class BlockKernel(Kernel):
         blocks = [
             (i, j) for i in range(len(rows)) for j in range(len(columns)) if b is not None or i <= j
         ]
-        with self._bar(size[0] * size[1]) as bar:
+        name = type(self).__name__
+        with progress_bar(name, gram.numel(), " pairs", self.verbose) as bar:
             for number in map_in_threads(fill, blocks, _shares_out(a, b), lambda: gram):
                 bar.update(number)
         return gram
 
     def _raw_diagonal(self, collection: Any) -> Tensor:
         keep_freed_memory()
-        runs = list(collection.runs(self._self_limit(collection)))
+        runs = self._runs(collection, self._self_limit(collection))
         values: list[Tensor] = []
-        for found in map_in_threads(
-            lambda run: self._self_values(collection.part(run)),
-            runs,
-            _shares_out(collection),
-            lambda: values[0],
-        ):
+
+        def compare(run: Tensor) -> Tensor:
+            return self._self_values(collection.part(run))
+
+        for found in map_in_threads(compare, runs, _shares_out(collection), lambda: values[0]):
             values.append(found)
         places = torch.cat(runs).argsort().to(collection.device)
         return torch.cat(values).index_select(0, places)
-
-    def _bar(self, total: int) -> tqdm[Any]:
-        return progress_bar(type(self).__name__, total, " pairs", self.verbose)
 
 
 def _shares_out(*collections: Any) -> bool:
@@ -149,17 +119,12 @@ def map_in_threads(
 ) -> Iterator[R]:
     """Maps a task on PyTorch's number of threads, each with single-threaded operations.
 
-    The blocks' operations are too small to be shared out one by one.
-
-    Args:
-        task: What to do.
-        items: To what.
-        shares_out: False: one after the other.
-        result: Gives the result after the first task. Where it requires gradients, through the
-            parameters of an activation, say, the others follow one after the other.
+    The blocks' operations are too small to be shared out one by one. Where the result requires
+    gradients after the first task, through the parameters of an activation, say, the others follow
+    one after the other, as they do without `shares_out`.
     """
     yield task(items[0])
-    remaining = iter(items[1:])
+    remaining = items[1:]
     if not shares_out or result().requires_grad:
         yield from map(task, remaining)
         return
@@ -171,10 +136,7 @@ def map_in_threads(
 
     pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        pending = deque(pool.submit(alone, item) for item in islice(remaining, 4 * threads))
-        while pending:
-            yield pending.popleft().result()
-            pending.extend(pool.submit(alone, item) for item in islice(remaining, 1))
+        yield from pool.map(alone, remaining)
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -12,17 +12,24 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from pyg_kernels.kernels.arguments import checked_choice, checked_count, checked_verbose
+from pyg_kernels.kernels.arguments import checked_choice, checked_count
 from pyg_kernels.kernels.graphs import Graphs
-from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.label_counts import LabelCounts
-from pyg_kernels.kernels.reading import Attributes, read_graphs
-from pyg_kernels.kernels.sparse_gram import row_sums, sparse_gram, squared_norms
+from pyg_kernels.kernels.kernel import BoundedKernel, scaled
+from pyg_kernels.kernels.label_counts import (
+    LabelCounts,
+    Occurrences,
+    columns_of,
+    count_chunks,
+    count_occurrences,
+)
+from pyg_kernels.kernels.patterns import GraphTexts, pattern_names
+from pyg_kernels.kernels.reading import GraphKernel, read_chunks
+from pyg_kernels.kernels.sparse_gram import min_max, row_sums, sparse_gram, squared_norms
 
 COMPARISONS = ("dot", "min", "minmax")
 
 
-class CountKernel(Kernel):
+class CountKernel(GraphKernel, BoundedKernel):
     r"""A kernel of graphs that compares how often each of some patterns occurs in them.
 
     With :math:`\#_a(G)` the number of times that pattern a occurs, ``compare`` is one of
@@ -37,18 +44,17 @@ class CountKernel(Kernel):
     semi-definite.
     """
 
+    _is_symmetric = True  # each sum is over the same columns in the same order
+
     compare: str
+    min_count: int = 1
     normalize: bool
     output: str
-    dtype: torch.dtype | None
-    max_memory: int
-    verbose: bool | int | None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns the patterns of a collection, which become the columns of the features."""
         super().fit(X)
-        self.labels_ = self.collection_.labels
-        self.features_ = self._features(self.collection_)
+        self._keep(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -56,8 +62,7 @@ class CountKernel(Kernel):
         if self.output == "features":
             return self.fit(X).features_
         gram = super().fit_transform(X)
-        self.labels_ = self.collection_.labels
-        self.features_ = self._features(self.collection_)
+        self._keep(X)
         return gram
 
     def transform(self, X: Any) -> Any:
@@ -68,21 +73,60 @@ class CountKernel(Kernel):
         self._check()
         return self._features(self._read(X))
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the columns of the features.
+
+        Of molecules (SMILES, molecules of RDKit, or graphs with a ``mol`` or ``smiles`` whose atoms
+        and bonds are the nodes and edges) they are SMARTS, as the pattern first occurs; of other
+        graphs they are written from labels. An environment of nodes begins with its center:
+        ``'C(C,N)'``, its neighbors nested in parentheses, each after the label of its edge; a
+        sequence is ``'C-N'``, a pair at a distance ``'C..3..N'``. A second column with the same
+        name ends in ``#2``.
+
+        Args:
+            input_features: Not used.
+        """
+        if self.output == "gram":
+            return np.asarray(super().get_feature_names_out(input_features), dtype=object)
+        check_is_fitted(self, "labels_")
+        return np.array(pattern_names(self, self.X_fit_, self.labels_), dtype=object)
+
     @property
     def _n_features_out(self) -> int:
-        return int(self.features_.shape[int(self.output == "features")])
+        return len(self.collection_) if self.output == "gram" else int(self.features_.shape[1])
 
     def _check(self) -> None:
+        super()._check()
         checked_choice(self.compare, "compare", COMPARISONS)
-        checked_choice(self.normalize, "normalize", (False, True))
         checked_choice(self.output, "output", ("features", "gram"))
         checked_choice(self.dtype, "dtype", (None, torch.float32, torch.float64))
-        checked_count(self.max_memory, "max_memory")
-        checked_verbose(self.verbose)
+        checked_count(self.min_count, "min_count")
 
-    @abstractmethod
+    def _chunks(self, items: Any) -> Iterator[Graphs]:
+        """The graphs with the hashes of their labels, some thousand at a time."""
+        return read_chunks(items, self._attributes())
+
     def _count(self, items: Any, dtype: Any) -> LabelCounts:
         """The counts of a collection, in a type of NumPy."""
+        return count_chunks(
+            self._chunks(items),
+            lambda graphs: count_occurrences(graphs, self._occurrences(graphs), dtype),
+        )
+
+    def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
+        """Where patterns occur, block by block; `complete`: with all of their nodes."""
+        raise NotImplementedError(f"{type(self).__name__} does not say where its patterns occur")
+
+    def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
+        """What the pattern of a block is called that occurs at these nodes."""
+        raise NotImplementedError(f"{type(self).__name__} does not name its patterns")
+
+    def _keep(self, X: Any) -> None:
+        """Keeps what is fitted besides the collection."""
+        counts = self.collection_
+        self.labels_ = counts.labels if self.min_count == 1 else counts.frequent(self.min_count)
+        self.features_ = self._features(counts)
+        self.X_fit_ = X
 
     def _weights(self) -> NDArray[Any] | None:
         """The weight of each block of patterns, or None for 1."""
@@ -91,21 +135,34 @@ class CountKernel(Kernel):
     def _levels(self, collection: LabelCounts) -> list[LabelCounts]:
         if self._weights() is not None:
             return [collection]
-        return [collection.up_to(number) for number in range(1, len(collection.labels) + 1)]
+        return [collection.block(0, stop) for stop in range(1, len(collection.labels) + 1)]
+
+    def _level_grams(self, a: LabelCounts, b: LabelCounts | None = None) -> Iterator[Tensor]:
+        """Each block's sums are made once, for all levels that have it."""
+        if self._weights() is not None:
+            yield from super()._level_grams(a, b)
+            return
+        compare = "dot" if self.compare == "dot" else "min"
+        total, rows, columns = (np.zeros((), a.matrix.dtype) for _ in range(3))
+        for number, level in enumerate(self._levels(a)):
+            one = a.block(number, number + 1)
+            two = one if b is None else b.block(number, number + 1)
+            other = None if b is None else two.among(one.labels)
+            total = total + sparse_gram(one.matrix, other, self.max_memory, self.verbose, compare)
+            gram = total
+            if self.compare == "minmax":
+                rows, columns = rows + row_sums(one.matrix), columns + row_sums(two.matrix)
+                gram = min_max(total, rows, columns)
+            scale = self._scale(level)
+            scales = scale, scale if b is None else self._scale(b.block(0, number + 1))
+            yield scaled(torch.from_numpy(gram).to(a.device), *scales)
 
     def _read(self, items: Any, like: LabelCounts | None = None) -> LabelCounts:
-        if isinstance(items, Graphs) and items.x.dim() != 1:
-            raise TypeError(f"{type(self).__name__} counts labels: relabel='discrete' has them")
         counts = self._count(items, np.float32 if self.dtype == torch.float32 else np.float64)
         weights = self._weights()
         if weights is None:
             return counts
         return counts.weighted(np.sqrt(weights) if self.compare == "dot" else weights)
-
-    def _read_edges(self, items: Any) -> Graphs:
-        """The graphs with the labels of edges that the kernel reads, without those of nodes."""
-        edges = Attributes(None, getattr(self, "edge_label", None), are_labels=True)
-        return read_graphs(items, edges, self.dtype)
 
     def _raw_gram(self, a: LabelCounts, b: LabelCounts | None) -> Tensor:
         other, totals = None, None
@@ -131,3 +188,30 @@ class CountKernel(Kernel):
             return features
         data = features.data * np.repeat(scale.numpy(), np.diff(features.indptr))
         return sparse.csr_matrix((data, features.indices, features.indptr), shape=features.shape)
+
+    def _linear_shares(self, x: LabelCounts, coefficients: NDArray[Any]) -> NDArray[Any]:
+        """The part of each pattern of one graph in the inner product with its features."""
+        scale = self._scale(x)
+        own = x.matrix.toarray()[0] * (1.0 if scale is None else float(scale[0]))
+        return own * np.append(coefficients, 0.0)[columns_of(x.labels, self.labels_)]
+
+    def _kernel_shares(
+        self, x: LabelCounts, others: LabelCounts, alpha: NDArray[Any]
+    ) -> NDArray[Any]:
+        r"""The part of each pattern of one graph in :math:`\sum_i \alpha_i K(x, x_i)`.
+
+        A min-max kernel is divided into the minima, each over the sum of all maxima.
+        """
+        matrix = others.among(x.labels)
+        columns, rows = matrix.indices, np.repeat(np.arange(len(others)), np.diff(matrix.indptr))
+        own = x.matrix.toarray()[0].astype(float)[columns]
+        parts = own * matrix.data if self.compare == "dot" else np.minimum(own, matrix.data)
+        factors = alpha
+        if self.compare == "minmax":
+            least = np.bincount(rows, parts, minlength=len(others))
+            most = row_sums(x.matrix) + row_sums(others.matrix) - least
+            factors = alpha / np.where(most > 0, most, 1.0)
+        scales = self._scale(x), self._scale(others)
+        if scales[0] is not None and scales[1] is not None:
+            factors = factors * (scales[0] * scales[1]).cpu().numpy()
+        return np.bincount(columns, parts * factors[rows], minlength=x.matrix.shape[1])

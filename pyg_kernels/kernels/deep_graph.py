@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.activations import ActivationKernel, checked_activation, inverse_polynomial
-from pyg_kernels.kernels.arguments import (
-    checked_choice,
-    checked_count,
-    checked_decay,
-)
+from pyg_kernels.kernels.activations import ActivationKernel, activation_kernel
+from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count, checked_decay
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.node_pairs import (
     NodePairKernel,
@@ -23,9 +18,9 @@ from pyg_kernels.kernels.node_pairs import (
     node_base,
     sorted_by_target,
 )
-from pyg_kernels.kernels.reading import Attributes
 
 
+@dataclass(eq=False, repr=False)
 class DeepGraphKernel(NodePairKernel):
     r"""The deep graph kernel of L layers of order n.
 
@@ -52,48 +47,24 @@ class DeepGraphKernel(NodePairKernel):
         empty_walks: ``'keep'``: as above, which is what the layer computes. ``'zero'``:
             :math:`K^{(l, j)}(v, v') = 0` where no walk of j nodes ends at v or at v', the
             convention of supplement E.
-        normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0.
-        node_feature: As of :class:`RandomWalkKernel`.
         edge_feature: The attribute of :math:`e`, which the paper's kernel does not have; None: 1.
-        dtype, max_memory, verbose: See :class:`Kernel`.
 
-    Graphs are as for :class:`RandomWalkKernel`. O(L n (E N' + N E')) for a pair
-    without edge features.
-
-    Raises:
-        ValueError: On an argument out of range; on no graphs, a graph without its features or with
-            features of another size than the first, NaN, an edge outside its graph.
-        TypeError: On items that are no graphs.
+    Graphs, errors and all other arguments are as of :class:`RandomWalkKernel`.
+    O(L n (E N' + N E')) for a pair without edge features.
     """
 
-    def __init__(
-        self,
-        num_layers: int = 2,
-        order: int = 2,
-        decay: float = 0.5,
-        combine: str = "add",
-        activation: ActivationKernel | None = None,
-        empty_walks: str = "keep",
-        normalize: bool = False,
-        node_feature: str | None = "x",
-        edge_feature: str | None = None,
-        *,
-        dtype: torch.dtype | None = None,
-        max_memory: int = 2**28,
-        verbose: bool | int | None = None,
-    ) -> None:
-        self.num_layers = num_layers
-        self.order = order
-        self.decay = decay
-        self.combine = combine
-        self.activation = activation
-        self.empty_walks = empty_walks
-        self.normalize = normalize
-        self.node_feature = node_feature
-        self.edge_feature = edge_feature
-        self.dtype = dtype
-        self.max_memory = max_memory
-        self.verbose = verbose
+    num_layers: int = 2
+    order: int = 2
+    decay: float = 0.5
+    combine: str = "add"
+    activation: ActivationKernel | None = None
+    empty_walks: str = "keep"
+    normalize: bool = False
+    node_feature: Names = "x"
+    edge_feature: Names = None
+    _: KW_ONLY
+    node_label: Names = None
+    edge_label: Names = None
 
     def _check(self) -> None:
         super()._check()
@@ -102,66 +73,45 @@ class DeepGraphKernel(NodePairKernel):
         checked_decay(self.decay)
         checked_choice(self.combine, "combine", ("add", "mul"))
         checked_choice(self.empty_walks, "empty_walks", ("keep", "zero"))
-        checked_activation(self._activation())
-
-    def _activation(self) -> ActivationKernel:
-        return inverse_polynomial() if self.activation is None else self.activation
-
-    def _attributes(self) -> Attributes:
-        return Attributes(self.node_feature, self.edge_feature)
+        activation_kernel(self.activation)
 
     def _prepare(self, part: Graphs) -> _Prepared:
         part = sorted_by_target(part)
-        parts = [self._within(part.part(run))[1] for run in part.runs(self._self_limit(part))]
-        diagonals = [torch.cat(found) for found in zip(*parts, strict=True)]
-        return _Prepared(part, self._has_walks(part), diagonals)
+        runs = [part.part(run) for run in part.runs(self._self_limit(part))]
+        parts = [_Prepared(run, self._has_walks(run), []) for run in runs]
+        for own in parts:
+            self._local(own, own)
+        diagonals = zip(*(own.diagonals for own in parts), strict=True)
+        return _Prepared(part, self._has_walks(part), [torch.cat(found) for found in diagonals])
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
-        def diagonals(step: int, local: Tensor) -> tuple[Tensor, Tensor]:
-            return a.diagonals[step][:, None], b.diagonals[step]
-
-        local = self._local(a.graphs, b.graphs, a.has_walks, b.has_walks, diagonals)
-        return graph_sums(local, a.graphs, b.graphs)
+        return graph_sums(self._local(a, b), a.graphs, b.graphs)
 
     def _self_values(self, part: Graphs) -> Tensor:
         part = sorted_by_target(part)
-        return graph_sums(self._within(part)[0], part, part).diagonal()
+        own = _Prepared(part, self._has_walks(part), [])
+        return graph_sums(self._local(own, own), part, part).diagonal()
 
-    def _within(self, part: Graphs) -> tuple[Tensor, list[Tensor]]:
-        """The kernel of all pairs of nodes, and that of each node with itself in every step."""
-        found: list[Tensor] = []
+    def _local(self, a: _Prepared, b: _Prepared) -> Tensor:
+        """The kernel of all pairs of nodes after the last activation, (N, M).
 
-        def diagonals(step: int, local: Tensor) -> tuple[Tensor, Tensor]:
-            found.append(local.diagonal())
-            return found[-1][:, None], found[-1]
-
-        has_walks = self._has_walks(part)
-        return self._local(part, part, has_walks, has_walks, diagonals), found
-
-    def _local(
-        self,
-        a: Graphs,
-        b: Graphs,
-        has_walks_a: list[Tensor],
-        has_walks_b: list[Tensor],
-        diagonals: Callable[[int, Tensor], tuple[Tensor, Tensor]],
-    ) -> Tensor:
-        """The kernel after the last activation, (N, M).
-
-        `diagonals` gives the kernels of each node with itself in a step, given that of all pairs.
+        Graphs whose diagonals are not known yet are compared with themselves, which gives them.
         """
-        activation, edges = self._activation(), edge_base(a, b)
-        after = node_base(a, b)
+        activation, edges = activation_kernel(self.activation), edge_base(a.graphs, b.graphs)
+        after, is_known = node_base(a.graphs, b.graphs), bool(a.diagonals)
         for layer in range(self.num_layers):
             base = after
             for j in range(self.order):
                 local = base
                 if j > 0:
-                    arrived = self.decay * neighbor_sums(after, a, b, edges)
+                    arrived = self.decay * neighbor_sums(after, a.graphs, b.graphs, edges)
                     local = base + arrived if self.combine == "add" else base * arrived
                     if self.empty_walks == "zero":
-                        local = local * (has_walks_a[j][:, None] * has_walks_b[j])
-                after = activation(local, *diagonals(layer * self.order + j, local))
+                        local = local * (a.has_walks[j][:, None] * b.has_walks[j])
+                if not is_known:
+                    a.diagonals.append(local.diagonal())
+                step = layer * self.order + j
+                after = activation(local, a.diagonals[step][:, None], b.diagonals[step])
         return after
 
     def _has_walks(self, part: Graphs) -> list[Tensor]:

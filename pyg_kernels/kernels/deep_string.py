@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.activations import (
-    ActivationKernel,
-    checked_activation,
-    inverse_polynomial,
-    inverse_root,
-)
-from pyg_kernels.kernels.arguments import (
-    checked_choice,
-    checked_count,
-    checked_decay,
-)
+from pyg_kernels.kernels.activations import ActivationKernel, activation_kernel
+from pyg_kernels.kernels.arguments import checked_choice, checked_count, checked_decay
 from pyg_kernels.kernels.pair_scan import decayed_sums, end_at
-from pyg_kernels.kernels.string import TextKernel, at_ends, last_of
+from pyg_kernels.kernels.string import TextKernel
 from pyg_kernels.kernels.texts import PaddedTexts, Texts
 
 
+@dataclass(eq=False, repr=False)
 class DeepStringKernel(TextKernel):
     r"""The deep string kernel of L layers.
 
@@ -44,50 +35,26 @@ class DeepStringKernel(TextKernel):
         activation: The kernel of the activation; None: :func:`inverse_polynomial`.
         post: Whether the last layer's activation is applied: :math:`K_\sigma^{(L)}` in place of
             :math:`K^{(L)}`.
-        normalize: Whether to divide by :math:`\sqrt{K(x, x) K(y, y)}`; 0 where that is 0.
-        dtype, max_memory, verbose: See :class:`Kernel`.
+        normalize: Whether to divide as by ``'cosine'`` of :class:`StringKernel`.
 
-    Texts are as for :class:`StringKernel`; an empty text has the kernel 0.
-
-    Raises:
-        ValueError: On an argument out of range; on no texts, texts of several kinds or sizes, NaN.
-        TypeError: On items that are no texts.
+    Texts, errors and all other arguments are as of :class:`StringKernel`; an empty text has the
+    kernel 0.
     """
 
-    def __init__(
-        self,
-        num_layers: int = 2,
-        order: int = 2,
-        decay: float = 0.5,
-        activation: ActivationKernel | None = None,
-        post: bool = False,
-        normalize: bool = False,
-        *,
-        dtype: torch.dtype | None = None,
-        max_memory: int = 2**28,
-        verbose: bool | int | None = None,
-    ) -> None:
-        self.num_layers = num_layers
-        self.order = order
-        self.decay = decay
-        self.activation = activation
-        self.post = post
-        self.normalize = normalize
-        self.dtype = dtype
-        self.max_memory = max_memory
-        self.verbose = verbose
+    num_layers: int = 2
+    order: int = 2
+    decay: float = 0.5
+    activation: ActivationKernel | None = None
+    post: bool = False
+    normalize: bool = False
 
     def _check(self) -> None:
         super()._check()
         checked_count(self.num_layers, "num_layers")
         checked_count(self.order, "order")
         checked_decay(self.decay, most=1.0)
-        checked_activation(self._activation())
+        activation_kernel(self.activation)
         checked_choice(self.post, "post", (False, True))
-        checked_choice(self.normalize, "normalize", (False, True))
-
-    def _activation(self) -> ActivationKernel:
-        return inverse_polynomial() if self.activation is None else self.activation
 
     def _prepare(self, part: Texts) -> _Prepared:
         texts = part.padded()
@@ -99,16 +66,9 @@ class DeepStringKernel(TextKernel):
             diagonals.append(within.diagonal().t())
             if self._is_activated(layer):
                 d = diagonals[-1]
-                within = self._activation()(within, d[:, None], d[None])
+                within = activation_kernel(self.activation)(within, d[:, None], d[None])
                 within = within * (present[:, None] * present)  # padding stays 0
         return _Prepared(texts, diagonals, within.diagonal().t())
-
-    def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
-        return at_ends(self._prefix_values(a, b), a.texts.lengths, b.texts.lengths)
-
-    def _self_values(self, part: Texts) -> Tensor:
-        prepared = self._prepare(part)
-        return last_of(prepared.last, prepared.texts.lengths)
 
     def _prefix_values(self, a: _Prepared, b: _Prepared) -> Tensor:
         values = a.texts.pairs(b.texts)
@@ -116,13 +76,13 @@ class DeepStringKernel(TextKernel):
             values = self._layer(values)
             if self._is_activated(layer):
                 first, second = a.diagonals[layer], b.diagonals[layer]
-                values = self._activation()(
+                values = activation_kernel(self.activation)(
                     values, first[:, None, :, None], second[None, :, None, :]
                 )
         return values
 
-    def _prefix_scale(self, prepared: _Prepared) -> Tensor | None:
-        return inverse_root(prepared.last[:, 0]) if self.normalize else None
+    def _with_itself(self, prepared: _Prepared) -> Tensor:
+        return prepared.last
 
     def _is_activated(self, layer: int) -> bool:
         return self.post or layer < self.num_layers - 1
@@ -138,3 +98,7 @@ class _Prepared:
     texts: PaddedTexts
     diagonals: list[Tensor]
     last: Tensor
+
+    @property
+    def lengths(self) -> Tensor:
+        return self.texts.lengths

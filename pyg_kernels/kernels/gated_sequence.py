@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.activations import (
-    ActivationKernel,
-    checked_activation,
-    inverse_polynomial,
-    inverse_root,
-)
-from pyg_kernels.kernels.arguments import checked_choice
+from pyg_kernels.kernels.activations import ActivationKernel, activation_kernel
 from pyg_kernels.kernels.pair_scan import after_one
-from pyg_kernels.kernels.string import TextKernel, at_ends, last_of
-from pyg_kernels.kernels.texts import PaddedTexts, Texts
+from pyg_kernels.kernels.string import TextKernel
+from pyg_kernels.kernels.texts import PaddedTexts
 
 
+@dataclass(eq=False, repr=False)
 class GatedSequenceKernel(TextKernel):
     r"""The sequence kernel of an adaptive decay :math:`\lambda_t = \sigma(U x_t)`.
 
@@ -31,59 +28,29 @@ class GatedSequenceKernel(TextKernel):
     Args:
         activation: The kernel :math:`K_\sigma` of the gate's activation; None:
             :func:`inverse_polynomial`, which lies in (0, 1].
-        normalize: Whether to divide by :math:`\sqrt{K(x, x) K(y, y)}`; 0 where that is 0.
-        dtype, max_memory, verbose: See :class:`Kernel`.
+        normalize: Whether to divide as by ``'cosine'`` of :class:`StringKernel`.
 
-    Texts are as for :class:`StringKernel`; an empty text has the kernel 0.
-
-    Raises:
-        ValueError: On an argument out of range; on no texts, texts of several kinds or sizes, NaN.
-        TypeError: On items that are no texts.
+    Texts, errors and all other arguments are as of :class:`StringKernel`; an empty text has the
+    kernel 0.
     """
 
-    def __init__(
-        self,
-        activation: ActivationKernel | None = None,
-        normalize: bool = False,
-        *,
-        dtype: torch.dtype | None = None,
-        max_memory: int = 2**28,
-        verbose: bool | int | None = None,
-    ) -> None:
-        self.activation = activation
-        self.normalize = normalize
-        self.dtype = dtype
-        self.max_memory = max_memory
-        self.verbose = verbose
+    activation: ActivationKernel | None = None
+    normalize: bool = False
 
     def _check(self) -> None:
         super()._check()
-        checked_activation(self._activation())
-        checked_choice(self.normalize, "normalize", (False, True))
-
-    def _activation(self) -> ActivationKernel:
-        return inverse_polynomial() if self.activation is None else self.activation
-
-    def _values(self, a: PaddedTexts, b: PaddedTexts) -> Tensor:
-        return at_ends(self._prefix_values(a, b), a.lengths, b.lengths)
-
-    def _self_values(self, part: Texts) -> Tensor:
-        padded = part.padded()
-        return last_of(self._within(padded).diagonal().t(), padded.lengths)
+        activation_kernel(self.activation)
 
     def _prefix_values(self, a: PaddedTexts, b: PaddedTexts) -> Tensor:
         norms = a.norms()[:, None, :, None], b.norms()[None, :, None, :]
         return self._sums(a.pairs(b), *norms)
 
-    def _prefix_scale(self, prepared: PaddedTexts) -> Tensor | None:
-        return inverse_root(self._within(prepared)[:, :, 0].diagonal()) if self.normalize else None
-
-    def _within(self, part: PaddedTexts) -> Tensor:
-        norms = part.norms()
-        return self._sums(part.self_pairs(), norms[:, None], norms[None])
+    def _with_itself(self, prepared: PaddedTexts) -> Tensor:
+        norms = prepared.norms()
+        return self._sums(prepared.self_pairs(), norms[:, None], norms[None]).diagonal().t()
 
     def _sums(self, base: Tensor, norms_a: Tensor, norms_b: Tensor) -> Tensor:
-        gates = self._activation()(base, norms_a, norms_b)
+        gates = activation_kernel(self.activation)(base, norms_a, norms_b)
         rows: list[Tensor] = []
         for gate, here in zip(gates, base, strict=True):
             rows.append(gate * after_one(rows[-1]) + here if rows else here)

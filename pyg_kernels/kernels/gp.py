@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Self
 
@@ -12,15 +13,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import check_random_state
+from scipy.special import softmax
+from scipy.stats.qmc import MultivariateNormalQMC
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.metrics import r2_score
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
-from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels.arguments import checked_choice, checked_collection, checked_count
 from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.reading import with_molecules_read
+from pyg_kernels.kernels.reading import graph_collection, with_molecules_read
 from pyg_kernels.kernels.string import TextKernel
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 
@@ -30,30 +34,229 @@ _LOG_WEIGHT, _LOG_NOISE = (-9.0, 3.0), (-7.0, 2.0)  # bounds
 _MOST_JITTER = 1e-2  # over the mean of the diagonal
 _CONSTANT = 1e-12  # targets that differ by less than this share of them are equal
 _LEAST_SHARE = 1e-3  # of the weights' sum; terms with less are left out
+_ALPHA = 0.01  # of Dirichlet, of classes that an item has not
+_DRAWS = 256  # of a posterior, for probabilities
 
 
 @dataclass
 class _Fit:
-    """The process of one target.
+    """The process of one target."""
 
-    Attributes:
-        items: The items where the target was measured.
-        mean, scale: What targets are standardized by.
-        weights: Of the terms; the variance of the noise.
-        cholesky: The factor of the Gram matrix with noise.
-        alpha: Its solution for the standardized targets.
-    """
-
-    items: Tensor
+    items: Tensor  # where it was measured
     mean: float
-    scale: float
+    scale: float  # the deviation by which it is standardized
     weights: NDArray[Any]
     noise: float
-    cholesky: Tensor
-    alpha: Tensor
+    cholesky: Tensor  # of the Gram matrix with noise
+    alpha: Tensor  # its solution for the standardized target
+    likelihood: float
+    jitter: float
 
 
-class KernelGP(RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class _Process(BaseEstimator):
+    """What regression and classification share: processes of one or several targets."""
+
+    kernel: Kernel | Sequence[Kernel] | None = None
+    _: KW_ONLY
+    split: bool = True
+    tune: bool = True
+    weights: Any = None
+    noise: Any = 0.1
+    tune_items: int = 1000
+    prior: float = 0.02
+    random_state: Any = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def _read(self, X: Any, y: Any) -> Any:
+        """The items, once arguments and kernels are checked."""
+        checked_choice(self.split, "split", (False, True))
+        checked_choice(self.tune, "tune", (False, True))
+        checked_count(self.tune_items, "tune_items", least=2)
+        for name, several in (("noise", True), ("prior", False)):
+            value = getattr(self, name)
+            known = isinstance(value, Real) and not isinstance(value, bool)
+            known = known or (several and isinstance(value, np.ndarray))
+            if not known or not np.all((np.asarray(value) > 0) & (np.asarray(value) < np.inf)):
+                raise ValueError(f"{name}={value!r}: expected a finite number above 0")
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None")
+        given = WLSubtreeKernel(compare="minmax") if self.kernel is None else self.kernel
+        kernels: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
+        if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
+            raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
+        self.kernels_ = [clone(kernel) for kernel in kernels]
+        X = _items(X, kernels)
+        if not len(X):
+            raise ValueError("expected at least one item, got none")
+        return X
+
+    def _condition(self, X: Any, targets: NDArray[Any], variances: NDArray[Any]) -> Self:
+        """Conditions a process on each column of the targets; `variances` are of known noise."""
+        self._dtype = torch.float64 if len(X) <= _DOUBLE_UP_TO else torch.float32
+        needed = (1 + targets.shape[1]) * self._dtype.itemsize * len(X) ** 2
+        if needed > (there := _machine_memory()):
+            raise MemoryError(
+                f"the Gram matrix of {len(X)} items and its factors take {needed / 1e9:.1f} GB, "
+                f"the machine has {there / 1e9:.1f}: fit a part of them, or Nyström features"
+            )
+        for kernel in self.kernels_:
+            if "dtype" in kernel.get_params() and kernel.dtype is None:
+                kernel.set_params(dtype=self._dtype)
+            kernel.fit(X)
+        diagonals = self._diagonals([kernel.collection_ for kernel in self.kernels_])
+        self._scales = [diagonal.double().mean().item() or 1.0 for diagonal in diagonals]
+        self._given = self._given_weights(targets.shape[1])
+        random = check_random_state(self.random_state)
+        self._fits: list[_Fit] = []
+        rows, some, grams = None, None, None
+        for number, column in enumerate(targets.T):
+            items = np.flatnonzero(~np.isnan(column))
+            if len(items) < 2:
+                raise ValueError(
+                    f"target {number} was measured on {len(items)} samples: expected at least 2"
+                )
+            if self.tune and (rows is None or not np.array_equal(items, rows)):
+                some, rows = random.permutation(len(items))[: self.tune_items], items
+                grams = self._grams(torch.from_numpy(items[some]))
+            given = column[items], variances[items, number]
+            fit = self._fit_target(number, torch.from_numpy(items), *given, some, grams)
+            self._fits.append(fit)
+        self.weights_ = np.stack([fit.weights for fit in self._fits], 1)
+        self.noise_ = np.array([fit.noise for fit in self._fits])
+        self.log_marginal_likelihood_ = np.array([fit.likelihood for fit in self._fits])
+        self.jitter_ = np.array([fit.jitter for fit in self._fits])
+        return self
+
+    def _given_weights(self, targets: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The weights and noises that are not learned, ``(T, targets)`` and ``(targets,)``."""
+        terms = len(self._scales)
+        weights = 1 / terms if self.weights is None else np.asarray(self.weights, float)
+        known = np.ndim(weights) == 0 or np.shape(weights) in ((terms,), (terms, targets))
+        if not known or not np.all(np.isfinite(weights) & np.greater_equal(weights, 0)):
+            raise ValueError(
+                f"weights={self.weights!r}: expected ({terms},) or ({terms}, {targets}) finite "
+                "numbers of at least 0"
+            )
+        noises = np.asarray(self.noise, float)
+        if noises.shape not in ((), (targets,)):
+            raise ValueError(f"noise has shape {noises.shape}: expected a number or ({targets},)")
+        columns = np.reshape(weights, (-1, 1)) if np.ndim(weights) < 2 else weights
+        return np.broadcast_to(columns, (terms, targets)), np.broadcast_to(noises, (targets,))
+
+    def _posterior(self, X: Any, with_variance: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The means and the variances of the functions, without noise, ``(m, targets)`` each."""
+        check_is_fitted(self, "weights_")
+        X = _items(X, self.kernels_)
+        collections = [kernel._read(X, kernel.collection_) for kernel in self.kernels_]
+        found = [self._of_target(fit, collections, len(X), with_variance) for fit in self._fits]
+        means, variances = np.stack(found, -1)
+        return means, variances
+
+    def _levels(self, kernel: Kernel, collection: Any) -> list[Any]:
+        return kernel._levels(collection) if self.split else [collection]
+
+    def _terms(self, kernel: Kernel, a: Any, b: Any = None) -> Iterator[Tensor]:
+        """The Gram matrix of each of a kernel's terms."""
+        return kernel._level_grams(a, b) if self.split else iter([kernel._gram(a, b)])
+
+    def _diagonals(self, collections: Sequence[Any]) -> list[Tensor]:
+        """The diagonal of each term's Gram matrix."""
+        pairs = zip(self.kernels_, collections, strict=True)
+        return [k._diagonal(level).to("cpu") for k, c in pairs for level in self._levels(k, c)]
+
+    def _grams(self, items: Tensor) -> Tensor:
+        """The Gram matrices of all terms, of fitted items, (T, n, n), in double precision."""
+        found = torch.empty(len(self._scales), len(items), len(items), dtype=torch.float64)
+        pairs = zip(self.kernels_, self._fitted(items), strict=True)
+        terms = (term for kernel, part in pairs for term in self._terms(kernel, part))
+        for term, gram, scale in zip(terms, found, self._scales, strict=True):
+            gram.copy_(term).div_(scale)
+        return found
+
+    def _sum(self, first: Sequence[Any], second: Sequence[Any], weights: NDArray[Any]) -> Tensor:
+        """The weighted sum of the terms between collections as the kernels read them."""
+        total = torch.zeros(len(first[0]), len(second[0]), dtype=self._dtype)
+        factors = iter(weights / self._scales)
+        for kernel, a, b in zip(self.kernels_, first, second, strict=True):
+            own = np.array([next(factors) for _ in self._levels(kernel, a)])
+            needed = np.trim_zeros(own, "b")
+            terms = self._terms(kernel, a, b) if len(needed) else ()
+            for factor, gram in zip(needed, terms, strict=False):
+                total.add_(gram.to("cpu", self._dtype), alpha=float(factor))
+        return total
+
+    def _gram(self, rows: Tensor, weights: NDArray[Any]) -> Tensor:
+        """The lower half of the sum's Gram matrix of fitted items."""
+        gram = torch.zeros(len(rows), len(rows), dtype=self._dtype)
+        for start in range(0, len(rows), _ROWS):
+            stop = min(start + _ROWS, len(rows))
+            gram[start:stop, :stop] = self._sum(
+                self._fitted(rows[start:stop]), self._fitted(rows[:stop]), weights
+            )
+        return gram
+
+    def _fitted(self, rows: Tensor) -> list[Any]:
+        return [kernel.collection_.part(rows) for kernel in self.kernels_]
+
+    def _fit_target(
+        self,
+        number: int,
+        rows: Tensor,
+        measured: Any,
+        variances: Any,
+        some: Any,
+        grams: Tensor | None,
+    ) -> _Fit:
+        """Its weights are learned with the Gram matrices of `some` of its rows, or None."""
+        mean, scale = float(measured.mean()), float(measured.std())
+        if not np.isfinite(scale):
+            raise ValueError("y has numbers whose squares are not finite: rescale them")
+        if np.ptp(measured) <= _CONSTANT * np.abs(measured).max():
+            scale = 1.0
+        if not scale:
+            raise ValueError("y has numbers whose squares vanish: rescale them")
+        y = torch.from_numpy((measured - mean) / scale)
+        known = torch.from_numpy(variances / scale**2)
+        weights, noise = self._given[0][:, number].copy(), float(self._given[1][number])
+        if grams is not None:
+            weights, noise = learned_weights(grams, y[some], self.prior, known[some])
+        y, gram = y.to(self._dtype), self._gram(rows, weights)
+        gram.diagonal().add_((known + noise).to(self._dtype))
+        cholesky, jitter = _factor(gram)
+        del gram  # what follows may take a copy of the factor
+        alpha = torch.cholesky_solve(y.unsqueeze(1), cholesky)
+        if jitter:
+            warnings.warn(f"{jitter:g} was added to the Gram matrix's diagonal", stacklevel=4)
+        likelihood = -0.5 * float(y @ alpha[:, 0]) - float(cholesky.diagonal().log().sum())
+        likelihood -= 0.5 * len(y) * float(np.log(2 * np.pi))
+        return _Fit(rows, mean, scale, weights, noise, cholesky, alpha, likelihood, jitter)
+
+    def _of_target(
+        self, fit: _Fit, collections: Sequence[Any], number: int, with_variance: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        known = self._fitted(fit.items)
+        means, variances = torch.zeros(2, number, dtype=self._dtype)
+        for start in range(0, number, _ROWS):
+            rows = torch.arange(start, min(start + _ROWS, number))
+            block = [collection.part(rows) for collection in collections]
+            cross = self._sum(block, known, fit.weights)
+            means[rows] = (cross @ fit.alpha)[:, 0]
+            if with_variance:
+                half = torch.linalg.solve_triangular(fit.cholesky, cross.t(), upper=False)
+                factors = (fit.weights / self._scales).tolist()
+                for factor, own in zip(factors, self._diagonals(block), strict=True):
+                    variances[rows] += factor * own.to(self._dtype)
+                variances[rows] = (variances[rows] - half.square().sum(0)).clamp_min(0)
+        return means.numpy() * fit.scale + fit.mean, variances.numpy() * fit.scale**2
+
+
+class KernelGP(RegressorMixin, _Process):
     r"""Exact Gaussian-process regression with a weighted sum of kernels.
 
     .. math::
@@ -70,14 +273,14 @@ class KernelGP(RegressorMixin, BaseEstimator):
         kernel: A kernel of this package, or several, whose sum is learned; None:
             ``WLSubtreeKernel(compare='minmax')``.
         split: Whether kernels of counts give a term for each of their blocks; otherwise one.
-        tune: Whether to learn weights and noise; otherwise all weights are 1 over the number of
-            terms.
-        noise: The variance of the noise, of standardized targets, where `tune` is False.
+        tune: Whether to learn weights and noise.
+        weights: Where `tune` is False, the weights of all terms, ``(T,)`` or ``(T, targets)``, such
+            as ``weights_`` of another process; None: 1 over the number of terms.
+        noise: Where `tune` is False, the variance of the noise, of standardized targets: a number,
+            or an array ``(targets,)``, such as ``noise_``.
         tune_items: Learn them on that many items at most, drawn at random: for each term a matrix
             of them is held in double precision.
         prior: p, the precision of the priors.
-        max_items: Refuse more items than that: memory grows with their square, time with their
-            cube. See the Nystroem features of scikit-learn for more.
         random_state: Which items are drawn.
 
     Attributes:
@@ -94,83 +297,31 @@ class KernelGP(RegressorMixin, BaseEstimator):
     Raises:
         ValueError: On an argument out of range, targets that do not fit the items, or a target
             that was measured less than twice.
+        MemoryError: If the Gram matrix and a factor a target cannot fit into the machine; memory
+            grows with the square of the items, time with their cube.
 
     Example:
         >>> gp = KernelGP(WLSubtreeKernel(compare="minmax", edge_label="edge_attr"))
         >>> mean, std = gp.fit(graphs, y).predict(others, return_std=True)
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | Sequence[Kernel] | None = None,
-        *,
-        split: bool = True,
-        tune: bool = True,
-        noise: float = 0.1,
-        tune_items: int = 2000,
-        prior: float = 0.02,
-        max_items: int = 25_000,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.split = split
-        self.tune = tune
-        self.noise = noise
-        self.tune_items = tune_items
-        self.prior = prior
-        self.max_items = max_items
-        self.random_state = random_state
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
         tags.target_tags.multi_output = True
         return tags
 
     @torch.no_grad()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights and noise, and conditions the process on the targets."""
-        self._check()
-        if y is None:
-            raise ValueError("KernelGP requires y to be passed, but the target y is None")
-        given = WLSubtreeKernel(compare="minmax") if self.kernel is None else self.kernel
-        kernels: list[Any] = list(given) if isinstance(given, (list, tuple)) else [given]
-        if not kernels or not all(isinstance(kernel, Kernel) for kernel in kernels):
-            raise TypeError(f"kernel={given!r}: expected a kernel of this package, or several")
-        X = _items(X, kernels)
+        X = self._read(X, y)
         targets = np.asarray(y, dtype=float)
-        if not len(X):
-            raise ValueError("expected at least one item, got none")
         if targets.ndim not in (1, 2) or len(targets) != len(X) or not targets.size:
             raise ValueError(f"y has shape {targets.shape}: expected ({len(X)},) or ({len(X)}, T)")
         if np.isinf(targets).any():
             raise ValueError("y has infinite numbers")
-        if len(X) > self.max_items:
-            raise ValueError(
-                f"{len(X)} items are more than max_items={self.max_items}: their Gram matrix takes "
-                f"{4e-9 * len(X) ** 2:.1f} GB; fit a part of them, or raise it"
-            )
         self._is_flat = targets.ndim == 1
         targets = targets.reshape(len(targets), -1)
-        self._dtype = torch.float64 if len(X) <= _DOUBLE_UP_TO else torch.float32
-        self.kernels_ = [clone(kernel) for kernel in kernels]
-        for kernel in self.kernels_:
-            if "dtype" in kernel.get_params() and kernel.dtype is None:
-                kernel.set_params(dtype=self._dtype)
-            kernel.fit(X)
-        self._scales = self._mean_diagonals()
-        random = check_random_state(self.random_state)
-        self._fits, likelihoods, jitters = [], [], []
-        for number, column in enumerate(targets.T):
-            fit, likelihood, jitter = self._fit_target(number, column, random)
-            self._fits.append(fit)
-            likelihoods.append(likelihood)
-            jitters.append(jitter)
-        self.weights_ = np.stack([fit.weights for fit in self._fits], 1)
-        self.noise_ = np.array([fit.noise for fit in self._fits])
-        self.log_marginal_likelihood_ = np.array(likelihoods)
-        self.jitter_ = np.array(jitters)
-        return self
+        return self._condition(X, targets, np.zeros_like(targets))
 
     @torch.no_grad()
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -183,157 +334,123 @@ class KernelGP(RegressorMixin, BaseEstimator):
         Returns:
             ``(m,)``, or ``(m, targets)``; or two of them.
         """
-        check_is_fitted(self, "weights_")
-        X = _items(X, self.kernels_)
-        collections = [kernel._read(X, kernel.collection_) for kernel in self.kernels_]
-        means, stds = [], []
-        for fit in self._fits:
-            mean, std = self._predict_target(fit, collections, len(X), return_std)
-            means.append(mean)
-            stds.append(std)
-        mean, std = np.stack(means, 1), np.stack(stds, 1)
+        mean, variance = self._posterior(X, return_std)
+        std = np.sqrt(variance + [fit.noise * fit.scale**2 for fit in self._fits])
+        std = std.astype(mean.dtype, copy=False)
         if self._is_flat:
             mean, std = mean[:, 0], std[:, 0]
         return (mean, std) if return_std else mean
 
-    def _check(self) -> None:
-        checked_choice(self.split, "split", (False, True))
-        checked_choice(self.tune, "tune", (False, True))
-        checked_count(self.tune_items, "tune_items", least=2)
-        checked_count(self.max_items, "max_items", least=2)
-        for name in ("noise", "prior"):
-            value = getattr(self, name)
-            known = isinstance(value, Real) and not isinstance(value, bool)
-            if not known or not 0 < float(value) < np.inf:
-                raise ValueError(f"{name}={value!r}: expected a finite number above 0")
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination of what was measured, its mean over the targets.
 
-    def _levels(self, kernel: Kernel, collection: Any) -> list[Any]:
-        return kernel._levels(collection) if self.split else [collection]
+        Targets that were measured less than twice do not count.
+        """
+        found, targets = self.predict(X), np.asarray(y, dtype=float)
+        if targets.size != found.size or len(targets) != len(found):
+            raise ValueError(f"y has shape {targets.shape}: expected {found.shape}")
+        scores = []
+        for column, own in zip(*(v.reshape(len(v), -1).T for v in (targets, found)), strict=True):
+            there = ~np.isnan(column)
+            if there.sum() > 1:
+                weight = None if sample_weight is None else np.asarray(sample_weight)[there]
+                scores.append(r2_score(column[there], own[there], sample_weight=weight))
+        if not scores:
+            raise ValueError("no target was measured twice")
+        return float(np.mean(scores))
 
-    def _mean_diagonals(self) -> list[float]:
-        """The mean of each term's diagonal, by which terms are divided."""
-        found = []
-        for kernel in self.kernels_:
-            for level in self._levels(kernel, kernel.collection_):
-                mean = float(kernel._diagonal(level).double().mean())
-                found.append(mean if mean > 0 else 1.0)
-        return found
 
-    def _grams(self, items: Tensor) -> Tensor:
-        """The Gram matrices of all terms, of fitted items, (T, n, n), in double precision."""
-        found = torch.empty(len(self._scales), len(items), len(items), dtype=torch.float64)
-        levels = (
-            (kernel, level)
-            for kernel in self.kernels_
-            for level in self._levels(kernel, kernel.collection_)
-        )
-        for (kernel, level), gram, scale in zip(levels, found, self._scales, strict=True):
-            gram.copy_(kernel._gram(level.part(items))).div_(scale)
-        return found
+class KernelGPClassifier(ClassifierMixin, _Process):
+    r"""Classification by Gaussian-process regression of Dirichlet's parameters.
 
-    def _sum(self, first: Sequence[Any], second: Sequence[Any], weights: NDArray[Any]) -> Tensor:
-        """The weighted sum of the terms between collections as the kernels read them."""
-        total: Tensor | None = None
-        factors = iter(weights / self._scales)
-        for kernel, a, b in zip(self.kernels_, first, second, strict=True):
-            for one, other in zip(self._levels(kernel, a), self._levels(kernel, b), strict=True):
-                factor = float(next(factors))
-                if not factor:
-                    continue
-                gram = kernel._gram(one, other).to("cpu", self._dtype)
-                total = gram.mul_(factor) if total is None else total.add_(gram, alpha=factor)
-        assert total is not None
-        return total
+    The probabilities of an item of class k have a Dirichlet distribution with the parameters
+    :math:`\alpha_k = 1 + \alpha` and :math:`\alpha_c = \alpha` otherwise. Its gamma variables are
+    approximated by log-normal ones, so that each class is a regression with known noise (Milios et
+    al., *Dirichlet-based Gaussian Processes for Large-scale Calibrated Classification*, 2018):
 
-    def _fit_target(
-        self, number: int, column: NDArray[Any], random: Any
-    ) -> tuple[_Fit, float, float]:
-        items = np.flatnonzero(~np.isnan(column))
-        if len(items) < 2:
-            raise ValueError(
-                f"target {number} was measured on {len(items)} samples: expected at least 2"
-            )
-        measured = column[items]
-        mean, scale = float(measured.mean()), float(measured.std())
-        if not np.isfinite(scale):
-            raise ValueError("y has numbers whose squares are not finite: rescale them")
-        if np.ptp(measured) <= _CONSTANT * np.abs(measured).max():
-            scale = 1.0
-        y = torch.from_numpy((measured - mean) / scale).to(self._dtype)
-        terms = len(self._scales)
-        weights, noise = np.full(terms, 1 / terms), float(self.noise)
-        if self.tune:
-            some = random.permutation(len(items))[: self.tune_items]
-            grams = self._grams(torch.from_numpy(items[some]))
-            weights, noise = learned_weights(grams, y[some].double(), self.prior)
-            del grams
-        rows = torch.from_numpy(items)
-        gram = torch.empty(len(rows), len(rows), dtype=self._dtype)
-        everything = [kernel.collection_.part(rows) for kernel in self.kernels_]
-        for start in range(0, len(rows), _ROWS):
-            some_rows = torch.arange(start, min(start + _ROWS, len(rows)))
-            block = [collection.part(some_rows) for collection in everything]
-            gram[start : start + _ROWS] = self._sum(block, everything, weights)
-        gram.diagonal().add_(noise)
-        cholesky, jitter = _factor(gram)
-        if jitter:
-            warnings.warn(f"{jitter:g} was added to the Gram matrix's diagonal", stacklevel=3)
-        alpha = torch.cholesky_solve(y.unsqueeze(1), cholesky)
-        likelihood = -0.5 * float(y @ alpha[:, 0]) - float(cholesky.diagonal().log().sum())
-        likelihood -= 0.5 * len(y) * float(np.log(2 * np.pi))
-        return _Fit(rows, mean, scale, weights, noise, cholesky, alpha), likelihood, jitter
+    .. math::
+        y_c = \log \alpha_c - s_c / 2, \qquad s_c = \log(1 + 1 / \alpha_c), \qquad
+        p = E[\operatorname{softmax}(f)]
 
-    def _predict_target(
-        self, fit: _Fit, collections: Sequence[Any], number: int, with_std: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        known = [kernel.collection_.part(fit.items) for kernel in self.kernels_]
-        means, stds = torch.zeros(2, number, dtype=self._dtype)
-        for start in range(0, number, _ROWS):
-            rows = torch.arange(start, min(start + _ROWS, number))
-            block = [collection.part(rows) for collection in collections]
-            cross = self._sum(block, known, fit.weights)
-            means[rows] = (cross @ fit.alpha)[:, 0]
-            if with_std:
-                explained = torch.linalg.solve_triangular(fit.cholesky, cross.t(), upper=False)
-                variance = self._diagonals(block, fit.weights) - explained.square().sum(0)
-                stds[rows] = (variance.clamp_min(0) + fit.noise).sqrt()
-        return means.numpy() * fit.scale + fit.mean, stds.numpy() * fit.scale
+    with :math:`\alpha = 0.01`. Arguments are as of :class:`KernelGP`; the noise is what is added to
+    the known one, of standardized targets.
 
-    def _diagonals(self, collections: Sequence[Any], weights: NDArray[Any]) -> Tensor:
-        factors, total = iter(weights / self._scales), torch.zeros((), dtype=self._dtype)
-        for kernel, collection in zip(self.kernels_, collections, strict=True):
-            for level in self._levels(kernel, collection):
-                diagonal = kernel._diagonal(level).to("cpu", self._dtype)
-                total = total + diagonal * float(next(factors))
-        return total
+    Attributes:
+        classes_: The classes, sorted.
+        kernels_, weights_, noise_, log_marginal_likelihood_, jitter_: See :class:`KernelGP`, with a
+            target for each class.
+
+    Raises:
+        ValueError, MemoryError: As of :class:`KernelGP`, and for less than two classes.
+
+    Example:
+        >>> gp = KernelGPClassifier(WLSubtreeKernel(compare="minmax")).fit(graphs, labels)
+        >>> probabilities = gp.predict_proba(others)  # (m, classes), in the order of gp.classes_
+    """
+
+    @torch.no_grad()
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learns weights, and conditions a process for each class on the labels."""
+        X = self._read(X, y)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if len(y) != len(X):
+            raise ValueError(f"y has shape {y.shape}: expected ({len(X)},)")
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_[0]!r}: expected at least two")
+        parameters = _ALPHA + np.eye(len(self.classes_))[labels]
+        variances = np.log1p(1 / parameters)
+        return self._condition(X, np.log(parameters) - variances / 2, variances)
+
+    @torch.no_grad()
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """The probability of each class, ``(m, classes)``: the mean over the posterior."""
+        means, variances = (v.astype(float) for v in self._posterior(X, with_variance=True))
+        draws = MultivariateNormalQMC(np.zeros(len(self.classes_)), seed=0).random(_DRAWS)
+        total = np.zeros_like(means)
+        for draw in draws:
+            total += softmax(means + draw * np.sqrt(variances), axis=1)
+        return total / _DRAWS
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each item, ``(m,)``."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
+
+
+def _machine_memory() -> float:
+    """Bytes, infinite where the system does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return np.inf
 
 
 def _items(X: Any, kernels: Sequence[Kernel]) -> Any:
     """A collection; a graph is a collection of one, and molecules are read once for all kernels."""
-    is_one = isinstance(X, Data) and not isinstance(X, Batch)
-    items = checked_collection([X] if is_one else X, "graphs or texts")
-    if any(isinstance(kernel, TextKernel) for kernel in kernels):
-        return items
+    of_texts = any(isinstance(kernel, TextKernel) for kernel in kernels)
+    items = checked_collection(X, "texts") if of_texts else graph_collection(X)
+    for kernel in kernels:
+        params = kernel.get_params().items()
+        own = any(name.endswith("featurizer") and value is not None for name, value in params)
+        if own or isinstance(kernel, TextKernel):
+            return items
     return with_molecules_read(items)
 
 
-def learned_weights(grams: Tensor, y: Tensor, prior: float) -> tuple[NDArray[Any], float]:
-    r"""The weights of kernels and the noise that maximize the marginal likelihood with a prior.
+def learned_weights(
+    grams: Tensor, y: Tensor, prior: float, variances: Tensor | float = 0.0
+) -> tuple[NDArray[Any], float]:
+    """The weights of kernels and the noise that maximize the marginal likelihood with a prior.
 
-    Args:
-        grams: The Gram matrices, ``(T, n, n)``, float64.
-        y: The targets, ``(n,)``.
-        prior: The precision p of :math:`-p a^2` on each logarithm a.
-
-    Returns:
-        The weights ``(T,)`` and the variance of the noise.
+    Of Gram matrices ``(T, n, n)`` and targets ``(n,)`` in float64; `variances` are of known noise.
     """
     terms = len(grams)
 
     def loss(logs: NDArray[Any]) -> tuple[float, NDArray[Any]]:
         weights, noise = np.exp(logs[:-1]), float(np.exp(logs[-1]))
         total = torch.tensordot(torch.from_numpy(weights), grams, 1)
-        total.diagonal().add_(noise)
+        total.diagonal().add_(variances + noise)
         cholesky, _ = _factor(total)
         alpha = torch.cholesky_solve(y.unsqueeze(1), cholesky)[:, 0]
         value = 0.5 * float(y @ alpha) + float(cholesky.diagonal().log().sum())
@@ -345,9 +462,8 @@ def learned_weights(grams: Tensor, y: Tensor, prior: float) -> tuple[NDArray[Any
 
     start = np.append(np.full(terms, np.log(1 / terms)), np.log(0.1))
     bounds = [_LOG_WEIGHT] * terms + [_LOG_NOISE]
-    found = minimize(
-        loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-6}
-    ).x
+    given = {"method": "L-BFGS-B", "bounds": bounds, "options": {"ftol": 1e-6}}
+    found = minimize(loss, start, jac=True, **given).x
     weights = np.exp(found[:-1])
     weights[weights < _LEAST_SHARE * weights.sum()] = 0
     return weights, float(np.exp(found[-1]))

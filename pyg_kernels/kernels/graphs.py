@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,25 +13,22 @@ from pyg_kernels.kernels.blocks import consecutive_runs
 from pyg_kernels.segments import segments
 
 
+class LabeledData(Data):
+    """A graph whose integer attributes are labels, also in two dimensions."""
+
+
 @dataclass(frozen=True)
 class Graphs:
-    """Graphs one after the other.
+    """Graphs one after the other."""
 
-    Args:
-        x: Node features, (N, F), or labels that match exactly, int64 of shape (N,).
-        edge_index: Edges from row 0 to row 1, numbered through all graphs, (2, E).
-        ptr: Where the nodes of each graph begin, and the end, (n + 1,), on the CPU.
-        edge_ptr: The same for edges.
-        dtype: In which kernels of them are computed.
-        edge_attr: Edge features, (E, D), or labels, int64 of shape (E,); None for none.
-    """
-
-    x: Tensor
-    edge_index: Tensor
-    ptr: Tensor
-    edge_ptr: Tensor
-    dtype: torch.dtype
-    edge_attr: Tensor | None = None
+    x: Tensor  # features of nodes, (N, F), or labels that match exactly, int64 of shape (N,)
+    edge_index: Tensor  # from row 0 to row 1, numbered through all graphs, (2, E)
+    ptr: Tensor  # where the nodes of each graph begin, and the end, (n + 1,), on the CPU
+    edge_ptr: Tensor  # the same of edges
+    dtype: torch.dtype  # in which kernels of them are computed
+    edge_attr: Tensor | None = None  # features of edges, (E, D), or labels, (E,)
+    node_label: Tensor | None = None  # labels of nodes beside their features, (N,)
+    edge_label: Tensor | None = None  # the same of edges
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -48,11 +45,16 @@ class Graphs:
     @property
     def has_labels(self) -> bool:
         """Whether nodes or edges have labels that match exactly."""
-        return self.x.dim() == 1 or (self.edge_attr is not None and self.edge_attr.dim() == 1)
+        given = self.x, self.edge_attr, self.node_label, self.edge_label
+        return any(values is not None and values.dim() == 1 for values in given)
 
     @property
     def num_nodes(self) -> int:
         return int(self.ptr[-1])
+
+    @property
+    def num_edges(self) -> int:
+        return int(self.edge_ptr[-1])
 
     @property
     def sizes(self) -> Tensor:
@@ -71,26 +73,21 @@ class Graphs:
         shift = ptr[:-1] - self.ptr.index_select(0, items)
         nodes, edges = nodes.to(self.device), edges.to(self.device)
         shift = shift.index_select(0, owner).to(self.device)
-        return Graphs(
-            self.x.index_select(0, nodes),
-            self.edge_index.index_select(1, edges) + shift,
-            ptr,
-            edge_ptr,
-            self.dtype,
-            None if self.edge_attr is None else self.edge_attr.index_select(0, edges),
+        return replace(
+            self.with_edges(edges, self.edge_index.index_select(1, edges) + shift),
+            x=self.x.index_select(0, nodes),
+            ptr=ptr,
+            edge_ptr=edge_ptr,
+            node_label=_rows(self.node_label, nodes),
         )
 
-    def between(self, start: int, stop: int) -> Graphs:
-        """The graphs from one to before another."""
-        nodes = slice(int(self.ptr[start]), int(self.ptr[stop]))
-        edges = slice(int(self.edge_ptr[start]), int(self.edge_ptr[stop]))
-        return Graphs(
-            self.x[nodes],
-            self.edge_index[:, edges] - nodes.start,
-            self.ptr[start : stop + 1] - nodes.start,
-            self.edge_ptr[start : stop + 1] - edges.start,
-            self.dtype,
-            None if self.edge_attr is None else self.edge_attr[edges],
+    def with_edges(self, edges: Tensor, edge_index: Tensor) -> Graphs:
+        """The same nodes with some of the edges, which join other nodes."""
+        return replace(
+            self,
+            edge_index=edge_index,
+            edge_attr=_rows(self.edge_attr, edges),
+            edge_label=_rows(self.edge_label, edges),
         )
 
     def runs(self, limit: int) -> Iterator[Tensor]:
@@ -98,7 +95,6 @@ class Graphs:
             yield torch.arange(start, stop)
 
     def to_data_list(self) -> list[Data]:
-        """The graphs as PyTorch Geometric's data."""
         found = []
         for i in range(len(self)):
             nodes = slice(int(self.ptr[i]), int(self.ptr[i + 1]))
@@ -108,3 +104,36 @@ class Graphs:
                 data.edge_attr = self.edge_attr[edges]
             found.append(data)
         return found
+
+
+def _rows(values: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if values is None else values.index_select(0, rows)
+
+
+def line_graph(graphs: Graphs) -> Graphs:
+    r"""The edges as nodes, each joined to the edges by which a walk goes on without turning back.
+
+    From :math:`u \to v` to every :math:`v \to w` with :math:`w \ne u`; features are left alone.
+    Edges are sorted by target, and so are those of the result.
+    """
+    source, target = graphs.edge_index
+    nodes = torch.arange(graphs.num_nodes + 1, device=graphs.device)
+    before, edge, _ = segments(torch.searchsorted(target.contiguous(), nodes), source)
+    goes_on = source.index_select(0, before) != target.index_select(0, edge)
+    before, edge = before[goes_on], edge[goes_on]
+    edge_ptr = torch.searchsorted(edge.cpu(), graphs.edge_ptr)
+    return replace(
+        graphs,
+        edge_index=torch.stack([before, edge]),
+        ptr=graphs.edge_ptr,
+        edge_ptr=edge_ptr,
+        edge_attr=None,
+        edge_label=None,
+    )
+
+
+def nodes_of(line: Graphs, graphs: Graphs, node: Tensor) -> Graphs:
+    """A line graph with what one node of each edge has."""
+    x, label = _rows(graphs.x, node), _rows(graphs.node_label, node)
+    assert x is not None
+    return replace(line, x=x, node_label=label)

@@ -1,4 +1,4 @@
-"""Counts of Weisfeiler-Lehman labels in graphs."""
+"""Counts of patterns in graphs."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.reading import GRAPHS_AT_A_TIME
-from pyg_kernels.kernels.relabeling import DiscreteRelabeling
 
 Labels = list[NDArray[np.int64]]  # of every iteration, sorted
 
 
 @dataclass(frozen=True)
+class Occurrences:
+    """Where the patterns of a block occur."""
+
+    labels: NDArray[np.int64]  # of each occurrence, (W,)
+    nodes: NDArray[np.int64]  # (W, k); one of them where no more are needed
+    steps: NDArray[np.int64]  # what joins them: edges, or a length; (W, any number)
+
+
+@dataclass(frozen=True)
 class LabelCounts:
-    """How often each label occurs in each graph.
+    """How often each label occurs in each graph."""
 
-    Args:
-        labels: The labels that occur, block by block: iteration by iteration, say.
-        matrix: Their counts, (n, number of labels).
-        device: Of the graphs.
-    """
-
-    labels: Labels
-    matrix: sparse.csr_matrix
-    device: Any
+    labels: Labels  # that occur, block by block: iteration by iteration, say
+    matrix: sparse.csr_matrix  # their counts, (n, number of labels)
+    device: Any  # of the graphs
 
     def __len__(self) -> int:
         return int(self.matrix.shape[0])
@@ -38,12 +41,21 @@ class LabelCounts:
         """The counts of some graphs, a NumPy array or tensor of their numbers."""
         return replace(self, matrix=self.matrix[np.asarray(items)])
 
-    def up_to(self, number: int) -> LabelCounts:
-        """The labels of the first iterations alone."""
-        if number == len(self.labels):
+    def block(self, first: int, stop: int) -> LabelCounts:
+        """The labels of some consecutive iterations alone."""
+        if (first, stop) == (0, len(self.labels)):
             return self
-        labels = self.labels[:number]
-        return replace(self, labels=labels, matrix=self.matrix[:, : sum(map(len, labels))])
+        labels, begin = self.labels[first:stop], sum(map(len, self.labels[:first]))
+        return replace(
+            self, labels=labels, matrix=self.matrix[:, begin : begin + sum(map(len, labels))]
+        )
+
+    def frequent(self, least: int) -> Labels:
+        """The labels that at least so many graphs have."""
+        graphs = np.bincount(self.matrix.indices, minlength=self.matrix.shape[1])
+        ends = np.cumsum(list(map(len, self.labels)))[:-1]
+        blocks = zip(self.labels, np.split(graphs >= least, ends), strict=True)
+        return [labels[kept] for labels, kept in blocks]
 
     def weighted(self, weights: ArrayLike) -> LabelCounts:
         """The counts times the weight of their iteration."""
@@ -57,7 +69,7 @@ class LabelCounts:
         if all(map(np.array_equal, self.labels, known)):
             return self.matrix
         width = sum(map(len, known))
-        columns = _columns_of(self.labels, known).astype(np.int32)
+        columns = columns_of(self.labels, known).astype(np.int32)
         shape = (len(self), width + 1)  # the last column counts unknown labels and is dropped
         arrays = (self.matrix.data, columns[self.matrix.indices], self.matrix.indptr)
         return sparse.csr_matrix(arrays, shape=shape)[:, :width]
@@ -66,30 +78,24 @@ class LabelCounts:
 def count_chunks(chunks: Iterable[Graphs], count: Callable[[Graphs], LabelCounts]) -> LabelCounts:
     """Counts what `count` finds in all graphs, some thousand at a time."""
     counts = [
-        count(chunk.between(start, min(start + GRAPHS_AT_A_TIME, len(chunk))))
+        count(chunk if len(chunk) <= GRAPHS_AT_A_TIME else chunk.part(items))
         for chunk in chunks
-        for start in range(0, len(chunk), GRAPHS_AT_A_TIME)
+        for items in torch.arange(len(chunk)).split(GRAPHS_AT_A_TIME)
     ]
     return counts[0] if len(counts) == 1 else _merged(counts)
 
 
-def count_occurrences(
-    graphs: Graphs, blocks: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], dtype: type
-) -> LabelCounts:
-    """Counts labels that occur any number of times.
-
-    Args:
-        graphs: Some graphs.
-        blocks: The graph and the label of each occurrence, block by block.
-        dtype: NumPy's type of the counts.
-    """
+def count_occurrences(graphs: Graphs, blocks: Iterable[Occurrences], dtype: type) -> LabelCounts:
+    """Counts labels that occur any number of times, in a type of NumPy."""
     labels: Labels = []
     rows, columns, total = [], [], 0
-    for owner, found in blocks:
-        known, places = np.unique(found, return_inverse=True)
-        labels.append(known)
-        rows.append(owner)
-        columns.append(places + total)
+    owner = graphs.owner().cpu().numpy()
+    for block in blocks:
+        # Several times faster than NumPy's.
+        known, places = torch.unique(torch.from_numpy(block.labels), return_inverse=True)
+        labels.append(known.numpy())
+        rows.append(owner[block.nodes[:, 0]])
+        columns.append(places.numpy() + total)
         total += len(known)
     ones: NDArray[Any] = np.ones(sum(map(len, rows)), dtype=dtype)
     where = np.concatenate(rows), np.concatenate(columns)
@@ -97,66 +103,20 @@ def count_occurrences(
     return LabelCounts(labels, matrix, graphs.device)
 
 
-def count_labels(
-    graphs: Graphs, relabeling: DiscreteRelabeling, num_iterations: int, dtype: type
-) -> LabelCounts:
-    """Counts the labels of all iterations.
-
-    Args:
-        graphs: The graphs, with the hashes of their labels.
-        relabeling: Of the nodes.
-        num_iterations: h; the labels of h + 1 iterations are counted.
-        dtype: NumPy's type of the counts.
-    """
-    state = relabeling.start(graphs)
-    columns = np.empty((graphs.num_nodes, num_iterations + 1), dtype=np.int32)
-    labels: Labels = []
-    total = 0
-    for i in range(num_iterations + 1):
-        numbers = state.cpu().numpy()
-        found = np.unique(numbers)
-        # Faster than np.unique(return_inverse=True).
-        columns[:, i] = np.searchsorted(found, numbers) + total
-        labels.append(found)
-        total += len(found)
-        if i < num_iterations:
-            state = relabeling.step(state, graphs)
-    # Nodes lie graph by graph, so these are the rows of a CSR matrix already.
-    ones: NDArray[Any] = np.ones(columns.size, dtype=dtype)
-    indptr = graphs.ptr.numpy() * columns.shape[1]
-    matrix = sparse.csr_matrix((ones, columns.reshape(-1), indptr), shape=(len(graphs), total))
-    matrix.sum_duplicates()
-    return LabelCounts(labels, matrix, graphs.device)
-
-
 def _merged(counts: Sequence[LabelCounts]) -> LabelCounts:
-    number = len(counts[0].labels)
-    labels = [np.unique(np.concatenate([c.labels[i] for c in counts])) for i in range(number)]
-    width = sum(map(len, labels))
-    matrices = [c.matrix for c in counts]
-    indices = [_columns_of(c.labels, labels).astype(np.int32)[c.matrix.indices] for c in counts]
-    lengths = np.concatenate([np.diff(matrix.indptr) for matrix in matrices])
-    matrix = sparse.csr_matrix(
-        (
-            np.concatenate([matrix.data for matrix in matrices]),
-            np.concatenate(indices),
-            np.concatenate([[0], lengths.cumsum()]),
-        ),
-        shape=(len(lengths), width),
-    )
+    blocks = zip(*(c.labels for c in counts), strict=True)
+    labels = [np.unique(np.concatenate(found)) for found in blocks]
+    matrix = sparse.vstack([c.among(labels) for c in counts], format="csr")
     return LabelCounts(labels, matrix, counts[0].device)
 
 
-def _columns_of(labels: Labels, known: Labels) -> NDArray[np.int64]:
+def columns_of(labels: Labels, known: Labels) -> NDArray[np.int64]:
     """For every label its column among the known ones, and the column after them for others."""
     width = sum(map(len, known))
     columns, first = [], 0
     for found, vocabulary in zip(labels, known, strict=True):
         places = np.searchsorted(vocabulary, found)
-        if len(vocabulary):
-            same = vocabulary[np.minimum(places, len(vocabulary) - 1)] == found
-        else:
-            same = np.zeros(len(found), dtype=bool)
+        same = places < np.searchsorted(vocabulary, found, side="right")
         columns.append(np.where(same, places + first, width))
         first += len(vocabulary)
     return np.concatenate(columns)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
-from pyg_kernels.kernels.arguments import checked_choice, checked_collection
+from pyg_kernels.kernels.arguments import Names, checked_choice, checked_names
+from pyg_kernels.kernels.graphs import LabeledData
 from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.reading import with_molecules_read
+from pyg_kernels.kernels.networkx import is_networkx
+from pyg_kernels.kernels.reading import graph_collection, with_molecule_read
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 
@@ -27,68 +30,92 @@ _POLAR, _ACCEPTORS, _HALOGENS = (7, 8), (7, 8, 9), (9, 17, 35, 53)
 
 
 def molecule_graphs(molecules: Iterable[Any]) -> list[Data]:
-    """Molecules as labeled graphs.
+    """Molecules as labeled graphs, which kernels of graphs read of SMILES.
 
     Args:
-        molecules: SMILES or RDKit molecules that are sanitized.
+        molecules: SMILES or RDKit molecules.
 
     Returns:
         Graphs with the labels of atoms ``x`` (element, charge, neighbors, hydrogens, ring,
         aromaticity, chirality), ``element``, ``valence`` (element, neighbors, bonds that are not
         single, charge) and ``role`` (donor, acceptor, aromaticity, charge, halogen, sulfur); the
-        labels of bonds ``edge_attr`` (type, stereo); and ``descriptors``, ``(1, 13)``, those of
-        `DESCRIPTORS`.
+        labels of bonds ``edge_attr`` (type, stereo); ``descriptors``, ``(1, 13)``, those of
+        `DESCRIPTORS`; and ``mol``, the molecule itself. Their rows of integers are labels also
+        where kernels read features.
 
     Raises:
         ValueError: On a SMILES that RDKit does not read.
         TypeError: On what is neither SMILES nor a molecule.
         ImportError: Without RDKit: the extra ``mol``.
     """
-    from rdkit import Chem
+    return [molecule_graph(molecule, number) for number, molecule in enumerate(molecules)]
 
-    graphs = []
-    for number, molecule in enumerate(molecules):
-        mol = Chem.MolFromSmiles(molecule) if isinstance(molecule, str) else molecule
-        if mol is None:
-            raise ValueError(f"molecule {number}, {molecule!r}, is not a SMILES that RDKit reads")
-        if not isinstance(mol, Chem.Mol):
-            raise TypeError(
-                f"molecule {number} is a {type(mol).__name__}: expected a SMILES or an RDKit "
-                "molecule"
-            )
-        graphs.append(_graph(mol))
-    return graphs
+
+def molecule_graph(molecule: Any, number: int, featurizer: Any = None) -> Data:
+    """One molecule of a collection as a graph; `featurizer` as of :class:`RandomWalkKernel`."""
+    make = featurizer if callable(featurizer) else _featurizer(featurizer)
+    try:
+        data = make(molecule)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"molecule {number}: {error}") from error
+    if not isinstance(data, Data):
+        raise TypeError(
+            f"featurizer={featurizer!r} gave a {type(data).__name__} for molecule {number}: "
+            "expected a Data"
+        )
+    return data
+
+
+@cache
+def _featurizer(name: str | None) -> Callable[[Any], Data]:
+    from pyg_kernels import chem
+
+    if name in (None, "labels"):
+        return _labeled
+    checked_choice(name, "featurizer", (None, "labels", *chem.FEATURIZERS))
+    return chem.featurizer_by_name(str(name))
+
+
+def _labeled(molecule: Any) -> Data:
+    from pyg_kernels.chem.encoding import sanitized
+
+    return _graph(sanitized(molecule))
 
 
 def _graph(mol: Any) -> Data:
-    own, element, valence, role = [], [], [], []
+    from pyg_kernels.chem.default_featurizer import chirality_of, label_stereo, stereo_of
+
+    # RDKit's own tags depend on the order of the atoms, these labels on the molecule alone.
+    label_stereo(mol)
+    own, valence, role = [], [], []
     for atom in mol.GetAtoms():
         z, charge, hydrogens = atom.GetAtomicNum(), atom.GetFormalCharge(), atom.GetTotalNumHs()
-        aromatic = atom.GetIsAromatic()
-        chirality = int(atom.GetChiralTag())
+        aromatic, chirality = atom.GetIsAromatic(), chirality_of(atom)
         own.append(
             (z, charge, atom.GetTotalDegree(), hydrogens, atom.IsInRing(), aromatic, chirality)
         )
-        element.append(z)
         several = sum(bond.GetBondTypeAsDouble() != 1 for bond in atom.GetBonds())
         valence.append((z, atom.GetDegree(), several, charge))
         donates = z in _POLAR and hydrogens > 0
         role.append((donates, z in _ACCEPTORS, aromatic, charge, z in _HALOGENS, z == 16))
     bonds = [
-        (b.GetBeginAtomIdx(), b.GetEndAtomIdx(), int(b.GetBondType()), int(b.GetStereo()))
+        (b.GetBeginAtomIdx(), b.GetEndAtomIdx(), int(b.GetBondType()), stereo_of(b))
         for b in mol.GetBonds()
     ]
     table = np.array(bonds, dtype=np.int64).reshape(-1, 4)
     edges = np.concatenate([table[:, :2], table[:, 1::-1]]).T
     labels = np.concatenate([table[:, 2:], table[:, 2:]])
-    return Data(
-        x=_labels(own, 7),
-        element=_labels(element, 1),
+    x = _labels(own, 7)
+    return LabeledData(
+        x=x,
+        element=x[:, :1].contiguous(),
         valence=_labels(valence, 4),
         role=_labels(role, 6),
         edge_index=torch.from_numpy(np.ascontiguousarray(edges)),
         edge_attr=torch.from_numpy(labels),
         descriptors=torch.tensor([_descriptors(mol)], dtype=torch.float64),
+        mol=mol,
     )
 
 
@@ -109,16 +136,12 @@ def _descriptors(mol: Any) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class _Vectors:
-    """Standardized vectors, (n, F), and what they are standardized by.
-
-    Attributes:
-        length: The length of the Gaussian, infinite for the linear kernel; None for all of them.
-    """
+    """Standardized vectors, (n, F), and what they are standardized by."""
 
     values: Tensor
     mean: Tensor
     scale: Tensor
-    length: float | None = None
+    length: float | None = None  # of the Gaussian, infinite for the linear kernel; None: all
 
     def __len__(self) -> int:
         return len(self.values)
@@ -127,6 +150,14 @@ class _Vectors:
         return replace(self, values=self.values.index_select(0, torch.as_tensor(items)))
 
 
+def _standardized(values: Tensor) -> _Vectors:
+    mean, scale = values.mean(0), values.std(0, correction=0)
+    # RDKit sums in the order of atoms: equal descriptors may differ in their last digits.
+    scale[scale <= _CONSTANT * values.abs().amax(0)] = torch.inf
+    return _Vectors((values - mean) / scale, mean, scale)
+
+
+@dataclass(eq=False, repr=False)
 class VectorKernel(Kernel):
     r"""Gaussians of several lengths and the inner product, of a vector a graph.
 
@@ -134,69 +165,85 @@ class VectorKernel(Kernel):
         K(G, G') = \frac{\langle d, d' \rangle}{F} +
         \sum_l \exp\Big(-\frac{\lVert d - d' \rVert^2}{2 l^2 F}\Big)
 
-    with :math:`d, d'` the graphs' F numbers less their mean over the fitted graphs (over the first
-    collection where the kernel is called) and divided by their deviation; numbers that do not
-    vary there are left out. In a :class:`KernelGP` every summand has a weight of its own.
+    with :math:`d, d'` the graphs' F numbers less their mean over the fitted graphs (over all graphs
+    where the kernel is called) and divided by their deviation; numbers that do not vary there are
+    left out. In a :class:`KernelGP` every summand has a weight of its own.
 
     Args:
-        attribute: The attribute of the vectors, ``(1, F)`` or ``(F,)``.
+        graph_feature: The attribute of the vectors, ``(1, F)`` or ``(F,)``, of networkx's graphs
+            ``graph.graph[name]``; a list of names: all their numbers.
         lengths: The lengths l.
         linear: Whether there is the inner product.
+        featurizer: As of :class:`RandomWalkKernel`.
 
     Raises:
         ValueError: On an argument out of range; on no graphs, a graph without the vector, or with
             one of another size than the first or with NaN.
     """
 
-    def __init__(
-        self,
-        attribute: str = "descriptors",
-        lengths: Sequence[float] = (0.5, 1.0, 2.0),
-        linear: bool = True,
-    ) -> None:
-        self.attribute = attribute
-        self.lengths = lengths
-        self.linear = linear
+    graph_feature: Names = "descriptors"
+    lengths: Sequence[float] = (0.5, 1.0, 2.0)
+    linear: bool = True
+    _: KW_ONLY
+    featurizer: Any = None
 
     def _check(self) -> None:
+        super()._check()
         checked_choice(self.linear, "linear", (False, True))
         if not isinstance(self.lengths, Iterable) or not all(
             0 < length < float("inf") for length in self.lengths
         ):
             raise ValueError(f"lengths={self.lengths!r}: expected finite numbers above 0")
+        if not checked_names(self.graph_feature, "graph_feature"):
+            raise ValueError(f"graph_feature={self.graph_feature!r}: expected at least one name")
         if not self._every_length():
             raise ValueError("lengths=() with linear=False: expected at least one kernel")
 
     def _every_length(self) -> list[float]:
         return [*map(float, self.lengths), *([float("inf")] if self.linear else [])]
 
+    def __call__(self, xs: Any, ys: Any = None) -> Tensor:
+        if ys is None:
+            return super().__call__(xs)
+        self._check()
+        first = self._rows(xs)
+        second = self._rows(ys, first.size(1))
+        both = _standardized(torch.cat([first, second]))
+        items = torch.arange(len(both)).split([len(first), len(second)])
+        return self._gram(both.part(items[0]), both.part(items[1]))
+
     def _read(self, items: Any, like: _Vectors | None = None) -> _Vectors:
-        if isinstance(items, Data):
-            items = items.to_data_list() if isinstance(items, Batch) else [items]
-        items = with_molecules_read(checked_collection(items, "Data"))
-        rows = []
-        for number, graph in enumerate(items):
-            row = getattr(graph, self.attribute, None)
-            if not isinstance(row, Tensor):
-                raise ValueError(f"graph {number} has no {self.attribute!r}")
-            rows.append(row.reshape(-1).double())
-            if rows[-1].shape != rows[0].shape:
+        if like is None:
+            return _standardized(self._rows(items))
+        rows = self._rows(items, like.values.size(1))
+        return replace(like, values=(rows - like.mean) / like.scale)
+
+    def _rows(self, items: Any, width: int | None = None) -> Tensor:
+        """The numbers of all graphs, (n, F)."""
+        items, names = graph_collection(items), checked_names(self.graph_feature, "graph_feature")
+        rows: list[Tensor] = []
+        for number in range(len(items)):
+            graph = with_molecule_read(items[number], number, self.featurizer)
+            if not isinstance(graph, Data) and not is_networkx(graph):
+                raise TypeError(f"graph {number} is a {type(graph).__name__}: expected a graph")
+            known, parts = graph.graph if is_networkx(graph) else graph, []
+            for name in names:
+                if name not in known:
+                    raise ValueError(f"graph {number} has no {name!r}")
+                parts.append(torch.as_tensor(known[name], dtype=torch.float64).reshape(-1))
+            row = torch.cat(parts)
+            width = len(row) if width is None else width
+            if len(row) != width:
                 raise ValueError(
-                    f"{self.attribute!r} of graph {number} has {row.numel()} numbers: expected "
-                    f"{rows[0].numel()}"
+                    f"{self.graph_feature!r} of graph {number} has {len(row)} numbers: expected "
+                    f"{width}"
                 )
-            if not bool(rows[-1].isfinite().all()):
-                raise ValueError(f"{self.attribute!r} of graph {number} is not finite")
+            if not bool(row.isfinite().all()):
+                raise ValueError(f"{self.graph_feature!r} of graph {number} is not finite")
+            rows.append(row)
         if not rows:
             raise ValueError("expected at least one graph, got none")
-        values = torch.stack(rows)
-        if like is None:
-            mean, scale = values.mean(0), values.std(0, correction=0)
-            # RDKit sums in the order of atoms: equal descriptors may differ in their last digits.
-            scale[scale <= _CONSTANT * values.abs().amax(0)] = torch.inf
-        else:
-            mean, scale = like.mean, like.scale
-        return _Vectors((values - mean) / scale, mean, scale)
+        return torch.stack(rows)
 
     def _levels(self, collection: _Vectors) -> list[_Vectors]:
         return [replace(collection, length=length) for length in self._every_length()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import replace
 from typing import Any
 
@@ -10,52 +9,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.arguments import checked_choice
-from pyg_kernels.kernels.blocks import BlockKernel, Collection
+from pyg_kernels.kernels.blocks import BlockKernel
 from pyg_kernels.kernels.graphs import Graphs
-from pyg_kernels.kernels.reading import Attributes, read_graphs
+from pyg_kernels.kernels.reading import GraphKernel, read_graphs
 from pyg_kernels.ops.operator import is_plain, runs_compiled
 
 _SELF_ROWS = 128  # most nodes of a block of graphs that are compared with themselves
 
 
-class NodePairKernel(BlockKernel):
+class NodePairKernel(GraphKernel, BlockKernel):
     """A kernel on graphs that sums over pairs of their nodes."""
-
-    normalize: bool
-
-    def _check(self) -> None:
-        super()._check()
-        checked_choice(self.normalize, "normalize", (False, True))
-
-    @abstractmethod
-    def _attributes(self) -> Attributes:
-        """What the kernel reads of a graph."""
 
     def _read(self, items: Any, like: Graphs | None = None) -> Graphs:
         return read_graphs(items, self._attributes(), self.dtype, like)
 
-    def _read_edges(self, items: Any) -> Graphs:
-        """The graphs with the edge features that the kernel reads, without node features."""
-        return read_graphs(items, replace(self._attributes(), node=None), self.dtype)
-
     def _prepare(self, part: Graphs) -> Any:
         return sorted_by_target(part)
 
-    def _self_limit(self, collection: Collection) -> int:
+    def _self_limit(self, collection: Any) -> int:
         return min(self._limit(collection), _SELF_ROWS)
 
 
 def node_base(a: Graphs, b: Graphs) -> Tensor:
     """The base kernel of all nodes of one collection and all of another, (N, M)."""
-    return _base(a.x, b.x, a.dtype)
+    return _base(a.x, b.x, a.node_label, b.node_label, a.dtype)
 
 
 def edge_base(a: Graphs, b: Graphs) -> Tensor | None:
     """The base kernel of all edges of one collection and all of another, (E, E'), or None."""
     if a.edge_attr is None or b.edge_attr is None:
         return None
-    return _base(a.edge_attr, b.edge_attr, a.dtype)
+    return _base(a.edge_attr, b.edge_attr, a.edge_label, b.edge_label, a.dtype)
 
 
 def neighbor_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) -> Tensor:
@@ -64,13 +48,8 @@ def neighbor_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) ->
     .. math::
         S[v, v'] = \sum_{u \to v} \sum_{u' \to v'} \langle e_{uv}, e'_{u'v'} \rangle \, Z[u, u']
 
-    First along one graph, then along the other: the direct product graph is never made.
-
-    Args:
-        values: Z, (N, M).
-        a: The graphs of the rows, edges sorted by target.
-        b: The graphs of the columns, likewise.
-        edges: The base kernel of all edges of a and b, (E, E'), or None for 1.
+    First along one graph, then along the other: the direct product graph is never made. Edges are
+    sorted by target; their base kernel is (E, E'), or None for 1.
     """
     if _runs_compiled(values, edges):
         return _compiled_sums(values, a, b, edges)
@@ -94,30 +73,35 @@ def reversed_edges(graphs: Graphs) -> Graphs:
 
 def have_same_edges(graphs: Graphs, others: Graphs) -> bool:
     """Whether graphs on the same nodes, sorted by target, have equal edges with equal features."""
-    if not torch.equal(graphs.edge_index, others.edge_index):
-        return False
-    if graphs.edge_attr is None or others.edge_attr is None:
-        return True
-    return torch.equal(graphs.edge_attr, others.edge_attr)
+    return all(
+        one is other or (one is not None and other is not None and torch.equal(one, other))
+        for one, other in (
+            (graphs.edge_index, others.edge_index),
+            (graphs.edge_attr, others.edge_attr),
+            (graphs.edge_label, others.edge_label),
+        )
+    )
 
 
 def sorted_by_target(graphs: Graphs) -> Graphs:
     """The same graphs with the edges sorted by target, then by source."""
     source, target = graphs.edge_index
     order = (target * graphs.num_nodes + source).argsort(stable=True)
-    return replace(
-        graphs,
-        edge_index=graphs.edge_index.index_select(1, order),
-        edge_attr=None if graphs.edge_attr is None else graphs.edge_attr.index_select(0, order),
-    )
+    return graphs.with_edges(order, graphs.edge_index.index_select(1, order))
 
 
-def _base(x: Tensor, y: Tensor, dtype: torch.dtype) -> Tensor:
+def _base(
+    x: Tensor, y: Tensor, label: Tensor | None, other: Tensor | None, dtype: torch.dtype
+) -> Tensor:
+    """Inner products of vectors where labels are equal; equality of labels without vectors."""
+    if x.dim() != y.dim():  # one collection has nothing to compare
+        return torch.zeros(len(x), len(y), dtype=dtype, device=x.device)
     if x.dim() == 1:
         return torch.eq(
             x[:, None], y, out=torch.empty(len(x), len(y), dtype=dtype, device=x.device)
         )
-    return x @ y.t()
+    products = x @ y.t()
+    return products if label is None or other is None else products * (label[:, None] == other)
 
 
 def _runs_compiled(values: Tensor, edges: Tensor | None) -> bool:

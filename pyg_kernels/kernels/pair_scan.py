@@ -34,14 +34,10 @@ def decayed_sums(values: Tensor, decay: float) -> Tensor:
 def end_at(
     base: Tensor, order: int, decay: float, weights: tuple[Tensor, Tensor] | None = None
 ) -> Tensor:
-    r"""The sums :math:`Z_n[s, t]` over pairs of n-grams that end at exactly s and t.
+    r"""The sums :math:`Z_n[s, t]` over pairs of n-grams that end at exactly s and t, (S, T, ...).
 
-    Args:
-        base: The base kernel of the tokens, (S, T, ...).
-        order: n.
-        decay: :math:`\lambda`.
-        weights: None for products of base kernels; for their sum, the sums of the weights of
-            n-grams (:func:`weight_sums`) up to n - 1 in the text of S and in the text of T.
+    `weights` are None for products of base kernels; for their sum, the sums of the weights of
+    n-grams (:func:`weight_sums`) up to n - 1 in the text of S and in the text of T.
     """
     ending = base
     for j in range(1, order):
@@ -63,19 +59,14 @@ def shifted(values: Tensor) -> Tensor:
 
 def after_one(values: Tensor) -> Tensor:
     """The values at s - 1 along the first dimension, zero where there is none."""
-    no_pad = (0, 0) * (values.dim() - 1)
-    return torch.nn.functional.pad(values[:-1], (*no_pad, 1, 0)) if len(values) else values
+    return torch.cat([torch.zeros_like(values[:1]), values[:-1]])
 
 
 def weight_sums(length: int, order: int, decay: float, weighting: str) -> Tensor:
     r"""The sums of the weights of all j-grams of each prefix, j = 1, ..., n, (n, L) in float64.
 
-    Args:
-        length: L.
-        order: n.
-        decay: :math:`\lambda`.
-        weighting: ``'end'``: :math:`\lambda` to the number of tokens after the first that are not
-            picked; ``'span'``: only those before the last.
+    With ``'end'`` :math:`\lambda` to the number of tokens after the first that are not picked; with
+    ``'span'`` only those before the last.
     """
     ending = torch.ones(length, dtype=torch.float64)
     sums = []

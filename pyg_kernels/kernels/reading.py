@@ -1,9 +1,10 @@
-"""What kernels read of PyTorch Geometric's data, checked graph by graph."""
+"""What kernels read of graphs in every form, checked graph by graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,83 +14,92 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 from torch_geometric.data.storage import BaseStorage
 
-from pyg_kernels.kernels.arguments import checked_collection
-from pyg_kernels.kernels.graphs import Graphs
+from pyg_kernels.kernels.arguments import Attributes, Column, checked_collection
+from pyg_kernels.kernels.graphs import Graphs, LabeledData
 from pyg_kernels.kernels.hashing import row_hashes, token_hash
+from pyg_kernels.kernels.kernel import Kernel
+from pyg_kernels.kernels.networkx import data_of, is_networkx
+from pyg_kernels.segments import place, pointers
 
 GRAPHS_AT_A_TIME = 4096
 
 
-@dataclass(frozen=True)
-class Attributes:
-    """What is read of a graph.
+@dataclass(eq=False, repr=False)
+class GraphKernel(Kernel):
+    """A kernel of graphs; what it reads of them are arguments named as those of `Attributes`."""
 
-    Args:
-        node: The attribute of node features; None: nodes are all alike.
-        edge: The attribute of edge features; None: none are read.
-        edge_is_optional: Whether graphs may all lack it.
-        are_labels: Whether each distinct row is a label: then hashes are read, (N,) and (E,).
-            Else integers in two dimensions must be 0 or 1.
-    """
+    _: KW_ONLY
+    featurizer: Any = None
 
-    node: str | None
-    edge: str | None = None
-    edge_is_optional: bool = False
-    are_labels: bool = False
+    def _attributes(self) -> Attributes:
+        names = [field.name for field in fields(Attributes) if hasattr(self, field.name)]
+        return Attributes(**{name: getattr(self, name) for name in names})
 
 
 def read_graphs(
     graphs: Any, attributes: Attributes, dtype: torch.dtype | None, like: Graphs | None = None
 ) -> Graphs:
-    """Reads a collection of graphs.
+    """Reads graphs in any form that :class:`RandomWalkKernel` takes, in the form of `like`.
 
-    Args:
-        graphs: ``Graphs``, which are returned; a ``Batch``, a ``Data`` (a single graph), a list or
-            a data set of ``Data``.
-        attributes: What to read.
-        dtype: As of :class:`~pyg_kernels.kernels.blocks.BlockKernel`.
-        like: A collection with which this one will be compared.
-
-    Raises:
-        TypeError: If they are no graphs.
-        ValueError: If there are none, a graph lacks an attribute or is broken, or they do not go
-            together; the message names the graph.
+    Graphs that have been read stay what they are. The message of an error names the graph.
     """
     if isinstance(graphs, Graphs):
         return graphs
     joined = _joined(list(read_chunks(graphs, attributes)))
     if like is not None:
-        compare(joined, like, attributes)
+        joined = compared(joined, like, attributes)
+        dtype = like.dtype if dtype is None else dtype
+    return converted(joined, dtype)
+
+
+def converted(graphs: Graphs, dtype: torch.dtype | None) -> Graphs:
+    """Vectors in the type to compute in; None: their own, or float64 where all are labels."""
+    known = [values for values in (graphs.x, graphs.edge_attr) if values is not None]
     if dtype is None:
-        dtype = like.dtype if like is not None else _common_dtype(joined)
-    return replace(
-        joined,
-        x=_as(joined.x, dtype),
-        edge_attr=None if joined.edge_attr is None else _as(joined.edge_attr, dtype),
-        dtype=dtype,
-    )
+        floating = [values.dtype for values in known if values.is_floating_point()]
+        dtype = reduce(torch.promote_types, floating) if floating else torch.float64
+    x, *edges = [values.long() if values.dim() == 1 else values.to(dtype) for values in known]
+    return replace(graphs, x=x, edge_attr=edges[0] if edges else None, dtype=dtype)
 
 
 def read_chunks(graphs: Any, attributes: Attributes) -> Iterator[Graphs]:
-    """Reads a collection some thousand graphs at a time; errors as of :func:`read_graphs`."""
+    """Reads a collection some thousand graphs at a time."""
     if isinstance(graphs, Graphs):
         yield graphs
         return
-    before: _Chunk | None = None
-    for chunk in _chunks_of(graphs, attributes):
-        before = before or chunk
-        for name, values, others in (
-            (attributes.node, chunk.x, before.x),
-            (attributes.edge, chunk.edge_attr, before.edge_attr),
-        ):
-            if bool(values) != bool(others):
-                lacking = before.first if values else chunk.first
-                raise ValueError(f"graph {lacking} has no {name!r}, but others have")
-            if values:
-                _same_features(values[0], others[0], str(name), chunk.first, "graph 0")
-        yield _checked(chunk, attributes)
-    if before is None:
+    columns = attributes.columns()
+    having: dict[Column, tuple[int, Tensor]] = {}
+    lacking: dict[Column, int] = {}
+    is_empty = True
+    for chunk in _chunks_of(graphs, attributes, columns):
+        is_empty = False
+        for column, values in zip(columns, chunk.values, strict=True):
+            _check_values(column, values, chunk, having, lacking)
+        yield _checked(chunk, columns)
+    if is_empty:
         raise ValueError("expected at least one graph, got none")
+
+
+def with_molecules_read(items: Any, featurizer: Any = None) -> Any:
+    """Graphs in place of molecules; PyTorch Geometric's and networkx's stay what they are."""
+    if callable(getattr(items, "batch", None)):  # a data set of graphs, read in batches
+        return items
+    return [with_molecule_read(items[i], i, featurizer) for i in range(len(items))]
+
+
+def with_molecule_read(item: Any, i: int, featurizer: Any) -> Any:
+    """A graph in place of the i-th item of a collection, if it is a molecule."""
+    if isinstance(item, BaseData) or is_networkx(item):
+        return item
+    if not _is_molecule(item) and not callable(featurizer):
+        return item
+    from pyg_kernels.kernels.molecules import molecule_graph
+
+    return molecule_graph(item, i, featurizer)
+
+
+def _is_molecule(item: Any) -> bool:
+    return isinstance(item, str) or type(item).__module__.startswith("rdkit")
 
 
 @dataclass
@@ -97,73 +107,69 @@ class _Chunk:
     """Some consecutive graphs as they came: the number of the first, and each one's values."""
 
     first: int
-    x: list[Tensor]
+    values: list[list[Tensor | None]]  # of every column
     edge_index: list[Tensor]
-    edge_attr: list[Tensor]
     num_nodes: list[int]
     num_edges: list[int]
 
 
-def _chunks_of(graphs: Any, attributes: Attributes) -> Iterator[_Chunk]:
+def _chunks_of(graphs: Any, attributes: Attributes, columns: list[Column]) -> Iterator[_Chunk]:
     if isinstance(graphs, Batch):
-        yield _of_batch(graphs, 0, attributes)
+        yield _of_batch(graphs, 0, columns)
         return
-    if isinstance(graphs, BaseData):
-        graphs = [graphs]
-    graphs = checked_collection(graphs, "Data, a Batch or a data set")
-    graphs = with_molecules_read(graphs)
+    graphs = graph_collection(graphs)
     whole = getattr(graphs, "batch", None)  # as MoleculeDataset.batch, without a loop
     for first in range(0, len(graphs), GRAPHS_AT_A_TIME):
         numbers = range(first, min(first + GRAPHS_AT_A_TIME, len(graphs)))
         if callable(whole):
-            yield _of_batch(whole(numbers), first, attributes)
+            yield _of_batch(whole(numbers), first, columns)
         else:
-            yield _of_list([graphs[i] for i in numbers], first, attributes)
+            items = [with_molecule_read(graphs[i], i, attributes.featurizer) for i in numbers]
+            yield _of_list(items, first, columns)
 
 
-def with_molecules_read(items: Any) -> Any:
-    """Graphs in place of SMILES or molecules of RDKit; other items as they are."""
-    first = items[0] if len(items) else None
-    if isinstance(first, str) or type(first).__module__.startswith("rdkit"):
-        from pyg_kernels.kernels.molecules import molecule_graphs
+def graph_collection(graphs: Any) -> Any:
+    """A collection of graphs that is read by position; a single graph or SMILES is one of one."""
+    if isinstance(graphs, Batch):
+        return graphs.to_data_list()
+    if isinstance(graphs, BaseData) or is_networkx(graphs) or _is_molecule(graphs):
+        return [graphs]
+    return checked_collection(graphs, "graphs or SMILES, a Batch or a data set")
 
-        return molecule_graphs(items)
-    return items
 
-
-def _of_list(graphs: Sequence[Any], first: int, attributes: Attributes) -> _Chunk:
-    chunk = _Chunk(first, [], [], [], [], [])
+def _of_list(graphs: Sequence[Any], first: int, columns: list[Column]) -> _Chunk:
+    chunk = _Chunk(first, [[] for _ in columns], [], [], [])
     for i, graph in enumerate(graphs, start=first):
+        graph = data_of(graph, i, columns) if is_networkx(graph) else graph
         if not isinstance(graph, Data) or isinstance(graph, Batch):
-            raise TypeError(f"graph {i} is a {type(graph).__name__}: expected a Data")
+            raise TypeError(
+                f"graph {i} is a {type(graph).__name__}: expected a Data, a networkx graph, SMILES "
+                "or an RDKit molecule"
+            )
         store = graph.stores[0]
         edge_index = store.get("edge_index")
         if edge_index is None:
             hint = "make one from its adj_t" if "adj_t" in store else "without edges it is (2, 0)"
             raise ValueError(f"graph {i} has no edge_index; {hint}")
-        x = None if attributes.node is None else _attribute(store, attributes.node, i)
-        edge_attr = _edge_attribute(store, attributes, i)
-        num_nodes = graph.num_nodes if x is None else x.size(0)
-        if store.get("num_nodes", num_nodes) != num_nodes:
-            raise ValueError(
-                f"graph {i} has {num_nodes} rows of {attributes.node!r}, but "
-                f"{store['num_nodes']} nodes"
-            )
-        chunk.num_nodes.append(int(num_nodes or 0))
-        chunk.num_edges.append(_num_edges(edge_index, i))
+        num_nodes, num_edges = store.get("num_nodes"), _num_edges(edge_index, i)
+        labeled = isinstance(graph, LabeledData)
+        for column, values in zip(columns, chunk.values, strict=True):
+            count = num_edges if column.of_edges else num_nodes
+            values.append(_value(store, column, i, count, labeled))
+            if not column.of_edges and values[-1] is not None and num_nodes is None:
+                num_nodes = len(values[-1])
+        chunk.num_nodes.append(int(graph.num_nodes or 0) if num_nodes is None else num_nodes)
+        chunk.num_edges.append(num_edges)
         chunk.edge_index.append(edge_index)
-        if x is not None:
-            chunk.x.append(x)
-        if edge_attr is not None:
-            chunk.edge_attr.append(edge_attr)
-        elif chunk.edge_attr:
-            raise ValueError(f"graph {i} has no {attributes.edge!r}, but graphs before it have")
-        if edge_attr is not None and len(chunk.edge_attr) <= i - first:
-            raise ValueError(f"graph {i} has {attributes.edge!r}, but graphs before it have none")
+        for value in (edge_index, *(values[-1] for values in chunk.values)):
+            if value is not None and value.device != chunk.edge_index[0].device:
+                raise ValueError(
+                    f"graph {i} is on {value.device}, graph {first} on {chunk.edge_index[0].device}"
+                )
     return chunk
 
 
-def _of_batch(batch: Batch, first: int, attributes: Attributes) -> _Chunk:
+def _of_batch(batch: Batch, first: int, columns: list[Column]) -> _Chunk:
     if not isinstance(batch, Data):
         raise TypeError("expected a batch of Data, not of HeteroData")
     if batch.edge_index is None:
@@ -172,36 +178,40 @@ def _of_batch(batch: Batch, first: int, attributes: Attributes) -> _Chunk:
     if ptr is None:
         if bool((batch.batch.diff() < 0).any()):
             raise ValueError("the batch has no ptr, and its nodes are not sorted by graph")
-        counts = torch.bincount(batch.batch, minlength=int(batch.num_graphs))
-        ptr = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+        ptr = pointers(torch.bincount(batch.batch, minlength=int(batch.num_graphs)))
     index = batch.edge_index
-    _num_edges(index, first)
-    graph = torch.searchsorted(ptr[1:], index[0].contiguous(), right=True)
+    num_edges = _num_edges(index, first)
     # Edges out of range get some graph here; _checked finds and names them.
+    graph = torch.searchsorted(ptr[1:], index[0].contiguous(), right=True)
     graph = graph.clamp(max=max(len(ptr) - 2, 0))
-    store = batch.stores[0]
-    x = None if attributes.node is None else _attribute(store, attributes.node, first)
-    edge_attr = _edge_attribute(store, attributes, first)
+    store, labeled = batch.stores[0], isinstance(batch, LabeledData)
+    values = [
+        _value(store, column, first, num_edges if column.of_edges else int(ptr[-1]), labeled)
+        for column in columns
+    ]
     if bool((graph.diff() < 0).any()):
         graph, order = graph.sort(stable=True)
         index = index.index_select(1, order)
-        edge_attr = None if edge_attr is None else edge_attr.index_select(0, order)
+        values = [
+            value if value is None or not column.of_edges else value.index_select(0, order)
+            for column, value in zip(columns, values, strict=True)
+        ]
     local = index - ptr.index_select(0, graph)
-    num_graphs = len(ptr) - 1
-    return _Chunk(
-        first,
-        [] if x is None else [x],
-        [local],
-        [] if edge_attr is None else [edge_attr],
-        ptr.diff().tolist(),
-        torch.bincount(graph, minlength=num_graphs).tolist(),
-    )
+    sizes = torch.bincount(graph, minlength=len(ptr) - 1).tolist()
+    return _Chunk(first, [[value] for value in values], [local], ptr.diff().tolist(), sizes)
 
 
-def _attribute(store: BaseStorage, name: str, i: int) -> Tensor:
-    value = store.get(name)
+def _value(
+    store: BaseStorage, column: Column, i: int, count: int | None, labeled: bool
+) -> Tensor | None:
+    """What a graph has as an attribute; None where it may lack it."""
+    name, value = column.name, store.get(column.name)
     if value is None:
-        raise ValueError(f"graph {i} has no {name!r}")
+        if column.is_optional or count == 0:
+            return None
+        raise ValueError(
+            f"graph {i} has no {name!r}: name another attribute, or {column.argument}=None"
+        )
     if not isinstance(value, Tensor):
         words = _words(value)
         if words is None:
@@ -209,11 +219,16 @@ def _attribute(store: BaseStorage, name: str, i: int) -> Tensor:
                 f"graph {i} has a {type(value).__name__} as {name!r}: expected a tensor, or a list "
                 "or an array of strings"
             )
-        return torch.tensor([token_hash(word) for word in words], device=store["edge_index"].device)
+        hashes = [token_hash(word) for word in words]
+        value = torch.tensor(hashes, dtype=torch.long, device=store["edge_index"].device)
     if value.dim() not in (1, 2):
         raise ValueError(
             f"graph {i} has {name!r} of shape {tuple(value.shape)}: expected one or two dimensions"
         )
+    if count is not None and len(value) != count:
+        raise ValueError(f"graph {i} has {len(value)} rows of {name!r} for {count}")
+    if labeled and not column.is_label and not value.is_floating_point():
+        return row_hashes(value)
     return value
 
 
@@ -221,138 +236,58 @@ def _words(value: Any) -> list[str] | None:
     """A list or an array of strings, or one of these a graph, as a batch has them; else None."""
     if not isinstance(value, (list, tuple, np.ndarray)):
         return None
-    words: list[Any] = []
-    for part in value:
-        words.extend(part if isinstance(part, (list, tuple, np.ndarray)) else [part])
-    return words if words and all(isinstance(word, str) for word in words) else None
-
-
-def _edge_attribute(store: BaseStorage, attributes: Attributes, i: int) -> Tensor | None:
-    name = attributes.edge
-    if name is None or (attributes.edge_is_optional and store.get(name) is None):
-        return None
-    return _attribute(store, name, i)
+    lists = [part if isinstance(part, (list, tuple, np.ndarray)) else [part] for part in value]
+    words = [word for words in lists for word in words]
+    return words if all(isinstance(word, str) for word in words) else None
 
 
 def _num_edges(edge_index: Any, i: int) -> int:
-    if (
-        not isinstance(edge_index, Tensor)
-        or edge_index.layout != torch.strided
-        or edge_index.dim() != 2
-        or edge_index.size(0) != 2
-        or edge_index.dtype not in (torch.long, torch.int)
-    ):
-        shape = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else None
-        kind = edge_index.dtype if isinstance(edge_index, Tensor) else type(edge_index).__name__
-        kind = edge_index.layout if getattr(edge_index, "is_sparse", False) else kind
+    shape: Any = None
+    kind = type(edge_index).__name__
+    if isinstance(edge_index, Tensor):
+        shape, strided = tuple(edge_index.shape), edge_index.layout == torch.strided
+        kind = str(edge_index.dtype if strided else edge_index.layout)
+    if kind not in ("torch.int64", "torch.int32") or len(shape) != 2 or shape[0] != 2:
         raise ValueError(
             f"graph {i} has an edge_index of shape {shape} and {kind}: expected (2, E) and int64"
         )
     return edge_index.size(1)
 
 
-def _checked(chunk: _Chunk, attributes: Attributes) -> Graphs:
-    """The graphs of a chunk, checked, with converted features."""
-    ptr, edge_ptr = _pointers(chunk.num_nodes), _pointers(chunk.num_edges)
-    index = _cat(chunk.edge_index, chunk, "edge_index", dim=1).long()
-    counts = torch.tensor(chunk.num_nodes, device=index.device)
-    owner = torch.arange(len(counts), device=index.device).repeat_interleave(
-        edge_ptr.diff().to(index.device), output_size=int(edge_ptr[-1])
-    )
-    inside = (index >= 0) & (index < counts.index_select(0, owner))
-    if not bool(inside.all()):
-        edge = int((~inside).any(dim=0).nonzero()[0])
-        i = int(owner[edge])
-        raise ValueError(
-            f"graph {chunk.first + i} has an edge {index[:, edge].tolist()}, but "
-            f"{chunk.num_nodes[i]} nodes"
-        )
-    index = index + ptr[:-1].to(index.device).index_select(0, owner)
-    if attributes.node is None:
-        alike = torch.zeros(int(ptr[-1]), dtype=torch.long, device=index.device)
-        x = row_hashes(alike) if attributes.are_labels else alike
-    else:
-        x = _features(chunk.x, chunk, ptr, attributes.node, attributes)
-        if x.dim() == 1 and x.is_floating_point():
-            at_fault = [value.is_floating_point() for value in chunk.x].index(True)
+def _check_values(
+    column: Column,
+    values: Sequence[Tensor | None],
+    chunk: _Chunk,
+    having: dict[Column, tuple[int, Tensor]],
+    lacking: dict[Column, int],
+) -> None:
+    """Raises where a chunk's values of an attribute do not go with those before."""
+    counts = chunk.num_edges if column.of_edges else chunk.num_nodes
+    counts = counts if len(values) == len(counts) else [sum(counts)]
+    for i, (value, count) in enumerate(zip(values, counts, strict=True), start=chunk.first):
+        if value is None and count:
+            lacking.setdefault(column, i)
+        elif value is not None and count:
+            where, first = having.setdefault(column, (i, value))
+            _check_alike(value, first, column.name, i, f"graph {where}", column.is_label)
+        if column in having and column in lacking:
             raise ValueError(
-                f"graph {chunk.first + at_fault} has one floating number a node as "
-                f"{attributes.node!r}: "
-                "expected vectors (N, F) or integers (N,) as labels"
+                f"graph {lacking[column]} has no {column.name!r}, but graph {having[column][0]} has"
             )
-    edge_attr = None
-    if attributes.edge is not None and chunk.edge_attr:
-        edge_attr = _features(chunk.edge_attr, chunk, edge_ptr, attributes.edge, attributes)
-        if edge_attr.dim() == 1 and edge_attr.is_floating_point():
-            edge_attr = edge_attr.unsqueeze(1)
-    return Graphs(x, index, ptr, edge_ptr, torch.float64, edge_attr)
 
 
-def _features(
-    values: list[Tensor], chunk: _Chunk, ptr: Tensor, name: str, attributes: Attributes
-) -> Tensor:
-    """The features of all nodes or edges of a chunk, finite and one row each."""
-    if len(values) > 1:
-        counts = ptr.diff().tolist()
-        for i, (value, count) in enumerate(zip(values, counts, strict=True), start=chunk.first):
-            if len(value) != count:
-                raise ValueError(f"graph {i} has {len(value)} rows of {name!r} for {count}")
-    joined = _cat(values, chunk, name, dim=0, are_labels=attributes.are_labels)
-    if len(joined) != int(ptr[-1]):
-        i = chunk.first
-        raise ValueError(f"graph {i}: {len(joined)} rows of {name!r} for {int(ptr[-1])}")
-    if joined.is_floating_point() and not bool(joined.isfinite().all()):
-        bad = ~joined.isfinite()
-        row = int((bad.any(dim=1) if bad.dim() == 2 else bad).nonzero()[0])
-        i = int(torch.searchsorted(ptr, row, right=True)) - 1
-        raise ValueError(
-            f"graph {chunk.first + i} has NaN or infinite {name!r} in row {row - int(ptr[i])}"
-        )
-    if attributes.are_labels:
-        return row_hashes(joined)
-    if joined.dim() == 2:
-        for k, value in enumerate([joined] if not joined.is_floating_point() else values):
-            _refuse_codes(value, ptr[k:], chunk.first + k, name)
-    return joined
-
-
-def _refuse_codes(values: Tensor, ptr: Tensor, first: int, name: str) -> None:
-    """Raises where integers are codes: of these rows and pointers, graph `first` is the first."""
-    if values.is_floating_point():
-        return
-    codes = ((values != 0) & (values != 1)).any(dim=1)
-    if bool(codes.any()):
-        row = int(codes.nonzero()[0])
-        i = int(torch.searchsorted(ptr - ptr[0], row, right=True)) - 1
-        raise ValueError(
-            f"graph {first + i} has integers other than 0 and 1 in {name!r}, whose inner products "
-            "mean nothing: make them one-hot, or labels of one dimension"
-        )
-
-
-def _cat(
-    values: list[Tensor], chunk: _Chunk, name: str, dim: int, are_labels: bool = False
-) -> Tensor:
-    first = values[0]
-    for i, value in enumerate(values, start=chunk.first):
-        if are_labels and value.is_floating_point() != first.is_floating_point():
-            raise ValueError(
-                f"graph {i} has {name!r} of {value.dtype}, graph {chunk.first} of {first.dtype}: "
-                "expected labels of one type"
-            )
-        if value.device != first.device:
-            raise ValueError(
-                f"graph {i} is on {value.device}, graph {chunk.first} on {first.device}"
-            )
-        if dim == 0:
-            _same_features(value, first, name, i, f"graph {chunk.first}")
-    return torch.cat(values, dim=dim)  # a copy, also of a single one
-
-
-def _same_features(value: Tensor, other: Tensor, name: str, i: int, where: str) -> None:
+def _check_alike(
+    value: Tensor, other: Tensor, name: str, i: int, where: str, is_label: bool = False
+) -> None:
     if value.shape[1:] != other.shape[1:]:
         raise ValueError(
             f"graph {i} has {name!r} with {_width(value)}, but {where} with {_width(other)}"
+        )
+    one_type = value.is_floating_point() == other.is_floating_point()
+    if (is_label or value.dim() == 1) and not one_type:
+        raise ValueError(
+            f"graph {i} has {name!r} of {value.dtype}, but {where} of {other.dtype}: expected "
+            "labels of one type, or vectors"
         )
 
 
@@ -360,51 +295,127 @@ def _width(value: Tensor) -> str:
     return f"{value.size(1)} features" if value.dim() == 2 else "one number each"
 
 
+def _checked(chunk: _Chunk, columns: list[Column]) -> Graphs:
+    """The graphs of a chunk, checked, with converted features."""
+    ptr, edge_ptr = pointers(chunk.num_nodes), pointers(chunk.num_edges)
+    index = torch.cat(chunk.edge_index, dim=1).long()  # a copy, also of a single one
+    counts = torch.tensor(chunk.num_nodes, device=index.device)
+    owner = torch.arange(len(counts), device=index.device).repeat_interleave(
+        edge_ptr.diff().to(index.device), output_size=int(edge_ptr[-1])
+    )
+    outside = ((index < 0) | (index >= counts.index_select(0, owner))).any(dim=0)
+    if bool(outside.any()):
+        edge = int(outside.nonzero()[0])
+        i = int(owner[edge])
+        raise ValueError(
+            f"graph {chunk.first + i} has an edge {index[:, edge].tolist()}, but "
+            f"{chunk.num_nodes[i]} nodes"
+        )
+    index = index + ptr[:-1].to(index.device).index_select(0, owner)
+    parts: tuple[list[Tensor], list[Tensor]] = [], []
+    for column, values in zip(columns, chunk.values, strict=True):
+        starts = edge_ptr if column.of_edges else ptr
+        found = _joined_values(column, values, chunk.first, starts)
+        if found is not None:
+            parts[column.of_edges].append(found)
+    (label, x), (edge_label, edge_attr) = map(_combined, parts)
+    if x is None and label is None:
+        label = row_hashes(torch.zeros(int(ptr[-1]), dtype=torch.long, device=index.device))
+    x, label = (label, None) if x is None else (x, label)
+    edge_attr, edge_label = (edge_label, None) if edge_attr is None else (edge_attr, edge_label)
+    assert x is not None
+    return Graphs(x, index, ptr, edge_ptr, torch.float64, edge_attr, label, edge_label)
+
+
+def _joined_values(
+    column: Column, values: Sequence[Tensor | None], first: int, ptr: Tensor
+) -> Tensor | None:
+    """An attribute of all nodes or edges of a chunk, finite: labels (N,), or vectors (N, F)."""
+    name = column.name
+    known = [value for value in values if value is not None]
+    known = [value for value in known if len(value)] or known[:1]
+    if not known:
+        return None
+    joined = torch.cat(known)
+    if joined.is_floating_point() and not bool(joined.isfinite().all()):
+        i, row = place(int((~joined.isfinite()).nonzero()[0, 0]), ptr.tolist())
+        raise ValueError(f"graph {first + i} has NaN or infinite {name!r} in row {row}")
+    if column.is_label:
+        return row_hashes(joined)
+    if joined.dim() == 1:
+        return joined.unsqueeze(1) if joined.is_floating_point() else joined.long()
+    for k, value in enumerate(values if joined.is_floating_point() else [joined]):
+        if value is not None and not value.is_floating_point():
+            _refuse_codes(value, ptr[k:], first + k, name)
+    return joined
+
+
+def _refuse_codes(values: Tensor, ptr: Tensor, first: int, name: str) -> None:
+    """Raises where integers are codes: of these rows and pointers, graph `first` is the first."""
+    codes = (values != 0) & (values != 1)
+    if bool(codes.any()):
+        i, _ = place(int(codes.nonzero()[0, 0]), (ptr - ptr[0]).tolist())
+        raise ValueError(
+            f"graph {first + i} has integers other than 0 and 1 in {name!r}, whose inner products "
+            "mean nothing: make them one-hot, or name them as labels (node_label, edge_label)"
+        )
+
+
+def _combined(parts: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
+    """The labels among some attributes as one, and the vectors side by side."""
+    labels = [part for part in parts if part.dim() == 1]
+    vectors = [part for part in parts if part.dim() == 2]
+    label = row_hashes(torch.stack(labels, dim=1)) if len(labels) > 1 else next(iter(labels), None)
+    return label, torch.cat(vectors, dim=1) if vectors else None
+
+
 def _joined(found: list[Graphs]) -> Graphs:
     if len(found) == 1:
         return found[0]
-    shifts = [0]
-    for graphs in found:
-        shifts.append(shifts[-1] + graphs.num_nodes)
-    edges = [graphs.edge_attr for graphs in found if graphs.edge_attr is not None]
+    shifts = pointers([graphs.num_nodes for graphs in found]).tolist()[:-1]
+
+    def together(name: str) -> Any:
+        values = [getattr(graphs, name) for graphs in found]
+        values = [value for value in values if value is not None]
+        return torch.cat(values) if values else None
+
     return Graphs(
-        torch.cat([graphs.x for graphs in found]),
-        torch.cat([g.edge_index + shift for g, shift in zip(found, shifts, strict=False)], dim=1),
-        _pointers([count for graphs in found for count in graphs.ptr.diff().tolist()]),
-        _pointers([count for graphs in found for count in graphs.edge_ptr.diff().tolist()]),
+        together("x"),
+        torch.cat([g.edge_index + shift for g, shift in zip(found, shifts, strict=True)], dim=1),
+        pointers(torch.cat([graphs.ptr.diff() for graphs in found])),
+        pointers(torch.cat([graphs.edge_ptr.diff() for graphs in found])),
         found[0].dtype,
-        torch.cat(edges) if edges else None,
+        *map(together, ("edge_attr", "node_label", "edge_label")),
     )
 
 
-def compare(graphs: Graphs, like: Graphs, attributes: Attributes) -> None:
-    """Raises a ``ValueError`` where graphs have not the form of those to compare them with."""
+def compared(graphs: Graphs, like: Graphs, attributes: Attributes) -> Graphs:
+    """Graphs in the form of those to compare them with; a ``ValueError`` where they have another.
+
+    Collections without nodes or edges have no features that could differ.
+    """
     if graphs.device != like.device:
         raise ValueError(
             f"the graphs are on {graphs.device}, those to compare with on {like.device}"
         )
     where = "the graphs to compare with"
-    _same_features(graphs.x, like.x, str(attributes.node), 0, where)
-    if (graphs.edge_attr is None) != (like.edge_attr is None):
-        verb = ("has no", "have") if graphs.edge_attr is None else ("has", "have no")
-        raise ValueError(f"graph 0 {verb[0]} {attributes.edge!r}, but {where} {verb[1]} such")
-    if graphs.edge_attr is not None and like.edge_attr is not None:
-        _same_features(graphs.edge_attr, like.edge_attr, str(attributes.edge), 0, where)
+    if not graphs.num_nodes:
+        graphs = replace(graphs, x=like.x[:0], node_label=_none_of(like.node_label))
+    elif like.num_nodes or not len(like):
+        nodes = str(attributes.node_feature or attributes.node_label)
+        _check_alike(graphs.x, like.x, nodes, 0, where)
+    if not graphs.num_edges:
+        edges = _none_of(like.edge_attr), _none_of(like.edge_label)
+        return replace(graphs, edge_attr=edges[0], edge_label=edges[1])
+    if like.num_edges or not len(like):
+        name = str(attributes.edge_feature or attributes.edge_label)
+        if (graphs.edge_attr is None) != (like.edge_attr is None):
+            verb = ("has no", "have") if graphs.edge_attr is None else ("has", "have no")
+            raise ValueError(f"graph 0 {verb[0]} {name!r}, but {where} {verb[1]} such")
+        if graphs.edge_attr is not None and like.edge_attr is not None:
+            _check_alike(graphs.edge_attr, like.edge_attr, name, 0, where)
+    return graphs
 
 
-def _common_dtype(graphs: Graphs) -> torch.dtype:
-    """The type of continuous features; float64 where all are labels."""
-    kinds = [t.dtype for t in (graphs.x, graphs.edge_attr) if t is not None]
-    floating = [kind for kind in kinds if kind.is_floating_point]
-    if not floating:
-        return torch.float64
-    return floating[0] if len(floating) == 1 else torch.promote_types(*floating)
-
-
-def _as(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """Labels as int64, vectors in the type to compute in."""
-    return values.long() if values.dim() == 1 else values.to(dtype)
-
-
-def _pointers(counts: Sequence[int]) -> Tensor:
-    return torch.tensor([0, *counts]).cumsum(0)
+def _none_of(values: Tensor | None) -> Tensor | None:
+    return values if values is None else values[:0]

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.nn.resolver import activation_resolver
 
-from pyg_kernels.kernels.arguments import checked_choice
+from pyg_kernels.kernels.arguments import Attributes, Names, checked_choice
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed
-from pyg_kernels.kernels.reading import Attributes, read_chunks, read_graphs
-
-
-class Relabeling(Protocol):
-    """What :class:`~pyg_kernels.kernels.WLKernel` iterates."""
-
-    def read(self, graphs: Any, node_feature: str | None, dtype: torch.dtype | None) -> Graphs:
-        """Reads a collection, with the edge features that the relabelling reads."""
-
-    def start(self, graphs: Graphs) -> Tensor:
-        """The features or labels of iteration 0."""
-
-    def step(self, x: Tensor, graphs: Graphs) -> Tensor:
-        """Those of the next iteration."""
+from pyg_kernels.kernels.reading import read_graphs
 
 
 @dataclass(frozen=True)
@@ -40,25 +27,19 @@ class DiscreteRelabeling:
 
     Args:
         node_label: The attribute of labels, ``(N,)``, or ``(N, F)``, whose distinct rows are the
-            labels; None: nodes are all alike.
+            labels; a list of names: their tuples; None: nodes are all alike.
         edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: edges are all alike.
     """
 
-    node_label: str | None = "x"
-    edge_label: str | None = None
+    node_label: Names = "x"
+    edge_label: Names = None
 
     def read(
-        self, graphs: Any, node_feature: str | None = None, dtype: torch.dtype | None = None
+        self, graphs: Any, node_feature: Names = None, dtype: torch.dtype | None = None
     ) -> Graphs:
         """The graphs with their labels as hashes; the attribute is :attr:`node_label`."""
-        return read_graphs(graphs, self._attributes(), dtype)
-
-    def chunks(self, graphs: Any) -> Iterator[Graphs]:
-        """The graphs with their labels as hashes, some thousand at a time."""
-        return read_chunks(graphs, self._attributes())
-
-    def _attributes(self) -> Attributes:
-        return Attributes(self.node_label, self.edge_label, are_labels=True)
+        attributes = Attributes(node_label=self.node_label, edge_label=self.edge_label)
+        return read_graphs(graphs, attributes, dtype)
 
     def start(self, graphs: Graphs) -> Tensor:
         """The labels of the graphs as given, ``(N,)`` int64."""
@@ -90,7 +71,7 @@ class GeneralizedRelabeling:
         V: ``(H, F)``, or ``(H, F + D)`` with edge features.
         act: The activation, by name or as a function; None: the identity.
         combine: ``'add'`` or ``'mul'``.
-        edge_feature: The attribute of :math:`e`, ``(E, D)`` or ``(E,)``; None: none.
+        edge_feature: The attribute of :math:`e`, ``(E, D)`` or ``(E,)``, or several; None: none.
 
     Raises:
         ValueError: If the matrices do not go together, or `combine` is neither.
@@ -101,7 +82,7 @@ class GeneralizedRelabeling:
     V: Tensor
     act: str | Callable[[Tensor], Tensor] | None = "relu"
     combine: str = "add"
-    edge_feature: str | None = None
+    edge_feature: Names = None
 
     def __post_init__(self) -> None:
         checked_choice(self.combine, "combine", ("add", "mul"))
@@ -114,9 +95,11 @@ class GeneralizedRelabeling:
             shapes = ", ".join(str(tuple(m.shape)) for m in (self.U1, self.U2, self.V))
             raise ValueError(f"U1, U2, V of shapes {shapes}: expected (F', F), (F', H), (H, F + D)")
 
-    def read(self, graphs: Any, node_feature: str | None, dtype: torch.dtype | None) -> Graphs:
+    def read(self, graphs: Any, node_feature: Names, dtype: torch.dtype | None) -> Graphs:
         """The graphs with their vectors."""
-        read = read_graphs(graphs, Attributes(node_feature, self.edge_feature), dtype)
+        read = read_graphs(
+            graphs, Attributes(node_feature=node_feature, edge_feature=self.edge_feature), dtype
+        )
         if read.x.dim() != 2:
             raise ValueError(
                 f"{node_feature!r} has labels: the generalised relabelling needs vectors"
@@ -154,3 +137,6 @@ class GeneralizedRelabeling:
         sums = x.new_zeros(len(x), len(V)).index_add(0, target, messages) @ U2.t()
         own = x @ U1.t()
         return act(own + sums if self.combine == "add" else own * sums)
+
+
+Relabeling = DiscreteRelabeling | GeneralizedRelabeling

@@ -23,20 +23,11 @@ def sparse_gram(
     compare: str = "dot",
     totals: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> NDArray[Any]:
-    """Compares all rows of two sparse matrices, dense.
+    """Compares all rows of two sparse matrices, (n, C) and (m, C) or None for the same; (n, m).
 
-    Args:
-        x: (n, C).
-        y: (m, C), or None for x.
-        max_memory: Bytes for intermediate results.
-        verbose: As of :func:`~pyg_kernels.kernels.blocks.progress_bar`.
-        compare: ``'dot'``, the inner product; ``'min'``, the sum of the smaller entries;
-            ``'minmax'``, that over the sum of the larger ones, 0 where both rows are empty.
-        totals: The sums of the rows of x and y for ``'minmax'``, where they have entries beside
-            these columns.
-
-    Returns:
-        (n, m), in the type of x.
+    ``'dot'`` is the inner product; ``'min'`` the sum of the smaller entries; ``'minmax'`` that over
+    the sum of the larger ones, 0 where both rows are empty. `totals` are the sums of the rows where
+    they have entries beside these columns.
     """
     other = x if y is None else y
     gram = np.empty((x.shape[0], other.shape[0]), dtype=x.dtype)
@@ -55,11 +46,16 @@ def sparse_gram(
                 found = (x @ block.T).toarray() if compare == "dot" else _minima(x, block)
                 found = found.astype(gram.dtype, copy=False)
                 if compare == "minmax":
-                    most = own[:, None] + sums - found
-                    found = np.divide(found, most, out=np.zeros_like(found), where=most > 0)
+                    found = min_max(found, own, sums)
                 gram[:, start : start + rows] = found
             bar.update(x.shape[0] * block.shape[0])
     return gram
+
+
+def min_max(least: NDArray[Any], own: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
+    """The ratio of the sums of minima and maxima, of the minima and the sums of rows."""
+    most = own[:, None] + theirs - least
+    return np.divide(least, most, out=np.zeros_like(least), where=most > 0)
 
 
 def row_sums(x: sparse.csr_matrix) -> NDArray[Any]:

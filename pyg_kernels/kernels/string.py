@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import torch
@@ -12,14 +14,18 @@ from pyg_kernels.kernels.activations import inverse_root
 from pyg_kernels.kernels.arguments import checked_choice, checked_count, checked_decay
 from pyg_kernels.kernels.blocks import BlockKernel
 from pyg_kernels.kernels.pair_scan import decayed_sums, end_at, weight_sums
-from pyg_kernels.kernels.texts import PaddedTexts, Texts, read_texts
+from pyg_kernels.kernels.texts import PaddedTexts, Texts, checked_analyzer, read_texts
 
 
+@dataclass(eq=False, repr=False)
 class TextKernel(BlockKernel):
     """A kernel on texts that has values on all pairs of prefixes."""
 
+    _: KW_ONLY
+    analyzer: str | Callable[[Any], Any] = "char"
+    tokenizer: Callable[[str], Sequence[str]] | None = None
+
     def __sklearn_tags__(self) -> Any:
-        """Says that strings are read, too."""
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
         return tags
@@ -46,45 +52,46 @@ class TextKernel(BlockKernel):
         return values * scales[0][:, None] * scales[1]
 
     def _read(self, items: Any, like: Any = None) -> Texts:
-        return read_texts(items, self.dtype, like)
+        analyze = checked_analyzer(self.analyzer, self.tokenizer)
+        return read_texts(items, self.dtype, like, analyze)
 
     def _prepare(self, part: Texts) -> Any:
         return part.padded()
+
+    def _values(self, a: Any, b: Any) -> Tensor:
+        return _at_ends(self._prefix_values(a, b), a.lengths, b.lengths)
+
+    def _self_values(self, part: Texts) -> Tensor:
+        prepared = self._prepare(part)
+        values, ends = self._with_itself(prepared), prepared.lengths
+        if not len(values):
+            return values.new_zeros(len(ends))
+        texts = torch.arange(len(ends), device=ends.device)
+        return values[ends - 1, texts].masked_fill(ends == 0, 0)
+
+    def _prefix_scale(self, prepared: Any) -> Tensor | None:
+        """The factor of each prefix of the only text of a part, (S,), or None."""
+        return inverse_root(self._with_itself(prepared)[:, 0]) if self._is_cosine() else None
 
     @abstractmethod
     def _prefix_values(self, a: Any, b: Any) -> Tensor:
         """The kernel of all prefixes of all pairs of texts of two prepared parts, (S, T, n, m)."""
 
     @abstractmethod
-    def _prefix_scale(self, prepared: Any) -> Tensor | None:
-        """The factor of each prefix of the only text of a part that normalises, (S,), or None."""
+    def _with_itself(self, prepared: Any) -> Tensor:
+        """The kernel of each prefix of a prepared part with itself, (S, n)."""
 
 
-def at_ends(values: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """The values where the texts end; 0 for empty texts.
-
-    Args:
-        values: (S, T, n, m).
-        a: The lengths of n texts.
-        b: The lengths of m texts.
-    """
+def _at_ends(values: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """The values (S, T, n, m) where texts of these lengths end, (n, m); 0 for empty texts."""
     if not values.size(0) or not values.size(1):
         return values.new_zeros(len(a), len(b))
-    rows, columns = (a - 1).clamp(min=0)[:, None], (b - 1).clamp(min=0)
-    places = (torch.arange(len(lengths), device=a.device) for lengths in (a, b))
-    i, k = next(places)[:, None], next(places)
-    picked = values[rows, columns, i, k]
+    rows, columns = (torch.arange(len(lengths), device=a.device) for lengths in (a, b))
+    picked = values[(a - 1)[:, None], b - 1, rows[:, None], columns]  # of empty texts anything
     return picked.masked_fill((a == 0)[:, None] | (b == 0), 0)
 
 
-def last_of(values: Tensor, lengths: Tensor) -> Tensor:
-    """The values ``(S, n)`` at the last token of each of n texts; 0 for empty texts."""
-    if not len(values):
-        return values.new_zeros(len(lengths))
-    last = (lengths - 1).clamp(min=0)
-    return values.gather(0, last[None])[0].masked_fill(lengths == 0, 0)
-
-
+@dataclass(eq=False, repr=False)
 class StringKernel(TextKernel):
     r"""The string kernel of order n, over all n-grams, consecutive or not.
 
@@ -109,11 +116,15 @@ class StringKernel(TextKernel):
             :math:`\lambda^{2n}` times this one.
         normalize: ``'weights'`` divides :math:`\phi_n` by the sum of its weights (Table 5b and c),
             ``'cosine'`` the kernel by :math:`\sqrt{K(x, x) K(y, y)}`; 0 where the divisor is 0.
+        analyzer: The tokens of strings: ``'char'``: characters; ``'word'``: the words that
+            scikit-learn's ``CountVectorizer`` finds, which are of two letters or more, in lower
+            case; or a function that gives the tokens of a text of any form.
+        tokenizer: With ``analyzer='word'``, a function that splits a string in lower case.
         dtype, max_memory, verbose: See :class:`Kernel`.
 
     Texts are ``(L, F)`` tensors of vectors, compared by their inner product, or sequences of tokens
-    (numbers, strings, or the characters of a string), compared by exact match. A text shorter than
-    n tokens has the kernel 0.
+    (numbers, words, or strings, which are split into tokens), compared by exact match. A text
+    shorter than n tokens has the kernel 0.
 
     Raises:
         ValueError: On an argument out of range; on no texts, texts of several kinds or sizes, NaN.
@@ -126,26 +137,13 @@ class StringKernel(TextKernel):
                 [0.0000, 1.0000, 2.2500]], dtype=torch.float64)
     """
 
-    def __init__(
-        self,
-        order: int = 2,
-        decay: float = 0.5,
-        combine: str = "mul",
-        weighting: str = "end",
-        normalize: bool | str = False,
-        *,
-        dtype: torch.dtype | None = None,
-        max_memory: int = 2**28,
-        verbose: bool | int | None = None,
-    ) -> None:
-        self.order = order
-        self.decay = decay
-        self.combine = combine
-        self.weighting = weighting
-        self.normalize = normalize
-        self.dtype = dtype
-        self.max_memory = max_memory
-        self.verbose = verbose
+    _normalizations = (False, "weights", "cosine")
+
+    order: int = 2
+    decay: float = 0.5
+    combine: str = "mul"
+    weighting: str = "end"
+    normalize: bool | str = False
 
     def _check(self) -> None:
         super()._check()
@@ -153,28 +151,20 @@ class StringKernel(TextKernel):
         checked_decay(self.decay, most=1.0)
         checked_choice(self.combine, "combine", ("mul", "add"))
         checked_choice(self.weighting, "weighting", ("end", "span"))
-        checked_choice(self.normalize, "normalize", (False, "weights", "cosine"))
 
     def _is_cosine(self) -> bool:
         return self.normalize == "cosine"
 
-    def _values(self, a: PaddedTexts, b: PaddedTexts) -> Tensor:
-        return at_ends(self._prefix_values(a, b), a.lengths, b.lengths)
-
-    def _self_values(self, part: Texts) -> Tensor:
-        padded = part.padded()
-        return last_of(self._sums(padded.self_pairs()).diagonal().t(), padded.lengths)
-
     def _prefix_values(self, a: PaddedTexts, b: PaddedTexts) -> Tensor:
         return self._sums(a.pairs(b))
+
+    def _with_itself(self, prepared: PaddedTexts) -> Tensor:
+        return self._sums(prepared.self_pairs()).diagonal().t()
 
     def _prefix_scale(self, prepared: PaddedTexts) -> Tensor | None:
         if self.normalize == "weights":
             return self._inverse_weights(torch.arange(1, len(prepared.values) + 1), prepared)
-        if not self._is_cosine():
-            return None
-        within = self._sums(prepared.self_pairs())[:, :, 0]
-        return inverse_root(within.diagonal())
+        return super()._prefix_scale(prepared)
 
     def _scale(self, collection: Texts, diagonal: Tensor | None = None) -> Tensor | None:
         if self.normalize == "weights":

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from pyg_kernels.kernels.arguments import checked_collection
+from pyg_kernels.kernels.arguments import checked_choice, checked_collection
 from pyg_kernels.kernels.hashing import token_hash
-from pyg_kernels.segments import segments
+from pyg_kernels.segments import place, pointers, segments
+
+_OF_STRINGS = {"words", "characters", "strings"}
 
 
 @dataclass
 class Texts:
     """Texts one after the other.
 
-    Args:
-        values: Vectors of all tokens, (T, F), or their numbers, int64 of shape (T,).
-        ptr: Where each text begins, and the end, (n + 1,), on the CPU.
-        dtype: In which kernels of them are computed.
-        kind: What the values are: ``'vectors'``, ``'numbers of tokens'`` or ``'strings as tokens'``
-            (as hashes); None: nothing, texts without tokens.
+    Their kind is ``'vectors'``, ``'numbers of tokens'``, or hashes of ``'words'``, ``'characters'``
+    or, where these are the same, ``'strings'``; None: no text has a token.
     """
 
-    values: Tensor
-    ptr: Tensor
-    dtype: torch.dtype
+    values: Tensor  # vectors of all tokens, (T, F), or their numbers, int64 of shape (T,)
+    ptr: Tensor  # where each text begins, and the end, (n + 1,), on the CPU
+    dtype: torch.dtype  # in which kernels of them are computed
     kind: str | None
     order: Tensor = field(init=False)
 
@@ -65,18 +65,8 @@ class Texts:
 
     def padded(self) -> PaddedTexts:
         """The texts side by side."""
-        lengths = self.sizes
-        longest, number = int(lengths.max()), len(self)
-        owner = torch.arange(number).repeat_interleave(lengths, output_size=len(self.values))
-        row = torch.arange(len(self.values)) - self.ptr.index_select(0, owner)
-        place = (row * number + owner).to(self.device)
-        shape = (longest * number, *self.values.shape[1:])
-        padded = self.values.new_zeros(shape).index_copy(0, place, self.values)
-        return PaddedTexts(
-            padded.view(longest, number, *self.values.shape[1:]),
-            lengths.to(self.device),
-            self.dtype,
-        )
+        texts = self.values.split(self.sizes.tolist())
+        return PaddedTexts(pad_sequence(texts), self.sizes.to(self.device), self.dtype)
 
     def runs(self, limit: int) -> Iterator[Tensor]:
         lengths = self.sizes.index_select(0, self.order).clamp(min=1).tolist()
@@ -89,16 +79,10 @@ class Texts:
 
 @dataclass
 class PaddedTexts:
-    """Texts side by side from their first tokens on.
+    """Texts side by side from their first tokens on, with zeros behind each."""
 
-    Args:
-        values: Vectors, (S, n, F), zeros behind each text; or numbers of tokens, (S, n).
-        lengths: Of the texts, (n,).
-        dtype: In which kernels of them are computed.
-    """
-
-    values: Tensor
-    lengths: Tensor
+    values: Tensor  # vectors (S, n, F), or numbers of tokens (S, n)
+    lengths: Tensor  # (n,)
     dtype: torch.dtype
 
     def pairs(self, other: PaddedTexts) -> Tensor:
@@ -109,11 +93,9 @@ class PaddedTexts:
         if self.values.dim() == 2:
             left, right = self.values[:, None, :, None], other.values[None, :, None, :]
             return (left == right).to(self.dtype)
-        s, n, features = self.values.shape
-        t, m = other.values.shape[:2]
-        rows, columns = self.values.reshape(s * n, features), other.values.reshape(t * m, features)
-        products = rows @ columns.t()
-        return products.view(s, n, t, m).transpose(1, 2).contiguous()
+        products = self.values.flatten(0, 1) @ other.values.flatten(0, 1).t()
+        shape = self.values.shape[:2] + other.values.shape[:2]
+        return products.view(shape).transpose(1, 2).contiguous()
 
     def self_pairs(self) -> Tensor:
         """The base kernel of all pairs of tokens within each text, (S, S, n), 0 at padding.
@@ -129,8 +111,7 @@ class PaddedTexts:
 
     def present(self) -> Tensor:
         """Whether there is a token, (S, n)."""
-        steps = torch.arange(len(self.values), device=self.lengths.device)
-        return steps[:, None] < self.lengths
+        return torch.arange(len(self.values), device=self.lengths.device)[:, None] < self.lengths
 
     def norms(self) -> Tensor:
         """The base kernel of each token with itself, (S, n)."""
@@ -139,153 +120,138 @@ class PaddedTexts:
         return self.values.square().sum(dim=-1)
 
 
-def read_texts(items: Any, dtype: torch.dtype | None, like: Texts | None = None) -> Texts:
-    """Reads a collection of texts.
+def read_texts(
+    items: Any,
+    dtype: torch.dtype | None,
+    like: Texts | None = None,
+    analyze: Callable[[Any], Any] | None = None,
+) -> Texts:
+    """Reads a list or an array of objects, or a Series, of texts, in the form of those of `like`.
 
-    Args:
-        items: A list or an array of objects, or a Series, of texts, each a (L, F) tensor or array
-            of floating numbers, or a sequence of tokens: a list or a 1-dimensional integer tensor
-            or array of numbers, a string, a list of strings.
-        dtype: As of :class:`~pyg_kernels.kernels.blocks.BlockKernel`.
-        like: A collection with which this one will be compared.
-
-    Raises:
-        TypeError: If they are no texts.
-        ValueError: If there are none, they do not go together, or a number is not finite.
+    Each is a (L, F) tensor or array of floating numbers, or a sequence of tokens: a list or a
+    1-dimensional integer tensor or array of numbers, a string, a list of strings.
     """
     items = checked_collection(items, "texts")
-    if isinstance(items, (Tensor, np.ndarray)) and items.ndim < 2 and not _is_column(items):
+    is_array = isinstance(items, (Tensor, np.ndarray))
+    has_objects = isinstance(items, np.ndarray) and items.dtype.kind in "OUT"
+    if is_array and items.ndim < (1 if has_objects else 2):
         raise TypeError(
             f"expected a collection of texts, not one text of shape {tuple(items.shape)}"
         )
+    if has_objects and items.shape[1:] == (1,):
+        raise TypeError(f"expected texts of shape (n,), not {items.shape}: give texts[:, 0]")
     if len(items) == 0:
         raise ValueError("expected at least one text, got none")
-    texts = [_Text.read(item, i) for i, item in enumerate(items)]
-    kinds = {text.kind: i for i, text in reversed(list(enumerate(texts))) if text.kind is not None}
-    before = None if like is None else like.kind
-    if before is not None:
-        for kind, i in kinds.items():
-            if kind != before:
+    if analyze is not None:
+        items = [analyze(item) for item in items]
+    texts = [_read_text(item, i) for i, item in enumerate(items)]
+    where = {} if like is None or like.kind is None else {like.kind: "the texts to compare with"}
+    for i, (_, own) in enumerate(texts):
+        for kind, other in where.items() if own else ():
+            found = f"but {other} {'has' if other.startswith('text ') else 'have'} {kind}"
+            if {kind, own} == {"words", "characters"}:
                 raise ValueError(
-                    f"text {i} has {kind}, but the texts to compare with have {before}"
+                    f"text {i} has {own} as tokens, {found}: analyzer='word' splits strings into "
+                    "words"
                 )
-    elif len(kinds) > 1:
-        (first, i), (second, j) = sorted(kinds.items(), key=lambda found: found[1])[:2]
-        raise ValueError(f"text {j} has {second}, but text {i} has {first}")
-    kind = before or next(iter(kinds), "numbers of tokens")
-    if kind == "vectors" and before is None and like is not None:
+            if kind != own and not {kind, own} <= _OF_STRINGS:
+                raise ValueError(f"text {i} has {own}, {found}")
+        if own:
+            where.setdefault(own, f"text {i}")
+    kind = next((k for k in where if k != "strings"), next(iter(where), "numbers of tokens"))
+    if kind == "vectors" and like is not None and like.kind is None:
         raise ValueError(
             "the texts to compare with are empty lists: give empty texts of shape (0, F)"
         )
+    parts = _vectors(texts, like) if kind == "vectors" else _tokens(texts, like, kind)
+    values, ptr = torch.cat(parts), pointers([len(part) for part in parts])
+    if dtype is None:
+        dtype = like.dtype if like is not None else values.dtype
+        dtype = dtype if dtype.is_floating_point else torch.float64
     if kind == "vectors":
-        return _read_vectors(texts, dtype, like)
-    return _read_tokens(texts, kind, dtype, like)
+        values = values.to(dtype)
+        if not bool(values.isfinite().all()):
+            i, token = place(int((~values.isfinite()).nonzero()[0, 0]), ptr.tolist())
+            raise ValueError(f"text {i} has NaN or infinite features at token {token}")
+    known = len(values) or kind in _OF_STRINGS or kind == "vectors"
+    return Texts(values, ptr, dtype, kind if known else None)
 
 
-def _is_column(items: Any) -> bool:
-    """Whether an array has an object or a string, a text, in each place."""
-    return isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype.kind in "OUT"
+def checked_analyzer(analyzer: Any, tokenizer: Any) -> Callable[[Any], Any] | None:
+    """What makes tokens of a text, as of :class:`StringKernel`; None for its characters."""
+    if not callable(analyzer):
+        checked_choice(analyzer, "analyzer", ("char", "word"))
+    if tokenizer is not None and (not callable(tokenizer) or analyzer != "word"):
+        raise ValueError(
+            f"tokenizer={tokenizer!r}: expected None, or a function and analyzer='word'"
+        )
+    if analyzer != "word":
+        return analyzer if callable(analyzer) else None
+    words = CountVectorizer(tokenizer=tokenizer).build_analyzer()
+    return lambda text: words(text) if isinstance(text, str) else text
 
 
-@dataclass
-class _Text:
-    """One text: its values, and what they are (None for an empty list)."""
-
-    values: Any
-    kind: str | None
-
-    @classmethod
-    def read(cls, item: Any, i: int) -> _Text:
-        if isinstance(item, np.ndarray) and item.dtype.kind in "fiu":
-            item = torch.as_tensor(item if item.flags.writeable else item.copy())
-        if isinstance(item, Tensor):
-            if item.dim() == 2 and item.is_floating_point():
-                return cls(item, "vectors")
-            if item.dim() == 1 and not item.is_floating_point() and not item.is_complex():
-                return cls(item.long(), "numbers of tokens" if len(item) else None)
-            raise ValueError(
-                f"text {i} is a tensor of shape {tuple(item.shape)} and {item.dtype}: expected "
-                "vectors (L, F) of floating numbers, or numbers of tokens (L,)"
-            )
-        if isinstance(item, str) or (
-            isinstance(item, (Sequence, np.ndarray)) and not isinstance(item, bytes)
-        ):
-            return cls(item, _kind_of_tokens(item, i))
+def _read_text(item: Any, i: int) -> tuple[Any, str | None]:
+    """The values of a text, and what they are; None for an empty list."""
+    if isinstance(item, np.ndarray) and item.dtype.kind in "fiu":
+        item = torch.as_tensor(item if item.flags.writeable else item.copy())
+    if isinstance(item, Tensor):
+        if item.dim() == 2 and item.is_floating_point():
+            return item, "vectors"
+        if item.dim() == 1 and not item.is_floating_point() and not item.is_complex():
+            return item.long(), "numbers of tokens" if len(item) else None
+        raise ValueError(
+            f"text {i} is a tensor of shape {tuple(item.shape)} and {item.dtype}: expected "
+            "vectors (L, F) of floating numbers, or numbers of tokens (L,)"
+        )
+    if isinstance(item, bytes) or not isinstance(item, (Sequence, np.ndarray)):
         raise TypeError(
             f"text {i} is a {type(item).__name__}: expected a tensor or a list of tokens"
         )
-
-
-def _kind_of_tokens(item: Any, i: int) -> str | None:
     if len(item) == 0:
-        return None
+        return [], None
+    if isinstance(item, str):
+        return item, "characters"
     if all(isinstance(token, Integral) and not isinstance(token, bool) for token in item):
-        return "numbers of tokens"
+        return list(map(int, item)), "numbers of tokens"
     if all(isinstance(token, str) for token in item):
-        return "strings as tokens"
+        return item, "words" if any(len(token) != 1 for token in item) else "strings"
     kinds = ", ".join(sorted({type(token).__name__ for token in item}))
     raise ValueError(
         f"text {i} has tokens of type {kinds}: expected integers or strings (vectors as a tensor)"
     )
 
 
-def _read_vectors(texts: list[_Text], dtype: torch.dtype | None, like: Texts | None) -> Texts:
+def _vectors(texts: list[tuple[Any, str | None]], like: Texts | None) -> list[Tensor]:
+    """Vectors of one size, (L, F) of every text."""
     if like is None:
-        first = next(i for i, text in enumerate(texts) if text.kind)
-        size, device = texts[first].values.size(1), texts[first].values.device
-        before = f"text {first} has {size}"
+        place, first = next((f"text {i}", v) for i, (v, kind) in enumerate(texts) if kind)
+        before = f"{place} has"
     else:
-        size, device = like.values.size(1), like.device
-        before = f"the texts to compare with have {size}"
-    for i, text in enumerate(texts):
-        if text.kind is None:
-            text.values = torch.zeros(0, size, device=device)
-        elif text.values.size(1) != size:
+        first, before = like.values, "the texts to compare with have"
+    found = []
+    for i, (values, kind) in enumerate(texts):
+        values = first[:0] if kind is None else values
+        if values.size(1) != first.size(1):
             raise ValueError(
-                f"text {i} has vectors of {text.values.size(1)} features, but {before}"
+                f"text {i} has vectors of {values.size(1)} features, but {before} {first.size(1)}"
             )
-        elif text.values.device != device:
-            raise ValueError(f"text {i} is on {text.values.device}, expected {device}")
-    values = torch.cat([text.values for text in texts])
-    if dtype is None:
-        kinds = [text.values.dtype for text in texts if text.kind]
-        dtype = kinds[0] if like is None else like.dtype
-        for kind in kinds[1:] if like is None else []:
-            dtype = torch.promote_types(dtype, kind)
-    ptr = _pointers([len(text.values) for text in texts])
-    values = values.to(dtype)
-    if not bool(values.isfinite().all()):
-        token = int((~values.isfinite()).any(dim=1).nonzero()[0])
-        i = int(torch.searchsorted(ptr, token, right=True)) - 1
-        raise ValueError(f"text {i} has NaN or infinite features at token {token - int(ptr[i])}")
-    return Texts(values, ptr, dtype, "vectors")
+        if values.device != first.device:
+            raise ValueError(f"text {i} is on {values.device}, expected {first.device}")
+        found.append(values)
+    return found
 
 
-def _read_tokens(
-    texts: list[_Text], kind: str, dtype: torch.dtype | None, like: Texts | None
-) -> Texts:
-    dtype = (torch.float64 if like is None else like.dtype) if dtype is None else dtype
-    ptr = _pointers([len(text.values) for text in texts])
-    if kind == "strings as tokens":
-        tokens = [str(token) for text in texts for token in text.values]
-        hashes = {token: token_hash(token) for token in set(tokens)}
-        numbers = torch.tensor([hashes[token] for token in tokens], dtype=torch.long)
-        return Texts(numbers, ptr, dtype, kind)
-    devices = {text.values.device for text in texts if isinstance(text.values, Tensor)}
+def _tokens(texts: list[tuple[Any, str | None]], like: Texts | None, kind: str) -> list[Tensor]:
+    """Numbers or hashes of tokens, (L,) of every text."""
+    if kind in _OF_STRINGS:
+        hashes = {str(token): 0 for values, _ in texts for token in values}
+        hashes = {token: token_hash(token) for token in hashes}
+        texts = [([hashes[str(token)] for token in values], kind) for values, _ in texts]
+    devices = {values.device for values, _ in texts if isinstance(values, Tensor)}
     if len(devices) > 1:
         raise ValueError(f"the texts are on several devices: {', '.join(map(str, devices))}")
     device = next(iter(devices), torch.device("cpu") if like is None else like.device)
     if like is not None and device != like.device:
         raise ValueError(f"the texts are on {device}, those to compare with on {like.device}")
-    values = [
-        text.values
-        if isinstance(text.values, Tensor)
-        else torch.tensor(list(map(int, text.values)), dtype=torch.long, device=device)
-        for text in texts
-    ]
-    joined = torch.cat(values)
-    return Texts(joined, ptr, dtype, kind if len(joined) else None)
-
-
-def _pointers(lengths: list[int]) -> Tensor:
-    return torch.tensor([0, *lengths]).cumsum(0)
+    return [torch.as_tensor(values, dtype=torch.long, device=device) for values, _ in texts]

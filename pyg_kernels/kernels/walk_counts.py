@@ -3,116 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
-from pyg_kernels.kernels.arguments import checked_choice, checked_count
+from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count
 from pyg_kernels.kernels.count_kernel import CountKernel
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed
-from pyg_kernels.kernels.label_counts import LabelCounts, count_chunks, count_occurrences
-from pyg_kernels.kernels.reading import Attributes, read_chunks
+from pyg_kernels.kernels.label_counts import Occurrences
+from pyg_kernels.kernels.patterns import GraphTexts
+from pyg_kernels.segments import segments
 
-Occurrences = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-
+@dataclass(eq=False, repr=False)
 class LabelSequenceKernel(CountKernel):
     r"""The kernel of the label sequences that occur along walks.
 
     The patterns are the sequences of node and edge labels of walks of 1, ..., n nodes, those
     without turning back by default: no walk goes along :math:`u \to v \to u` (Mahé et al., 2004).
     On graphs without short cycles these walks are paths; on molecules, with chemical labels, the
-    sequences of four atoms are RDKit's topological torsions.
+    sequences of four atoms are RDKit's topological torsions. With ``num_nodes=1`` they are the
+    labels of nodes, with ``num_nodes=2, min_nodes=2, node_label=None`` those of edges: the
+    histograms that serve as baselines (Sugiyama and Borgwardt, 2015).
 
     Args:
         num_nodes: n, the most nodes of a walk.
-        node_label: As of :class:`WLSubtreeKernel`.
-        edge_label: The same for edges.
-        normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0.
-        output: ``'features'`` or ``'gram'``: see :class:`WLSubtreeKernel`.
-        compare: ``'dot'``, ``'min'`` or ``'minmax'``: see :class:`CountKernel`.
         non_backtracking: Whether walks do not turn back; otherwise all walks count.
-        dtype, max_memory, verbose: See :class:`WLSubtreeKernel`.
+        min_nodes: The fewest nodes of a walk that counts.
 
-    The number of walks grows with the number of nodes to the power of the mean degree (less one
+    All other arguments, graphs and errors are as of :class:`WLSubtreeKernel`. The number of walks
+    grows with the number of nodes to the power of the mean degree (less one
     without turning back); this is a kernel for sparse graphs.
-
-    Raises:
-        ValueError, TypeError: As of :class:`WLSubtreeKernel`.
     """
 
-    def __init__(
-        self,
-        num_nodes: int = 4,
-        node_label: str | None = "x",
-        edge_label: str | None = None,
-        normalize: bool = False,
-        output: str = "features",
-        *,
-        compare: str = "dot",
-        non_backtracking: bool = True,
-        dtype: torch.dtype | None = None,
-        max_memory: int = 2**28,
-        verbose: bool | int | None = None,
-    ) -> None:
-        self.num_nodes = num_nodes
-        self.node_label = node_label
-        self.edge_label = edge_label
-        self.normalize = normalize
-        self.output = output
-        self.compare = compare
-        self.non_backtracking = non_backtracking
-        self.dtype = dtype
-        self.max_memory = max_memory
-        self.verbose = verbose
+    num_nodes: int = 4
+    node_label: Names = "x"
+    edge_label: Names = None
+    normalize: bool = False
+    output: str = "features"
+    _: KW_ONLY
+    compare: str = "dot"
+    min_count: int = 1
+    non_backtracking: bool = True
+    min_nodes: int = 1
 
     def _check(self) -> None:
-        checked_count(self.num_nodes, "num_nodes")
+        if checked_count(self.min_nodes, "min_nodes") > checked_count(self.num_nodes, "num_nodes"):
+            raise ValueError(f"min_nodes={self.min_nodes!r}: expected at most {self.num_nodes}")
         checked_choice(self.non_backtracking, "non_backtracking", (False, True))
         super()._check()
 
-    def _count(self, items: Any, dtype: Any) -> LabelCounts:
-        chunks = read_chunks(items, Attributes(self.node_label, self.edge_label, are_labels=True))
-        return count_chunks(
-            chunks, lambda graphs: count_occurrences(graphs, self._sequences(graphs), dtype)
-        )
-
-    def _sequences(self, graphs: Graphs) -> Iterator[Occurrences]:
-        """The graph and the hash of the sequence of each walk, by the number of nodes."""
-        owner, (source, target) = graphs.owner(), graphs.edge_index
-        yield _arrays(owner, mixed(graphs.x + ALIKE))
-        order = torch.argsort(source, stable=True)
-        degree = torch.bincount(source, minlength=graphs.num_nodes)
-        begin = degree.cumsum(0) - degree
+    def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
+        source, target = graphs.edge_index
+        nodes = torch.arange(graphs.num_nodes, device=graphs.device)[:, None]
+        if self.min_nodes == 1:
+            yield _arrays(mixed(graphs.x + ALIKE), nodes, nodes[:, :0])
+        onward = _Onward(graphs)
         edge = torch.arange(len(source), device=graphs.device)
+        walked = edge[:, None]
         state = mixed(graphs.x + ALIKE).index_select(0, source)
         for number in range(2, self.num_nodes + 1):
             if number > 2:
-                end = target.index_select(0, edge)
-                more = degree.index_select(0, end)
-                walk = torch.arange(len(edge), device=graphs.device).repeat_interleave(more)
-                before = (more.cumsum(0) - more).index_select(0, walk)
-                nth = torch.arange(len(walk), device=graphs.device) - before
-                further = order[begin.index_select(0, end).index_select(0, walk) + nth]
+                walk, further = onward(target.index_select(0, edge))
                 if self.non_backtracking:
                     came_from = source.index_select(0, edge).index_select(0, walk)
                     goes_on = target.index_select(0, further) != came_from
                     walk, further = walk[goes_on], further[goes_on]
                 edge, state = further, state.index_select(0, walk)
+                if complete:
+                    walked = torch.cat([walked.index_select(0, walk), edge[:, None]], dim=1)
+                else:
+                    walked = edge[:, None]
             label = graphs.x.index_select(0, target.index_select(0, edge))
             if graphs.edge_attr is not None:
                 label = label * ODDER + mixed(graphs.edge_attr.index_select(0, edge) + ALIKE)
             state = mixed(state * ODD + mixed(label + ODDER))
-            yield _arrays(owner.index_select(0, source.index_select(0, edge)), state)
+            if number >= self.min_nodes:
+                nodes = source[walked]
+                if complete:
+                    nodes = torch.cat([nodes, target[walked[:, -1:]]], dim=1)
+                yield _arrays(state, nodes, walked)
+
+    def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
+        further = (
+            texts.edge(edge) + texts.node(node) for edge, node in zip(steps, nodes[1:], strict=True)
+        )
+        return texts.node(nodes[0]) + "".join(further)
 
 
+@dataclass(eq=False, repr=False)
 class ShortestPathKernel(CountKernel):
     r"""The shortest-path kernel: pairs of node labels, with the number of edges between them.
 
@@ -125,69 +106,69 @@ class ShortestPathKernel(CountKernel):
 
     Args:
         max_length: The largest distance that counts; None: all.
-        node_label: As of :class:`WLSubtreeKernel`.
-        normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0.
-        output: ``'features'`` or ``'gram'``: see :class:`WLSubtreeKernel`.
-        compare: ``'dot'``, ``'min'`` or ``'minmax'``: see :class:`CountKernel`.
-        dtype, max_memory, verbose: See :class:`WLSubtreeKernel`.
 
-    Raises:
-        ValueError, TypeError: As of :class:`WLSubtreeKernel`.
+    All other arguments, graphs and errors are as of :class:`WLSubtreeKernel`.
     """
 
-    def __init__(
-        self,
-        max_length: int | None = None,
-        node_label: str | None = "x",
-        normalize: bool = False,
-        output: str = "features",
-        *,
-        compare: str = "dot",
-        dtype: torch.dtype | None = None,
-        max_memory: int = 2**28,
-        verbose: bool | int | None = None,
-    ) -> None:
-        self.max_length = max_length
-        self.node_label = node_label
-        self.normalize = normalize
-        self.output = output
-        self.compare = compare
-        self.dtype = dtype
-        self.max_memory = max_memory
-        self.verbose = verbose
+    max_length: int | None = None
+    node_label: Names = "x"
+    normalize: bool = False
+    output: str = "features"
+    _: KW_ONLY
+    compare: str = "dot"
+    min_count: int = 1
 
     def _check(self) -> None:
         if self.max_length is not None:
             checked_count(self.max_length, "max_length")
         super()._check()
 
-    def _count(self, items: Any, dtype: Any) -> LabelCounts:
-        chunks = read_chunks(items, Attributes(self.node_label, are_labels=True))
-        return count_chunks(
-            chunks, lambda graphs: count_occurrences(graphs, [self._pairs(graphs)], dtype)
-        )
+    def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
+        labels, owner, onward = mixed(graphs.x + ALIKE), graphs.owner(), _Onward(graphs)
+        every = torch.arange(graphs.num_nodes, device=graphs.device)
+        sizes = graphs.ptr.diff().to(graphs.device)
+        local = every - graphs.ptr.to(graphs.device).index_select(0, owner)
+        # A table of each graph's pairs, and where a node's row begins.
+        cells = sizes.square()
+        row = (cells.cumsum(0) - cells).index_select(0, owner)
+        row += local * sizes.index_select(0, owner)
+        seen = torch.zeros(int(cells.sum()), dtype=torch.long, device=graphs.device)
+        seen[row + local] = 1
+        first, last, length = every, every, 0
+        found = [torch.stack([first, last, last])[:, :0]]
+        while len(first) and length != self.max_length:
+            walk, edge = onward(last)
+            first, last = first.index_select(0, walk), graphs.edge_index[1].index_select(0, edge)
+            cell = row.index_select(0, first) + local.index_select(0, last)
+            new = seen.index_select(0, cell) == 0
+            first, last, cell = first[new], last[new], cell[new]
+            number = torch.arange(1, len(cell) + 1, device=graphs.device)
+            seen[cell] = number
+            once = seen.index_select(0, cell) == number  # of several walks to a node one goes on
+            first, last, length = first[once], last[once], length + 1
+            found.append(torch.stack([first, last, torch.full_like(first, length)]))
+        first, last, steps = torch.cat(found, dim=1)
+        state = mixed(labels.index_select(0, first) * ODD + steps)
+        state = mixed(state + labels.index_select(0, last) * ODDER)
+        yield _arrays(state, torch.stack([first, last], dim=1), steps[:, None])
 
-    def _pairs(self, graphs: Graphs) -> Occurrences:
-        """The graph and the hash of each pair."""
-        labels, ptr = mixed(graphs.x + ALIKE).cpu(), graphs.ptr.tolist()
-        edge_ptr, edges = graphs.edge_ptr.tolist(), graphs.edge_index.cpu().numpy()
-        first, second, distance, owner = [], [], [], []
-        for i, (start, stop) in enumerate(pairwise(ptr)):
-            source, target = edges[:, edge_ptr[i] : edge_ptr[i + 1]] - start
-            size = stop - start
-            ones = np.ones(len(source))
-            adjacency = sparse.csr_matrix((ones, (source, target)), shape=(size, size))
-            most = np.inf if self.max_length is None else self.max_length
-            length = dijkstra(adjacency, unweighted=True, limit=most)
-            u, v = np.nonzero(np.isfinite(length) & (length > 0))
-            first.append(u + start)
-            second.append(v + start)
-            distance.append(length[u, v].astype(np.int64))
-            owner.append(np.full(len(u), i))
-        u, v, length, graph = map(np.concatenate, (first, second, distance, owner))
-        state = mixed(labels[torch.from_numpy(u)] * ODD + torch.from_numpy(length))
-        return graph, mixed(state + labels[torch.from_numpy(v)] * ODDER).numpy()
+    def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
+        return f"{texts.node(nodes[0])}..{steps[0]}..{texts.node(nodes[1])}"
 
 
-def _arrays(owner: Tensor, labels: Tensor) -> Occurrences:
-    return owner.cpu().numpy(), labels.cpu().numpy()
+class _Onward:
+    """The edges that walks can take next."""
+
+    def __init__(self, graphs: Graphs) -> None:
+        source, self.order = graphs.edge_index[0].sort(stable=True)
+        nodes = torch.arange(graphs.num_nodes + 1, device=graphs.device)
+        self.begin = torch.searchsorted(source, nodes)
+
+    def __call__(self, end: Tensor) -> tuple[Tensor, Tensor]:
+        """Of walks that end at some nodes: which goes on, and the edge that it takes."""
+        places, walk, _ = segments(self.begin, end)
+        return walk, self.order.index_select(0, places)
+
+
+def _arrays(labels: Tensor, nodes: Tensor, steps: Tensor) -> Occurrences:
+    return Occurrences(labels.cpu().numpy(), nodes.cpu().numpy(), steps.cpu().numpy())

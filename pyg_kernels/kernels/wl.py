@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
-from pyg_kernels.kernels.arguments import checked_choice, checked_count
+from pyg_kernels.kernels.arguments import Attributes, checked_count, checked_names
+from pyg_kernels.kernels.count_kernel import CountKernel
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
-from pyg_kernels.kernels.reading import Attributes, compare, read_graphs
+from pyg_kernels.kernels.reading import (
+    GraphKernel,
+    compared,
+    converted,
+    graph_collection,
+    read_graphs,
+    with_molecules_read,
+)
 from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling, Relabeling
 
 Base = Kernel | Callable[[list[Data], list[Data]], Tensor]
@@ -33,6 +41,7 @@ class RelabeledGraphs:
         return RelabeledGraphs([graphs.part(items) for graphs in self.iterations])
 
 
+@dataclass(eq=False, repr=False)
 class WLKernel(Kernel):
     r"""The Weisfeiler-Lehman kernel of depth L over a base kernel.
 
@@ -45,90 +54,84 @@ class WLKernel(Kernel):
 
     Args:
         base: A kernel of graphs of this module, or any function of two lists of ``Data`` that gives
-            their Gram matrix as a tensor; None: ``RandomWalkKernel()``. Edge features are those
-            that the base kernel names; node features come from the relabelling.
-        relabel: ``'discrete'``: :class:`DiscreteRelabeling` of the attribute ``x``; the base
-            kernel then compares labels by exact match, also those of the graphs as given, so that
-            two rows of features agree or do not. ``(U1, U2, V)``:
+            their Gram matrix as a tensor; None: ``RandomWalkKernel()``. It names the attributes;
+            node features come from the relabelling.
+        relabel: ``'discrete'``: :class:`DiscreteRelabeling` of the base kernel's attributes of
+            nodes (``x`` with a function); the base kernel then compares labels by exact match, also
+            those of the graphs as given, so that two rows of features agree or do not.
+            ``(U1, U2, V)``:
             :class:`GeneralizedRelabeling` (eq. 10). Or one of these two with other arguments.
         num_iterations: L, at least 0.
-        normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0.
+        featurizer: As of :class:`RandomWalkKernel`; None: the base kernel's.
 
-    Type, memory and progress bar are the base kernel's. With ``RandomWalkKernel(order=1)`` and
-    ``'discrete'`` it is :class:`WLSubtreeKernel`, computed on pairs of nodes.
-
-    Graphs are as for :class:`RandomWalkKernel`.
+    Type, memory and progress bar are the base kernel's; graphs, `normalize` and errors as of
+    :class:`RandomWalkKernel`. With ``RandomWalkKernel(order=1)`` and ``'discrete'`` it is
+    :class:`WLSubtreeKernel`, computed on pairs of nodes.
 
     Raises:
-        ValueError: On an argument out of range; on no graphs, a graph without its features or with
-            features of another size than the first, NaN, an edge outside its graph.
-        TypeError: If `base` is a kernel of texts or no kernel; on items that are no graphs.
+        TypeError: If `base` is a kernel of texts or no kernel.
     """
 
-    def __init__(
-        self,
-        base: Base | None = None,
-        relabel: Any = "discrete",
-        num_iterations: int = 3,
-        normalize: bool = False,
-    ) -> None:
-        self.base = base
-        self.relabel = relabel
-        self.num_iterations = num_iterations
-        self.normalize = normalize
+    base: Base | None = None
+    relabel: Any = "discrete"
+    num_iterations: int = 3
+    normalize: bool = False
+    _: KW_ONLY
+    featurizer: Any = None
 
     def _check(self) -> None:
         checked_count(self.num_iterations, "num_iterations", least=0)
-        checked_choice(self.normalize, "normalize", (False, True))
+        super()._check()
         base = self._base()
         wrong = isinstance(base, type) or not callable(base)
-        if wrong or (isinstance(base, Kernel) and not hasattr(base, "_read_edges")):
+        if wrong or (isinstance(base, Kernel) and not isinstance(base, GraphKernel)):
             raise TypeError(f"base={base!r}: expected a kernel of graphs that is no WLKernel")
         if isinstance(base, Kernel):
             base._check()
-        self._relabeling()
+        if isinstance(self._relabeling(), GeneralizedRelabeling) and isinstance(base, CountKernel):
+            raise TypeError(f"{type(base).__name__} counts labels: relabel='discrete' has them")
 
     def _base(self) -> Base:
         return RandomWalkKernel() if self.base is None else self.base
 
+    def _attributes(self) -> Attributes:
+        """What the base kernel reads."""
+        base = self._base()
+        names = Attributes(node_feature="x", edge_feature="edge_attr", edge_is_optional=True)
+        names = base._attributes() if isinstance(base, GraphKernel) else names
+        return names if self.featurizer is None else replace(names, featurizer=self.featurizer)
+
     def _relabeling(self) -> Relabeling:
         relabel = self.relabel
         if isinstance(relabel, str) and relabel == "discrete":
-            return DiscreteRelabeling()
+            names = self._attributes()
+            return DiscreteRelabeling(
+                checked_names(names.node_label, "node_label")
+                + checked_names(names.node_feature, "node_feature")
+            )
         if isinstance(relabel, (tuple, list)) and len(relabel) == 3:
             return GeneralizedRelabeling(*relabel)
-        is_one = all(hasattr(relabel, name) for name in ("read", "start", "step"))
-        if is_one and not isinstance(relabel, type):
-            return cast(Relabeling, relabel)
+        if isinstance(relabel, Relabeling):
+            return relabel
         raise ValueError(
             f"relabel={relabel!r}: expected 'discrete', (U1, U2, V), a DiscreteRelabeling or a "
             "GeneralizedRelabeling"
         )
 
     def _read(self, items: Any, like: RelabeledGraphs | None = None) -> RelabeledGraphs:
-        base, relabeling = self._base(), self._relabeling()
-        node_feature = getattr(base, "node_feature", "x")
-        dtype = getattr(base, "dtype", None)
-        graphs = relabeling.read(items, node_feature, dtype)
-        if isinstance(base, Kernel):
-            with_edges = base._read_edges(items)
-        else:
-            with_edges = read_graphs(items, Attributes(None, "edge_attr", True), dtype)
+        names, relabeling = self._attributes(), self._relabeling()
+        if not isinstance(items, Batch):
+            items = with_molecules_read(graph_collection(items), names.featurizer)
+        dtype = getattr(self._base(), "dtype", None)
+        graphs = relabeling.read(items, names.node_feature, dtype)
+        with_edges = read_graphs(items, replace(names, node_feature=None), dtype)
         states = [relabeling.start(graphs)]
         for _ in range(self.num_iterations):
             states.append(relabeling.step(states[-1], graphs))
-        kind, edges = graphs.dtype, with_edges.edge_attr
-        if not states[0].is_floating_point():
-            kind = with_edges.dtype
-        elif edges is not None and edges.is_floating_point():
-            kind = torch.promote_types(kind, with_edges.dtype)
-        states = [x.to(kind) if x.is_floating_point() else x for x in states]
-        if edges is not None and edges.is_floating_point():
-            with_edges = replace(with_edges, edge_attr=edges.to(kind))
-        iterations = [replace(with_edges, x=x, dtype=kind) for x in states]
+        label = with_edges.x if names.node_label and states[0].is_floating_point() else None
+        iterations = [converted(replace(with_edges, x=x, node_label=label), dtype) for x in states]
         if like is not None:
-            names = Attributes(node_feature, getattr(base, "edge_feature", "edge_attr"))
-            compare(iterations[0], like.iterations[0], names)
+            compared(iterations[0], like.iterations[0], names)
         return RelabeledGraphs(iterations)
 
     def _raw_gram(self, a: RelabeledGraphs, b: RelabeledGraphs | None) -> Tensor:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from pyg_kernels.kernels.arguments import checked_count
-from pyg_kernels.kernels.blocks import keep_freed_memory
+from pyg_kernels.kernels.arguments import Names, checked_count
 from pyg_kernels.kernels.count_kernel import CountKernel
-from pyg_kernels.kernels.label_counts import LabelCounts, count_chunks, count_labels
+from pyg_kernels.kernels.graphs import Graphs
+from pyg_kernels.kernels.label_counts import Occurrences
+from pyg_kernels.kernels.patterns import GraphTexts
 from pyg_kernels.kernels.relabeling import DiscreteRelabeling
 
 
+@dataclass(eq=False, repr=False)
 class WLSubtreeKernel(CountKernel):
     r"""The Weisfeiler-Lehman subtree kernel, with explicit features.
 
@@ -26,14 +28,17 @@ class WLSubtreeKernel(CountKernel):
     :class:`DiscreteRelabeling` (Shervashidze et al. 2011). The feature map is finite:
     ``fit_transform`` gives the counts as a sparse matrix for linear models, and calling the kernel
     the Gram matrix. The counts are compared by their products, their minima (weighted alike), or
-    the ratio of the sums of weighted minima and maxima: see :class:`CountKernel`.
+    the ratio of the sums of weighted minima and maxima: see
+    ``compare`` of :class:`CountKernel`. Errors are as of :class:`RandomWalkKernel`.
 
     Args:
         num_iterations: h, at least 0.
         node_label: The attribute of labels, ``(N,)``, or ``(N, F)``, whose distinct rows are the
-            labels (one-hot vectors, say), or N strings; None: nodes are all alike.
+            labels (one-hot vectors, say), or N strings; a list of names: labels are the tuples of
+            all of them; None: nodes are all alike.
         edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: edges are all alike.
-        compare: ``'dot'``, ``'min'`` or ``'minmax'``: see :class:`CountKernel`.
+        min_count: Only labels that at least so many of the fitted graphs have become features;
+            Gram matrices have them all.
         iteration_weights: :math:`w_0, \ldots, w_h`, at least 0; None: all 1.
         normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0. Rows of
             features are divided by :math:`\sqrt{K(G, G)}`, labels of other graphs included.
@@ -42,49 +47,27 @@ class WLSubtreeKernel(CountKernel):
             depends on the labels alone, and labels of other graphs are left out. ``'gram'``: the
             Gram matrix.
         dtype: The floating type of the result, float32 or float64; None: float64.
-        max_memory: Bytes of working memory for the Gram matrix, besides features and result.
-        verbose: Whether to show a progress bar; None: on a terminal, where it lasts over two
-            seconds.
-
-    Graphs are as for :class:`RandomWalkKernel`.
+        max_memory, verbose: See :class:`Kernel`.
+        featurizer: As of :class:`RandomWalkKernel`, which says what graphs are, too.
 
     Attributes:
         labels_: After ``fit``, the sorted hashes of the labels of every iteration.
-
-    Raises:
-        ValueError: On an argument out of range; on no graphs, a graph without its labels, NaN, an
-            edge outside its graph.
-        TypeError: On items that are no graphs.
+        X_fit_: The fitted graphs themselves, which ``get_feature_names_out`` reads again.
 
     Example:
         >>> features = WLSubtreeKernel(num_iterations=3, edge_label="edge_attr")
         >>> model = make_pipeline(features, Ridge()).fit(molecules, y)
     """
 
-    def __init__(
-        self,
-        num_iterations: int = 3,
-        node_label: str | None = "x",
-        edge_label: str | None = None,
-        normalize: bool = False,
-        output: str = "features",
-        *,
-        compare: str = "dot",
-        iteration_weights: Sequence[float] | None = None,
-        dtype: torch.dtype | None = None,
-        max_memory: int = 2**28,
-        verbose: bool | int | None = None,
-    ) -> None:
-        self.num_iterations = num_iterations
-        self.node_label = node_label
-        self.edge_label = edge_label
-        self.normalize = normalize
-        self.output = output
-        self.compare = compare
-        self.iteration_weights = iteration_weights
-        self.dtype = dtype
-        self.max_memory = max_memory
-        self.verbose = verbose
+    num_iterations: int = 3
+    node_label: Names = "x"
+    edge_label: Names = None
+    normalize: bool = False
+    output: str = "features"
+    _: KW_ONLY
+    compare: str = "dot"
+    min_count: int = 1
+    iteration_weights: Sequence[float] | None = None
 
     def _check(self) -> None:
         checked_count(self.num_iterations, "num_iterations", least=0)
@@ -102,10 +85,14 @@ class WLSubtreeKernel(CountKernel):
     def _weights(self) -> NDArray[Any] | None:
         return None if self.iteration_weights is None else np.asarray(self.iteration_weights, float)
 
-    def _count(self, items: Any, dtype: Any) -> LabelCounts:
-        relabeling = DiscreteRelabeling(self.node_label, self.edge_label)
-        keep_freed_memory()
-        return count_chunks(
-            relabeling.chunks(items),
-            lambda graphs: count_labels(graphs, relabeling, self.num_iterations, dtype),
-        )
+    def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
+        relabeling = DiscreteRelabeling()
+        state = relabeling.start(graphs)
+        nodes = np.arange(graphs.num_nodes)[:, None]
+        for i in range(self.num_iterations + 1):
+            yield Occurrences(state.cpu().numpy(), nodes, nodes[:, :0])
+            if i < self.num_iterations:
+                state = relabeling.step(state, graphs)
+
+    def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
+        return texts.environment(nodes[0], block)

@@ -250,6 +250,23 @@ CASES = {
         {"sum_orders": [False, True]},
     ),
     "walk-labels": Case(RandomWalkKernel, LABELLED, {"decay": 0.2}, {"decay": [0.2, 1.0]}),
+    "walk-onwards": Case(
+        RandomWalkKernel,
+        GRAPHS,
+        {"non_backtracking": True},
+        {"non_backtracking": [False, True]},
+    ),
+    "walk-onwards-labels": Case(
+        RandomWalkKernel,
+        LABELLED,
+        {"order": 4, "non_backtracking": True, "normalize": True, "edge_feature": None},
+    ),
+    "walk-all-orders": Case(
+        RandomWalkKernel, LABELLED, {"order": None, "decay": 0.02}, {"decay": [0.01, 0.02]}
+    ),
+    "walk-all-orders-vectors": Case(
+        RandomWalkKernel, GRAPHS, {"order": None, "decay": 0.01, "normalize": True}
+    ),
     "subtree-features": Case(WLSubtreeKernel, LABELLED, features=True),
     "subtree-features-cosine": Case(
         WLSubtreeKernel, LABELLED, {"normalize": True, "edge_label": "edge_attr"}, features=True
@@ -284,6 +301,13 @@ CASES = {
         LABELLED,
         {"output": "gram", "compare": "min", "normalize": True, "non_backtracking": False},
         {"num_nodes": [1, 2]},
+    ),
+    "edges-cosine": Case(
+        LabelSequenceKernel,
+        LABELLED,
+        {"num_nodes": 2, "min_nodes": 2, "node_label": None, "normalize": True}
+        | {"edge_label": "edge_attr"},
+        features=True,
     ),
     "shortest-cosine": Case(ShortestPathKernel, LABELLED, {"normalize": True}, features=True),
     "shortest-minmax": Case(
@@ -361,6 +385,14 @@ def _parametrize(cases: dict[str, Case]) -> pytest.MarkDecorator:
 
 
 of_every = _parametrize(CASES)
+_first = {  # of those that read and check what they compare by the same code
+    (case.kernel, type(case.options.get("base")), case.inputs): name
+    for name, case in reversed(CASES.items())
+}
+of_each_class = _parametrize({n: case for n, case in CASES.items() if n in _first.values()})
+continuous_of_each_class = _parametrize(
+    {n: case for n, case in CASES.items() if n in _first.values() and case.continuous}
+)
 continuous = _parametrize({name: case for name, case in CASES.items() if case.continuous})
 differentiable_everywhere = _parametrize(
     {name: case for name, case in CASES.items() if case.continuous and case.tolerance < OPEN}
@@ -368,3 +400,6 @@ differentiable_everywhere = _parametrize(
 unit = _parametrize({name: case for name, case in CASES.items() if case.unit})
 of_texts = _parametrize({n: case for n, case in CASES.items() if case.inputs.word == "text"})
 of_graphs = _parametrize({n: case for n, case in CASES.items() if case.inputs.word == "graph"})
+of_each_graph_kernel = _parametrize(
+    {n: CASES[n] for n in CASES if n in _first.values() and CASES[n].inputs.word == "graph"}
+)

@@ -26,20 +26,12 @@ from pyg_kernels.kernels import (
 )
 from tests.kernels.patterns import pattern_counts
 from tests.kernels.test_grakel import as_dictionaries, as_matrices, grakel, labelled_graphs
-from tests.kernels.walks import close, cosine, graph_collection
+from tests.kernels.walks import both_ways, close, cosine, graph_collection
 
 __all__ = ["grakel"]
 
 COMPARISONS = ["dot", "min", "minmax"]
 Counts = dict[Any, float]
-
-
-def both_ways(graph: Data) -> Data:
-    """The graph with every edge in both directions, self-loops twice."""
-    found = graph.clone()
-    found.edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
-    found.bond = graph.bond.repeat(2)
-    return found
 
 
 GRAPHS = graph_collection()
@@ -85,13 +77,14 @@ def sequences(
     num_nodes: int = 4,
     edge_label: str | None = None,
     non_backtracking: bool = True,
+    min_nodes: int = 1,
 ) -> Counts:
     kind, ends = graph.kind.tolist(), graph.edge_index.t().tolist()
     bonds = graph[edge_label].tolist() if edge_label else [None] * len(ends)
     found: Counter[Any] = Counter()
 
     def extend(walk: list[int], sequence: tuple[Any, ...]) -> None:
-        found[sequence] += 1
+        found[sequence] += len(walk) >= min_nodes
         if len(walk) == num_nodes:
             return
         for (source, target), bond in zip(ends, bonds, strict=True):
@@ -165,6 +158,14 @@ DEFINITIONS |= {
 DEFINITIONS |= {
     f"pairs-{most}": Definition(ShortestPathKernel, pairs, {"max_length": most})
     for most in (None, 1, 2, 3)
+}
+DEFINITIONS |= {
+    f"sequences-from-{number}": Definition(
+        LabelSequenceKernel,
+        sequences,
+        {"num_nodes": 3, "edge_label": "bond", "min_nodes": number},
+    )
+    for number in (2, 3)
 }
 of_every = pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS)
 of_every_comparison = pytest.mark.parametrize("compare", COMPARISONS)
@@ -335,6 +336,18 @@ def test_grakel_subtrees(grakel: Any, directed: bool, iterations: int) -> None:
         np.testing.assert_allclose(ours(graphs), expected, rtol=1e-10)
 
 
+def test_grakel_histograms(grakel: Any) -> None:
+    graphs = [graph for graph in GRAPHS if graph.num_nodes]
+    bonds = [dict(enumerate(graph.bond.tolist())) for graph in graphs]
+    inputs = [[*as_dictionaries(g, g.kind), bond] for g, bond in zip(graphs, bonds, strict=True)]
+    nodes, edges = (
+        theirs().fit_transform(inputs) for theirs in (grakel.VertexHistogram, grakel.EdgeHistogram)
+    )
+    for ours in (LabelSequenceKernel(1, "kind"), WLSubtreeKernel(0, "kind")):
+        assert np.array_equal(ours(graphs), nodes)
+    assert np.array_equal(LabelSequenceKernel(2, None, "bond", min_nodes=2)(graphs), edges)
+
+
 @pytest.mark.parametrize("normalize", [False, True])
 def test_grakel_shortest_paths(grakel: Any, normalize: bool) -> None:
     """Graphs with paths: GraKeL normalises 0 to NaN."""
@@ -360,6 +373,7 @@ def test_grakel_shortest_paths(grakel: Any, normalize: bool) -> None:
         (LabelSequenceKernel(0), "num_nodes=0"),
         (LabelSequenceKernel(non_backtracking=1), "non_backtracking=1"),
         (LabelSequenceKernel(edge_label="length_"), "length_"),
+        (LabelSequenceKernel(2, min_nodes=3), "min_nodes=3: expected at most 2"),
         (ShortestPathKernel(0), "max_length=0"),
         (ShortestPathKernel(1.5), "max_length=1.5"),
         (ShortestPathKernel(node_label="colour"), "colour"),
@@ -383,3 +397,10 @@ def test_relabeled_graphs() -> None:
     for kernel in (LabelSequenceKernel(2), ShortestPathKernel(), WLSubtreeKernel(1)):
         with pytest.raises(TypeError, match=f"{type(kernel).__name__} counts labels"):
             WLKernel(kernel, matrices, 1)(GRAPHS)
+
+
+def test_gram_matrices_as_pandas() -> None:
+    kernel = WLSubtreeKernel(1, output="gram").set_output(transform="pandas")
+    found = kernel.fit_transform(["CCO", "CCN", "C"])
+    assert found.shape == (3, 3)
+    assert list(found.columns) == list(kernel.get_feature_names_out())

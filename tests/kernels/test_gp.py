@@ -12,17 +12,20 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import check_grad
+from scipy.special import softmax
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as of_scikit_learn
+from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels import (
     Kernel,
     KernelGP,
+    KernelGPClassifier,
     LabelSequenceKernel,
     RandomWalkKernel,
     ShortestPathKernel,
@@ -318,6 +321,20 @@ def test_several_targets_that_miss_some(tune: bool) -> None:
     assert column.shape == (10, 1) and np.array_equal(column[:, 0], flat)
 
 
+def test_what_was_learned_is_taken_up() -> None:
+    (graphs, y), (new, _) = graphs_and_targets(30), graphs_and_targets(10, seed=1)
+    targets = np.stack([y, np.cos(y)], axis=1)
+    kernel = WLSubtreeKernel(2, compare="minmax")
+    learned = KernelGP(kernel, random_state=0).fit(graphs, targets)
+    given = KernelGP(kernel, tune=False, weights=learned.weights_, noise=learned.noise_)
+    for one, other in zip(
+        learned.predict(new, return_std=True),
+        given.fit(graphs, targets).predict(new, return_std=True),
+        strict=True,
+    ):
+        assert np.array_equal(one, other)
+
+
 def test_units_of_targets() -> None:
     (graphs, y), (new, _) = graphs_and_targets(30), graphs_and_targets(10, seed=1)
     mean, std = KernelGP(random_state=0).fit(graphs, y).predict(new, return_std=True)
@@ -356,6 +373,111 @@ def test_graphs_that_are_like_no_other() -> None:
     same(std, np.sqrt(1.1) * y.std())
 
 
+def test_score_of_what_was_measured() -> None:
+    """The mean over targets of the coefficient of determination."""
+    graphs, y = graphs_and_targets(30)
+    targets = np.stack([y, np.cos(y), np.sin(y)], 1)
+    targets[3:9, 0] = targets[::2, 1] = np.nan
+    process = KernelGP(tune=False).fit(graphs, targets)
+    held = targets.copy()
+    held[1:, 2] = np.nan  # measured once: no variance
+    found, expected = process.predict(graphs), []
+    weight = np.arange(30.0)
+    for t in range(2):
+        there = ~np.isnan(held[:, t])
+        own = held[there, t], found[there, t]
+        expected.append([r2_score(*own), r2_score(*own, sample_weight=weight[there])])
+    same([process.score(graphs, held), process.score(graphs, held, weight)], np.mean(expected, 0))
+    with pytest.raises(ValueError, match="no target was measured twice"):
+        process.score(graphs, np.full((30, 3), np.nan))
+    with pytest.raises(ValueError, match=r"y has shape \(30,\): expected \(30, 3\)"):
+        process.score(graphs, y)
+
+
+# Classes -----------------------------------------------------------------------------------------
+
+
+def graphs_and_classes(count: int, seed: int = 0) -> tuple[list[Data], Array]:
+    """Whether most nodes have the first label, the second, or neither."""
+    graphs, _ = graphs_and_targets(count, seed)
+    shares = np.array([[float((g.x == label).double().mean()) for label in (0, 1)] for g in graphs])
+    names = np.where(shares[:, 0] > 0.4, "first", "second")
+    return graphs, np.where(shares.max(1) > 0.4, names, "neither")
+
+
+def test_classes_are_regressions_with_known_noise() -> None:
+    """Milios et al. 2018, equations 6 to 8, here with the noise on the diagonal by hand."""
+    (old, labels), (new, _) = graphs_and_classes(40), graphs_and_classes(10, seed=1)
+    process = KernelGPClassifier(SUM, tune=False, noise=0.3).fit(old, labels)
+    assert process.classes_.tolist() == ["first", "neither", "second"]
+    gram, cross, diagonal = (part.mean(0) for part in grams(terms_of(SUM), old, new))
+    draws = np.random.default_rng(0).standard_normal((20_000, 3, 1))
+    functions = []
+    for k, name in enumerate(process.classes_):
+        alpha = np.where(labels == name, 1.01, 0.01)
+        noise = np.log(1 / alpha + 1)
+        y = np.log(alpha) - noise / 2
+        z, scale = (y - y.mean()) / y.std(), y.std()
+        covariance = gram + np.diag(noise / scale**2 + 0.3)
+        mean = cross @ np.linalg.solve(covariance, z) * scale + y.mean()
+        variance = diagonal - np.einsum("ij,ji->i", cross, np.linalg.solve(covariance, cross.T))
+        functions.append(mean + draws[:, k] * np.sqrt(variance) * scale)
+        likelihood = multivariate_normal(np.zeros(40), covariance).logpdf(z)
+        same(process.log_marginal_likelihood_[k], likelihood, 1e-9)
+    expected = softmax(np.stack(functions), axis=0).mean(1).T
+    found = process.predict_proba(new)
+    np.testing.assert_allclose(found, expected, atol=0.01)
+    assert np.array_equal(process.predict(new), process.classes_[found.argmax(1)])
+
+
+def test_known_noise_is_in_the_likelihood() -> None:
+    _, terms, y = drawn([0.5, 0.5], 0.2, 60)
+    known, y = torch.linspace(0.1, 2, 60).double(), torch.from_numpy(y)
+    weights, noise = gp.learned_weights(torch.from_numpy(terms), y, 0.02, known)
+
+    def by_hand(logs: Array) -> float:
+        covariance = np.tensordot(np.exp(logs[:-1]), terms, 1)
+        covariance += np.diag(np.exp(logs[-1]) + known.numpy())
+        likelihood = multivariate_normal(np.zeros(60), covariance).logpdf(y)
+        return float(-likelihood + 0.02 * np.square(logs).sum())
+
+    best = np.log([*weights, noise])
+    for step in np.vstack([np.eye(3), -np.eye(3)]):
+        assert by_hand(best + 0.3 * step) > by_hand(best)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_classification(count: int) -> None:
+    (old, labels), (new, truth) = graphs_and_classes(150), graphs_and_classes(80, seed=1)
+    if count == 2:
+        labels, truth = labels == "first", truth == "first"
+    process = KernelGPClassifier(random_state=0).fit(old, labels)
+    found = process.predict_proba(new)
+    assert found.shape == (80, count)
+    same(found.sum(1), np.ones(80))
+    assert process.score(new, truth) > 0.85 and process.score(old, labels) > 0.9
+    likely = found[np.arange(80), np.searchsorted(process.classes_, truth)]
+    assert -np.log(likely).mean() < 0.5
+    assert np.array_equal(clone(process).fit(old, labels).predict_proba(new), found)
+    assert cross_val_score(KernelGPClassifier(tune=False), old, labels, cv=3).min() > 0.6
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a"] * 6, "one class"),
+        ([0, 1], r"y has shape \(2,\): expected \(6,\)"),
+        (np.arange(6) + 0.5, "Unknown label type"),
+        (np.eye(6), "1d array"),
+        ([0, 1, 0, 1, 0, np.nan], "NaN|Unknown label"),
+        (None, "KernelGPClassifier requires y"),
+    ],
+)
+def test_labels_that_are_none(y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        KernelGPClassifier().fit(GRAPHS, y)
+
+
 # Precision ---------------------------------------------------------------------------------------
 
 
@@ -383,6 +505,16 @@ def test_jitter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         KernelGP(WLSubtreeKernel(0), tune=False).fit(graphs * 2, np.tile(y, 2))
+
+
+def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs, y = graphs_and_targets(20)
+    monkeypatch.setattr(gp.os, "sysconf", lambda name: 60)  # 60 pages of 60 bytes
+    with pytest.raises(
+        MemoryError, match=r"Gram matrix of 20 items .* 0\.0 GB, the machine has 0\.0"
+    ):
+        KernelGP().fit(graphs, y)
+    KernelGP(tune=False).fit(graphs[:15], y[:15])  # 2 matrices of 15 x 15 numbers of 8 bytes
 
 
 def test_gradients_are_not_recorded() -> None:
@@ -440,14 +572,15 @@ GRAPHS, Y = graphs_and_targets(6)
         ({}, [1, 2, 3, 4, 5, np.inf], "infinite"),
         ({}, [1] + [np.nan] * 5, "measured on 1 sample"),
         ({}, np.stack([Y, np.full(6, np.nan)], 1), "measured on 0 samples"),
-        ({"max_items": 5}, Y, "6 items are more than max_items=5"),
-        ({"max_items": 1}, Y, "max_items=1"),
         ({"tune_items": 1}, Y, "tune_items=1"),
         ({"noise": 0.0}, Y, "noise=0.0"),
         ({"noise": float("nan")}, Y, "noise=nan"),
         ({"noise": np.inf}, Y, "noise=inf"),
         ({"noise": "small"}, Y, "noise='small'"),
+        ({"noise": np.ones(2)}, Y, r"noise has shape \(2,\): expected a number or \(1,\)"),
         ({"prior": -1.0}, Y, "prior=-1.0"),
+        ({"tune": False, "weights": np.ones(3)}, Y, r"expected \(4,\) or \(4, 1\) finite"),
+        ({"tune": False, "weights": -np.ones(4)}, Y, "numbers of at least 0"),
         ({"split": 1}, Y, "split=1"),
         ({"tune": None}, Y, "tune=None"),
         ({"random_state": -1}, Y, "Seed"),
@@ -534,3 +667,20 @@ def test_single_precision_with_large_products(monkeypatch: pytest.MonkeyPatch) -
         warnings.simplefilter("ignore")
         process.fit(graphs, sizes.astype(float))
     assert np.abs(process.predict(graphs) - sizes).max() < 1.0
+
+
+def test_a_single_item_is_a_collection_of_one() -> None:
+    import networkx as nx
+
+    smiles = ["CCO", "CCN", "CCCO", "C"]
+    gp = KernelGP(WLSubtreeKernel(1, compare="minmax")).fit(smiles, [1.0, 2.0, 4.0, 3.0])
+    np.testing.assert_allclose(gp.predict("CCCC"), gp.predict(["CCCC"]))
+    ring = nx.cycle_graph(3)
+    nx.set_node_attributes(ring, 1, "x")
+    gp = KernelGP(WLSubtreeKernel(1)).fit([ring, ring], [0.0, 1.0])
+    assert gp.predict(ring).shape == (1,)
+
+
+def test_targets_too_small_for_their_squares() -> None:
+    with pytest.raises(ValueError, match="squares vanish"):
+        KernelGP(WLSubtreeKernel(1)).fit(["CCO", "CCN", "C"], np.array([1.0, 2.0, 4.0]) * 1e-200)

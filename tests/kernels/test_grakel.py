@@ -149,6 +149,26 @@ def test_random_walk_kernel(grakel: Any, steps: int, decay: float, directed: boo
     np.testing.assert_allclose(summed - alike + torch.outer(sizes, sizes), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("directed", [False, True])
+def test_geometric_kernel(grakel: Any, directed: bool) -> None:
+    """All orders: GraKeL's baselines, which invert the matrix of the product graph.
+
+    Without labels both are the same. With them GraKeL's walks of no step are every pair of nodes.
+    """
+    graphs = labelled_graphs(12, directed)
+    inputs = [as_matrices(g) for g in graphs]
+    radius = max(np.abs(np.linalg.eigvals(adjacency)).max() for adjacency, _ in inputs)
+    options = {"lamda": 0.8 / radius**2, "method_type": "baseline"}
+    expected = grakel.RandomWalk(**options).fit_transform(inputs)
+    found = RandomWalkKernel(None, 0.8 / radius**2, node_feature=None)(graphs)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    expected = grakel.RandomWalkLabeled(**options).fit_transform(inputs)
+    found = RandomWalkKernel(None, 0.8 / radius**2, node_feature="kind")(graphs)
+    sizes = torch.tensor([g.num_nodes for g in graphs], dtype=torch.float64)
+    alike = RandomWalkKernel(1, node_feature="kind")(graphs)
+    np.testing.assert_allclose(found - alike + torch.outer(sizes, sizes), expected, rtol=1e-10)
+
+
 def test_parallel_edges_are_weights_of_adjacency_matrices(grakel: Any) -> None:
     graphs = [g for g in GRAPHS if g.num_nodes > 0]
     theirs = grakel.RandomWalkLabeled(p=3, lamda=0.4)

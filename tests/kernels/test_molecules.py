@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 pytest.importorskip("rdkit")
 
 from rdkit import Chem
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 
+from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.kernels import (
+    DeepGraphKernel,
+    Kernel,
     KernelGP,
     LabelSequenceKernel,
     RandomWalkKernel,
     ShortestPathKernel,
     VectorKernel,
+    WLKernel,
     WLSubtreeKernel,
     molecule_graphs,
     molecule_kernels,
@@ -28,25 +36,68 @@ from pyg_kernels.kernels import (
 SMILES = ["CCO", "c1ccccc1O", "[Na+].[Cl-]", "C", "C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "F/C=C/F"]
 
 
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        WLSubtreeKernel(2, edge_label="edge_attr"),
-        LabelSequenceKernel(3),
-        ShortestPathKernel(),
-        VectorKernel(),
-        RandomWalkKernel(2, node_feature=None, edge_feature=None),
-    ],
-    ids=lambda kernel: type(kernel).__name__,
-)
-def test_smiles_molecules_and_graphs_are_alike(kernel: WLSubtreeKernel) -> None:
+KERNELS = [
+    WLSubtreeKernel(2, edge_label="edge_attr"),
+    LabelSequenceKernel(3, ["element", "role"]),
+    ShortestPathKernel(),
+    VectorKernel(),
+    RandomWalkKernel(2),
+    DeepGraphKernel(edge_feature="edge_attr"),
+    WLKernel(),
+    WLKernel(lambda a, b: torch.tensor([[1.0 * x.num_edges * y.num_edges for y in b] for x in a])),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel).__name__)
+def test_smiles_molecules_and_graphs_are_alike(kernel: Kernel) -> None:
     expected = kernel(molecule_graphs(SMILES))
-    for molecules in (
-        SMILES,
-        np.array(SMILES, dtype=object),
-        [Chem.MolFromSmiles(s) for s in SMILES],
+    molecules = [Chem.MolFromSmiles(s) for s in SMILES]
+    torch.testing.assert_close(kernel(Batch.from_data_list(molecule_graphs(SMILES))), expected)
+    for form in (SMILES, np.array(SMILES, dtype=object), pd.Series(SMILES), molecules):
+        torch.testing.assert_close(kernel(form), expected)
+    if not isinstance(kernel, VectorKernel):
+        for one in (SMILES[1], molecules[1]):
+            torch.testing.assert_close(kernel(one, molecules), expected[1:2])
+    with pytest.raises(
+        ValueError, match="molecule 2: cannot read the SMILES 'C1CC': it is not well-"
     ):
-        torch.testing.assert_close(kernel(molecules), expected)
+        kernel([*SMILES[:2], "C1CC"])
+    with pytest.raises(TypeError, match="graph 2 is a NoneType: expected a"):
+        kernel([*SMILES[:2], None])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda featurizer: WLSubtreeKernel(2, featurizer=featurizer),
+        lambda featurizer: RandomWalkKernel(2, featurizer=featurizer),
+        lambda featurizer: DeepGraphKernel(featurizer=featurizer),
+        lambda featurizer: WLKernel(RandomWalkKernel(2, featurizer=featurizer)),
+        lambda featurizer: WLKernel(featurizer=featurizer),
+    ],
+)
+def test_featurizers(make: Callable[[Any], Kernel]) -> None:
+    def by_hand(molecule: str) -> Data:
+        return Data(x=torch.eye(2)[: len(molecule)], edge_index=torch.tensor([[0], [1]]))
+
+    for featurizer, function in (("duvenaud", MolFeaturizer()), (by_hand, by_hand)):
+        smiles = SMILES if featurizer == "duvenaud" else ["CC", "CO"]
+        expected = make(None)([function(s) for s in smiles])
+        torch.testing.assert_close(make(featurizer)(smiles), expected)
+        torch.testing.assert_close(make(function)(smiles[:1], smiles), expected[:1])
+        process = KernelGP(make(featurizer), tune=False).fit(smiles * 2, range(2 * len(smiles)))
+        other = KernelGP(make(None), tune=False)
+        other.fit([function(s) for s in smiles * 2], range(2 * len(smiles)))
+        np.testing.assert_allclose(
+            process.predict(smiles), other.predict([function(s) for s in smiles])
+        )
+    assert make(lambda item: item[0])([(by_hand("CC"), 1), (by_hand("CO"), 2)]).shape == (2, 2)
+    with pytest.raises(
+        ValueError, match="featurizer='mol': expected one of None, 'labels', 'default', 'duvenaud'"
+    ):
+        make("mol")(SMILES)
+    with pytest.raises(TypeError, match="gave a NoneType for molecule 0: expected a Data"):
+        make(lambda molecule: None)(SMILES)
 
 
 def test_labels_tell_stereo_and_charge() -> None:
@@ -73,7 +124,7 @@ def test_a_process_on_smiles() -> None:
 
 
 def test_what_is_no_smiles_is_named() -> None:
-    with pytest.raises(ValueError, match="molecule 1, 'C1CC', is not a SMILES"):
+    with pytest.raises(ValueError, match="molecule 1: cannot read the SMILES 'C1CC'"):
         molecule_graphs(["CC", "C1CC"])
 
 
@@ -87,14 +138,34 @@ def test_benchmark_on_a_set_of_its_own(tmp_path: Path, capsys: pytest.CaptureFix
     ]
     file = tmp_path / "alkanes.csv"
     file.write_text("\n".join(["smiles,y,split,cliff_mol", *rows]))
-    assert main([str(file), "--out", str(tmp_path / "found.json")]) == 0
+    models = ["sum", "three", "wl", "fingerprints"]
+    assert main([str(file), "--model", *models, "--out", str(tmp_path / "found.json")]) == 0
     found = json.loads((tmp_path / "found.json").read_text())
-    assert [row["model"] for row in found] == ["sum", "wl", "fingerprints"]
+    assert [row["model"] for row in found] == models
     assert all(np.isfinite(row["rmse"]) for row in found)
     assert "mean of 1" in capsys.readouterr().out
     file.write_text("smiles,y\nC,1")
     assert main([str(file)]) == 2
     assert "has no column 'split'" in capsys.readouterr().err
+
+
+def test_benchmark_on_a_named_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The training and the test part of the harness's split, without the validation part."""
+    from benchmarks import molecule_gp
+    from benchmarks.harness.molecules import data
+
+    def load(choice: data.DataChoice) -> data.MoleculeData:
+        assert (choice.dataset, choice.split, choice.root) == ("cep", "random", "there")
+        molecules = SimpleNamespace(smiles=SMILES, targets=torch.arange(7.0)[:, None])
+        parts = {"train": [4, 0, 2], "valid": [1, 6], "test": [5, 3]}
+        places = {part: torch.tensor(rows) for part, rows in parts.items()}
+        return data.MoleculeData(molecules, places, choice)
+
+    monkeypatch.setattr(data, "load_molecules", load)
+    table = molecule_gp._named("cep", "there")
+    assert table.y.tolist() == [4, 0, 2, 5, 3]
+    assert table.smiles.tolist() == [SMILES[i] for i in (4, 0, 2, 5, 3)]
+    assert table.split.tolist() == ["train"] * 3 + ["test"] * 2
 
 
 def test_descriptors_that_differ_in_their_last_digit_are_constant() -> None:
@@ -113,8 +184,19 @@ def test_vectors_of_a_batch_and_of_one_graph() -> None:
 
 
 def test_what_is_no_molecule_or_length_is_named() -> None:
-    with pytest.raises(TypeError, match="molecule 1 is a int"):
+    with pytest.raises(TypeError, match="molecule 1: a molecule must be a SMILES"):
         molecule_graphs(["CC", 3])
     for lengths in (1.0, (float("inf"),), (0.0,)):
         with pytest.raises(ValueError, match="expected finite numbers above 0"):
             VectorKernel(lengths=lengths).fit(["CC"])  # type: ignore[arg-type]
+
+
+def test_labels_do_not_depend_on_the_order_of_atoms() -> None:
+    """One enantiomer written twice, and its mirror image; two double bonds."""
+    alike = ["C[C@H](N)C(=O)O", "N[C@@H](C)C(=O)O"], ["F/C=C/F", "F\\C=C\\F"]
+    others = ["N[C@H](C)C(=O)O", "F/C=C\\F"]
+    kernel = WLSubtreeKernel(3, edge_label="edge_attr", compare="minmax")
+    for same, other in zip(alike, others, strict=True):
+        gram = kernel([*same, other])
+        assert gram[0, 1] == 1
+        assert gram[0, 2] < 0.5

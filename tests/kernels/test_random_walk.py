@@ -12,10 +12,12 @@ from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels import RandomWalkKernel
 from tests.kernels.walks import (
+    both_ways,
     close,
     cosine,
     gram,
     graph_collection,
+    product_adjacency,
     random_data,
     random_walk_kernel,
 )
@@ -44,6 +46,104 @@ def test_walks_one_by_one(order: int, nodes: str, edges: str | None) -> None:
     close(kernel(GRAPHS), expected)
     close(kernel(GRAPHS[:2], GRAPHS[1:]), expected[:2, 1:])
     close(kernel.diagonal(GRAPHS), expected.diagonal())
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("nodes", "edges"), [("x", "edge_attr"), ("kind", None), ("kind", "bond")])
+def test_walks_that_never_turn_back(order: int, nodes: str, edges: str | None) -> None:
+    """With loops, parallel edges, isolated nodes, edges of one direction and of both."""
+    graphs = [*GRAPHS[:3], *GRAPHS[5:], both_ways(GRAPHS[0]), both_ways(GRAPHS[6])]
+    options = {"decay": 0.4, "node_feature": nodes, "edge_feature": edges, "non_backtracking": True}
+    kernel = RandomWalkKernel(order, **options)
+    close(kernel(graphs, GRAPHS), expected_gram(graphs, GRAPHS, [order], **options))
+    close(kernel.diagonal(graphs), kernel(graphs).diagonal())
+    summed = RandomWalkKernel(order, sum_orders=True, **options)
+    orders = [RandomWalkKernel(n, **options)(graphs) for n in range(1, order + 1)]
+    close(summed(graphs), sum(orders))
+
+
+# All orders ---------------------------------------------------------------------------------------
+
+LOOSE = [GRAPHS[0], *GRAPHS[2:], *map(both_ways, GRAPHS)]
+FEATURES = [("x", "edge_attr"), ("kind_vector", None), ("kind", "bond")]
+
+
+def dense_kernel(x: Data, y: Data, decay: float, *features: str | None) -> float:
+    """Vishwanathan et al. 2010: from the inverse of the product graph's matrix."""
+    base, adjacency = product_adjacency(x, y, *features)
+    identity = torch.eye(len(base), dtype=torch.float64)
+    return torch.linalg.solve(identity - decay * adjacency, base).sum().item()
+
+
+def largest_decay(graphs: list[Data], *features: str | None) -> float:
+    """1 / the spectral radius of the product graphs of each graph with itself."""
+    matrices = (product_adjacency(g, g, *features)[1] for g in graphs)
+    return 1 / max(torch.linalg.eigvals(m).abs().max().item() for m in matrices if m.numel())
+
+
+@pytest.mark.parametrize(("nodes", "edges"), FEATURES)
+@pytest.mark.parametrize("share", [0.1, 0.9])
+@pytest.mark.parametrize("graphs", [GRAPHS, LOOSE[6:]], ids=["directed", "undirected"])
+def test_all_orders(nodes: str, edges: str | None, share: float, graphs: list[Data]) -> None:
+    """By conjugate gradients for labels on undirected graphs, term by term elsewhere."""
+    decay = share * largest_decay(graphs, nodes, edges)
+    kernel = RandomWalkKernel(None, decay, node_feature=nodes, edge_feature=edges)
+    expected = gram(lambda x, y: dense_kernel(x, y, decay, nodes, edges), graphs, graphs)
+    close(kernel(graphs), expected)
+    close(kernel(graphs[:2], graphs), expected[:2])
+    close(kernel.diagonal(graphs), expected.diagonal())
+    normal = RandomWalkKernel(None, decay, normalize=True, node_feature=nodes, edge_feature=edges)
+    close(normal(graphs), cosine(expected, expected.diagonal(), expected.diagonal()))
+
+
+def test_close_to_the_largest_decay() -> None:
+    """0.9999 of it, where the series takes over 100,000 terms."""
+    graphs = LOOSE[6:]
+    decay = 0.9999 * largest_decay(graphs, "kind", None)
+    expected = gram(lambda x, y: dense_kernel(x, y, decay, "kind", None), graphs, graphs)
+    found = RandomWalkKernel(None, decay, node_feature="kind", edge_feature=None)(graphs)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize(("nodes", "edges"), FEATURES)
+def test_all_orders_that_never_turn_back(nodes: str, edges: str | None) -> None:
+    options = {"decay": 0.2 * largest_decay(LOOSE, nodes, edges), "non_backtracking": True}
+    options |= {"node_feature": nodes, "edge_feature": edges}
+    orders = [RandomWalkKernel(n, **options)(LOOSE) for n in range(1, 25)]
+    close(RandomWalkKernel(None, **options)(LOOSE), sum(orders))
+
+
+@pytest.mark.parametrize(("nodes", "edges"), FEATURES)
+@pytest.mark.parametrize("size", [5, 12])
+def test_a_decay_that_is_too_large(nodes: str, edges: str | None, size: int) -> None:
+    """The error names the largest that is admissible; of small graphs, and of large ones."""
+    graphs = [*GRAPHS[3:], random_data(8, size, 30)]
+    most = largest_decay(graphs, nodes, edges)
+    options = {"order": None, "node_feature": nodes, "edge_feature": edges}
+    with pytest.raises(ValueError, match="expected less than") as error:
+        RandomWalkKernel(decay=1.001 * most, **options)(graphs)
+    named = float(str(error.value).partition("less than ")[2].partition(",")[0])
+    assert named == pytest.approx(most, rel=1e-5)
+    for collection in (graphs[:1], graphs):
+        RandomWalkKernel(decay=0.9 * most, **options).fit(graphs[:1]).transform(collection)
+    kernel = RandomWalkKernel(decay=1.001 * most, **options).fit(graphs[:1])
+    with pytest.raises(ValueError, match="expected less than"):
+        kernel.transform(graphs)
+
+
+def test_walks_that_end_have_all_orders_with_any_decay() -> None:
+    path = Data(x=torch.ones(4, 1).double(), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]))
+    assert RandomWalkKernel(None, 3.0)([path]).item() == 16 + 3 * 9 + 9 * 4 + 27
+    both = Data(x=path.x, edge_index=torch.cat([path.edge_index, path.edge_index.flip(0)], 1))
+    kernel = RandomWalkKernel(None, 3.0, non_backtracking=True)
+    assert kernel([both]).item() == 16 + 3 * 36 + 9 * 16 + 27 * 4
+    for size in (3, 12):
+        tree = random_data(size, size, [(v // 2, v) for v in range(1, size)])
+        trees = [tree, both_ways(tree)]
+        for feature, decay in (("x", 3.0), (None, 5.0)):
+            options = {"decay": decay, "node_feature": feature, "non_backtracking": True}
+            longest = RandomWalkKernel(size, sum_orders=True, **options)(trees)
+            close(RandomWalkKernel(None, **options)(trees), longest)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.7, 1.0, 2.5])
@@ -233,6 +333,7 @@ def test_vectors_are_not_labels() -> None:
         {"decay": float("nan")},
         {"decay": float("inf")},
         {"normalize": "weights"},
+        {"non_backtracking": 1},
     ],
     ids=lambda options: "-".join(f"{name}={value}" for name, value in options.items()),
 )
@@ -242,7 +343,13 @@ def test_bad_options(options: dict[str, Any]) -> None:
         RandomWalkKernel(**options)([random_data(0)])
 
 
-@pytest.mark.parametrize("graphs", ["CCO", [torch.ones(3, 2)], 3, [None]], ids=str)
+@pytest.mark.parametrize("graphs", [[torch.ones(3, 2)], 3, [None]], ids=str)
 def test_not_graphs(graphs: object) -> None:
     with pytest.raises(TypeError):
         RandomWalkKernel()(graphs)
+
+
+def test_sums_over_all_orders_end() -> None:
+    kernel = RandomWalkKernel(order=None, decay=0.999999, non_backtracking=True)
+    with pytest.raises(ValueError, match="has not converged"):
+        kernel(["c1ccccc1"])

@@ -32,6 +32,7 @@ from pyg_kernels.sequence import RCNN
 from tests.graphs import SMILES, Graph, molecule
 from tests.kernels.walks import (
     as_data,
+    both_ways,
     chain,
     close,
     generalized_relabelling,
@@ -305,28 +306,36 @@ def test_theorem_2_with_the_inverse_polynomial() -> None:
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("bonds", [False, True])
 @pytest.mark.parametrize("decay", [0.0, 0.4, 1.0])
-def test_theorem_3(order: int, bonds: bool, decay: float) -> None:
-    """Σ_v c_n[v][k] is K_W^n of the graph and the directed reference walk of channel k."""
+@pytest.mark.parametrize("onwards", [False, True], ids=["all-walks", "non-backtracking"])
+def test_theorem_3(order: int, bonds: bool, decay: float, onwards: bool) -> None:
+    """Σ_v c_n[v][k] is K_W^n of the graph and the directed reference walk of channel k.
+
+    Over all walks, or over those that never turn back, on either side.
+    """
     torch.manual_seed(order)
-    conv = RandomWalkConv(3, HIDDEN, order, decay, edge_dim=2 if bonds else None).double()
+    options = {"edge_dim": 2 if bonds else None, "non_backtracking": onwards}
+    conv = RandomWalkConv(3, HIDDEN, order, decay, **options).double()
     nodes = references([lin.weight for lin in conv.lins])
     if bonds and order > 1:
         edges = references([lin.weight for lin in conv.edge_lins])
     else:
         edges = [torch.zeros(0, 2, dtype=torch.float64)] * HIDDEN
     chains = [chain(n, e if bonds else None) for n, e in zip(nodes, edges, strict=True)]
-    kernel = RandomWalkKernel(order, decay, edge_feature="edge_attr" if bonds else None)
-    expected = kernel(WALKED, chains)
-    for graph, row in zip(WALKED, expected, strict=True):
+    edge_feature = "edge_attr" if bonds else None
+    kernel = RandomWalkKernel(order, decay, edge_feature=edge_feature, non_backtracking=onwards)
+    walked = WALKED + [both_ways(graph) for graph in WALKED]
+    for graph, row in zip(walked, kernel(walked, chains), strict=True):
         states = conv(graph.x, graph.edge_index, graph.edge_attr if bonds else None)
         close(states.sum(dim=0).detach(), row)
 
 
 @pytest.mark.parametrize("smiles", SMILES)
-def test_theorem_3_on_molecules(smiles: str) -> None:
+@pytest.mark.parametrize("onwards", [False, True], ids=["all-walks", "non-backtracking"])
+def test_theorem_3_on_molecules(smiles: str, onwards: bool) -> None:
     torch.manual_seed(0)
     graph = molecule(smiles)
-    conv = RandomWalkConv(5, HIDDEN, 3, 0.4, edge_dim=graph.edge_attr.size(1)).double()
+    options = {"edge_dim": graph.edge_attr.size(1), "non_backtracking": onwards}
+    conv = RandomWalkConv(5, HIDDEN, 4, 0.4, **options).double()
     chains = [
         chain(n, e)
         for n, e in zip(
@@ -336,7 +345,8 @@ def test_theorem_3_on_molecules(smiles: str) -> None:
         )
     ]
     states = conv(graph.x, graph.edge_index, graph.edge_attr)
-    close(states.sum(dim=0).detach(), RandomWalkKernel(3, 0.4)([as_data(graph)], chains)[0])
+    kernel = RandomWalkKernel(4, 0.4, non_backtracking=onwards)
+    close(states.sum(dim=0).detach(), kernel([as_data(graph)], chains)[0])
 
 
 # Theorem 4

@@ -72,6 +72,32 @@ def graph_collection() -> list[Data]:
     ]
 
 
+def both_ways(graph: Data) -> Data:
+    """The graph with every edge in both directions, self-loops twice."""
+    found = graph.clone()
+    found.edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    for name in ("edge_attr", "length", "bond", "bond_vector"):
+        found[name] = torch.cat([graph[name], graph[name]])
+    return found
+
+
+def product_adjacency(
+    first: Data, second: Data, node_feature: str, edge_feature: str | None
+) -> tuple[Tensor, Tensor]:
+    """Of the labelled direct product graph: the features of its nodes, and who leads to whom."""
+    nodes, edges = (
+        torch.tensor(values, dtype=torch.float64)
+        for values in pair_features(first, second, node_feature, edge_feature)
+    )
+    size = (first.num_nodes, second.num_nodes)
+    base = nodes.reshape(size)
+    along = torch.zeros(*size, *size, dtype=torch.float64)
+    for e, (u, v) in enumerate(first.edge_index.t().tolist()):
+        for d, (s, t) in enumerate(second.edge_index.t().tolist()):
+            along[v, t, u, s] += edges[e, d]
+    return base.flatten(), (base[:, :, None, None] * along).reshape(base.numel(), base.numel())
+
+
 def chain(nodes: Tensor, edges: Tensor | None = None) -> Data:
     """The directed reference walk: row j of `nodes` (n, F), then row j of `edges` (n - 1, D)."""
     first = torch.arange(len(nodes) - 1)
@@ -115,12 +141,15 @@ def random_walk_kernel(
     decay: float,
     node_feature: str = "x",
     edge_feature: str | None = None,
+    non_backtracking: bool = False,
 ) -> float:
     """Lei et al. 2017, eq. 5, with edge features: pairs of walks of `order` nodes, one by one."""
     nodes, edges = pair_features(first, second, node_feature, edge_feature)
-    others = walks(second.edge_index, second.num_nodes, order)
+    own, others = (
+        walks(g.edge_index, g.num_nodes, order, non_backtracking) for g in (first, second)
+    )
     total = 0.0
-    for path, steps in walks(first.edge_index, first.num_nodes, order):
+    for path, steps in own:
         for other_path, other_steps in others:
             value = prod(nodes[v][w] for v, w in zip(path, other_path, strict=True))
             total += value * prod(edges[e][d] for e, d in zip(steps, other_steps, strict=True))

@@ -13,13 +13,23 @@ from benchmarks.harness.errors import InputError
 from benchmarks.harness.kernels.setting import (
     GRAKEL,
     OURS_FROM_LIST,
+    PATHS,
+    SEQUENCES,
     WALK_GRAM,
     WL_FEATURES,
+    WL_GRAM,
+    WL_MIN,
+    WL_MINMAX,
     Measurement,
     Setting,
 )
 from benchmarks.harness.molecules.labels import labeled
-from pyg_kernels.kernels import RandomWalkKernel, WLSubtreeKernel
+from pyg_kernels.kernels import (
+    LabelSequenceKernel,
+    RandomWalkKernel,
+    ShortestPathKernel,
+    WLSubtreeKernel,
+)
 
 Call = Callable[[], Any]
 SPLIT_SEED = 0
@@ -54,16 +64,26 @@ def prepared(measurement: Measurement, setting: Setting) -> Call:
         kernel = WLSubtreeKernel(setting.iterations, **_labels(setting), verbose=False)
         return lambda: kernel.fit_transform(batch)
     batch = labeled(molecules, drawn(len(molecules), measurement.size, setting.seed))
-    walks = measurement.task == WALK_GRAM
     if measurement.method == GRAKEL:
         graphs = grakel_graphs(batch)
-        kernel = _grakel_walks(setting) if walks else _grakel_subtrees(setting)
+        kernel = _of_grakel(measurement.task, setting)
         return lambda: kernel.fit_transform(graphs)
     ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(device)
-    if walks:
+    if measurement.task == WALK_GRAM:
         return lambda: walk_gram(ours, setting)
-    kernel = WLSubtreeKernel(setting.iterations, **_labels(setting), output="gram", verbose=False)
-    return lambda: kernel.fit_transform(ours)
+    kernel = _of_counts(measurement.task, setting)
+    return lambda: kernel(ours).cpu().numpy()
+
+
+def _of_counts(task: str, setting: Setting) -> Any:
+    choices: dict[str, Any] = {"output": "gram", "verbose": False}
+    labels = _labels(setting)
+    if task == SEQUENCES:
+        return LabelSequenceKernel(setting.edges + 1, **labels, **choices)
+    if task == PATHS:
+        return ShortestPathKernel(node_label="element", **choices)
+    compare = {WL_GRAM: "dot", WL_MIN: "min", WL_MINMAX: "minmax"}[task]
+    return WLSubtreeKernel(setting.iterations, **labels, compare=compare, **choices)
 
 
 def drawn(number: int, size: int, seed: int) -> Tensor:
@@ -183,12 +203,14 @@ def _grakel() -> Any:
         raise InputError("GraKeL is not installed: pip install grakel") from error
 
 
-def _grakel_subtrees(setting: Setting) -> Any:
+def _of_grakel(task: str, setting: Setting) -> Any:
     kernels = _grakel()
+    if task == WALK_GRAM:
+        return kernels.RandomWalkLabeled(p=setting.edges, lamda=setting.decay)
+    if task == PATHS:
+        return kernels.ShortestPath(with_labels=True)
+    if task == WL_MIN:
+        return kernels.WeisfeilerLehmanOptimalAssignment(n_iter=setting.iterations)
     return kernels.WeisfeilerLehman(
         n_iter=setting.iterations, base_graph_kernel=kernels.VertexHistogram
     )
-
-
-def _grakel_walks(setting: Setting) -> Any:
-    return _grakel().RandomWalkLabeled(p=setting.edges, lamda=setting.decay)

@@ -16,10 +16,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import KernelCenterer
 
-from benchmarks.harness.kernels.libraries import PARTS, parts_of
+from benchmarks.harness.kernels.libraries import PARTS, as_list, parts_of
 from benchmarks.harness.kernels.setting import Setting
+from benchmarks.harness.molecules.labels import labeled
 from pyg_kernels.features import RandomFeatures
-from pyg_kernels.kernels import RandomWalkKernel
+from pyg_kernels.kernels import KernelGP, RandomWalkKernel, WLSubtreeKernel
 
 Numbers = NDArray[np.float64]
 FRACTIONS = tuple(10.0**k for k in range(-10, 1))
@@ -109,6 +110,32 @@ def regress_with_gram(parts: Parts, setting: Setting) -> dict[str, Any]:
         "seconds_kernel": gram_clock.seconds,
         "seconds_fit": fit_clock.seconds,
         "seconds_search": search_clock.seconds,
+    }
+
+
+def regress_with_process(molecules: Any, size: int, setting: Setting) -> dict[str, Any]:
+    """A Gaussian process with the min-max kernel on subtrees, on as many training molecules.
+
+    Returns:
+        RMSE of the test part, the shares of its targets within intervals of 50, 80 and 95 %, and
+        seconds of fit and predictions.
+    """
+    places = parts_of(len(molecules))
+    generator = torch.Generator().manual_seed(setting.seed)
+    chosen = torch.randperm(len(places["train"]), generator=generator)[:size]
+    rows = {"train": places["train"][chosen], "test": places["test"]}
+    graphs = {part: as_list(labeled(molecules, found)) for part, found in rows.items()}
+    y = {part: molecules.targets[found, 0].numpy() for part, found in rows.items()}
+    kernel = WLSubtreeKernel(setting.iterations, "atom", "bond", compare="minmax", verbose=False)
+    with _Clock() as clock:
+        process = KernelGP(kernel, random_state=setting.seed).fit(graphs["train"], y["train"])
+        mean, deviation = process.predict(graphs["test"], return_std=True)
+    error = np.abs(mean - y["test"]) / deviation
+    return {
+        "fitted_on": len(y["train"]),
+        "test": _rmse(mean, y["test"]),
+        "covered": [float((error < width).mean()) for width in (0.6745, 1.2816, 1.96)],
+        "seconds": clock.seconds,
     }
 
 

@@ -11,20 +11,28 @@ from matplotlib.ticker import NullLocator
 
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.kernels.setting import (
+    ACCURACY,
     EXACT_GRAM,
     GRAKEL,
+    GRAMS,
     OURS,
+    PATHS,
+    PROCESS,
     RANDOM_FEATURES,
     REGRESSION,
+    SEQUENCES,
     WALK_GRAM,
     WL_FEATURES,
     WL_GRAM,
+    WL_MIN,
+    WL_MINMAX,
     Setting,
 )
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table
 
 Result = dict[str, Any]
+SCALED = (WL_FEATURES, WL_GRAM, WALK_GRAM)
 GRAM_HEADER = (
     "Gram matrix",
     "library",
@@ -64,12 +72,18 @@ def study_tables(results: Sequence[Result], setting: Setting, number: int) -> li
         number (int): Molecules of the data set.
     """
     tables = []
-    grams = [result for result in results if result["task"] in (WL_GRAM, WALK_GRAM)]
+    grams = [result for result in results if result["task"] in GRAMS]
     if grams:
         tables.append(_gram_table(grams, setting, number))
     features = [result for result in results if result["task"] == WL_FEATURES]
     if features:
         tables.append(_features_table(features, setting))
+    processes = [result for result in results if result["task"] == PROCESS]
+    if processes:
+        tables.append(_process_table(processes, setting))
+    classified = [result for result in results if result["task"] == ACCURACY]
+    if classified:
+        tables.append(_accuracy_table(classified))
     regressions = [result for result in results if result["task"] == REGRESSION]
     if regressions:
         tables.append(_regression_table(regressions, setting))
@@ -81,7 +95,7 @@ def write_study_report(out: Path, results: Sequence[Result], setting: Setting, n
     tables = study_tables(results, setting, number)
     write_text(out / "table.md", "\n\n".join(table.markdown() for table in tables) + "\n")
     done = [result for result in results if "failed" not in result]
-    if any(result["task"] != REGRESSION for result in done):
+    if any(result["task"] in SCALED for result in done):
         write_bytes(out / "scaling.png", png(scaling_plot(done, setting)))
     if any(result["task"] == REGRESSION for result in done):
         write_bytes(out / "regression.png", png(regression_plot(done, setting)))
@@ -94,6 +108,7 @@ def scaling_plot(results: Sequence[Result], setting: Setting) -> Figure:
         WL_GRAM: f"WL Gram matrix, {setting.iterations} iterations",
         WALK_GRAM: f"random-walk Gram matrix, p = {setting.edges}",
     }
+    assert titles.keys() == set(SCALED)
     found = [task for task in titles if any(result["task"] == task for result in results)]
     figure = Figure(figsize=(3.8 * len(found), 4.0), layout="constrained")
     panels = figure.subplots(1, len(found), squeeze=False)[0]
@@ -156,6 +171,10 @@ def _gram_table(results: Sequence[Result], setting: Setting, number: int) -> Tab
     walks = setting.edges
     names = {
         WL_GRAM: f"WL subtree, {setting.iterations} iterations",
+        WL_MIN: "the same, minima (optimal assignment)",
+        WL_MINMAX: "the same, min-max",
+        SEQUENCES: f"walks without turning back, up to {setting.edges} edges",
+        PATHS: "shortest paths",
         WALK_GRAM: f"random walks, p = {setting.edges}, lamda = {setting.decay:g}",
     }
     rows = []
@@ -214,6 +233,46 @@ def _features_table(results: Sequence[Result], setting: Setting) -> Table:
         f"{'equal' if same else 'DIFFER FROM'} those of its original\n"
         f"{_labels(setting)}; {_conditions(results, setting)}; GraKeL gives no such features",
         FEATURES_HEADER,
+        rows,
+    )
+
+
+def _process_table(results: Sequence[Result], setting: Setting) -> Table:
+    rows = [
+        [
+            f"{result['fitted_on']:,}",
+            f"{result['seconds']:.3g}",
+            f"{result['test']:.3f}",
+            " ".join(f"{100 * share:.0f}" for share in result["covered"]),
+            _mebibytes(result),
+        ]
+        for result in results
+    ]
+    return Table(
+        f"{setting.dataset}, random 80/10/10 split (seed 0): exact Gaussian process, min-max "
+        f"kernel on subtrees with all atom and bond labels, {setting.iterations} iterations; "
+        f"weights and noise by marginal likelihood\n{_conditions(results, setting)}; seconds: fit "
+        "and predictions with deviations; covered: test molecules within intervals of 50, 80, 95 %",
+        ("fitted on", "seconds", "test RMSE", "covered, %", "peak MiB"),
+        rows,
+    )
+
+
+def _accuracy_table(results: Sequence[Result]) -> Table:
+    rows = []
+    for result in results:
+        if "failed" in result:
+            rows.append([result["method"], result["failed"], "", "", ""])
+            continue
+        name = Path(result["method"]).name
+        for kernel, (mean, deviation) in result["accuracy"].items():
+            share = f"{100 * mean:.1f} ± {100 * deviation:.1f}"
+            majority = f"{100 * result['majority']:.1f}"
+            rows.append([name, kernel, f"{result['molecules']:,}", share, majority])
+    return Table(
+        "classification, accuracy in %: support vector machine, nested cross-validation (10 outer "
+        "folds, mean ± deviation; depth 0 to 4 and C by 5 inner folds); labels of atoms alone",
+        ("set", "kernel", "molecules", "accuracy", "largest class"),
         rows,
     )
 

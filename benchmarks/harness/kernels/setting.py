@@ -10,8 +10,16 @@ GRAKEL = "GraKeL"
 WL_GRAM = "wl-gram"
 WL_FEATURES = "wl-features"
 WALK_GRAM = "walk-gram"
+WL_MIN = "wl-min"
+WL_MINMAX = "wl-minmax"
+SEQUENCES = "sequences"
+PATHS = "paths"
+PROCESS = "gp"
+ACCURACY = "accuracy"
 REGRESSION = "regression"
-TASKS = (WL_GRAM, WL_FEATURES, WALK_GRAM, REGRESSION)
+GRAMS = (WL_GRAM, WL_MIN, WL_MINMAX, SEQUENCES, PATHS, WALK_GRAM)
+TASKS = (*GRAMS, WL_FEATURES, PROCESS, ACCURACY, REGRESSION)
+MUTAG = "MUTAG"
 RANDOM_FEATURES = "random features"
 EXACT_GRAM = "exact Gram matrix"
 FEWEST_EXACT = 250  # molecules of the first exact Gram matrix, doubled while it fits
@@ -26,6 +34,8 @@ class Setting:
         root (str): Folder of the latter.
         molecules (int): Of the Weisfeiler-Lehman Gram matrix, drawn at random.
         iterations (int): Of Weisfeiler-Lehman.
+        fewer (int): Of the other Gram matrices that GraKeL has; this library's also of all.
+        sets: What classification is measured on.
         walk_molecules (int): Of the random-walk Gram matrix, drawn at random.
         edges (int): In the longest walks, GraKeL's `p`.
         decay (float): A factor for each edge of a walk, GraKeL's `lamda`.
@@ -44,6 +54,8 @@ class Setting:
     dataset: str = "chembl"
     root: str = "data/cep"
     molecules: int = 3000
+    fewer: int = 300
+    sets: tuple[str, ...] = (MUTAG,)
     iterations: int = 3
     walk_molecules: int = 10
     edges: int = 4
@@ -73,7 +85,7 @@ class Measurement:
     Args:
         task (str): One of :data:`TASKS`.
         method (str): A library, or a way to do regression.
-        size (int): Molecules, copies of the data set, or random features.
+        size (int): Molecules, copies of the data set, or random features; 0 for all of a set.
     """
 
     task: str
@@ -109,6 +121,13 @@ def planned(setting: Setting, tasks: tuple[str, ...], number: int) -> Iterator[M
             if not setting.bond_labels:
                 yield Measurement(WL_GRAM, GRAKEL, size)
         yield Measurement(WL_GRAM, OURS_FROM_LIST, largest)
+    for task in (WL_MIN, WL_MINMAX, SEQUENCES, PATHS):
+        if task in tasks:
+            largest = min(setting.molecules, number)
+            for size in sorted({min(setting.fewer, largest), largest}):
+                yield Measurement(task, OURS, size)
+                if task in (WL_MIN, PATHS) and size <= setting.fewer and not setting.bond_labels:
+                    yield Measurement(task, GRAKEL, size)
     if WL_FEATURES in tasks:
         for copies in setting.copies:
             yield Measurement(WL_FEATURES, OURS, copies)
@@ -121,6 +140,11 @@ def planned(setting: Setting, tasks: tuple[str, ...], number: int) -> Iterator[M
         for size in _fractions(min(30 * largest, number), (9, 3, 1)):
             if size > largest:
                 yield Measurement(WALK_GRAM, OURS, size)
+    if PROCESS in tasks:
+        yield Measurement(PROCESS, OURS, min(setting.molecules, number))
+    if ACCURACY in tasks:
+        for name in setting.sets:
+            yield Measurement(ACCURACY, name, 0)
     if REGRESSION in tasks:
         for number_of_features in setting.features:
             yield Measurement(REGRESSION, RANDOM_FEATURES, number_of_features)

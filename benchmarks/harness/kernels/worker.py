@@ -15,6 +15,8 @@ import torch
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.kernels.setting import (
+    ACCURACY,
+    PROCESS,
     RANDOM_FEATURES,
     REGRESSION,
     WL_FEATURES,
@@ -58,6 +60,10 @@ def measure(measurement: Measurement, setting: Setting, values: str) -> dict[str
     """Seconds, peak memory and facts of one measurement."""
     if measurement.task == REGRESSION:
         return _regression(measurement, setting)
+    if measurement.task == PROCESS:
+        return _process(measurement, setting)
+    if measurement.task == ACCURACY:
+        return _accuracies(measurement, setting)
     # Packages are imported, and molecules read, before the clock and the memory are looked at.
     from benchmarks.harness.kernels.libraries import prepared
 
@@ -91,6 +97,25 @@ def _regression(measurement: Measurement, setting: Setting) -> dict[str, Any]:
             result = regression.regress_with_gram(parts, setting)
     seconds = result["seconds_kernel"] + result["seconds_fit"]
     return {"seconds": seconds, "calls": 1, **_peak(memory), **result}
+
+
+def _accuracies(measurement: Measurement, setting: Setting) -> dict[str, Any]:
+    from benchmarks.harness.kernels.accuracy import accuracies
+
+    cpu = torch.device("cpu")
+    with PeakMemory(cpu) as memory:
+        found, seconds = _timed(lambda: accuracies(measurement.method, setting.seed), cpu)
+    return {"seconds": seconds, "calls": 1, **_peak(memory), **found}
+
+
+def _process(measurement: Measurement, setting: Setting) -> dict[str, Any]:
+    from benchmarks.harness.kernels import regression
+    from benchmarks.harness.kernels.libraries import load
+
+    molecules = load(setting)
+    with PeakMemory(torch.device("cpu")) as memory:
+        result = regression.regress_with_process(molecules, measurement.size, setting)
+    return {"calls": 1, **_peak(memory), **result}
 
 
 def _timed(call: Any, device: torch.device) -> tuple[Any, float]:

@@ -1,0 +1,174 @@
+"""Predictions of kernels of counts, divided among patterns and atoms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from pyg_kernels.kernels.arguments import checked_count
+from pyg_kernels.kernels.count_kernel import CountKernel
+from pyg_kernels.kernels.gp import KernelGP
+from pyg_kernels.kernels.label_counts import LabelCounts
+from pyg_kernels.kernels.patterns import pattern_names
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The parts of a prediction, which add up to it.
+
+    Args:
+        names: The patterns with a part, the largest parts first; see ``get_feature_names_out``.
+        shares: Their parts.
+        kernels: The number of each one's kernel in the sum of kernels.
+        atoms: The parts of the nodes, ``(N,)``: that of each pattern, divided equally among its
+            occurrences, and there among the nodes. An environment's node is its center.
+        others: The parts of kernels that count no patterns, by their number in the sum.
+        bias: The part of no kernel.
+    """
+
+    names: list[str]
+    shares: NDArray[np.float64]
+    kernels: NDArray[np.int64]
+    atoms: NDArray[np.float64]
+    others: dict[int, float]
+    bias: float
+
+    @property
+    def prediction(self) -> float:
+        """The sum of all parts."""
+        return float(self.shares.sum()) + sum(self.others.values()) + self.bias
+
+
+def explain(model: KernelGP | Pipeline, x: Any, target: int = 0) -> Explanation:
+    r"""Divides the prediction of one graph among its patterns and its nodes.
+
+    A model that is linear in counts, :math:`\sum_a c_a \#_a(x) + b`, gives pattern a its summand.
+    A prediction :math:`\sum_i \alpha_i K(x, x_i) + b` by fitted graphs gives it
+    :math:`\sum_i \alpha_i K_a(x, x_i)`, with the summand :math:`K_a` of the inner product or of the
+    minima; that of ``'minmax'`` is divided by the sum of all maxima of the pair, which depends on
+    the other patterns as well. Either way the parts add up to the prediction.
+
+    Args:
+        model: A fitted :class:`KernelGP`, whose mean is divided; or a pipeline of a kernel of
+            counts and an estimator: a linear one on its features (``predict``, or
+            ``decision_function`` of a classifier), or, with ``output='gram'``, ``KernelRidge``,
+            ``SVR`` or ``SVC`` of two classes with ``kernel='precomputed'``.
+        x: One graph or molecule.
+        target: Which target, or which row of ``coef_``.
+
+    Raises:
+        TypeError: On another model, or a kernel that does not say where its patterns occur.
+        ValueError: If there is no such target; on inputs as for the kernels.
+
+    Example:
+        >>> gp = KernelGP(WLSubtreeKernel(compare="minmax")).fit(molecules, y)
+        >>> parts = explain(gp, "CCO")
+        >>> parts.names[0], parts.shares[0], parts.atoms
+    """
+    checked_count(target, "target", least=0)
+    if isinstance(model, KernelGP):
+        return _of_process(model, x, target)
+    if isinstance(model, Pipeline) and len(model.steps) == 2:
+        kernel, estimator = (step for _, step in model.steps)
+        if isinstance(kernel, CountKernel):
+            check_is_fitted(kernel, "labels_")
+            return _of_estimator(kernel, estimator, x, target)
+    raise TypeError(
+        f"{model!r}: expected a KernelGP, or a pipeline of a kernel of counts and an estimator"
+    )
+
+
+@torch.no_grad()
+def _of_process(gp: KernelGP, x: Any, target: int) -> Explanation:
+    check_is_fitted(gp, "weights_")
+    fit = gp._fits[_chosen(target, len(gp._fits))]
+    alpha = fit.alpha[:, 0].double().numpy() * fit.scale
+    factors = iter(fit.weights / gp._scales)
+    parts: list[tuple[int, CountKernel, LabelCounts, NDArray[Any]]] = []
+    others: dict[int, float] = {}
+    for number, kernel in enumerate(gp.kernels_):
+        own, known = kernel._read([x], kernel.collection_), kernel.collection_.part(fit.items)
+        shares, levels = np.zeros(0), (gp._levels(kernel, each) for each in (own, known))
+        if isinstance(kernel, CountKernel):
+            shares = np.zeros(own.matrix.shape[1])
+            parts.append((number, kernel, own, shares))
+        for one, other in zip(*levels, strict=True):
+            factor = float(next(factors))
+            if isinstance(kernel, CountKernel):
+                found = kernel._kernel_shares(one, other, factor * alpha)
+                shares[: len(found)] += found  # a level has the first of the patterns
+            else:
+                row = kernel._gram(one, other)[0].double().cpu().numpy()
+                others[number] = others.get(number, 0.0) + factor * float(row @ alpha)
+    return _explanation(x, parts, others, fit.mean)
+
+
+def _of_estimator(kernel: CountKernel, estimator: Any, x: Any, target: int) -> Explanation:
+    own = kernel._read([x])
+    if kernel.output == "features" and hasattr(estimator, "coef_"):
+        found = estimator.coef_.toarray() if sparse.issparse(estimator.coef_) else estimator.coef_
+        rows = np.reshape(found, (-1, kernel.features_.shape[1]))
+        shares = kernel._linear_shares(own, rows[_chosen(target, len(rows))])
+    elif kernel.output == "gram" and hasattr(estimator, "dual_coef_"):
+        items = getattr(estimator, "support_", np.arange(len(kernel.collection_)))
+        found = estimator.dual_coef_
+        rows = found if hasattr(estimator, "support_") else np.reshape(found, (len(items), -1)).T
+        if len(getattr(estimator, "classes_", ())) > 2:
+            raise TypeError(f"{estimator!r} compares pairs of classes: expected two classes")
+        known = kernel.collection_.part(items)
+        shares = kernel._kernel_shares(own, known, rows[_chosen(target, len(rows))])
+    else:
+        raise TypeError(f"{estimator!r}: expected an estimator that is linear in what it is given")
+    bias = float(
+        np.broadcast_to(np.ravel(getattr(estimator, "intercept_", 0.0)), len(rows))[target]
+    )
+    output = getattr(estimator, "decision_function", estimator.predict)
+    expected = np.reshape(output(kernel.transform([x])), -1)[target]
+    if not np.isclose(shares.sum() + bias, expected, rtol=1e-5, atol=1e-8):
+        raise TypeError(
+            f"{estimator!r} predicts {expected:.6g} where its coefficients add up to "
+            f"{shares.sum() + bias:.6g}: expected an estimator that is linear in what it is given, "
+            "such as SVR(kernel='precomputed') for output='gram'"
+        )
+    return _explanation(x, [(0, kernel, own, shares)], {}, bias)
+
+
+def _explanation(
+    x: Any,
+    parts: list[tuple[int, CountKernel, LabelCounts, NDArray[Any]]],
+    others: dict[int, float],
+    bias: float,
+) -> Explanation:
+    names: list[str] = []
+    atoms = np.zeros(0)
+    for _, kernel, own, shares in parts:
+        names += pattern_names(kernel, [x], own.labels)
+        (graphs,) = kernel._chunks([x])
+        atoms = atoms if len(atoms) else np.zeros(graphs.num_nodes)
+        first = 0
+        blocks = kernel._occurrences(graphs, complete=True)
+        for block, labels in zip(blocks, own.labels, strict=True):
+            places = np.searchsorted(labels, block.labels)
+            each = shares[first : first + len(labels)] / np.bincount(places, minlength=len(labels))
+            np.add.at(atoms, block.nodes, each[places][:, None] / block.nodes.shape[1])
+            first += len(labels)
+    shares = np.concatenate([np.zeros(0), *(shares for *_, shares in parts)])
+    numbers = np.repeat([number for number, *_ in parts], [len(part[3]) for part in parts])
+    order = np.argsort(-np.abs(shares), kind="stable")
+    order = order[shares[order] != 0]
+    return Explanation(
+        [names[i] for i in order], shares[order], numbers[order].astype(int), atoms, others, bias
+    )
+
+
+def _chosen(target: int, number: int) -> int:
+    if target >= number:
+        raise ValueError(f"target={target}: the model has {number}")
+    return target

@@ -1,0 +1,57 @@
+"""Kernels of graphs and texts in GPyTorch; needs the extra ``gp``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gpytorch.kernels import Kernel as _Base
+from torch import Tensor
+
+from pyg_kernels.kernels.kernel import Kernel
+
+
+class GPyTorchKernel(_Base):
+    """A kernel of this package, between items of a fixed list, as a kernel of GPyTorch.
+
+    GPyTorch's inputs are tensors: here those of the items' numbers, ``(..., n, 1)``. The Gram
+    matrix of all items is made once. There are no parameters: scales and sums are GPyTorch's
+    (``ScaleKernel(GPyTorchKernel(...)) + ...``).
+
+    Args:
+        kernel: The kernel.
+        items: The list of graphs, molecules or texts.
+        dtype: Of the Gram matrix; None: PyTorch's default.
+
+    Raises:
+        TypeError: On what is no kernel of this package.
+        IndexError: On a number beyond the list.
+
+    Example:
+        >>> covariance = ScaleKernel(GPyTorchKernel(WLSubtreeKernel(compare="minmax"), graphs))
+        >>> covariance(torch.arange(len(graphs))[:, None])
+    """
+
+    def __init__(self, kernel: Kernel, items: Any, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel={kernel!r}: expected a kernel of this package")
+        with torch.no_grad():
+            gram = kernel(items).to(dtype or torch.get_default_dtype())
+        self.register_buffer("gram", gram)
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **_: Any) -> Tensor:
+        """The values between items of two tensors of numbers, ``(..., n, m)`` or ``(..., n)``."""
+        if x1.size(-1) != 1:
+            raise ValueError(f"inputs of shape {tuple(x1.shape)}: expected numbers (..., n, 1)")
+        for numbers in (x1, x2):
+            known = (numbers >= 0) & (numbers < len(self.gram)) & (numbers == numbers.round())
+            if not bool(known.all()):
+                raise ValueError(
+                    f"inputs are numbers of the {len(self.gram)} items: expected whole numbers of "
+                    f"0 to {len(self.gram) - 1}"
+                )
+        first, second = x1[..., 0].long(), x2[..., 0].long()
+        if diag:
+            return self.gram[first, second]
+        return self.gram[first[..., :, None], second[..., None, :]]

@@ -1,0 +1,55 @@
+"""Walks on graphs that never turn back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+
+from pyg_kernels.ops.cavity_sum import arriving_sum, cavity_sum, find_reverse
+from pyg_kernels.ops.edges import Edges
+from pyg_kernels.walk import Activation, Combine, combined
+
+Messages = Callable[[Tensor, int], Tensor]
+
+
+def non_backtracking_walk(
+    projections: Sequence[Tensor],
+    messages: Messages,
+    edges: Edges,
+    combine: Combine = "mul",
+    act: Activation | None = None,
+) -> list[Tensor]:
+    r"""Takes n steps along the walks that never turn back (Mahé et al. 2004).
+
+    .. math::
+        y_1[u \to v] &= P_1[u], \qquad
+        y_j[u \to v] = \Bigl(\sum_{t \to u,\ t \ne v} m_j(\sigma(y_{j-1}[t \to u]))\Bigr)
+        \circ P_j[u] \\
+        z_1 &= P_1, \qquad z_j[v] = \Bigl(\sum_{u \to v} m_j(\sigma(y_{j-1}[u \to v]))\Bigr)
+        \circ P_j[v]
+
+    with :math:`m_j` what an edge makes of the state that it carries, and :math:`y_j[u \to v]` the
+    state of walks that go on along an edge: those that came from its target are left out.
+
+    Args:
+        projections: :math:`P_1, \ldots, P_n` of the nodes, each :obj:`(N, D)`.
+        messages: The messages :math:`m_j`, :obj:`(E, D)`, without the edges' weights; called with
+            the states of the edges, :obj:`(E, D)`, and the step j = 2, ..., n.
+        edges: The edges, among one set of nodes.
+        combine: ``'mul'`` or ``'add'``.
+        act: The activation :math:`\sigma`, or None for the identity.
+
+    Returns:
+        The states :math:`z_1, \ldots, z_n` of the nodes.
+    """
+    reverse = find_reverse(edges)
+    states, state = [projections[0]], projections[0].index_select(0, edges.source)
+    for step, projection in enumerate(projections[1:], start=2):
+        message = messages(state if act is None else act(state), step)
+        total = arriving_sum(message, edges)
+        states.append(combined(total, projection, combine))
+        if step < len(projections):
+            others = cavity_sum(message, edges, reverse, total)
+            state = combined(others, projection.index_select(0, edges.source), combine)
+    return states

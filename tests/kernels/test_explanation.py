@@ -1,0 +1,278 @@
+"""Names of patterns, and predictions that are the sums of their parts."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC, SVR
+from torch_geometric.data import Batch, Data
+
+from pyg_kernels.kernels import (
+    CountKernel,
+    KernelGP,
+    LabelSequenceKernel,
+    RandomWalkKernel,
+    ShortestPathKernel,
+    WLSubtreeKernel,
+    explain,
+    molecule_graphs,
+    molecule_kernels,
+)
+from tests.kernels.cases import labelled_graph
+from tests.kernels.patterns import patterns
+
+MOLECULES = ["CCO", "CCN", "CC(=O)[O-]", "Cc1ccccc1", "C1CCCC1", "N#CC=C", "CCCO", "CC(C)Br", "C"]
+SALT = "CC[NH3+].[Cl-].CCO"
+GRAPHS = [labelled_graph(3 + i % 5, i) for i in range(16)]
+Y = np.sin(np.arange(16.0) * 1.7)
+NEW = labelled_graph(6, seed=77)
+LINE = Data(
+    kind=["C", "N", "O"],
+    bond=torch.tensor([1, 1, 2, 2]),
+    num_nodes=3,
+    edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+)
+
+
+# Names -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        (WLSubtreeKernel(1, "kind"), "C N O C(N) N(C,O) O(N)"),
+        (WLSubtreeKernel(1, "kind", "bond"), "C N O C(1:N) N(1:C,2:O) O(2:N)"),
+        (WLSubtreeKernel(2, None), "* *(*) *(*,*) *(*(*),*(*)) *(*(*,*))"),
+        (LabelSequenceKernel(3, "kind"), "C N O C-N N-C N-O O-N C-N-O O-N-C"),
+        (LabelSequenceKernel(2, "kind", "bond"), "C N O C-1-N N-1-C N-2-O O-2-N"),
+        (ShortestPathKernel(node_label="kind"), "C..1..N C..2..O N..1..C N..1..O O..1..N O..2..C"),
+    ],
+)
+def test_names_of_labels(kernel: CountKernel, expected: str) -> None:
+    for given in ([LINE], LINE, Batch.from_data_list([LINE, LINE])):
+        assert sorted(kernel.fit(given).get_feature_names_out()) == sorted(expected.split())
+    fitted = pickle.loads(pickle.dumps(kernel))
+    assert sorted(fitted.get_feature_names_out()) == sorted(expected.split())
+
+
+@pytest.mark.parametrize("edge_label", [None, "edge_attr"])
+def test_a_name_is_a_pattern(edge_label: str | None) -> None:
+    """Columns and patterns spelled out by the tests pair up, in number and in counts."""
+    kernel = WLSubtreeKernel(2, edge_label=edge_label).fit(GRAPHS)
+    names = kernel.get_feature_names_out()
+    assert len(set(names)) == len(names) == kernel.features_.shape[1]
+    for i, graph in enumerate(GRAPHS):
+        spelled = patterns(graph, 2, "x", edge_label)
+        here = kernel.features_[i].toarray()[0]
+        assert sorted(here[here > 0]) == sorted(
+            count for labels in spelled for count in Counter(labels).values()
+        )
+        own = WLSubtreeKernel(2, edge_label=edge_label).fit([graph])  # canonical, alone as here
+        plain = {name.split(" #")[0] for name in names[here > 0]}
+        assert {name.split(" #")[0] for name in own.get_feature_names_out()} == plain
+
+
+def test_names_of_rows() -> None:
+    """A one-hot row is its column; the number of a single column is no such row."""
+    edges = torch.zeros(2, 0).long()
+    for rows, expected in (
+        ([[0, 1, 0], [0.0, 0, 1], [1, 1, 0]], ["1", "2", "[1 1 0]"]),
+        ([[0], [1], [7]], ["0", "1", "7"]),
+    ):
+        fitted = WLSubtreeKernel(0).fit([Data(x=torch.tensor(rows), edge_index=edges)])
+        assert sorted(fitted.get_feature_names_out()) == expected
+
+
+def test_long_names_end_in_a_hash() -> None:
+    star = Data(
+        x=torch.arange(400), edge_index=torch.stack([torch.arange(1, 400), torch.zeros(399).long()])
+    )
+    names = WLSubtreeKernel(2).fit([star]).get_feature_names_out()
+    assert max(map(len, names)) < 40 and len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("given", [list, molecule_graphs])
+@pytest.mark.parametrize("label", ["x", "element"])
+@pytest.mark.parametrize("kernel", [WLSubtreeKernel, LabelSequenceKernel])
+def test_names_of_molecules_match_them(kernel: Any, label: str, given: Any) -> None:
+    """A SMARTS is found from as many atoms, or along as many walks, as the pattern counts."""
+    chem = pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
+    assert len(kernel(2, label, "edge_attr").fit(given([SALT])).get_feature_names_out()) > 4
+    fitted = kernel(2, label, "edge_attr").fit(given(MOLECULES))
+    names, counts = fitted.get_feature_names_out(), fitted.features_.toarray()
+    assert len(set(names)) == len(names)
+    for molecule, row in zip(map(chem.MolFromSmiles, MOLECULES), counts, strict=True):
+        for name, count in zip(names, row, strict=True):
+            found = molecule.GetSubstructMatches(
+                chem.MolFromSmarts(name.split(" #")[0]), uniquify=False
+            )
+            if kernel is WLSubtreeKernel:
+                found = {match[0] for match in found}
+            assert len(found) >= count  # a SMARTS allows charges, and further neighbors of elements
+            if label == "x" and "#" not in name and count and name != "[OX1H0]":
+                assert len(found) == count
+
+
+def test_other_atoms_than_the_molecule() -> None:
+    """A graph whose nodes are not the atoms of its SMILES is named by its labels."""
+    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+    assert (
+        "C"
+        in WLSubtreeKernel(1, "kind")
+        .fit([Data(**LINE.to_dict(), smiles="CCCC")])
+        .get_feature_names_out()
+    )
+    named = WLSubtreeKernel(0, "kind").fit([Data(**LINE.to_dict(), smiles="CNO")])
+    assert sorted(named.get_feature_names_out()) == ["C", "N", "O"]
+
+
+# Features of frequent patterns -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [WLSubtreeKernel, LabelSequenceKernel, ShortestPathKernel])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_min_count(kernel: Any, normalize: bool) -> None:
+    whole = kernel(normalize=normalize).fit(GRAPHS)
+    some = kernel(normalize=normalize, min_count=3).fit(GRAPHS)
+    kept = np.asarray((whole.features_ > 0).sum(0)).ravel() >= 3
+    assert 0 < kept.sum() < len(kept)
+    names = whole.get_feature_names_out()[kept]
+    assert len(names) == len(some.get_feature_names_out())
+    for graphs in (GRAPHS, [NEW]):
+        expected = whole.transform(graphs)[:, kept].toarray()
+        np.testing.assert_array_equal(some.transform(graphs).toarray(), expected)
+    np.testing.assert_array_equal(some(GRAPHS), whole(GRAPHS))
+    with pytest.raises(ValueError, match="min_count=0"):
+        kernel(min_count=0).fit(GRAPHS)
+
+
+# Parts of predictions ----------------------------------------------------------------------------
+
+
+def assert_adds_up(model: Any, x: Any, expected: Any, target: int = 0) -> Any:
+    found = explain(model, x, target)
+    assert abs(found.prediction - float(expected)) < 1e-8
+    rest = found.bias + sum(found.others.values())
+    assert abs(found.atoms.sum() + rest - float(expected)) < 1e-8
+    assert len(found.names) == len(found.shares) == len(found.kernels)
+    assert (np.diff(np.abs(found.shares)) <= 0).all()
+    return found
+
+
+COUNTS: list[CountKernel] = [
+    WLSubtreeKernel(2, edge_label="edge_attr"),
+    LabelSequenceKernel(3, edge_label="edge_attr"),
+    ShortestPathKernel(),
+]
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("compare", ["dot", "min", "minmax"])
+@pytest.mark.parametrize("kernel", COUNTS, ids=lambda kernel: type(kernel).__name__)
+def test_parts_add_up(kernel: CountKernel, compare: str, normalize: bool) -> None:
+    kernel = kernel.set_params(compare=compare, normalize=normalize, output="features")
+    if isinstance(kernel, WLSubtreeKernel):
+        kernel.set_params(iteration_weights=(0.5, 0, 2))
+    for linear in (Ridge(), LogisticRegression()):
+        model = make_pipeline(kernel, linear)
+        model.fit(GRAPHS, Y if isinstance(linear, Ridge) else Y > 0)
+        predict = model.predict if isinstance(linear, Ridge) else model.decision_function
+        assert_adds_up(model, NEW, predict([NEW])[0])
+    kernel.set_params(output="gram")
+    for dual in (KernelRidge(kernel="precomputed"), SVR(kernel="precomputed")):
+        model = make_pipeline(kernel, dual).fit(GRAPHS, Y)
+        assert_adds_up(model, NEW, model.predict([NEW])[0])
+    model = make_pipeline(kernel, SVC(kernel="precomputed")).fit(GRAPHS, Y > 0)
+    assert_adds_up(model, NEW, model.decision_function([NEW])[0])
+    for split in (False, True):
+        gp = KernelGP([kernel, RandomWalkKernel(2, node_feature="x")], split=split)
+        gp.fit(GRAPHS, np.stack([Y, Y**2], 1))
+        for target in (0, 1):
+            found = assert_adds_up(gp, NEW, gp.predict([NEW])[0, target], target)
+            assert set(found.others) == {1} and not found.kernels.any()
+
+
+def test_parts_of_molecules() -> None:
+    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+    gp = KernelGP(molecule_kernels()).fit(MOLECULES, np.arange(9.0))
+    for molecule in ("CC(=O)OCC", "[Fe]"):
+        found = assert_adds_up(gp, molecule, gp.predict([molecule])[0])
+        assert set(found.others) <= {10}
+    assert set(found.kernels) <= {2}  # iron has a role like others, nothing else
+
+
+def test_parts_are_those_of_the_definition() -> None:
+    """Two kinds of nodes, told apart by their labels alone."""
+    graphs = [Data(x=torch.tensor(x), edge_index=torch.zeros(2, 0).long()) for x in DOTS]
+    model = make_pipeline(
+        WLSubtreeKernel(0, compare="minmax", output="gram"), KernelRidge(kernel="precomputed")
+    ).fit(graphs, [1.0, 2.0])
+    first, second = model[-1].dual_coef_
+    found = explain(model, Data(x=torch.tensor([5, 7, 7, 9]), edge_index=graphs[0].edge_index))
+    # Of counts 5: 1, 7: 2, 9: 1 beside 5: 2, 7: 1 and 7: 3; the maxima add up to 5 and 5.
+    expected: dict[str, NDArray[Any]] = {"5": first / 5, "7": first / 5 + second * 2 / 5}
+    assert {n: pytest.approx(s) for n, s in zip(found.names, found.shares, strict=True)} == expected
+    sevens = expected["7"] / 2
+    np.testing.assert_allclose(found.atoms, [expected["5"], sevens, sevens, 0])
+
+
+DOTS = [[5, 5, 7], [7, 7, 7]]
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "error"),
+    [
+        (Ridge(), 0, TypeError),
+        (make_pipeline(RandomWalkKernel(), Ridge()), 0, TypeError),
+        (KernelGP(WLSubtreeKernel()).fit(GRAPHS, Y), 1, ValueError),
+        (make_pipeline(WLSubtreeKernel(), Ridge()).fit(GRAPHS, Y), 1, ValueError),
+        (make_pipeline(WLSubtreeKernel(), SVC()).fit(GRAPHS, Y > 0), 0, TypeError),
+    ],
+)
+def test_bad_input(model: Any, target: int, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        explain(model, NEW, target)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "estimator"),
+    [
+        (WLSubtreeKernel(output="gram"), SVR()),
+        (WLSubtreeKernel(output="gram"), KernelRidge()),
+        (WLSubtreeKernel(), PoissonRegressor()),
+    ],
+)
+def test_estimators_that_are_not_linear_are_refused(kernel: CountKernel, estimator: Any) -> None:
+    model = make_pipeline(kernel, estimator).fit(MOLECULES, np.arange(1.0, 10.0))
+    with pytest.raises(TypeError, match="expected an estimator that is linear"):
+        explain(model, "CCCCO")
+
+
+def test_labels_of_ones_own_name_themselves() -> None:
+    """Of molecules too; and lists of one name are that name."""
+    graphs = molecule_graphs(["CCO", "CN"])
+    for graph in graphs:
+        graph.cluster = ["even" if i % 2 == 0 else "odd" for i in range(graph.num_nodes or 0)]
+    names = WLSubtreeKernel(0, "cluster").fit(graphs).get_feature_names_out()
+    assert sorted(names) == ["even", "odd"]
+    for label in ("element", ["element"]):
+        found = WLSubtreeKernel(0, label).fit(MOLECULES[:2]).get_feature_names_out()
+        assert sorted(found) == ["[#6]", "[#7]", "[#8]"]
+
+
+def test_names_of_explicit_hydrogens_are_found() -> None:
+    from rdkit import Chem
+
+    mol = Chem.AddHs(Chem.MolFromSmiles("CCO"))
+    names = WLSubtreeKernel(1, edge_label="edge_attr").fit([mol]).get_feature_names_out()
+    for name in names:
+        assert mol.HasSubstructMatch(Chem.MolFromSmarts(name)), name
