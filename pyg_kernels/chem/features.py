@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,32 +54,35 @@ class Feature:
 
     def encode(self, values: ArrayLike) -> NDArray[np.uint8]:
         """The codes of RDKit's integers, elementwise; an unlisted one is ``len(choices)``."""
-        return self._table()[np.minimum(np.asarray(values, dtype=np.int64), max(self.values) + 1)]
-
-    def _table(self) -> NDArray[np.uint8]:
-        table = np.full(max(self.values) + 2, len(self.choices), dtype=np.uint8)
-        table[list(self.values)] = np.arange(len(self.values), dtype=np.uint8)
-        return table
-
-
-def _counts(name: str, largest: int) -> Feature:
-    numbers = tuple(range(largest + 1))
-    return Feature(name, numbers, numbers, has_unknown=True)
+        # The first and the last place of the table stand for all values beyond the listed ones.
+        below, above = min(self.values) - 1, max(self.values) + 1
+        table = np.full(above - below + 1, len(self.choices), dtype=np.uint8)
+        table[np.array(self.values) - below] = np.arange(len(self.values), dtype=np.uint8)
+        return table[np.clip(np.asarray(values, dtype=np.int64), below, above) - below]
 
 
-def _indicator(name: str) -> Feature:
+def numbers(name: str, choices: Iterable[int]) -> Feature:
+    """A count or a charge, one slot a number and one for all others."""
+    values = tuple(choices)
+    return Feature(name, values, values, has_unknown=True)
+
+
+def indicator(name: str) -> Feature:
+    """A property that an atom or a bond has or has not."""
     return Feature(name, (False, True), (0, 1), has_unknown=False)
 
 
-def _elements(symbols: Sequence[str]) -> Feature:
+def elements(symbols: Sequence[str]) -> Feature:
+    """The element of an atom; ``*`` is RDKit's atomic number 0."""
     periodic_table = Chem.GetPeriodicTable()
-    numbers = tuple(periodic_table.GetAtomicNumber(symbol) for symbol in symbols)
-    return Feature("element", tuple(symbols), numbers, has_unknown=True)
+    values = tuple(periodic_table.GetAtomicNumber(symbol) for symbol in symbols)
+    return Feature("element", tuple(symbols), values, has_unknown=True)
 
 
-def _bond_types(names: Sequence[str]) -> Feature:
-    numbers = tuple(int(Chem.BondType.names[name]) for name in names)
-    return Feature("type", tuple(names), numbers, has_unknown=True)
+def named(name: str, kind: Any, names: Sequence[str], has_unknown: bool = True) -> Feature:
+    """A value of one of RDKit's enumerations, such as ``Chem.BondType``."""
+    values = tuple(int(kind.names[choice]) for choice in names)
+    return Feature(name, tuple(names), values, has_unknown)
 
 
 # fmt: off
@@ -90,15 +94,15 @@ ELEMENTS = (
 # fmt: on
 
 ATOM_FEATURES: tuple[Feature, ...] = (
-    _elements(ELEMENTS),
-    _counts("degree", 5),
-    _counts("hydrogens", 4),
-    _counts("implicit valence", 5),
-    _indicator("aromatic"),
+    elements(ELEMENTS),
+    numbers("degree", range(6)),
+    numbers("hydrogens", range(5)),
+    numbers("implicit valence", range(6)),
+    indicator("aromatic"),
 )
 
 BOND_FEATURES: tuple[Feature, ...] = (
-    _bond_types(("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")),
-    _indicator("conjugated"),
-    _indicator("in ring"),
+    named("type", Chem.BondType, ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")),
+    indicator("conjugated"),
+    indicator("in ring"),
 )

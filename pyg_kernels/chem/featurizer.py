@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, ClassVar
 
 import torch
-from rdkit import Chem, rdBase
+from rdkit import Chem
 from torch import Tensor
 from torch_geometric.data import Data
 
 from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodes, MolCodeStore
-from pyg_kernels.chem.encoding import CodeReader, encode_chunk, parse
+from pyg_kernels.chem.encoding import CodeReader, encode_chunk, sanitized
 from pyg_kernels.chem.features import Feature
 from pyg_kernels.chem.processes import map_chunks
 
@@ -23,10 +23,12 @@ from pyg_kernels.chem.processes import map_chunks
 class Featurizer(ABC):
     """From SMILES to integer codes, and from codes to one-hot features of atoms and bonds.
 
-    A subclass has a ``version``, which changes whenever its codes do, the features that its codes
-    stand for, and a :class:`~pyg_kernels.chem.encoding.CodeReader` that finds the codes.
+    A subclass has a ``name`` by which it is asked for, a ``version``, which changes whenever its
+    codes do, the features that its codes stand for, and a
+    :class:`~pyg_kernels.chem.encoding.CodeReader` that finds the codes.
     """
 
+    name: ClassVar[str]
     version: ClassVar[int]
     reader: ClassVar[type[CodeReader]]
 
@@ -78,19 +80,19 @@ class Featurizer(ABC):
         """The integer codes of one molecule.
 
         Args:
-            molecule: a SMILES string, or an RDKit molecule (sanitised here if it is not yet).
+            molecule: a SMILES string, or an RDKit molecule (sanitized here if it is not yet).
 
         Raises:
             InvalidSmiles: if RDKit cannot read the string, or finds no atoms.
             TypeError: if the molecule is neither a string nor an RDKit molecule.
         """
         reader = self.reader()
-        mol = _sanitised(molecule)
+        mol = sanitized(molecule)
         reason = reader.refusal(mol)
         if reason:
             text = molecule if isinstance(molecule, str) else Chem.MolToSmiles(molecule)
             raise InvalidSmiles(text, reason)
-        reader.read(mol)
+        reader.read(mol, molecule if isinstance(molecule, str) else None)
         return reader.store([0])[0]
 
     def encode_many(
@@ -179,22 +181,6 @@ def _described(feature: Feature) -> dict[str, Any]:
         "has_unknown": feature.has_unknown,
         **({"one_hot": True} if feature.one_hot else {}),
     }
-
-
-def _sanitised(molecule: str | Chem.Mol) -> Chem.Mol:
-    if isinstance(molecule, str):
-        return parse(molecule)
-    if not isinstance(molecule, Chem.Mol):
-        raise TypeError(f"a molecule must be a SMILES string or an RDKit Mol, not {molecule!r}")
-    mol = Chem.Mol(molecule)
-    with rdBase.BlockLogs():
-        if mol.GetNumAtoms() == 0:
-            raise InvalidSmiles("", "it has no atoms")
-        try:
-            Chem.SanitizeMol(mol)
-        except Chem.MolSanitizeException as error:
-            raise InvalidSmiles(Chem.MolToSmiles(molecule), str(error)) from error
-    return mol
 
 
 def _expanded(codes: Tensor, features: Sequence[Feature]) -> Tensor:

@@ -40,6 +40,7 @@ class MolFeaturizer(Featurizer):
         (torch.Size([3, 65]), torch.Size([2, 4]), torch.Size([4, 7]))
     """
 
+    name = "duvenaud"
     version = 1
     reader = MolReader
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,9 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from pyg_kernels.chem.encoding import CodeReader
-from pyg_kernels.chem.features import Choice, Feature
+from pyg_kernels.chem.features import Feature, named, numbers
 from pyg_kernels.chem.featurizer import Featurizer
 from pyg_kernels.chem.ogb_package import ogb_module
-
-
-def _numbers(name: str, numbers: Iterable[int]) -> Feature:
-    choices = tuple(numbers)
-    return Feature(name, choices, choices, has_unknown=True)
-
-
-def _named(name: str, kind: Any, names: tuple[str, ...], has_unknown: bool = True) -> Feature:
-    """Of one of RDKit's enumerations, such as ``Chem.HybridizationType``."""
-    choices: tuple[Choice, ...] = names
-    return Feature(name, choices, tuple(int(kind.names[choice]) for choice in names), has_unknown)
 
 
 def _yes_or_no(name: str) -> Feature:
@@ -31,24 +19,24 @@ def _yes_or_no(name: str) -> Feature:
 
 
 OGB_ATOM_FEATURES: tuple[Feature, ...] = (
-    _numbers("atomic number", range(1, 119)),
-    _named(
+    numbers("atomic number", range(1, 119)),
+    named(
         "chirality",
         Chem.ChiralType,
         ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER"),
     ),
-    _numbers("degree", range(11)),
-    _numbers("formal charge", range(-5, 6)),
-    _numbers("hydrogens", range(9)),
-    _numbers("radical electrons", range(5)),
-    _named("hybridization", Chem.HybridizationType, ("SP", "SP2", "SP3", "SP3D", "SP3D2")),
+    numbers("degree", range(11)),
+    numbers("formal charge", range(-5, 6)),
+    numbers("hydrogens", range(9)),
+    numbers("radical electrons", range(5)),
+    named("hybridization", Chem.HybridizationType, ("SP", "SP2", "SP3", "SP3D", "SP3D2")),
     _yes_or_no("aromatic"),
     _yes_or_no("in ring"),
 )
 
 OGB_BOND_FEATURES: tuple[Feature, ...] = (
-    _named("type", Chem.BondType, ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")),
-    _named(
+    named("type", Chem.BondType, ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")),
+    named(
         "stereo",
         Chem.BondStereo,
         ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY"),
@@ -137,6 +125,7 @@ class OGBFeaturizer(Featurizer):
         (torch.Size([3, 174]), torch.Size([2, 4]), torch.Size([4, 13]))
     """
 
+    name = "ogb"
     version = 1
     reader = OGBReader
 

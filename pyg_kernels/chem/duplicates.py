@@ -1,0 +1,158 @@
+"""Molecules that occur several times."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rdkit import Chem, rdBase
+
+from pyg_kernels.chem.encoding import parse
+from pyg_kernels.chem.processes import map_chunks
+
+
+class DuplicateMolecule(NamedTuple):
+    """A molecule that occurs several times.
+
+    Attributes:
+        smiles: its canonical SMILES.
+        positions: where it occurs, ascending.
+        parts: the part of the split that each of these positions is in; -1 for none.
+    """
+
+    smiles: str
+    positions: list[int]
+    parts: list[int]
+
+    @property
+    def is_across(self) -> bool:
+        """Whether it occurs in more than one part of the split."""
+        return len(set(self.parts) - {-1}) > 1
+
+
+class MergedMolecules(NamedTuple):
+    """Molecules without duplicates.
+
+    Attributes:
+        smiles: m SMILES strings, each as it was first given.
+        y: (m,) or (m, T) targets.
+        positions: where each of them occurred, ascending.
+    """
+
+    smiles: list[str]
+    y: NDArray[np.float64]
+    positions: list[list[int]]
+
+
+def canonical_smiles(
+    smiles: Sequence[str], num_workers: int | None = None, progress: bool = False
+) -> list[str]:
+    """RDKit's canonical SMILES of each molecule, with stereochemistry and isotopes.
+
+    Args:
+        smiles: M SMILES strings.
+        num_workers: the number of processes; None for one a core where there are many molecules.
+        progress: whether to show a progress bar.
+
+    Raises:
+        InvalidSmiles: if a string cannot be read.
+    """
+    chunks = map_chunks(_canonical_chunk, list(smiles), num_workers, progress, "canonical SMILES")
+    return [text for chunk in chunks for text in chunk]
+
+
+def find_duplicates(
+    smiles: Sequence[str],
+    parts: Sequence[Any] = (),
+    num_workers: int | None = None,
+    progress: bool = False,
+) -> list[DuplicateMolecule]:
+    """The molecules that occur several times, in the order in which they first occur.
+
+    Two molecules are the same if their canonical SMILES are.
+
+    Args:
+        smiles: M SMILES strings.
+        parts: the positions that make up each part of a split, such as a
+            :class:`~pyg_kernels.datasets.Split`.
+        num_workers: as of :func:`canonical_smiles`, as is the next.
+        progress: whether to show a progress bar.
+
+    Returns:
+        Those within a part and those across; :attr:`DuplicateMolecule.is_across` tells them apart.
+
+    Raises:
+        InvalidSmiles: if a string cannot be read.
+        ValueError: if a position of a part is out of range.
+    """
+    part_of = np.full(len(smiles), -1)
+    for number, part in enumerate(parts):
+        positions = np.asarray(part, dtype=np.int64).reshape(-1)
+        if positions.size and not 0 <= positions.min() <= positions.max() < len(smiles):
+            raise ValueError(f"parts[{number}] has positions outside 0 .. {len(smiles) - 1}")
+        part_of[positions] = number
+    return [
+        DuplicateMolecule(text, positions, part_of[positions].tolist())
+        for text, positions in _occurrences(smiles, num_workers, progress).items()
+        if len(positions) > 1
+    ]
+
+
+def merge_duplicates(
+    smiles: Sequence[str],
+    y: ArrayLike,
+    how: str = "mean",
+    num_workers: int | None = None,
+    progress: bool = False,
+) -> MergedMolecules:
+    """Every molecule once, with the mean of the targets that were measured of it.
+
+    Args:
+        smiles: n SMILES strings.
+        y: (n,) or (n, T) targets, NaN where one was not measured.
+        how: ``'mean'``.
+        num_workers: as of :func:`canonical_smiles`, as is the next.
+        progress: whether to show a progress bar.
+
+    Returns:
+        The molecules in the order in which they first occur; a target is NaN where no occurrence
+        has it.
+
+    Raises:
+        InvalidSmiles: if a string cannot be read.
+        ValueError: if `y` has another length, or `how` is not ``'mean'``.
+    """
+    if how != "mean":
+        raise ValueError(f"how={how!r}: expected 'mean'")
+    targets = np.asarray(y, dtype=np.float64)
+    if targets.ndim not in (1, 2) or len(targets) != len(smiles):
+        raise ValueError(
+            f"y must have the shape ({len(smiles)},) or ({len(smiles)}, T), one row a molecule; "
+            f"not {targets.shape}"
+        )
+    positions = list(_occurrences(smiles, num_workers, progress).values())
+    merged = np.empty((len(positions), *targets.shape[1:]))
+    for row, places in enumerate(positions):
+        rows = targets[places]
+        known = ~np.isnan(rows)
+        count = known.sum(0)
+        total = np.where(known, rows, 0).sum(0)
+        merged[row] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return MergedMolecules([smiles[places[0]] for places in positions], merged, positions)
+
+
+def _canonical_chunk(chunk: tuple[int, Sequence[str]]) -> list[str]:
+    with rdBase.BlockLogs():
+        return [Chem.MolToSmiles(parse(smiles)) for smiles in chunk[1]]
+
+
+def _occurrences(
+    smiles: Sequence[str], num_workers: int | None, progress: bool
+) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = defaultdict(list)
+    for position, text in enumerate(canonical_smiles(smiles, num_workers, progress)):
+        places[text].append(position)
+    return places

@@ -1,0 +1,118 @@
+"""One way to draw each molecule: cleaned up, without salts and solvents, neutral."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, overload
+
+from rdkit import Chem, rdBase
+from rdkit.Chem.MolStandardize import rdMolStandardize
+
+from pyg_kernels.chem.codes import InvalidSmiles
+from pyg_kernels.chem.encoding import parse, sanitized
+from pyg_kernels.chem.processes import map_chunks
+
+
+class StandardizedRow(NamedTuple):
+    """A molecule that standardization has changed.
+
+    Attributes:
+        row: its position in the sequence, from 0.
+        before: the SMILES as it was given.
+        after: the canonical SMILES of the standardized molecule.
+        steps: which steps changed it, of ``'cleanup'``, ``'fragment'`` and ``'charge'``.
+    """
+
+    row: int
+    before: str
+    after: str
+    steps: tuple[str, ...]
+
+
+@overload
+def standardize(molecule: str) -> str: ...
+
+
+@overload
+def standardize(molecule: Chem.Mol) -> Chem.Mol: ...
+
+
+def standardize(molecule: str | Chem.Mol) -> str | Chem.Mol:
+    """The molecule cleaned up, its largest fragment alone, neutralized where it can be.
+
+    RDKit's ``rdMolStandardize``: ``Cleanup`` (explicit hydrogens removed, metals disconnected,
+    functional groups drawn in one way, acids ionized from the strongest on), then
+    ``LargestFragmentChooser``, then ``Uncharger``. Tautomers and stereochemistry stay as they are.
+
+    Args:
+        molecule: a SMILES string, or an RDKit molecule, which is left as it is.
+
+    Returns:
+        A canonical SMILES string for a string, a molecule for a molecule.
+
+    Raises:
+        InvalidSmiles: if RDKit cannot read the molecule, or cannot standardize it.
+        TypeError: if it is neither a string nor an RDKit molecule.
+    """
+    mol = sanitized(molecule)
+    with rdBase.BlockLogs():
+        last, _ = _standardized(mol)
+    return Chem.MolToSmiles(last) if isinstance(molecule, str) else last
+
+
+def standardize_many(
+    smiles: Sequence[str], num_workers: int | None = None, progress: bool = False
+) -> tuple[list[str], list[StandardizedRow]]:
+    """:func:`standardize` of many molecules, and what it has changed.
+
+    Args:
+        smiles: M SMILES strings.
+        num_workers: the number of processes; None for one a core where there are many molecules.
+        progress: whether to show a progress bar.
+
+    Returns:
+        M SMILES strings, and the molecules that were changed, in their order. A string whose
+        molecule stays the same is returned as it was given, and so is one that RDKit cannot read or
+        standardize: what reads the molecules next reports it.
+    """
+    chunks = map_chunks(_standardize_chunk, list(smiles), num_workers, progress, "standardization")
+    found = list(smiles)
+    changes = [row for rows in chunks for row in rows]
+    for change in changes:
+        found[change.row] = change.after
+    return found, changes
+
+
+def _standardize_chunk(chunk: tuple[int, Sequence[str]]) -> list[StandardizedRow]:
+    first, smiles = chunk
+    rows = []
+    with rdBase.BlockLogs():
+        for position, text in enumerate(smiles, start=first):
+            try:
+                last, steps = _standardized(parse(text))
+            except InvalidSmiles:
+                continue
+            if steps:
+                rows.append(StandardizedRow(position, text, Chem.MolToSmiles(last), steps))
+    return rows
+
+
+def _standardized(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[str, ...]]:
+    """The standardized molecule and the steps that have changed it."""
+    steps = {
+        "cleanup": rdMolStandardize.Cleanup,
+        "fragment": rdMolStandardize.LargestFragmentChooser().choose,
+        "charge": rdMolStandardize.Uncharger().uncharge,
+    }
+    changed = []
+    before = Chem.MolToSmiles(mol)
+    for name, step in steps.items():
+        try:
+            mol = step(mol)
+        except (RuntimeError, ValueError) as error:
+            raise InvalidSmiles(before, f"RDKit cannot standardize it ({name}): {error}") from error
+        after = Chem.MolToSmiles(mol)
+        if after != before:
+            changed.append(name)
+        before = after
+    return mol, tuple(changed)

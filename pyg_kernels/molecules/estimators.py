@@ -1,0 +1,573 @@
+"""Estimators of properties of molecules, in scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from pyg_kernels.molecules.inputs import (
+    Molecules,
+    read_classes,
+    read_molecules,
+    read_numbers,
+    read_weights,
+)
+from pyg_kernels.molecules.methods import KERNEL_METHODS, KernelMethod, Method, Outputs, Task
+from pyg_kernels.molecules.mixture import mixture_of, stacked_weights
+from pyg_kernels.molecules.networks import NETWORKS
+
+
+class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
+    """What regression and classification of molecules share.
+
+    Members are fitted on all molecules but a validation part: one for each model and each of the
+    ensemble. Predictions are those of their mixture.
+    """
+
+    task_: Task
+    members_: list[Method]
+
+    def __init__(
+        self,
+        model: str | Sequence[str] = "gp",
+        ensemble_size: int = 1,
+        epochs: int | None = None,
+        featurizer: Any = "default",
+        random_state: Any = 0,
+        device: str | None = None,
+        progress: bool | None = None,
+        *,
+        validation_fraction: float = 0.1,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        patience: int | None = None,
+        hidden_channels: int | None = None,
+        num_layers: int | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        self.model = model
+        self.ensemble_size = ensemble_size
+        self.epochs = epochs
+        self.featurizer = featurizer
+        self.random_state = random_state
+        self.device = device
+        self.progress = progress
+        self.validation_fraction = validation_fraction
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.patience = patience
+        self.hidden_channels = hidden_channels
+        self.num_layers = num_layers
+        self.dropout = dropout
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        validation: Any = None,
+        start_from: MoleculeEstimator | None = None,
+        frozen: bool = False,
+    ) -> Self:
+        """Fits all members, and the weights of models where there are several.
+
+        Args:
+            X: M SMILES or molecules of RDKit, or a table with a column ``smiles`` whose other
+                columns are numbers, which are standardized.
+            y: ``(M,)`` or ``(M, T)``, NaN where a target was not measured.
+            sample_weight: ``(M,)``; Gaussian processes take none.
+            validation: The positions of the validation part, or a mask; None: drawn at random, for
+                each member of an ensemble another one.
+            start_from: A fitted estimator with the same networks, whose weights they start with;
+                those of their heads only where sizes fit.
+            frozen: Whether the heads alone are then trained.
+
+        Raises:
+            ValueError: On arguments out of range, molecules that cannot be read (with their
+                positions), targets that do not fit, or networks that do not.
+        """
+        before = dict(vars(self))
+        try:
+            return self._fit(X, y, sample_weight, validation, start_from, frozen)
+        except BaseException:  # an interrupted fit leaves what was there
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        validation: Any,
+        start_from: MoleculeEstimator | None,
+        frozen: bool,
+    ) -> Self:
+        models = self._models()
+        self._check()
+        if frozen and start_from is None:
+            raise ValueError("frozen=True freezes what start_from has learned: expected one")
+        molecules = read_molecules(X)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        y = np.asarray(y)
+        targets = self._read_targets(y, len(molecules))
+        weight = read_weights(sample_weight, len(molecules))
+        self.flat_ = y.ndim == 1
+        self.columns_ = molecules.columns
+        self.extra_mean_ = molecules.extra.mean(0)
+        spread = molecules.extra.std(0)
+        varies = spread > 1e-12 * np.abs(self.extra_mean_)
+        self.extra_scale_ = np.where(varies, spread, 1.0)
+        molecules = self._standardized(molecules)
+        if not {*models}.isdisjoint(KERNEL_METHODS):
+            molecules.graphs()  # read once, and what cannot be read is named by its position
+        random = check_random_state(self.random_state)
+        members: list[Method] = []
+        held = []
+        for number in range(self.ensemble_size):
+            valid = self._validation(targets, validation, random)
+            train = np.setdiff1d(np.arange(len(molecules)), valid)
+            if not len(train):
+                raise ValueError(
+                    f"{len(molecules)} molecules leave none to fit: expected at least 2"
+                )
+            seed = int(random.randint(2**31 - 1))
+            parts = []
+            for model in models:
+                member = self._member(model)
+                if start_from is not None:
+                    member.start_from(start_from._starting(model, number), frozen)
+                member.fit(molecules, targets, train, valid, weight, seed)
+                members.append(member)
+                parts.append(self._validated(member, molecules, targets, valid, weight))
+            held.append((np.where(weight[valid, None] > 0, targets[valid], np.nan), parts))
+        self.members_ = members
+        self.model_weights_ = stacked_weights(held, self.task_)
+        self.scores_ = self._conformal_scores(held, validation is not None)
+        if self.ensemble_size == 1:  # what was held out has said what it has to say
+            everything = np.arange(len(molecules))
+            for member in self.members_:
+                if isinstance(member, KernelMethod):
+                    member.refit(molecules, targets, everything, weight)
+        kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
+        self.training_ = (molecules.unread(), targets, weight) if kept else None
+        return self
+
+    def _starting(self, model: str, number: int) -> Method:
+        """The member of a model that another estimator's member starts from."""
+        check_is_fitted(self, "members_")
+        found = [member for member in self.members_ if member.model == model]
+        if not found:
+            raise ValueError(f"start_from has no {model!r}: its model is {self.model!r}")
+        return found[number % len(found)]
+
+    def _models(self) -> list[str]:
+        models = [self.model] if isinstance(self.model, str) else list(self.model)
+        known = [*KERNEL_METHODS, *NETWORKS]
+        for model in models:
+            if not isinstance(model, str) or (model not in known and ":" not in model):
+                raise ValueError(
+                    f"model={model!r}: expected one of {', '.join(known)}, or an import path "
+                    "'package.module:Class'"
+                )
+        if not models or len(set(models)) < len(models):
+            raise ValueError(f"model={self.model!r}: expected different models, at least one")
+        return models
+
+    def _check(self) -> None:
+        for name in ("ensemble_size", "epochs", "batch_size", "patience"):
+            value = getattr(self, name)
+            optional = name in ("epochs", "patience") and value is None
+            if not optional and (not isinstance(value, (int, np.integer)) or value < 1):
+                raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction!r}: expected a number in (0, 1)"
+            )
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(f"learning_rate={self.learning_rate!r}: expected a number above 0")
+
+    def _member(self, model: str) -> Method:
+        if model in KERNEL_METHODS:
+            made: Method = KERNEL_METHODS[model](model, self.task_, self.featurizer)
+            return made
+        from pyg_kernels.molecules.training import TrainedNetwork, TrainingOptions
+
+        given = {"batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        if self.epochs is not None:
+            given["epochs"] = self.epochs
+        options = TrainingOptions(
+            **given,  # type: ignore[arg-type]
+            patience=self.patience,
+            device=self.device,
+            progress=self.progress,
+        )
+        sizes = {
+            "hidden_channels": self.hidden_channels,
+            "num_layers": self.num_layers,
+            "dropout": self.dropout,
+        }
+        return TrainedNetwork(model, self.task_, self.featurizer, sizes, options)
+
+    @abstractmethod
+    def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
+        """Numbers, or the numbers of classes, ``(M, T)``; sets ``task_``."""
+
+    def _standardized(self, molecules: Molecules) -> Molecules:
+        extra = (molecules.extra - self.extra_mean_) / self.extra_scale_
+        return Molecules(molecules.smiles, molecules.columns, extra)
+
+    def _read(self, X: Any) -> Molecules:
+        check_is_fitted(self, "members_")
+        return self._standardized(read_molecules(X, self.columns_))
+
+    def _validation(self, y: NDArray[np.float64], given: Any, random: Any) -> NDArray[Any]:
+        """The positions of the validation part; of each class its share."""
+        if given is not None:
+            positions: Any = np.asarray(given)
+            if positions.dtype == bool and positions.shape != (len(y),):
+                raise ValueError(
+                    f"validation has shape {positions.shape}: expected a mask ({len(y)},)"
+                )
+            positions = np.flatnonzero(positions) if positions.dtype == bool else positions
+            if not len(positions) or positions.min() < 0 or positions.max() >= len(y):
+                raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
+            return np.unique(positions)
+        order = random.permutation(len(y))
+        number = max(1, round(self.validation_fraction * len(y)))
+        if self.task_.kind == "regression" or y.shape[1] > 1:
+            return np.sort(order[:number])
+        found: list[NDArray[Any]] = []
+        for code in np.unique(y[~np.isnan(y)]):
+            of_class = order[y[order, 0] == code]
+            found.append(of_class[: int(self.validation_fraction * len(of_class))])
+        positions = np.concatenate(found)
+        return np.sort(positions if len(positions) else order[:number])
+
+    def _validated(
+        self,
+        member: Method,
+        molecules: Molecules,
+        targets: NDArray[np.float64],
+        valid: NDArray[Any],
+        weight: NDArray[np.float64],
+    ) -> Outputs:
+        """The predictions of the validation part, and from them the member's noise.
+
+        Where a target was not measured there, its variance among the fitted molecules is the noise.
+        """
+        member.noise = np.zeros(self.task_.num_outputs)
+        found = member.outputs(molecules.part(valid))
+        if self.task_.kind == "regression" and not found.variance.any():
+            errors = (targets[valid] - found.mean) ** 2
+            shares = np.where(np.isnan(errors), 0.0, weight[valid, None])
+            total = shares.sum(0)
+            mean = (shares * np.nan_to_num(errors)).sum(0) / np.where(total > 0, total, 1.0)
+            member.noise = np.where(total > 0, mean, member.std**2)
+            found = Outputs(found.mean, np.broadcast_to(member.noise, found.mean.shape))
+        return found
+
+    def _conformal_scores(self, held: Any, shared: bool) -> NDArray[np.float64]:
+        """Errors of the validation parts over standard deviations, ``(V, T)``.
+
+        Where all members have the same validation part, they are those of the whole mixture.
+        """
+        if self.task_.kind != "regression":
+            return np.zeros((0, 0))
+        weights = self.model_weights_
+        if shared:
+            held = [(held[0][0], [part for _, parts in held for part in parts])]
+            weights = self._member_weights()
+        scores = []
+        for y, parts in held:
+            found = mixture_of(parts, weights)
+            scores.append(np.abs(y - found.mean) / _deviation(found))
+        return np.concatenate(scores)
+
+    def _outputs(self, X: Any) -> Outputs:
+        """The mixture of all members.
+
+        Raises:
+            ValueError: If a prediction is not finite.
+        """
+        molecules = self._read(X)
+        found: list[Any] = [None] * len(self.members_)
+        networks = [i for i, m in enumerate(self.members_) if not isinstance(m, KernelMethod)]
+        if networks:
+            from pyg_kernels.molecules.training import outputs_of
+
+            several: list[Any] = [self.members_[i] for i in networks]
+            for place, outputs in zip(networks, outputs_of(several, molecules), strict=True):
+                found[place] = outputs
+        for place, member in enumerate(self.members_):
+            if found[place] is None:
+                found[place] = member.outputs(molecules)
+        mixture = mixture_of(found, self._member_weights())
+        unfit: Any = ~(np.isfinite(mixture.mean) & np.isfinite(mixture.variance)).all(1)
+        if unfit.any():
+            place = int(np.flatnonzero(unfit)[0])
+            raise ValueError(
+                f"{unfit.sum()} of {len(unfit)} predictions are not finite, the first of molecule "
+                f"{place}, {molecules.smiles[place]!r}"
+            )
+        return mixture
+
+    def _member_weights(self) -> NDArray[np.float64]:
+        return np.tile(self.model_weights_, self.ensemble_size) / self.ensemble_size
+
+    def transform(self, X: Any) -> Any:
+        """Graph vectors ``(M, D)``, those of several networks side by side.
+
+        Without networks they are the counts of atoms' environments of the fitted molecules, a
+        sparse matrix.
+        """
+        molecules = self._read(X)
+        networks = [m for m in self.members_ if not isinstance(m, KernelMethod)]
+        if not networks:
+            return self.members_[0].vectors(molecules)
+        return np.concatenate([network.vectors(molecules) for network in networks], 1)
+
+    def explain(self, X: Any, k: int = 5, target: int = 0) -> Any:
+        """The shares of atoms and bonds in predictions, and the walks that add most.
+
+        Args:
+            X: Molecules. Of molecules of RDKit, atoms are those of their canonical SMILES.
+            k: How many walks.
+            target: Which target or class.
+
+        Returns:
+            A :class:`MoleculeExplanation`.
+
+        Raises:
+            ValueError: If a member is neither a network of this package nor, in regression, a
+                ``'gp'`` or ``'wl-gp'``, nor a ``'wl-ridge'`` without extra columns.
+        """
+        from pyg_kernels.molecules.explanation import explained
+
+        molecules = self._read(X)
+        members = list(zip(self.members_, self._member_weights(), strict=True))
+        return explained(members, self.task_, molecules, k, target)
+
+    def save(self, folder: str | Path, overwrite: bool = False) -> None:
+        """Writes the fitted estimator; :func:`load` reads it.
+
+        Args:
+            folder: Made if missing.
+            overwrite: Whether to replace what an earlier call wrote there.
+
+        Raises:
+            FileExistsError: If the folder has files, and `overwrite` is false.
+        """
+        from pyg_kernels.molecules.store import save
+
+        check_is_fitted(self, "members_")
+        save(self, folder, overwrite)
+
+
+def _deviation(found: Outputs) -> NDArray[np.float64]:
+    return np.asarray(np.sqrt(np.maximum(found.variance, 1e-24)))
+
+
+class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
+    """Regression on molecules: Gaussian processes, kernel methods, networks, their stacks.
+
+    Args:
+        model: ``'gp'``, a Gaussian process with the kernels of :func:`molecule_kernels`;
+            ``'wl-gp'``, ``'wl-ridge'``, ``'wl-forest'``, ``'random-walk-gp'``; a network of this
+            package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``, ``'random-walk'``,
+            ``'gated-walk'``, or of PyG, ``'gin'``, ``'gine'``, ``'attentive-fp'``,
+            ``'neural-fingerprint'``; the import path of another, ``'mypkg.nets:Net'`` (see
+            :func:`~pyg_kernels.molecules.networks.build_network`); or several of these, which are
+            added up with weights of at least 0 that fit the validation part.
+        ensemble_size: How many members a model has, each with its own seed and validation part.
+        epochs: Of networks, at most; None: 60.
+        featurizer: The features of networks: ``'default'``, ``'duvenaud'``, ``'ogb'`` or a
+            :class:`~pyg_kernels.chem.Featurizer`.
+        random_state: Of validation parts, initial weights and orders.
+        device: Of networks; None: CUDA where there is one.
+        progress: Whether to show it; None: on a terminal.
+        validation_fraction: The share of molecules that are held out: to stop training, to choose
+            penalties and weights of models, and for intervals. With one member a model, kernel
+            methods are fitted to all molecules in the end.
+        batch_size, learning_rate, patience: How networks are trained; `patience` None: a third of
+            the epochs, at least 10, without a lower validation loss.
+        hidden_channels, num_layers, dropout: The sizes of networks; None: about 260,000 parameters.
+
+    Attributes:
+        members_: The fitted members, models varying fastest.
+        model_weights_: The weight of each model, ``(models,)``.
+        scores_: The errors of the validation parts over their standard deviations, NaN where a
+            target was not measured, ``(V, T)``.
+
+    Example:
+        >>> reg = MoleculeRegressor(model="gp").fit(smiles, y)
+        >>> mean, std = reg.predict(others, return_std=True)
+        >>> low, high = reg.predict_interval(others, coverage=0.9)
+    """
+
+    def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
+        values = read_numbers(y, number)
+        self.task_ = Task("regression", values.shape[1])
+        return values
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean of new measurements, and their standard deviation.
+
+        The variance is that of the mixture of all members: their own, and that of their means. A
+        network's, a ridge regression's and a forest's own is the mean squared error of its
+        validation part.
+
+        Args:
+            X: As of :meth:`fit`; of a table the columns that :meth:`fit` had.
+            return_std: Whether to return the standard deviation.
+
+        Returns:
+            ``(M,)`` or ``(M, T)``; or two of them.
+        """
+        found = self._outputs(X)
+        mean, std = self._shaped(found.mean), self._shaped(_deviation(found))
+        return (mean, std) if return_std else mean
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Any, Any]:
+        r"""Intervals that contain new measurements with a given probability.
+
+        Split conformal prediction (Lei et al., *Distribution-Free Predictive Inference for
+        Regression*, 2018): :math:`\mu(x) \pm q \sigma(x)`, with q the
+        :math:`\lceil (V + 1) c \rceil`-th smallest of the V scores
+        :math:`|y - \mu(x)| / \sigma(x)` of the validation part. It holds on average over molecules
+        that come from where the fitted ones come from. What the validation part has chosen, the end
+        of training, penalties, weights of models, makes intervals slightly too narrow.
+
+        Args:
+            X: As of :meth:`predict`.
+            coverage: The probability c.
+
+        Returns:
+            The lower and the upper ends, ``(M,)`` or ``(M, T)``.
+
+        Raises:
+            ValueError: If the validation part is too small for this coverage; where it is for some
+                targets alone, their intervals are NaN, with a warning.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage!r}: expected a number in (0, 1)")
+        found = self._outputs(X)
+        width = np.array([_quantile(column, coverage) for column in self.scores_.T])
+        if np.isnan(width).any():
+            few = ", ".join(map(str, np.flatnonzero(np.isnan(width))))
+            known = (~np.isnan(self.scores_)).sum(0)
+            needed = math.ceil(round(coverage / (1 - coverage), 9))
+            message = (
+                f"coverage={coverage} needs {needed} validation molecules with the target, "
+                f"there are {known[np.isnan(width)].min()} with target {few}: raise "
+                "validation_fraction"
+            )
+            if np.isnan(width).all():
+                raise ValueError(message)
+            warnings.warn(f"{message}; their intervals are NaN", stacklevel=2)
+        half = width * _deviation(found)
+        return self._shaped(found.mean - half), self._shaped(found.mean + half)
+
+    def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return values[:, 0] if self.flat_ else values
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination of what was measured, its mean over the targets."""
+        found = self._outputs(X).mean
+        values = read_numbers(y, len(found))
+        return _mean_score(r2_score, values, found, sample_weight, 2)
+
+
+class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
+    """Classification of molecules; arguments are those of :class:`MoleculeRegressor`.
+
+    Targets are ``(M,)`` labels of two or more classes, or ``(M, T)`` of two classes each; None or
+    NaN is a missing one. Members' probabilities are averaged; ``wl-ridge`` is logistic regression.
+
+    Attributes:
+        classes_: The sorted classes of the target, or a list of those of each.
+
+    Example:
+        >>> clf = MoleculeClassifier(model="wl", ensemble_size=5).fit(smiles, toxic)
+        >>> clf.predict_proba(others)[:, 1]
+    """
+
+    def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
+        codes, self.each_classes_ = read_classes(y, number)
+        self.classes_: Any = self.each_classes_ if y.ndim > 1 else self.each_classes_[0]
+        classes = len(self.each_classes_[0])
+        self.task_ = Task("multiclass", classes) if classes > 2 else Task("binary", codes.shape[1])
+        return codes
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class, ``(M, classes)``; for ``(M, T)`` targets, of the second
+        class of each, ``(M, T)``.
+        """
+        found = self._outputs(X).mean
+        if self.flat_ and self.task_.kind == "binary":
+            return np.concatenate([1 - found, found], 1)
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable classes, ``(M,)`` or ``(M, T)``."""
+        found = self.predict_proba(X)
+        if self.flat_:
+            return np.asarray(self.each_classes_[0][found.argmax(1)])
+        if self.task_.kind == "multiclass":
+            return np.asarray(self.each_classes_[0][found.argmax(1)][:, None])
+        columns = zip(self.each_classes_, (found > 0.5).astype(int).T, strict=True)
+        return np.stack([classes[codes] for classes, codes in columns], 1)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy on what was measured, its mean over the targets."""
+        found = self.predict(X)
+        values = np.asarray(y).reshape(len(found), -1)
+        return _mean_score(
+            partial(accuracy_score), values, found.reshape(values.shape), sample_weight, 1
+        )
+
+
+def _quantile(scores: NDArray[np.float64], coverage: float) -> float:
+    known = np.sort(scores[~np.isnan(scores)])
+    rank = math.ceil(round((len(known) + 1) * coverage, 9))
+    return math.nan if rank > len(known) else float(known[rank - 1])
+
+
+def _mean_score(
+    metric: Any, y: NDArray[Any], found: NDArray[Any], sample_weight: Any, least: int
+) -> float:
+    import pandas
+
+    scores = []
+    for column, own in zip(y.T, found.T, strict=True):
+        there = ~pandas.isna(column)
+        if there.sum() >= least:
+            weight = None if sample_weight is None else np.asarray(sample_weight)[there]
+            known = np.array(column[there].tolist())
+            scores.append(metric(known, own[there], sample_weight=weight))
+    if not scores:
+        raise ValueError("y has no target with enough measurements to score")
+    return float(np.mean(scores))

@@ -1,0 +1,239 @@
+"""What users hand over: molecules, extra columns, targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas
+import torch
+from numpy.typing import NDArray
+from rdkit import Chem
+from sklearn.utils.multiclass import check_classification_targets
+
+from pyg_kernels.chem import Featurizer, InvalidRow, InvalidSmiles, featurizer_by_name
+from pyg_kernels.chem.codes import shortened
+from pyg_kernels.chem.encoding import parse
+from pyg_kernels.datasets import InvalidMolecules, MoleculeDataset
+from pyg_kernels.kernels import molecule_graphs
+
+SMILES_COLUMN = "smiles"
+
+
+@dataclass(frozen=True)
+class Molecules:
+    """Molecules with E numbers each.
+
+    Args:
+        smiles: M SMILES strings.
+        columns: The names of the E numbers.
+        extra: ``(M, E)``.
+    """
+
+    smiles: list[str]
+    columns: list[str]
+    extra: NDArray[np.float64]
+    _read: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.smiles)
+
+    def part(self, rows: NDArray[Any]) -> Molecules:
+        """The molecules at these positions."""
+        part = Molecules([self.smiles[i] for i in rows], self.columns, self.extra[rows])
+        for key in ("rdkit", "graphs"):
+            if key in self._read:
+                part._read[key] = [self._read[key][i] for i in rows]
+        return part
+
+    def unread(self) -> Molecules:
+        """The same molecules, without what was made of them."""
+        return Molecules(self.smiles, self.columns, self.extra)
+
+    def dataset(self, featurizer: str | Featurizer) -> MoleculeDataset:
+        """The molecules with the features of networks, read once.
+
+        Raises:
+            ValueError: If a molecule cannot be read.
+        """
+        made = featurizer_by_name(featurizer)
+        if made.fingerprint not in self._read:
+            try:
+                found = MoleculeDataset.from_smiles(self.smiles, featurizer=made)
+            except InvalidMolecules as error:
+                raise _unreadable(error.rows, len(self)) from None
+            self._read[made.fingerprint] = found
+        dataset: MoleculeDataset = self._read[made.fingerprint]
+        return dataset
+
+    def rdkit(self) -> list[Any]:
+        """RDKit's molecules.
+
+        Raises:
+            ValueError: If a molecule cannot be read.
+        """
+        if "rdkit" not in self._read:
+            found, invalid = [], []
+            for position, text in enumerate(self.smiles):
+                try:
+                    found.append(parse(text))
+                except InvalidSmiles as error:
+                    invalid.append(InvalidRow(position, text, error.reason))
+            if invalid:
+                raise _unreadable(invalid, len(self))
+            self._read["rdkit"] = found
+        molecules: list[Any] = self._read["rdkit"]
+        return molecules
+
+    def graphs(self) -> list[Any]:
+        """The labeled graphs of :func:`molecule_graphs`, with the extra columns as ``extra``.
+
+        Raises:
+            ValueError: If a molecule cannot be read.
+        """
+        if "graphs" not in self._read:
+            found = molecule_graphs(self.rdkit())
+            for graph, row in zip(found, self.extra, strict=True):
+                graph.extra = torch.from_numpy(row[None])
+            self._read["graphs"] = found
+        graphs: list[Any] = self._read["graphs"]
+        return graphs
+
+
+def _unreadable(rows: Sequence[InvalidRow], number: int) -> ValueError:
+    listed = "; ".join(
+        f"{row.row} {shortened(row.smiles, 40)!r} ({row.reason})" for row in rows[:5]
+    )
+    more = f"; {len(rows) - 5} more" if len(rows) > 5 else ""
+    return ValueError(
+        f"{len(rows)} of {number} molecules cannot be read, at the positions (from 0): "
+        f"{listed}{more}"
+    )
+
+
+def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
+    """The molecules of SMILES, of RDKit's molecules, or of a table with a column ``smiles``.
+
+    Args:
+        X: A sequence, or a data frame, whose other columns are numbers.
+        columns: The extra columns that are needed, others are ignored; None: all there are.
+
+    Raises:
+        TypeError: On anything else.
+        ValueError: On no molecules, a table without a column that is needed, or numbers missing.
+    """
+    if isinstance(X, Molecules):
+        return X
+    if isinstance(X, pandas.DataFrame):
+        items, columns, extra = _of_table(X, columns)
+    elif isinstance(X, (str, Chem.Mol)) or not hasattr(X, "__len__"):
+        raise TypeError(f"X is {X!r}: expected a sequence of molecules, or a table of them")
+    else:
+        if columns:
+            raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")
+        shape = np.shape(X) if isinstance(X, np.ndarray) else (len(X),)
+        if len(shape) != 1 and shape[1:] != (1,):
+            raise ValueError(f"X has shape {shape}: expected a SMILES or a molecule a row")
+        items = list(np.ravel(X)) if isinstance(X, np.ndarray) else list(X)
+        columns, extra = [], np.zeros((len(items), 0))
+    if not items:
+        raise ValueError("X has no molecules: expected at least one")
+    return Molecules([_smiles(item, i) for i, item in enumerate(items)], list(columns), extra)
+
+
+def _of_table(
+    X: Any, columns: Sequence[str] | None
+) -> tuple[list[Any], Sequence[str], NDArray[np.float64]]:
+    if columns is None:
+        columns = [str(name) for name in X.columns if name != SMILES_COLUMN]
+    missing = [name for name in (SMILES_COLUMN, *columns) if name not in X.columns]
+    if missing:
+        raise ValueError(f"X has no column {_listed(missing)}")
+    extra = np.zeros((len(X), len(columns)))
+    for place, name in enumerate(columns):
+        try:
+            extra[:, place] = X[name].to_numpy(dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(f"column {name!r} has what is no number: leave it out") from None
+        unfit = np.flatnonzero(~np.isfinite(extra[:, place]))
+        if len(unfit):
+            raise ValueError(f"column {name!r} has no finite number at position {unfit[0]}")
+    return X[SMILES_COLUMN].tolist(), columns, extra
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+def _smiles(item: Any, position: int) -> str:
+    if isinstance(item, str):
+        return str(item)
+    if isinstance(item, Chem.Mol):
+        return str(Chem.MolToSmiles(item))
+    raise TypeError(f"molecule {position} is {item!r}: expected a SMILES or a molecule of RDKit")
+
+
+def read_numbers(y: Any, number: int) -> NDArray[np.float64]:
+    """Targets of regression, ``(M, T)``, NaN where one was not measured.
+
+    Raises:
+        ValueError: If they do not fit the molecules, are infinite, or a target was never measured.
+    """
+    values = np.asarray(y, dtype=np.float64)
+    values = _columns(values, number)
+    if np.isinf(values).any():
+        raise ValueError("y has infinite numbers")
+    return values
+
+
+def read_classes(y: Any, number: int) -> tuple[NDArray[np.float64], list[NDArray[Any]]]:
+    """Classes as their numbers, ``(M, T)``, NaN where one is missing, and the classes of each.
+
+    Raises:
+        ValueError: If they do not fit the molecules, a target has one class, or one of several
+            targets has more than two.
+    """
+    values = _columns(np.asarray(y), number)
+    codes = np.full(values.shape, np.nan)
+    classes = []
+    for place, column in enumerate(values.T):
+        there = ~pandas.isna(column)
+        known = np.array(column[there].tolist())
+        check_classification_targets(known)
+        if known.dtype.kind == "f" and (known == known.round()).all():
+            known = known.astype(np.int64)  # 0 and 1 with a missing value come as 0.0 and 1.0
+        found, codes[there, place] = np.unique(known, return_inverse=True)
+        if len(found) < 2:
+            raise ValueError(f"target {place} has {len(found)} classes: expected at least two")
+        if len(found) > 2 and values.shape[1] > 1:
+            raise ValueError(
+                f"target {place} of {values.shape[1]} has {len(found)} classes: several targets "
+                "need two each; fit one estimator a target"
+            )
+        classes.append(found)
+    return codes, classes
+
+
+def _columns(values: NDArray[Any], number: int) -> NDArray[Any]:
+    if values.ndim not in (1, 2) or len(values) != number or not values.size:
+        raise ValueError(f"y has shape {values.shape}: expected ({number},) or ({number}, T)")
+    return values.reshape(number, -1)
+
+
+def read_weights(sample_weight: Any, number: int) -> NDArray[np.float64]:
+    """One weight a molecule; 1 where none are given.
+
+    Raises:
+        ValueError: If they do not fit, are negative, or all 0.
+    """
+    if sample_weight is None:
+        return np.ones(number)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    known = weights.shape == (number,) and np.isfinite(weights).all() and (weights >= 0).all()
+    if known and not weights.any():
+        raise ValueError("sample_weight: every weight is zero")
+    if not known:
+        raise ValueError(f"sample_weight: expected {number} finite numbers of at least 0")
+    return weights

@@ -1,0 +1,339 @@
+"""Networks on molecules, by name or by import path."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+import torch_geometric.nn as gnn
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+from torch_geometric.nn.models import AttentiveFP, NeuralFingerprint
+
+from pyg_kernels.nn import GraphKernelNet, RandomWalkNet, WLKernelNet
+from pyg_kernels.nn.models.graph_vector import GraphHead
+
+FINGERPRINT_LENGTH = 256
+MAX_DEGREE = 5  # Duvenaud et al. 2015: one weight matrix for each number of bonds, 0 to 5
+ATTENTIVE_STEPS = 2  # Xiong et al. 2020: refinements of a molecule's vector
+
+
+class IsomorphismNet(nn.Module):
+    """GIN (Xu et al. 2019), or GINE where bonds have features (Hu et al. 2020), summed over atoms.
+
+    Args:
+        in_channels: The number of atom features.
+        hidden_channels: The width.
+        out_channels: The number of outputs.
+        num_layers: The number of layers.
+        edge_dim: The number of bond features, or None: GIN.
+        dropout: The probability of dropping a channel.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        edge_dim: int | None,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        width, self.dropout = hidden_channels, dropout
+        self.embed = nn.Linear(in_channels, width)
+        self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
+        for _ in range(num_layers):
+            mlp = nn.Sequential(
+                nn.Linear(width, width), gnn.BatchNorm(width, allow_single_element=True), nn.ReLU(),
+                nn.Linear(width, width),
+            )  # fmt: skip
+            conv = gnn.GINConv(mlp) if edge_dim is None else gnn.GINEConv(mlp, edge_dim=edge_dim)
+            self.convs.append(conv)
+            self.norms.append(gnn.BatchNorm(width, allow_single_element=True))
+        self.bonds = edge_dim is not None
+        self.head = GraphHead(width, width, out_channels, "batch", "relu")
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, *, edge_attr: Tensor, batch: Tensor, batch_size: int
+    ) -> Tensor:
+        bonds = (edge_attr,) if self.bonds else ()
+        x = self.embed(x)
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            x = F.dropout(norm(conv(x, edge_index, *bonds)).relu(), self.dropout, self.training)
+        return self.head(gnn.global_add_pool(x, batch, batch_size))
+
+
+class FingerprintNet(nn.Module):
+    """PyG's Neural Fingerprint (Duvenaud et al. 2015) and a head; no bond features."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        num_layers: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.fingerprint = NeuralFingerprint(
+            in_channels, hidden_channels, FINGERPRINT_LENGTH, num_layers, max_degree=MAX_DEGREE
+        )
+        self.head = GraphHead(FINGERPRINT_LENGTH, hidden_channels, out_channels, "batch", "relu")
+
+    def forward(self, x: Tensor, edge_index: Tensor, *, batch: Tensor, batch_size: int) -> Tensor:
+        found = self.fingerprint(x, edge_index, batch, batch_size)
+        return self.head(F.dropout(found, self.dropout, self.training))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a network.
+
+    Args:
+        in_channels: The number of atom features.
+        out_channels: The number of outputs.
+        edge_dim: The number of bond features.
+        hidden_channels: The width; None: the network's own default, as is the next.
+        num_layers: Layers, iterations, or nodes in a walk.
+        dropout: The probability of dropping a channel.
+    """
+
+    in_channels: int
+    out_channels: int
+    edge_dim: int
+    hidden_channels: int | None = None
+    num_layers: int | None = None
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True)
+class NetworkKind:
+    """A network by name.
+
+    Args:
+        build: From input, width, output, depth, bond features and dropout to a network.
+        hidden_channels: The default width, close to 260,000 parameters.
+        num_layers: The default depth.
+    """
+
+    build: Callable[[int, int, int, int, int, float], nn.Module]
+    hidden_channels: int
+    num_layers: int = 4
+
+
+def _wl(gated: bool) -> Callable[..., nn.Module]:
+    return lambda f, d, out, depth, bonds, dropout: WLKernelNet(
+        f, d, out, depth, gated=gated, edge_dim=bonds, tie_weights=None, dropout=dropout
+    )
+
+
+def _random_walk(gated: bool) -> Callable[..., nn.Module]:
+    def build(f: int, d: int, out: int, depth: int, bonds: int, dropout: float) -> nn.Module:
+        if dropout:
+            raise ValueError(f"dropout={dropout}: networks of random walks have none, expected 0")
+        return RandomWalkNet(f, d, out, order=depth, gated=gated, act="relu", edge_dim=bonds)
+
+    return build
+
+
+NETWORKS: dict[str, NetworkKind] = {
+    "wl": NetworkKind(_wl(gated=False), 112),
+    "wl-gated": NetworkKind(_wl(gated=True), 92),
+    "graph-kernel": NetworkKind(
+        lambda f, d, out, depth, bonds, dropout: GraphKernelNet(
+            f, d, out, num_layers=depth, order=2, edge_dim=bonds, dropout=dropout
+        ),
+        140,
+    ),
+    "random-walk": NetworkKind(_random_walk(gated=False), 560),
+    "gated-walk": NetworkKind(_random_walk(gated=True), 380),
+    "gin": NetworkKind(
+        lambda f, d, out, depth, bonds, dropout: IsomorphismNet(f, d, out, depth, None, dropout),
+        160,
+    ),
+    "gine": NetworkKind(IsomorphismNet, 160),
+    "attentive-fp": NetworkKind(
+        lambda f, d, out, depth, bonds, dropout: AttentiveFP(
+            f, d, out, bonds, depth, ATTENTIVE_STEPS, dropout
+        ),
+        80,
+    ),
+    "neural-fingerprint": NetworkKind(
+        lambda f, d, out, depth, bonds, dropout: FingerprintNet(f, d, out, depth, dropout), 56
+    ),
+}
+
+
+def build_network(model: str, sizes: Sizes) -> nn.Module:
+    """A network with fresh weights of torch's global generator.
+
+    Args:
+        model: A key of `NETWORKS`; or an import path ``'mypkg.nets:Net'``, a module's class that is
+            called with ``in_channels=..., out_channels=...``, and with ``edge_dim``,
+            ``hidden_channels``, ``num_layers`` and ``dropout`` as far as it takes them and they are
+            given. Its ``forward(x, edge_index, edge_attr=..., batch=..., batch_size=...)``, of
+            which all but the first two may be missing, gives ``(B, out_channels)``.
+        sizes: Its sizes.
+
+    Raises:
+        ValueError: If there is no such network.
+    """
+    if ":" not in model:
+        kind = NETWORKS[model]
+        return kind.build(
+            sizes.in_channels,
+            sizes.hidden_channels or kind.hidden_channels,
+            sizes.out_channels,
+            sizes.num_layers or kind.num_layers,
+            sizes.edge_dim,
+            sizes.dropout,
+        )
+    path, _, name = model.partition(":")
+    try:
+        made = getattr(import_module(path), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"model={model!r} cannot be imported: {error}") from error
+    if not (isinstance(made, type) and issubclass(made, nn.Module)):
+        raise ValueError(f"model={model!r} is {made!r}: expected a class of torch.nn.Module")
+    named = {"in_channels": sizes.in_channels, "out_channels": sizes.out_channels}
+    taken = inspect.signature(made).parameters
+    for option in ("edge_dim", "hidden_channels", "num_layers", "dropout"):
+        value = getattr(sizes, option)
+        if option in taken and value is not None:
+            named[option] = value
+    return made(**named)
+
+
+class MoleculeNet(nn.Module):
+    """A network with what puts it on batches, extra columns, and graph vectors.
+
+    The graph vector is what the head's first linear map reads, or, where a network has no ``head``,
+    its last linear map. Extra columns are appended to it.
+
+    Args:
+        net: The network.
+        num_extra: The number of extra columns.
+        name: What errors call it.
+
+    Raises:
+        ValueError: If there are extra columns, and no linear map.
+    """
+
+    def __init__(self, net: nn.Module, num_extra: int, name: str) -> None:
+        super().__init__()
+        self.net, self.name = net, name
+        self.frozen = False
+        taken = inspect.signature(net.forward).parameters
+        self.takes = [key for key in ("edge_attr", "batch", "batch_size") if key in taken]
+        self.lin_extra: nn.Linear | None = None
+        if num_extra:
+            reader: Any = self.reader()
+            size = getattr(reader, "out_features", None) or reader.out_channels
+            self.lin_extra = nn.Linear(num_extra, size, bias=False)
+
+    def reader(self) -> nn.Module:
+        """The linear map that reads the graph vector."""
+        head = getattr(self.net, "head", None)
+        within = self.net if head is None else head
+        maps = [m for m in within.modules() if isinstance(m, (nn.Linear, gnn.Linear))]
+        if not maps:
+            raise ValueError(f"{self.name} has no linear map that reads a graph vector")
+        return maps[-1 if head is None else 0]
+
+    def start_from(self, other: MoleculeNet, frozen: bool) -> None:
+        """Takes up the weights of another network, of its head where sizes fit.
+
+        Args:
+            other: A network of the same kind.
+            frozen: Whether to leave all but the head as it is from now on: its weights, its running
+                means and variances, and without dropout.
+
+        Raises:
+            ValueError: If the weights before the head are not of the same sizes.
+        """
+        last = {id(p) for part in self._last() for p in part.parameters()}
+        own, weights = dict(self.named_parameters()), other.state_dict()
+        taken = {}
+        for name, value in self.state_dict().items():
+            if name in weights and weights[name].shape == value.shape:
+                taken[name] = weights[name]
+            elif name in own and id(own[name]) not in last:
+                raise ValueError(
+                    f"start_from: {self.name} has {name!r} of shape {tuple(value.shape)}, and the "
+                    "other network not: expected the same sizes and features"
+                )
+        self.load_state_dict(taken, strict=False)
+        for parameter in self.parameters() if frozen else ():
+            parameter.requires_grad_(id(parameter) in last)
+        self.frozen = frozen
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        """Sets the mode; of a frozen network only the head's, the rest is in that of evaluation."""
+        super().train(mode and not self.frozen)
+        for part in self._last():
+            part.train(mode)
+        self.training = mode
+        return self
+
+    def _last(self) -> list[nn.Module]:
+        """The head, or what stands for it, and the map of extra columns."""
+        head = getattr(self.net, "head", None)
+        parts = [self.reader() if head is None else head]
+        return parts if self.lin_extra is None else [*parts, self.lin_extra]
+
+    def forward(self, batch: Batch) -> Tensor:
+        """The outputs of B molecules, ``(B, out)``."""
+        given = {
+            "edge_attr": batch.edge_attr,
+            "batch": batch.batch,
+            "batch_size": batch.num_graphs,
+        }
+        with self._extra_added(batch):
+            out = self.net(batch.x, batch.edge_index, **{key: given[key] for key in self.takes})
+        if not isinstance(out, Tensor) or out.numel() % batch.num_graphs or out.dim() > 2:
+            shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise ValueError(f"{self.name} gives {shape}: expected ({batch.num_graphs}, out)")
+        return out.reshape(batch.num_graphs, -1).float()
+
+    @contextmanager
+    def _extra_added(self, batch: Batch) -> Iterator[None]:
+        """While this lasts, the reader's outputs have the extra columns' part."""
+        if self.lin_extra is None:
+            yield
+            return
+        part = self.lin_extra(batch.extra)
+        handle = self.reader().register_forward_hook(
+            lambda module, args, out: self._checked_rows(out, part) + part
+        )
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    def _checked_rows(self, found: Tensor, rows: Tensor) -> Tensor:
+        if found.dim() != 2 or len(found) != len(rows):
+            raise ValueError(
+                f"the last linear map of {self.name} has rows {tuple(found.shape)}: expected one "
+                "a graph; call what reads the graph vector `head`"
+            )
+        return found
+
+    def vectors(self, batch: Batch) -> Tensor:
+        """The graph vectors of B molecules, ``(B, D)``, extra columns last."""
+        found: list[Tensor] = []
+        handle = self.reader().register_forward_pre_hook(lambda module, args: found.append(args[0]))
+        try:
+            self(batch)
+        finally:
+            handle.remove()
+        vectors = self._checked_rows(found[0], batch.extra)
+        return torch.cat([vectors, batch.extra], 1).float()

@@ -1,0 +1,362 @@
+"""Networks as members of an estimator: trained by Lightning, weights of the best epoch."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import lightning.pytorch as lightning
+import numpy as np
+import torch
+import torch.nn.functional as F
+from lightning.pytorch.callbacks import Callback
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+from torch_geometric.data import Batch
+from tqdm import tqdm
+
+from pyg_kernels.datasets import MoleculeLoader
+from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
+from pyg_kernels.molecules.methods import Method, Outputs, Task, standardization
+from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
+
+WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
+FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
+PREDICTED = 512  # molecules a batch of a prediction
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """How networks are trained: Adam, a warm-up and a cosine, gradients of a norm of at most 5.
+
+    Args:
+        epochs: Epochs at most.
+        batch_size: Molecules a batch.
+        learning_rate: The highest one.
+        patience: Epochs without a lower validation loss that end training; None: a third of
+            `epochs`, at least 10.
+        device: ``'cpu'``, ``'cuda'``, ``'cuda:1'``; None: CUDA where there is one.
+        progress: Whether to show a bar; None: on a terminal.
+    """
+
+    epochs: int = 60
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    patience: int | None = None
+    device: str | None = None
+    progress: bool | None = None
+
+    def torch_device(self) -> torch.device:
+        """The device of training and prediction."""
+        return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+class MoleculeBatches(MoleculeLoader):
+    """Batches with extra columns, and, where they are given, targets and weights.
+
+    Args:
+        molecules: M molecules.
+        featurizer: As of :class:`MoleculeRegressor`.
+        y: ``(M, T)`` on the scale of training, NaN where one is missing.
+        weight: ``(M,)``.
+        **options: Of :class:`MoleculeLoader`.
+    """
+
+    def __init__(
+        self,
+        molecules: Molecules,
+        featurizer: Any,
+        y: NDArray[np.float64] | None = None,
+        weight: NDArray[np.float64] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(molecules.dataset(featurizer), **options)
+        self.extra = torch.from_numpy(molecules.extra).float()
+        self.y = None if y is None else torch.from_numpy(y).float()
+        self.weight = None if weight is None else torch.from_numpy(weight).float()
+
+    def assemble(self, indices: Tensor) -> Batch:
+        """The batch of the molecules at these positions."""
+        batch = super().assemble(indices)
+        batch.extra = self.extra[indices]
+        if self.y is not None and self.weight is not None:
+            batch.y, batch.weight = self.y[indices], self.weight[indices]
+        return batch
+
+
+class Learner(lightning.LightningModule):
+    """What Lightning trains: squared errors, or cross-entropies, of what was measured.
+
+    Args:
+        net: The network.
+        task: What it learns.
+        options: How.
+    """
+
+    def __init__(self, net: MoleculeNet, task: Task, options: TrainingOptions) -> None:
+        super().__init__()
+        self.net, self.task, self.options = net, task, options
+        self.valid_sums = torch.zeros(2)
+
+    def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The weighted sum of a batch's losses, and of the weights of what was measured."""
+        out, y = self.net(batch), batch.y
+        measured = ~y.isnan()
+        known = torch.where(measured, y, 0.0)
+        if self.task.kind == "regression":
+            each = (out - known).square()
+        elif self.task.kind == "binary":
+            each = F.binary_cross_entropy_with_logits(out, known, reduction="none")
+        else:
+            each = F.cross_entropy(out, known[:, 0].long(), reduction="none")[:, None]
+        weight = measured * batch.weight[:, None]
+        return torch.where(measured, each, 0.0).mul(weight).sum(), weight.sum()
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The mean loss of a batch."""
+        loss, weight = self.losses(batch)
+        return loss / weight.clamp(min=torch.finfo(weight.dtype).tiny)
+
+    def on_validation_epoch_start(self) -> None:
+        """Forgets the epoch before."""
+        self.valid_sums = torch.zeros(2)
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Adds a batch to the validation loss."""
+        self.valid_sums += torch.stack(self.losses(batch)).cpu()
+
+    def configure_optimizers(self) -> Any:
+        """Adam and its schedule."""
+        adam = torch.optim.Adam(self.parameters(), lr=self.options.learning_rate)
+        factor = cosine(max(1, int(self.trainer.estimated_stepping_batches)))
+        return [adam], [{"scheduler": LambdaLR(adam, factor), "interval": "step"}]
+
+
+def cosine(num_steps: int) -> Callable[[int], float]:
+    """The factor on the learning rate at each step: a rise, then half a cosine down to 1%."""
+    warmup = math.ceil(WARMUP * num_steps)
+
+    def factor(step: int) -> float:
+        if step < warmup:
+            return (step + 1) / warmup
+        done = min(1.0, (step - warmup) / max(1, num_steps - warmup))
+        return FINAL_FRACTION + (1 - FINAL_FRACTION) * 0.5 * (1 + math.cos(math.pi * done))
+
+    return factor
+
+
+class KeepBest(Callback):
+    """Keeps the weights of the lowest validation loss, ends training without a lower one.
+
+    Args:
+        patience: Epochs without a lower one.
+        bar: What shows the epochs.
+    """
+
+    def __init__(self, patience: int, bar: tqdm[Any]) -> None:
+        self.patience, self.bar = patience, bar
+        self.lowest, self.epoch = math.inf, -1
+        self.state: dict[str, Any] = {}
+
+    def on_validation_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
+        """Compares the epoch with the best one."""
+        assert isinstance(pl_module, Learner)
+        total, weight = pl_module.valid_sums.double().tolist()
+        loss = total / weight if weight else 0.0
+        if not math.isfinite(loss):
+            raise ValueError(
+                f"the validation loss of {pl_module.net.name} is {loss} after epoch "
+                f"{trainer.current_epoch + 1}: lower the learning rate of "
+                f"{pl_module.options.learning_rate}"
+            )
+        if loss < self.lowest or not weight:
+            self.lowest, self.epoch = loss, trainer.current_epoch
+            self.state = copy.deepcopy(pl_module.net.state_dict())
+        self.bar.set_postfix_str(f"validation loss {loss:.4f}, lowest {self.lowest:.4f}")
+        self.bar.update()
+        if trainer.current_epoch - self.epoch >= self.patience:
+            trainer.should_stop = True
+            self.bar.set_postfix_str(
+                f"stopped: no lower validation loss than {self.lowest:.4f} of epoch "
+                f"{self.epoch + 1} in {self.patience} epochs"
+            )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Lightning's tips and its advice on data loaders, which do not apply."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+class TrainedNetwork(Method):
+    """A network that is trained on standardized targets, or on classes.
+
+    Args:
+        model: As of :func:`build_network`.
+        task: What it learns.
+        featurizer: As of :class:`MoleculeRegressor`.
+        sizes: The options of :class:`Sizes` that were given.
+        options: How it is trained.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        task: Task,
+        featurizer: Any,
+        sizes: dict[str, Any],
+        options: TrainingOptions,
+    ) -> None:
+        super().__init__(model, task, featurizer)
+        self.sizes, self.options = sizes, options
+        self.net: Any = None
+        self.start: MoleculeNet | None = None
+        self.frozen = False
+
+    def start_from(self, other: Method, frozen: bool) -> None:
+        """Makes :meth:`fit` start with the weights of another network."""
+        assert isinstance(other, TrainedNetwork)
+        self.start, self.frozen = other.net, frozen
+
+    def build(self, num_extra: int) -> MoleculeNet:
+        """The network for these features and extra columns, with fresh weights."""
+        made = featurizer_by_name(self.featurizer)
+        sizes = Sizes(made.atom_dim, self.task.num_outputs, made.bond_dim, **self.sizes)
+        return MoleculeNet(build_network(self.model, sizes), num_extra, self.model)
+
+    def fit(
+        self,
+        molecules: Molecules,
+        y: NDArray[np.float64],
+        train: NDArray[Any],
+        valid: NDArray[Any],
+        weight: NDArray[np.float64],
+        seed: int,
+    ) -> None:
+        """Trains on one part, keeps the weights that are best on the other."""
+        train = train[weight[train] > 0]  # others would count in batches' means and variances
+        options, device = self.options, self.options.torch_device()
+        self.mean, self.std = standardization(y[train], self.task, weight[train])
+        y = (y - self.mean) / self.std
+        loader = MoleculeBatches(
+            molecules,
+            self.featurizer,
+            y,
+            weight,
+            indices=torch.from_numpy(train),
+            batch_size=options.batch_size,
+            shuffle=True,
+            seed=seed,
+            drop_last=len(train) % options.batch_size == 1 and len(train) > 1,
+        )
+        held = MoleculeBatches(
+            molecules,
+            self.featurizer,
+            y,
+            weight,
+            indices=torch.from_numpy(valid),
+            batch_size=options.batch_size,
+        )
+        cuda = [device] if device.type == "cuda" else []
+        bar = tqdm(
+            total=options.epochs,
+            desc=f"{self.model}, epochs",
+            disable=None if options.progress is None else not options.progress,
+        )
+        with torch.random.fork_rng(cuda), _quiet(), bar:
+            torch.manual_seed(seed)
+            net = self.build(len(molecules.columns))
+            if self.start is not None:
+                net.start_from(self.start, self.frozen)
+                self.start = None
+            learner = Learner(net, self.task, options)
+            patience = options.patience or max(10, options.epochs // 3)
+            best = KeepBest(patience, bar)
+            trainer = lightning.Trainer(
+                accelerator="gpu" if device.type == "cuda" else device.type,
+                devices=[device.index or 0] if device.type == "cuda" else 1,
+                max_epochs=options.epochs,
+                gradient_clip_val=5.0,
+                callbacks=[best],
+                logger=False,
+                enable_checkpointing=False,
+                enable_progress_bar=False,
+                enable_model_summary=False,
+                num_sanity_val_steps=0,
+            )
+            try:
+                trainer.fit(learner, loader, held)
+            except SystemExit:  # Lightning's answer to an interrupt
+                raise KeyboardInterrupt from None
+        self.net = learner.net
+        self.net.load_state_dict(best.state)
+        self.net.to(device).eval()
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Sizes and options, and weights."""
+        arrays = {f"net.{key}": value.cpu().numpy() for key, value in self.net.state_dict().items()}
+        return {}, {**arrays, "mean": self.mean, "std": self.std}
+
+    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Takes up weights."""
+        self.mean, self.std = arrays["mean"], arrays["std"]
+        part = arrays.get("net.lin_extra.weight")
+        self.net = self.build(0 if part is None else part.shape[1])
+        start = "net."
+        self.net.load_state_dict(
+            {
+                key.removeprefix(start): torch.from_numpy(np.array(value))
+                for key, value in arrays.items()
+                if key.startswith(start)
+            }
+        )
+        self.net.to(self.options.torch_device()).eval()
+
+    def outputs(self, molecules: Molecules) -> Outputs:
+        """Predictions of molecules."""
+        return outputs_of([self], molecules)[0]
+
+    def vectors(self, molecules: Molecules) -> NDArray[Any]:
+        """Graph vectors ``(M, D)``."""
+        return self._on_batches(molecules, [lambda batch: self.net.vectors(batch)])[0]
+
+    def _on_batches(
+        self, molecules: Molecules, functions: Sequence[Callable[[Any], Tensor]]
+    ) -> list[NDArray[Any]]:
+        """What functions make of all molecules; each batch is assembled once."""
+        device = self.options.torch_device()
+        found: list[list[NDArray[Any]]] = [[] for _ in functions]
+        with torch.inference_mode():
+            for batch in MoleculeBatches(molecules, self.featurizer, batch_size=PREDICTED):
+                on_device = batch.to(device)
+                for function, rows in zip(functions, found, strict=True):
+                    rows.append(function(on_device).cpu().numpy())
+        return [np.concatenate(rows) for rows in found]
+
+
+def outputs_of(networks: Sequence[TrainedNetwork], molecules: Molecules) -> list[Outputs]:
+    """Predictions of several networks with the same features."""
+    if not networks:
+        return []
+    functions = [lambda batch, net=network.net: net(batch) for network in networks]
+    found = networks[0]._on_batches(molecules, functions)
+    return [network.in_units(raw) for network, raw in zip(networks, found, strict=True)]

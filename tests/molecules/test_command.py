@@ -1,0 +1,421 @@
+"""``pyg-kernels``: one contract for its commands, and what each of them writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from argparse import _SubParsersAction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+pd = pytest.importorskip("pandas")
+
+from rdkit import Chem  # noqa: E402
+from sklearn import metrics  # noqa: E402
+
+from pyg_kernels.chem import murcko_scaffolds  # noqa: E402
+from pyg_kernels.molecules import MoleculeRegressor, load, runs  # noqa: E402
+from pyg_kernels.molecules.command import main, parser  # noqa: E402
+from pyg_kernels.molecules.scores import classification_scores, regression_scores  # noqa: E402
+
+SMILES = [
+    prefix + middle + suffix
+    for prefix in ("C", "CC", "CCC", "N", "OC")
+    for middle in ("", "C(C)", "c1ccc(cc1)", "C1CCC(CC1)", "C(=O)", "c1ccncc1C")
+    for suffix in ("O", "N", "Cl")
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of 90 small molecules, and runs that were trained on them."""
+    folder = tmp_path_factory.mktemp("command")
+    atoms = np.array([Chem.MolFromSmiles(text).GetNumAtoms() for text in SMILES])
+    rows = np.arange(len(SMILES))
+    frame = pd.DataFrame(
+        {
+            "SMILES": SMILES,
+            "size": atoms + 0.25 * (rows % 3),
+            "half": [str(size) if size % 2 else "" for size in atoms],
+            "big": np.where(atoms > 7, "True", "False"),
+            "kind": np.array(["alcohol", "amine", "chloride"])[rows % 3],
+            "series": rows // 3,
+            "extra": rows % 3,
+            "part": np.array(["train"] * 7 + ["valid"] + ["test"] * 2)[rows % 10],
+        }
+    )
+    frame.to_csv(folder / "m.csv", index=False)
+    frame.drop(columns="size").to_csv(folder / "new.csv", sep=";", index=False)
+    trained = {
+        "ridge": "size half --model wl-ridge --fractions 0.6 0.3 0.1",
+        "extra": "size half --model wl-ridge --extra-columns extra --split scaffold",
+        "net": "size --model wl --epochs 2 --split column --split-column part",
+        "classes": "kind --model wl-ridge",
+        "binary": "big --model wl-ridge",
+    }
+    for name, words in trained.items():
+        assert train(folder, name, words) == 0
+    return folder
+
+
+def train(folder: Path, out: str, words: str) -> int:
+    given = [str(folder / "m.csv"), "--target-columns", *words.split()]
+    return main(["train", *given, "--out", str(folder / out), "--threads", "1"])
+
+
+def run(folder: Path, words: str) -> int:
+    """Runs words, those with a + before them as paths in the folder."""
+    return main([str(folder / w[1:]) if w[0] == "+" else w for w in words.split()])
+
+
+def commands() -> list[str]:
+    actions = parser()._actions
+    return [name for a in actions if isinstance(a, _SubParsersAction) for name in a.choices]
+
+
+def test_help_answers_without_torch() -> None:
+    code = (
+        "import sys; from pyg_kernels.molecules.command import main\n"
+        "try: main(['train', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'pandas', 'rdkit', 'sklearn'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--target-columns" in done.stdout
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0 and command in capsys.readouterr().out
+
+
+def one_line(capsys: pytest.CaptureFixture[str], command: str) -> str:
+    """The line of an error, after the line that says what begins."""
+    found = capsys.readouterr()
+    lines = found.err.splitlines()
+    assert not found.out and len(lines) == 2, found.err
+    assert lines[-1].startswith(f"pyg-kernels {command}: error: ")
+    return lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("train +no.csv --target-columns y --out +o", "no.csv: no such file"),
+        ("train +m.csv --target-columns y --out +o", "no column 'y' for --target-columns"),
+        ("train +m.csv --target-columns kind size --out +o", "no finite number"),
+        ("train +m.csv --target-columns size --split column --out +o", "--split-column"),
+        ("train +m.csv --target-columns size --smiles-column x --out +o", "--smiles-column"),
+        ("train +m.csv --target-columns size --metric roc-auc --out +o", "--metric roc-auc"),
+        ("predict +no +new.csv --out +o.csv", "no finished run"),
+        ("predict +ridge +no.csv --out +o.csv", "no.csv: no such file"),
+        ("predict +extra +bad.csv --out +o.csv", "no column 'extra'"),
+        ("predict +ridge +binary +new.csv --out +o.csv", "other targets"),
+        ("predict +ridge +new.csv --out +no/o.csv", "folder that exists"),
+        ("explain +ridge +no.csv --out +o", "no.csv: no such file"),
+        ("explain +net +new.csv --target y --out +o", "--target y"),
+        ("embed +ridge +no.csv --out +o.csv", "no.csv: no such file"),
+        ("report +no", "no such folder"),
+        ("report +empty", "no finished run"),
+        ("example +no/o.csv", "folder that exists"),
+        ("train +m.csv --target-columns size --out +m.csv --overwrite", "m.csv is a file"),
+        ("train +m.csv --target-columns size --out +m.csv/run", "m.csv is a file"),
+        ("explain +net +new.csv --out +m.csv --overwrite", "m.csv is a file"),
+        ("predict +ridge +again.csv --out +o.csv", "has std_half, similarity already"),
+        ("embed +net +vector.csv --out +o.csv", "has v0 already"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: str, expected: str
+) -> None:
+    (folder / "bad.csv").write_text("smiles\nC\n")
+    (folder / "again.csv").write_text("smiles,similarity,std_half\nC,1,2\n")
+    (folder / "vector.csv").write_text("smiles,v0\nC,1\n")
+    (folder / "empty").mkdir(exist_ok=True)
+    assert run(folder, words) == 2
+    assert expected in one_line(capsys, words.split()[0])
+    assert not (folder / "o").exists() and not (folder / "o.csv").exists()
+
+
+@pytest.mark.parametrize("words", ["train x --out o --target-columns y --folds 1", "predict", "go"])
+def test_misspelt_words_are_one_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(words.split())
+    assert stop.value.code == 2 and len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train +m.csv --target-columns size --model wl-ridge --out +there",
+        "predict +ridge +new.csv --out +there.csv",
+        "explain +net +new.csv --limit 1 --out +there",
+        "embed +ridge +new.csv --out +there.csv",
+        "example +there.csv",
+        "report + --out +there.csv",
+    ],
+)
+def test_existing_outputs_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    (folder / "there").mkdir(exist_ok=True)
+    (folder / "there" / "mine.txt").write_text("mine")
+    (folder / "there.csv").write_text("mine")
+    assert run(folder, words) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert (folder / "there.csv").read_text() == (folder / "there" / "mine.txt").read_text()
+    if ".csv" in words.split()[-1]:
+        assert run(folder, words + " --overwrite") == 0
+        assert (folder / "there.csv").read_text() != "mine"
+    elif words.startswith("train"):  # a folder of something else is never replaced
+        assert run(folder, words + " --overwrite") == 2
+
+
+def test_scores_are_those_of_the_predictions(folder: Path) -> None:
+    content = json.loads((folder / "ridge" / "metrics.json").read_text())
+    found = pd.read_csv(folder / "ridge" / "predictions.csv")
+    for scores in content["scores"]:
+        target = scores["target"]
+        own = found[found[target].notna()]
+        errors = own[target] - own[f"predicted_{target}"]
+        assert scores["rmse"] == pytest.approx(float((errors**2).mean() ** 0.5), rel=1e-4)
+        assert scores["test"] == len(own) and scores["split"] == "random, 0.6/0.3/0.1"
+    classes = json.loads((folder / "classes" / "metrics.json").read_text())["scores"][0]
+    assert set(classes) >= {"roc-auc", "pr-auc", "log-loss"}
+
+
+def test_a_split_by_column_is_that_of_the_column(folder: Path) -> None:
+    parts = pd.read_csv(folder / "m.csv")["part"]
+    lines = pd.read_csv(folder / "net" / "predictions.csv")["line"]
+    assert list(lines - 2) == list(parts.index[parts == "test"])
+
+
+def test_predictions_are_those_of_the_estimator(folder: Path) -> None:
+    assert run(folder, "predict +ridge +new.csv --out +p.csv.gz --coverage 0.8") == 0
+    found = pd.read_csv(folder / "p.csv.gz")
+    estimator = load(folder / "ridge" / "model")
+    mean, std = estimator.predict(SMILES, return_std=True)
+    low, high = estimator.predict_interval(SMILES, 0.8)
+    expected = {"predicted": mean, "std": std, "low": low, "high": high}
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[f"{name}_size"], values[:, 0], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(found[f"{name}_half"], values[:, 1], rtol=1e-4, atol=1e-6)
+    assert list(found["SMILES"]) == SMILES and found["similarity"].max() == 1
+
+
+def test_probabilities_have_the_names_of_classes(folder: Path) -> None:
+    for name, words in (
+        ("classes", ["alcohol", "amine", "chloride"]),
+        ("binary", ["false", "true"]),
+    ):
+        assert run(folder, f"predict +{name} +new.csv --out +{name}.csv") == 0
+        found = pd.read_csv(folder / f"{name}.csv")
+        target = "kind" if name == "classes" else "big"
+        columns = [f"probability_{target}_{word}" for word in words]
+        np.testing.assert_allclose(found[columns].sum(axis=1), 1, atol=1e-4)
+        guess = found[columns].to_numpy().argmax(1)
+        truth = found[target].astype(str).str.lower().to_numpy()
+        assert (np.array(words)[guess] == truth).mean() > 0.7
+
+
+def test_several_runs_are_averaged(folder: Path) -> None:
+    for out, names in {"a": "+ridge", "b": "+extra", "ab": "+ridge +extra"}.items():
+        assert run(folder, f"predict {names} +new.csv --out +{out}.csv") == 0
+    a, b, both = (pd.read_csv(folder / f"{name}.csv") for name in ("a", "b", "ab"))
+    np.testing.assert_allclose(
+        both["predicted_size"], (a["predicted_size"] + b["predicted_size"]) / 2, rtol=1e-4
+    )
+    within = (a["std_size"] ** 2 + b["std_size"] ** 2) / 2
+    between = ((a["predicted_size"] - b["predicted_size"]) / 2) ** 2
+    np.testing.assert_allclose(both["std_size"], (within + between) ** 0.5, rtol=1e-3)
+
+
+def test_invalid_and_distant_molecules(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "odd.csv").write_text("smiles,name\nCCO,a\nC(,b\nBrC#C[Si](F)(F)I,c\n")
+    assert run(folder, "predict +ridge +odd.csv --out +odd_out.csv") == 2
+    assert "line 3" in capsys.readouterr().err and not (folder / "odd_out.csv").exists()
+    assert run(folder, "predict +ridge +odd.csv --out +odd_out.csv --skip-invalid --far 0.3") == 0
+    said = capsys.readouterr().err
+    assert "1 invalid SMILES left out, lines 3" in said
+    assert "1 molecules are far from the training set (similarity below 0.3), lines 4" in said
+    found = pd.read_csv(folder / "odd_out.csv")
+    assert list(found["name"]) == ["a", "b", "c"]
+    assert list(found["predicted_size"].isna()) == [False, True, False]
+
+
+def test_explanations_add_up(folder: Path) -> None:
+    assert run(folder, "explain +net +new.csv --limit 4 --walks 2 --out +explained") == 0
+    assert "<svg" in (folder / "explained" / "explanation.html").read_text()
+    shares = pd.read_csv(folder / "explained" / "explanation.csv")
+    mean = load(folder / "net" / "model").predict(SMILES[:4])
+    sums = shares[shares["part"].isin(["atom", "constant"])].groupby("line")["share"].sum()
+    np.testing.assert_allclose(sums, mean, rtol=1e-4)
+    assert list(sums.index) == [2, 3, 4, 5]
+    assert (shares[shares["part"] == "walk"].groupby("line").size() == 2).all()
+
+
+def test_vectors(folder: Path) -> None:
+    assert run(folder, "embed +net +new.csv --out +v.csv") == 0
+    found = pd.read_csv(folder / "v.csv").filter(regex=r"^v\d+$").to_numpy()
+    expected = load(folder / "net" / "model").transform(SMILES)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "splits"),
+    [
+        ("--split scaffold", "--folds 3"),
+        ("--groups-column series", "--folds 3"),
+        ("--groups-column series", "--repeats 2"),
+    ],
+)
+def test_groups_are_in_training_or_validation(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, words: str, splits: str
+) -> None:
+    series = dict(zip(SMILES, np.arange(len(SMILES)) // 3, strict=True))
+    scaffolds = dict(zip(SMILES, murcko_scaffolds(SMILES), strict=True))
+    group = scaffolds if "scaffold" in words else series
+    fits, fit = [], MoleculeRegressor.fit
+
+    def recorded(self: MoleculeRegressor, X: list[str], y: object, **given: object) -> object:
+        fits.append((X, given["validation"]))
+        return fit(self, X, y, **given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(MoleculeRegressor, "fit", recorded)
+    out = "inner" + (words + splits).replace(" ", "")
+    assert train(folder, out, f"size --model wl-ridge {words} {splits}") == 0
+    assert len(fits) == int(splits[-1]) + 1 and len(fits[-1][0]) == len(SMILES)
+    for X, valid in fits:
+        held = {group[X[place]] for place in valid}
+        assert held and held.isdisjoint(group[text] for text in np.delete(X, valid))
+
+
+def test_one_group_is_divided_with_a_warning() -> None:
+    said: list[str] = []
+    assert runs._whole_groups(np.array(["a", "a", "b"]), np.array([0, 1]), 0, said.append) is None
+    assert "one group is fitted, a:" in said[0]
+
+
+def test_a_target_without_intervals_leaves_others_theirs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(folder, "some", "size half --model wl-ridge --fractions 0.6 0.2 0.2") == 0
+    assert run(folder, "predict +some +new.csv --coverage 0.92 --out +some.csv") == 0
+    said = capsys.readouterr().err
+    assert "no intervals of half: " in said and "no intervals of size" not in said
+    found = pd.read_csv(folder / "some.csv")
+    assert found["low_size"].notna().all() and found["low_half"].isna().all()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [AssertionError("Torch not compiled\nwith CUDA"), MemoryError(), TypeError("t"), KeyError("k")],
+)
+def test_errors_of_torch_and_data_are_one_line(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(runs, "report", fail)
+    assert run(folder, "report +") == 2
+    line = one_line(capsys, "report")
+    assert type(error).__name__ in line and "--traceback" in line
+    with pytest.raises(type(error)):
+        run(folder, "report + --traceback")
+
+
+def test_columns_that_pass_through_and_columns_that_are_new(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pd.DataFrame({"smiles": ["C(", "CCO"], "id": [1234567.0, 12345678.9]})
+    frame.to_csv(folder / "ids.csv", index=False)
+
+    def one_row_each(*_: object) -> object:  # numbers, as a Parquet file has them
+        for line in (0, 1):
+            yield frame[line : line + 1].set_axis([line + 2])
+
+    monkeypatch.setattr(runs, "read_chunks", one_row_each)
+    for words, name, width in (("predict +ridge", "predicted_size", 9), ("embed +net", "v0", None)):
+        out = f"ids_{name}.csv"
+        assert run(folder, f"{words} +ids.csv --skip-invalid --out +{out}") == 0
+        found = pd.read_csv(folder / out)
+        np.testing.assert_allclose(found["id"], frame["id"], rtol=1e-15)
+        assert list(found[name].isna()) == [True, False]
+        assert width is None or len(found.columns) == 2 + width
+    mean = load(folder / "ridge" / "model").predict(["CCO"])[0, 0]
+    found = pd.read_csv(folder / "ids_predicted_size.csv")
+    assert found["predicted_size"][1] == pytest.approx(mean, rel=1e-8)
+
+
+def test_words_for_what_is_missing_are_classes_with_a_warning(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["none", "high", "High"]
+    (folder / "none.csv").write_text(
+        "smiles,y\n" + "".join(f"{text},{words[i % 3]}\n" for i, text in enumerate(SMILES))
+    )
+    assert run(folder, "train +none.csv --target-columns y --model wl-ridge --out +none") == 0
+    said = capsys.readouterr().err
+    assert "warning: none is a class of y" in said and "differ in case only: High, high" in said
+    assert json.loads((folder / "none" / "run.json").read_text())["classes"] == [sorted(words)]
+
+
+def test_folds_and_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "size --model wl-ridge --groups-column series --folds 3 --repeats 2 --metric mae"
+    assert train(folder, "folds", words) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["target", "metric", "mean", "std", "split", "test"]
+    assert len(printed) == 2 and "groups of series, 3 folds x 2" in printed[1]
+    found = pd.read_csv(folder / "folds" / "predictions.csv")
+    assert len(found) == 2 * len(SMILES)
+    series = found["line"].sub(2) // 3
+    assert (found.groupby([series, found["part"].str[-1]])["part"].nunique() == 1).all()
+    assert run(folder, "report +") == 0
+    report = capsys.readouterr().out
+    assert all(name in report for name in ("folds", "ridge", "extra", "net", "binary"))
+
+
+def test_zeros_and_ones_get_a_hint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "binary.csv").write_text(
+        "smiles,y\n" + "".join(f"{text},{i % 2}\n" for i, text in enumerate(SMILES))
+    )
+    words = "train +binary.csv --target-columns y --model wl-ridge --overwrite --out +zeros"
+    assert run(folder, words) == 0 and "--task classification" in capsys.readouterr().err
+    words += " --task classification --repeats 2"
+    assert run(folder, words) == 0 and "targets are 0" not in capsys.readouterr().err
+    assert json.loads((folder / "zeros" / "run.json").read_text())["classes"] == [["0", "1"]]
+
+
+def test_scores_are_scikit_learns() -> None:
+    rng = np.random.default_rng(0)
+    y, mean = rng.normal(size=(2, 30))
+    y[3] = np.nan
+    there = ~np.isnan(y)
+    found = regression_scores(y, mean, mean - 1, mean + 1)
+    assert found["r2"] == metrics.r2_score(y[there], mean[there])
+    assert found["coverage"] == (np.abs(y - mean)[there] <= 1).mean()
+    ranks = [np.argsort(np.argsort(values[there])) for values in (y, mean)]
+    assert found["spearman"] == pytest.approx(np.corrcoef(*ranks)[0, 1])
+    probability = rng.dirichlet(np.ones(3), 30)
+    classes = rng.integers(3, size=30).astype(float)
+    found = classification_scores(classes, probability)
+    auc = [metrics.roc_auc_score(classes == k, probability[:, k]) for k in range(3)]
+    assert found["roc-auc"] == pytest.approx(np.mean(auc))
+    assert found["log-loss"] == pytest.approx(
+        -np.log(probability[np.arange(30), classes.astype(int)]).mean()
+    )
+    undefined = classification_scores(np.zeros(4), np.full((4, 2), 0.5))
+    assert np.isnan(undefined["roc-auc"]) and undefined["log-loss"] == pytest.approx(np.log(2))
+    assert np.isnan(regression_scores(np.full(2, np.nan), *np.zeros((3, 2)))["rmse"])

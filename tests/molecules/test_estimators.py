@@ -1,0 +1,314 @@
+"""Fitting and predicting: what goes in, what comes out, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from rdkit import Chem
+
+from pyg_kernels.molecules import (
+    KERNEL_METHODS,
+    NETWORKS,
+    MoleculeClassifier,
+    MoleculeRegressor,
+    load,
+)
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
+
+TWO_CONVS = "tests.molecules.nets:TwoConvs"
+MODELS = [*KERNEL_METHODS, *NETWORKS, TWO_CONVS]
+
+
+def regressor(model: Any, **options: Any) -> Any:
+    return MoleculeRegressor(model, **{**SMALL, **options})
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_is_fitted_and_comes_back_as_it_was(model: str, tmp_path: Path) -> None:
+    y = np.stack([LOGP, -LOGP], 1)
+    y[3, 0] = y[5, 1] = np.nan
+    fitted = regressor(model).fit(SMILES, y)
+    mean, std = fitted.predict(SMILES[:7], return_std=True)
+    assert mean.shape == std.shape == (7, 2)
+    assert (std > 0).all()
+    assert fitted.transform(SMILES[:3]).shape[0] == 3
+    fitted.save(tmp_path / "run")
+    found, deviation = load(tmp_path / "run", trust=True).predict(SMILES[:7], return_std=True)
+    np.testing.assert_array_equal(found, mean)
+    np.testing.assert_array_equal(deviation, std)
+
+
+@pytest.mark.parametrize("model", ["gp", "wl-ridge", "wl-forest", "wl"])
+@pytest.mark.parametrize("kind", ["labels", "three", "several"])
+def test_classes(model: str, kind: str, tmp_path: Path) -> None:
+    labels: Any = {
+        "labels": AROMATIC,
+        "three": np.arange(len(SMILES)) % 3 + 5,
+        "several": np.stack([LOGP > 1, LOGP > 2], 1).astype(float),
+    }[kind]
+    if kind == "several":
+        labels[2, 0] = np.nan
+    fitted = MoleculeClassifier(model, **SMALL).fit(SMILES, labels)
+    found = fitted.predict_proba(SMILES[:9])
+    assert found.shape == {"labels": (9, 2), "three": (9, 3), "several": (9, 2)}[kind]
+    assert ((found >= 0) & (found <= 1)).all()
+    if kind != "several":
+        np.testing.assert_allclose(found.sum(1), 1, rtol=1e-6)
+        expected = fitted.classes_[found.argmax(1)]
+    else:
+        expected = (found > 0.5).astype(int)
+    np.testing.assert_array_equal(fitted.predict(SMILES[:9]), expected)
+    assert 0 <= fitted.score(SMILES, labels) <= 1
+    fitted.save(tmp_path / "run")
+    np.testing.assert_array_equal(load(tmp_path / "run").predict_proba(SMILES[:9]), found)
+
+
+def test_methods_learn() -> None:
+    for model in ("gp", "wl-gp", "wl-ridge"):
+        assert MoleculeRegressor(model).fit(SMILES[:32], LOGP[:32]).score(SMILES, LOGP) > 0.8
+    network = MoleculeRegressor("wl", epochs=80, hidden_channels=24, progress=False)
+    assert network.fit(SMILES, LOGP).score(SMILES, LOGP) > 0.8
+    assert MoleculeClassifier("gp").fit(SMILES, AROMATIC).score(SMILES, AROMATIC) == 1
+
+
+def test_molecules_of_rdkit_and_tables_are_read_as_smiles() -> None:
+    molecules = [Chem.MolFromSmiles(text) for text in SMILES]
+    canonical = [Chem.MolToSmiles(mol) for mol in molecules]
+    fitted = regressor("wl-ridge").fit(canonical, LOGP)
+    expected = fitted.predict(canonical)
+    for X in (
+        molecules,
+        np.array(canonical),
+        pd.Series(canonical),
+        pd.DataFrame({"smiles": canonical}),
+    ):
+        np.testing.assert_array_equal(fitted.predict(X), expected)
+        again = regressor("wl-ridge").fit(X, pd.Series(LOGP))
+        np.testing.assert_array_equal(again.predict(canonical), expected)
+
+
+@pytest.mark.parametrize(
+    "model", ["gp", "random-walk-gp", "wl-ridge", "wl-forest", "wl", "attentive-fp"]
+)
+def test_extra_columns_are_read(model: str, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    table = pd.DataFrame({"smiles": SMILES, "pH": generator.normal(7, 2, len(SMILES)), "one": 1.0})
+    fitted = regressor(model, epochs=5, learning_rate=0.01).fit(table, 3 * table["pH"])
+    found = fitted.predict(table)
+    other = table.assign(pH=table["pH"] + 3, unused="text")
+    assert np.abs(fitted.predict(other) - found).max() > 1e-3
+    reordered = table[["one", "pH", "smiles"]]
+    np.testing.assert_array_equal(fitted.predict(reordered), found)
+    if model not in ("random-walk-gp",):
+        assert fitted.transform(table[:2]).shape[0] == 2
+    fitted.save(tmp_path / "run")
+    np.testing.assert_array_equal(load(tmp_path / "run").predict(table), found)
+    with pytest.raises(ValueError, match="X has no column 'pH', 'one'"):
+        fitted.predict(pd.DataFrame({"smiles": SMILES}))
+    with pytest.raises(ValueError, match="expected a table with 'pH', 'one'"):
+        fitted.predict(SMILES)
+
+
+def test_weights_of_molecules_count() -> None:
+    y = np.where(np.arange(len(SMILES)) % 2, 1.0, -1.0)
+    weight = np.where(y > 0, 1.0, 1e-3)
+    for model in ("wl-ridge", "wl-forest", "wl"):
+        plain, fitted = (
+            regressor(model, epochs=8, learning_rate=0.05).fit(["CCO"] * len(y), y, sample_weight)
+            for sample_weight in (None, weight)
+        )
+        assert fitted.predict(["CCO"])[0] > plain.predict(["CCO"])[0] + 0.1
+    with pytest.raises(ValueError, match="'gp' takes no sample_weight"):
+        regressor("gp").fit(SMILES, LOGP, weight)
+
+
+def test_members_of_an_ensemble_differ_and_their_means_are_averaged() -> None:
+    fitted = regressor("wl", ensemble_size=3).fit(SMILES, LOGP)
+    each = np.stack(
+        [member.outputs(fitted._read(SMILES[:5])).mean[:, 0] for member in fitted.members_]
+    )
+    assert len(np.unique(each[:, 0])) == 3
+    mean, std = fitted.predict(SMILES[:5], return_std=True)
+    np.testing.assert_allclose(mean, each.mean(0))
+    noise = np.mean([member.noise[0] for member in fitted.members_])
+    np.testing.assert_allclose(std**2, noise + each.var(0))
+
+
+def test_a_stack_prefers_the_better_model() -> None:
+    # Two epochs with 6 channels teach a network nothing.
+    fitted = regressor(["wl-ridge", "wl"], validation_fraction=0.3).fit(SMILES, LOGP)
+    assert fitted.model_weights_.sum() == pytest.approx(1)
+    assert fitted.model_weights_[0] > 0.8
+    classifier = MoleculeClassifier(["wl", "wl-ridge"], validation_fraction=0.3, **SMALL)
+    weights = classifier.fit(SMILES, AROMATIC).model_weights_
+    assert weights.sum() == pytest.approx(1)
+    assert weights[1] > 0.8
+
+
+def test_the_same_seed_gives_the_same_and_leaves_torchs_generator_alone() -> None:
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    first = regressor("wl", dropout=0.3).fit(SMILES, LOGP).predict(SMILES)
+    assert torch.equal(torch.rand(3), expected)
+    np.testing.assert_array_equal(
+        regressor("wl", dropout=0.3).fit(SMILES, LOGP).predict(SMILES), first
+    )
+    other = regressor("wl", dropout=0.3, random_state=1).fit(SMILES, LOGP)
+    assert np.abs(other.predict(SMILES) - first).max() > 1e-4
+
+
+def test_the_validation_part_can_be_given() -> None:
+    mask = np.arange(len(SMILES)) % 4 == 0
+    fitted = regressor("wl-ridge").fit(SMILES, LOGP, validation=mask)
+    assert len(fitted.scores_) == mask.sum()
+    again = regressor("wl-ridge").fit(SMILES, LOGP, validation=np.flatnonzero(mask))
+    np.testing.assert_array_equal(again.scores_, fitted.scores_)
+    with pytest.raises(ValueError, match="positions of 0 to 39"):
+        fitted.fit(SMILES, LOGP, validation=[40])
+
+
+@pytest.mark.parametrize("model", ["gp", "wl"])
+def test_molecules_that_cannot_be_read_are_named(model: str) -> None:
+    bad = [*SMILES[:3], "C1CC", *SMILES[4:], "", "not"]
+    with pytest.raises(ValueError, match=r"3 of 42 molecules cannot be read.*: 3 'C1CC' .*; 40 ''"):
+        regressor(model).fit(bad, np.zeros(42))
+    fitted = regressor(model).fit(SMILES, LOGP)
+    with pytest.raises(ValueError, match=r"1 of 2 molecules .*: 1 'C1CC'"):
+        fitted.predict(["C", "C1CC"])
+
+
+def test_predictions_that_are_not_finite_name_the_molecule() -> None:
+    fitted = regressor("tests.molecules.nets:Infinite").fit(SMILES, LOGP, validation=np.arange(8))
+    assert np.isfinite(fitted.predict(SMILES)).all()
+    with pytest.raises(ValueError, match=r"2 of 2 predictions are not finite.* 0, 'CCO'"):
+        fitted.predict(["CCO", "C"])
+
+
+@pytest.mark.parametrize("model", ["wl", TWO_CONVS])
+def test_networks_start_from_another_ones_weights(model: str) -> None:
+    first = regressor(model, epochs=20, learning_rate=0.01).fit(SMILES, LOGP)
+    options = {"epochs": 1, "learning_rate": 1e-12}  # too small to move a weight
+    again = regressor(model, **options).fit(SMILES, LOGP, start_from=first)
+    for name, weight in first.members_[0].net.named_parameters():
+        assert torch.equal(again.members_[0].net.state_dict()[name], weight)
+    two = np.stack([LOGP, -LOGP], 1)  # another head
+    frozen = regressor(model, epochs=3).fit(SMILES, two, start_from=first, frozen=True)
+    moved = {
+        name
+        for name, weight in first.members_[0].net.named_parameters()
+        if not torch.equal(frozen.members_[0].net.state_dict()[name], weight)
+    }
+    assert moved
+    assert all(name.startswith(("net.head", "net.lin.")) for name in moved)
+    with pytest.raises(ValueError, match="expected the same sizes and features"):
+        regressor(model, featurizer="duvenaud").fit(SMILES, LOGP, start_from=first)
+    with pytest.raises(ValueError, match="start_from has no 'gin'"):
+        regressor("gin").fit(SMILES, LOGP, start_from=first)
+    with pytest.raises(ValueError, match="fitted at once"):
+        regressor("gp").fit(SMILES, LOGP, start_from=regressor("gp").fit(SMILES, LOGP))
+
+
+def test_networks_that_do_not_fit_are_refused() -> None:
+    for model, message in (
+        ("tests.molecules.nets:no_class", "expected a class of torch.nn.Module"),
+        ("tests.molecules.nets:Missing", "cannot be imported"),
+        ("tests.no_such:Net", "cannot be imported"),
+        ("wll", "expected one of gp, "),
+        ([], "at least one"),
+        (["wl", "wl"], "different models"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            regressor(model).fit(SMILES, LOGP)
+    fitted = regressor("tests.molecules.nets:OnNodes").fit(SMILES, LOGP)
+    with pytest.raises(ValueError, match="expected one a graph"):
+        fitted.transform(SMILES)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ensemble_size": 0}, "ensemble_size=0"),
+        ({"epochs": 1.5}, "epochs=1.5"),
+        ({"validation_fraction": 1.0}, "validation_fraction=1.0"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0"),
+    ],
+)
+def test_options_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        regressor("wl", **options).fit(SMILES, LOGP)
+
+
+def test_targets_that_do_not_fit_are_refused() -> None:
+    for y, message in (
+        (LOGP[:5], r"y has shape \(5,\)"),
+        (np.full(40, np.inf), "infinite"),
+        (np.full(40, np.nan), "target 0 was not measured"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            regressor("wl-ridge").fit(SMILES, y)
+    with pytest.raises(ValueError, match="target 0 has 1 classes"):
+        MoleculeClassifier("gp").fit(SMILES, np.ones(40))
+    with pytest.raises(TypeError, match="expected a sequence"):
+        regressor("gp").fit("CCO", [1.0])
+
+
+@pytest.mark.parametrize("model", ["wl-gp", "wl-ridge"])
+def test_a_class_that_is_not_fitted_is_not_another_one(model: str) -> None:
+    names = np.array(["a"] * 10 + ["b"] * 15 + ["c"] * 15)
+    fitted = MoleculeClassifier(model, ensemble_size=2).fit(SMILES, names, validation=np.arange(10))
+    assert (fitted.predict_proba(SMILES)[:, 0] == 0).all()
+    again = MoleculeClassifier(model).fit(SMILES, names, validation=np.arange(10))
+    assert again.predict_proba(SMILES).shape == (40, 3)  # fitted to all in the end
+
+
+def test_rows_of_no_weight_have_no_influence() -> None:
+    y, weight = LOGP.copy(), np.ones(40)
+    y[[0, 7]], weight[[0, 7]] = 1e4, 0
+    valid = [0, 1, 2, 12, 13]
+    fitted = regressor("wl-ridge").fit(SMILES, y, sample_weight=weight, validation=valid)
+    mean, std = fitted.predict(SMILES, return_std=True)
+    assert std.max() < 2
+    assert np.abs(mean).max() < 10
+    assert np.isnan(fitted.scores_).sum() == 1
+
+
+def test_a_constant_column_says_nothing() -> None:
+    table = pd.DataFrame({"smiles": SMILES, "pH": 7.4})
+    fitted = regressor("wl").fit(table, LOGP)
+    assert np.abs(fitted.predict(table.assign(pH=7.0))).max() < 100
+
+
+def test_a_target_that_the_validation_part_lacks() -> None:
+    y = np.stack([LOGP, LOGP], 1)
+    y[:5, 1] = np.nan
+    fitted = regressor("wl-ridge").fit(SMILES, y, validation=np.arange(5))
+    _, std = fitted.predict(SMILES, return_std=True)
+    np.testing.assert_allclose(std[:, 1], np.nanstd(y[5:, 1]))
+    with pytest.warns(UserWarning, match="with target 1"):
+        low, _ = fitted.predict_interval(SMILES, coverage=0.8)
+    assert np.isfinite(low[:, 0]).all()
+    assert np.isnan(low[:, 1]).all()
+
+
+def test_a_fit_that_fails_leaves_what_was_there() -> None:
+    fitted = regressor("gin").fit(SMILES, LOGP)
+    expected = fitted.predict(SMILES[:3])
+    with pytest.raises(ValueError, match="validation has shape"):
+        fitted.fit(SMILES, LOGP, validation=np.array([True, False]))
+    np.testing.assert_array_equal(fitted.predict(SMILES[:3]), expected)
+    fitted.fit(SMILES, LOGP, start_from=fitted)
+    with pytest.raises(ValueError, match="expected one"):
+        fitted.fit(SMILES, LOGP, frozen=True)
+
+
+def test_one_validation_part_for_all_members_counts_once() -> None:
+    fitted = regressor("wl-ridge", ensemble_size=3).fit(SMILES, LOGP, validation=np.arange(4))
+    assert fitted.scores_.shape == (4, 1)
+    with pytest.raises(ValueError, match="needs 9 validation molecules"):
+        fitted.predict_interval(SMILES, coverage=0.9)

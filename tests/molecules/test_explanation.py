@@ -1,0 +1,85 @@
+"""Shares of atoms, bonds and walks in predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
+
+WALKS = ["wl", "wl-gated", "graph-kernel", "random-walk", "gated-walk"]
+
+
+@pytest.mark.parametrize("model", WALKS)
+@pytest.mark.parametrize("extra", [False, True])
+def test_shares_of_atoms_add_up_to_the_prediction(model: str, extra: bool) -> None:
+    X: Any = SMILES
+    if extra:
+        X = pd.DataFrame({"smiles": SMILES, "pH": np.linspace(2, 9, len(SMILES))})
+    fitted = MoleculeRegressor(model, ensemble_size=2, **SMALL).fit(X, 10 * LOGP + 5)
+    found = fitted.explain(X[:4], k=3)
+    np.testing.assert_allclose(found.output, fitted.predict(X[:4]), rtol=1e-4, atol=1e-4)
+    for i in range(4):
+        assert found.atoms[i].sum() + found.constant[i] == pytest.approx(found.output[i])
+        assert len(found.walks[i]) == 3
+        values = [abs(value) for _, value in found.walks[i]]
+        assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize("model", ["gp", "wl-gp", "wl-ridge"])
+def test_shares_of_atoms_by_kernel_methods(model: str) -> None:
+    fitted = MoleculeRegressor(model).fit(SMILES, 10 * np.stack([LOGP, -LOGP], 1) + 5)
+    found = fitted.explain(SMILES[:4], target=1)
+    np.testing.assert_allclose(found.output, fitted.predict(SMILES[:4])[:, 1])
+    for i in range(4):
+        assert found.atoms[i].sum() + found.constant[i] == pytest.approx(found.output[i])
+        assert np.abs(found.atoms[i]).max() > 0
+        assert b"<svg" in found.draw(i)
+
+
+def test_log_odds_of_logistic_regression() -> None:
+    for labels in (AROMATIC, np.arange(40) % 3):
+        fitted = MoleculeClassifier("wl-ridge").fit(SMILES, labels)
+        logits = [fitted.explain(SMILES[:3], target=k).output for k in range(len(set(labels)) - 1)]
+        found = fitted.predict_proba(SMILES[:3])
+        if len(logits) == 1:
+            np.testing.assert_allclose(logits[0], np.log(found[:, 1] / found[:, 0]))
+        else:
+            expected = np.log(found[:, 0] / found[:, 1])
+            np.testing.assert_allclose(logits[0] - logits[1], expected)
+
+
+def test_shares_of_bonds_add_up_to_those_of_atoms_where_walks_have_bonds() -> None:
+    fitted = MoleculeRegressor("gated-walk", **SMALL).fit(SMILES, LOGP)
+    found = fitted.explain(SMILES[:4])
+    for atoms, bonds in zip(found.atoms, found.bonds, strict=True):
+        assert bonds.sum() == pytest.approx(atoms.sum(), rel=1e-4, abs=1e-6)
+
+
+def test_pictures_and_pages(tmp_path: Path) -> None:
+    fitted = MoleculeClassifier("wl", **SMALL).fit(SMILES, AROMATIC)
+    found = fitted.explain([SMILES[0], "[Na+]"], k=2)
+    log_odds = np.log(
+        fitted.predict_proba([SMILES[0]])[0, 1] / fitted.predict_proba([SMILES[0]])[0, 0]
+    )
+    assert found.output[0] == pytest.approx(log_odds, abs=1e-4)
+    assert b"<svg" in found.draw(0)
+    assert b"<svg" in found.draw(1)
+    found.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 2
+    assert found._repr_html_() in page
+
+
+def test_other_models_are_refused() -> None:
+    for model in ("gin", "wl-forest"):
+        fitted = MoleculeRegressor(model, **SMALL).fit(SMILES, LOGP)
+        with pytest.raises(ValueError, match=f"model='{model}'"):
+            fitted.explain(SMILES[:2])
+    with pytest.raises(ValueError, match="target=3"):
+        fitted.explain(SMILES[:2], target=3)

@@ -1,0 +1,106 @@
+"""scikit-learn's conventions: its own checks, searches, pipelines, joblib."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
+
+
+class OnMatrices:
+    """Estimators on matrices, which scikit-learn's checks hand over: columns of one molecule."""
+
+    def _table(self, X: Any, reset: bool) -> Any:
+        rows = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=2 * reset)
+        table = pd.DataFrame(rows, columns=[str(i) for i in range(rows.shape[1])])
+        return table.assign(smiles="C")
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        return super().fit(self._table(X, True), y, sample_weight)
+
+    def transform(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return super().transform(self._table(X, False))
+
+    def _outputs(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return super()._outputs(self._table(X, False))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        tags.input_tags.string = False
+        return tags
+
+
+class Regressor(OnMatrices, MoleculeRegressor):
+    pass
+
+
+class Classifier(OnMatrices, MoleculeClassifier):
+    pass
+
+
+def no_such_promise(estimator: Any) -> dict[str, str]:
+    return {
+        "check_sample_weight_equivalence_on_dense_data": "the validation part is drawn by position"
+    }
+
+
+@parametrize_with_checks(
+    [Regressor("wl-ridge"), Classifier("wl-ridge")], expected_failed_checks=no_such_promise
+)
+def test_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_clone_and_parameters() -> None:
+    made = MoleculeRegressor(["gp", "wl"], ensemble_size=3, dropout=0.2)
+    assert clone(made).get_params() == made.get_params()
+    with pytest.raises(NotFittedError):
+        made.predict(SMILES)
+    with pytest.raises(NotFittedError):
+        made.save("nowhere")
+
+
+@pytest.mark.parametrize("model", ["wl-ridge", "wl"])
+def test_cross_validation(model: str) -> None:
+    order = np.random.default_rng(0).permutation(len(SMILES))
+    smiles = [SMILES[i] for i in order]
+    scores = cross_val_score(MoleculeRegressor(model, **SMALL), smiles, LOGP[order], cv=2)
+    assert np.isfinite(scores).all()
+    classes = cross_val_score(MoleculeClassifier(model, **SMALL), smiles, AROMATIC[order], cv=2)
+    assert ((classes >= 0) & (classes <= 1)).all()
+
+
+def test_search_over_parameters() -> None:
+    search = GridSearchCV(
+        MoleculeRegressor(**SMALL), {"model": ["wl-ridge", "wl"]}, cv=[(range(32), range(32, 40))]
+    )
+    assert search.fit(SMILES, LOGP).best_params_ == {"model": "wl-ridge"}
+
+
+def test_pipeline_on_graph_vectors() -> None:
+    steps = make_pipeline(MoleculeRegressor("wl", **SMALL), Ridge(1e-3))
+    assert steps.fit(SMILES, LOGP).score(SMILES, LOGP) > 0.3
+
+
+def test_joblib(tmp_path: Path) -> None:
+    fitted = MoleculeRegressor(["wl-ridge", "wl"], **SMALL).fit(SMILES, LOGP)
+    joblib.dump(fitted, tmp_path / "fitted.joblib")
+    found = joblib.load(tmp_path / "fitted.joblib")
+    np.testing.assert_array_equal(found.predict(SMILES), fitted.predict(SMILES))
