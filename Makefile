@@ -1,5 +1,5 @@
 # `make demo` and `make test` do all set-up on a fresh machine: a virtual environment in .venv,
-# the package with its extras, then the molecule benchmark or the tests.
+# the package with its extras, then a model of molecules with its explanations, or the tests.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -12,11 +12,16 @@ install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[mol,bench,docs,test,export]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[mol,bench,docs,test,export,gp]"
 	touch $@
 
 demo: install
-	$(BIN)/python -m benchmarks.molecules --dataset chembl --model wl-gated gine mean --out runs/demo --overwrite
+	mkdir -p runs/demo
+	$(BIN)/pyg-kernels example runs/demo/sulfonamides.csv --overwrite
+	$(BIN)/pyg-kernels train runs/demo/sulfonamides.csv --target-columns potency --model wl --epochs 40 \
+		--split scaffold --out runs/demo/run --overwrite
+	$(BIN)/pyg-kernels predict runs/demo/run runs/demo/sulfonamides.csv --out runs/demo/predictions.csv --overwrite
+	$(BIN)/pyg-kernels explain runs/demo/run runs/demo/sulfonamides.csv --limit 10 --out runs/demo/explained --overwrite
 
 # Triton's interpreter runs the CUDA kernels on the CPU; 1 GB that nothing but the tests needs here.
 $(INTERPRETER): $(INSTALLED)

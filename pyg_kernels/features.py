@@ -46,9 +46,10 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     with the states :math:`c_n` of a :class:`~pyg_kernels.nn.RandomWalkConv` of m channels and decay
     :math:`\sqrt\lambda`, whose weights are independent and :math:`\pm 1` with equal probability:
     by theorem 3 of Lei et al. 2017 each channel is the kernel's feature map projected on a random
-    tensor product. On texts the layer is an unnormalised :class:`~pyg_kernels.sequence.RCNN` of
-    decay :math:`\lambda`, read at the last token for ``weighting='end'``; for ``'span'`` its states
-    ``z`` are summed. With ``sum_orders`` the states of all orders are summed.
+    tensor product. Walks turn back in the layer where they do in the kernel. On texts the layer is
+    an unnormalised :class:`~pyg_kernels.sequence.RCNN` of decay :math:`\lambda`, read at the last
+    token for ``weighting='end'``; for ``'span'`` its states ``z`` are summed. With ``sum_orders``
+    the states of all orders are summed.
 
     n objects cost O(n m), where a Gram matrix costs O(n²): a linear model on the features stands in
     for a kernel method where no Gram matrix fits. The error of
@@ -73,8 +74,8 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Raises:
         TypeError: If the kernel is another one; on items that are no graphs or texts.
-        ValueError: For ``combine='add'``, cosine normalisation or a decay above 1, which no such
-            layer has; on inputs as for the kernel.
+        ValueError: For ``combine='add'``, cosine normalisation, a decay above 1 or ``order=None``,
+            which no such layer has; on inputs as for the kernel.
 
     Example:
         >>> features = RandomFeatures(RandomWalkKernel(order=3), n_components=1024)
@@ -142,6 +143,8 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f"kernel={kernel!r}: the additive layer also counts incomplete n-grams, so its "
                 "features are not this kernel's"
             )
+        if kernel.order is None:
+            raise ValueError(f"kernel={kernel!r}: walks of all orders are no frozen layer's")
         if kernel.decay > 1:
             raise ValueError(f"kernel={kernel!r}: the layer's decay is at most 1")
         return kernel
@@ -155,7 +158,7 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.form_ = collection.part(torch.tensor([], dtype=torch.long))
 
     def _features(self, kernel: StringKernel | RandomWalkKernel, collection: Any) -> NDArray[Any]:
-        rows = _ELEMENTS // ((kernel.order + 2) * int(self.n_components))
+        rows = _ELEMENTS // ((_order(kernel) + 2) * int(self.n_components))
         rows = min(rows, kernel.max_memory // _ROW_BYTES // self.n_components)
         if collection.has_labels:
             rows = min(rows, _LABELED_ROWS)
@@ -174,19 +177,20 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _of_graphs(
         self, kernel: RandomWalkKernel, graphs: Graphs, layer: _Frozen | None
     ) -> tuple[Tensor, _Frozen]:
-        nodes, columns = _vectors(graphs.x, graphs.dtype)
+        nodes, columns = _vectors(graphs.x, graphs.node_label, graphs.dtype)
         edges, edge_columns = None, None
         if graphs.edge_attr is not None:
-            edges, edge_columns = _vectors(graphs.edge_attr, graphs.dtype)
+            edges, edge_columns = _vectors(graphs.edge_attr, graphs.edge_label, graphs.dtype)
         if layer is None or not layer.reads(columns, edge_columns):
             with fork_rng(devices=[]):
                 conv = RandomWalkConv(
                     len(columns),
                     int(self.n_components),
-                    int(kernel.order),
+                    _order(kernel),
                     decay=float(kernel.decay) ** 0.5,
                     edge_dim=None if edge_columns is None else len(edge_columns),
                     return_states=True,
+                    non_backtracking=bool(kernel.non_backtracking),
                 ).to(nodes)
             for step, lin in enumerate(conv.lins):
                 lin.weight.copy_(self._signs(step, columns))
@@ -201,13 +205,13 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _of_texts(
         self, kernel: StringKernel, texts: Texts, layer: _Frozen | None
     ) -> tuple[Tensor, _Frozen]:
-        tokens, columns = _vectors(texts.values, texts.dtype)
+        tokens, columns = _vectors(texts.values, None, texts.dtype)
         if layer is None or not layer.reads(columns, None):
             with fork_rng(devices=[]):
                 rcnn = RCNN(
                     len(columns),
                     int(self.n_components),
-                    order=int(kernel.order),
+                    order=_order(kernel),
                     decay=float(kernel.decay),
                     normalize=False,
                     readout="z" if kernel.weighting == "span" else "c",
@@ -242,6 +246,11 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return 1 + 2 * bits
 
 
+def _order(kernel: StringKernel | RandomWalkKernel) -> int:
+    assert kernel.order is not None
+    return int(kernel.order)
+
+
 @dataclass(frozen=True)
 class _Frozen:
     """A layer with random weights, and the columns of nodes and edges that it reads."""
@@ -259,10 +268,15 @@ class _Frozen:
         return torch.equal(self.edge_columns, edge_columns)
 
 
-def _vectors(values: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Vectors as they are, labels one-hot; and the names of their columns."""
+def _vectors(values: Tensor, labels: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Vectors as they are, labels one-hot, their tensor product with both; and columns' names."""
     if values.dim() == 2:
-        return values, torch.arange(values.size(1), device=values.device)
+        names = torch.arange(values.size(1), device=values.device)
+        if labels is None:
+            return values, names
+        one_hot, columns = _vectors(labels, None, dtype)
+        products = one_hot[:, :, None] * values[:, None]
+        return products.flatten(1), (mixed(columns)[:, None] + names).flatten()
     columns, place = values.unique(return_inverse=True)
     if not len(columns):
         columns = torch.zeros(1, dtype=torch.long, device=values.device)

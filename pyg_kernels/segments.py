@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from typing import Any
+
 import torch
 from torch import Tensor
+
+
+def pointers(counts: Any) -> Tensor:
+    """Where segments of these sizes begin, and the end, (n + 1,)."""
+    return torch.nn.functional.pad(torch.as_tensor(counts, dtype=torch.long).cumsum(0), (1, 0))
+
+
+def place(row: int, ptr: list[int]) -> tuple[int, int]:
+    """The segment of an element of the whole, and its place there."""
+    segment = bisect_right(ptr, row) - 1
+    return segment, row - ptr[segment]
 
 
 def segments(ptr: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:

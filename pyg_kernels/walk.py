@@ -43,6 +43,10 @@ def walk(
     states = [projections[0]]
     for step, projection in enumerate(projections[1:], start=2):
         state = states[-1] if act is None else act(states[-1])
-        arrived = propagate(state, step)
-        states.append(arrived * projection if combine == "mul" else arrived + projection)
+        states.append(combined(propagate(state, step), projection, combine))
     return states
+
+
+def combined(arrived: Tensor, projection: Tensor, combine: Combine) -> Tensor:
+    """What arrives at a step, multiplied by its projection or added to it."""
+    return arrived * projection if combine == "mul" else arrived + projection

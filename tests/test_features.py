@@ -40,8 +40,11 @@ TOKENS = [[0, 1, 2, 0, 1], [1, 1, 0, 2], [2, 0], [], [1]]
 WORDS = [["a", "b", "c", "a", "b"], ["b", "b", "a", "c"], ["c", "a"], [], ["b"]]
 
 
-def walk_gram(order: int, decay: float, nodes: str = "x", edges: str | None = None) -> Tensor:
-    return gram(lambda x, y: random_walk_kernel(x, y, order, decay, nodes, edges), GRAPHS, GRAPHS)
+def walk_gram(
+    order: int, decay: float, nodes: str = "x", edges: str | None = None, onwards: bool = False
+) -> Tensor:
+    options = (order, decay, nodes, edges, onwards)
+    return gram(lambda x, y: random_walk_kernel(x, y, *options), GRAPHS, GRAPHS)
 
 
 def one_hot(tokens: Sequence[int]) -> Tensor:
@@ -117,6 +120,12 @@ CASES = {
         RandomWalkKernel(3, 0.4, node_feature="kind", edge_feature="bond"),
         GRAPHS,
         lambda: walk_gram(3, 0.4, "kind", "bond"),
+        5,
+    ),
+    "walk-onwards": Case(
+        RandomWalkKernel(3, 0.4, non_backtracking=True, sum_orders=True),
+        GRAPHS,
+        lambda: sum(walk_gram(n, 0.4, edges="edge_attr", onwards=True) for n in (1, 2, 3)),
         5,
     ),
     "walk-without-decay": Case(
@@ -401,6 +410,7 @@ def test_other_kernels(kernel: Any) -> None:
         pytest.param(StringKernel(normalize="cosine"), TEXTS, "normalize", id="text-cosine"),
         pytest.param(StringKernel(combine="add"), TEXTS, "combine", id="additive"),
         pytest.param(RandomWalkKernel(0), GRAPHS, "order", id="order"),
+        pytest.param(RandomWalkKernel(None, 0.001), GRAPHS, "all orders", id="all-orders"),
         pytest.param(RandomWalkKernel(decay=1.5), GRAPHS, "decay", id="growing"),
         pytest.param(StringKernel(decay=1.5), TEXTS, "decay", id="decay"),
         pytest.param(RandomWalkKernel(), [], "at least one graph", id="no-graphs"),
@@ -436,4 +446,4 @@ def test_other_sizes_and_missing_features_at_transform() -> None:
     with pytest.raises(NotFittedError):
         RandomFeatures().transform(GRAPHS)
     with pytest.raises(TypeError):
-        RandomFeatures().fit("CCO")
+        RandomFeatures().fit(3)

@@ -8,8 +8,10 @@ from torch import Tensor
 Walk = tuple[tuple[int, ...], tuple[int, ...]]  # nodes, edges
 
 
-def walks(edge_index: Tensor, num_nodes: int, length: int) -> list[Walk]:
-    """All walks of `length` nodes; parallel edges are different walks."""
+def walks(
+    edge_index: Tensor, num_nodes: int, length: int, non_backtracking: bool = False
+) -> list[Walk]:
+    """All walks of `length` nodes, or those that never turn back; parallel edges are different."""
     leaving: dict[int, list[tuple[int, int]]] = {v: [] for v in range(num_nodes)}
     for edge, (source, target) in enumerate(edge_index.t().tolist()):
         leaving[source].append((target, edge))
@@ -19,6 +21,7 @@ def walks(edge_index: Tensor, num_nodes: int, length: int) -> list[Walk]:
             ((*nodes, target), (*edges, edge))
             for nodes, edges in found
             for target, edge in leaving[nodes[-1]]
+            if not (non_backtracking and target in nodes[-2:-1])
         ]
     return found
 
@@ -29,6 +32,7 @@ def walk_kernel(
     weights: list[Tensor],
     edge_weights: list[Tensor],
     combine: str = "mul",
+    non_backtracking: bool = False,
 ) -> Tensor:
     """The sum over walks against the reference walks, (D,).
 
@@ -39,11 +43,12 @@ def walk_kernel(
         edge_weights: The whole weight of every edge in steps 2, ..., n, each (E, D): decay or
             gate times bond factor.
         combine: 'mul' sums the walks of n nodes; 'add' sums the suffix walks of 1 to n nodes.
+        non_backtracking: Whether walks never turn back.
     """
     order, num_nodes = len(weights), x.size(0)
     total = torch.zeros(weights[0].size(0), dtype=torch.float64)
     if combine == "mul":
-        for nodes, edges in walks(edge_index, num_nodes, order):
+        for nodes, edges in walks(edge_index, num_nodes, order, non_backtracking):
             value = torch.ones_like(total)
             for step, node in enumerate(nodes):
                 value = value * (weights[step] @ x[node])
@@ -52,7 +57,7 @@ def walk_kernel(
             total = total + value
         return total
     for first in range(order):
-        for nodes, edges in walks(edge_index, num_nodes, order - first):
+        for nodes, edges in walks(edge_index, num_nodes, order - first, non_backtracking):
             value = weights[first] @ x[nodes[0]]
             for step, edge in enumerate(edges, start=first):
                 value = value * edge_weights[step][edge]

@@ -95,9 +95,9 @@ def walk_contributions(
         The shares, in the precision of the layer.
 
     Raises:
-        ValueError: For another layer or activation, which it names; a head or features that do
-            not fit; edges that name nodes which are not there; :obj:`k` below 0; an output that
-            is not finite.
+        ValueError: For another layer or activation, which it names; a layer whose walks of three
+            nodes or more never turn back; a head or features that do not fit; edges that name nodes
+            which are not there; :obj:`k` below 0; an output that is not finite.
     """
     k = checked_number_of_best(k)
     walk_layer = walk_of(conv)
@@ -147,6 +147,11 @@ def walk_sum(conv: WalkLayer, x: Tensor, edges: Edges, ends: Tensor) -> WalkSum:
         edges: The edges.
         ends: :math:`\theta`, :obj:`(N, D)`.
     """
+    if conv.non_backtracking and conv.order > 2:
+        raise ValueError(
+            f"conv is a {type(conv).__name__} with non_backtracking=True: the shares are known for "
+            "sums over all walks"
+        )
     slope = slope_of(conv.act, f"conv, a {type(conv).__name__},")
     on_source, on_target = conv.linears()
     first, *others = apply_all(x, [*on_source, *on_target])

@@ -56,6 +56,13 @@ def checked_combine(combine: str, name: str = "combine") -> Combine:
     return cast(Combine, combine)
 
 
+def checked_flag(value: bool, name: str) -> bool:
+    """True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name}={value!r}: expected True or False")
+    return value
+
+
 def checked_decay(decay: float | str) -> float | None:
     """The constant decay as a float, or None where it is learned."""
     if decay == "learned":

@@ -65,7 +65,9 @@ def arriving_sum(message: Tensor, edges: Edges) -> Tensor:
     return _arriving_sum(_weighted(message, edges), edges)
 
 
-def cavity_sum(message: Tensor, edges: Edges, reverse: ReverseEdges) -> Tensor:
+def cavity_sum(
+    message: Tensor, edges: Edges, reverse: ReverseEdges, total: Tensor | None = None
+) -> Tensor:
     r"""Sums, for each edge, the messages into its source but for those from its target.
 
     .. math::
@@ -78,12 +80,14 @@ def cavity_sum(message: Tensor, edges: Edges, reverse: ReverseEdges) -> Tensor:
         message: One row an edge, shape :obj:`(E, D)`.
         edges: The edges.
         reverse: As `find_reverse` finds them.
+        total: What `arriving_sum` gives of these messages, where it is known.
 
     Returns:
         The sums, of shape :obj:`(E, D)`; under autocast in float32 at least.
     """
     message = _weighted(message, edges)
-    total = _arriving_sum(message, edges).index_select(0, edges.source)
+    total = _arriving_sum(message, edges) if total is None else total
+    total = total.index_select(0, edges.source)
     if reverse.edge is not None:
         return total - message.index_select(0, reverse.edge)
     assert reverse.pair is not None

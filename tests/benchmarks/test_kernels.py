@@ -15,18 +15,24 @@ pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'"
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
 from benchmarks import kernels
-from benchmarks.harness.kernels import libraries, regression, worker
+from benchmarks.harness.kernels import accuracy, libraries, regression, worker
 from benchmarks.harness.kernels.report import growth
 from benchmarks.harness.kernels.setting import (
+    ACCURACY,
     EXACT_GRAM,
     GRAKEL,
     OURS,
     OURS_FROM_LIST,
+    PATHS,
     RANDOM_FEATURES,
     REGRESSION,
+    SEQUENCES,
+    TASKS,
     WALK_GRAM,
     WL_FEATURES,
     WL_GRAM,
+    WL_MIN,
+    WL_MINMAX,
     Measurement,
     Setting,
     planned,
@@ -40,10 +46,21 @@ from tests.benchmarks.interruption import interrupt_once
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
-SMALL = Setting(molecules=40, walk_molecules=3, copies=(1, 2), features=(8, 16), order=2, rounds=1)
+SMALL = Setting(
+    molecules=40,
+    fewer=20,
+    sets=(),
+    walk_molecules=3,
+    copies=(1, 2),
+    features=(8, 16),
+    order=2,
+    rounds=1,
+)
 WORDS = (
     "--molecules",
     40,
+    "--fewer-molecules",
+    20,
     "--walk-molecules",
     3,
     "--edges",
@@ -82,6 +99,8 @@ def study(call_main, molecules, tmp_path, monkeypatch):
         return worker.outcome(measurement, self.setting, str(self._path(measurement, "npy")))
 
     monkeypatch.setattr(libraries, "load", lambda setting: molecules)
+    monkeypatch.setattr(accuracy, "PENALTIES", (1.0,))
+    monkeypatch.setattr(accuracy, "DEPTHS", range(2))
     monkeypatch.setattr(Study, "_measured", in_this_process)
     monkeypatch.setattr("benchmarks.harness.kernels.study.FEWEST_EXACT", 20)
     # All 96 training molecules would fit.
@@ -105,6 +124,7 @@ def test_whole_study(study, tmp_path):
     status, out, err = run()
     assert (status, err) == (0, "")
     folder = tmp_path / "out"
+    assert "exact Gaussian process" in out and "WL, min-max" in out
     exact = [m.size for m in measured if m.method == EXACT_GRAM]
     assert exact == [20, 40, 50]
     for row in (
@@ -132,8 +152,11 @@ def test_whole_study(study, tmp_path):
 def test_values_are_those_of_grakel(study, tmp_path):
     pytest.importorskip("grakel", reason="compares with GraKeL")
     run, _ = study
-    status, out, _ = run("--tasks", WL_GRAM, WALK_GRAM)
+    status, out, _ = run("--tasks", WL_GRAM, WL_MIN, WL_MINMAX, SEQUENCES, PATHS, WALK_GRAM)
     assert status == 0
+    for task in (WL_MIN, PATHS):
+        assert result_of(tmp_path / "out", task, OURS, 20)["difference"] < 1e-10
+        assert "difference" not in result_of(tmp_path / "out", task, OURS, 40)
     for method, size in ((OURS, 10), (OURS, 40), (OURS_FROM_LIST, 40)):
         assert result_of(tmp_path / "out", WL_GRAM, method, size)["difference"] == 0
     for size in (1, 3):
@@ -317,7 +340,7 @@ def test_lists_hold_the_graphs_of_the_batch(few):
 
 def test_every_measurement_is_there_once():
     for setting in (SMALL, replace(SMALL, molecules=1), replace(SMALL, bond_labels=True)):
-        plan = list(planned(setting, (WL_GRAM, WL_FEATURES, WALK_GRAM, REGRESSION), 1000))
+        plan = list(planned(setting, TASKS, 1000))
         names = [measurement.name for measurement in plan]
         assert len(set(names)) == len(names)
         assert all(measurement.size <= 1000 for measurement in plan)
@@ -340,6 +363,25 @@ def test_the_largest_subset_fits_time_and_memory(tmp_path, seconds, memory):
     assert predicted(largest)[0] <= seconds
     assert predicted(largest)[1] <= memory
     assert predicted(largest + 50)[0] > seconds or predicted(largest + 50)[1] > memory
+
+
+def test_accuracy_of_a_file(tmp_path, monkeypatch):
+    """Classes that a single label tells are found; what is no set is told in a line."""
+    monkeypatch.setattr(accuracy, "DEPTHS", range(1))
+    rows = [f"{'C' * n}{'O' if n % 2 else 'N'},{n % 2}" for n in range(1, 41)]
+    (tmp_path / "set.csv").write_text("\n".join(["smiles,kind", *rows, "C,"]))
+    found = accuracy.accuracies(f"{tmp_path / 'set.csv'}:kind", seed=0)
+    assert (found["molecules"], found["majority"]) == (40, 0.5)
+    assert found["accuracy"]["WL, min"][0] > 0.9
+    for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
+        result = worker.outcome(Measurement(ACCURACY, name, 0), SMALL, "")
+        assert result["failed"]
+
+
+def test_process_is_calibrated_enough(molecules):
+    found = regression.regress_with_process(molecules, 60, SMALL)
+    assert found["fitted_on"] == 60 and len(found["covered"]) == 3
+    assert 0 < found["test"] < 10 and found["seconds"] > 0
 
 
 def test_growth_is_the_exponent():

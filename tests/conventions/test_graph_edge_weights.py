@@ -24,6 +24,14 @@ from tests.graphs import random_graph
 C, E = 4, 3
 LAYERS = {name: (build, (C, C)) for name, build in CONVS.items()}
 LAYERS["order-3"] = (lambda *a, **k: RandomWalkConv(*a, order=3, act="tanh", **k), (C, C))
+LAYERS["onwards"] = (
+    lambda *a, **k: RandomWalkConv(*a, order=3, act="tanh", non_backtracking=True, **k),
+    (C, C),
+)
+LAYERS["gated-onwards"] = (
+    lambda *a, **k: GatedWalkConv(*a, order=3, non_backtracking=True, **k),
+    (C, C),
+)
 LAYERS["WLStates"] = (WLStates, (C, C))
 LAYERS |= {name: (build, (C, 6, 2)) for name, build in NETS.items()}
 every_layer = pytest.mark.parametrize(("build", "sizes"), LAYERS.values(), ids=list(LAYERS))

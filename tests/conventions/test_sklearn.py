@@ -31,6 +31,7 @@ from pyg_kernels.kernels import (
     GatedSequenceKernel,
     Kernel,
     KernelGP,
+    KernelGPClassifier,
     LabelSequenceKernel,
     RandomWalkKernel,
     ShortestPathKernel,
@@ -81,15 +82,21 @@ def on_matrices(base: type[Any], item: Callable[[Any], Any]) -> type[Any]:
             tags.input_tags.string = False
             if tags.regressor_tags is not None:
                 tags.regressor_tags.poor_score = True  # paths of numbers are no good features
+            if tags.classifier_tags is not None:
+                tags.classifier_tags.poor_score = True
             return tags
 
-    if hasattr(base, "predict"):
-
-        def predict(self: Any, X: Any, return_std: bool = False) -> Any:
+    def of_items(name: str) -> Any:
+        def predict(self: Any, X: Any, **options: Any) -> Any:
             check_is_fitted(self)
-            return super(OnMatrices, self).predict(self._items(X, reset=False), return_std)
+            return getattr(super(OnMatrices, self), name)(self._items(X, reset=False), **options)
 
-        OnMatrices.predict = predict  # type: ignore[attr-defined]
+        return predict
+
+    for name in ("predict", "predict_proba"):
+        if hasattr(base, name):
+            setattr(OnMatrices, name, of_items(name))
+    if hasattr(base, "predict"):
         del OnMatrices.transform, OnMatrices.fit_transform
 
     OnMatrices.__name__ = OnMatrices.__qualname__ = f"{base.__name__}OnMatrices"
@@ -111,6 +118,7 @@ COUNTS = [on_matrices(kernel, as_graph) for kernel in COUNT_KERNELS]
         *(kernel(output="gram", compare="minmax") for kernel in COUNTS),
         on_matrices(RandomFeatures, as_graph)(n_components=8),
         on_matrices(KernelGP, as_graph)(RandomWalkKernel(2)),
+        on_matrices(KernelGPClassifier, as_graph)(RandomWalkKernel(2)),
     ]
 )
 def test_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:

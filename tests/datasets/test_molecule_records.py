@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
-from pyg_kernels.chem import MolCodeStore, MolFeaturizer, OGBFeaturizer
+from pyg_kernels.chem import DefaultFeaturizer, MolCodeStore, MolFeaturizer, OGBFeaturizer
 from pyg_kernels.chem.codes import pointers
 from pyg_kernels.datasets.molecule_records import (
     SEPARATOR,
@@ -53,7 +53,10 @@ def assert_unpacked(store, graphs, order, atom_kinds, bond_kinds):
         assert np.array_equal(bond_kinds.codes[graphs.bonds[edges]], expected.bonds)
 
 
-@pytest.mark.parametrize("featurizer", [MolFeaturizer(), OGBFeaturizer()], ids=repr)
+EVERY = [DefaultFeaturizer(), MolFeaturizer(), OGBFeaturizer()]
+
+
+@pytest.mark.parametrize("featurizer", EVERY, ids=repr)
 def test_molecules_come_back_in_any_order(featurizer):
     store, _ = featurizer.encode_many(SMILES)
     kinds = tables(featurizer)

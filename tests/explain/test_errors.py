@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GINConv
 
-from pyg_kernels.explain import ngram_contributions, walk_contributions
-from pyg_kernels.nn import GraphKernelConv, RandomWalkConv
+from pyg_kernels.explain import model_contributions, ngram_contributions, walk_contributions
+from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, RandomWalkNet
 from pyg_kernels.sequence import KBRN, RCNN, RCNNCell
 
 X = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
@@ -33,6 +33,20 @@ def test_other_activations(act: Any, name: str) -> None:
     words = f"conv, a RandomWalkConv, has the activation {name}: an exact attribution needs"
     with pytest.raises(ValueError, match=re.escape(words)):
         walk_contributions(RandomWalkConv(3, 2, act=act), X, EDGES)
+
+
+@pytest.mark.parametrize("conv", [RandomWalkConv, GatedWalkConv])
+def test_walks_that_never_turn_back(conv: Any) -> None:
+    """At order 2 they are all walks."""
+    layer = conv(3, 2, order=2, non_backtracking=True)
+    assert len(walk_contributions(layer, X, EDGES).walks) == 3
+    words = f"conv is a {conv.__name__} with non_backtracking=True"
+    with pytest.raises(ValueError, match=words):
+        walk_contributions(conv(3, 2, order=3, non_backtracking=True), X, EDGES)
+    net = RandomWalkNet(3, 4, 1, order=3, act="relu", gated=conv is GatedWalkConv)
+    net.convs[0] = conv(3, 4, order=3, non_backtracking=True)
+    with pytest.raises(ValueError, match=words):
+        model_contributions(net.eval(), X, EDGES)
 
 
 def test_features_of_another_precision() -> None:

@@ -24,6 +24,7 @@ from pyg_kernels.nn import (
 
 LAYERS: dict[str, Any] = {
     "random-walk": lambda: RandomWalkConv(4, 4, order=3, decay="learned", edge_dim=3),
+    "random-walk-onwards": lambda: RandomWalkConv(4, 4, 3, edge_dim=3, non_backtracking=True),
     "gated-walk": lambda: GatedWalkConv(4, 4, edge_dim=3),
     "graph-kernel": lambda: GraphKernelConv(4, 4, edge_dim=3),
     "wl": lambda: WLKernelConv(4, gated=True, act="tanh", edge_dim=3),

@@ -42,6 +42,8 @@ def test_cavity_sum(pairs: list[tuple[int, int]]) -> None:
     found = cavity_sum(message, edges, find_reverse(edges))
     wanted = definition(message, pairs)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    total = arriving_sum(message, edges)
+    assert torch.equal(cavity_sum(message, edges, find_reverse(edges), total), found)
     grad = torch.randn_like(message)
     torch.testing.assert_close(
         *(torch.autograd.grad(s, message, grad)[0] for s in (found, wanted)),

@@ -35,6 +35,7 @@ class GatedWalkConv(WalkConv):
             them, bonds enter both the gate and the bond factors.
         act: The activation :math:`\sigma` between steps, or None for the identity.
         return_states: Whether to return the list :math:`[c_1, \ldots, c_n]`.
+        non_backtracking: As of :class:`RandomWalkConv`.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
@@ -53,6 +54,7 @@ class GatedWalkConv(WalkConv):
         edge_dim: int | None = None,
         act: Act = None,
         return_states: bool = False,
+        non_backtracking: bool = False,
         **kwargs: Any,
     ) -> None:
         if "decay" in kwargs:
@@ -68,5 +70,6 @@ class GatedWalkConv(WalkConv):
             act=act,
             edge_dim=edge_dim,
             return_states=return_states,
+            non_backtracking=non_backtracking,
             **kwargs,
         )

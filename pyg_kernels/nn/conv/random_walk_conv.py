@@ -45,6 +45,11 @@ class RandomWalkConv(WalkConv):
             identity.
         edge_dim: The number of edge features (-1: any), or None where edges have none.
         return_states: Whether to return the list :math:`[c_1, \ldots, c_n]`.
+        non_backtracking: Whether walks never turn back: none goes along :math:`u \to v \to u`
+            (Mahé et al. 2004). Each step then leaves out, for the edge along which a walk goes on,
+            the states that came from its target: those of all parallel edges, and for a loop those
+            of the node's loops. Theorem 3 holds with the kernel of these walks. At orders 1 and 2
+            it changes nothing.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
@@ -72,6 +77,7 @@ class RandomWalkConv(WalkConv):
         act: Act = None,
         edge_dim: int | None = None,
         return_states: bool = False,
+        non_backtracking: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -83,6 +89,7 @@ class RandomWalkConv(WalkConv):
             act=act,
             edge_dim=edge_dim,
             return_states=return_states,
+            non_backtracking=non_backtracking,
             **kwargs,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import Module, ModuleList
 from torch_geometric.typing import OptTensor
@@ -14,6 +15,7 @@ from pyg_kernels.nn.arguments import (
     checked_combine,
     checked_count,
     checked_edge_dim,
+    checked_flag,
     checked_nodes,
     checked_pair,
 )
@@ -23,6 +25,7 @@ from pyg_kernels.nn.linear import UnitLinear, apply_all
 from pyg_kernels.ops.edges import Edges, weighted
 from pyg_kernels.ops.neighbor_sum import Gate, message_weight, neighbor_sum
 from pyg_kernels.propagation.graph import EdgeSource, GraphPropagation, as_edges
+from pyg_kernels.propagation.non_backtracking import non_backtracking_walk
 from pyg_kernels.walk import Combine, walk
 
 NodeFeatures = Tensor | tuple[Tensor, Tensor]
@@ -40,6 +43,7 @@ class WalkConv(FusedConv):
         act: The activation between steps, or None.
         edge_dim: The number of edge features, or None.
         return_states: Whether to return the states of all orders.
+        non_backtracking: Whether walks never turn back.
         **kwargs: Further arguments of :class:`torch_geometric.nn.conv.MessagePassing`.
     """
 
@@ -53,6 +57,7 @@ class WalkConv(FusedConv):
         act: Act,
         edge_dim: int | None,
         return_states: bool,
+        non_backtracking: bool,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -63,6 +68,7 @@ class WalkConv(FusedConv):
         self.act = build_activation(act)
         self.edge_dim = checked_edge_dim(edge_dim)
         self.return_states = return_states
+        self.non_backtracking = checked_flag(non_backtracking, "non_backtracking")
         source, target = checked_pair(in_channels)
         if not isinstance(in_channels, int) and order != 2:
             raise ValueError(
@@ -119,16 +125,20 @@ class WalkConv(FusedConv):
         """Takes the n steps, from what `read` returns."""
         on_source, on_target = self.linears()
         projections = [*apply_all(source, on_source), *apply_all(target, on_target)]
-        propagation = GraphPropagation(
-            edges,
-            factors=[lin(edges.attr) for lin in self.edge_lins],
-            neighbor_sum=self._neighbor_sum,
-        )
+        factors = [lin(edges.attr) for lin in self.edge_lins]
+        propagation = GraphPropagation(edges, factors=factors, neighbor_sum=self._neighbor_sum)
         if isinstance(self.weighting, Decay):
             propagation.decay = self.weighting.value
         elif isinstance(self.weighting, EdgeGate):
             gate_source, gate_target = projections.pop(1), projections.pop()
             propagation.gate = self.weighting.logits(gate_source, gate_target, edges)
+        if self.non_backtracking and self.order > 2:  # a walk of two nodes has not turned yet
+
+            def messages(state: Tensor, step: int) -> Tensor:
+                factor = factors[step - 2] if factors else None
+                return propagation.decay * self._messages(state, edges, propagation.gate, factor)
+
+            return non_backtracking_walk(projections, messages, edges, self.combine, self.act)
         return walk(projections, propagation, self.combine, self.act)
 
     def _node_features(self, x: NodeFeatures) -> tuple[Tensor, Tensor]:
@@ -154,11 +164,21 @@ class WalkConv(FusedConv):
             return self.propagate_along(edges, z=z, weight=weight)
         return neighbor_sum(z, edges, gate, factor)
 
+    def _messages(self, z: Tensor, edges: Edges, gate: Gate | None, factor: OptTensor) -> Tensor:
+        """What every edge makes of a state of its own, (E, D), before its weight."""
+        weight = message_weight(edges.index, gate, factor)
+        if self.takes_messages:
+            own = torch.arange(edges.num_edges, device=z.device)
+            alone = Edges(own, own, edges.num_edges, edges.num_edges)
+            return self.propagate_along(alone, z=z, weight=weight)
+        return z if weight is None else weight * z
+
     def message(self, z_j: Tensor, weight: OptTensor, edge_weight: OptTensor) -> Tensor:
         return weighted(z_j if weight is None else weight * z_j, edge_weight)
 
     def __repr__(self) -> str:
         return (
             f"{self.__class__.__name__}({self.in_channels}, {self.out_channels}, "
-            f"order={self.order}, combine={self.combine!r})"
+            f"order={self.order}, combine={self.combine!r}"
+            f"{', non_backtracking=True' if self.non_backtracking else ''})"
         )

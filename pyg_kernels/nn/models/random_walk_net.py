@@ -42,6 +42,8 @@ class RandomWalkNet(torch.nn.Module):
         edge_dim: The number of edge features, or None where edges have none.
         norm: A normalisation of the sum over nodes, ``'batch'`` (or ``'head'``, the same here) or
             ``'layer'``; None, as in the paper, for none.
+        non_backtracking: Whether walks never turn back: see
+            :class:`~pyg_kernels.nn.RandomWalkConv`.
 
     Shapes:
         - **input:** node features :math:`(N, F)`; edge indices :math:`(2, E)` or a transposed
@@ -65,12 +67,20 @@ class RandomWalkNet(torch.nn.Module):
         act: Act = "tanh",
         edge_dim: int | None = None,
         norm: str | None = "batch",
+        non_backtracking: bool = False,
     ) -> None:
         super().__init__()
         checked_count(hidden_channels, "hidden_channels")
         checked_count(out_channels, "out_channels")
         conv = build_walk(
-            in_channels, hidden_channels, order, decay, gated, combine=combine, edge_dim=edge_dim
+            in_channels,
+            hidden_channels,
+            order,
+            decay,
+            gated,
+            combine=combine,
+            edge_dim=edge_dim,
+            non_backtracking=non_backtracking,
         )
         self.convs = ModuleList([conv])
         self.norm = build_head_norm(norm, hidden_channels)

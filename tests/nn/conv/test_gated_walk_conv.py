@@ -35,6 +35,7 @@ def assert_equals_its_kernel(conv: GatedWalkConv, graph: Graph) -> None:
         [lin.weight for lin in conv.lins],
         edge_weights(conv, graph),
         conv.combine,
+        conv.non_backtracking,
     )
     total = conv(graph.x, graph.edge_index, attr).sum(dim=0)
     torch.testing.assert_close(total, expected, rtol=1e-10, atol=1e-12)
@@ -43,9 +44,11 @@ def assert_equals_its_kernel(conv: GatedWalkConv, graph: Graph) -> None:
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("bonds", [False, True])
-def test_random_graphs(order: int, combine: str, bonds: bool) -> None:
+@pytest.mark.parametrize("non_backtracking", [False, True])
+def test_random_graphs(order: int, combine: str, bonds: bool, non_backtracking: bool) -> None:
     torch.manual_seed(order)
-    conv = GatedWalkConv(4, 6, order, combine, edge_dim=3 if bonds else None).double()
+    options = {"edge_dim": 3 if bonds else None, "non_backtracking": non_backtracking}
+    conv = GatedWalkConv(4, 6, order, combine, **options).double()
     if order > 1:
         torch.nn.init.normal_(conv.weighting.bias)
     for seed in range(3):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch_geometric.explain.algorithm.utils import set_masks
 
 from pyg_kernels.nn import RandomWalkConv
 from tests.graphs import SMILES, Graph, molecule, random_graph
@@ -35,6 +36,7 @@ def assert_equals_its_kernel(conv: RandomWalkConv, graph: Graph) -> None:
         [lin.weight for lin in conv.lins],
         edge_weights(conv, graph),
         conv.combine,
+        conv.non_backtracking,
     )
     torch.testing.assert_close(states.sum(dim=0), expected, rtol=1e-10, atol=1e-12)
 
@@ -56,12 +58,52 @@ def test_random_graphs(order: int, combine: str, decay: float | str, bonds: bool
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("combine", ["mul", "add"])
+@pytest.mark.parametrize("bonds", [False, True])
+def test_walks_that_never_turn_back(order: int, combine: str, bonds: bool) -> None:
+    """With loops, parallel edges and edges of one direction, and with every edge both ways."""
+    torch.manual_seed(order)
+    options = {"edge_dim": 3 if bonds else None, "non_backtracking": True}
+    conv = RandomWalkConv(4, 6, order, 0.5, combine, **options).double()
+    for seed in range(3):
+        graph = random_graph(seed, kinds=2 if seed == 0 else None)
+        index, attr = graph.edge_index, graph.edge_attr
+        both = Graph(graph.x, torch.cat([index, index.flip(0)], 1), torch.cat([attr, attr]))
+        for walked in (graph, both):
+            assert_equals_its_kernel(conv, walked)
+
+
+def test_no_walk_of_three_nodes_turns_back() -> None:
+    """Of the six walks of three nodes on a path, two lead from end to end; loops lead on once."""
+    x, index = torch.ones(3, 1).double(), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    conv = RandomWalkConv(1, 1, 3, 1.0, return_states=True, non_backtracking=True).double()
+    for lin in conv.lins:
+        torch.nn.init.ones_(lin.weight)
+    assert [state.sum().item() for state in conv(x, index)] == [3, 4, 2]
+    looped = torch.cat([index, torch.tensor([[1], [1]])], 1)
+    assert [state.sum().item() for state in conv(x, looped)] == [3, 5, 2 + 4]
+    with pytest.raises(ValueError, match="non_backtracking=1: expected True or False"):
+        RandomWalkConv(1, 1, non_backtracking=1)
+
+
+def test_an_explainers_mask_of_walks_that_never_turn_back() -> None:
+    """A mask of edges is a weight of edges, also in what is left out."""
+    graph, mask = random_graph(1, 6, 14), torch.rand(14, dtype=torch.float64)
+    conv = RandomWalkConv(4, 5, 4, non_backtracking=True).double()
+    expected = conv(graph.x, graph.edge_index, edge_weight=mask)
+    assert expected.any()
+    set_masks(conv, mask, graph.edge_index, apply_sigmoid=False)
+    torch.testing.assert_close(conv(graph.x, graph.edge_index), expected)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("combine", ["mul", "add"])
 @pytest.mark.parametrize("smiles", SMILES)
-def test_molecules(order: int, combine: str, smiles: str) -> None:
+@pytest.mark.parametrize("non_backtracking", [False, True])
+def test_molecules(order: int, combine: str, smiles: str, non_backtracking: bool) -> None:
     torch.manual_seed(order)
     graph = molecule(smiles)
-    edge_dim = graph.edge_attr.size(1)
-    conv = RandomWalkConv(5, 3, order, 0.4, combine, edge_dim=edge_dim).double()
+    options = {"edge_dim": graph.edge_attr.size(1), "non_backtracking": non_backtracking}
+    conv = RandomWalkConv(5, 3, order, 0.4, combine, **options).double()
     assert_equals_its_kernel(conv, graph)
 
 

@@ -27,6 +27,7 @@ from tests.walk_kernels import walk_kernel
 MODELS: dict[str, Callable[..., torch.nn.Module]] = {
     "random-walk": partial(RandomWalkNet, 4, 6, 2),
     "random-walk-gated": partial(RandomWalkNet, 4, 6, 2, order=3, gated=True),
+    "random-walk-onwards": partial(RandomWalkNet, 4, 6, 2, order=4, non_backtracking=True),
     "graph-kernel": partial(GraphKernelNet, 4, 6, 2, num_layers=2),
     "graph-kernel-norm": partial(GraphKernelNet, 4, 6, 2, num_layers=2, norm="layer"),
     "wl": partial(WLKernelNet, 4, 6, 2),
