@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch_geometric.data import Data
 
 from pyg_kernels.chem import Featurizer
 from pyg_kernels.datasets.molecules import MoleculeDataset
-from pyg_kernels.datasets.table import Record, read_table
+from pyg_kernels.datasets.table import read_table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class MoleculeCSV(MoleculeDataset):
-    """The molecules of a CSV file with a header line.
+    """The molecules of a CSV file with a header line, as pandas reads it.
 
     An empty target (or ``nan``, ``na``, ``n/a``, ``null``, ``none`` in any case) is missing: NaN
     in ``y``. Blank lines are passed over.
@@ -34,14 +37,14 @@ class MoleculeCSV(MoleculeDataset):
         progress: whether to show a progress bar.
         transform: applied to each molecule as it is taken out.
         featurizer: the features; a MolFeaturizer by default.
-        records: what :func:`~pyg_kernels.datasets.table.read_records` gave for ``path``, if it has
+        cells: what :func:`~pyg_kernels.datasets.table.read_cells` gave for ``path``, if it has
             been read already (a pipe can be read only once).
 
     Raises:
         FileNotFoundError: if there is no such file.
         InvalidMolecules: if a SMILES cannot be read and ``skip_invalid`` is False.
-        ValueError: if the file is empty, a column is missing, a target is not a number, or no
-            molecule is left.
+        ValueError: if the file is empty or no CSV file, a column is missing, a target is not a
+            number, or no molecule is left.
     """
 
     def __init__(
@@ -55,9 +58,9 @@ class MoleculeCSV(MoleculeDataset):
         progress: bool = False,
         transform: Callable[[Data], Any] | None = None,
         featurizer: Featurizer | None = None,
-        records: Sequence[Record] | None = None,
+        cells: DataFrame | None = None,
     ) -> None:
         super().__init__(transform=transform, featurizer=featurizer)
-        table = read_table(path, smiles_column, target_columns, split_column, records)
+        table = read_table(path, smiles_column, target_columns, split_column, cells)
         name = Path(path).name
         self._hold(*self._read(table, name, skip_invalid, num_workers, progress))

@@ -19,25 +19,15 @@ from pyg_kernels.chem.encoding import encode_chunk
 from pyg_kernels.chem.processes import CHUNK_SIZE, chunk_starts, stream_chunks
 from pyg_kernels.datasets.molecule_records import KindTable, pack
 from pyg_kernels.datasets.molecules import InvalidMolecules
-from pyg_kernels.datasets.shard_file import file_sha256, write_shard
-from pyg_kernels.datasets.shard_manifest import (
-    FILE,
-    Manifest,
-    Origin,
-    ShardEntry,
-    check_same_settings,
-    check_same_source,
-    shard_name,
-)
-from pyg_kernels.datasets.table import (
-    Columns,
-    MoleculeTable,
-    find_columns,
-    header_names,
-    stream_records,
-)
+from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder, file_sha256
+from pyg_kernels.datasets.table import Columns, MoleculeTable, find_columns, stream_cells
 
 MOST_SPLIT_NAMES = 256  # a name's number takes one byte a molecule
+ADVICE = "give another folder, or delete this one"
+SETTINGS = (
+    *("smiles_column", "target_columns", "split_column", "shard_size"),
+    *("featurizer", "rdkit"),
+)
 
 Encoded = tuple[MoleculeTable, MolCodeStore, list[InvalidRow]]
 
@@ -46,9 +36,7 @@ def shard_csv(
     path: Path,
     folder: Path,
     featurizer: Featurizer,
-    smiles_column: str,
-    target_columns: list[str] | None,
-    split_column: str | None,
+    asked: dict[str, Any],
     shard_size: int,
     skip_invalid: bool,
     num_workers: int | None,
@@ -56,38 +44,30 @@ def shard_csv(
 ) -> None:
     """Writes the shards of a CSV file that are not in the folder yet.
 
-    The arguments are those of :meth:`~pyg_kernels.datasets.MoleculeShards.from_csv`.
+    The arguments are those of :meth:`~pyg_kernels.datasets.MoleculeShards.from_csv`; ``asked`` has
+    its arguments on columns.
     """
     if not path.is_file():
         if path.exists():
             raise ValueError(f"{path} is not a file; shards are made in two passes over one")
         raise FileNotFoundError(f"there is no file {path}")
-    old = Manifest.read(folder) if (folder / FILE).is_file() else None
+    old = ShardFolder.read(folder) if (folder / FILE).is_file() else None
     if old is not None and not old.shards:  # no shard exists that could differ
         old = None
-    origin = _origin(
-        path,
-        folder,
-        None if old is None else old.origin,
-        featurizer,
-        smiles_column,
-        target_columns,
-        split_column,
-        shard_size,
-    )
-    manifest = Manifest(origin) if old is None else old
-    _prepare(folder, manifest, is_new=old is None)
-    if not manifest.is_complete:
-        tables = _tables(path, origin, len(manifest.shards))
-        rows_left = origin.rows - len(manifest.shards) * shard_size
+    origin = _origin(path, old, featurizer, asked, shard_size)
+    held = ShardFolder(folder, origin) if old is None else old
+    _prepare(held)
+    if not held.is_complete:
+        tables = _tables(path, origin, len(held.shards))
+        rows_left = origin["rows"] - held.source_rows
         with closing(_encoded(tables, featurizer, rows_left, num_workers, progress)) as encoded:
             for table, store, invalid in encoded:
-                if not (len(store) or manifest.shards or skip_invalid):
-                    first = "the first rows of " if origin.num_shards > 1 else ""
+                if not (len(store) or held.shards or skip_invalid):
+                    first = "the first rows of " if len(invalid) < origin["rows"] else ""
                     _refuse(invalid, len(table.smiles), first + path.name)
-                _append(folder, manifest, featurizer, table, store, invalid)
-    if manifest.skipped and not skip_invalid:
-        _refuse(manifest.skipped, origin.rows, path.name)
+                _append(held, featurizer, table, store, invalid)
+    if held.skipped and not skip_invalid:
+        _refuse(held.skipped, origin["rows"], path.name)
 
 
 def _refuse(invalid: Sequence[InvalidRow], total: int, source: str) -> None:
@@ -97,77 +77,76 @@ def _refuse(invalid: Sequence[InvalidRow], total: int, source: str) -> None:
 
 def _origin(
     path: Path,
-    folder: Path,
-    old: Origin | None,
+    old: ShardFolder | None,
     featurizer: Featurizer,
-    smiles_column: str,
-    target_columns: list[str] | None,
-    split_column: str | None,
+    asked: dict[str, Any],
     shard_size: int,
-) -> Origin:
+) -> dict[str, Any]:
     """What the shards are made from: the same as before, if there are some."""
-    with closing(stream_records(path)) as records:
-        header = header_names(next(records))
-    size, sha256 = path.stat().st_size, file_sha256(path)
+    before = {} if old is None else old.origin
+    with closing(stream_cells(path, 1)) as cells:
+        columns = [str(cell).strip() for cell in next(cells).columns]
+    source = {"columns": columns, "size": path.stat().st_size, "sha256": file_sha256(path)}
     if old is not None:
-        check_same_source(old, path.name, header, size, sha256, folder)
-    same_targets = old is not None and old.asked == target_columns
-    if old is not None and same_targets:  # the pass over all rows need not be repeated
-        names, num_rows = old.target_columns, old.rows
+        for key, now in source.items():
+            if now != before[key]:
+                raise ValueError(
+                    f"the {key} of {path.name} changed since {old.path} was made: was "
+                    f"{before[key]}, is {now}; {ADVICE}"
+                )
+    if old is not None and before["asked"] == asked["target_columns"]:
+        names, rows = before["target_columns"], before["rows"]  # no pass over all rows anew
     else:
-        with closing(stream_records(path)) as records:
-            found = find_columns(path.name, records, smiles_column, target_columns, split_column)
-        names, num_rows = found.target_names, found.num_rows
-    origin = Origin(
-        source=path.name,
-        size=size,
-        sha256=sha256,
-        columns=header,
-        rows=num_rows,
-        smiles_column=smiles_column,
-        target_columns=names,
-        asked=target_columns,
-        split_column=split_column,
-        shard_size=shard_size,
-        featurizer=featurizer.fingerprint,
-        features=featurizer.description(),
-        rdkit=rdBase.rdkitVersion,
-    )
-    if old is not None:
-        check_same_settings(old, origin, folder)
+        with closing(stream_cells(path, shard_size)) as cells:
+            found = find_columns(path.name, cells, **asked)
+        names, rows = found.target_names, found.num_rows
+    origin = {
+        "source": path.name,
+        **source,
+        **asked,
+        "target_columns": names,
+        "asked": asked["target_columns"],
+        "rows": rows,
+        "shard_size": shard_size,
+        "featurizer": featurizer.fingerprint,
+        "features": featurizer.description(),
+        "rdkit": rdBase.rdkitVersion,
+    }
+    for key in SETTINGS:
+        if old is not None and origin[key] != before[key]:
+            raise ValueError(
+                f"{old.path} was made with {key} {before[key]!r}, not {origin[key]!r}; {ADVICE}"
+            )
     return origin
 
 
-def _prepare(folder: Path, manifest: Manifest, is_new: bool) -> None:
-    """Makes the folder, or checks the shards in it and removes what a crash has left."""
-    if is_new:
-        folder.mkdir(parents=True, exist_ok=True)
-        stray = sorted(folder.glob(shard_name(0).replace("00000", "*")))
-        if stray and not (folder / FILE).is_file():
-            raise ValueError(f"{folder} has shards ({stray[0].name}) but no {FILE}; delete them")
-        _write_manifest(folder, manifest)
-    if not manifest.is_complete:
-        for number in range(len(manifest.shards)):
-            manifest.verify(folder, number)
-        for pattern in ("shard-*.mol.*", f"{FILE}.*"):
-            for partly in folder.glob(pattern):
-                partly.unlink()
+def _prepare(held: ShardFolder) -> None:
+    """Makes the folder, or checks the shards in it."""
+    if not held.shards:
+        held.path.mkdir(parents=True, exist_ok=True)
+        stray = [held.file(name) for name in ARRAYS if held.file(name).exists()]
+        if stray and not (held.path / FILE).is_file():
+            raise ValueError(f"{held.path} has {stray[0].name} but no {FILE}; delete the folder")
+        held.write()
+    if not held.is_complete:
+        held.trim()
+        for number in range(len(held.shards)):
+            held.verify(number)
 
 
-def _tables(path: Path, origin: Origin, first_shard: int) -> Iterator[MoleculeTable]:
+def _tables(path: Path, origin: dict[str, Any], first_shard: int) -> Iterator[MoleculeTable]:
     """The rows of each shard from this one on."""
-    split = origin.split_column
+    names, split = origin["columns"], origin["split_column"]
     columns = Columns(
-        header=tuple(origin.columns),
-        smiles=origin.columns.index(origin.smiles_column),
-        targets=tuple(origin.columns.index(name) for name in origin.target_columns),
-        split=None if split is None else origin.columns.index(split),
-        num_rows=origin.rows,
+        header=tuple(names),
+        smiles=names.index(origin["smiles_column"]),
+        targets=tuple(map(names.index, origin["target_columns"])),
+        split=None if split is None else names.index(split),
+        num_rows=origin["rows"],
     )
-    with closing(stream_records(path)) as records:
-        rows = islice(records, 1 + first_shard * origin.shard_size, None)
-        while block := list(islice(rows, origin.shard_size)):
-            yield columns.table(block)
+    with closing(stream_cells(path, origin["shard_size"])) as frames:
+        for frame in islice(frames, first_shard, None):
+            yield columns.table(frame)
 
 
 def _encoded(
@@ -202,81 +181,50 @@ def _encoded(
 
 
 def _append(
-    folder: Path,
-    manifest: Manifest,
+    held: ShardFolder,
     featurizer: Featurizer,
     table: MoleculeTable,
     store: MolCodeStore,
     invalid: list[InvalidRow],
 ) -> None:
-    """Writes the next shard, and then the manifest that has it."""
-    path = folder / shard_name(len(manifest.shards))
-    atom_kinds = KindTable(featurizer.atom_features, manifest.atom_kinds)
-    bond_kinds = KindTable(featurizer.bond_features, manifest.bond_kinds)
+    """Writes the next shard."""
+    atom_kinds = KindTable(featurizer.atom_features, held.atom_kinds)
+    bond_kinds = KindTable(featurizer.bond_features, held.bond_kinds)
     table = table.pick(store.positions.tolist())
-    records, offsets = pack(store, table.smiles, atom_kinds, bond_kinds)
-    run_starts, run_lines = _runs(np.array(table.row_numbers, dtype=np.int64))
-    arrays: dict[str, NDArray[Any]] = {
-        "offsets": offsets.astype("<u4" if offsets[-1] < 1 << 32 else "<u8"),
-        "targets": table.targets.numpy().astype("<f8"),
-        "run_starts": run_starts.astype("<i8"),
-        "run_lines": run_lines.astype("<i8"),
-        "split": _split_codes(manifest, table.split_values),
-        "records": records,
-    }
-    about = {**manifest.header(len(manifest.shards)), "molecules": len(store)}
-    try:
-        write_shard(path, about, arrays)
-    except OSError as error:
-        raise _unwritten(error, path, manifest) from error
-    manifest.atom_kinds, manifest.bond_kinds = atom_kinds.rows, bond_kinds.rows
-    manifest.skipped += invalid
-    manifest.shards.append(
-        ShardEntry(
-            molecules=len(store),
-            atoms=len(store.atoms),
-            bonds=len(store.bonds) // 2,
-            bytes=path.stat().st_size,
-            sha256=file_sha256(path),
-        )
-    )
-    _write_manifest(folder, manifest)
-
-
-def _write_manifest(folder: Path, manifest: Manifest) -> None:
-    try:
-        manifest.write(folder)
-    except OSError as error:
-        raise _unwritten(error, folder / FILE, manifest) from error
-
-
-def _unwritten(error: OSError, path: Path, manifest: Manifest) -> OSError:
-    """Says which file could not be written, and what becomes of the others."""
-    reason = (
-        f"cannot be written ({error.strerror or error}); the finished shards are kept, and the "
-        "same call continues after them"
-    )
-    return OSError(error.errno, reason, str(path))
-
-
-def _runs(lines: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where in a list of lines each run of consecutive ones begins, and with which line."""
-    first = np.ones(len(lines), dtype=bool)
-    first[1:] = np.diff(lines) != 1
-    starts = np.flatnonzero(first)
-    return starts, lines[starts]
-
-
-def _split_codes(manifest: Manifest, values: list[str] | None) -> NDArray[np.uint8]:
-    """The position of each value among the names so far, to which new ones are added."""
-    if values is None:
-        return np.zeros(0, dtype=np.uint8)
-    names = dict.fromkeys([*manifest.split_names, *values])
-    if len(names) > MOST_SPLIT_NAMES:
+    records, starts = pack(store, table.smiles, atom_kinds, bond_kinds)
+    split_names = list(dict.fromkeys([*held.split_names, *(table.split_values or ())]))
+    if len(split_names) > MOST_SPLIT_NAMES:
         raise ValueError(
-            f"the split column {manifest.origin.split_column!r} of {manifest.origin.source} has "
+            f"the split column {held.origin['split_column']!r} of {held.origin['source']} has "
             f"more than {MOST_SPLIT_NAMES} different values; it should name the part of each row"
         )
-    manifest.split_names = list(names)
-    code = {name: number for number, name in enumerate(names)}
-    return np.array([code[value] for value in values], dtype=np.uint8)
+    codes = [split_names.index(value) for value in table.split_values or ()]
+    arrays: dict[str, NDArray[Any]] = {
+        "records": records,
+        "lengths": np.diff(starts).astype("<u4"),
+        "targets": table.targets.numpy().astype("<f8"),
+        "runs": _runs(np.array(table.row_numbers, dtype="<i8"), held.rows("lengths")),
+        "split": np.array(codes, dtype=np.uint8),
+    }
+    held.atom_kinds, held.bond_kinds = atom_kinds.rows, bond_kinds.rows
+    held.split_names = split_names
+    held.skipped += invalid
+    try:
+        held.append(len(store) + len(invalid), arrays)
+    except OSError as error:
+        reason = (
+            f"cannot be written ({error.strerror or error}); the finished shards are kept, and the "
+            "same call continues after them"
+        )
+        raise OSError(error.errno, reason, str(error.filename or held.path)) from error
+
+
+def _runs(lines: NDArray[np.int64], before: int) -> NDArray[np.int64]:
+    """``(R, 2)``: with which molecule, of all, each run of consecutive lines begins, and its line.
+
+    Args:
+        lines: of some molecules.
+        before: the number of molecules before them.
+    """
+    starts = np.flatnonzero(np.diff(lines, prepend=-1) != 1)
+    return np.stack([starts + before, lines[starts]], axis=1)

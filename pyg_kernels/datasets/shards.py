@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
-from pyg_kernels.datasets.lazy_column import BLOCK, LazyColumn
 from pyg_kernels.datasets.molecule_records import (
     Graphs,
     Integers,
@@ -24,10 +23,41 @@ from pyg_kernels.datasets.molecule_records import (
 )
 from pyg_kernels.datasets.molecules import MoleculeDataset, separable
 from pyg_kernels.datasets.positions import Indices, positions_in
-from pyg_kernels.datasets.shard_manifest import FILE, Manifest
-from pyg_kernels.datasets.shard_reader import ShardReader
+from pyg_kernels.datasets.shard_folder import FILE, ShardFolder, ShardReader
 from pyg_kernels.datasets.sharding import shard_csv
 from pyg_kernels.datasets.table import MoleculeTable
+
+Item = TypeVar("Item")
+
+BLOCK = 4096  # molecules read at a time where all are asked for
+
+
+class LazyColumn(Sequence[Item], Generic[Item]):
+    """A sequence that reads its values when they are asked for.
+
+    Args:
+        length: how many there are.
+        read: gives the values at some positions, from 0, in their order.
+    """
+
+    def __init__(self, length: int, read: Callable[[Integers], list[Item]]) -> None:
+        self._length = length
+        self._read = read
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: Any) -> Any:
+        """One value, or the list of those of a slice."""
+        if not isinstance(index, slice):
+            return self._read(np.array([range(self._length)[index]]))[0]
+        positions = np.arange(*index.indices(self._length))
+        blocks = range(0, len(positions), BLOCK)
+        return [value for start in blocks for value in self._read(positions[start : start + BLOCK])]
+
+    def __iter__(self) -> Iterator[Item]:
+        for start in range(0, self._length, BLOCK):
+            yield from self[start : start + BLOCK]
 
 
 class MoleculeShards:
@@ -60,11 +90,11 @@ class MoleculeShards:
     def __init__(self, folder: str | Path, featurizer: Featurizer | None = None) -> None:
         self.folder = Path(folder)
         self.featurizer: Featurizer = MolFeaturizer() if featurizer is None else featurizer
-        self._manifest = _finished(self.folder, self.featurizer)
-        self.skipped: list[InvalidRow] = self._manifest.skipped
-        self._reader = ShardReader(self.folder, self._manifest)
-        atoms = KindTable(self.featurizer.atom_features, self._manifest.atom_kinds)
-        bonds = KindTable(self.featurizer.bond_features, self._manifest.bond_kinds)
+        self._held = _finished(self.folder, self.featurizer)
+        self.skipped: list[InvalidRow] = self._held.skipped
+        self._reader = ShardReader(self._held)
+        atoms = KindTable(self.featurizer.atom_features, self._held.atom_kinds)
+        bonds = KindTable(self.featurizer.bond_features, self._held.bond_kinds)
         self._atom_codes, self._bond_codes = atoms.codes, bonds.codes
         self._x = self.featurizer.expand_atoms(torch.from_numpy(self._atom_codes))
         self._edge_attr = self.featurizer.expand_bonds(torch.from_numpy(self._bond_codes))
@@ -118,13 +148,16 @@ class MoleculeShards:
             named = [target_columns] if isinstance(target_columns, str) else target_columns
             target_columns = list(dict.fromkeys(named))
         featurizer = MolFeaturizer() if featurizer is None else featurizer
+        asked = {
+            "smiles_column": smiles_column,
+            "target_columns": target_columns,
+            "split_column": split_column,
+        }
         shard_csv(
             Path(path),
             Path(folder),
             featurizer,
-            smiles_column,
-            target_columns,
-            split_column,
+            asked,
             shard_size,
             skip_invalid,
             num_workers,
@@ -139,7 +172,8 @@ class MoleculeShards:
     @property
     def target_names(self) -> list[str]:
         """The names of the T targets."""
-        return self._manifest.origin.target_columns
+        names: list[str] = self._held.origin["target_columns"]
+        return names
 
     @property
     def num_tasks(self) -> int:
@@ -164,25 +198,19 @@ class MoleculeShards:
     @property
     def split_values(self) -> LazyColumn[str] | None:
         """For each molecule what the split column says; None where there is no such column."""
-        if self._manifest.origin.split_column is None:
+        if self._held.origin["split_column"] is None:
             return None
-        return LazyColumn(len(self), self._split_values)
-
-    @property
-    def num_shards(self) -> int:
-        """The number of files of molecules."""
-        return len(self._manifest.shards)
+        return LazyColumn(len(self), self._reader.split_values)
 
     @property
     def num_bytes(self) -> int:
         """The size of all files of the folder that belong to it."""
-        shards = sum(entry.bytes for entry in self._manifest.shards)
-        return shards + (self.folder / FILE).stat().st_size
+        return self._held.num_bytes
 
     @property
     def digest(self) -> str:
         """Sixteen digits: equal only if molecules, targets, features and their order are."""
-        return self._manifest.digest
+        return self._held.digest
 
     def verify(self) -> None:
         """Compares every byte of every shard with its checksum.
@@ -190,8 +218,8 @@ class MoleculeShards:
         Raises:
             ValueError: naming the first shard that is damaged.
         """
-        for number in range(self.num_shards):
-            self._manifest.verify(self.folder, number)
+        for number in range(len(self._held.shards)):
+            self._held.verify(number)
 
     def batch(self, indices: Indices) -> Batch:
         """The molecules at these positions as one batch, assembled without a loop over them.
@@ -247,8 +275,7 @@ class MoleculeShards:
         return type(self), (self.folder, self.featurizer)
 
     def __repr__(self) -> str:
-        shards = "shard" if self.num_shards == 1 else "shards"
-        return f"{type(self).__name__}({len(self)}, {self.num_shards} {shards})"
+        return f"{type(self).__name__}({len(self)})"
 
     def _features(self, graphs: Graphs) -> dict[str, Tensor]:
         return {
@@ -260,23 +287,19 @@ class MoleculeShards:
     def _smiles(self, positions: Integers) -> list[str]:
         return unpack_smiles(*self._reader.records(positions))
 
-    def _split_values(self, positions: Integers) -> list[str]:
-        names = self._manifest.split_names
-        return [names[code] for code in self._reader.split_codes(positions).tolist()]
-
     def _in_memory(self, positions: Integers) -> MoleculeDataset:
         stores, smiles = [], []
         for start in range(0, len(positions), BLOCK):
             raw, starts, ends = self._reader.records(positions[start : start + BLOCK])
             stores.append(self._codes(unpack(raw, starts)))
             smiles += unpack_smiles(raw, starts, ends)
-        split = self.split_values
+        has_split = self.split_values is not None
         table = MoleculeTable(
             smiles=smiles,
             targets=self.targets[positions],
             target_names=self.target_names,
             row_numbers=self._reader.lines(positions),
-            split_values=None if split is None else self._split_values(positions),
+            split_values=self._reader.split_values(positions) if has_split else None,
         )
         dataset = MoleculeDataset(featurizer=self.featurizer)
         dataset._hold(MolCodeStore.concatenate(stores), table)
@@ -294,26 +317,23 @@ class MoleculeShards:
         )
 
 
-def _finished(folder: Path, featurizer: Featurizer) -> Manifest:
-    """The manifest of a folder whose shards are all there."""
+def _finished(folder: Path, featurizer: Featurizer) -> ShardFolder:
+    """The content of a folder whose shards are all there."""
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
     if not (folder / FILE).is_file():
         raise ValueError(f"{folder} has no {FILE}: MoleculeShards.from_csv makes folders of shards")
-    manifest = Manifest.read(folder)
-    origin = manifest.origin
-    if origin.featurizer != featurizer.fingerprint:
+    held = ShardFolder.read(folder)
+    if held.origin["featurizer"] != featurizer.fingerprint:
         raise ValueError(
-            f"{folder} was made by another featuriser, {origin.featurizer}, not by "
+            f"{folder} was made by another featuriser, {held.origin['featurizer']}, not by "
             f"{featurizer!r} of this version, {featurizer.fingerprint}"
         )
-    if not manifest.is_complete:
+    if not held.is_complete:
         raise ValueError(
-            f"{folder} is not finished: it has {len(manifest.shards)} of {origin.num_shards} "
-            "shards; MoleculeShards.from_csv with the same arguments continues"
+            f"{folder} is not finished: it has {held.source_rows} of {held.origin['rows']} rows of "
+            f"{held.origin['source']}; MoleculeShards.from_csv with the same arguments continues"
         )
-    if not any(entry.molecules for entry in manifest.shards):
-        raise ValueError(f"{origin.source} has no molecule that can be read")
-    for number in range(origin.num_shards):
-        manifest.check(folder, number)
-    return manifest
+    if not held.rows("lengths"):
+        raise ValueError(f"{held.origin['source']} has no molecule that can be read")
+    return held

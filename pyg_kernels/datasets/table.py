@@ -1,14 +1,15 @@
-"""CSV files of SMILES and targets."""
+"""CSV files of SMILES and targets, read by pandas."""
 
 from __future__ import annotations
 
-import csv
 import gzip
 import math
 import zlib
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,10 +17,11 @@ from torch import Tensor
 
 from pyg_kernels.chem.codes import shortened
 
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
 MISSING = frozenset(("", "nan", "na", "n/a", "null", "none"))
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
-
-Record = tuple[int, list[str]]
 
 
 @dataclass(frozen=True)
@@ -63,59 +65,89 @@ class MoleculeTable:
         )
 
 
-def read_records(path: str | Path) -> list[Record]:
-    """Reads a CSV file in one pass, so that it may be a pipe such as ``/dev/stdin``.
+def read_cells(path: str | Path) -> DataFrame:
+    """The cells of a CSV file as they stand, as :func:`stream_cells` gives them, in one frame.
 
-    Args:
-        path: the file, in UTF-8; decompressed if its name ends in ``.gz``.
-
-    Returns:
-        The header and then at least one row, as :func:`stream_records` gives them.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not such a table.
+    The file is read once, so that it may be a pipe such as ``/dev/stdin``.
     """
-    return list(stream_records(path))
+    (frame,) = stream_cells(path)
+    return frame
 
 
-def stream_records(path: str | Path) -> Generator[Record, None, None]:
-    """The header of a CSV file and then its rows, at least one, without holding more than one.
-
-    Blank lines are left out. Each record is a pair of the line on which it begins, from 1, and its
-    cells as they stand, as many as the header has.
+def stream_cells(path: str | Path, rows: int | None = None) -> Generator[DataFrame, None, None]:
+    """The cells of a CSV file as they stand, some rows at a time.
 
     Args:
         path: the file, in UTF-8; decompressed if its name ends in ``.gz``.
+        rows: of a frame at most; None for all in one.
+
+    Yields:
+        Frames of strings, at least one row each. The columns are the header's cells, the index is
+        the line on which each row begins, from 1. Blank lines are left out; cells that a row lacks
+        at its end are empty.
 
     Raises:
         FileNotFoundError: if there is no such file.
         ValueError: if it is not such a table, when the place that shows it is reached.
     """
+    import pandas as pd
+
     path = Path(path)
-    opened = gzip.open if path.suffix == ".gz" else open
-    line, number, width = 1, 0, 0
-    try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            for row in reader:
-                if row:
-                    width = width or len(row)
-                    if len(row) != width:
-                        raise ValueError(
-                            f"line {line} of {path.name} has {len(row)} fields, its header {width}"
-                        )
-                    number += 1
-                    yield line, row
-                line = reader.line_num + 1
-    except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(
-            f"{path.name} is not a CSV file in UTF-8, at line {line}: {error}"
-        ) from error
-    if number == 0:
-        raise ValueError(f"{path.name} is empty; it needs a header line and molecules below it")
-    if number == 1:
+    compression = "gzip" if path.suffix == ".gz" else None
+    anything = False
+    with naming(path):
+        reader = pd.read_csv(
+            path,
+            header=None,
+            dtype=str,
+            na_filter=False,
+            skip_blank_lines=False,
+            encoding="utf-8-sig",
+            compression=compression,
+            iterator=True,
+        )
+    with reader:
+        header, line = None, 1
+        while True:
+            with naming(path):
+                try:
+                    frame = reader.get_chunk(1 if header is None else rows)
+                except StopIteration:
+                    break
+            lines = line + np.arange(len(frame) + 1)
+            lines[1:] += np.cumsum(sum(frame[k].str.count("\n").to_numpy(int) for k in frame))
+            frame.index, line = lines[:-1], int(lines[-1])
+            if header is None:
+                header = frame.iloc[0].tolist()
+                continue
+            frame.columns = header
+            frame = frame[(frame != "").any(axis=1).to_numpy()]
+            if len(frame):
+                anything = True
+                yield frame
+    if not anything:
         raise ValueError(f"{path.name} has a header but no molecules below it")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """What pandas says of a file that it cannot read, in one line that names the file.
+
+    Raises:
+        ValueError: in place of any error of the file's content.
+    """
+    from pandas.errors import EmptyDataError, ParserError
+
+    try:
+        yield
+    except EmptyDataError as error:
+        raise ValueError(
+            f"{path.name} is empty or begins with a blank line; it needs a header line and "
+            "molecules below it"
+        ) from error
+    except (ParserError, UnicodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"{path.name} is not a CSV file in UTF-8: {said}") from error
 
 
 def read_table(
@@ -123,28 +155,17 @@ def read_table(
     smiles_column: str = "smiles",
     target_columns: Sequence[str] | str | None = None,
     split_column: str | None = None,
-    records: Sequence[Record] | None = None,
+    cells: DataFrame | None = None,
 ) -> MoleculeTable:
-    """Reads a CSV file with a header, as :func:`read_records` does.
-
-    Args:
-        path: the file.
-        smiles_column: the column of SMILES.
-        target_columns: the columns of targets, none for an empty sequence; None for every other
-            column that has a name and holds numbers.
-        split_column: a column of part names; None for none.
-        records: what :func:`read_records` gave, if the file has been read already.
+    """The table of a CSV file: :func:`read_cells` (or what it gave) and :func:`find_columns`.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if the file is empty or not such a table, a column is missing, or a target is
-            neither a number (in the range of float32) nor missing (empty, ``nan``, ``na``,
-            ``n/a``, ``null``, ``none``).
+        ValueError: as these two.
     """
-    records = read_records(path) if records is None else records
+    cells = read_cells(path) if cells is None else cells
     name = Path(path).name
-    columns = find_columns(name, records, smiles_column, target_columns, split_column)
-    return columns.table(records[1:])
+    return find_columns(name, [cells], smiles_column, target_columns, split_column).table(cells)
 
 
 @dataclass(frozen=True)
@@ -170,124 +191,107 @@ class Columns:
         """The names of the T targets."""
         return [self.header[index] for index in self.targets]
 
-    def table(self, rows: Sequence[Record]) -> MoleculeTable:
+    def table(self, frame: DataFrame) -> MoleculeTable:
         """Some rows of the file in which the columns were found."""
-        numbers = [_known_number(row[index].strip()) for index in self.targets for _, row in rows]
+        numbers = [_numbers(frame.iloc[:, index]) for index in self.targets]
         targets = torch.tensor(numbers, dtype=torch.float64)
         return MoleculeTable(
-            smiles=[row[self.smiles].strip() for _, row in rows],
-            targets=targets.reshape(len(self.targets), len(rows)).T.contiguous(),
+            smiles=frame.iloc[:, self.smiles].str.strip().tolist(),
+            targets=targets.reshape(len(self.targets), len(frame)).T.contiguous(),
             target_names=self.target_names,
-            row_numbers=[line for line, _ in rows],
+            row_numbers=frame.index.tolist(),
             split_values=None
             if self.split is None
-            else [row[self.split].strip() for _, row in rows],
+            else frame.iloc[:, self.split].str.strip().tolist(),
         )
 
 
 def find_columns(
     name: str,
-    records: Iterable[Record],
+    frames: Iterable[DataFrame],
     smiles_column: str = "smiles",
     target_columns: Sequence[str] | str | None = None,
     split_column: str | None = None,
 ) -> Columns:
-    """Finds the columns of a CSV file and checks every target, in one pass over its records.
+    """Finds the columns of a CSV file and checks every target, in one pass over its rows.
 
     Args:
         name: the file's, for errors.
-        records: its header and rows.
+        frames: its rows, at least one.
         smiles_column: the column of SMILES.
-        target_columns: as in :func:`read_table`.
+        target_columns: the columns of targets, none for an empty sequence; None for every other
+            column that has a name and holds numbers.
         split_column: a column of part names; None for none.
 
     Raises:
-        ValueError: as :func:`read_table`.
+        ValueError: if a column is missing, or a target is neither a number (in the range of
+            float32) nor missing (empty, ``nan``, ``na``, ``n/a``, ``null``, ``none``).
     """
-    remaining = iter(records)
-    header = _Header(name, header_names(next(remaining)))
-    smiles = header.find(smiles_column, "smiles_column")
-    split = None if split_column is None else header.find(split_column, "split_column")
-    if target_columns is None:
-        # A column without a name is most often the index that pandas writes by default.
-        found = [k for k, c in enumerate(header.names) if c and k not in (smiles, split)]
-    else:
-        named = [target_columns] if isinstance(target_columns, str) else target_columns
-        found = [header.find(column, "target_columns") for column in dict.fromkeys(named)]
-    contents = {index: _Content() for index in found}
+    header: tuple[str, ...] = ()
+    wanted: list[int] = []
+    first_bad: dict[int, tuple[int, str]] = {}
+    with_numbers: set[int] = set()
     num_rows = 0
-    for line, row in remaining:
-        num_rows += 1
-        for index, content in contents.items():
-            content.add(line, row[index].strip())
+
+    def place(column: str, argument: str) -> int:
+        if header.count(column) == 1:
+            return header.index(column)
+        found = f"{header.count(column)} columns" if column in header else "no column"
+        raise ValueError(f"{name} has {found} named {column!r} ({argument}); {_listed(header)}")
+
+    for frame in frames:
+        if not header:
+            header = tuple(str(cell).strip() for cell in frame.columns)
+            smiles = place(smiles_column, "smiles_column")
+            split = None if split_column is None else place(split_column, "split_column")
+            if target_columns is None:
+                # A column without a name is most often the index that pandas writes by default.
+                wanted = [k for k, c in enumerate(header) if c and k not in (smiles, split)]
+            else:
+                named = [target_columns] if isinstance(target_columns, str) else target_columns
+                wanted = [place(column, "target_columns") for column in dict.fromkeys(named)]
+        num_rows += len(frame)
+        for index in wanted:
+            numbers = _numbers(frame.iloc[:, index])
+            if None in numbers:
+                row = numbers.index(None)
+                first_bad.setdefault(index, (frame.index[row], frame.iat[row, index].strip()))
+            if any(number == number for number in numbers if number is not None):
+                with_numbers.add(index)
     if target_columns is None:
-        found = [index for index in found if contents[index].has_numbers]
-        if not found:
+        wanted = [index for index in wanted if index in with_numbers]
+        if not wanted:
             raise ValueError(
                 f"{name} has no column of numbers with a name to take as a target "
-                f"(target_columns); its columns are {header.listed}"
+                f"(target_columns); {_listed(header)}"
             )
-    for index in found:
-        header.find(header.names[index], "target_columns")
-        contents[index].check(name, header.names[index])
-    return Columns(tuple(header.names), smiles, tuple(found), split, num_rows)
-
-
-def header_names(record: Record) -> list[str]:
-    """The names in a header, without white space around them."""
-    return [name.strip() for name in record[1]]
-
-
-@dataclass(frozen=True)
-class _Header:
-    """The columns of a CSV file."""
-
-    file: str
-    names: list[str]
-
-    def find(self, column: str, argument: str) -> int:
-        """Where the column is that an argument names."""
-        if self.names.count(column) == 1:
-            return self.names.index(column)
-        found = f"{self.names.count(column)} columns" if column in self.names else "no column"
-        raise ValueError(
-            f"{self.file} has {found} named {column!r} ({argument}); its columns are {self.listed}"
-        )
-
-    @property
-    def listed(self) -> str:
-        return ", ".join(repr(shortened(name, 40)) for name in self.names)
-
-
-class _Content:
-    """What a column of targets holds: numbers, and the first value that is none."""
-
-    def __init__(self) -> None:
-        self.has_numbers = False
-        self.first_bad: tuple[int, str] | None = None
-
-    def add(self, line: int, value: str) -> None:
-        number = _number(value)
-        if number is None:
-            self.first_bad = self.first_bad or (line, value)
-        elif not math.isnan(number):
-            self.has_numbers = True
-
-    def check(self, file: str, column: str) -> None:
-        """Raises where something is neither number nor missing, or all is missing."""
-        if self.first_bad is not None:
-            line, value = self.first_bad
+    for index in wanted:
+        place(header[index], "target_columns")
+        if index in first_bad:
+            line, value = first_bad[index]
             raise ValueError(
-                f"line {line} of {file}: the target {column!r} must be a finite "
-                f"number in the range of float32, or empty, not {shortened(value, 40)!r} "
+                f"line {line} of {name}: the target {header[index]!r} must be a finite number in "
+                f"the range of float32, or empty, not {shortened(value, 40)!r} "
                 "(target_columns chooses the targets)"
             )
-        if not self.has_numbers:
-            raise ValueError(f"the target column {column!r} of {file} has no values")
+        if index not in with_numbers:
+            raise ValueError(f"the target column {header[index]!r} of {name} has no values")
+    return Columns(header, smiles, tuple(wanted), split, num_rows)
+
+
+def _listed(header: Sequence[str]) -> str:
+    return f"its columns are {', '.join(repr(shortened(name, 40)) for name in header)}"
+
+
+def _numbers(column: Series[str]) -> list[float | None]:
+    """The numbers of a column, NaN for missing ones, None for what is neither.
+
+    Python finds the nearest float64, which pandas may miss by a unit.
+    """
+    return [_number(cell) for cell in column.str.strip()]
 
 
 def _number(text: str) -> float | None:
-    """A finite number in the range of float32, NaN for a missing one, None for anything else."""
     if text.lower() in MISSING:
         return math.nan
     try:
@@ -295,10 +299,3 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if abs(number) <= LARGEST_FLOAT32 and "_" not in text else None
-
-
-def _known_number(text: str) -> float:
-    """The same of a value that has been checked."""
-    number = _number(text)
-    assert number is not None
-    return number

@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, column_split
-from pyg_kernels.datasets.table import read_records
+from pyg_kernels.datasets.table import read_cells
 from tests.chem.nci import nci_smiles
 
 TEXT = """id,smiles,y,part
@@ -60,9 +60,9 @@ def test_molecules_to_predict_need_no_target(path: Path) -> None:
 
 
 def test_a_file_that_has_been_read_is_not_read_again(path: Path) -> None:
-    records = read_records(path)
+    cells = read_cells(path)
     path.unlink()
-    molecules = MoleculeCSV(path, skip_invalid=True, records=records)
+    molecules = MoleculeCSV(path, skip_invalid=True, cells=cells)
     assert molecules.row_numbers == [2, 4, 6]
     assert molecules.targets.nan_to_num(-1).tolist() == [[1.5], [-1], [4.5]]
 

@@ -26,9 +26,7 @@ from pyg_kernels.datasets import (
     MoleculeShards,
     column_split,
     scaffold_split,
-    shard_file,
-    shard_manifest,
-    shard_reader,
+    shard_folder,
     sharding,
 )
 from tests.chem.nci import readable_nci_smiles
@@ -173,7 +171,7 @@ def test_what_the_shards_say_of_themselves(
     shards: MoleculeShards, molecules: MoleculeCSV, folder: Path
 ) -> None:
     assert len(shards) == M
-    assert repr(shards) == f"MoleculeShards({M}, 5 shards)"
+    assert repr(shards) == f"MoleculeShards({M})"
     assert (shards.target_names, shards.num_tasks) == (["a", "b"], 2)
     assert shards.targets.dtype == torch.float64
     assert torch.equal(shards.targets.nan_to_num(7), molecules.targets.nan_to_num(7))
@@ -266,48 +264,43 @@ def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
     shards.batch(range(M))
     for column in shards.smiles, shards.row_numbers, shards.split_values or ():
         assert len(list(column)) == M
-    reader, number = shards._reader, shards.num_shards
+    reader = shards._reader
     for held in (shards, reader):
         for name, value in vars(held).items():
             if name not in ("targets", "_offsets") and hasattr(value, "__len__"):
-                assert value is reader or len(value) <= max(number + 1, len(shards._atom_codes))
-    assert (reader._offsets.dtype, len(reader._offsets)) == (np.uint32, M + number)
+                assert value is reader or len(value) <= max(6, len(shards._atom_codes))
+    assert (reader._offsets.dtype, len(reader._offsets)) == (np.uint32, M + 1)
 
 
-def test_files_are_closed_with_the_shards(folder: Path) -> None:
+def test_the_file_is_closed_with_the_shards(folder: Path) -> None:
     shards = MoleculeShards(folder)
     shards.batch(range(M))
-    descriptors = [d for d in shards._reader._descriptors.tolist() if d >= 0]
-    assert len(descriptors) == shards.num_shards
+    descriptor = shards._reader._descriptor
+    os.fstat(descriptor)
     del shards
-    for descriptor in descriptors:
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(descriptor)
-
-
-def test_more_shards_than_files_may_be_open(
-    folder: Path, molecules: MoleculeCSV, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shard_reader, "MOST_OPEN", 4)  # of 5
-    shards = MoleculeShards(folder)
-    before = set(os.listdir("/dev/fd"))
-    assert_same_graphs(shards.batch([40, 3, 20, 3, 11]), molecules.batch([40, 3, 20, 3, 11]))
-    assert list(shards.smiles) == molecules.smiles
-    assert set(os.listdir("/dev/fd")) == before
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
 
 
 def test_reads_where_there_is_no_pread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = MoleculeShards(folder).batch([20, 3, 3])
-    monkeypatch.setattr(shard_reader, "read_at", shard_file._read_after_seeking)
+    monkeypatch.setattr(shard_folder, "read_at", shard_folder._read_after_seeking)
     assert_same_graphs(MoleculeShards(folder).batch([20, 3, 3]), expected)
 
 
-def test_a_shard_that_is_cut_off_in_use(copied: Path) -> None:
+def test_records_that_are_cut_off_in_use(copied: Path) -> None:
     shards = MoleculeShards(copied)
     shards.batch([M - 1])
-    os.truncate(copied / "shard-00004.mol", 1000)
-    with pytest.raises(ValueError, match="cut off while it was in use"):
+    os.truncate(copied / "records.npy", 1000)
+    with pytest.raises(ValueError, match=r"records.npy was cut off while it was in use"):
         shards.batch([M - 1])
+
+
+def test_the_arrays_are_plain_numpy_files(folder: Path, molecules: MoleculeCSV) -> None:
+    targets = np.load(folder / "targets.npy", mmap_mode="r")
+    assert np.array_equal(targets, molecules.targets.numpy(), equal_nan=True)
+    lengths, records = (np.load(folder / f"{name}.npy") for name in ("lengths", "records"))
+    assert (lengths.shape, lengths.sum()) == ((M,), len(records))
 
 
 # What is written
@@ -367,7 +360,7 @@ def fail_at_shard(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
     def full(descriptor: int) -> None:
         calls.append(descriptor)
-        if len(calls) > number:
+        if len(calls) > 5 * number + 2:  # five arrays a shard
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -386,10 +379,8 @@ def test_a_full_disk_is_named_and_what_is_finished_is_continued(
         ) as e:
             make(target)
     assert e.value.errno == errno.ENOSPC
-    assert e.value.filename == str(target / f"shard-0000{number}.mol")
-    finished = [f"shard-0000{k}.mol" for k in range(number)]
-    assert sorted(contents(target)) == ["manifest.json", *finished]
-    with pytest.raises(ValueError, match=f"not finished: it has {number} of 5 shards"):
+    assert e.value.filename == str(target)
+    with pytest.raises(ValueError, match=f"not finished: it has {9 * number} of {M} rows of m.csv"):
         MoleculeShards(target)
     encoded = []
     append = sharding._append
@@ -410,15 +401,16 @@ def test_an_interruption_between_shard_and_manifest(folder: Path, tmp_path: Path
         raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        write, calls = shard_manifest.Manifest.write, []
+        write, calls = shard_folder.ShardFolder.write, []
         patch.setattr(
-            shard_manifest.Manifest,
+            shard_folder.ShardFolder,
             "write",
             lambda *a: kill() if len(calls) == 3 else (calls.append(1), write(*a)),
         )
         with pytest.raises(Killed):
             make(target)
-    (target / "shard-00003.mol.4711").write_bytes(b"half")
+    assert len(np.load(target / "lengths.npy")) == 27  # of the manifest's 18
+    (target / "manifest.json.4711").write_bytes(b"half")
     make(target)
     assert contents(target) == contents(folder)
 
@@ -446,7 +438,7 @@ def test_molecules_of_the_clean_energy_project_take_195_bytes(
     path = tmp_path / "cep.csv"
     path.write_text("\n".join(source.read_text().splitlines()[:601]))
     shards = MoleculeShards.from_csv(path, tmp_path / "s", shard_size=200, num_workers=0)
-    headers = shards.num_shards * 512 + (tmp_path / "s" / "manifest.json").stat().st_size
+    headers = 5 * 128 + (tmp_path / "s" / "manifest.json").stat().st_size
     assert (shards.num_bytes - headers) / len(shards) == pytest.approx(195, abs=3)
     molecules = MoleculeCSV(path, num_workers=0)
     indices = torch.randint(0, 600, (200,), generator=torch.Generator().manual_seed(0))
@@ -463,11 +455,11 @@ def edit(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"smiles_column": "name"}, "smiles_column 'smiles', not smiles_column 'name'"),
-        ({"target_columns": ["b"]}, r"target_columns \['a', 'b'\], not target_columns \['b'\]"),
-        ({"split_column": None}, "split_column 'part', not split_column None"),
-        ({"shard_size": 10}, "shard_size 9, not shard_size 10"),
-        ({"featurizer": OGBFeaturizer()}, "the featuriser [0-9a-f]{12}, not the featuriser"),
+        ({"smiles_column": "name"}, "smiles_column 'smiles', not 'name'"),
+        ({"target_columns": ["b"]}, r"target_columns \['a', 'b'\], not \['b'\]"),
+        ({"split_column": None}, "split_column 'part', not None"),
+        ({"shard_size": 10}, "shard_size 9, not 10"),
+        ({"featurizer": OGBFeaturizer()}, "featurizer '[0-9a-f]{12}', not '"),
     ],
 )
 def test_a_folder_made_otherwise(copied: Path, changes: dict[str, Any], message: str) -> None:
@@ -477,7 +469,7 @@ def test_a_folder_made_otherwise(copied: Path, changes: dict[str, Any], message:
 
 def test_a_folder_made_with_another_rdkit(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharding, "rdBase", type("rdBase", (), {"rdkitVersion": "1999.01.1"}))
-    with pytest.raises(ValueError, match=r"with RDKit 20.*, not RDKit 1999\.01\.1"):
+    with pytest.raises(ValueError, match=r"with rdkit '20.*, not '1999\.01\.1'"):
         make(copied)
 
 
@@ -486,24 +478,22 @@ def test_a_header_that_has_changed(copied: Path, finished: bool) -> None:
     if not finished:
         shrink(copied, 2)
     edit(copied.parent / "m.csv", "name,smiles,a", "name,mol,a")
-    with pytest.raises(ValueError, match=r"columns of m.csv have changed") as error:
+    with pytest.raises(ValueError, match=r"columns of m.csv changed") as error:
         make(copied)
-    assert "they were 'name', 'smiles', 'a', 'b', 'part' and are 'name', 'mol'" in str(error.value)
+    assert "was ['name', 'smiles', 'a', 'b', 'part'], is ['name', 'mol'" in str(error.value)
 
 
 def test_a_file_that_has_changed(copied: Path) -> None:
     edit(copied.parent / "m.csv", "m3,", "n3,")
-    with pytest.raises(ValueError, match=r"content of m.csv has changed.*bytes with SHA-256"):
+    with pytest.raises(ValueError, match=r"sha256 of m.csv changed since"):
         make(copied)
 
 
 def shrink(folder: Path, num_shards: int) -> None:
-    """The folder as it was after so many shards."""
-    manifest = shard_manifest.Manifest.read(folder)
-    for number in range(num_shards, len(manifest.shards)):
-        (folder / shard_manifest.shard_name(number)).unlink()
-    del manifest.shards[num_shards:]
-    manifest.write(folder)
+    """The folder as it was after so many shards, with what was begun of the next."""
+    held = shard_folder.ShardFolder.read(folder)
+    del held.shards[num_shards:]
+    held.write()
 
 
 def flip(path: Path, place: int) -> None:
@@ -512,72 +502,61 @@ def flip(path: Path, place: int) -> None:
     path.write_bytes(bytes(content))
 
 
-def test_damage_is_named_when_a_shard_is_opened_or_read(copied: Path) -> None:
-    path = copied / "shard-00002.mol"
-    flip(path, -200)
+@pytest.mark.parametrize("name", shard_folder.ARRAYS)
+def test_damage_is_named_when_a_shard_is_opened_or_read(copied: Path, name: str) -> None:
+    array = np.load(copied / f"{name}.npy", mmap_mode="r+")
+    rows = {"records": -200, "lengths": -3, "targets": -3, "runs": -1, "split": -3}
+    array[rows[name]] += 1  # of the last shard
+    array.flush()
+    if name == "lengths":
+        with pytest.raises(ValueError, match=r"shard 4 of .* is damaged: the lengths"):
+            MoleculeShards(copied)
+        return
     shards = MoleculeShards(copied)
-    assert "shard-00002.mol" not in str(shards.smiles[:18])
+    assert shards.smiles[:36] == SMILES[:36]
     for read in (
-        lambda: shards.smiles[18],
-        lambda: shards.row_numbers[20],
-        lambda: shards[19],
+        lambda: shards.smiles[M - 1],
+        lambda: shards.row_numbers[M - 1],
+        lambda: shards[M - 1],
         lambda: shards.targets,
         lambda: shards.batch([0]),  # its y needs all targets
         shards.verify,
     ):
-        with pytest.raises(ValueError, match=r"shard-00002.mol is damaged: its checksum"):
+        with pytest.raises(ValueError, match=r"shard 4 of .* is damaged: its checksum"):
             read()
 
 
 def test_damage_is_found_before_an_unfinished_folder_is_continued(copied: Path) -> None:
     shrink(copied, 3)
-    flip(copied / "shard-00001.mol", -200)
-    with pytest.raises(ValueError, match=r"shard-00001.mol is damaged"):
+    flip(copied / "records.npy", 300)
+    with pytest.raises(ValueError, match=r"shard 0 of .* is damaged"):
         make(copied)
 
 
 @pytest.mark.parametrize(
-    ("size", "message"),
-    [(0, "not a shard"), (40, "not a shard"), (-8, "is damaged: it has .*bytes")],
+    ("name", "size", "message"),
+    [
+        *[("records", size, "records.npy is damaged") for size in (0, 40, 130, -8)],
+        ("targets", -8, "targets.npy is damaged"),
+        ("split", None, "split.npy is missing"),
+    ],
 )
-def test_a_shard_that_is_cut_off(copied: Path, size: int, message: str) -> None:
-    path = copied / "shard-00004.mol"
-    path.write_bytes(path.read_bytes()[:size])
-    with pytest.raises(ValueError, match=rf"shard-00004.mol.*{message}"):
-        MoleculeShards(copied)
-
-
-def test_a_shard_that_is_missing(copied: Path) -> None:
-    (copied / "shard-00001.mol").unlink()
-    with pytest.raises(ValueError, match=r"shard-00001.mol is missing; .* should have 5"):
-        MoleculeShards(copied)
-
-
-def test_a_shard_of_another_place_folder_featuriser_or_version(
-    copied: Path, tmp_path: Path
+def test_an_array_that_is_cut_off_or_missing(
+    copied: Path, name: str, size: int | None, message: str
 ) -> None:
-    path = copied / "shard-00001.mol"
-    shutil.copy(copied / "shard-00000.mol", path)
-    with pytest.raises(
-        ValueError, match=r"shard-00001.mol is shard 0 of this folder, in the place"
-    ):
+    path = copied / f"{name}.npy"
+    content = path.read_bytes()[:size]
+    path.unlink()
+    if size is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
         MoleculeShards(copied)
+
+
+def test_arrays_of_another_folder(copied: Path, tmp_path: Path) -> None:
     other = MoleculeShards.from_csv(written(tmp_path / "n.csv", ["C", "CC"]), tmp_path / "o")
-    shutil.copy(other.folder / "shard-00000.mol", path)
-    with pytest.raises(ValueError, match=r"shard-00001.mol belongs to another folder"):
-        MoleculeShards(copied)
-    MoleculeShards.from_csv(
-        tmp_path / "m.csv",
-        tmp_path / "ogb",
-        split_column="part",
-        shard_size=9,
-        featurizer=OGBFeaturizer(),
-    )
-    shutil.copy(tmp_path / "ogb" / "shard-00001.mol", path)
-    with pytest.raises(ValueError, match=r"shard-00001.mol was made by another featuriser"):
-        MoleculeShards(copied)
-    path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
-    with pytest.raises(ValueError, match=r"shard-00001.mol has the format version 2, not 1"):
+    shutil.copy(other.folder / "records.npy", copied)
+    with pytest.raises(ValueError, match=r"records.npy is damaged: it has 15 rows, not 9,310"):
         MoleculeShards(copied)
 
 
@@ -604,7 +583,7 @@ def test_a_manifest_that_was_changed(copied: Path) -> None:
         MoleculeShards(copied)
     content["version"] = 7
     (copied / "manifest.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"has the format version 7; .* reads 1"):
+    with pytest.raises(ValueError, match=r"has the format version 7; .* reads 2"):
         MoleculeShards(copied)
 
 
@@ -614,7 +593,7 @@ def test_folders_that_are_none(copied: Path, tmp_path: Path) -> None:
     (copied / "manifest.json").unlink()
     with pytest.raises(ValueError, match=r"has no manifest.json"):
         MoleculeShards(copied)
-    with pytest.raises(ValueError, match=r"has shards \(shard-00000.mol\) but no manifest.json"):
+    with pytest.raises(ValueError, match=r"has records.npy but no manifest.json"):
         make(copied)
 
 

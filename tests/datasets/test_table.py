@@ -15,9 +15,9 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 from pyg_kernels.datasets.table import (
     MoleculeTable,
     find_columns,
-    read_records,
+    read_cells,
     read_table,
-    stream_records,
+    stream_cells,
 )
 
 Write = Callable[..., Path]
@@ -84,22 +84,23 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
     assert read_table(written(",smiles\n3,C\n"), target_columns=[""]).targets.tolist() == [[3]]
 
 
-def test_records_are_the_header_and_the_cells_as_they_stand(written: Write) -> None:
-    path = written('\ufeff smiles,y\n\n C ,"1\n"\nCC,\n')
-    assert read_records(str(path)) == [(1, [" smiles", "y"]), (3, [" C ", "1\n"]), (5, ["CC", ""])]
+def test_cells_are_as_they_stand_and_lines_are_the_index(written: Write) -> None:
+    cells = read_cells(str(written('\ufeff smiles,y\n\n C ,"1\n"\nCC,\n')))
+    assert cells.columns.tolist() == [" smiles", "y"]
+    assert list(cells.itertuples(name=None)) == [(3, " C ", "1\n"), (5, "CC", "")]
+    assert read_cells(written("smiles,y\nC\n")).values.tolist() == [["C", ""]]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_read_once_for_its_records_and_its_table(tmp_path: Path) -> None:
+def test_a_pipe_is_read_once_for_its_cells_and_its_table(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_text, args=("smiles,y\nC,1\n",), daemon=True)
     writer.start()
-    records = read_records(pipe)
+    cells = read_cells(pipe)
     writer.join()
-    assert records == [(1, ["smiles", "y"]), (2, ["C", "1"])]
     pipe.unlink()
-    table = read_table(pipe, records=records)
+    table = read_table(pipe, cells=cells)
     assert (table.smiles, table.targets.tolist(), table.row_numbers) == (["C"], [[1]], [2])
 
 
@@ -129,7 +130,7 @@ def test_damaged_gzip(tmp_path: Path) -> None:
     ("text", "arguments", "message"),
     [
         ("", {}, "molecules.csv is empty"),
-        ("\n\n", {}, "molecules.csv is empty"),
+        ("\n\nsmiles,y\nC,1\n", {}, "molecules.csv is empty or begins with a blank line"),
         ("smiles,y\n", {}, "no molecules below it"),
         ("SMILES,y\nC,1\n", {}, "no column named 'smiles'.*its columns are 'SMILES', 'y'"),
         ("smiles,y\nC,1\n", {"target_columns": ["z"]}, r"no column named 'z' \(target_columns\)"),
@@ -145,9 +146,9 @@ def test_damaged_gzip(tmp_path: Path) -> None:
         ("smiles,y\nC,\nCC,\n", {}, "no column of numbers"),
         ("smiles\nC\n", {}, "no column of numbers"),
         ("smiles,y\nC,\nCC,\n", {"target_columns": ["y"]}, "'y' of molecules.csv has no values"),
-        ("smiles,y\nC\n", {}, "line 2 of molecules.csv has 1 fields, its header 2"),
-        ("smiles,y\nC,1,2\n", {}, "line 2 of molecules.csv has 3 fields"),
-        ('smiles,y\n"C"x,1\n', {}, "not a CSV file in UTF-8, at line 2"),
+        ("smiles,y\nC\n", {}, "no column of numbers"),
+        ("smiles,y\nC,1,2\n", {}, "molecules.csv is not a CSV.*Expected 2 fields in line 2, saw 3"),
+        ('smiles,y\n"C,1\n', {}, "molecules.csv is not a CSV.*EOF inside string starting at row 1"),
     ],
 )
 def test_bad_files_are_one_clear_line(
@@ -163,28 +164,19 @@ def test_other_encodings_are_refused(written: Write) -> None:
         read_table(written("smiles,y\nC,1\n", "utf-16"))
 
 
-def test_records_are_read_one_at_a_time(written: Write) -> None:
-    records = stream_records(written("smiles,y\nC,1\n\nCC,2\nCO,3,4\n"))
-    assert [next(records) for _ in range(3)] == [
-        (1, ["smiles", "y"]),
-        (2, ["C", "1"]),
-        (4, ["CC", "2"]),
-    ]
-    with pytest.raises(ValueError, match=r"line 5 of molecules.csv has 3 fields, its header 2"):
-        next(records)
-
-
-def test_columns_are_found_in_one_pass_and_give_any_rows(written: Write) -> None:
-    path = written("part,a,smiles,note,b\nx,1,C,,\ny,,CC,text,2\nx,3, CO ,,-1\n")
-    records = read_records(path)
-    columns = find_columns(path.name, iter(records), split_column="part")
+def test_some_rows_at_a_time(written: Write) -> None:
+    path = written('part,a,smiles,note,b\nx,1,C,"a\nb",\n\ny,,CC,text,2\nx,3, CO ,,-1\n')
+    frames = list(stream_cells(path, 2))
+    assert [frame.index.tolist() for frame in frames] == [[2], [5, 6]]
+    columns = find_columns(path.name, iter(frames), split_column="part")
     assert (columns.target_names, columns.targets, columns.smiles) == (["a", "b"], (1, 4), 2)
     assert (columns.split, columns.num_rows) == (0, 3)
-    table = columns.table(records[2:])
-    assert (table.smiles, table.row_numbers) == (["CC", "CO"], [3, 4])
+    table = columns.table(frames[1])
+    assert (table.smiles, table.row_numbers) == (["CC", "CO"], [5, 6])
     assert table.targets.nan_to_num(9).tolist() == [[9, 2], [3, -1]]
     assert table.split_values == ["y", "x"]
-    assert columns.table([]).targets.shape == (0, 2)
+    with pytest.raises(ValueError, match=r"Expected 2 fields in line 4, saw 3"):
+        list(stream_cells(written("smiles,y\nC,1\nCC,2\nCO,3,4\n"), 2))
 
 
 def test_no_such_file(tmp_path: Path) -> None:

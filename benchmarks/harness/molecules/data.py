@@ -154,10 +154,10 @@ def read_csv(
     split_column: str | None,
     skip_invalid: bool,
     progress: bool,
-    records: Sequence[tuple[int, list[str]]] | None = None,
+    cells: Any = None,
     featurizer: Any = None,
 ) -> Any:
-    """The ``MoleculeCSV`` of a file, or of its records if they have been read already.
+    """The ``MoleculeCSV`` of a file, or of its cells if they have been read already.
 
     Its features are those of a ``MolFeaturizer`` unless `featurizer` is another. Its errors name
     the options of the command line.
@@ -175,7 +175,7 @@ def read_csv(
             split_column=split_column,
             skip_invalid=skip_invalid,
             progress=progress,
-            records=records,
+            cells=cells,
             featurizer=featurizer,
         )
 

@@ -21,7 +21,7 @@ from benchmarks.harness.molecules.featurizers import featurizer_of
 from benchmarks.harness.molecules.learner import MoleculeLearner, TargetNotes
 from benchmarks.harness.molecules.regressor import MoleculeRegressor
 from benchmarks.harness.training import quieten_lightning
-from pyg_kernels.datasets.table import read_records
+from pyg_kernels.datasets.table import read_cells
 
 REGRESSOR_KEYS = {"model", "targets", "features", "optimizer"}
 CLASSIFIER_KEYS = {*REGRESSOR_KEYS, "metric"}
@@ -121,15 +121,15 @@ def predict_csv(
     """
     learner = load_learner(checkpoint)
     with as_input_error():
-        records = read_records(path)  # once: it may be a pipe
-    taken = {name.strip() for name in records[0][1]}
+        cells = read_cells(path)  # once: it may be a pipe
+    taken = {name.strip() for name in cells.columns}
     for name in learner.scale.names:
         if PREFIX + name in taken:
             raise InputError(f"--csv {path} already has a column {PREFIX + name!r}; rename it")
     featurizer = featurizer_of(learner.features)
-    molecules = read_csv(path, smiles_column, (), None, skip_invalid, progress, records, featurizer)
+    molecules = read_csv(path, smiles_column, (), None, skip_invalid, progress, cells, featurizer)
     predictions = predict_molecules(learner, molecules, device)
-    rows = _with_predictions(records, learner.scale, molecules.row_numbers, predictions)
+    rows = _with_predictions(cells, learner.scale, molecules.row_numbers, predictions)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue(), molecules
@@ -156,7 +156,7 @@ def check_output(out: str, inputs: Sequence[str]) -> None:
 
 
 def _with_predictions(
-    records: Sequence[tuple[int, list[str]]],
+    table: Any,
     scale: TargetNotes,
     row_numbers: Sequence[int],
     predictions: Tensor,
@@ -165,6 +165,6 @@ def _with_predictions(
         int(line): scale.texts(values)
         for line, values in zip(row_numbers, predictions.tolist(), strict=True)
     }
-    yield [*records[0][1], *[f"{PREFIX}{name}" for name in scale.names]]
-    for line, row in records[1:]:
+    yield [*table.columns, *[f"{PREFIX}{name}" for name in scale.names]]
+    for line, *row in table.itertuples(name=None):
         yield [*row, *cells.get(line, [""] * len(scale.names))]

@@ -1,0 +1,343 @@
+"""A folder of flat arrays that grow by a shard at a time, and the manifest that describes them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyg_kernels.chem.codes import InvalidRow, pointers
+from pyg_kernels.datasets.molecule_records import SEPARATOR, Bytes, Integers
+from pyg_kernels.datasets.public_file import write_whole
+
+FORMAT, VERSION = "pyg_kernels molecule shards", 2
+FILE = "manifest.json"
+CHUNK = 1 << 20  # bytes read at a time
+#: A file ``NAME.npy`` each: the records of molecules, their lengths, the targets, the runs of
+#: consecutive lines in the source (first molecule, its line), the numbers of the split names.
+ARRAYS = ("records", "lengths", "targets", "runs", "split")
+
+
+class Shard(NamedTuple):
+    """A shard: the next rows of every array.
+
+    Attributes:
+        source_rows: the number of rows of the source in which its molecules were.
+        rows: how many of each array.
+        sha256: of their bytes, array after array.
+    """
+
+    source_rows: int
+    rows: dict[str, int]
+    sha256: str
+
+
+@dataclass
+class ShardFolder:
+    """The content of ``manifest.json`` and the arrays beside it.
+
+    Attributes:
+        path: the folder.
+        origin: what decides the content of every shard, in plain JSON types.
+        atom_kinds: the codes of each kind of atom.
+        bond_kinds: the codes of each kind of bond.
+        split_names: what the split column says, in the order of first appearance.
+        shards: the finished shards.
+        skipped: the SMILES in them that cannot be read.
+    """
+
+    path: Path
+    origin: dict[str, Any]
+    atom_kinds: list[list[int]] = field(default_factory=list)
+    bond_kinds: list[list[int]] = field(default_factory=list)
+    split_names: list[str] = field(default_factory=list)
+    shards: list[Shard] = field(default_factory=list)
+    skipped: list[InvalidRow] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, path: Path) -> ShardFolder:
+        """The folder as its manifest has it.
+
+        Raises:
+            FileNotFoundError: if there is no manifest.
+            ValueError: if it is no such file, of another version, or damaged.
+        """
+        file = path / FILE
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{file} is damaged: it is not JSON in UTF-8") from error
+        if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+            raise ValueError(f"{file} is not the manifest of molecule shards")
+        version = content.pop("version", None)
+        if version != VERSION:
+            raise ValueError(
+                f"{file} has the format version {version}; this version of pyg_kernels reads "
+                f"{VERSION}: make the shards anew"
+            )
+        if content.pop("sha256", None) != _digest(content):
+            raise ValueError(f"{file} is damaged: its checksum does not fit what it says")
+        content["shards"] = [Shard(**entry) for entry in content["shards"]]
+        content["skipped"] = [InvalidRow(*row) for row in content["skipped"]]
+        return cls(path, **content)
+
+    def write(self) -> None:
+        """Writes the manifest whole or not at all."""
+        content = self._content()
+        named = {"format": FORMAT, "version": VERSION, **content, "sha256": _digest(content)}
+        text = json.dumps(named, indent=1) + "\n"
+        write_whole(self.path / FILE, lambda partial: partial.write_text(text, encoding="utf-8"))
+
+    @property
+    def source_rows(self) -> int:
+        """The number of rows of the source that are done."""
+        return sum(shard.source_rows for shard in self.shards)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all shards are there."""
+        return self.source_rows == self.origin["rows"]
+
+    @property
+    def digest(self) -> str:
+        """Sixteen digits: equal only if molecules, targets, features and their order are."""
+        content = self._content()
+        content["origin"] = {**self.origin, "source": None, "asked": None}
+        return _digest(content)[:16]
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the manifest and the arrays."""
+        files = [self.path / FILE, *map(self.file, ARRAYS)]
+        return sum(file.stat().st_size for file in files)
+
+    def file(self, name: str) -> Path:
+        """The file of an array."""
+        return self.path / f"{name}.npy"
+
+    def rows(self, name: str, number: int | None = None) -> int:
+        """How many rows of an array the first shards have; all by default."""
+        return sum(shard.rows[name] for shard in self.shards[:number])
+
+    def append(self, source_rows: int, arrays: dict[str, NDArray[Any]]) -> None:
+        """Adds the rows of the next shard to every array, and then the manifest that has them.
+
+        Where that fails or stops, the manifest has the shards before, and the next call writes
+        over what is left of this one.
+
+        Raises:
+            OSError: if a file cannot be written.
+        """
+        digest = hashlib.sha256()
+        for name in ARRAYS:
+            self._append(name, arrays[name])
+            digest.update(arrays[name].tobytes())
+        rows = {name: len(array) for name, array in arrays.items()}
+        self.shards.append(Shard(source_rows, rows, digest.hexdigest()))
+        self.write()
+
+    def _append(self, name: str, array: NDArray[Any]) -> None:
+        before = self.rows(name)
+        shape = (before + len(array), *array.shape[1:])
+        header = io.BytesIO()
+        # As long whatever the number of rows: NumPy leaves room for it.
+        np.lib.format.write_array_header_1_0(
+            header, {"descr": array.dtype.str, "fortran_order": False, "shape": shape}
+        )
+        with open(self.file(name), "r+b" if before else "wb") as file:
+            file.seek(len(header.getvalue()) + before * _row_bytes(array))
+            file.write(array.tobytes())
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+            file.seek(0)  # last, so that it never says more than there is
+            file.write(header.getvalue())
+
+    def trim(self) -> None:
+        """Takes away what an interrupted :meth:`append` has left."""
+        for partly in self.path.glob(f"{FILE}.*"):
+            partly.unlink()
+        for name in ARRAYS:
+            if self.rows(name):
+                self._append(name, np.load(self.file(name), mmap_mode="r")[:0])
+
+    def load(self, name: str, mmap_mode: Any = "r") -> NDArray[Any]:
+        """An array, mapped into memory by default.
+
+        Raises:
+            ValueError: if its file is missing or has another size than the manifest says.
+        """
+        file, rows = self.file(name), self.rows(name)
+        if not file.is_file():
+            raise ValueError(f"{file} is missing")
+        try:
+            array: NDArray[Any] = np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{file} is damaged: {error}") from error
+        if len(array) != rows:
+            raise ValueError(f"{file} is damaged: it has {len(array):,} rows, not {rows:,}")
+        return array
+
+    def verify(self, number: int) -> None:
+        """Compares every byte of a shard with its checksum.
+
+        Raises:
+            ValueError: if they are not those that were written.
+        """
+        digest = hashlib.sha256()
+        for name in filter(self.shards[number].rows.get, ARRAYS):
+            size = _row_bytes(self.load(name))
+            with open(self.file(name), "rb", buffering=0) as file:
+                file.seek((self.rows(name, number) - self.rows(name)) * size, os.SEEK_END)
+                left = self.shards[number].rows[name] * size
+                while part := file.read(min(CHUNK, left)):
+                    digest.update(part)
+                    left -= len(part)
+        if digest.hexdigest() != self.shards[number].sha256:
+            raise ValueError(
+                f"shard {number} of {self.path} is damaged: its checksum is not that in {FILE}"
+            )
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "origin": self.origin,
+            "atom_kinds": self.atom_kinds,
+            "bond_kinds": self.bond_kinds,
+            "split_names": self.split_names,
+            "shards": [shard._asdict() for shard in self.shards],
+            "skipped": [list(row) for row in self.skipped],
+        }
+
+
+def _row_bytes(array: NDArray[Any]) -> int:
+    return array.dtype.itemsize * math.prod(array.shape[1:])
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file, of which a chunk at a time is in memory."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _read_after_seeking(descriptor: int, size: int, start: int) -> bytes:
+    os.lseek(descriptor, start, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+# Bytes of an open file, of so many, from a place on; not every system has `pread`.
+read_at: Callable[[int, int, int], bytes] = getattr(os, "pread", _read_after_seeking)
+
+
+class Records(NamedTuple):
+    """Records of molecules in one array of bytes.
+
+    Attributes:
+        raw: the records, one after the other; behind each a byte :data:`SEPARATOR`.
+        starts: (B,), where the record of each molecule begins.
+        ends: (B,), where it ends.
+    """
+
+    raw: Bytes
+    starts: Integers
+    ends: Integers
+
+
+class ShardReader:
+    """The molecules of a finished folder; each shard is checked when it is first needed.
+
+    Records are read at their places and not mapped into memory, where every page that was touched
+    would count as memory of the process. In memory are 4 bytes a molecule, where its record begins
+    (8 where all records have 4 GiB or more).
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        ValueError: if an array is missing or another than the one that was written.
+    """
+
+    def __init__(self, folder: ShardFolder) -> None:
+        self._folder = folder
+        self._first = pointers([shard.rows["lengths"] for shard in folder.shards])
+        self._verified = np.zeros(len(folder.shards), dtype=bool)
+        size = folder.rows("records")
+        self._offsets = np.zeros(len(self) + 1, dtype=np.uint32 if size < 1 << 32 else np.int64)
+        np.cumsum(folder.load("lengths"), out=self._offsets[1:])
+        expected = pointers([shard.rows["records"] for shard in folder.shards])
+        wrong = np.flatnonzero(self._offsets[self._first] != expected)
+        if len(wrong):
+            raise ValueError(
+                f"shard {wrong[0] - 1} of {folder.path} is damaged: the lengths of its records do "
+                "not add up"
+            )
+        for name in ARRAYS:
+            folder.load(name)
+        self._descriptor = os.open(folder.file("records"), os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        mapped = np.lib.format.open_memmap(folder.file("records"), mode="r")
+        self._header = mapped.offset
+        weakref.finalize(self, os.close, self._descriptor)
+
+    def __len__(self) -> int:
+        """The number of molecules."""
+        return int(self._first[-1])
+
+    def records(self, positions: Integers) -> Records:
+        """The records of the molecules at B positions (from 0).
+
+        Raises:
+            ValueError: if a shard is damaged.
+        """
+        self._check(positions)
+        starts = self._offsets[positions].astype(np.int64)
+        lengths = self._offsets[positions + 1].astype(np.int64) - starts
+        parts = map(self._read, lengths.tolist(), (starts + self._header).tolist())
+        raw = np.frombuffer(bytes([SEPARATOR]).join([*parts, b""]), dtype=np.uint8)
+        ptr = pointers(lengths + 1)
+        if len(raw) != ptr[-1]:
+            raise ValueError(f"{self._folder.file('records')} was cut off while it was in use")
+        return Records(raw, ptr[:-1], ptr[1:] - 1)
+
+    def lines(self, positions: Integers) -> list[int]:
+        """The lines of the source on which the molecules at these positions are."""
+        self._check(positions)
+        runs = self._folder.load("runs")
+        run = np.searchsorted(runs[:, 0], positions, side="right") - 1
+        lines: list[int] = (runs[run, 1] + positions - runs[run, 0]).tolist()
+        return lines
+
+    def split_values(self, positions: Integers) -> list[str]:
+        """What the split column says of the molecules at these positions."""
+        self._check(positions)
+        codes = self._folder.load("split")[positions]
+        return [self._folder.split_names[code] for code in codes.tolist()]
+
+    def targets(self) -> NDArray[np.float64]:
+        """``(M, T)``: all targets, in memory. Every shard is checked."""
+        self._verify(np.arange(len(self._verified)))
+        return self._folder.load("targets", mmap_mode=None)
+
+    def _read(self, size: int, start: int) -> bytes:
+        return read_at(self._descriptor, size, start)
+
+    def _check(self, positions: Integers) -> None:
+        self._verify(np.searchsorted(self._first, positions, side="right") - 1)
+
+    def _verify(self, numbers: Integers) -> None:
+        """Compares these shards with their checksums, each once."""
+        for number in np.unique(numbers[~self._verified[numbers]]).tolist():
+            self._folder.verify(number)
+            self._verified[number] = True
