@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.corpora.published_text import find_text, obtain_text
+from benchmarks.corpora.published_text import obtain_text
 from benchmarks.corpora.questions import (
     RANKED_PARTS,
     Question,
@@ -16,6 +16,7 @@ from benchmarks.corpora.questions import (
     Ranking,
     TrainQuery,
 )
+from pyg_kernels.datasets.public_file import find_file
 from pyg_kernels.datasets.text.lines import read_lines
 
 SOURCE = "https://github.com/taolei87/askubuntu"
@@ -80,7 +81,7 @@ class AskUbuntu(QuestionCorpus):
         held_out = reader.held_out()
         super().__init__(questions, train, parts, "published parts", held_out)
         self.left_out = dict(reader.left_out)
-        found = (find_text(root, name) for name in VECTORS)
+        found = (find_file(root, name) for name in VECTORS)
         self.vectors = next(filter(None, found), None)
 
 
@@ -170,7 +171,7 @@ class _Reader:
 
     def held_out(self) -> list[int]:
         """The questions of ``heldout.txt``; none if there is no such file."""
-        if find_text(self.root, HELD_OUT) is None:
+        if find_file(self.root, HELD_OUT) is None:
             return []
         rows = self._rows(HELD_OUT, (1,))
         return [place for where, (id_,) in rows for place in self._places(id_, where)]

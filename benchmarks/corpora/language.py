@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from benchmarks.corpora.published_text import find_text
+from pyg_kernels.datasets.public_file import find_file
 from pyg_kernels.datasets.text.corpus import PARTS
 from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.vocabulary import UNKNOWN, Vocabulary, words_of
@@ -157,11 +157,11 @@ def find_parts(root: str | Path) -> tuple[str, dict[str, Path]]:
     """
     root = Path(root).expanduser()
     for name, pattern in FILES.items():
-        if find_text(root, pattern.format("train")) is None:
+        if find_file(root, pattern.format("train")) is None:
             continue
         files = {}
         for part in PARTS:
-            file = find_text(root, pattern.format(part))
+            file = find_file(root, pattern.format(part))
             if file is None:
                 wanted = pattern.format(part)
                 raise FileNotFoundError(f"{root} has no file {wanted} or {wanted}.gz")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyg_kernels.datasets.public_file import PublicFile
+from pyg_kernels.datasets.public_file import PublicFile, find_file
 from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus, text_lines
 
 FOLDER = "https://raw.githubusercontent.com/taolei87/text_convnet/master/data/"
@@ -76,7 +76,7 @@ class SST(TextCorpus):
 
 def _phrase_file(root: str | Path, labels: str, needed: bool) -> Path | None:
     name = f"stsa.{labels}.phrases.train"
-    path = PublicFile(name, "", "").find(root)
+    path = find_file(root, name)
     if path is None and needed:
         raise FileNotFoundError(
             f"{Path(root).expanduser()} has no file {name}, of the sentences and their phrases"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from pyg_kernels.chem.encoding import CodeReader
+from pyg_kernels.chem.encoding import BOND_NUMBER, CodeReader, encoded
 from pyg_kernels.chem.features import Feature, named, numbers
 from pyg_kernels.chem.featurizer import Featurizer
-from pyg_kernels.chem.ogb_package import ogb_module
 
 
 def _yes_or_no(name: str) -> Feature:
@@ -49,13 +49,12 @@ STEREO = frozenset(OGB_BOND_FEATURES[1].values)
 
 
 class OGBReader(CodeReader):
-    """Reads atoms and bonds with ogb's own functions, those of its ``smiles2graph``."""
+    """Reads what ogb's ``smiles2graph`` reads of atoms and bonds."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._ogb: Any = ogb_module("utils.features")
-        self._atoms: list[list[int]] = []
-        self._bonds: list[list[int]] = []
+        self._atoms: list[tuple[int, ...]] = []
+        self._bonds: list[tuple[int, ...]] = []
 
     def refusal(self, mol: Chem.Mol) -> str:
         """Names a bond stereo that newer versions of RDKit have and ogb does not know."""
@@ -66,19 +65,40 @@ class OGBReader(CodeReader):
 
     def read_atoms(self, atoms: list[Any]) -> None:
         """Appends the atoms of one molecule."""
-        self._atoms += [self._ogb.atom_to_feature_vector(atom) for atom in atoms]
+        self._atoms += [
+            (
+                atom.GetAtomicNum(),
+                int(atom.GetChiralTag()),
+                atom.GetTotalDegree(),
+                atom.GetFormalCharge(),
+                atom.GetTotalNumHs(),
+                atom.GetNumRadicalElectrons(),
+                int(atom.GetHybridization()),
+                atom.GetIsAromatic(),
+                atom.IsInRing(),
+            )
+            for atom in atoms
+        ]
 
     def read_bonds(self, bonds: list[Any]) -> None:
         """Appends its bonds, each once."""
-        self._bonds += [self._ogb.bond_to_feature_vector(bond) for bond in bonds]
+        self._bonds += [
+            (BOND_NUMBER[bond.GetBondType()], int(bond.GetStereo()), bond.GetIsConjugated())
+            for bond in bonds
+        ]
 
     def atom_codes(self) -> NDArray[np.uint8]:
         """The codes of all atoms so far, a row each."""
-        return np.array(self._atoms, dtype=np.uint8).reshape(-1, len(OGB_ATOM_FEATURES))
+        return _encoded(OGB_ATOM_FEATURES, self._atoms)
 
     def bond_codes(self) -> NDArray[np.uint8]:
         """The codes of all bonds so far, a row each."""
-        return np.array(self._bonds, dtype=np.uint8).reshape(-1, len(OGB_BOND_FEATURES))
+        return _encoded(OGB_BOND_FEATURES, self._bonds)
+
+
+def _encoded(features: Sequence[Feature], rows: Sequence[tuple[int, ...]]) -> NDArray[np.uint8]:
+    values = np.array(rows, dtype=np.int64).reshape(len(rows), len(features))
+    return encoded(features, list(values.T))
 
 
 class OGBFeaturizer(Featurizer):
@@ -117,7 +137,7 @@ class OGBFeaturizer(Featurizer):
     conjugated        2     no, yes
     ================= ===== =====================================================
 
-    Encoding needs the package ogb, which is imported then.
+    The package ogb itself is not needed.
 
     Example:
         >>> data = OGBFeaturizer()("CCO")

@@ -210,12 +210,11 @@ class MoleculeDataset(InMemoryDataset):
         assert self.slices is not None
         rows = self._shown().rows.index_select(0, positions)
         atoms, batch, ptr = segments(self.slices["atom_codes"], rows)
-        edges, edge_batch, edge_ptr = segments(self.slices["bond_codes"], rows)
+        edges, edge_batch, _ = segments(self.slices["bond_codes"], rows)
         data, device = self._data, self._data.y.device
         atoms, edges = atoms.to(device), edges.to(device)
         shift = ptr.index_select(0, edge_batch).to(device)
-        graphs = Batch(
-            _base_cls=Data,
+        return MoleculeBatch(
             x=self.featurizer.expand_atoms(data.atom_codes.index_select(0, atoms)),
             edge_index=data.edge_index.index_select(1, edges) + shift,
             edge_attr=self.featurizer.expand_bonds(data.bond_codes.index_select(0, edges)),
@@ -224,7 +223,6 @@ class MoleculeDataset(InMemoryDataset):
             batch=batch.to(device),
             ptr=ptr.to(device),
         )
-        return separable(graphs, ptr, edge_ptr)
 
     def copy(self, idx: Any = None) -> MoleculeDataset:
         """A view of the molecules at ``idx``, or of all: what is held never changes."""
@@ -289,27 +287,23 @@ class _View(NamedTuple):
     table: MoleculeTable
 
 
-def separable(batch: Batch, ptr: Tensor, edge_ptr: Tensor) -> Batch:
-    """Notes in a batch where its graphs begin, so that it can be taken apart again."""
-    num_graphs = len(ptr) - 1
-    one_each = torch.arange(num_graphs + 1)
-    unchanged = torch.zeros(num_graphs, dtype=torch.long)
-    batch._num_graphs = num_graphs
-    batch._slice_dict = {
-        "x": ptr,
-        "edge_index": edge_ptr,
-        "edge_attr": edge_ptr,
-        "y": one_each,
-        "smiles": one_each,
-    }
-    batch._inc_dict = {
-        "x": unchanged,
-        "edge_index": ptr[:-1],
-        "edge_attr": unchanged,
-        "y": unchanged,
-        "smiles": None,
-    }
-    return batch
+class MoleculeBatch(Batch):
+    """A batch of molecules that was assembled at once and can be taken apart like any other.
+
+    The nodes and edges of each graph follow those of the one before, and so does its row of ``y``.
+    """
+
+    def get_example(self, idx: int) -> Data:
+        """The molecule at position ``idx`` of the batch."""
+        first, end = self.ptr[idx].tolist(), self.ptr[idx + 1].tolist()
+        edges = self.batch.index_select(0, self.edge_index[0]) == idx
+        return Data(
+            x=self.x[first:end],
+            edge_index=self.edge_index[:, edges] - first,
+            edge_attr=self.edge_attr[edges],
+            y=self.y[idx : idx + 1],
+            smiles=self.smiles[idx],
+        )
 
 
 def _as_matrix(targets: Tensor | np.ndarray | Sequence[Any]) -> Tensor:

@@ -1,44 +1,49 @@
-"""The molecule sets of the Open Graph Benchmark, through its own loader."""
+"""The molecule sets of the Open Graph Benchmark, read from the files that it publishes."""
 
 from __future__ import annotations
 
-import io
-import math
-import os
-import pickle
-import sys
-import warnings
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 from torch_geometric.data import Data
-from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-from torch_geometric.data.storage import GlobalStorage
 
-from pyg_kernels.chem import MolCodeStore, OGBFeaturizer
-from pyg_kernels.chem.ogb_package import ogb_module
+from pyg_kernels.chem import Feature, MolCodeStore, OGBFeaturizer
+from pyg_kernels.chem.codes import pointers
 from pyg_kernels.datasets.molecules import MoleculeDataset
+from pyg_kernels.datasets.public_file import downloaded
 from pyg_kernels.datasets.splits import Split
-from pyg_kernels.datasets.table import MoleculeTable
+from pyg_kernels.datasets.table import MoleculeTable, naming
 
-PARTS = ("train", "valid", "test")
-RAW_FILES = ("edge", "node-feat", "edge-feat", "num-node-list", "num-edge-list", "graph-label")
-UNREADABLE = (  # what reading damaged files raises, besides OSError
-    RuntimeError,
-    ValueError,
-    EOFError,
-    KeyError,
-    IndexError,
-    pickle.PickleError,
-    zlib.error,
+FOLDER = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/"
+#: Of each set its archive and OGB's measure; OGB splits all of them by scaffolds.
+SETS = {
+    "ogbg-molbace": ("bace", "rocauc"),
+    "ogbg-molbbbp": ("bbbp", "rocauc"),
+    "ogbg-molclintox": ("clintox", "rocauc"),
+    "ogbg-molmuv": ("muv", "ap"),
+    "ogbg-molpcba": ("pcba", "ap"),
+    "ogbg-molsider": ("sider", "rocauc"),
+    "ogbg-moltox21": ("tox21", "rocauc"),
+    "ogbg-moltoxcast": ("toxcast", "rocauc"),
+    "ogbg-molhiv": ("hiv", "rocauc"),
+    "ogbg-molesol": ("esol", "rmse"),
+    "ogbg-molfreesolv": ("freesolv", "rmse"),
+    "ogbg-mollipo": ("lipophilicity", "rmse"),
+    "ogbg-molchembl": ("chembl", "rocauc"),
+}
+MAPPING = "mapping/mol.csv.gz"
+RAW = ("num-node-list", "num-edge-list", "node-feat", "edge", "edge-feat", "graph-label")
+FILES = (
+    *(f"raw/{file}.csv.gz" for file in RAW),
+    MAPPING,
+    *(f"split/scaffold/{part}.csv.gz" for part in Split._fields),
 )
-NOT_TARGETS = ("smiles", "mol_id")  # columns of mapping/mol.csv.gz
+NOT_TARGETS = ("smiles", "mol_id")  # columns of the mapping
 
 
 class OGBMolecules(MoleculeDataset):
@@ -72,249 +77,162 @@ class OGBMolecules(MoleculeDataset):
         return self._split
 
 
-def ogb_molecule_sets() -> list[str]:
-    """The names of the molecule sets of the installed version of OGB.
-
-    Raises:
-        ImportError: if the package ogb is not installed.
-    """
-    table = _master()
-    return [name for name in table if table[name]["data type"] == "mol"]
-
-
 def ogb_dataset(
     name: str,
     root: str | Path = "data/ogb",
     transform: Callable[[Data], Any] | None = None,
-    progress: bool = False,
 ) -> OGBMolecules:
     """A molecule set of the Open Graph Benchmark with its official split.
 
-    OGB's own ``PygGraphPropPredDataset`` reads it; its graphs are then kept as small integer codes.
-    Nothing is asked on standard input, and without a network a set that lies in ``root`` is read.
+    The published files are read as they are and left as they are; the package ogb is not needed.
 
     Args:
         name: such as ``'ogbg-molesol'``; ``-`` and ``_`` are the same.
         root: the folder in which OGB keeps the set's own folder, ``ogbg_molesol``. If that is not
-            there, OGB downloads it. OGB writes a folder ``processed`` into it at first.
+            there, its archive is downloaded (OGB publishes no checksums) and unpacked there.
         transform: applied to each molecule as it is taken out.
-        progress: whether to show what OGB says of its work.
 
     Returns:
         The set, with ``split``, ``task_type``, ``eval_metric``.
 
-    Warns:
-        UserWarning: if OGB would take the files for an older version (``RELEASE_v1.txt`` is not
-            there): they are used as they are.
-
     Raises:
-        ValueError: if OGB has no molecule set of this name, or its files are incomplete or damaged.
-        OSError: if it is not there and cannot be downloaded, or ``processed`` cannot be written.
-        ImportError: if the package ogb is not installed.
+        ValueError: if OGB has no molecule set of this name, or its files are incomplete, damaged
+            or do not belong together.
+        OSError: if it is not there and cannot be downloaded.
     """
-    name = _checked_name(name)
-    root = Path(root).expanduser()
-    folder = _folder(root, name)
-    if _holds_files(folder):
-        _check_complete(folder, name)
-        source = _open(name, root, folder, progress)
-    else:
-        with _without_trace(folder):
-            source = _open(name, root, folder, progress)
-    dataset = OGBMolecules(transform=transform, featurizer=OGBFeaturizer())
-    dataset.name, dataset.task_type = name, source.task_type
-    dataset.eval_metric = source.eval_metric
-    with _naming(folder):
-        dataset._hold(_codes(source), _table(folder, source))
-        parts = source.get_idx_split()
-        dataset._split = Split(*(parts[part].long() for part in PARTS))
-    return dataset
-
-
-def _master() -> Any:
-    """OGB's table of its sets of graphs: a column each."""
-    import pandas
-
-    folder = Path(str(ogb_module("graphproppred").__file__)).parent
-    return pandas.read_csv(folder / "master.csv", index_col=0, keep_default_na=False)
-
-
-def _checked_name(name: str) -> str:
-    known, dashed = ogb_molecule_sets(), name.replace("_", "-")
-    if dashed in known:
-        return dashed
-    listed = ", ".join(known)
-    if dashed in _master():
-        raise ValueError(f"{name!r} is no set of molecules with targets; those are {listed}")
-    raise ValueError(f"the Open Graph Benchmark has no molecule set {name!r}; it has {listed}")
-
-
-def _folder(root: Path, name: str) -> Path:
-    """Where OGB looks for the set."""
-    plain = name.replace("-", "_")
-    return root / f"{plain}_pyg" if (root / f"{plain}_pyg").exists() else root / plain
-
-
-def _holds_files(folder: Path) -> bool:
-    return folder.exists() and (not folder.is_dir() or any(p.is_file() for p in folder.rglob("*")))
-
-
-def _check_complete(folder: Path, name: str) -> None:
-    """Looks at the files before OGB does, which would replace or remove an incomplete folder."""
-    split = folder / "split" / _master()[name]["split"]
-    wanted = [folder / "raw" / f"{file}.csv.gz" for file in RAW_FILES]
-    wanted.append(folder / "mapping" / "mol.csv.gz")
-    if not (split / "split_dict.pt").is_file():
-        wanted += [split / f"{part}.csv.gz" for part in PARTS]
-    missing = [str(path.relative_to(folder)) for path in wanted if not path.is_file()]
+    name = name.replace("_", "-")
+    if name not in SETS:
+        raise ValueError(
+            f"the Open Graph Benchmark has no molecule set {name!r}; it has {', '.join(SETS)}"
+        )
+    archive, metric = SETS[name]
+    folder = _folder(Path(root).expanduser(), name, archive)
+    missing = [file for file in FILES if not (folder / file).is_file()]
     if missing:
         raise ValueError(
             f"{folder} is no complete set {name}: {', '.join(missing)} missing; remove the folder "
-            f"to download it anew"
+            "to download it anew"
         )
-    if not (folder / "RELEASE_v1.txt").is_file():
-        warnings.warn(
-            f"{folder} has no RELEASE_v1.txt: it may be an older version of {name} than OGB "
-            f"publishes now; it is used as it is",
-            stacklevel=3,
-        )
-
-
-@contextmanager
-def _without_trace(folder: Path) -> Iterator[None]:
-    """Removes the empty folders that a failed download leaves."""
-    before = {path for path in (*folder.rglob("*"), folder, *folder.parents) if path.exists()}
-    try:
-        yield
-    except BaseException:
-        for path in [*sorted(folder.rglob("*"), reverse=True), folder, *folder.parents]:
-            if path not in before and path.is_dir() and not any(path.iterdir()):
-                path.rmdir()
-        raise
-
-
-def _open(name: str, root: Path, folder: Path, progress: bool) -> Any:
-    """OGB's own data set."""
-    loader = ogb_module("graphproppred").PygGraphPropPredDataset
-    there = _holds_files(folder)
-    processed = (folder / "processed" / "geometric_data_processed.pt").is_file()
-    # torch.load takes PyTorch Geometric's classes for unsafe unless it is told of them.
-    known = torch.serialization.get_safe_globals()
-    classes = [
-        each for each in (Data, DataEdgeAttr, DataTensorAttr, GlobalStorage) if each not in known
-    ]
-    try:
-        with _quiet(progress), torch.serialization.safe_globals(classes):
-            return loader(name, root=os.fspath(root))
-    except OSError as error:
-        if not there:
-            raise OSError(_not_there(name, folder, error)) from error
-        if processed:
-            raise ValueError(_damaged(folder, error)) from error
-        raise OSError(
-            f"OGB cannot read {folder} and write its folder processed ({error.strerror or error}); "
-            f"copy {folder} to where that can be done, and give that as root"
-        ) from error
-    except SystemExit as error:  # what OGB does where a download is declined
-        raise OSError(f"{name} is not in {folder} and was not downloaded") from error
-    except UNREADABLE as error:
-        if not there:
-            raise OSError(_not_there(name, folder, error)) from error
-        raise ValueError(_damaged(folder, error)) from error
-
-
-def _not_there(name: str, folder: Path, error: Exception) -> str:
-    return f"{name} is not in {folder} and cannot be downloaded: {_first_line(error)}"
-
-
-def _damaged(folder: Path, error: Exception) -> str:
-    return (
-        f"{folder} is damaged: OGB cannot read it ({_first_line(error)}); remove its folder "
-        f"processed, or all of it to download it anew"
-    )
-
-
-@contextmanager
-def _quiet(progress: bool) -> Iterator[None]:
-    """Answers no to what OGB asks, and says what it says on standard error or nowhere."""
-    asked, sys.stdin = sys.stdin, io.StringIO("n\n" * 8)
-    said = sys.stderr if progress else io.StringIO()
-    try:
-        with redirect_stdout(said), redirect_stderr(said), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        sys.stdin = asked
-
-
-@contextmanager
-def _naming(folder: Path) -> Iterator[None]:
-    """Turns the errors of reading the set's further files into one that names its folder."""
-    try:
-        yield
-    except (OSError, *UNREADABLE) as error:
-        raise ValueError(f"{folder} is damaged: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def _codes(source: Any) -> MolCodeStore:
-    """The graphs of OGB's data set as codes, without a loop over them."""
-    data, slices = source._data, source.slices
-    atom_ptr, edge_ptr = slices["x"].numpy(), slices["edge_index"].numpy()
-    shift = np.repeat(atom_ptr[:-1], np.diff(edge_ptr))
-    begin, end = data.edge_index.numpy() + shift
-    return MolCodeStore.of_directed_bonds(
-        atoms=_as_codes(data.x, [feature.num_codes for feature in OGBFeaturizer().atom_features]),
-        source=begin,
-        target=end,
-        bonds=_as_codes(
-            data.edge_attr, [feature.num_codes for feature in OGBFeaturizer().bond_features]
-        ),
-        atom_ptr=atom_ptr,
-        edge_ptr=edge_ptr,
-        positions=np.arange(len(atom_ptr) - 1),
-    )
-
-
-def _as_codes(features: Tensor, most: list[int]) -> np.ndarray:
-    if features.size(1) != len(most) or bool((features < 0).any()):
-        raise ValueError(f"its features have the shape {tuple(features.shape)} or are negative")
-    if len(features) and bool((features.amax(dim=0) >= torch.tensor(most)).any()):
+    dataset = OGBMolecules(transform=transform, featurizer=OGBFeaturizer())
+    dataset.name, dataset.eval_metric = name, metric
+    dataset.task_type = "regression" if metric == "rmse" else "binary classification"
+    store, table = _codes(folder), _table(folder)
+    if len(store) != len(table.smiles):
         raise ValueError(
-            f"its features go up to {features.amax(dim=0).tolist()}, those of OGB to "
-            f"{[number - 1 for number in most]}"
+            f"{folder} is damaged: {MAPPING} has {len(table.smiles)} molecules, raw {len(store)}"
         )
-    return features.to(torch.uint8).numpy()
+    dataset._hold(store, table)
+    dataset._split = _split(folder, len(store))
+    return dataset
 
 
-def _table(folder: Path, source: Any) -> MoleculeTable:
-    """SMILES and targets; the labels as they stand in OGB's file, which its loader rounds."""
+def _folder(root: Path, name: str, archive: str) -> Path:
+    """The folder of a set, downloaded if it is not there."""
+    folder = root / name.replace("-", "_")
+    for there in (folder.with_name(f"{folder.name}_pyg"), folder):
+        if there.is_dir() and any(path.is_file() for path in there.rglob("*")):
+            return there
+    url = f"{FOLDER}{archive}.zip"
+    advice = f"{name} is not in {folder}: unpack the archive there"
+    with downloaded(url, advice, is_archive=True) as found:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(found / archive, folder, dirs_exist_ok=True)
+    return folder
+
+
+def _read(folder: Path, file: str, **options: Any) -> Any:
     import pandas
 
-    mapping = pandas.read_csv(folder / "mapping" / "mol.csv.gz", keep_default_na=False, dtype=str)
-    # Pandas may miss the nearest float64 by one unit, Python does not; classes are exact anyway.
-    kind = str if source.task_type == "regression" else None
-    labels = pandas.read_csv(folder / "raw" / "graph-label.csv.gz", header=None, dtype=kind)
-    targets = torch.from_numpy(labels.to_numpy(dtype=np.float64, copy=True))
-    if len(mapping) != len(targets) or not _same(targets, source._data.y):
+    path = folder / file
+    with naming(path, f"{folder} is damaged: {file}"):
+        return pandas.read_csv(path, **{"header": None, **options})
+
+
+def _numbers(folder: Path, file: str, width: int) -> NDArray[np.int64]:
+    """A file of whole numbers, not below 0, so many a row."""
+    table = _read(folder, f"raw/{file}.csv.gz")
+    integer = all(kind.kind in "iu" for kind in table.dtypes)
+    if table.shape[1] != width or not integer or bool((table < 0).any(axis=None)):
         raise ValueError(
-            "its files processed, raw/graph-label.csv.gz and mapping/mol.csv.gz do not belong "
-            "together; remove processed"
+            f"{folder} is damaged: raw/{file}.csv.gz must have {width} whole numbers a row, not "
+            "below 0"
+        )
+    numbers: NDArray[np.int64] = table.to_numpy(np.int64)
+    return numbers
+
+
+def _codes(folder: Path) -> MolCodeStore:
+    """The graphs as codes; OGB's files have every bond once."""
+    featurizer = OGBFeaturizer()
+    atom_ptr = pointers(_numbers(folder, "num-node-list", 1)[:, 0])
+    bonds = _numbers(folder, "num-edge-list", 1)[:, 0]
+    owner = np.repeat(np.arange(len(bonds)), bonds)
+    begin, end = _numbers(folder, "edge", 2).T
+    atoms = _features(folder, "node-feat", featurizer.atom_features)
+    bond_codes = _features(folder, "edge-feat", featurizer.bond_features)
+    if not (len(atom_ptr) == len(bonds) + 1 and atom_ptr[-1] == len(atoms)) or not (
+        len(owner) == len(begin) == len(bond_codes)
+    ):
+        raise ValueError(f"{folder} is damaged: its files in raw have not the same number of rows")
+    if bool((np.maximum(begin, end) >= np.diff(atom_ptr)[owner]).any()):
+        raise ValueError(f"{folder} is damaged: raw/edge.csv.gz has atoms that there are not")
+    begin, end = begin + atom_ptr[owner], end + atom_ptr[owner]
+    order = np.argsort(np.concatenate([owner, owner]), kind="stable")
+    return MolCodeStore.of_directed_bonds(
+        atoms=atoms,
+        source=np.concatenate([begin, end])[order],
+        target=np.concatenate([end, begin])[order],
+        bonds=np.concatenate([bond_codes, bond_codes])[order],
+        atom_ptr=atom_ptr,
+        edge_ptr=2 * pointers(bonds),
+        positions=np.arange(len(bonds)),
+    )
+
+
+def _features(folder: Path, file: str, features: tuple[Feature, ...]) -> NDArray[np.uint8]:
+    codes = _numbers(folder, file, len(features))
+    most = [feature.num_codes for feature in features]
+    if bool((codes >= most).any()):
+        raise ValueError(
+            f"{folder} is damaged: raw/{file}.csv.gz goes up to {codes.max(axis=0).tolist()}, the "
+            f"features of OGB to {[number - 1 for number in most]}"
+        )
+    return codes.astype(np.uint8)
+
+
+def _table(folder: Path) -> MoleculeTable:
+    """SMILES and targets, as they stand in the files."""
+    mapping = _read(folder, MAPPING, header=0, keep_default_na=False, dtype=str)
+    labels = _read(
+        folder,
+        "raw/graph-label.csv.gz",
+        dtype=str,
+        keep_default_na=False,
+        skip_blank_lines=False,
+    )
+    try:
+        # Pandas may miss the nearest float64 by one unit, Python does not.
+        targets = labels.replace("", "nan").to_numpy(dtype=object).astype(np.float64)
+    except ValueError as error:
+        raise ValueError(f"{folder} is damaged: raw/graph-label.csv.gz: {error}") from error
+    if len(mapping) != len(targets) or "smiles" not in mapping:
+        raise ValueError(
+            f"{folder} is damaged: raw/graph-label.csv.gz and {MAPPING} do not belong together"
         )
     names = [str(column) for column in mapping if column not in NOT_TARGETS]
-    number = targets.size(1)
+    number = targets.shape[1]
     return MoleculeTable(
         smiles=[str(smiles) for smiles in mapping["smiles"]],
-        targets=targets,
+        targets=torch.from_numpy(targets),
         target_names=names if len(names) == number else [f"y{k}" for k in range(number)],
         row_numbers=list(range(2, len(mapping) + 2)),
     )
 
 
-def _same(targets: Tensor, rounded: Tensor) -> bool:
-    return targets.shape == rounded.shape and torch.equal(
-        targets.float().nan_to_num(math.inf), rounded.float().nan_to_num(math.inf)
-    )
+def _split(folder: Path, number: int) -> Split:
+    """The official split, which has every molecule once."""
+    parts = [_read(folder, f"split/scaffold/{part}.csv.gz")[0] for part in Split._fields]
+    places = np.concatenate(parts)
+    if not np.array_equal(np.sort(places), np.arange(number)):
+        raise ValueError(f"{folder} is damaged: split/scaffold has not each molecule once")
+    return Split(*(torch.from_numpy(part.to_numpy(np.int64, copy=True)) for part in parts))

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import http.client
-import io
 import os
-import urllib.request
-import zipfile
+import shutil
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import BadZipFile
+
+
+def find_file(root: str | Path, *names: str) -> Path | None:
+    """A file so called in ``root`` or ``root/raw``, also compressed (``.gz``); None: not there."""
+    root = Path(root).expanduser()
+    for folder in (root, root / "raw"):
+        for name in names:
+            for path in (folder / name, folder / f"{name}.gz"):
+                if path.is_file():
+                    return path
+    return None
 
 
 @dataclass(frozen=True)
@@ -35,13 +45,7 @@ class PublicFile:
 
     def find(self, root: str | Path) -> Path | None:
         """The file in ``root`` or ``root/raw``, also compressed (``.gz``); None: not there."""
-        root = Path(root).expanduser()
-        for folder in (root, root / "raw"):
-            for name in (self.name, *self.aliases):
-                for path in (folder / name, folder / f"{name}.gz"):
-                    if path.is_file():
-                        return path
-        return None
+        return find_file(root, self.name, *self.aliases)
 
     def obtain(self, root: str | Path) -> Path:
         """The file in ``root``, downloaded into ``root/raw`` if it is not there.
@@ -60,24 +64,56 @@ class PublicFile:
 
         Raises:
             OSError: if it cannot be downloaded, is no longer the known one, or cannot be written.
+            ImportError: if pooch is not installed.
         """
-        content = self._published(path)
-        if hashlib.sha256(content).hexdigest() != self.sha256:
-            raise OSError(f"{self.url} no longer gives the known file; put that at {path}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lambda partial: partial.write_bytes(content))
+        import pooch
 
-    def _published(self, path: Path) -> bytes:
+        what = f"its file {self.member}" if self.member else "the file"
+        advice = f"put {what} at {path}"
+        known = None if self.member else self.sha256
+        with downloaded(self.url, advice, known, is_archive=bool(self.member)) as found:
+            file = found / self.member if self.member else found
+            if not file.is_file() or pooch.file_hash(str(file)) != self.sha256:
+                raise OSError(f"{self.url} no longer gives the known file; {advice}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, lambda partial: shutil.copyfile(file, partial))
+
+
+@contextmanager
+def downloaded(
+    url: str, advice: str, sha256: str | None = None, is_archive: bool = False
+) -> Iterator[Path]:
+    """A published file while it is in a temporary folder; of an archive, the folder of its files.
+
+    Args:
+        url: where it is published.
+        advice: what to do where it cannot be had, for the error.
+        sha256: of the file, if it is known.
+        is_archive: whether it is a zip archive.
+
+    Raises:
+        OSError: if it cannot be downloaded or is another file than the known one.
+        ImportError: if pooch is not installed.
+    """
+    try:
+        import pooch
+    except ImportError as error:
+        raise ImportError(
+            f"{url} is downloaded with the package pooch, which is not installed: "
+            f"pip install 'pyg_kernels[mol]', or {advice}",
+            name="pooch",
+        ) from error
+    pooch.get_logger().setLevel("WARNING")
+    with TemporaryDirectory() as folder:
+        unpack = pooch.Unzip(extract_dir="files") if is_archive else None
         try:
-            with urllib.request.urlopen(self.url, timeout=60) as response:
-                content: bytes = response.read()
-            if self.member:
-                with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                    content = archive.read(self.member)
-        except (OSError, http.client.HTTPException, zipfile.BadZipFile, zlib.error, KeyError) as e:
-            what = f"its file {self.member}" if self.member else "the file"
-            raise OSError(f"cannot download {self.url} ({e}); put {what} at {path}") from e
-        return content
+            pooch.retrieve(url, sha256, fname="download", path=folder, processor=unpack)
+        except ValueError as error:  # the hash is another
+            raise OSError(f"{url} no longer gives the known file; {advice}") from error
+        except (OSError, BadZipFile, zlib.error) as error:
+            said = " ".join(str(error).split())
+            raise OSError(f"cannot download {url} ({said}); {advice}") from error
+        yield Path(folder) / ("files" if is_archive else "download")
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:

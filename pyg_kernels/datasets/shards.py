@@ -21,7 +21,7 @@ from pyg_kernels.datasets.molecule_records import (
     unpack,
     unpack_smiles,
 )
-from pyg_kernels.datasets.molecules import MoleculeDataset, separable
+from pyg_kernels.datasets.molecules import MoleculeBatch, MoleculeDataset
 from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.shard_folder import FILE, ShardFolder, ShardReader
 from pyg_kernels.datasets.sharding import shard_csv
@@ -241,15 +241,13 @@ class MoleculeShards:
         molecule = torch.arange(len(positions)).repeat_interleave(
             ptr.diff(), output_size=len(graphs.atoms)
         )
-        batch = Batch(
-            _base_cls=Data,
+        return MoleculeBatch(
             **self._features(graphs),
             y=self.targets.index_select(0, positions).float(),
             smiles=unpack_smiles(raw, starts, ends),
             batch=molecule,
             ptr=ptr,
         )
-        return separable(batch, ptr, torch.from_numpy(graphs.edge_ptr))
 
     def __getitem__(self, index: int | slice | Indices) -> Data | MoleculeDataset:
         """One molecule, or those at several positions as a data set in memory."""

@@ -130,24 +130,29 @@ def stream_cells(path: str | Path, rows: int | None = None) -> Generator[DataFra
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def naming(path: Path, name: str = "") -> Iterator[None]:
     """What pandas says of a file that it cannot read, in one line that names the file.
+
+    Args:
+        path: the file.
+        name: what to call it; the name of the file by default.
 
     Raises:
         ValueError: in place of any error of the file's content.
     """
     from pandas.errors import EmptyDataError, ParserError
 
+    name = name or path.name
     try:
         yield
     except EmptyDataError as error:
         raise ValueError(
-            f"{path.name} is empty or begins with a blank line; it needs a header line and "
+            f"{name} is empty or begins with a blank line; it needs a header line and "
             "molecules below it"
         ) from error
     except (ParserError, UnicodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         said = " ".join(str(error).split())
-        raise ValueError(f"{path.name} is not a CSV file in UTF-8: {said}") from error
+        raise ValueError(f"{name} is not a CSV file in UTF-8: {said}") from error
 
 
 def read_table(

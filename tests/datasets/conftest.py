@@ -1,5 +1,7 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,3 +18,23 @@ def real_data() -> Path:
     if not Path(folder).is_dir():
         pytest.skip(f"PYG_KERNELS_DATA={folder} is not a folder")
     return Path(folder)
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, bytes]], list[str]]:
+    """Makes these addresses give these contents; returns the list of what will be asked for."""
+    pooch = pytest.importorskip("pooch", reason="downloads need the extra 'mol' or 'bench'")
+
+    def start(contents: dict[str, bytes]) -> list[str]:
+        asked: list[str] = []
+
+        def download(_: Any, url: str, file: str, *__: Any) -> None:
+            asked.append(url)
+            if url not in contents:
+                raise OSError("no route")
+            Path(file).write_bytes(contents[url])
+
+        monkeypatch.setattr(pooch.HTTPDownloader, "__call__", download)
+        return asked
+
+    return start

@@ -1,8 +1,5 @@
 import hashlib
-import io
 import shutil
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -90,18 +87,8 @@ def test_an_unreadable_molecule_leaves_no_cache(root: Path) -> None:
     assert caches(root) == []
 
 
-class Response(io.BytesIO):
-    """What urlopen returns, for a test without a network."""
-
-
-def test_downloads_the_known_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def urlopen(url: str, timeout: float) -> Response:
-        asked.append(url)
-        return Response(RAW.encode())
-
-    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
+def test_downloads_the_known_file(tmp_path: Path, serve, monkeypatch) -> None:
+    asked = serve({CEP.url: RAW.encode()})
     monkeypatch.setattr(CEP, "sha256", hashlib.sha256(RAW.encode()).hexdigest())
     assert len(CEP(tmp_path)) == 3
     assert (tmp_path / "raw" / "cep-processed.csv").read_text() == RAW
@@ -110,22 +97,20 @@ def test_downloads_the_known_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert asked == [CEP.url]
 
 
-def test_refuses_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: Response(b"<html>"))
-    with pytest.raises(OSError, match="no longer gives the known file"):
-        CEP(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_says_where_to_put_the_file_without_a_network(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("served", "said"),
+    [
+        ({CEP.url: b"<html>"}, r"no longer gives the known file; put the file at .*raw.cep-pro"),
+        ({}, r"no route.*put the file at .*raw.cep-processed\.csv"),
+    ],
+)
+def test_a_file_that_cannot_be_had_is_one_line_and_leaves_no_trace(
+    tmp_path: Path, serve, served: dict[str, bytes], said: str
 ) -> None:
-    def urlopen(url: str, timeout: float) -> Response:
-        raise urllib.error.URLError("no route")
-
-    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
-    with pytest.raises(OSError, match=r"no route.*put the file at .*raw.cep-processed\.csv"):
+    serve(served)
+    with pytest.raises(OSError, match=said) as error:
         CEP(tmp_path / "data")
+    assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 

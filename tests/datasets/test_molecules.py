@@ -28,7 +28,8 @@ molecules = MoleculeDataset.from_smiles(SMILES, TARGETS, ["a", "b", "c"])
 
 def assert_same_graphs(batch: Batch, expected: Batch) -> None:
     """Every attribute, its type, and what the two say when taken apart."""
-    assert type(batch) is type(expected)
+    assert isinstance(batch, Batch)
+    assert isinstance(batch, Data)
     assert set(batch.keys()) == set(expected.keys())
     assert batch.num_graphs == expected.num_graphs
     for key in expected.keys():  # noqa: SIM118

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import math
-import shutil
+import subprocess
 import sys
-import urllib.request
+import zipfile
 from pathlib import Path
-from urllib.error import URLError
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
-pytest.importorskip("ogb", reason="OGB's sets need the extra 'mol'")
+pytest.importorskip("ogb", reason="the reference is the package ogb, of the extra 'test'")
 
 from pyg_kernels.chem import OGBFeaturizer
 from pyg_kernels.datasets import MoleculeCSV, MoleculeDataset, ogb_dataset
-from pyg_kernels.datasets.ogb import ogb_molecule_sets
+from pyg_kernels.datasets.ogb import FILES, FOLDER, SETS
 from tests.ogb_sets import SMILES, write_ogb_set
 
 NAN = math.nan
@@ -25,18 +27,6 @@ NUMBERS = [[0.1 * k - 1.23456789] for k in range(len(SMILES))]
 CLASSES = [[float(k % 3 == 0)] for k in range(len(SMILES))]
 # Of two classes with gaps; OGB gives these as float32, the ones without gaps as integers.
 SEVERAL = [[NAN if k % 4 == 0 else float(k % 2), float(k % 3 == 1)] for k in range(len(SMILES))]
-
-
-class NoInput:
-    """A standard input that nobody may read."""
-
-    def readline(self, *_: object) -> str:
-        pytest.fail("standard input was read")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", NoInput())
 
 
 @pytest.fixture
@@ -112,79 +102,73 @@ def test_targets_without_names_of_their_own_are_numbered(tmp_path: Path) -> None
     assert ogb_dataset("ogbg-molclintox", tmp_path).target_names == ["y0", "y1"]
 
 
-def test_nothing_is_asked_printed_or_left_behind(
-    esol: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (esol / "ogbg_molesol" / "RELEASE_v1.txt").unlink()
-    safe, modules = torch.serialization.get_safe_globals(), sys.stdin
-    with pytest.warns(UserWarning, match=r"has no RELEASE_v1.txt: it may be an older version"):
-        dataset = ogb_dataset("ogbg-molesol", esol)
-    assert len(dataset) == 30
+def test_nothing_is_printed_or_written(esol: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    there = {path: path.stat().st_mtime_ns for path in esol.rglob("*")}
+    ogb_dataset("ogbg-molesol", esol)
     assert capfd.readouterr() == ("", "")
-    assert set(map(str, torch.serialization.get_safe_globals())) == set(map(str, safe))
-    assert sys.stdin is modules
-    assert not (esol / "ogbg_molesol" / "RELEASE_v1.txt").exists()
+    assert {path: path.stat().st_mtime_ns for path in esol.rglob("*")} == there
 
 
-def test_classes_that_were_safe_before_stay_so(esol: Path) -> None:
-    from torch_geometric.data.storage import GlobalStorage
-
-    before = torch.serialization.get_safe_globals()
-    torch.serialization.add_safe_globals([GlobalStorage])
-    try:
-        ogb_dataset("ogbg-molesol", esol)
-        assert GlobalStorage in torch.serialization.get_safe_globals()
-    finally:
-        torch.serialization.clear_safe_globals()
-        torch.serialization.add_safe_globals(before)
+def test_ogb_is_not_imported(esol: Path) -> None:
+    code = (
+        "import sys; sys.modules['ogb'] = None\n"
+        "from pyg_kernels.datasets import ogb_dataset\n"
+        f"assert len(ogb_dataset('ogbg-molesol', {str(esol)!r}).batch([0, 5])) == 2\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
-def test_progress_is_shown_on_standard_error(esol: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    ogb_dataset("ogbg-molesol", esol, progress=True)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "Processing graphs" in err
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("ogbg-ppa", "no set of molecules"),
-        ("ogbg-code2", "no set of molecules"),
-        ("ogbn-arxiv", "has no molecule set 'ogbn-arxiv'; it has ogbg-molbace, "),
-        ("esol", "has no molecule set 'esol'"),
-    ],
-)
-def test_other_names_are_told_those_that_exist(tmp_path: Path, name: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as caught:
+@pytest.mark.parametrize("name", ["ogbg-ppa", "ogbn-arxiv", "esol"])
+def test_other_names_are_told_those_that_exist(tmp_path: Path, name: str) -> None:
+    said = f"has no molecule set '{name}'; it has ogbg-molbace, .*ogbg-molesol"
+    with pytest.raises(ValueError, match=said):
         ogb_dataset(name, tmp_path)
-    assert "ogbg-molesol" in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert not any(tmp_path.iterdir())
 
 
-def test_names_are_those_of_ogbs_sets_of_molecules() -> None:
-    assert len(ogb_molecule_sets()) == 13
-    assert {"ogbg-molpcba", "ogbg-molhiv"} < set(ogb_molecule_sets())
+def test_sets_and_measures_are_ogbs() -> None:
+    folder = Path(str(pytest.importorskip("ogb.graphproppred").__file__)).parent
+    master = pandas.read_csv(folder / "master.csv", index_col=0, keep_default_na=False)
+    molecular = [name for name in master if master[name]["data type"] == "mol"]
+    assert sorted(molecular) == sorted(SETS)
+    for name, (archive, metric) in SETS.items():
+        about = master[name]
+        assert (about["download_name"], about["eval metric"]) == (archive, metric)
+        assert about["url"] == f"{FOLDER}{archive}.zip"
+        assert (about["split"], about["add_inverse_edge"]) == ("scaffold", "True")
+        assert (about["task type"] == "regression") == (metric == "rmse")
 
 
 @pytest.mark.parametrize("before", ["nothing", "root", "empty folders"])
-def test_a_set_that_cannot_be_downloaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
-) -> None:
-    def unreachable(*_: object, **__: object) -> None:
-        raise URLError("no network")
-
-    monkeypatch.setattr(urllib.request, "urlopen", unreachable)
+def test_a_set_that_cannot_be_downloaded(tmp_path: Path, serve, before: str) -> None:
+    serve({})
     root = tmp_path / "data" / "ogb"
     folder = root / "ogbg_molbace"
     if before != "nothing":
         (root if before == "root" else folder / "raw").mkdir(parents=True)
     there = sorted(tmp_path.rglob("*"))
-    with pytest.raises(OSError, match=f"ogbg-molbace is not in {folder} and cannot be") as caught:
+    with pytest.raises(
+        OSError, match=rf"bace.zip \(no route\); ogbg-molbace is not in {folder}: un"
+    ) as caught:
         ogb_dataset("ogbg-molbace", root)
     assert "\n" not in str(caught.value)
     assert sorted(tmp_path.rglob("*")) == there
+
+
+def test_a_set_is_downloaded_and_unpacked(esol: Path, tmp_path: Path, serve) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path in (esol / "ogbg_molesol").rglob("*.*"):
+            archive.write(path, f"esol/{path.relative_to(esol / 'ogbg_molesol')}")
+    asked = serve({f"{FOLDER}esol.zip": packed.getvalue()})
+    for _ in range(2):
+        dataset = ogb_dataset("ogbg-molesol", tmp_path / "new")
+    assert dataset.targets.tolist() == NUMBERS
+    assert asked == [f"{FOLDER}esol.zip"]
+    serve({f"{FOLDER}hiv.zip": b"<html>"})
+    with pytest.raises(OSError, match=r"cannot download .*hiv.zip .*unpack the archive there"):
+        ogb_dataset("ogbg-molhiv", tmp_path / "new")
 
 
 @pytest.mark.parametrize(
@@ -199,35 +183,41 @@ def test_an_incomplete_set_is_left_alone(esol: Path, missing: str) -> None:
     assert sorted(folder.rglob("*")) == there
 
 
-def test_a_folder_that_cannot_be_written_is_named(esol: Path) -> None:
-    (esol / "ogbg_molesol" / "processed").write_text("not a folder")
-    with pytest.raises(OSError, match=r"cannot read .*ogbg_molesol and write .*; copy "):
-        ogb_dataset("ogbg-molesol", esol)
-
-
-def test_damaged_files_are_named(esol: Path) -> None:
-    ogb_dataset("ogbg-molesol", esol)
-    processed = esol / "ogbg_molesol" / "processed" / "geometric_data_processed.pt"
-    whole = processed.read_bytes()
-    processed.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match=r"ogbg_molesol is damaged: .*processed"):
-        ogb_dataset("ogbg-molesol", esol)
-    processed.write_bytes(whole)
-    write_ogb_set(esol, "ogbg-molesol", [[2 * y] for (y,) in NUMBERS], ["log solubility"])
-    with pytest.raises(ValueError, match="do not belong together; remove processed"):
-        ogb_dataset("ogbg-molesol", esol)
-    shutil.rmtree(processed.parent)
-    assert ogb_dataset("ogbg-molesol", esol).targets.tolist() == [[2 * y] for (y,) in NUMBERS]
-
-
-@pytest.mark.parametrize("file", ["mapping/mol.csv.gz", "split/scaffold/train.csv.gz"])
-@pytest.mark.parametrize("damage", ["cut off", "overwritten"])
+@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("damage", ["cut off", "overwritten", "empty"])
 def test_damaged_archives_are_named(esol: Path, file: str, damage: str) -> None:
-    ogb_dataset("ogbg-molesol", esol)
     path = esol / "ogbg_molesol" / file
     whole = path.read_bytes()
-    path.write_bytes(whole[:-9] if damage == "cut off" else whole[:12] + bytes([255] * 20))
-    with pytest.raises(ValueError, match="ogbg_molesol is damaged"):
+    damaged = {"cut off": whole[:-9], "overwritten": whole[:12] + bytes([255] * 20), "empty": b""}
+    path.write_bytes(damaged[damage])
+    with pytest.raises(ValueError, match=f"ogbg_molesol is damaged: {file}"):
+        ogb_dataset("ogbg-molesol", esol)
+
+
+@pytest.mark.parametrize(
+    ("file", "rows", "said"),
+    [
+        ("raw/edge", "0,9\n", "same number of rows"),
+        ("raw/edge", "0,-1\n" * 100, "raw/edge.csv.gz must have 2 whole numbers a row"),
+        ("raw/edge", "0,x\n", "raw/edge.csv.gz must have 2 whole numbers a row"),
+        ("raw/edge", None, "raw/edge.csv.gz has atoms that there are not"),
+        ("raw/node-feat", "200,0,0,0,0,0,0,0,0\n", r"goes up to \[200, .* of OGB to \[118, 4,"),
+        ("raw/edge-feat", "0,0\n", "raw/edge-feat.csv.gz must have 3 whole numbers"),
+        ("raw/graph-label", "1\n", "do not belong together"),
+        ("raw/graph-label", "high\n", "raw/graph-label.csv.gz: could not convert"),
+        ("mapping/mol", "y,smiles\n1,C\n", "do not belong together"),
+        ("split/scaffold/test", "0\n", "split/scaffold has not each molecule once"),
+    ],
+)
+def test_files_of_another_content_are_named(
+    esol: Path, file: str, rows: str | None, said: str
+) -> None:
+    path = esol / "ogbg_molesol" / f"{file}.csv.gz"
+    if rows is None:  # every second bond leads to an atom of a larger molecule
+        number = len(gzip.decompress(path.read_bytes()).splitlines())
+        rows = "0,30\n" * number
+    path.write_bytes(gzip.compress(rows.encode()))
+    with pytest.raises(ValueError, match=f"ogbg_molesol is damaged: .*{said}|{said}"):
         ogb_dataset("ogbg-molesol", esol)
 
 

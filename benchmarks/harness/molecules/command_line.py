@@ -8,7 +8,6 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -387,9 +386,6 @@ def _compare(options: argparse.Namespace) -> int:
         from benchmarks.harness.molecules.data import DataChoice, load_molecules
         from benchmarks.harness.molecules.report import describe, tables, write_report
         from benchmarks.harness.molecules.task import MoleculeTask, model_configs
-
-        if options.dataset in OGB_SETS:
-            import_module("pyg_kernels.chem.ogb_package").ogb_module("version")
     choice = DataChoice(
         dataset=options.dataset,
         split=options.split,

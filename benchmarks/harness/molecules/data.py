@@ -132,7 +132,7 @@ def _read(choice: DataChoice, progress: bool) -> Any:
     if choice.shards is not None:
         return _read_shards(choice, progress)
     if choice.dataset.startswith("ogbg-"):
-        return ogb_dataset(choice.dataset, choice.root, progress=progress)
+        return ogb_dataset(choice.dataset, choice.root)
     if choice.dataset == "chembl":
         return ChEMBLSulfonamides()
     if choice.dataset == "cep":

@@ -181,7 +181,7 @@ def score(data: MoleculeData, prediction: Tensor, part: str) -> float:
     """The measure of a part's predictions, averaged over targets.
 
     Args:
-        data: Molecules and split; those of the Open Graph Benchmark are measured by its
+        data: Molecules and split; the measure is that of the Open Graph Benchmark's
             ``Evaluator``.
         prediction: ``(M, T)`` in the targets' own units, or probabilities; NaN where a model leaves
             a molecule of the training part out.
@@ -190,24 +190,10 @@ def score(data: MoleculeData, prediction: Tensor, part: str) -> float:
     y, known = data.targets(part), prediction.isfinite()
     if not (known.any(dim=0).all() if part == "train" else known.all()):
         return math.nan
-    if hasattr(data.molecules, "eval_metric"):
-        return official_score(data.choice.dataset, data.metric, prediction, y)
+    y = torch.where(known, y.double(), torch.nan)  # not predicted counts as not measured
     if data.metric == "rmse":
         return rmse(prediction, y)
     return ranking_score(data.metric, y.numpy(), prediction.numpy())
-
-
-def official_score(name: str, metric: str, prediction: Tensor, y: Tensor) -> float:
-    """What the Open Graph Benchmark's ``Evaluator`` says of predictions; both ``(M, T)``.
-
-    Targets whose predictions are NaN count as not measured.
-    """
-    from pyg_kernels.chem.ogb_package import ogb_module
-
-    measured = torch.where(prediction.isnan(), torch.nan, y.double())
-    evaluator = ogb_module("graphproppred").Evaluator(name)
-    found = evaluator.eval({"y_true": measured.numpy(), "y_pred": prediction.numpy()})
-    return float(found[metric])
 
 
 def rmse(prediction: Tensor, y: Tensor) -> float:

@@ -98,7 +98,7 @@ def test_downloads_the_known_files_once(tmp_path: Path, serve, monkeypatch) -> N
 
 def test_refuses_another_file(tmp_path: Path, serve) -> None:
     serve({TREC.train_file.url: b"<html>"})
-    with pytest.raises(OSError, match="no longer gives the known file; put that at"):
+    with pytest.raises(OSError, match="no longer gives the known file; put the file at"):
         TREC(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
