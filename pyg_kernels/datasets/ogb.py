@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ FILES = (
     MAPPING,
     *(f"split/scaffold/{part}.csv.gz" for part in Split._fields),
 )
+RELEASE = "RELEASE_v1.txt"
 NOT_TARGETS = ("smiles", "mol_id")  # columns of the mapping
 
 
@@ -95,6 +97,9 @@ def ogb_dataset(
     Returns:
         The set, with ``split``, ``task_type``, ``eval_metric``.
 
+    Warns:
+        UserWarning: if the files may be of an older version (``RELEASE_v1.txt`` is not there).
+
     Raises:
         ValueError: if OGB has no molecule set of this name, or its files are incomplete, damaged
             or do not belong together.
@@ -112,6 +117,12 @@ def ogb_dataset(
         raise ValueError(
             f"{folder} is no complete set {name}: {', '.join(missing)} missing; remove the folder "
             "to download it anew"
+        )
+    if not (folder / RELEASE).is_file():
+        warnings.warn(
+            f"{folder} has no {RELEASE}: it may be an older version of {name} than OGB publishes "
+            "now; it is used as it is",
+            stacklevel=2,
         )
     dataset = OGBMolecules(transform=transform, featurizer=OGBFeaturizer())
     dataset.name, dataset.eval_metric = name, metric
