@@ -37,7 +37,7 @@ class MoleculeCSV(MoleculeDataset):
         progress: whether to show a progress bar.
         transform: applied to each molecule as it is taken out.
         featurizer: the features; a MolFeaturizer by default.
-        cells: what :func:`~pyg_kernels.datasets.table.read_cells` gave for ``path``, if it has
+        cells: what :func:`~pyg_kernels.datasets.cells.read_cells` gave for ``path``, if it has
             been read already (a pipe can be read only once).
 
     Raises:

@@ -15,10 +15,11 @@ from torch_geometric.data import Data
 
 from pyg_kernels.chem import Feature, MolCodeStore, OGBFeaturizer
 from pyg_kernels.chem.codes import pointers
+from pyg_kernels.datasets.cells import naming
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.public_file import downloaded
 from pyg_kernels.datasets.splits import Split
-from pyg_kernels.datasets.table import MoleculeTable, naming
+from pyg_kernels.datasets.table import MoleculeTable
 
 FOLDER = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/"
 #: Of each set its archive and OGB's measure; OGB splits all of them by scaffolds.

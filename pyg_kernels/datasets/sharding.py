@@ -17,10 +17,11 @@ from rdkit import rdBase
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore
 from pyg_kernels.chem.encoding import encode_chunk
 from pyg_kernels.chem.processes import CHUNK_SIZE, chunk_starts, stream_chunks
+from pyg_kernels.datasets.cells import stream_cells
 from pyg_kernels.datasets.molecule_records import KindTable, pack
 from pyg_kernels.datasets.molecules import InvalidMolecules
 from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder, file_sha256
-from pyg_kernels.datasets.table import Columns, MoleculeTable, find_columns, stream_cells
+from pyg_kernels.datasets.table import Columns, MoleculeTable, find_columns
 
 MOST_SPLIT_NAMES = 256  # a name's number takes one byte a molecule
 ADVICE = "give another folder, or delete this one"

@@ -259,15 +259,7 @@ class MoleculeShards:
         if np.ndim(index):
             return self._in_memory(positions_in(index, len(self), "molecules").numpy())  # type: ignore[arg-type]
         (position,) = positions_in([operator.index(index)], len(self), "molecules").tolist()  # type: ignore[arg-type]
-        raw, starts, ends = self._reader.records(np.array([position]))
-        return Data(
-            **self._features(unpack(raw, starts)),
-            y=self.targets[position : position + 1].float(),
-            smiles=unpack_smiles(raw, starts, ends)[0],
-        )
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[position] for position in range(len(self)))
+        return self.batch([position]).get_example(0)
 
     def __reduce__(self) -> tuple[type[MoleculeShards], tuple[Path, Featurizer]]:
         return type(self), (self.folder, self.featurizer)

@@ -1,12 +1,9 @@
-"""CSV files of SMILES and targets, read by pandas."""
+"""CSV files of SMILES and targets."""
 
 from __future__ import annotations
 
-import gzip
 import math
-import zlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.chem.codes import shortened
+from pyg_kernels.datasets.cells import read_cells
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -65,96 +63,6 @@ class MoleculeTable:
         )
 
 
-def read_cells(path: str | Path) -> DataFrame:
-    """The cells of a CSV file as they stand, as :func:`stream_cells` gives them, in one frame.
-
-    The file is read once, so that it may be a pipe such as ``/dev/stdin``.
-    """
-    (frame,) = stream_cells(path)
-    return frame
-
-
-def stream_cells(path: str | Path, rows: int | None = None) -> Generator[DataFrame, None, None]:
-    """The cells of a CSV file as they stand, some rows at a time.
-
-    Args:
-        path: the file, in UTF-8; decompressed if its name ends in ``.gz``.
-        rows: of a frame at most; None for all in one.
-
-    Yields:
-        Frames of strings, at least one row each. The columns are the header's cells, the index is
-        the line on which each row begins, from 1. Blank lines are left out; cells that a row lacks
-        at its end are empty.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is not such a table, when the place that shows it is reached.
-    """
-    import pandas as pd
-
-    path = Path(path)
-    compression = "gzip" if path.suffix == ".gz" else None
-    anything = False
-    with naming(path):
-        reader = pd.read_csv(
-            path,
-            header=None,
-            dtype=str,
-            na_filter=False,
-            skip_blank_lines=False,
-            encoding="utf-8-sig",
-            compression=compression,
-            iterator=True,
-        )
-    with reader:
-        header, line = None, 1
-        while True:
-            with naming(path):
-                try:
-                    frame = reader.get_chunk(1 if header is None else rows)
-                except StopIteration:
-                    break
-            lines = line + np.arange(len(frame) + 1)
-            lines[1:] += np.cumsum(sum(frame[k].str.count("\n").to_numpy(int) for k in frame))
-            frame.index, line = lines[:-1], int(lines[-1])
-            if header is None:
-                header = frame.iloc[0].tolist()
-                continue
-            frame.columns = header
-            frame = frame[(frame != "").any(axis=1).to_numpy()]
-            if len(frame):
-                anything = True
-                yield frame
-    if not anything:
-        raise ValueError(f"{path.name} has a header but no molecules below it")
-
-
-@contextmanager
-def naming(path: Path, name: str = "") -> Iterator[None]:
-    """What pandas says of a file that it cannot read, in one line that names the file.
-
-    Args:
-        path: the file.
-        name: what to call it; the name of the file by default.
-
-    Raises:
-        ValueError: in place of any error of the file's content.
-    """
-    from pandas.errors import EmptyDataError, ParserError
-
-    name = name or path.name
-    try:
-        yield
-    except EmptyDataError as error:
-        raise ValueError(
-            f"{name} is empty or begins with a blank line; it needs a header line and "
-            "molecules below it"
-        ) from error
-    except (ParserError, UnicodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"{name} is not a CSV file in UTF-8: {said}") from error
-
-
 def read_table(
     path: str | Path,
     smiles_column: str = "smiles",
@@ -162,7 +70,7 @@ def read_table(
     split_column: str | None = None,
     cells: DataFrame | None = None,
 ) -> MoleculeTable:
-    """The table of a CSV file: :func:`read_cells` (or what it gave) and :func:`find_columns`.
+    """The table of a CSV file, or of the cells that were read of it (a pipe is read but once).
 
     Raises:
         FileNotFoundError: if there is no such file.
@@ -222,15 +130,15 @@ def find_columns(
 
     Args:
         name: the file's, for errors.
-        frames: its rows, at least one.
+        frames: its rows, as :func:`~pyg_kernels.datasets.cells.stream_cells` gives them.
         smiles_column: the column of SMILES.
         target_columns: the columns of targets, none for an empty sequence; None for every other
             column that has a name and holds numbers.
         split_column: a column of part names; None for none.
 
     Raises:
-        ValueError: if a column is missing, or a target is neither a number (in the range of
-            float32) nor missing (empty, ``nan``, ``na``, ``n/a``, ``null``, ``none``).
+        ValueError: if there are no rows, a column is missing, or a target is neither a number (in
+            the range of float32) nor missing (empty, ``nan``, ``na``, ``n/a``, ``null``, ``none``).
     """
     header: tuple[str, ...] = ()
     wanted: list[int] = []
@@ -263,6 +171,8 @@ def find_columns(
                 first_bad.setdefault(index, (frame.index[row], frame.iat[row, index].strip()))
             if any(number == number for number in numbers if number is not None):
                 with_numbers.add(index)
+    if not num_rows:
+        raise ValueError(f"{name} has a header but no molecules below it")
     if target_columns is None:
         wanted = [index for index in wanted if index in with_numbers]
         if not wanted:

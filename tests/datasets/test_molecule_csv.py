@@ -6,7 +6,7 @@ import torch
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, column_split
-from pyg_kernels.datasets.table import read_cells
+from pyg_kernels.datasets.cells import read_cells
 from tests.chem.nci import nci_smiles
 
 TEXT = """id,smiles,y,part

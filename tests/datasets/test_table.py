@@ -12,12 +12,11 @@ import torch
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
+from pyg_kernels.datasets.cells import read_cells, stream_cells
 from pyg_kernels.datasets.table import (
     MoleculeTable,
     find_columns,
-    read_cells,
     read_table,
-    stream_cells,
 )
 
 Write = Callable[..., Path]
@@ -130,7 +129,7 @@ def test_damaged_gzip(tmp_path: Path) -> None:
     ("text", "arguments", "message"),
     [
         ("", {}, "molecules.csv is empty"),
-        ("\n\nsmiles,y\nC,1\n", {}, "molecules.csv is empty or begins with a blank line"),
+        ("\n\nsmiles,y\nC,1\n", {}, "molecules.csv is empty, or begins with a blank line"),
         ("smiles,y\n", {}, "no molecules below it"),
         ("SMILES,y\nC,1\n", {}, "no column named 'smiles'.*its columns are 'SMILES', 'y'"),
         ("smiles,y\nC,1\n", {"target_columns": ["z"]}, r"no column named 'z' \(target_columns\)"),

@@ -21,7 +21,7 @@ from benchmarks.harness.molecules.featurizers import featurizer_of
 from benchmarks.harness.molecules.learner import MoleculeLearner, TargetNotes
 from benchmarks.harness.molecules.regressor import MoleculeRegressor
 from benchmarks.harness.training import quieten_lightning
-from pyg_kernels.datasets.table import read_cells
+from pyg_kernels.datasets.cells import read_cells
 
 REGRESSOR_KEYS = {"model", "targets", "features", "optimizer"}
 CLASSIFIER_KEYS = {*REGRESSOR_KEYS, "metric"}

@@ -2,12 +2,11 @@
 
 from pyg_kernels.datasets.text.corpus import TextCorpus
 from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
-from pyg_kernels.datasets.text.glove import find_glove, read_glove
 from pyg_kernels.datasets.text.loader import TextLoader
 from pyg_kernels.datasets.text.text_csv import TextCSV
 from pyg_kernels.datasets.text.tokens import tokenize
 from pyg_kernels.datasets.text.vocabulary import Vocabulary
-from pyg_kernels.datasets.text.word_vectors import WordVectors, read_word_vectors
+from pyg_kernels.datasets.text.word_vectors import WordVectors, find_glove, read_word_vectors
 
 __all__ = [
     "EncodedTexts",
@@ -18,7 +17,6 @@ __all__ = [
     "Vocabulary",
     "WordVectors",
     "find_glove",
-    "read_glove",
     "read_word_vectors",
     "tokenize",
 ]

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
 
+from pyg_kernels.datasets.cells import stream_cells
 from pyg_kernels.datasets.text.corpus import TextCorpus, drawn
 from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.tokens import tokenize
 
 ESCAPE = re.compile(r'\\([n"])')
+ROWS = 1 << 16  # read at a time
 SHOWN = 40  # most characters of a bad cell in an error message
 
 
@@ -49,8 +48,8 @@ class TextCSV(TextCorpus):
     Raises:
         FileNotFoundError: if a file is not there.
         ValueError: if a file is not such a CSV file in UTF-8; a row has no text, a class that is
-            not a whole number from 1 or that has no name, or another number of cells than the
-            first; or an argument does not fit. Rows are named by file and line.
+            not a whole number from 1 or that has no name, or more cells than the first; or an
+            argument does not fit. Rows are named by file and line.
     """
 
     def __init__(
@@ -139,35 +138,19 @@ def _read(
     texts: list[list[str]] = []
     labels: list[str] = []
     words: dict[str, str] = {}  # each word once: large sets have few different ones
-    width = 0
-    for line, row in _rows(path):
-        width = width or len(row)
-        if len(row) < 2 or len(row) != width:
-            expected = width if width > 1 else "a class and at least one text"
-            raise ValueError(f"line {line} of {path} has {len(row)} cells, expected {expected}")
-        labels.append(_label(row[0], names, f"line {line} of {path}"))
-        text = tokenize(clean(" ".join(row[1:])), lower)
-        if not text:
-            raise ValueError(f"line {line} of {path} has no text")
-        texts.append([words.setdefault(word, word) for word in text])
+    for frame in stream_cells(path, ROWS, header=False):
+        for line, label, *cells in frame.itertuples(name=None):
+            where = f"line {line} of {path}"
+            if not cells:
+                raise ValueError(f"{where} has 1 cell, expected a class and at least one text")
+            labels.append(_label(label, names, where))
+            text = tokenize(clean(" ".join(cells)), lower)
+            if not text:
+                raise ValueError(f"{where} has no text")
+            texts.append([words.setdefault(word, word) for word in text])
     if not texts:
         raise ValueError(f"{path} has no texts")
     return texts, labels
-
-
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV file that are not blank, each with the line on which it begins."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    line = 1
-    try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            for row in reader:
-                if row:
-                    yield line, row
-                line = reader.line_num + 1
-    except (csv.Error, UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is not a CSV file in UTF-8, at line {line}: {error}") from error
 
 
 def _label(cell: str, names: Sequence[str] | None, where: str) -> str:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from pyg_kernels.datasets.text.vocabulary import Vocabulary
 
+GLOVE = ("glove*.txt", "glove*.txt.gz")
+
 
 class WordVectors(NamedTuple):
     """The vectors of a vocabulary of V words.
@@ -29,6 +31,19 @@ class WordVectors(NamedTuple):
     def unit_norm(self) -> WordVectors:
         """The same, each vector scaled to length 1; zero ones stay zero."""
         return WordVectors(torch.nn.functional.normalize(self.vectors, dim=1), self.found)
+
+
+def find_glove(root: str | Path) -> Path | None:
+    """A file ``glove*.txt`` or ``glove*.txt.gz`` in ``root``, ``root/glove`` or ``root/../glove``.
+
+    The first by name of the first folder that has one; None if none has.
+    """
+    root = Path(root).expanduser()
+    for folder in (root, root / "glove", root.resolve().parent / "glove"):
+        found = sorted(path for pattern in GLOVE for path in folder.glob(pattern) if path.is_file())
+        if found:
+            return found[0]
+    return None
 
 
 def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
@@ -50,17 +65,12 @@ def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
             number, or one that is not finite; the file has more or fewer words than its first line
             says, or is empty, damaged or not in UTF-8.
     """
-    return read_vectors(path, vocabulary, header=True)
-
-
-def read_vectors(path: str | Path, vocabulary: Vocabulary, header: bool) -> WordVectors:
-    """As :func:`read_word_vectors`; without `header`, word2vec's first line is an error."""
     path = Path(path).expanduser()
     opened = gzip.open if path.suffix == ".gz" else open
     lines = _Lines()
     try:
         with opened(path, "rt", encoding="utf-8", newline="\n") as file:
-            rows = lines.read(file, vocabulary, header)
+            rows = lines.read(file, vocabulary)
     except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(
             f"{path} is not in {lines.format}'s text format, at line {lines.number}: {error}"
@@ -83,14 +93,12 @@ class _Lines:
         self.format = "GloVe"
         self.number = self.dimension = 0
 
-    def read(
-        self, file: Iterable[str], vocabulary: Vocabulary, header: bool
-    ) -> dict[int, np.ndarray]:
+    def read(self, file: Iterable[str], vocabulary: Vocabulary) -> dict[int, np.ndarray]:
         """The vectors of the words of a vocabulary by their numbers."""
         rows: dict[int, np.ndarray] = {}
         announced, words = None, 0
         for fields in self._fields(file):
-            if self.number == 1 and header and announced is None and _is_header(fields):
+            if self.number == 1 and announced is None and _is_header(fields):
                 announced, self.dimension = map(int, fields)
                 self.format = "word2vec"
                 if self.dimension < 2:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from pyg_kernels.datasets.text import Vocabulary, read_word_vectors
+from pyg_kernels.datasets.text import Vocabulary, find_glove, read_word_vectors
 
 VOCABULARY = Vocabulary(["naïve", "absent", "3", ". . ."])
 EXPECTED = [[0, 0, 0], [0, 0, 0], [4, 5, 6], [0, 0, 0], [0.5, -1, 0.2], [1, 2, 3]]
-LINES = "3 0.5 -1 2e-1\n. . . 1 2 3\n<unk> 9 9 9\nnaïve 4 5 6\n"
+LINES = "3 0.5 -1 2e-1\n. . . 1 2 3\n<unk> 9 9 9\n<pad> 9 9 9\nnaïve 4 5 6\n\u2028 7 8 9\n"
 
 
-@pytest.mark.parametrize("header", ["", "4 3\n"], ids=["glove", "word2vec"])
+@pytest.mark.parametrize("header", ["", "6 3\n"], ids=["glove", "word2vec"])
 @pytest.mark.parametrize("name", ["vectors.txt", "vectors.vec.gz"])
 def test_reads_both_formats(tmp_path: Path, header: str, name: str) -> None:
     # word2vec's own program writes a space behind the last number.
@@ -28,6 +28,8 @@ def test_reads_both_formats(tmp_path: Path, header: str, name: str) -> None:
     ("text", "said"),
     [
         ("", "is empty"),
+        ("the\n", "at line 1: it has 0 numbers, not 2"),
+        ("3 nan 1\n", "at line 1: a number of it is not finite"),
         ("the 1 2\na 1 2 3\n", "GloVe's text format, at line 2: it has more than 2 numbers"),
         ("the 1 2\na 1\n", "GloVe's text format, at line 2: it has 1 numbers, not 2"),
         ("2 2\nthe 1 2\na 1 2 3\n", "word2vec's text format, at line 3: it has more than 2 numb"),
@@ -62,3 +64,26 @@ def test_unit_norm(tmp_path: Path) -> None:
     expected[2] = torch.tensor([0.6, 0.8])
     torch.testing.assert_close(vectors, expected)
     assert found.tolist() == [False, False, True, False, True, False]
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(LINES.encode() * 500)[:60])
+    (tmp_path / "latin.txt").write_bytes(LINES.encode("utf-8") + "é 1 2 3".encode("latin-1"))
+    for name in ("cut.txt.gz", "latin.txt"):
+        with pytest.raises(ValueError, match=f"{name} is not in GloVe's text format"):
+            read_word_vectors(tmp_path / name, VOCABULARY)
+    with pytest.raises(FileNotFoundError):
+        read_word_vectors(tmp_path / "nowhere.txt", VOCABULARY)
+
+
+def test_finds_a_file_in_or_beside_the_root(tmp_path: Path) -> None:
+    root, glove = tmp_path / "trec", tmp_path / "glove"
+    root.mkdir()
+    assert find_glove(root) is None
+    glove.mkdir()
+    for name in ("glove.6B.300d.txt", "glove.6B.100d.txt.gz", "notes.txt"):
+        (glove / name).touch()
+    assert find_glove(root) == glove / "glove.6B.100d.txt.gz"
+    (root / "glove.folder.txt").mkdir()
+    (root / "glove.mine.txt").touch()
+    assert find_glove(root) == root / "glove.mine.txt"
