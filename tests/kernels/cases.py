@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from sklearn.base import clone
 from torch import Tensor
 from torch_geometric.data import Data
@@ -29,7 +32,8 @@ from pyg_kernels.kernels import (
     inverse_polynomial,
     polynomial,
 )
-from tests.kernels.texts import F64, characters, ids, vectors
+
+F64 = torch.float64
 
 SHARED = ["dtype", "max_memory", "verbose"]
 LENGTHS = [4, 1, 0, 6, 3, 5, 2, 4]  # of texts, in nodes of graphs, over and over
@@ -107,7 +111,50 @@ class Case:
         return torch.as_tensor((rows @ fitted.T).toarray() if self.features else rows)
 
 
+def close(found: Tensor, expected: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
+    """The same numbers, dtype and device, wherever a gradient is kept."""
+    torch.testing.assert_close(found.detach(), expected.detach(), rtol=rtol, atol=atol)
+
+
+def close_sums(found: Tensor, expected: Tensor) -> None:
+    """Equal to 1e-10; sums of terms of both signs to 1e-12 of the largest value."""
+    scale = max([1.0, *expected.detach().abs().flatten().tolist()])
+    close(found, expected, atol=1e-12 * scale)
+
+
+def dense(found: Any) -> Tensor:
+    """What ``transform`` gives, as a tensor."""
+    return torch.as_tensor(found.toarray() if sparse.issparse(found) else found)
+
+
+def object_array(items: list[Any]) -> Any:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
 # Texts -------------------------------------------------------------------------------------------
+
+
+def vectors(length: int, size: int = 3, seed: int = 0) -> Tensor:
+    """A text of random vectors, (L, F)."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(length, size, generator=generator, dtype=F64)
+
+
+def characters(length: int, alphabet: str = "abc", seed: int = 0) -> str:
+    """A text of random characters."""
+    return "".join(random.Random(seed).choices(alphabet, k=length))
+
+
+def ids(text: str, alphabet: str = "abc") -> list[int]:
+    """The same text as numbers of tokens."""
+    return [alphabet.index(token) for token in text]
+
+
+def one_hot(text: str, alphabet: str = "abc") -> Tensor:
+    """The same text as one-hot vectors, (L, len(alphabet))."""
+    return torch.eye(len(alphabet), dtype=F64)[ids(text, alphabet)]
 
 
 def _no_leaves(item: Any) -> list[Tensor]:
@@ -144,25 +191,76 @@ IDS = Inputs(
 # Graphs ------------------------------------------------------------------------------------------
 
 
+def random_data(
+    seed: int, num_nodes: int = 6, edges: int | list[tuple[int, int]] = 9, channels: int = 3
+) -> Data:
+    """A directed graph with every sort of feature.
+
+    Vectors `x` and `edge_attr`, numbers `length`, labels `kind` and `bond`, and the one-hot
+    vectors `kind_vector` and `bond_vector` of those labels.
+
+    Args:
+        seed: Of features, and of edges where these are random.
+        num_nodes: N.
+        edges: Sources and targets, or the number of random edges: with self-loops and parallel
+            edges, and the last node isolated.
+        channels: Of `x`; `edge_attr` has 2.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    if isinstance(edges, int):
+        edge_index = torch.randint(max(num_nodes - 1, 1), (2, edges), generator=generator)
+    else:
+        edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
+    num_edges = edge_index.size(1)
+    kind = torch.randint(3, (num_nodes,), generator=generator)
+    bond = torch.randint(2, (num_edges,), generator=generator)
+    return Data(
+        num_nodes=num_nodes,
+        edge_index=edge_index,
+        x=torch.randn(num_nodes, channels, generator=generator, dtype=F64),
+        edge_attr=torch.randn(num_edges, 2, generator=generator, dtype=F64),
+        length=torch.rand(num_edges, generator=generator, dtype=F64),
+        kind=kind,
+        bond=bond,
+        kind_vector=torch.eye(3, dtype=F64)[kind],
+        bond_vector=torch.eye(2, dtype=F64)[bond],
+    )
+
+
+def graph_collection() -> list[Data]:
+    """Random graphs, then awkward ones: no nodes, no edges, two loops on one node, one edge."""
+    return [
+        random_data(0),
+        random_data(1, 8, 12),
+        random_data(2, 5, 11),
+        random_data(3, 0, []),
+        random_data(4, 3, []),
+        random_data(5, 1, [(0, 0), (0, 0)]),
+        random_data(6, 3, [(0, 1)]),
+    ]
+
+
+def both_ways(graph: Data) -> Data:
+    """The graph with every edge in both directions, self-loops twice."""
+    found = graph.clone()
+    found.edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    for name in ("edge_attr", "length", "bond", "bond_vector"):
+        found[name] = torch.cat([graph[name], graph[name]])
+    return found
+
+
 def vector_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
     """Vectors on nodes and edges; directed, with self-loops, parallel edges, an isolated node."""
-    generator = torch.Generator().manual_seed(seed)
-    num_edges = 2 * num_nodes if num_nodes > 1 else 0
-    return Data(
-        x=torch.randn(num_nodes, 3, generator=generator, dtype=F64).to(dtype) / 2,
-        edge_index=torch.randint(max(num_nodes - 1, 1), (2, num_edges), generator=generator),
-        edge_attr=torch.randn(num_edges, 2, generator=generator, dtype=F64).to(dtype) / 2,
-    )
+    found = random_data(seed, num_nodes, 2 * num_nodes if num_nodes > 1 else 0)
+    x, edge_attr = (t.to(dtype) / 2 for t in (found.x, found.edge_attr))
+    return Data(x=x, edge_index=found.edge_index, edge_attr=edge_attr)
 
 
 def labelled_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
     """The same with labels, which have no dtype of their own."""
-    generator = torch.Generator().manual_seed(seed)
-    graph = vector_graph(num_nodes, seed)
-    graph.x = torch.randint(3, (num_nodes,), generator=generator)
-    graph.edge_attr = torch.randint(2, (graph.num_edges,), generator=generator)
-    graph.num_nodes = num_nodes
-    return graph
+    found = random_data(seed, num_nodes, 2 * num_nodes if num_nodes > 1 else 0)
+    index = found.edge_index
+    return Data(x=found.kind, edge_index=index, edge_attr=found.bond, num_nodes=num_nodes)
 
 
 def _leaves_of_graph(graph: Data) -> list[Tensor]:

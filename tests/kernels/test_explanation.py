@@ -28,7 +28,7 @@ from pyg_kernels.kernels import (
     molecule_kernels,
 )
 from tests.kernels.cases import labelled_graph
-from tests.kernels.patterns import patterns
+from tests.kernels.definitions import patterns
 
 MOLECULES = ["CCO", "CCN", "CC(=O)[O-]", "Cc1ccccc1", "C1CCCC1", "N#CC=C", "CCCO", "CC(C)Br", "C"]
 SALT = "CC[NH3+].[Cl-].CCO"
