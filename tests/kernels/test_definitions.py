@@ -552,18 +552,6 @@ def test_walks_of_one_node_are_the_subtree_kernel(edges: str | None) -> None:
     close(WLKernel(RandomWalkKernel(1))(graphs), expected)
 
 
-def test_any_function_may_be_the_base() -> None:
-    """Of two lists of graphs; labels then stand in x as one-dimensional integers."""
-
-    def alike(xs: list[Data], ys: list[Data]) -> Tensor:
-        return torch.tensor([[float((x.x[:, None] == y.x).sum()) for y in ys] for x in xs]).double()
-
-    wl = WLKernel(alike, DiscreteRelabeling("kind", "bond"), 2)
-    expected = defined(WLSubtreeKernel(2, "kind", "bond"), GRAPHS)
-    close(wl(GRAPHS), expected)
-    close(wl(GRAPHS[:2], GRAPHS[2:]), expected[:2, 2:])
-
-
 @pytest.mark.parametrize(
     ("n", "m", "scale"),
     [(0, 3, 1.0), (1, 1, 1.0), (40, 55, 1.0), (40, 55, 1 / 7), (40, 55, 2.0**22), (70, None, 1.0)],

@@ -655,6 +655,8 @@ TYPE_ERRORS: list[tuple[Any, Any, str]] = [
     (SUBTREES, [ring(x=["C", None, "N"])], r"graph 0 has a list as 'x'.*strings"),
     (WLKernel(RandomWalkKernel), rings(), "base="),
     (WLKernel(StringKernel()), rings(), "base="),
+    (WLKernel(WLKernel()), rings(), "base="),
+    (WLKernel(lambda xs, ys: torch.ones(8, 8)), rings(), "base="),
     *(
         (WLKernel(kernel, (EYE, EYE, EYE)), rings(), f"{type(kernel).__name__} counts labels")
         for kernel in (LabelSequenceKernel(2), ShortestPathKernel(), WLSubtreeKernel(1))
@@ -702,7 +704,6 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (ShortestPathKernel(node_label="colour"), GRAPHS, "colour"),
     (WLKernel(relabel=DiscreteRelabeling), rings(), "relabel="),
     (WLKernel(relabel=DiscreteRelabeling("absent")), GRAPHS, "graph 0.*absent"),
-    (WLKernel(lambda a, b: torch.ones(2, 3)), rings(), "base gave a matrix"),
     (DeepGraphKernel(activation=inverse_polynomial), rings(), "activation="),
     (WLKernel(relabel=(WIDE[:, :3], WIDE, SQUARE)), GRAPHS, "expected"),
     (WLKernel(relabel=(SQUARE, OTHER, SQUARE)), GRAPHS, "expected"),

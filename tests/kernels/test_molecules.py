@@ -47,7 +47,6 @@ KERNELS = [
     RandomWalkKernel(2),
     DeepGraphKernel(edge_feature="edge_attr"),
     WLKernel(),
-    WLKernel(lambda a, b: torch.tensor([[1.0 * x.num_edges * y.num_edges for y in b] for x in a])),
 ]
 
 
