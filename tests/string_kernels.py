@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,24 +17,64 @@ def ngrams(length: int, order: int) -> Iterator[tuple[int, ...]]:
     return combinations(range(length), order)
 
 
-def string_kernel(x: Tensor, y: Tensor, order: int, decay: float) -> Tensor:
-    """Lei et al. 2017, eq. 3 for any n: pairs of n-grams, each weighted by its distance to the end.
+Table = list[list[float]]
+
+
+def similarities(x: Any, y: Any) -> Table:
+    """Inner products of vectors (rows, or single floats); of tokens, 1 where they are equal."""
+    if isinstance(x, Tensor) and (x.is_floating_point() or x.dim() == 2):
+        rows, columns = ((t if t.dim() == 2 else t[:, None]).tolist() for t in (x, y))
+        return [[sum(a * b for a, b in zip(r, c, strict=True)) for c in columns] for r in rows]
+    first, second = (t.tolist() if isinstance(t, Tensor) else list(t) for t in (x, y))
+    return [[float(a == b) for b in second] for a in first]
+
+
+def weight(picked: Sequence[int], length: int, decay: float, weighting: str = "end") -> float:
+    """The weight of one n-gram, position by position.
 
     Args:
-        x: The one string, (L, F).
-        y: The other string, (M, F).
-        order: n.
-        decay: The weight of an n-gram of x that starts at i_1 (from 1) is
-            decay ** (|x| - i_1 - n + 1), and the same for y; 0 ** 0 is 1.
+        picked: The positions of its tokens, counted from 0.
+        length: The number of tokens of the text.
+        decay: A factor for every token that is not picked and lies after the first picked one,
+            up to the last picked one ('span') or to the end of the text ('end').
+        weighting: 'end' or 'span'.
     """
-    total = torch.zeros((), dtype=torch.float64)
-    for i in ngrams(len(x), order):
-        for k in ngrams(len(y), order):
-            value = x.new_tensor(decay ** (len(x) - i[0] - order + len(y) - k[0] - order))
-            for i_m, k_m in zip(i, k, strict=True):
-                value = value * torch.dot(x[i_m], y[k_m])
-            total = total + value
-    return total
+    value = 1.0
+    for r in range(picked[0], length if weighting == "end" else picked[-1]):
+        if r not in picked:
+            value *= decay
+    return value
+
+
+def enumerated(
+    table: Table,
+    width: int,
+    order: int,
+    decay: float,
+    combine: str = "mul",
+    weighting: str = "end",
+) -> float:
+    """The string kernel: every n-gram of the one text with every one of the other.
+
+    Lei et al. 2017, eq. 3 for any n, of the similarities of all pairs of tokens; `width` is the
+    number of tokens of the second text.
+    """
+    weights = [
+        [(picked, weight(picked, length, decay, weighting)) for picked in ngrams(length, order)]
+        for length in (len(table), width)
+    ]
+    found = 0.0
+    for i, of_i in weights[0]:
+        for k, of_k in weights[1]:
+            matches = [table[i_m][k_m] for i_m, k_m in zip(i, k, strict=True)]
+            found += of_i * of_k * (math.prod(matches) if combine == "mul" else sum(matches))
+    return found
+
+
+def string_kernel(x: Tensor, y: Tensor, order: int, decay: float) -> Tensor:
+    """That of two texts of vectors, (L, F) and (M, F)."""
+    found = enumerated(similarities(x, y), len(y), order, decay)
+    return torch.tensor(found, dtype=torch.float64)
 
 
 def string_features(x: Tensor, order: int, decay: float) -> Tensor:
@@ -42,7 +84,7 @@ def string_features(x: Tensor, order: int, decay: float) -> Tensor:
         product = torch.ones(1, dtype=torch.float64)
         for i_m in i:
             product = torch.outer(product, x[i_m]).flatten()
-        total = total + decay ** (len(x) - i[0] - order) * product
+        total = total + weight(i, len(x), decay) * product
     return total
 
 
@@ -133,36 +175,3 @@ def tabulated_additive_state(
         for p, i in zip(projections, picked, strict=True):
             value += weight * p[i]
     return value, total
-
-
-def ngram_maxima(
-    projections: Sequence[Tensor], decay: Tensor, combine: str, readout: str
-) -> Tensor:
-    """The best n-gram that ends at each token ('z') or up to it ('c'), (L, D); 0 without n-gram.
-
-    Args:
-        projections: W^(j) x, j = 1..n, each (L, D).
-        decay: The decay of every token and channel, (L, D).
-        combine: 'mul' or 'add': the value of an n-gram before its decay.
-        readout: 'z', 'c' or 'sum', the sum of the best 1-gram, ..., the best n-gram up to t.
-    """
-    if readout == "sum":
-        orders = range(1, len(projections) + 1)
-        return torch.stack(
-            [ngram_maxima(projections[:j], decay, combine, "c") for j in orders]
-        ).sum(dim=0)
-    best = torch.zeros_like(projections[0])
-    for t in range(len(decay)):
-        candidates = []
-        for picked in ngrams(t + 1, len(projections)):
-            if readout == "z" and picked[-1] != t:
-                continue
-            factors = torch.stack([p[i] for p, i in zip(projections, picked, strict=True)])
-            value = factors.prod(dim=0) if combine == "mul" else factors.sum(dim=0)
-            for r in range(picked[0] + 1, t + 1):
-                if r not in picked:
-                    value = value * decay[r]
-            candidates.append(value)
-        if candidates:
-            best[t] = torch.stack(candidates).amax(dim=0)
-    return best

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from pyg_kernels.kernels.sparse_gram import min_max, row_sums, sparse_gram, squa
 COMPARISONS = ("dot", "min", "minmax")
 
 
+@dataclass(eq=False, repr=False)
 class CountKernel(GraphKernel, BoundedKernel):
     r"""A kernel of graphs that compares how often each of some patterns occurs in them.
 
@@ -41,15 +43,36 @@ class CountKernel(GraphKernel, BoundedKernel):
 
     the inner product; histogram intersection, the optimal-assignment kernel of Kriege et al. 2016;
     and min-max, Tanimoto's similarity of counts (Ralaivola et al. 2005). All three are positive
-    semi-definite.
+    semi-definite. Each such kernel takes these arguments by name:
+
+    normalize
+        Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0. Rows of features
+        are divided by :math:`\sqrt{K(G, G)}`, patterns of other graphs included.
+    output
+        What ``transform`` gives. ``'features'``: counts, ``(n, number of patterns)``, in SciPy's
+        CSR form; its columns are the patterns of the fitted graphs in an order that depends on
+        them alone, and patterns of other graphs are left out. ``'gram'``: the Gram matrix.
+    compare
+        ``'dot'``, ``'min'`` or ``'minmax'``; features are the same for all three.
+    min_count
+        Only patterns that at least so many of the fitted graphs have become features; Gram matrices
+        have them all.
+    dtype
+        The floating type of the result, float32 or float64; None: float64.
+    max_memory, verbose, featurizer
+        See :class:`Kernel` and :class:`RandomWalkKernel`, which says what graphs are, too.
+
+    After ``fit``, ``labels_`` are the sorted hashes of each block of patterns, and ``X_fit_`` the
+    fitted graphs themselves, which ``get_feature_names_out`` reads again.
     """
 
     _is_symmetric = True  # each sum is over the same columns in the same order
 
-    compare: str
+    _: KW_ONLY
+    normalize: bool = False
+    output: str = "features"
+    compare: str = "dot"
     min_count: int = 1
-    normalize: bool
-    output: str
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learns the patterns of a collection, which become the columns of the features."""

@@ -94,17 +94,6 @@ class Graphs:
         for start, stop in consecutive_runs(self.sizes.tolist(), limit):
             yield torch.arange(start, stop)
 
-    def to_data_list(self) -> list[Data]:
-        found = []
-        for i in range(len(self)):
-            nodes = slice(int(self.ptr[i]), int(self.ptr[i + 1]))
-            edges = slice(int(self.edge_ptr[i]), int(self.edge_ptr[i + 1]))
-            data = Data(x=self.x[nodes], edge_index=self.edge_index[:, edges] - nodes.start)
-            if self.edge_attr is not None:
-                data.edge_attr = self.edge_attr[edges]
-            found.append(data)
-        return found
-
 
 def _rows(values: Tensor | None, rows: Tensor) -> Tensor | None:
     return None if values is None else values.index_select(0, rows)

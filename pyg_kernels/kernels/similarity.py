@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
 from pyg_kernels.kernels.arguments import checked_count
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
-
-if TYPE_CHECKING:
-    from pyg_kernels.chem import MolCodeStore
 
 
 class Nearest(NamedTuple):
@@ -29,6 +27,7 @@ class Nearest(NamedTuple):
     position: NDArray[np.int64]
 
 
+@dataclass
 class MoleculeSimilarity:
     r"""The similarity of molecules to the nearest one of a training set.
 
@@ -60,22 +59,17 @@ class MoleculeSimilarity:
         >>> is_far = similarity.nearest(new_smiles).similarity < similarity.threshold_
     """
 
-    def __init__(
-        self,
-        num_iterations: int = 2,
-        percentile: float = 5.0,
-        sample_size: int = 1000,
-        max_memory: int = 2**26,
-    ) -> None:
-        checked_count(num_iterations, "num_iterations", least=0)
-        checked_count(sample_size, "sample_size")
-        checked_count(max_memory, "max_memory")
-        if not 0 <= percentile <= 100:
-            raise ValueError(f"percentile={percentile!r}: expected a number from 0 to 100")
-        self.num_iterations = num_iterations
-        self.percentile = percentile
-        self.sample_size = sample_size
-        self.max_memory = max_memory
+    num_iterations: int = 2
+    percentile: float = 5.0
+    sample_size: int = 1000
+    max_memory: int = 2**26
+
+    def __post_init__(self) -> None:
+        checked_count(self.num_iterations, "num_iterations", least=0)
+        checked_count(self.sample_size, "sample_size")
+        checked_count(self.max_memory, "max_memory")
+        if not 0 <= self.percentile <= 100:
+            raise ValueError(f"percentile={self.percentile!r}: expected a number from 0 to 100")
 
     def fit(self, train: Sequence[str]) -> Self:
         """Counts the environments of the training molecules, and finds the threshold.
@@ -92,20 +86,17 @@ class MoleculeSimilarity:
             from pyg_kernels.chem.encoding import parse
 
             parse(train[int(np.argmin(readable))])  # raises, and says why
-        if not len(molecules):
+        if not molecules:
             raise ValueError("expected at least one training molecule, got none")
+        shared: dict[str, Any] = {"output": "gram", "max_memory": self.max_memory, "verbose": False}
         self._kernel = WLSubtreeKernel(
-            self.num_iterations, "x", "edge_attr", compare="minmax", output="gram",
-            max_memory=self.max_memory, verbose=False,
-        ).fit(molecules)  # fmt: skip
-        self._num_train = len(train)
+            self.num_iterations, edge_label="edge_attr", compare="minmax", **shared
+        ).fit(molecules)
         generator = np.random.default_rng(0)
         size = min(self.sample_size, len(train))
         sample = np.sort(generator.choice(len(train), size, replace=False))
-        others = self._nearest([train[k] for k in sample], exclude=sample)
-        self.threshold_ = (
-            float(np.percentile(others.similarity, self.percentile)) if len(train) > 1 else 0.0
-        )
+        others = self._nearest([train[k] for k in sample], exclude=sample).similarity
+        self.threshold_ = float(np.percentile(others, self.percentile)) if len(train) > 1 else 0.0
         return self
 
     def nearest(self, new: Sequence[str]) -> Nearest:
@@ -126,13 +117,13 @@ class MoleculeSimilarity:
         similarity = np.full(len(new), np.nan)
         position = np.full(len(new), -1)
         # Four float64 matrices of a block's size are alive at once.
-        rows = min(4096, max(1, self.max_memory // (32 * self._num_train)))
+        rows = min(4096, max(1, self.max_memory // (32 * len(self._kernel.collection_))))
         for start in range(0, len(new), rows):
             molecules, readable = _coded(new[start : start + rows])
-            if not len(molecules):
+            if not molecules:
                 continue
             places = start + np.flatnonzero(readable)
-            gram = torch.as_tensor(self._kernel.transform(molecules)).numpy()
+            gram = self._kernel.transform(molecules)
             if exclude is not None:
                 gram[np.arange(len(places)), exclude[places]] = -1
             position[places] = gram.argmax(1)
@@ -158,39 +149,13 @@ def similarity_to(train: Sequence[str], new: Sequence[str]) -> NDArray[np.float6
     return MoleculeSimilarity(sample_size=1).fit(train).nearest(new).similarity
 
 
-def _coded(smiles: Sequence[str]) -> tuple[_CodedMolecules, NDArray[np.bool_]]:
-    """The molecules that can be read, and which ones can be."""
+def _coded(smiles: Sequence[str]) -> tuple[list[Data], NDArray[np.bool_]]:
+    """The molecules that can be read, with codes as labels, and which ones can be."""
     from pyg_kernels.chem import DefaultFeaturizer
 
     store, invalid = DefaultFeaturizer().encode_many(smiles)
     readable = np.ones(len(smiles), dtype=bool)
     readable[[row.row for row in invalid]] = False
-    return _CodedMolecules(store), readable
-
-
-class _CodedMolecules(Sequence[Batch]):
-    """Molecules whose labels are integer codes, as kernels read them: some thousand at a time."""
-
-    def __init__(self, store: MolCodeStore) -> None:
-        self._store = store
-
-    def __len__(self) -> int:
-        return len(self._store)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.batch(range(index, index + 1))
-
-    def batch(self, numbers: range) -> Batch:
-        """Consecutive molecules as one batch."""
-        store, molecules = self._store, slice(numbers.start, numbers.stop)
-        atom_ptr = store.atom_ptr[numbers.start : numbers.stop + 1]
-        edge_ptr = store.edge_ptr[numbers.start : numbers.stop + 1]
-        atoms, edges = slice(atom_ptr[0], atom_ptr[-1]), slice(edge_ptr[0], edge_ptr[-1])
-        shift = np.repeat(store.atom_ptr[molecules] - atom_ptr[0], np.diff(edge_ptr))
-        return Batch(
-            _base_cls=Data,
-            x=torch.from_numpy(store.atoms[atoms]).long(),
-            edge_index=torch.from_numpy(store.edge_index[:, edges] + shift),
-            edge_attr=torch.from_numpy(store.bonds[edges]).long(),
-            ptr=torch.from_numpy(atom_ptr - atom_ptr[0]),
-        )
+    arrays = ((c.atoms, c.edge_index, c.bonds) for c in map(store.__getitem__, range(len(store))))
+    graphs = (map(torch.from_numpy, parts) for parts in arrays)
+    return [Data(x=x, edge_index=ends, edge_attr=bonds) for x, ends, bonds in graphs], readable

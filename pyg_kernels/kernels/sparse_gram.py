@@ -93,7 +93,8 @@ def _compare(
 
 
 def _minima(x: sparse.csr_matrix, block: sparse.csr_matrix) -> NDArray[Any]:
-    return np.stack([row_sums(block.minimum(x[[i] * block.shape[0]])) for i in range(x.shape[0])])
+    found = [row_sums(block.minimum(x[[i] * block.shape[0]])) for i in range(x.shape[0])]
+    return np.array(found, x.dtype).reshape(x.shape[0], block.shape[0])
 
 
 def _type_of_sums(x: sparse.csr_matrix, y: sparse.csr_matrix, compare: str) -> np.dtype[Any]:

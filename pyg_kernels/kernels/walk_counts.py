@@ -33,19 +33,15 @@ class LabelSequenceKernel(CountKernel):
         non_backtracking: Whether walks do not turn back; otherwise all walks count.
         min_nodes: The fewest nodes of a walk that counts.
 
-    All other arguments, graphs and errors are as of :class:`WLSubtreeKernel`. The number of walks
-    grows with the number of nodes to the power of the mean degree (less one
-    without turning back); this is a kernel for sparse graphs.
+    Labels and errors are as of :class:`WLSubtreeKernel`, all other arguments as of
+    :class:`CountKernel`. The number of walks grows with the mean degree (less one without turning
+    back) to the power of the number of nodes; this is a kernel for sparse graphs.
     """
 
     num_nodes: int = 4
     node_label: Names = "x"
     edge_label: Names = None
-    normalize: bool = False
-    output: str = "features"
     _: KW_ONLY
-    compare: str = "dot"
-    min_count: int = 1
     non_backtracking: bool = True
     min_nodes: int = 1
 
@@ -107,16 +103,12 @@ class ShortestPathKernel(CountKernel):
     Args:
         max_length: The largest distance that counts; None: all.
 
-    All other arguments, graphs and errors are as of :class:`WLSubtreeKernel`.
+    Labels and errors are as of :class:`WLSubtreeKernel`, all other arguments as of
+    :class:`CountKernel`.
     """
 
     max_length: int | None = None
     node_label: Names = "x"
-    normalize: bool = False
-    output: str = "features"
-    _: KW_ONLY
-    compare: str = "dot"
-    min_count: int = 1
 
     def _check(self) -> None:
         if self.max_length is not None:

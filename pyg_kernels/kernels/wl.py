@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
 
 from pyg_kernels.kernels.arguments import Attributes, checked_count, checked_names
 from pyg_kernels.kernels.count_kernel import CountKernel
@@ -24,8 +24,6 @@ from pyg_kernels.kernels.reading import (
     with_molecules_read,
 )
 from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling, Relabeling
-
-Base = Kernel | Callable[[list[Data], list[Data]], Tensor]
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,11 @@ class WLKernel(Kernel):
     (proposition 2), without the last iteration.
 
     Args:
-        base: A kernel of graphs of this module, or any function of two lists of ``Data`` that gives
-            their Gram matrix as a tensor; None: ``RandomWalkKernel()``. It names the attributes;
-            node features come from the relabelling.
+        base: A kernel of graphs of this module; None: ``RandomWalkKernel()``. It names the
+            attributes; node features come from the relabelling.
         relabel: ``'discrete'``: :class:`DiscreteRelabeling` of the base kernel's attributes of
-            nodes (``x`` with a function); the base kernel then compares labels by exact match, also
-            those of the graphs as given, so that two rows of features agree or do not.
-            ``(U1, U2, V)``:
+            nodes; the base kernel then compares labels by exact match, also those of the graphs as
+            given, so that two rows of features agree or do not. ``(U1, U2, V)``:
             :class:`GeneralizedRelabeling` (eq. 10). Or one of these two with other arguments.
         num_iterations: L, at least 0.
         featurizer: As of :class:`RandomWalkKernel`; None: the base kernel's.
@@ -72,7 +68,7 @@ class WLKernel(Kernel):
         TypeError: If `base` is a kernel of texts or no kernel.
     """
 
-    base: Base | None = None
+    base: GraphKernel | None = None
     relabel: Any = "discrete"
     num_iterations: int = 3
     normalize: bool = False
@@ -83,22 +79,18 @@ class WLKernel(Kernel):
         checked_count(self.num_iterations, "num_iterations", least=0)
         super()._check()
         base = self._base()
-        wrong = isinstance(base, type) or not callable(base)
-        if wrong or (isinstance(base, Kernel) and not isinstance(base, GraphKernel)):
+        if not isinstance(base, GraphKernel):
             raise TypeError(f"base={base!r}: expected a kernel of graphs that is no WLKernel")
-        if isinstance(base, Kernel):
-            base._check()
+        base._check()
         if isinstance(self._relabeling(), GeneralizedRelabeling) and isinstance(base, CountKernel):
             raise TypeError(f"{type(base).__name__} counts labels: relabel='discrete' has them")
 
-    def _base(self) -> Base:
+    def _base(self) -> GraphKernel:
         return RandomWalkKernel() if self.base is None else self.base
 
     def _attributes(self) -> Attributes:
         """What the base kernel reads."""
-        base = self._base()
-        names = Attributes(node_feature="x", edge_feature="edge_attr", edge_is_optional=True)
-        names = base._attributes() if isinstance(base, GraphKernel) else names
+        names = self._base()._attributes()
         return names if self.featurizer is None else replace(names, featurizer=self.featurizer)
 
     def _relabeling(self) -> Relabeling:
@@ -136,28 +128,15 @@ class WLKernel(Kernel):
 
     def _raw_gram(self, a: RelabeledGraphs, b: RelabeledGraphs | None) -> Tensor:
         base = self._base()
-        others = [None] * len(a.iterations) if b is None else b.iterations
         total: Tensor | None = None
-        for first, second in zip(a.iterations, others, strict=True):
-            if isinstance(base, Kernel):
-                gram = base._gram(base._read(first), None if second is None else base._read(second))
-            else:
-                lists = [g.to_data_list() for g in (first, first if second is None else second)]
-                gram = torch.as_tensor(base(*lists))
-                if gram.shape != (len(lists[0]), len(lists[1])):
-                    raise ValueError(
-                        f"base gave a matrix of shape {tuple(gram.shape)} for {len(lists[0])} and "
-                        f"{len(lists[1])} graphs"
-                    )
+        for i, graphs in enumerate(a.iterations):
+            other = None if b is None else base._read(b.iterations[i])
+            gram = base._gram(base._read(graphs), other)
             total = gram if total is None else total + gram
         assert total is not None
         return total
 
     def _raw_diagonal(self, collection: RelabeledGraphs) -> Tensor:
         base = self._base()
-        if isinstance(base, Kernel):
-            values = [base._diagonal(base._read(g)) for g in collection.iterations]
-            return torch.stack(values).sum(dim=0)
-        graphs = zip(*[g.to_data_list() for g in collection.iterations], strict=True)
-        sums = [sum(torch.as_tensor(base([g], [g]))[0, 0] for g in states) for states in graphs]
-        return torch.stack([torch.as_tensor(value) for value in sums])
+        values = [base._diagonal(base._read(graphs)) for graphs in collection.iterations]
+        return torch.stack(values).sum(dim=0)

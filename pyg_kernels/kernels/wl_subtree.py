@@ -28,8 +28,8 @@ class WLSubtreeKernel(CountKernel):
     :class:`DiscreteRelabeling` (Shervashidze et al. 2011). The feature map is finite:
     ``fit_transform`` gives the counts as a sparse matrix for linear models, and calling the kernel
     the Gram matrix. The counts are compared by their products, their minima (weighted alike), or
-    the ratio of the sums of weighted minima and maxima: see
-    ``compare`` of :class:`CountKernel`. Errors are as of :class:`RandomWalkKernel`.
+    the ratio of the sums of weighted minima and maxima. Errors are as of
+    :class:`RandomWalkKernel`.
 
     Args:
         num_iterations: h, at least 0.
@@ -37,22 +37,11 @@ class WLSubtreeKernel(CountKernel):
             labels (one-hot vectors, say), or N strings; a list of names: labels are the tuples of
             all of them; None: nodes are all alike.
         edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: edges are all alike.
-        min_count: Only labels that at least so many of the fitted graphs have become features;
-            Gram matrices have them all.
         iteration_weights: :math:`w_0, \ldots, w_h`, at least 0; None: all 1.
-        normalize: Whether to divide by :math:`\sqrt{K(G, G) K(G', G')}`; 0 where that is 0. Rows of
-            features are divided by :math:`\sqrt{K(G, G)}`, labels of other graphs included.
-        output: What ``transform`` gives. ``'features'``: counts, ``(n, number of labels)``, in
-            SciPy's CSR form; its columns are the labels of the fitted graphs in an order that
-            depends on the labels alone, and labels of other graphs are left out. ``'gram'``: the
-            Gram matrix.
-        dtype: The floating type of the result, float32 or float64; None: float64.
-        max_memory, verbose: See :class:`Kernel`.
-        featurizer: As of :class:`RandomWalkKernel`, which says what graphs are, too.
 
-    Attributes:
-        labels_: After ``fit``, the sorted hashes of the labels of every iteration.
-        X_fit_: The fitted graphs themselves, which ``get_feature_names_out`` reads again.
+    Equal whole numbers are one label in every type; a number and a string, or rows of different
+    widths, are different labels, also where one was fitted and the other is new. All other
+    arguments are as of :class:`CountKernel`.
 
     Example:
         >>> features = WLSubtreeKernel(num_iterations=3, edge_label="edge_attr")
@@ -62,11 +51,7 @@ class WLSubtreeKernel(CountKernel):
     num_iterations: int = 3
     node_label: Names = "x"
     edge_label: Names = None
-    normalize: bool = False
-    output: str = "features"
     _: KW_ONLY
-    compare: str = "dot"
-    min_count: int = 1
     iteration_weights: Sequence[float] | None = None
 
     def _check(self) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
@@ -22,7 +21,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
 from pyg_kernels.features import RandomFeatures
 from pyg_kernels.kernels import (
@@ -39,8 +38,15 @@ from pyg_kernels.kernels import (
     WLKernel,
     WLSubtreeKernel,
 )
-from tests.kernels.cases import CASES, Case, labelled_graph, of_every
-from tests.kernels.texts import close
+from tests.kernels.cases import (
+    CASES,
+    Case,
+    close,
+    dense,
+    labelled_graph,
+    object_array,
+    of_every,
+)
 
 # scikit-learn's own checks -----------------------------------------------------------------------
 
@@ -196,11 +202,6 @@ def test_before_fit(case: Case) -> None:
 # Pipelines ---------------------------------------------------------------------------------------
 
 
-def dense(found: Any) -> Tensor:
-    """What ``transform`` gives, as a tensor."""
-    return torch.as_tensor(found.toarray() if sparse.issparse(found) else found)
-
-
 def targets(case: Case, count: int) -> tuple[np.ndarray, np.ndarray]:
     """A number and a class for every object."""
     numbers = np.sin(np.arange(count))
@@ -281,12 +282,6 @@ def test_progress_shows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert case.kernel.__name__ in captured.err and "pairs" in captured.err and not captured.out
 
 
-@pytest.mark.parametrize("value", [-1, 1.5, "yes"])
-def test_what_verbose_is_not(value: Any) -> None:
-    with pytest.raises(ValueError, match="verbose="):
-        StringKernel(verbose=value)(["ab"])
-
-
 def test_random_state() -> None:
     """A number: the same features; None or NumPy's generator: others at each fit."""
     texts = ["abc", "cab"]
@@ -343,27 +338,6 @@ def test_names_of_features() -> None:
 # Forms of collections ----------------------------------------------------------------------------
 
 
-def object_array(items: list[Any]) -> Any:
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
-
-
-def test_arrays_of_strings() -> None:
-    words = ["ab", "cab", "b"]
-    expected = StringKernel(1)(words)
-    for form in (
-        np.array(words),
-        np.array(words, dtype=object),
-        pd.Series(words),
-        pd.Series(words, dtype="string"),
-        pd.Series(words).array,
-        pd.DataFrame({"text": words})["text"].to_numpy(),
-    ):
-        assert torch.equal(StringKernel(1)(form), expected)
-    assert torch.equal(StringKernel(1)(pd.Series(words)[::-1]), expected.flip(0, 1))
-
-
 @of_every
 def test_arrays_of_objects(case: Case) -> None:
     xs, ys = case.collection(), case.collection(3, seed=50)
@@ -371,60 +345,6 @@ def test_arrays_of_objects(case: Case) -> None:
     expected = dense(case.build().fit(xs).transform(ys))
     close(dense(kernel.transform(object_array(ys))), expected)
     close(dense(kernel.transform(pd.Series(ys))), expected)
-
-
-@pytest.mark.parametrize(
-    "items", [np.array(["a", None], dtype=object), pd.Series(["a", float("nan")])]
-)
-def test_missing_texts(items: Any) -> None:
-    with pytest.raises(TypeError, match="text 1 is a"):
-        StringKernel()(items)
-
-
-@pytest.mark.parametrize("item", [np.array([1, 2, 3]), np.array("abc"), np.ones(3), "abc"])
-def test_one_text_is_no_collection(item: Any) -> None:
-    with pytest.raises(TypeError, match="expected a"):
-        StringKernel()(item)
-
-
-def in_words(graph: Data, form: Callable[[list[str]], Any]) -> Data:
-    """The graph with strings as labels of nodes and edges."""
-    return Data(
-        x=form([f"node {label}" for label in graph.x.tolist()]),
-        edge_index=graph.edge_index,
-        edge_attr=form([f"edge {label}" for label in graph.edge_attr.tolist()]),
-        num_nodes=graph.num_nodes,
-    )
-
-
-@pytest.mark.parametrize("form", [list, np.array, lambda words: np.array(words, dtype=object)])
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        WLSubtreeKernel(2, edge_label="edge_attr", output="gram"),
-        RandomWalkKernel(3),
-        WLKernel(RandomWalkKernel(2), "discrete", 2),
-        DeepGraphKernel(1, edge_feature="edge_attr"),
-    ],
-    ids=lambda kernel: type(kernel).__name__,
-)
-def test_labels_that_are_strings(kernel: Kernel, form: Callable[[list[str]], Any]) -> None:
-    graphs = [labelled_graph(size, size) for size in (4, 3, 6)]
-    named = [in_words(graph, form) for graph in graphs]
-    expected = kernel(graphs)
-    close(kernel(named), expected)
-    close(kernel(Batch.from_data_list(named)), expected)
-    close(torch.as_tensor(kernel.fit(named[:2]).transform(named[2:])), expected[2:, :2])
-
-
-def test_labels_that_are_something_else() -> None:
-    graph = in_words(labelled_graph(4, 0), list)
-    graph.x[1] = None
-    with pytest.raises(TypeError, match=r"graph 0 has a list as 'x'.*strings"):
-        WLSubtreeKernel()([graph])
-    graph.x = ["C"]
-    with pytest.raises(ValueError, match="graph 0"):
-        WLSubtreeKernel()([graph])
 
 
 def test_classifying_texts() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from scipy import sparse
 from sklearn.base import clone
 from torch import Tensor
 from torch_geometric.data import Data
 
 from pyg_kernels.kernels import (
+    CountKernel,
     DeepGraphKernel,
     DeepStringKernel,
     DiscreteRelabeling,
@@ -29,7 +33,8 @@ from pyg_kernels.kernels import (
     inverse_polynomial,
     polynomial,
 )
-from tests.kernels.texts import F64, characters, ids, vectors
+
+F64 = torch.float64
 
 SHARED = ["dtype", "max_memory", "verbose"]
 LENGTHS = [4, 1, 0, 6, 3, 5, 2, 4]  # of texts, in nodes of graphs, over and over
@@ -67,15 +72,18 @@ class Case:
         inputs: What it compares.
         grid: Values of a parameter that a search may choose from.
         tolerance: How far two ways to the same number may be apart.
-        features: Whether ``transform`` gives sparse features, not a Gram matrix.
     """
 
     kernel: type[Kernel]
     inputs: Inputs
-    options: dict[str, Any] = field(default_factory=dict)
-    grid: dict[str, list[Any]] = field(default_factory=lambda: {"normalize": [False, True]})
-    tolerance: float = 1e-10
-    features: bool = False
+    options: dict[str, Any]
+    grid: dict[str, list[Any]]
+    tolerance: float
+
+    @property
+    def features(self) -> bool:
+        """Whether ``transform`` gives sparse features, not a Gram matrix."""
+        return issubclass(self.kernel, CountKernel) and "output" not in self.options
 
     @property
     def continuous(self) -> bool:
@@ -107,7 +115,50 @@ class Case:
         return torch.as_tensor((rows @ fitted.T).toarray() if self.features else rows)
 
 
+def close(found: Tensor, expected: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
+    """The same numbers, dtype and device, wherever a gradient is kept."""
+    torch.testing.assert_close(found.detach(), expected.detach(), rtol=rtol, atol=atol)
+
+
+def close_sums(found: Tensor, expected: Tensor) -> None:
+    """Equal to 1e-10; sums of terms of both signs to 1e-12 of the largest value."""
+    scale = max([1.0, *expected.detach().abs().flatten().tolist()])
+    close(found, expected, atol=1e-12 * scale)
+
+
+def dense(found: Any) -> Tensor:
+    """What ``transform`` gives, as a tensor."""
+    return torch.as_tensor(found.toarray() if sparse.issparse(found) else found)
+
+
+def object_array(items: list[Any]) -> Any:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
 # Texts -------------------------------------------------------------------------------------------
+
+
+def vectors(length: int, size: int = 3, seed: int = 0) -> Tensor:
+    """A text of random vectors, (L, F)."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(length, size, generator=generator, dtype=F64)
+
+
+def characters(length: int, alphabet: str = "abc", seed: int = 0) -> str:
+    """A text of random characters."""
+    return "".join(random.Random(seed).choices(alphabet, k=length))
+
+
+def ids(text: str, alphabet: str = "abc") -> list[int]:
+    """The same text as numbers of tokens."""
+    return [alphabet.index(token) for token in text]
+
+
+def one_hot(text: str, alphabet: str = "abc") -> Tensor:
+    """The same text as one-hot vectors, (L, len(alphabet))."""
+    return torch.eye(len(alphabet), dtype=F64)[ids(text, alphabet)]
 
 
 def _no_leaves(item: Any) -> list[Tensor]:
@@ -144,25 +195,76 @@ IDS = Inputs(
 # Graphs ------------------------------------------------------------------------------------------
 
 
+def random_data(
+    seed: int, num_nodes: int = 6, edges: int | list[tuple[int, int]] = 9, channels: int = 3
+) -> Data:
+    """A directed graph with every sort of feature.
+
+    Vectors `x` and `edge_attr`, numbers `length`, labels `kind` and `bond`, and the one-hot
+    vectors `kind_vector` and `bond_vector` of those labels.
+
+    Args:
+        seed: Of features, and of edges where these are random.
+        num_nodes: N.
+        edges: Sources and targets, or the number of random edges: with self-loops and parallel
+            edges, and the last node isolated.
+        channels: Of `x`; `edge_attr` has 2.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    if isinstance(edges, int):
+        edge_index = torch.randint(max(num_nodes - 1, 1), (2, edges), generator=generator)
+    else:
+        edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
+    num_edges = edge_index.size(1)
+    kind = torch.randint(3, (num_nodes,), generator=generator)
+    bond = torch.randint(2, (num_edges,), generator=generator)
+    return Data(
+        num_nodes=num_nodes,
+        edge_index=edge_index,
+        x=torch.randn(num_nodes, channels, generator=generator, dtype=F64),
+        edge_attr=torch.randn(num_edges, 2, generator=generator, dtype=F64),
+        length=torch.rand(num_edges, generator=generator, dtype=F64),
+        kind=kind,
+        bond=bond,
+        kind_vector=torch.eye(3, dtype=F64)[kind],
+        bond_vector=torch.eye(2, dtype=F64)[bond],
+    )
+
+
+def graph_collection() -> list[Data]:
+    """Random graphs, then awkward ones: no nodes, no edges, two loops on one node, one edge."""
+    return [
+        random_data(0),
+        random_data(1, 8, 12),
+        random_data(2, 5, 11),
+        random_data(3, 0, []),
+        random_data(4, 3, []),
+        random_data(5, 1, [(0, 0), (0, 0)]),
+        random_data(6, 3, [(0, 1)]),
+    ]
+
+
+def both_ways(graph: Data) -> Data:
+    """The graph with every edge in both directions, self-loops twice."""
+    found = graph.clone()
+    found.edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
+    for name in ("edge_attr", "length", "bond", "bond_vector"):
+        found[name] = torch.cat([graph[name], graph[name]])
+    return found
+
+
 def vector_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
     """Vectors on nodes and edges; directed, with self-loops, parallel edges, an isolated node."""
-    generator = torch.Generator().manual_seed(seed)
-    num_edges = 2 * num_nodes if num_nodes > 1 else 0
-    return Data(
-        x=torch.randn(num_nodes, 3, generator=generator, dtype=F64).to(dtype) / 2,
-        edge_index=torch.randint(max(num_nodes - 1, 1), (2, num_edges), generator=generator),
-        edge_attr=torch.randn(num_edges, 2, generator=generator, dtype=F64).to(dtype) / 2,
-    )
+    found = random_data(seed, num_nodes, 2 * num_nodes if num_nodes > 1 else 0)
+    x, edge_attr = (t.to(dtype) / 2 for t in (found.x, found.edge_attr))
+    return Data(x=x, edge_index=found.edge_index, edge_attr=edge_attr)
 
 
 def labelled_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
     """The same with labels, which have no dtype of their own."""
-    generator = torch.Generator().manual_seed(seed)
-    graph = vector_graph(num_nodes, seed)
-    graph.x = torch.randint(3, (num_nodes,), generator=generator)
-    graph.edge_attr = torch.randint(2, (graph.num_edges,), generator=generator)
-    graph.num_nodes = num_nodes
-    return graph
+    found = random_data(seed, num_nodes, 2 * num_nodes if num_nodes > 1 else 0)
+    index = found.edge_index
+    return Data(x=found.kind, edge_index=index, edge_attr=found.bond, num_nodes=num_nodes)
 
 
 def _leaves_of_graph(graph: Data) -> list[Tensor]:
@@ -205,201 +307,202 @@ def _relabelling_with_edges() -> GeneralizedRelabeling:
 
 
 COSINE = {"normalize": [False, "cosine"]}
+UNIT = {"normalize": True}
 OPEN = 1e-7  # arc-cosine of degree 0 at t = 1: the root of the rounding error
+BONDS = {"edge_label": "edge_attr"}
+ONWARDS = {"non_backtracking": True}
+
+
+def case(
+    kernel: type[Kernel],
+    inputs: Inputs,
+    grid: dict[str, list[Any]] | None = None,
+    tolerance: float = 1e-10,
+    **options: Any,
+) -> Case:
+    return Case(kernel, inputs, options, grid or {"normalize": [False, True]}, tolerance)
+
 
 CASES = {
-    "string": Case(StringKernel, VECTORS, {}, COSINE),
-    "string-span-cosine": Case(
-        StringKernel,
-        VECTORS,
-        {"order": 3, "weighting": "span", "normalize": "cosine"},
-        {"decay": [0.3, 1.0]},
+    "string": case(StringKernel, VECTORS, COSINE),
+    "string-span-cosine": case(
+        StringKernel, VECTORS, {"decay": [0.3, 1.0]}, order=3, weighting="span", normalize="cosine"
     ),
-    "string-add-weights": Case(
+    "string-add-weights": case(
         StringKernel,
         VECTORS,
-        {"combine": "add", "normalize": "weights", "decay": 0.8},
         {"combine": ["mul", "add"]},
+        combine="add",
+        normalize="weights",
+        decay=0.8,
     ),
-    "string-characters": Case(StringKernel, CHARACTERS, {"normalize": "cosine"}, COSINE),
-    "string-ids": Case(StringKernel, IDS, {"order": 1}, {"order": [1, 2]}),
-    "gated": Case(GatedSequenceKernel, VECTORS),
-    "gated-arc-cosine": Case(
-        GatedSequenceKernel,
-        VECTORS,
-        {"activation": arc_cosine(0), "normalize": True},
-        tolerance=OPEN,
+    "string-characters": case(StringKernel, CHARACTERS, COSINE, normalize="cosine"),
+    "string-ids": case(StringKernel, IDS, {"order": [1, 2]}, order=1),
+    "gated": case(GatedSequenceKernel, VECTORS),
+    "gated-arc-cosine": case(
+        GatedSequenceKernel, VECTORS, tolerance=OPEN, activation=arc_cosine(0), **UNIT
     ),
-    "gated-characters": Case(GatedSequenceKernel, CHARACTERS),
-    "deep-string": Case(DeepStringKernel, VECTORS),
-    "deep-string-polynomial": Case(
+    "gated-characters": case(GatedSequenceKernel, CHARACTERS),
+    "deep-string": case(DeepStringKernel, VECTORS),
+    "deep-string-polynomial": case(
         DeepStringKernel,
         VECTORS,
-        {"activation": polynomial((0.1, 0.5, 0.2)), "post": True, "num_layers": 3, "order": 1},
         {"num_layers": [1, 2]},
+        activation=polynomial((0.1, 0.5, 0.2)),
+        post=True,
+        num_layers=3,
+        order=1,
     ),
-    "deep-string-arc-cosine": Case(
-        DeepStringKernel, VECTORS, {"activation": arc_cosine(1), "normalize": True}
-    ),
-    "deep-string-ids": Case(DeepStringKernel, IDS, {"normalize": True}),
-    "walk": Case(RandomWalkKernel, GRAPHS),
-    "walk-sum-cosine": Case(
+    "deep-string-arc-cosine": case(DeepStringKernel, VECTORS, activation=arc_cosine(1), **UNIT),
+    "deep-string-ids": case(DeepStringKernel, IDS, **UNIT),
+    "walk": case(RandomWalkKernel, GRAPHS),
+    "walk-sum-cosine": case(
         RandomWalkKernel,
         NODE_GRAPHS,
-        {"sum_orders": True, "normalize": True, "edge_feature": None, "order": 4},
         {"sum_orders": [False, True]},
+        sum_orders=True,
+        edge_feature=None,
+        order=4,
+        **UNIT,
     ),
-    "walk-labels": Case(RandomWalkKernel, LABELLED, {"decay": 0.2}, {"decay": [0.2, 1.0]}),
-    "walk-onwards": Case(
-        RandomWalkKernel,
-        GRAPHS,
-        {"non_backtracking": True},
-        {"non_backtracking": [False, True]},
+    "walk-labels": case(RandomWalkKernel, LABELLED, {"decay": [0.2, 1.0]}, decay=0.2),
+    "walk-onwards": case(RandomWalkKernel, GRAPHS, {"non_backtracking": [False, True]}, **ONWARDS),
+    "walk-onwards-labels": case(
+        RandomWalkKernel, LABELLED, order=4, edge_feature=None, **ONWARDS, **UNIT
     ),
-    "walk-onwards-labels": Case(
-        RandomWalkKernel,
-        LABELLED,
-        {"order": 4, "non_backtracking": True, "normalize": True, "edge_feature": None},
+    "walk-all-orders": case(
+        RandomWalkKernel, LABELLED, {"decay": [0.01, 0.02]}, order=None, decay=0.02
     ),
-    "walk-all-orders": Case(
-        RandomWalkKernel, LABELLED, {"order": None, "decay": 0.02}, {"decay": [0.01, 0.02]}
-    ),
-    "walk-all-orders-vectors": Case(
-        RandomWalkKernel, GRAPHS, {"order": None, "decay": 0.01, "normalize": True}
-    ),
-    "subtree-features": Case(WLSubtreeKernel, LABELLED, features=True),
-    "subtree-features-cosine": Case(
-        WLSubtreeKernel, LABELLED, {"normalize": True, "edge_label": "edge_attr"}, features=True
-    ),
-    "subtree-gram": Case(WLSubtreeKernel, LABELLED, {"output": "gram", "num_iterations": 2}),
-    "subtree-gram-cosine": Case(
+    "walk-all-orders-vectors": case(RandomWalkKernel, GRAPHS, order=None, decay=0.01, **UNIT),
+    "subtree-features": case(WLSubtreeKernel, LABELLED),
+    "subtree-features-cosine": case(WLSubtreeKernel, LABELLED, **BONDS, **UNIT),
+    "subtree-gram": case(WLSubtreeKernel, LABELLED, output="gram", num_iterations=2),
+    "subtree-gram-cosine": case(
         WLSubtreeKernel,
         LABELLED,
-        {"output": "gram", "normalize": True, "node_label": None},
         {"num_iterations": [0, 2]},
+        output="gram",
+        node_label=None,
+        **UNIT,
     ),
-    "subtree-min": Case(
+    "subtree-min": case(
         WLSubtreeKernel,
         LABELLED,
-        {"output": "gram", "compare": "min", "iteration_weights": (0.5, 0, 2), "num_iterations": 2},
         {"compare": ["dot", "minmax"]},
+        output="gram",
+        compare="min",
+        iteration_weights=(0.5, 0, 2),
+        num_iterations=2,
     ),
-    "subtree-minmax": Case(
-        WLSubtreeKernel,
-        LABELLED,
-        {"output": "gram", "compare": "minmax", "edge_label": "edge_attr"},
-    ),
-    "sequences": Case(LabelSequenceKernel, LABELLED, features=True),
-    "sequences-minmax": Case(
+    "subtree-minmax": case(WLSubtreeKernel, LABELLED, output="gram", compare="minmax", **BONDS),
+    "sequences": case(LabelSequenceKernel, LABELLED),
+    "sequences-minmax": case(
         LabelSequenceKernel,
         LABELLED,
-        {"output": "gram", "compare": "minmax", "edge_label": "edge_attr", "num_nodes": 3},
         {"non_backtracking": [False, True]},
+        output="gram",
+        compare="minmax",
+        num_nodes=3,
+        **BONDS,
     ),
-    "sequences-min-cosine": Case(
+    "sequences-min-cosine": case(
         LabelSequenceKernel,
         LABELLED,
-        {"output": "gram", "compare": "min", "normalize": True, "non_backtracking": False},
         {"num_nodes": [1, 2]},
+        output="gram",
+        compare="min",
+        non_backtracking=False,
+        **UNIT,
     ),
-    "edges-cosine": Case(
-        LabelSequenceKernel,
-        LABELLED,
-        {"num_nodes": 2, "min_nodes": 2, "node_label": None, "normalize": True}
-        | {"edge_label": "edge_attr"},
-        features=True,
+    "edges-cosine": case(
+        LabelSequenceKernel, LABELLED, num_nodes=2, min_nodes=2, node_label=None, **BONDS, **UNIT
     ),
-    "shortest-cosine": Case(ShortestPathKernel, LABELLED, {"normalize": True}, features=True),
-    "shortest-minmax": Case(
+    "shortest-cosine": case(ShortestPathKernel, LABELLED, **UNIT),
+    "shortest-minmax": case(
         ShortestPathKernel,
         LABELLED,
-        {"output": "gram", "compare": "minmax", "max_length": 3},
         {"max_length": [1, None]},
+        output="gram",
+        compare="minmax",
+        max_length=3,
     ),
-    "wl-labels": Case(WLKernel, LABELLED, {"num_iterations": 2}),
-    "wl-labels-cosine": Case(
+    "wl-labels": case(WLKernel, LABELLED, num_iterations=2),
+    "wl-labels-cosine": case(
         WLKernel,
         LABELLED,
-        {
-            "base": WLSubtreeKernel(1),
-            "relabel": DiscreteRelabeling(edge_label="edge_attr"),
-            "normalize": True,
-        },
         {"base__num_iterations": [0, 1]},
+        base=WLSubtreeKernel(1),
+        relabel=DiscreteRelabeling(**BONDS),
+        **UNIT,
     ),
-    "wl-sequences": Case(
+    "wl-sequences": case(
         WLKernel,
         LABELLED,
-        {
-            "base": LabelSequenceKernel(2, edge_label="edge_attr", compare="minmax"),
-            "relabel": DiscreteRelabeling(edge_label="edge_attr"),
-            "num_iterations": 1,
-        },
         {"base__num_nodes": [1, 2]},
+        base=LabelSequenceKernel(2, compare="minmax", **BONDS),
+        relabel=DiscreteRelabeling(**BONDS),
+        num_iterations=1,
     ),
-    "wl-matrices": Case(
+    "wl-matrices": case(
         WLKernel,
         GRAPHS,
-        {"base": RandomWalkKernel(2), "relabel": _matrices(), "num_iterations": 2},
         {"base__order": [1, 2]},
+        base=RandomWalkKernel(2),
+        relabel=_matrices(),
+        num_iterations=2,
     ),
-    "wl-matrices-cosine": Case(
+    "wl-matrices-cosine": case(
         WLKernel,
         GRAPHS,
-        {
-            "base": DeepGraphKernel(1),
-            "relabel": _relabelling_with_edges(),
-            "num_iterations": 1,
-            "normalize": True,
-        },
+        base=DeepGraphKernel(1),
+        relabel=_relabelling_with_edges(),
+        num_iterations=1,
+        **UNIT,
     ),
-    "deep-graph": Case(DeepGraphKernel, NODE_GRAPHS),
-    "deep-graph-mul": Case(
+    "deep-graph": case(DeepGraphKernel, NODE_GRAPHS),
+    "deep-graph-mul": case(
         DeepGraphKernel,
         GRAPHS,
-        {
-            "combine": "mul",
-            "edge_feature": "edge_attr",
-            "activation": polynomial((0.2, 0.6, 0.1)),
-            "order": 3,
-            "normalize": True,
-        },
         {"combine": ["mul", "add"]},
+        combine="mul",
+        edge_feature="edge_attr",
+        activation=polynomial((0.2, 0.6, 0.1)),
+        order=3,
+        **UNIT,
     ),
-    "deep-graph-zero": Case(
+    "deep-graph-zero": case(
         DeepGraphKernel,
         NODE_GRAPHS,
-        {"empty_walks": "zero", "activation": arc_cosine(1), "num_layers": 1},
         {"empty_walks": ["keep", "zero"]},
+        empty_walks="zero",
+        activation=arc_cosine(1),
+        num_layers=1,
     ),
-    "deep-graph-labels": Case(
+    "deep-graph-labels": case(
         DeepGraphKernel,
         LABELLED,
-        {"activation": inverse_polynomial(), "edge_feature": "edge_attr", "normalize": True},
+        activation=inverse_polynomial(),
+        edge_feature="edge_attr",
+        **UNIT,
     ),
 }
 
 
-def _parametrize(cases: dict[str, Case]) -> pytest.MarkDecorator:
+def _of(chosen: Callable[[Case], bool], among: Collection[str] = tuple(CASES)) -> Any:
+    cases = {name: CASES[name] for name in among if chosen(CASES[name])}
     return pytest.mark.parametrize("case", cases.values(), ids=cases)
 
 
-of_every = _parametrize(CASES)
 _first = {  # of those that read and check what they compare by the same code
     (case.kernel, type(case.options.get("base")), case.inputs): name
     for name, case in reversed(CASES.items())
-}
-of_each_class = _parametrize({n: case for n, case in CASES.items() if n in _first.values()})
-continuous_of_each_class = _parametrize(
-    {n: case for n, case in CASES.items() if n in _first.values() and case.continuous}
-)
-continuous = _parametrize({name: case for name, case in CASES.items() if case.continuous})
-differentiable_everywhere = _parametrize(
-    {name: case for name, case in CASES.items() if case.continuous and case.tolerance < OPEN}
-)
-unit = _parametrize({name: case for name, case in CASES.items() if case.unit})
-of_texts = _parametrize({n: case for n, case in CASES.items() if case.inputs.word == "text"})
-of_graphs = _parametrize({n: case for n, case in CASES.items() if case.inputs.word == "graph"})
-of_each_graph_kernel = _parametrize(
-    {n: CASES[n] for n in CASES if n in _first.values() and CASES[n].inputs.word == "graph"}
-)
+}.values()
+of_every = _of(lambda case: True)
+of_each_class = _of(lambda case: True, _first)
+continuous_of_each_class = _of(lambda case: case.continuous, _first)
+of_each_graph_kernel = _of(lambda case: case.inputs.word == "graph", _first)
+continuous = _of(lambda case: case.continuous)
+differentiable_everywhere = _of(lambda case: case.continuous and case.tolerance < OPEN)
+unit = _of(lambda case: case.unit)
+of_texts = _of(lambda case: case.inputs.word == "text")
+of_graphs = _of(lambda case: case.inputs.word == "graph")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from sklearn.pipeline import make_pipeline
@@ -28,7 +29,7 @@ from pyg_kernels.kernels import (
     molecule_kernels,
 )
 from tests.kernels.cases import labelled_graph
-from tests.kernels.patterns import patterns
+from tests.kernels.definitions import patterns
 
 MOLECULES = ["CCO", "CCN", "CC(=O)[O-]", "Cc1ccccc1", "C1CCCC1", "N#CC=C", "CCCO", "CC(C)Br", "C"]
 SALT = "CC[NH3+].[Cl-].CCO"
@@ -228,33 +229,31 @@ def test_parts_are_those_of_the_definition() -> None:
 DOTS = [[5, 5, 7], [7, 7, 7]]
 
 
+GRAM, COUNTED = WLSubtreeKernel(output="gram"), WLSubtreeKernel()
+NOT_LINEAR = [(GRAM, SVR()), (GRAM, KernelRidge()), (COUNTED, PoissonRegressor()), (COUNTED, SVC())]
+
+
 @pytest.mark.parametrize(
-    ("model", "target", "error"),
+    ("model", "target", "error", "match"),
     [
-        (Ridge(), 0, TypeError),
-        (make_pipeline(RandomWalkKernel(), Ridge()), 0, TypeError),
-        (KernelGP(WLSubtreeKernel()).fit(GRAPHS, Y), 1, ValueError),
-        (make_pipeline(WLSubtreeKernel(), Ridge()).fit(GRAPHS, Y), 1, ValueError),
-        (make_pipeline(WLSubtreeKernel(), SVC()).fit(GRAPHS, Y > 0), 0, TypeError),
+        (Ridge(), 0, TypeError, "expected a KernelGP, or a pipeline"),
+        (make_pipeline(RandomWalkKernel(), Ridge()), 0, TypeError, "expected a KernelGP"),
+        (KernelGP(COUNTED), 1, ValueError, "target=1"),
+        (make_pipeline(COUNTED, Ridge()), 1, ValueError, "target=1"),
+        (make_pipeline(GRAM, SVC(kernel="precomputed")), 0, TypeError, "expected two classes"),
+        *(
+            (make_pipeline(kernel, estimator), 0, TypeError, "expected an estimator that is linear")
+            for kernel, estimator in NOT_LINEAR
+        ),
     ],
 )
-def test_bad_input(model: Any, target: int, error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_refused(model: Any, target: int, error: type[Exception], match: str) -> None:
+    classes = isinstance(getattr(model, "steps", [[None]])[-1][-1], SVC)
+    model = clone(model)
+    if not isinstance(model, Ridge):
+        model.fit(GRAPHS, np.arange(16) % 3 if classes else np.arange(1.0, 17.0))
+    with pytest.raises(error, match=match):
         explain(model, NEW, target)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "estimator"),
-    [
-        (WLSubtreeKernel(output="gram"), SVR()),
-        (WLSubtreeKernel(output="gram"), KernelRidge()),
-        (WLSubtreeKernel(), PoissonRegressor()),
-    ],
-)
-def test_estimators_that_are_not_linear_are_refused(kernel: CountKernel, estimator: Any) -> None:
-    model = make_pipeline(kernel, estimator).fit(MOLECULES, np.arange(1.0, 10.0))
-    with pytest.raises(TypeError, match="expected an estimator that is linear"):
-        explain(model, "CCCCO")
 
 
 def test_labels_of_ones_own_name_themselves() -> None:

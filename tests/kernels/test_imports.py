@@ -59,6 +59,7 @@ def _for_type_checkers(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
+@cache
 def loaded(module: str, when_called: bool = True) -> set[str]:
     """What a module loads of this package, and its functions, and the packages around it."""
     found: set[str] = set()

@@ -1,10 +1,12 @@
-"""What users hand over: forms of collections, types, threads and modes that must not matter."""
+"""What users hand over: forms of items, several attributes, types, threads, and what is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import inf, nan
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,60 +14,69 @@ import torch
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor
-from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
 from pyg_kernels.features import RandomFeatures
 from pyg_kernels.kernels import (
+    CountKernel,
     DeepGraphKernel,
     DeepStringKernel,
     DiscreteRelabeling,
     GatedSequenceKernel,
     GeneralizedRelabeling,
+    LabelSequenceKernel,
     RandomWalkKernel,
+    ShortestPathKernel,
     StringKernel,
+    VectorKernel,
     WLKernel,
     WLSubtreeKernel,
     arc_cosine,
+    count_kernel,
     inverse_polynomial,
     label_counts,
     polynomial,
     reading,
 )
-from tests.kernels.walks import gram as matrix_of
-from tests.kernels.walks import random_walk_kernel
-from tests.sequence.texts import F64, random_text
+from tests.graphs import SMILES
+from tests.kernels.cases import (
+    CASES,
+    F64,
+    close,
+    close_sums,
+    dense,
+    graph_collection,
+    labelled_graph,
+    vectors,
+)
+from tests.kernels.definitions import defined
 
+GRAPHS = graph_collection()
 RING = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+EYE = torch.eye(2, dtype=F64)
 
 
-def ring(value: float = 1.0, dtype: torch.dtype = F64) -> Data:
-    return Data(x=torch.full((3, 1), value, dtype=dtype), edge_index=RING)
+def ring(value: float = 1.0, dtype: torch.dtype = F64, **attributes: Any) -> Data:
+    known = {"x": torch.full((3, 1), value, dtype=dtype), "edge_index": RING}
+    return Data(**known | attributes)
 
 
-def graphs(count: int = 8) -> list[Data]:
+def rings(count: int = 8) -> list[Data]:
     generator = torch.Generator().manual_seed(0)
-    return [
-        Data(x=torch.randn(3, 2, generator=generator, dtype=F64), edge_index=RING)
-        for _ in range(count)
-    ]
+    return [ring(x=torch.randn(3, 2, generator=generator, dtype=F64)) for _ in range(count)]
 
 
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(threads)
+def changed(graph: Data, **attributes: Any) -> Data:
+    found = graph.clone()
+    for name, value in attributes.items():
+        found[name] = value
+    return found
 
 
-@pytest.mark.parametrize("kernel", [RandomWalkKernel(), WLSubtreeKernel(), StringKernel()])
-@pytest.mark.parametrize("items", [{"a": 1}, pd.DataFrame({"text": ["a", "b"]}), 3, iter([])])
-def test_no_collections(kernel: Any, items: Any) -> None:
-    with pytest.raises(TypeError, match="expected a list of"):
-        kernel(items)
-
+# Texts -------------------------------------------------------------------------------------------
 
 TEXT_KERNELS = [StringKernel(3, 0.5), DeepStringKernel(1), GatedSequenceKernel()]
+of_texts = pytest.mark.parametrize("kernel", TEXT_KERNELS, ids=lambda kernel: type(kernel).__name__)
 SENTENCES = ["The cat sat on the mat", "a Cat is no dog", "", "mat mat"]
 TOKENS = {
     "char": list,
@@ -84,7 +95,7 @@ ANALYZERS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("tokens", "options"), ANALYZERS)
-@pytest.mark.parametrize("kernel", TEXT_KERNELS, ids=lambda kernel: type(kernel).__name__)
+@of_texts
 def test_tokens_of_strings(kernel: Any, tokens: str, options: dict[str, Any]) -> None:
     """As scikit-learn's vectorizers split them, in every form of a collection."""
     lists = [TOKENS[tokens](text) for text in SENTENCES]
@@ -96,17 +107,20 @@ def test_tokens_of_strings(kernel: Any, tokens: str, options: dict[str, Any]) ->
         np.array(SENTENCES, dtype=object),
         pd.Series(SENTENCES, index=[5, 3, 1, 2]),
         pd.Series(SENTENCES, dtype="string"),
+        pd.Series(SENTENCES).array,
+        pd.DataFrame({"text": SENTENCES})["text"].to_numpy(),
     ):
-        torch.testing.assert_close(kernel(form), expected)
-    torch.testing.assert_close(kernel(SENTENCES[:1], SENTENCES), expected[:1])
+        close(kernel(form), expected)
+    close(kernel(pd.Series(SENTENCES)[::-1]), expected.flip(0, 1))
+    close(kernel(SENTENCES[:1], SENTENCES), expected[:1])
     one = kernel.prefixes(SENTENCES[0], SENTENCES[1])
     assert one.shape == (len(lists[0]), len(lists[1]))
-    torch.testing.assert_close(one[-1, -1], expected[0, 1])
+    close(one[-1, -1], expected[0, 1])
     if not callable(options.get("analyzer")):  # tokens stay what they are
-        torch.testing.assert_close(kernel(lists), expected)
+        close(kernel(lists), expected)
 
 
-@pytest.mark.parametrize("kernel", TEXT_KERNELS, ids=lambda kernel: type(kernel).__name__)
+@of_texts
 def test_strings_where_tokens_are_meant(kernel: Any) -> None:
     words, match = [["a", "cat"], ["the"]], r"analyzer='word' splits strings into words"
     for call in (
@@ -120,12 +134,26 @@ def test_strings_where_tokens_are_meant(kernel: Any) -> None:
             call()
     assert kernel(["cat", ["c", "a"]]).shape == (2, 2)
     assert kernel([["a"], ["I"]], words).shape == (2, 2)
-    with pytest.raises(TypeError, match=r"not one string: \['a cat'\] is a list"):
-        kernel("a cat")
-    with pytest.raises(TypeError, match=r"not \(2, 1\): give texts\[:, 0\]"):
-        kernel(pd.DataFrame({"text": ["a", "b"]}).to_numpy())
-    with pytest.raises(TypeError, match="text 1 is a float"):
-        kernel(pd.Series(["a", None, "b"]))
+    for wrong, match in (
+        ("a cat", r"not one string: \['a cat'\] is a list"),
+        (pd.DataFrame({"text": ["a", "b"]}).to_numpy(), r"not \(2, 1\): give texts\[:, 0\]"),
+        (pd.Series(["a", None, "b"]), "text 1 is a float"),
+        (np.array(["a", None], dtype=object), "text 1 is a NoneType"),
+        (np.array([1, 2, 3]), "expected a collection of texts"),
+        (np.array("abc"), "expected a"),
+        ([b"ab"], "text 0 is a bytes"),
+    ):
+        with pytest.raises(TypeError, match=match):
+            kernel(wrong)
+    for texts, match in (
+        ([vectors(3), vectors(3).flatten()], "text 1 is a tensor of shape"),
+        ([vectors(3), vectors(4).view(2, 2, 3)], "text 1 is a tensor of shape"),
+        ([[1, "a"]], "text 0 has tokens of type int, str"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            kernel(texts)
+    with pytest.raises(ValueError, match=r"are empty lists: give empty texts of shape \(0, F\)"):
+        kernel.fit([[], []]).transform([vectors(2)])
     for options in ({"analyzer": "words"}, {"tokenizer": str.split}):
         with pytest.raises(ValueError, match=next(iter(options))):
             clone(kernel).set_params(**options).fit(SENTENCES)
@@ -133,48 +161,363 @@ def test_strings_where_tokens_are_meant(kernel: Any) -> None:
         clone(kernel).set_params(analyzer="word", tokenizer="split").fit(SENTENCES)
 
 
-def test_other_graphs() -> None:
-    with pytest.raises(TypeError, match="graph 0 is a HeteroData"):
-        RandomWalkKernel()(HeteroData())
-    with pytest.raises(TypeError, match="HeteroData"):
-        RandomWalkKernel()(Batch.from_data_list([HeteroData(a={"x": torch.ones(2, 1)})]))
-    with pytest.raises(ValueError, match=r"graph 1 .*adj_t"):
-        RandomWalkKernel()([ring(), Data(x=torch.ones(2, 1), adj_t=torch.eye(2).to_sparse())])
-    unsorted = Batch(x=torch.ones(3, 1), edge_index=RING[:, :0], batch=torch.tensor([0, 1, 0]))
-    with pytest.raises(ValueError, match="not sorted"):
-        RandomWalkKernel()(unsorted)
+def test_padding_is_no_token() -> None:
+    kernel = DeepStringKernel(1, 1, 0.5, inverse_polynomial(normalize=False), post=True)
+    gram = kernel([[0], [0, 1, 2]])
+    assert gram[0, 0] == kernel([[0]]).item() and gram[1, 1] == kernel([[0, 1, 2]]).item()
+
+    def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
+        assert float(max(k_xx.max(), k_yy.max())) <= 1  # also in deeper layers
+        return arc_cosine(0)(k_xy, k_xx, k_yy)
+
+    short, long = torch.ones(1, 1, dtype=F64), torch.zeros(5, 1, dtype=F64)
+    gram = DeepStringKernel(2, 1, 0.5, activation, post=True)([short, long])
+    assert torch.equal(gram, torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=F64))
 
 
-def test_numbers_that_are_neither_labels_nor_vectors() -> None:
-    labels = Data(x=torch.zeros(3, dtype=torch.long), edge_index=RING)
-    numbers = Data(x=torch.zeros(3), edge_index=RING)
-    with pytest.raises(ValueError, match=r"graph 2 .* labels of one type"):
-        RandomWalkKernel()([labels, labels, numbers])
-    with pytest.raises(ValueError, match=r"graph 1 has an edge_index of shape .*sparse"):
-        RandomWalkKernel()([ring(), Data(x=torch.ones(2, 1), edge_index=torch.eye(2).to_sparse())])
+def test_strings_have_the_same_features_in_every_call() -> None:
+    features = RandomFeatures(StringKernel(1, 1.0), 4096, 0)
+    first, second = features.fit(["ab"]), RandomFeatures(StringKernel(1, 1.0), 4096, 0).fit(["ba"])
+    np.testing.assert_array_equal(first.transform(["aab"]), second.transform(["aab"]))
+    together = first.transform(["x", "y"])
+    np.testing.assert_array_equal(first.transform(["y"]), together[1:])
+    assert abs(float(together[0] @ together[1])) < 5 / 4096**0.5
 
 
-def test_codes_are_no_vectors() -> None:
-    codes = [ring(), ring(dtype=torch.float32), ring(6.0, torch.int64)]
-    with pytest.raises(ValueError, match="graph 2 has integers other than 0 and 1 in 'x'"):
-        RandomWalkKernel()(codes)
-    one_hot = ring(1.0, torch.int64)
-    with pytest.raises(ValueError, match=r"graph 2 .* 'x'"):
-        DeepGraphKernel()(Batch.from_data_list([one_hot, one_hot, codes[2]]))
-    assert WLSubtreeKernel(0)([codes[2]]).item() == 9
+# Labels and vectors ------------------------------------------------------------------------------
+
+FORMS: dict[str, Callable[[Tensor], Any]] = {
+    "int32": lambda kind: kind.to(torch.int32),
+    "uint8": lambda kind: kind.to(torch.uint8),
+    "float": lambda kind: kind.double(),
+    "column": lambda kind: kind[:, None],
+    "one-hot-float": lambda kind: torch.eye(3)[kind],
+    "one-hot-boolean": lambda kind: torch.eye(3, dtype=torch.bool)[kind],
+    "other-numbers": lambda kind: 2**53 + 7 - 3 * kind,
+    "rows": lambda kind: torch.stack([kind % 2, kind], dim=1),
+    "float-rows": lambda kind: torch.stack([kind / 7.0, -kind / 3.0], dim=1),
+    "strings": lambda kind: [f"label {label}" for label in kind.tolist()],
+    "array": lambda kind: np.array([f"label {label}" for label in kind.tolist()]),
+    "objects": lambda kind: np.array([f"label {k}" for k in kind.tolist()], dtype=object),
+}
 
 
-def test_labels_of_one_type() -> None:
-    large = [ring(2**24 + k, torch.int64) for k in (0, 1)]
-    assert WLSubtreeKernel(0)(large)[0, 1] == 0
-    with pytest.raises(ValueError, match=r"graph 2 .*one type"):
-        WLSubtreeKernel(0)([*large, ring(dtype=torch.float32)])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        WLSubtreeKernel(3, "kind", "bond", output="gram"),
+        RandomWalkKernel(3, node_feature=None, node_label="kind", edge_label="bond"),
+        WLKernel(
+            RandomWalkKernel(2, node_feature="kind", edge_feature=None),
+            DiscreteRelabeling("kind", "bond"),
+            2,
+        ),
+        DeepGraphKernel(1, node_feature=None, node_label="kind", edge_label="bond"),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_forms_of_labels(kernel: Any, form: str) -> None:
+    """The last three are also the labels of batches; numbers of any type are one label."""
+    change, graphs = FORMS[form], [graph for graph in GRAPHS if graph.num_nodes]
+    others = [changed(g, kind=change(g.kind), bond=change(g.bond)) for g in graphs]
+    expected = kernel(graphs)
+    close_sums(kernel(others), expected)
+    close_sums(kernel(Batch.from_data_list(others)), expected)
+    close_sums(torch.as_tensor(kernel.fit(others[:2]).transform(others[2:])), expected[2:, :2])
+    if form in ("int32", "uint8", "float") and isinstance(kernel, WLSubtreeKernel):
+        close_sums(kernel(graphs, others), expected)
 
 
-def test_rows_of_another_width_are_other_labels() -> None:
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32])
+def test_integer_rows_are_vectors(dtype: torch.dtype) -> None:
+    graphs = [changed(g, x=(g.x > 0).to(dtype)) for g in GRAPHS[:3]]
+    kernel = RandomWalkKernel(3, 0.5, edge_feature=None, dtype=F64)
+    close(kernel(graphs), defined(kernel, graphs))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.bool])
+def test_integers_are_labels(dtype: torch.dtype) -> None:
+    graphs = [changed(g, bond=g.bond.to(dtype), kind=g.kind.to(torch.int32)) for g in GRAPHS[:3]]
+    kernel = RandomWalkKernel(3, 0.5, node_feature="kind", edge_feature="bond")
+    close(kernel(graphs), defined(kernel, graphs))
+
+
+def test_labels_that_are_almost_alike() -> None:
+    """-0.0 is 0; rows of another width are other labels; large numbers differ."""
+    edge = torch.tensor([[0], [1]])
+    graphs = [Data(x=torch.tensor([[a], [1.0]]), edge_index=edge) for a in (0.0, -0.0)]
+    assert WLSubtreeKernel(2)(graphs).tolist() == [[6, 6], [6, 6]]
     narrow, wide = (Data(x=torch.eye(width)[:3], edge_index=RING[:, :0]) for width in (3, 4))
     kernel = WLSubtreeKernel(0, output="gram").fit([narrow])
     assert kernel.transform([wide]).item() == 0
+    assert WLSubtreeKernel(0)([ring(2**24 + k, torch.int64) for k in (0, 1)])[0, 1] == 0
+
+
+def test_types_that_differ() -> None:
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(2, (6, 2), generator=generator)
+    eye = torch.eye(2)
+    wide = GeneralizedRelabeling(eye, eye, torch.cat([eye, eye], 1), edge_feature="edge_attr")
+    for dtype in (torch.int64, torch.float64, torch.float32):
+        graph = ring(x=torch.rand(3, 2, generator=generator), edge_attr=edges.to(dtype))
+        double = ring(x=graph.x.double(), edge_attr=edges.double())
+        for relabel in ((eye, eye, eye), wide):
+            kernel = WLKernel(RandomWalkKernel(2), relabel, 2)
+            torch.testing.assert_close(
+                kernel([graph]).double(), kernel([double]), rtol=1e-5, atol=1e-6
+            )
+
+
+def test_edge_features_are_read_unless_told_not_to() -> None:
+    plain, bonds = RandomWalkKernel(2, edge_feature=None), RandomWalkKernel(2)
+    bare = [Data(x=g.x, edge_index=g.edge_index) for g in GRAPHS]
+    assert (plain(GRAPHS) - bonds(GRAPHS)).abs().max() > 1
+    close(bonds(bare), plain(GRAPHS))
+
+
+def test_what_none_reads() -> None:
+    """With node_label=None nothing is read but edges, not even a missing attribute."""
+    bare = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in GRAPHS]
+    for kernel in (WLSubtreeKernel(2, None), ShortestPathKernel(node_label=None)):
+        close(kernel(bare), defined(kernel, GRAPHS))
+
+
+# Several attributes ------------------------------------------------------------------------------
+
+NAMES = ["a", "b", "c"]
+
+
+def products(labels: Tensor, values: Tensor) -> Tensor:
+    """Vectors whose inner products are those of `values` where labels are equal, and else 0."""
+    return (torch.eye(3).double()[labels][:, :, None] * values[:, None]).flatten(1)
+
+
+def several(graph: Data) -> Data:
+    """The graph with what several attributes amount to."""
+    degree = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
+    return changed(
+        graph,
+        degree=degree,
+        name=[NAMES[k] for k in graph.kind.tolist()],
+        both=graph.kind * 100 + degree,
+        pair=torch.stack([graph.kind, degree], dim=1),
+        wide=torch.cat([graph.x, graph.kind_vector], dim=1),
+        product=products(graph.kind, graph.x),
+        edge_wide=torch.cat([graph.edge_attr, graph.length[:, None]], dim=1),
+        edge_product=products(graph.bond, graph.edge_attr),
+    )
+
+
+SEVERAL = [several(graph) for graph in GRAPHS]
+SAME: list[tuple[type[Any], dict[str, Any], dict[str, Any]]] = [
+    (WLSubtreeKernel, {"node_label": ["kind", "degree"]}, {"node_label": "both"}),
+    (WLSubtreeKernel, {"node_label": "pair"}, {"node_label": "both"}),
+    (WLSubtreeKernel, {"node_label": ["name"]}, {"node_label": "kind"}),
+    (LabelSequenceKernel, {"node_label": ("name", "degree")}, {"node_label": "both"}),
+    (ShortestPathKernel, {"node_label": ["degree", "kind"]}, {"node_label": "both"}),
+    (WLSubtreeKernel, {"node_label": []}, {"node_label": None}),
+    *(
+        (kernel, {"edge_feature": "edge_attr"} | one, {"edge_feature": "edge_attr"} | other)
+        for kernel in (RandomWalkKernel, DeepGraphKernel)
+        for one, other in (
+            ({"node_feature": ["x", "kind_vector"]}, {"node_feature": "wide"}),
+            ({"node_feature": ["kind", "degree"]}, {"node_feature": "both"}),
+            ({"node_feature": None, "node_label": "pair"}, {"node_feature": "both"}),
+            ({"node_label": "kind"}, {"node_feature": "product"}),
+            ({"node_feature": ["name", "x"]}, {"node_feature": "product"}),
+            ({"edge_feature": ["edge_attr", "length"]}, {"edge_feature": "edge_wide"}),
+            ({"edge_label": "bond"}, {"edge_feature": "edge_product"}),
+            (
+                {"node_label": "kind", "edge_label": "bond"},
+                {"node_feature": "product", "edge_feature": "edge_product"},
+            ),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("kernel", "one", "other"), SAME)
+def test_several_attributes_at_once(
+    kernel: type[Any], one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    found, expected = kernel(**one), kernel(**other)(SEVERAL)
+    close_sums(found(SEVERAL), expected)
+    close_sums(found(SEVERAL[1:3], SEVERAL), expected[1:3])
+    close_sums(kernel(**one, max_memory=3000)(SEVERAL), expected)
+    if "name" not in str(one):
+        close_sums(found(Batch.from_data_list(SEVERAL)), expected)
+    for base in (kernel(**one, max_memory=3000), kernel(**one)):
+        close_sums(WLKernel(base, num_iterations=0)(SEVERAL), _exact(kernel, one)(SEVERAL))
+
+
+def _exact(kernel: type[Any], options: dict[str, Any]) -> Any:
+    """The kernel with all attributes of nodes as labels, as a WLKernel has them."""
+    if issubclass(kernel, CountKernel):
+        return kernel(**options)
+    names = options.get("node_feature", "x") or []
+    names = [names] if isinstance(names, str) else list(names)
+    names += [options["node_label"]] if "node_label" in options else []
+    return kernel(**options | {"node_feature": None, "node_label": names})
+
+
+def test_labels_stay_beside_vectors_that_are_relabeled() -> None:
+    """The kernel of every iteration is the product of the labels' and the new vectors'."""
+    matrices = torch.eye(3).double(), torch.eye(3).double(), torch.eye(3).double() / 2
+    relabel = GeneralizedRelabeling(*matrices)
+    found = WLKernel(RandomWalkKernel(2, node_label="kind"), relabel, 2)(SEVERAL)
+    read = relabel.read(SEVERAL, "x", None)
+    expected, state = torch.zeros_like(found), relabel.start(read)
+    for iteration in range(3):
+        parts = state.split(read.ptr.diff().tolist())
+        graphs = [changed(g, x=p) for g, p in zip(SEVERAL, parts, strict=True)]
+        expected += RandomWalkKernel(2, node_label="kind")(graphs)
+        state = relabel.step(state, read) if iteration < 2 else state
+    close(found, expected)
+
+
+def test_random_features_of_labels_and_vectors() -> None:
+    graphs = [changed(graph, x=graph.x / 2) for graph in SEVERAL[:3]]
+    kernel = RandomWalkKernel(2, 0.5, node_label="kind", edge_label="bond")
+    rows = torch.tensor(RandomFeatures(kernel, 2**14, 0).fit_transform(graphs))
+    expected = kernel(graphs)
+    assert ((rows @ rows.t() - expected).abs() < 0.2 * expected.diagonal().max()).all()
+
+
+# networkx, data sets, batches --------------------------------------------------------------------
+
+
+def as_networkx(graph: Data, kind: type[Any]) -> Any:
+    """The graph with names of nodes that are no numbers, in another order."""
+    found = kind()
+    for k in range(graph.num_nodes):
+        values = {"x": graph.x[k].tolist(), "kind": int(graph.kind[k]), "name": "ab"[k % 2]}
+        found.add_node(f"node {k}", **values)
+    for k, (u, v) in enumerate(graph.edge_index.t().tolist()):
+        values = {"edge_attr": graph.edge_attr[k].numpy(), "length": float(graph.length[k])}
+        found.add_edge(f"node {u}", f"node {v}", **values, bond=int(graph.bond[k]))
+    found.graph["descriptors"] = [float(graph.num_nodes), 1.0 + graph.num_edges]
+    return found
+
+
+def undirected(graph: Data) -> Data:
+    """Each edge, between different nodes, also the other way, with the same features."""
+    others = graph.edge_index[0] != graph.edge_index[1]
+    found = graph.clone()
+    found.edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)[:, others]], dim=1)
+    for name in ("edge_attr", "length", "bond"):
+        found[name] = torch.cat([graph[name], graph[name][others]])
+    return found
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RandomWalkKernel(),
+        RandomWalkKernel(node_label=["kind", "name"], edge_feature=["length", "edge_attr"]),
+        DeepGraphKernel(node_feature="kind", edge_feature="length"),
+        WLSubtreeKernel(2, "name", ["bond", "length"]),
+        LabelSequenceKernel(3, "kind", edge_label="bond"),
+        ShortestPathKernel(node_label=None),
+        WLKernel(RandomWalkKernel(2, node_feature="kind", edge_feature="edge_attr")),
+        VectorKernel(),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
+@pytest.mark.parametrize(
+    ("kind", "data"), [(nx.MultiDiGraph, lambda graph: graph), (nx.MultiGraph, undirected)]
+)
+def test_networkx(kernel: Any, kind: type[Any], data: Any) -> None:
+    found, expected = [as_networkx(graph, kind) for graph in GRAPHS], []
+    for graph in map(data, GRAPHS):
+        edges = len(as_networkx(graph, nx.MultiDiGraph).edges)
+        numbers = torch.tensor([[graph.num_nodes, 1.0 + edges]]).double()
+        names = ["ab"[k % 2] for k in range(graph.num_nodes)]
+        expected.append(changed(graph, name=names, descriptors=numbers))
+    if isinstance(kernel, VectorKernel):
+        found = [as_networkx(graph, nx.MultiDiGraph) for graph in expected]
+    close(kernel(found), kernel(expected))
+    close(kernel(found[:2], expected), kernel(expected[:2], expected))
+
+
+def test_what_networkx_graphs_lack() -> None:
+    path = nx.path_graph(3)
+    assert WLSubtreeKernel(1, None)(path).item() == 9 + 5
+    with pytest.raises(ValueError, match="graph 1 has no 'x': name another attribute, or node_la"):
+        WLSubtreeKernel()([nx.Graph(), path])
+    path.nodes[0]["x"] = 1
+    with pytest.raises(ValueError, match="graph 0 has no 'x' at node 1"):
+        WLSubtreeKernel()([path])
+    path.nodes[1]["x"] = path.nodes[2]["x"] = "one"
+    with pytest.raises(ValueError, match="graph 0 has 'x' of type int, str: expected strings, n"):
+        WLSubtreeKernel()([path])
+
+
+def test_molecules() -> None:
+    """A data set of molecules, its batch, its list and slices of it; distinct rows are labels."""
+    pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+    from pyg_kernels.datasets import MoleculeDataset
+
+    dataset = MoleculeDataset.from_smiles(SMILES)
+    listed = [dataset[i] for i in range(len(dataset))]
+    for edges in (None, "edge_attr"):
+        kernel = WLSubtreeKernel(2, edge_label=edges).fit(dataset)
+        expected = defined(kernel, listed)
+        for graphs in (dataset, listed, dataset.batch(range(len(dataset)))):
+            close(kernel(graphs), expected)
+            close(dense(kernel.transform(graphs)), dense(kernel.transform(listed)))
+        close(kernel(dataset[list(range(len(dataset)))[::-1]], dataset), expected.flip(0))
+        close(kernel(dataset[1:3]), expected[1:3, 1:3])
+    walks = WLKernel(RandomWalkKernel(1), DiscreteRelabeling(edge_label="edge_attr"), 2)
+    close(walks(dataset).double(), expected)
+
+
+class Two(InMemoryDataset):
+    """A data set of PyTorch Geometric, of the first two graphs."""
+
+    def __init__(self, transform: Callable[[Data], Data] | None = None) -> None:
+        super().__init__(transform=transform)
+        self.data, self.slices = self.collate(GRAPHS[:2])
+
+
+def test_data_sets_with_a_transform() -> None:
+    def alike(data: Data) -> Data:
+        return changed(data, kind=torch.zeros_like(data.kind))
+
+    kernel = WLSubtreeKernel(3, "kind", "bond")
+    expected = kernel([alike(g) for g in GRAPHS[:2]], GRAPHS[0])
+    close(kernel(Two(alike), GRAPHS[0]), expected)
+
+
+def test_a_batch_whose_edges_are_not_sorted_by_graph() -> None:
+    batch = Batch.from_data_list(GRAPHS[:3])
+    order = torch.randperm(batch.num_edges, generator=torch.Generator().manual_seed(0))
+    batch.edge_index, batch.edge_attr = batch.edge_index[:, order], batch.edge_attr[order]
+    for kernel in (RandomWalkKernel(3), WLSubtreeKernel(2, edge_label="edge_attr")):
+        close_sums(kernel(batch), kernel(GRAPHS[:3]))
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        WLSubtreeKernel(2, normalize=True),
+        RandomWalkKernel(3),
+        *(
+            kernel(node_label="kind", compare=compare, output="gram")
+            for kernel in (WLSubtreeKernel, LabelSequenceKernel, ShortestPathKernel)
+            for compare in ("dot", "minmax")
+        ),
+    ],
+)
+def test_collections_that_are_read_in_chunks(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = dense(kernel.fit_transform(GRAPHS))
+    for module in (label_counts, reading):
+        monkeypatch.setattr(module, "GRAPHS_AT_A_TIME", 3)
+    for form in (GRAPHS, Batch.from_data_list(GRAPHS)):
+        assert torch.equal(dense(kernel.fit_transform(form)), whole)
+    broken = [*GRAPHS[:5], changed(GRAPHS[0], x=GRAPHS[0].x * nan), GRAPHS[6]]
+    with pytest.raises(ValueError, match="graph 5 has NaN"):
+        RandomWalkKernel()(broken)
 
 
 def test_the_fitted_collection_is_a_copy() -> None:
@@ -187,108 +530,61 @@ def test_the_fitted_collection_is_a_copy() -> None:
 
 def test_small_and_large_values() -> None:
     tiny = [ring(1e-10, torch.float32), ring(2e-10, torch.float32)]
-    cosine = RandomWalkKernel(1, normalize=True)(tiny)
-    torch.testing.assert_close(cosine, torch.ones(2, 2))
+    torch.testing.assert_close(RandomWalkKernel(1, normalize=True)(tiny), torch.ones(2, 2))
     with pytest.raises(ValueError, match=r"not finite in torch\.float32"):
         RandomWalkKernel(5)([ring(1e5, torch.float32)])
     assert RandomWalkKernel(5, dtype=F64)([ring(1e5, torch.float32)]).isfinite().all()
 
 
-@pytest.mark.parametrize("edge_dtype", [torch.int64, torch.float64, torch.float32])
-def test_types_that_differ(edge_dtype: torch.dtype) -> None:
-    generator = torch.Generator().manual_seed(0)
-    edges = torch.randint(2, (6, 2), generator=generator).to(edge_dtype)
-    graph = Data(x=torch.rand(3, 2, generator=generator), edge_index=RING, edge_attr=edges)
-    double = Data(x=graph.x.double(), edge_index=RING, edge_attr=edges.double())
-    eye = torch.eye(2)
-    wide = torch.cat([eye, eye], dim=1)
-    for relabel in [
-        (eye, eye, eye),
-        GeneralizedRelabeling(eye, eye, wide, edge_feature="edge_attr"),
-    ]:
-        kernel = WLKernel(RandomWalkKernel(2), relabel, 2)
-        torch.testing.assert_close(kernel([graph]).double(), kernel([double]), rtol=1e-5, atol=1e-6)
+# One against many --------------------------------------------------------------------------------
 
 
-def test_padding_is_no_token() -> None:
-    kernel = DeepStringKernel(1, 1, 0.5, inverse_polynomial(normalize=False), post=True)
-    gram = kernel([[0], [0, 1, 2]])
-    assert gram[0, 0] == kernel([[0]]).item() and gram[1, 1] == kernel([[0, 1, 2]]).item()
+@pytest.mark.parametrize("name", [n for n, case in CASES.items() if case.kernel is not WLKernel])
+def test_one_against_many_is_one_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pair of the many is compared; with itself each one is, where that normalizes."""
+    case, sizes = CASES[name], []
+    kernel, one, many = case.build(), case.collection(1), case.collection(8, seed=50)
+    expected = kernel([*one, *many])[:1, 1:]
+    place, method = (
+        (count_kernel, "sparse_gram") if hasattr(kernel, "compare") else (kernel, "_values")
+    )
+    compared = getattr(place, method)
+
+    def noted(*args: Any) -> Any:
+        found = compared(*args)
+        sizes.append(found.size if isinstance(found, np.ndarray) else found.numel())
+        return found
+
+    monkeypatch.setattr(place, method, noted)
+    close(kernel(one, many), expected, atol=case.tolerance)
+    itself = "_self_values" in vars(type(kernel)) or not kernel._is_cosine()
+    assert sum(sizes) == 8 if itself or place is count_kernel else max(sizes) <= 64
 
 
-def test_activations_see_no_padding_in_deeper_layers() -> None:
-    def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
-        assert float(max(k_xx.max(), k_yy.max())) <= 1
-        return arc_cosine(0)(k_xy, k_xx, k_yy)
-
-    short, long = torch.ones(1, 1, dtype=F64), torch.zeros(5, 1, dtype=F64)
-    gram = DeepStringKernel(2, 1, 0.5, activation, post=True)([short, long])
-    assert torch.equal(gram, torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=F64))
-
-
-@pytest.mark.parametrize(
-    "kernel", [RandomWalkKernel(4, 0.7), WLSubtreeKernel(2, edge_label="edge_attr")]
-)
-def test_edges_that_lead_both_ways_with_different_features(kernel: Any) -> None:
-    """The same features, each way round on a path: walks differ from walks read backwards."""
-    index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    x = torch.tensor([[1.0], [2.0], [4.0]], dtype=F64)
-    down = Data(x=x, edge_index=index, edge_attr=torch.tensor([1.0, 3.0, 2.0, 5.0], dtype=F64))
-    up = Data(x=x, edge_index=index, edge_attr=torch.tensor([3.0, 1.0, 5.0, 2.0], dtype=F64))
-    found = kernel([down, up]).double()
-    if isinstance(kernel, RandomWalkKernel):
-        definition = matrix_of(
-            lambda a, b: random_walk_kernel(a, b, 4, 0.7, "x", "edge_attr"), [down, up], [down, up]
-        )
-        torch.testing.assert_close(found, definition, rtol=1e-10, atol=0)
-    else:
-        assert found[0, 1] < found[0, 0]
+def test_one_vector_against_many() -> None:
+    """Numbers are standardized by all of them, not by the one."""
+    rows = torch.rand(6, 3, generator=torch.Generator().manual_seed(0))
+    graphs = [Data(descriptors=row) for row in rows]
+    close(VectorKernel()(graphs[:1], graphs[1:]), VectorKernel()(graphs)[:1, 1:])
+    with pytest.raises(ValueError, match="'descriptors' of graph 0 has 2 numbers: expected 3"):
+        VectorKernel()(graphs, [Data(descriptors=torch.ones(2))])
 
 
-def test_a_batch_whose_edges_are_not_sorted_by_graph() -> None:
-    items = graphs(4)
-    for graph in items:
-        graph.edge_attr = graph.x[graph.edge_index[0]] * graph.x[graph.edge_index[1], :1]
-    batch = Batch.from_data_list(items)
-    order = torch.randperm(batch.num_edges, generator=torch.Generator().manual_seed(0))
-    batch.edge_index, batch.edge_attr = batch.edge_index[:, order], batch.edge_attr[order]
-    for kernel in (RandomWalkKernel(3), WLSubtreeKernel(2, edge_label="edge_attr")):
-        torch.testing.assert_close(kernel(batch), kernel(items))
+# Threads and modes -------------------------------------------------------------------------------
 
 
-def test_large_counts_are_exact() -> None:
-    """Products of counts above 2^24, which float32 does not have."""
-    sizes = [5001, 4999]
-    empty = torch.empty(2, 0, dtype=torch.long)
-    items = [Data(x=torch.zeros(n, dtype=torch.long), edge_index=empty) for n in sizes]
-    found = WLSubtreeKernel(0)(items)
-    assert found.tolist() == [[a * b for b in sizes] for a in sizes]
-
-
-def test_chunks_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some graphs at a time, as collections of many thousands are read."""
-    items = graphs(7)
-    kernels = [WLSubtreeKernel(2), WLSubtreeKernel(2, normalize=True), RandomWalkKernel(3)]
-    expected = [kernel.fit_transform(items) for kernel in kernels]
-    for module in (label_counts, reading):
-        monkeypatch.setattr(module, "GRAPHS_AT_A_TIME", 3)
-    for kernel, whole in zip(kernels, expected, strict=True):
-        for form in (items, Batch.from_data_list(items)):
-            found = kernel.fit_transform(form)
-            np.testing.assert_array_equal(_dense(found), _dense(whole))
-    items[5].x = items[5].x * torch.nan
-    with pytest.raises(ValueError, match="graph 5 has NaN"):
-        RandomWalkKernel()(items)
-
-
-def _dense(found: Any) -> Any:
-    return found.toarray() if hasattr(found, "toarray") else found
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("two_threads")
 def test_gradients_with_threads() -> None:
     texts = [torch.zeros(0, 2, dtype=F64) for _ in range(30)]
-    texts += [random_text(6, 2, seed=k).requires_grad_() for k in range(6)]
+    texts += [vectors(6, 2, seed=k).requires_grad_() for k in range(6)]
     for kernel in (StringKernel(2, max_memory=4800), DeepStringKernel(max_memory=4800)):
         gram = kernel(texts)
         assert gram.requires_grad
@@ -303,10 +599,11 @@ def test_parameters_of_an_activation_with_threads() -> None:
     def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
         return scale * k_xy
 
-    gram = DeepGraphKernel(1, activation=activation, max_memory=1)(graphs())
-    (found,) = torch.autograd.grad(gram.sum(), scale)
-    (expected,) = torch.autograd.grad(
-        DeepGraphKernel(1, activation=activation)(graphs()).sum(), scale
+    found, expected = (
+        torch.autograd.grad(
+            DeepGraphKernel(1, activation=activation, max_memory=memory)(rings()).sum(), scale
+        )[0]
+        for memory in (1, 2**28)
     )
     torch.testing.assert_close(found, expected)
 
@@ -314,11 +611,10 @@ def test_parameters_of_an_activation_with_threads() -> None:
 @pytest.mark.usefixtures("two_threads")
 def test_modes_with_threads() -> None:
     kernel = RandomWalkKernel(max_memory=1)
-    expected = kernel(graphs())
-    with torch.inference_mode():
-        torch.testing.assert_close(kernel(graphs()), expected)
-    with torch.autocast("cpu", torch.bfloat16):
-        torch.testing.assert_close(kernel(graphs()), expected)
+    expected = kernel(rings())
+    for mode in (torch.inference_mode(), torch.autocast("cpu", torch.bfloat16)):
+        with mode:
+            close(kernel(rings()), expected)
     assert torch.get_num_threads() == 2
 
 
@@ -329,34 +625,119 @@ def test_an_error_in_a_thread() -> None:
             raise RuntimeError("too large")
         return k_xy
 
-    many = [*graphs(), Data(x=torch.full((3, 2), 100.0, dtype=F64), edge_index=RING)]
+    many = [*rings(), ring(x=torch.full((3, 2), 100.0, dtype=F64))]
     with pytest.raises(RuntimeError, match="too large"):
         DeepGraphKernel(activation=activation, max_memory=1)(many)
     assert torch.get_num_threads() == 2
 
 
-def test_strings_have_the_same_features_in_every_call() -> None:
-    features = RandomFeatures(StringKernel(1, 1.0), 4096, 0)
-    first, second = features.fit(["ab"]), RandomFeatures(StringKernel(1, 1.0), 4096, 0).fit(["ba"])
-    np.testing.assert_array_equal(first.transform(["aab"]), second.transform(["aab"]))
-    together = first.transform(["x", "y"])
-    np.testing.assert_array_equal(first.transform(["y"]), together[1:])
-    assert abs(float(together[0] @ together[1])) < 5 / 4096**0.5
+# What is refused ---------------------------------------------------------------------------------
+
+LABELS, NUMBERS = ring(x=torch.zeros(3).long()), ring(x=torch.zeros(3))
+CODES = [ring(), ring(dtype=torch.float32), ring(6.0, torch.int64)]
+ONE_HOT = ring(1.0, torch.int64)
+SPARSE = torch.eye(2).to_sparse()
+HETERO = Batch.from_data_list([HeteroData(a={"x": torch.ones(2, 1)})])
+UNSORTED = Batch(x=torch.ones(3, 1), edge_index=RING[:, :0], batch=torch.tensor([0, 1, 0]))
+BOTH_CODES = Batch.from_data_list([ONE_HOT, ONE_HOT, CODES[2]])
+WALK, SUBTREES = RandomWalkKernel(), WLSubtreeKernel()
+DIVERGING = inverse_polynomial(normalize=False)
+SQUARE, OTHER, WIDE = torch.eye(3), torch.ones(4, 3), torch.ones(3, 4)
+BONDS = GeneralizedRelabeling(SQUARE, SQUARE, SQUARE, edge_feature="bond")
+TYPE_ERRORS: list[tuple[Any, Any, str]] = [
+    *(
+        (kernel, items, "expected a list of")
+        for kernel in (WALK, SUBTREES, StringKernel())
+        for items in ({"a": 1}, pd.DataFrame({"text": ["a", "b"]}), 3, iter([]))
+    ),
+    (WALK, HeteroData(), "graph 0 is a HeteroData"),
+    (WALK, HETERO, "not of HeteroData"),
+    (SUBTREES, [ring(x=["C", None, "N"])], r"graph 0 has a list as 'x'.*strings"),
+    (WLKernel(RandomWalkKernel), rings(), "base="),
+    (WLKernel(StringKernel()), rings(), "base="),
+    (WLKernel(WLKernel()), rings(), "base="),
+    (WLKernel(lambda xs, ys: torch.ones(8, 8)), rings(), "base="),
+    *(
+        (WLKernel(kernel, (EYE, EYE, EYE)), rings(), f"{type(kernel).__name__} counts labels")
+        for kernel in (LabelSequenceKernel(2), ShortestPathKernel(), WLSubtreeKernel(1))
+    ),
+]
+VALUE_ERRORS: list[tuple[Any, Any, str]] = [
+    (WALK, [ring(), Data(x=torch.ones(2, 1), adj_t=SPARSE)], r"graph 1 .*adj_t"),
+    (WALK, [ring(), Data(x=torch.ones(2, 1), edge_index=SPARSE)], r"graph 1 .* of shape .*sparse"),
+    (WALK, UNSORTED, "not sorted"),
+    (WALK, Batch(x=torch.ones(3, 1)), "the batch has no edge_index"),
+    (WALK, [LABELS, LABELS, NUMBERS], r"graph 2 .* labels of one type"),
+    (WALK, [ring(), LABELS], "graph 1"),
+    (WALK, CODES, "graph 2 has integers other than 0 and 1 in 'x'"),
+    (WALK, [ring(x=torch.ones(3, 1, 1))], "one or two dimensions"),
+    (DeepGraphKernel(), BOTH_CODES, r"graph 2 .* 'x'"),
+    (SUBTREES, [ring(2, torch.int64), ring()], r"graph 1 .*one type"),
+    (SUBTREES, [ring(x=["C"])], "graph 0"),
+    (SUBTREES, [ring(nan)], "graph 0"),
+    (WLSubtreeKernel(2, "x", "bond"), rings(2), "graph 0 .*bond"),
+    (DeepGraphKernel(edge_feature="absent"), rings(2), "graph 0 .*absent"),
+    (DeepGraphKernel(activation=DIVERGING), [ring(9.0)], r"needs K\(x, x\) < 2"),
+    (DeepStringKernel(2, 1, 0.5, DIVERGING), [2 * vectors(4)], r"needs K\(x, x\) < 2"),
+    *(
+        (kernel, GRAPHS, r"_(label|feature)=.*: expected the name of an attri")
+        for value in (3, ["x", None], {"x": 1})
+        for kernel in (WLSubtreeKernel(node_label=value), RandomWalkKernel(edge_feature=value))
+    ),
+    (WLSubtreeKernel(compare="max"), GRAPHS, "compare='max'"),
+    *(
+        (WLSubtreeKernel(1, iteration_weights=weights), GRAPHS, match)
+        for weights, match in (
+            ([1.0], "2 finite numbers"),
+            ([1.0, -1.0], "at least 0"),
+            ([1.0, inf], "iteration_weights"),
+            ([1.0, nan], "iteration_weights"),
+        )
+    ),
+    (LabelSequenceKernel(0), GRAPHS, "num_nodes=0"),
+    (LabelSequenceKernel(non_backtracking=1), GRAPHS, "non_backtracking=1"),
+    (RandomWalkKernel(non_backtracking=1), GRAPHS, "non_backtracking=1"),
+    (LabelSequenceKernel(edge_label="length_"), GRAPHS, "length_"),
+    (LabelSequenceKernel(2, min_nodes=3), GRAPHS, "min_nodes=3: expected at most 2"),
+    (ShortestPathKernel(0), GRAPHS, "max_length=0"),
+    (ShortestPathKernel(1.5), GRAPHS, "max_length=1.5"),
+    (ShortestPathKernel(node_label="colour"), GRAPHS, "colour"),
+    (WLKernel(relabel=DiscreteRelabeling), rings(), "relabel="),
+    (WLKernel(relabel=DiscreteRelabeling("absent")), GRAPHS, "graph 0.*absent"),
+    (DeepGraphKernel(activation=inverse_polynomial), rings(), "activation="),
+    (WLKernel(relabel=(WIDE[:, :3], WIDE, SQUARE)), GRAPHS, "expected"),
+    (WLKernel(relabel=(SQUARE, OTHER, SQUARE)), GRAPHS, "expected"),
+    (WLKernel(relabel=(torch.ones(4, 4), OTHER, WIDE)), GRAPHS, "graph 0 has 3 node"),
+    (WLKernel(relabel=(SQUARE, SQUARE, "V")), GRAPHS, "V must be a matrix"),
+    (WLKernel(relabel=(OTHER, OTHER, SQUARE)), GRAPHS, "more than one iteration"),
+    (WLKernel(RandomWalkKernel(node_feature="kind"), (SQUARE,) * 3), GRAPHS, "needs vectors"),
+    (WLKernel(relabel=BONDS), GRAPHS, "needs vectors"),
+]
 
 
-def test_classes_in_place_of_objects() -> None:
-    with pytest.raises(TypeError, match="base="):
-        WLKernel(RandomWalkKernel)(graphs())
-    with pytest.raises(ValueError, match="relabel="):
-        WLKernel(relabel=DiscreteRelabeling)(graphs())
-    with pytest.raises(ValueError, match="activation="):
-        DeepGraphKernel(activation=inverse_polynomial)(graphs())
+@pytest.mark.parametrize(
+    ("error", "kernel", "items", "match"),
+    [
+        *((TypeError, *refused) for refused in TYPE_ERRORS),
+        *((ValueError, *refused) for refused in VALUE_ERRORS),
+    ],
+)
+def test_refused(error: type[Exception], kernel: Any, items: Any, match: str) -> None:
+    for call in (kernel, kernel.fit_transform):
+        with pytest.raises(error, match=match):
+            call(items)
+
+
+def test_refused_before_there_is_a_kernel() -> None:
     with pytest.raises(ValueError, match="coefficients="):
         polynomial(5)
-    eye = torch.eye(2, dtype=F64)
-    with pytest.raises(TypeError, match="counts labels"):
-        WLKernel(WLSubtreeKernel(), (eye, eye, eye))(graphs())
-    with pytest.raises(ValueError, match="base gave a matrix"):
-        WLKernel(lambda a, b: torch.ones(2, 3))(graphs())
-    with pytest.raises(ValueError, match="more than one iteration"):
-        WLKernel(relabel=(torch.ones(3, 2), torch.ones(3, 2), torch.ones(2, 2)))(graphs())
+    with pytest.raises(ValueError, match="combine='max'"):
+        GeneralizedRelabeling(SQUARE, SQUARE, SQUARE, combine="max")
+    assert WLSubtreeKernel(0)([CODES[2]]).item() == 9  # what are no vectors may be labels
+
+
+def test_gram_matrices_as_pandas() -> None:
+    kernel = WLSubtreeKernel(1, output="gram").set_output(transform="pandas")
+    found = kernel.fit_transform([labelled_graph(3, seed) for seed in range(3)])
+    assert found.shape == (3, 3)
+    assert list(found.columns) == list(kernel.get_feature_names_out())

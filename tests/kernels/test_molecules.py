@@ -18,12 +18,13 @@ pytest.importorskip("rdkit")
 from rdkit import Chem
 from torch_geometric.data import Batch, Data
 
-from pyg_kernels.chem import MolFeaturizer
+from pyg_kernels.chem import DefaultFeaturizer, InvalidSmiles, MolFeaturizer
 from pyg_kernels.kernels import (
     DeepGraphKernel,
     Kernel,
     KernelGP,
     LabelSequenceKernel,
+    MoleculeSimilarity,
     RandomWalkKernel,
     ShortestPathKernel,
     VectorKernel,
@@ -31,7 +32,9 @@ from pyg_kernels.kernels import (
     WLSubtreeKernel,
     molecule_graphs,
     molecule_kernels,
+    similarity_to,
 )
+from tests.kernels.definitions import defined
 
 SMILES = ["CCO", "c1ccccc1O", "[Na+].[Cl-]", "C", "C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "F/C=C/F"]
 
@@ -44,7 +47,6 @@ KERNELS = [
     RandomWalkKernel(2),
     DeepGraphKernel(edge_feature="edge_attr"),
     WLKernel(),
-    WLKernel(lambda a, b: torch.tensor([[1.0 * x.num_edges * y.num_edges for y in b] for x in a])),
 ]
 
 
@@ -200,3 +202,64 @@ def test_labels_do_not_depend_on_the_order_of_atoms() -> None:
         gram = kernel([*same, other])
         assert gram[0, 1] == 1
         assert gram[0, 2] < 0.5
+
+
+# Similarity --------------------------------------------------------------------------------------
+
+TRAIN = ["CCO", "c1ccccc1O", "CC(=O)Nc1ccc(O)cc1", "C[C@H](N)C(=O)O", "[Na+].[Cl-]", "CCN", "CCCO"]
+NEW = ["OCC", "C[C@@H](N)C(=O)O", "CCCCO", "[U]", "C(C", "", "C", "Oc1ccccc1C", "N[C@@H](C)C(=O)O"]
+
+
+def min_max(ones: list[str], others: list[str], num_iterations: int = 2) -> Any:
+    """The similarities of environments of at most so many bonds, by brute force."""
+    kernel = WLSubtreeKernel(num_iterations, edge_label="edge_attr", compare="minmax")
+    codes = [list(map(DefaultFeaturizer(), smiles)) for smiles in (ones, others)]
+    return defined(kernel, *codes).numpy()
+
+
+@pytest.mark.parametrize("max_memory", [1, 1000, 2**26])
+@pytest.mark.parametrize("num_iterations", [0, 2, 3])
+def test_is_the_largest_min_max_similarity(num_iterations: int, max_memory: int) -> None:
+    similarity = MoleculeSimilarity(num_iterations, max_memory=max_memory).fit(TRAIN)
+    found = similarity.nearest(NEW)
+    readable = np.array([k not in (4, 5) for k in range(len(NEW))])
+    assert np.isnan(found.similarity[~readable]).all() and (found.position[~readable] == -1).all()
+    every = min_max(
+        [s for s, known in zip(NEW, readable, strict=True) if known], TRAIN, num_iterations
+    )
+    np.testing.assert_allclose(found.similarity[readable], every.max(1), rtol=1e-10)
+    assert found.position[readable].tolist() == every.argmax(1).tolist()
+
+
+def test_training_molecules_are_like_themselves_however_they_are_written() -> None:
+    assert similarity_to(TRAIN, ["OCC", "N[C@@H](C)C(=O)O"]).tolist() == [1, 1]
+    mirrored = min_max([TRAIN[3]], [NEW[1]]).item()
+    assert similarity_to(TRAIN, ["N[C@H](C)C(=O)O", "[U]"]).tolist() == pytest.approx([mirrored, 0])
+    assert similarity_to(TRAIN, []).shape == (0,)
+
+
+@pytest.mark.parametrize("percentile", [0, 5, 50])
+def test_threshold_leaves_each_molecule_itself_out(percentile: float) -> None:
+    train = [*TRAIN, "OCC"]  # a duplicate is another molecule
+    every = min_max(train, train)
+    np.fill_diagonal(every, -1)
+    similarity = MoleculeSimilarity(percentile=percentile, max_memory=600).fit(train)
+    assert similarity.threshold_ == pytest.approx(np.percentile(every.max(1), percentile))
+    assert 0 <= MoleculeSimilarity(sample_size=3).fit(train).threshold_ <= 1
+    assert MoleculeSimilarity().fit(["CCO"]).threshold_ == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda: MoleculeSimilarity(percentile=101), ValueError, "percentile=101"),
+        (lambda: MoleculeSimilarity(-1), ValueError, "num_iterations"),
+        (lambda: MoleculeSimilarity(sample_size=0), ValueError, "sample_size"),
+        (lambda: similarity_to([], ["C"]), ValueError, "at least one"),
+        (lambda: similarity_to(["C", "C(C"], ["C"]), InvalidSmiles, r"C\(C"),
+        (lambda: MoleculeSimilarity().nearest(["C"]), ValueError, "fit before"),
+    ],
+)
+def test_wrong_similarities(call: Callable[[], Any], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        call()

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNCell
+from tests.ngram_maxima import read_maxima
 from tests.sequence.rcnn_equations import decays, projections, random_rcnn
 from tests.sequence.rcnn_variants import MAX, build
 from tests.sequence.texts import F64, SIZE, close, random_text
-from tests.string_kernels import ngram_maxima
 
 LENGTH, FEATURES, HIDDEN = 7, 3, 5
 
@@ -20,7 +20,7 @@ LENGTH, FEATURES, HIDDEN = 7, 3, 5
 def assert_maximum(x: Tensor, **options: Any) -> None:
     rcnn = random_rcnn(FEATURES, HIDDEN, pooling="max", act=None, bias=False, **options)
     cell = rcnn.cells[0]
-    expected = ngram_maxima(
+    expected = read_maxima(
         projections(cell, x),
         decays(cell, x, options["decay"]),
         options["combine"],
@@ -67,7 +67,7 @@ def test_factors_of_one_sign(combine: str, readout: str, sign: float) -> None:
             lin.weight.data = lin.weight.abs()
         x = sign * random_text(LENGTH, FEATURES).abs()
         p, lam = projections(rcnn.cells[0], x), torch.full((LENGTH, HIDDEN), 0.6, dtype=F64)
-        expected = ngram_maxima(p, lam, combine, readout)
+        expected = read_maxima(p, lam, combine, readout)
         torch.testing.assert_close(rcnn(x)[0], expected, rtol=1e-10, atol=1e-12)
         if sign < 0 and combine == "add":
             assert (expected[order - 1 :] < 0).all()
@@ -108,7 +108,7 @@ def test_gradient_goes_to_the_best_ngram(readout: str, combine: str, decay: floa
     rcnn = random_rcnn(FEATURES, HIDDEN, order=3, pooling="max", act=None, bias=False, **options)
     cell = rcnn.cells[0]
     x = random_text(LENGTH, FEATURES).requires_grad_()
-    expected = ngram_maxima(projections(cell, x), decays(cell, x, decay), combine, readout)
+    expected = read_maxima(projections(cell, x), decays(cell, x, decay), combine, readout)
     inputs = [x, *rcnn.parameters()]
     found = torch.autograd.grad(rcnn(x)[0].square().sum(), inputs)
     wanted = torch.autograd.grad(expected.square().sum(), inputs)

@@ -1,0 +1,417 @@
+"""Every exact kernel by brute force, in float64: n-grams, walks and patterns one by one.
+
+:func:`defined` reads a kernel's arguments and gives what its formula says, pair by pair. Nothing of
+it is the package's code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import product
+from math import inf, prod
+from typing import Any
+
+import torch
+from scipy.integrate import quad
+from sklearn.base import clone
+from torch import Tensor
+from torch_geometric.data import Data
+
+from pyg_kernels.kernels import (
+    CountKernel,
+    DeepGraphKernel,
+    DeepStringKernel,
+    DiscreteRelabeling,
+    GatedSequenceKernel,
+    GeneralizedRelabeling,
+    LabelSequenceKernel,
+    RandomWalkKernel,
+    ShortestPathKernel,
+    StringKernel,
+    WLKernel,
+    WLSubtreeKernel,
+)
+from pyg_kernels.kernels.activations import ArcCosine, InversePolynomial, Polynomial
+from tests.string_kernels import Table, enumerated, ngrams, similarities, weight
+from tests.walk_kernels import walks
+
+
+def defined(kernel: Any, xs: Sequence[Any], ys: Sequence[Any] | None = None) -> Tensor:
+    """The Gram matrix, (n, m); 0 where a normalisation would divide by 0."""
+    ys = xs if ys is None else ys
+    found = unnormalized(kernel, xs, ys)
+    if kernel.normalize == "weights":
+        return found * torch.outer(*(_inverse_weights(kernel, part) for part in (xs, ys)))
+    if not kernel.normalize:
+        return found
+    rows, columns = (
+        torch.tensor([unnormalized(kernel, [x], [x]).item() for x in part], dtype=torch.float64)
+        for part in (xs, ys)
+    )
+    return cosine(found, rows, columns)
+
+
+def cosine(values: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """K(x, y) / sqrt(K(x, x) K(y, y)), or 0 where the root is 0."""
+    root = torch.outer(rows, columns).sqrt()
+    return torch.where(root > 0, values / root.where(root > 0, 1.0), 0.0)
+
+
+def unnormalized(kernel: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Tensor:
+    if isinstance(kernel, WLKernel):
+        return _relabelled(kernel, xs, ys)
+    if isinstance(kernel, CountKernel):
+        counts = [[counted(kernel, graph) for graph in part] for part in (xs, ys)]
+        rows = [[compared(kernel.compare, x, y) for y in counts[1]] for x in counts[0]]
+    else:
+        rows = [[VALUES[type(kernel)](kernel, x, y) for y in ys] for x in xs]
+    return torch.tensor(rows, dtype=torch.float64).reshape(len(xs), len(ys))
+
+
+# Activations -------------------------------------------------------------------------------------
+
+
+def activated(activation: Any, k_xy: float, k_xx: float, k_yy: float) -> float:
+    """The kernel of an activation; t and arc-cosine are 0 where a diagonal is 0."""
+    known = k_xx > 0 and k_yy > 0
+    t = max(-1.0, min(1.0, k_xy / math.sqrt(k_xx * k_yy))) if known else 0.0
+    if activation is None or isinstance(activation, InversePolynomial):
+        return 1 / (2 - (t if activation is None or activation.normalize else k_xy))
+    if isinstance(activation, Polynomial):
+        return sum(b * k_xy**k for k, b in enumerate(activation.coefficients))
+    assert isinstance(activation, ArcCosine)
+    if not known:
+        return 0.0
+    angle = math.acos(t)
+    if activation.degree == 0:
+        return 1 - angle / math.pi
+    j = math.sin(angle) + (math.pi - angle) * t
+    return math.sqrt(k_xx * k_yy) * j / math.pi
+
+
+def arc_cosine_integral(degree: int, x: float, y: float, angle: float) -> float:
+    """Cho and Saul 2009, eq. 1, of vectors of two lengths in the plane with this angle.
+
+    2 E[step(w x) step(w y) (w x)^n (w y)^n] over standard normal w = r (cos a, sin a): the radius
+    integrates to 2^n n!, and of the angles those count where both inner products are positive.
+    """
+
+    def integrand(a: float) -> float:
+        return (math.cos(a) * math.cos(a - angle)) ** degree
+
+    value, _ = quad(integrand, angle - math.pi / 2, math.pi / 2, epsabs=1e-13, epsrel=1e-13)
+    radius = 2**degree * math.factorial(degree)
+    return radius / math.pi * (x * y) ** degree * value
+
+
+# Texts -------------------------------------------------------------------------------------------
+
+
+def total_weight(length: int, order: int, decay: float, weighting: str = "end") -> float:
+    """Z' of Lei et al. 2017, table 5: the sum of the weights of all n-grams of a text."""
+    return sum(weight(picked, length, decay, weighting) for picked in ngrams(length, order))
+
+
+def _inverse_weights(kernel: StringKernel, texts: Sequence[Any]) -> Tensor:
+    options = kernel.order, kernel.decay, kernel.weighting
+    totals = torch.tensor(
+        [total_weight(len(text), *options) for text in texts], dtype=torch.float64
+    )
+    return torch.where(totals > 0, 1 / totals, 0.0)
+
+
+def _string(kernel: StringKernel, x: Any, y: Any) -> float:
+    """Every n-gram of the one text with every one of the other."""
+    options = kernel.order, kernel.decay, kernel.combine, kernel.weighting
+    return enumerated(similarities(x, y), len(y), *options)
+
+
+def _deep_string(kernel: DeepStringKernel, x: Any, y: Any) -> float:
+    """The recursion of theorem 2 over prefixes; 0 of a text of no tokens."""
+    if not len(x) or not len(y):
+        return 0.0
+    texts = [x, y]
+    bases = {(a, b): similarities(texts[a], texts[b]) for a, b in product((0, 1), repeat=2)}
+
+    @cache
+    def before(a: int, s: int, b: int, t: int, layer: int) -> float:
+        """Of the first s tokens of text a and the first t of text b."""
+        table = [[after(a, i + 1, b, k + 1, layer - 1) for k in range(t)] for i in range(s)]
+        return enumerated(table, t, kernel.order, kernel.decay)
+
+    @cache
+    def after(a: int, s: int, b: int, t: int, layer: int) -> float:
+        if layer == 0:
+            return bases[a, b][s - 1][t - 1]
+        pairs = ((a, s, b, t), (a, s, a, s), (b, t, b, t))
+        return activated(kernel.activation, *(before(*pair, layer) for pair in pairs))
+
+    last = after if kernel.post else before
+    return last(0, len(x), 1, len(y), kernel.num_layers)
+
+
+def _gated(kernel: GatedSequenceKernel, x: Any, y: Any) -> float:
+    """Lei 2017 (thesis), section 2.4.4, from the last tokens on; 0 of an empty text."""
+    if not len(x) or not len(y):
+        return 0.0
+    ends = x[-1:], y[-1:]
+    match, x_x, y_y = (similarities(*pair)[0][0] for pair in (ends, ends[:1] * 2, ends[1:] * 2))
+    return activated(kernel.activation, match, x_x, y_y) * _gated(kernel, x[:-1], y[:-1]) + match
+
+
+# Walks -------------------------------------------------------------------------------------------
+
+
+def base_kernels(kernel: Any, first: Data, second: Data) -> tuple[Table, Table]:
+    """The inner products of all pairs of nodes, and those of all pairs of edges."""
+    ones = torch.ones(first.num_nodes, 1), torch.ones(second.num_nodes, 1)
+    name = kernel.node_feature
+    nodes = similarities(*(ones if name is None else (first[name], second[name])))
+    name = kernel.edge_feature
+    if name is None or name not in first:
+        return nodes, [[1.0] * second.num_edges] * first.num_edges
+    return nodes, similarities(first[name], second[name])
+
+
+def _walk(kernel: RandomWalkKernel, first: Data, second: Data) -> float:
+    """Lei et al. 2017, eq. 5, with edge features: pairs of walks, one by one."""
+    if kernel.order is None:
+        base, adjacency = product_graph(kernel, first, second)
+        identity = torch.eye(len(base), dtype=torch.float64)
+        return torch.linalg.solve(identity - kernel.decay * adjacency, base).sum().item()
+    nodes, edges = base_kernels(kernel, first, second)
+    total = 0.0
+    for order in range(1 if kernel.sum_orders else kernel.order, kernel.order + 1):
+        own, others = (
+            walks(g.edge_index, g.num_nodes, order, kernel.non_backtracking)
+            for g in (first, second)
+        )
+        for (path, steps), (other_path, other_steps) in product(own, others):
+            value = prod(nodes[v][w] for v, w in zip(path, other_path, strict=True))
+            value *= prod(edges[e][d] for e, d in zip(steps, other_steps, strict=True))
+            total += kernel.decay ** (order - 1) * value
+    return total
+
+
+def product_graph(kernel: RandomWalkKernel, first: Data, second: Data) -> tuple[Tensor, Tensor]:
+    """Of the labelled direct product graph: the features of its nodes, and who leads to whom."""
+    nodes, edges = base_kernels(kernel, first, second)
+    size = (first.num_nodes, second.num_nodes)
+    base = torch.tensor(nodes, dtype=torch.float64).reshape(size)
+    along = torch.zeros(*size, *size, dtype=torch.float64)
+    for e, (u, v) in enumerate(first.edge_index.t().tolist()):
+        for d, (s, t) in enumerate(second.edge_index.t().tolist()):
+            along[v, t, u, s] += edges[e][d]
+    return base.flatten(), (base[:, :, None, None] * along).reshape(base.numel(), base.numel())
+
+
+def incoming(graph: Data) -> list[list[tuple[int, int]]]:
+    """For each node the edges that end there: their sources and numbers."""
+    found: list[list[tuple[int, int]]] = [[] for _ in range(graph.num_nodes)]
+    for edge, (source, target) in enumerate(graph.edge_index.t().tolist()):
+        found[target].append((source, edge))
+    return found
+
+
+def _deep_graph(kernel: DeepGraphKernel, first: Data, second: Data) -> float:
+    """Lei et al. 2017, section 3.3 and supplement E: the sum of the local kernels K_σ^(L, n).
+
+    K_σ^(0) = <f, f'>; K^(l, 1) = K_σ^(l - 1);
+    K^(l, j)(v, v') = K_σ^(l - 1)(v, v') o λ Σ_u Σ_u' <e, e'> K_σ^(l, j - 1)(u, u'). With
+    ``empty_walks='zero'`` it is 0 where no walk of j nodes ends in v, or in v'.
+    """
+    graphs = (first, second)
+    arriving = [incoming(graph) for graph in graphs]
+    lasts = [
+        [
+            {path[-1] for path, _ in walks(g.edge_index, g.num_nodes, j)}
+            for j in range(kernel.order + 1)
+        ]
+        for g in graphs
+    ]
+    bases = {(a, b): base_kernels(kernel, graphs[a], graphs[b]) for a in (0, 1) for b in (0, 1)}
+
+    @cache
+    def before(a: int, v: int, b: int, w: int, layer: int, step: int) -> float:
+        ends = v in lasts[a][step] and w in lasts[b][step]
+        if kernel.empty_walks == "zero" and not ends:
+            return 0.0
+        own = after(a, v, b, w, layer - 1, kernel.order)
+        if step == 1:
+            return own
+        total = 0.0
+        for (u, e), (s, d) in product(arriving[a][v], arriving[b][w]):
+            total += bases[a, b][1][e][d] * after(a, u, b, s, layer, step - 1)
+        return own * kernel.decay * total if kernel.combine == "mul" else own + kernel.decay * total
+
+    @cache
+    def after(a: int, v: int, b: int, w: int, layer: int, step: int) -> float:
+        if layer == 0:
+            return bases[a, b][0][v][w]
+        nodes = ((a, v, b, w), (a, v, a, v), (b, w, b, w))
+        return activated(kernel.activation, *(before(*pair, layer, step) for pair in nodes))
+
+    pairs = product(range(first.num_nodes), range(second.num_nodes))
+    return sum(after(0, v, 1, w, kernel.num_layers, kernel.order) for v, w in pairs)
+
+
+VALUES: dict[type[Any], Callable[[Any, Any, Any], float]] = {
+    StringKernel: _string,
+    DeepStringKernel: _deep_string,
+    GatedSequenceKernel: _gated,
+    RandomWalkKernel: _walk,
+    DeepGraphKernel: _deep_graph,
+}
+
+
+# Patterns ----------------------------------------------------------------------------------------
+
+Counts = dict[Any, float]
+
+
+def spelled(graph: Data, name: str | None, count: int | None) -> list[str]:
+    """One string a label; rows of numbers are labels too, -0.0 is 0, and None is one label."""
+    assert count is not None
+    return ["*"] * count if name is None else [str(label) for label in (graph[name] + 0).tolist()]
+
+
+def patterns(
+    graph: Data, num_iterations: int, node_label: str | None, edge_label: str | None = None
+) -> list[list[str]]:
+    """For each iteration 0..h the pattern of every node, one inside the other."""
+    labels = spelled(graph, node_label, graph.num_nodes)
+    bonds = spelled(graph, edge_label, graph.num_edges)
+    found = [labels]
+    for _ in range(num_iterations):
+        labels = [
+            f"<{labels[v]} | {' & '.join(sorted(f'{bonds[e]}: {labels[u]}' for u, e in edges))}>"
+            for v, edges in enumerate(incoming(graph))
+        ]
+        found.append(labels)
+    return found
+
+
+def counted(kernel: CountKernel, graph: Data) -> Counts:
+    """How often each pattern occurs, times its weight."""
+    if isinstance(kernel, WLSubtreeKernel):
+        rounds = patterns(graph, kernel.num_iterations, kernel.node_label, kernel.edge_label)
+        counts = Counter((i, pattern) for i, labels in enumerate(rounds) for pattern in labels)
+        weights = kernel.iteration_weights or [1.0] * len(rounds)
+        root = kernel.compare == "dot"
+        return {p: n * (weights[p[0]] ** 0.5 if root else weights[p[0]]) for p, n in counts.items()}
+    labels = spelled(graph, kernel.node_label, graph.num_nodes)
+    if isinstance(kernel, ShortestPathKernel):
+        most = kernel.max_length or inf
+        pairs = product(range(len(labels)), repeat=2)
+        table = distances(graph)
+        found = ((labels[u], labels[v], table[u][v]) for u, v in pairs)
+        return dict(Counter(pair for pair in found if 0 < pair[2] < inf and pair[2] <= most))
+    assert isinstance(kernel, LabelSequenceKernel)
+    bonds = spelled(graph, kernel.edge_label, graph.num_edges)
+    return dict(
+        Counter(
+            (*(labels[v] for v in nodes), *(bonds[e] for e in edges))
+            for number in range(kernel.min_nodes, kernel.num_nodes + 1)
+            for nodes, edges in walks(
+                graph.edge_index, graph.num_nodes, number, kernel.non_backtracking
+            )
+        )
+    )
+
+
+def distances(graph: Data) -> list[list[float]]:
+    """Floyd and Warshall's; inf where no path leads."""
+    nodes = range(graph.num_nodes)
+    found = [[0.0 if u == v else inf for v in nodes] for u in nodes]
+    for u, v in graph.edge_index.t().tolist():
+        found[u][v] = min(found[u][v], 1.0)
+    for k, u, v in product(nodes, repeat=3):
+        found[u][v] = min(found[u][v], found[u][k] + found[k][v])
+    return found
+
+
+def compared(compare: str, a: Counts, b: Counts) -> float:
+    if compare == "dot":
+        return float(sum(a[pattern] * b[pattern] for pattern in a.keys() & b.keys()))
+    pairs = [(a.get(pattern, 0.0), b.get(pattern, 0.0)) for pattern in a.keys() | b.keys()]
+    least, most = sum(map(min, pairs)), sum(map(max, pairs))
+    if compare == "min":
+        return float(least)
+    return least / most if most else 0.0
+
+
+# Relabelling -------------------------------------------------------------------------------------
+
+ACTIVATIONS: dict[Any, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    None: lambda values: values,
+}
+
+
+def generalized(graph: Data, relabel: GeneralizedRelabeling) -> Data:
+    """Lei et al. 2017, eq. 10, node by node: σ(U_1 f_v o U_2 Σ_u σ(V [f_u, e_uv]))."""
+    act = ACTIVATIONS.get(relabel.act, relabel.act)
+    own, aggregated, neighbour = (m.double() for m in (relabel.U1, relabel.U2, relabel.V))
+    labels = []
+    for v, edges in enumerate(incoming(graph)):
+        total = torch.zeros(len(neighbour), dtype=torch.float64)
+        for u, edge in edges:
+            message = graph.x[u]
+            if relabel.edge_feature is not None:
+                message = torch.cat([message, graph[relabel.edge_feature][edge].reshape(-1)])
+            total = total + act(neighbour @ message)
+        f, rest = own @ graph.x[v], aggregated @ total
+        labels.append(act(f + rest if relabel.combine == "add" else f * rest))
+    found = graph.clone()
+    found.x = torch.stack(labels) if labels else torch.zeros(0, len(own), dtype=torch.float64)
+    return found
+
+
+def iterated(graph: Data, relabel: Callable[[Data], Data], num_iterations: int) -> list[Data]:
+    """r^0(G), ..., r^h(G)."""
+    found = [graph]
+    for _ in range(num_iterations):
+        found.append(relabel(found[-1]))
+    return found
+
+
+def discrete(graph: Data, num_iterations: int, *labels: str | None) -> list[Data]:
+    """The graph of each iteration, whose `label` is a number that stands for a pattern."""
+    found = []
+    for of_nodes in patterns(graph, num_iterations, *labels):
+        other = graph.clone()
+        other.label = torch.tensor([_NUMBERS.setdefault(p, len(_NUMBERS)) for p in of_nodes]).long()
+        found.append(other)
+    return found
+
+
+_NUMBERS: dict[str, int] = {}
+
+
+def _relabelled(kernel: WLKernel, xs: Sequence[Data], ys: Sequence[Data]) -> Tensor:
+    """Eq. 11: the base kernel of the graphs of each iteration, summed."""
+    base = clone(kernel.base or RandomWalkKernel())
+    relabel, number = kernel.relabel, kernel.num_iterations
+    label = "node_label" if isinstance(base, CountKernel) else "node_feature"
+    if relabel == "discrete":
+        relabel = DiscreteRelabeling(getattr(base, label))
+    if isinstance(relabel, DiscreteRelabeling):
+        names = relabel.node_label, relabel.edge_label
+        base.set_params(**{label: "label"})
+        rounds = [[discrete(graph, number, *names) for graph in part] for part in (xs, ys)]
+    else:
+        if not isinstance(relabel, GeneralizedRelabeling):
+            relabel = GeneralizedRelabeling(*relabel)
+        rounds = [
+            [iterated(graph, lambda g: generalized(g, relabel), number) for graph in part]
+            for part in (xs, ys)
+        ]
+    total = torch.zeros(len(xs), len(ys), dtype=torch.float64)
+    for i in range(number + 1):
+        total += defined(base, *([graphs[i] for graphs in part] for part in rounds))
+    return total
