@@ -115,7 +115,7 @@ def compare(call, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
 @pytest.fixture
 def planted(compare, root: Path) -> Callable[..., tuple[int, str, str]]:
     """The same on planted evidence, two questions a document."""
-    words = ("--root", root, "--glove", "none", "--embedding", 4, "--questions", 2, 2)
+    words = ("--root", root, "--vectors", "none", "--embedding", 4, "--questions", 2, 2)
     return lambda *more: compare(*words, "--batch-size", 16, *more)
 
 
@@ -254,7 +254,7 @@ def test_a_run_added_later_is_read_by_the_full_network(planted, tmp_path) -> Non
 
 def test_ratings_of_beer(compare, tmp_path) -> None:
     root = write_beer(tmp_path / "beer")
-    words = ("--dataset", "beer", "--root", root, "--glove", "none", "--batch-size", 8)
+    words = ("--dataset", "beer", "--root", root, "--vectors", "none", "--batch-size", 8)
     models = ("dependent", "attention", "svm")
     status, text, err = compare(*words, "--embedding", 3, "--models", *models)
     assert (status, err) == (0, "")
@@ -357,7 +357,7 @@ BAD = {
     "nothing to warm up for": ("--models", "svm", "--warm-up", 0.1, "--warm-up goes with"),
     "root of chembl": ("--dataset", "chembl", "--root", "x", "inside RDKit"),
     "unknown": ("--wrong", "unrecognized arguments"),
-    "no glove": ("--glove", "nowhere.txt", "nowhere.txt: no such file"),
+    "no glove": ("--vectors", "nowhere.txt", "nowhere.txt: no such file"),
     "no beer": ("--dataset", "beer", "--root", "nowhere", "nowhere"),
     "bad smarts": ("--dataset", "molecules", "--smarts", "((", "SMARTS"),
     "absent group": ("--dataset", "molecules", "--smarts", "[U]", "[U]"),

@@ -118,8 +118,8 @@ def _add_data_options(group: Any) -> None:
         help=f"folder of its files, also compressed ({roots}; none for molecules)",
     )
     group.add_argument(
-        "--glove",
         "--vectors",
+        dest="glove",
         type=nonempty,
         metavar="FILE",
         help="word vectors in GloVe's or word2vec's text format, also compressed (.gz); none: "

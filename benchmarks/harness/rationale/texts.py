@@ -70,7 +70,7 @@ class TextItems(Items):
             f"{self.lengths.double().mean():.1f} words a text; {self.evidence_line()}",
         ]
         if self.vectors is None or self.glove is None:
-            why = "" if self.choice.glove else " (no GloVe file at hand; --glove FILE names one)"
+            why = "" if self.choice.glove else " (no GloVe file at hand; --vectors FILE names one)"
             return "\n".join([*lines, f"{len(self.vocabulary):,} words, learned vectors{why}"])
         found, size = self.vectors.found, self.vectors.vectors.size(1)
         lines.append(

@@ -17,6 +17,7 @@ from pyg_kernels.datasets.text.python_documentation import PythonDocumentation
 from pyg_kernels.datasets.text.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.text.sst import SST
 from pyg_kernels.datasets.text.text_csv import TextCSV
+from pyg_kernels.datasets.text.text_table import TextTable, read_text_table
 from pyg_kernels.datasets.text.tokens import tokenize
 from pyg_kernels.datasets.text.trec import TREC
 from pyg_kernels.datasets.text.vocabulary import Vocabulary
@@ -46,12 +47,14 @@ __all__ = [
     "TextCorpus",
     "TextLoader",
     "TextStreams",
+    "TextTable",
     "TrainQuery",
     "Vocabulary",
     "WordVectors",
     "decorrelated",
     "find_glove",
     "read_glove",
+    "read_text_table",
     "read_word_vectors",
     "tokenize",
 ]
