@@ -7,31 +7,8 @@ of them is asked for; those of texts, :mod:`pyg_kernels.datasets.text`, do not.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pyg_kernels.datasets.recordings import (
-    PlantedRecordings,
-    PlantedState,
-    Recordings,
-    read_recordings,
-)
 from pyg_kernels.datasets.resampling import UniformBins
-from pyg_kernels.datasets.text import (
-    MR,
-    SST,
-    TREC,
-    AGNews,
-    AskUbuntu,
-    BeerAdvocate,
-    LanguageCorpus,
-    LanguageLoader,
-    MSRPQuestions,
-    PlantedEvidence,
-    PythonDocumentation,
-    QuestionCorpus,
-    TextCorpus,
-    TextCSV,
-    TextLoader,
-    Vocabulary,
-)
+from pyg_kernels.datasets.text import TextCorpus, TextCSV, TextLoader, Vocabulary
 
 if TYPE_CHECKING:
     from pyg_kernels.datasets.cep import CEP
@@ -40,35 +17,18 @@ if TYPE_CHECKING:
     from pyg_kernels.datasets.molecule_csv import MoleculeCSV
     from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
     from pyg_kernels.datasets.ogb import OGBMolecules, ogb_dataset
-    from pyg_kernels.datasets.planted_substructure import PlantedSubstructure
     from pyg_kernels.datasets.shards import MoleculeShards
     from pyg_kernels.datasets.splits import Split, column_split, random_split, scaffold_split
 
 __all__ = [
     "CEP",
-    "MR",
-    "SST",
-    "TREC",
-    "AGNews",
-    "AskUbuntu",
-    "BeerAdvocate",
     "ChEMBLSulfonamides",
     "InvalidMolecules",
-    "LanguageCorpus",
-    "LanguageLoader",
-    "MSRPQuestions",
     "MoleculeCSV",
     "MoleculeDataset",
     "MoleculeLoader",
     "MoleculeShards",
     "OGBMolecules",
-    "PlantedEvidence",
-    "PlantedRecordings",
-    "PlantedState",
-    "PlantedSubstructure",
-    "PythonDocumentation",
-    "QuestionCorpus",
-    "Recordings",
     "Split",
     "TextCSV",
     "TextCorpus",
@@ -78,7 +38,6 @@ __all__ = [
     "column_split",
     "ogb_dataset",
     "random_split",
-    "read_recordings",
     "scaffold_split",
 ]
 
@@ -92,7 +51,6 @@ _MODULES = {
     "MoleculeDataset": "molecules",
     "OGBMolecules": "ogb",
     "ogb_dataset": "ogb",
-    "PlantedSubstructure": "planted_substructure",
     "MoleculeShards": "shards",
     "Split": "splits",
     "column_split": "splits",

@@ -18,6 +18,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 import pandas
 
+from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness.language_model import data as corpora
 from benchmarks.harness.language_model import report
 from benchmarks.harness.language_model.optimizer import NTASGD
@@ -25,7 +26,6 @@ from benchmarks.harness.language_model.presets import PRESETS
 from benchmarks.harness.language_model.trained import load_model
 from benchmarks.harness.progress import EpochHistory
 from benchmarks.language_model import main
-from pyg_kernels.datasets.text import LanguageCorpus
 from tests.benchmarks.harness.language_model.streams import write_corpus
 from tests.benchmarks.interruption import interrupt_once, results
 

@@ -20,6 +20,7 @@ import pandas
 from matplotlib.figure import Figure
 
 from benchmarks import lfp
+from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
 from benchmarks.harness.lfp import models, report
 from benchmarks.harness.lfp.classifier import RecordingClassifier, load_classifier
 from benchmarks.harness.lfp.data import RecordingBatches, RecordingChoice, leave_one_out
@@ -27,7 +28,6 @@ from benchmarks.harness.lfp.filters import FilterBank, found
 from benchmarks.harness.lfp.models import RecordingModelConfig, build_recording_model
 from benchmarks.harness.progress import EpochHistory
 from benchmarks.lfp import main
-from pyg_kernels.datasets import PlantedRecordings, PlantedState, Recordings
 from tests.benchmarks.interruption import interrupt_once, results
 
 KEYS = [

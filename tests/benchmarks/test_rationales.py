@@ -19,13 +19,13 @@ pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
 
 import pandas
 
+from benchmarks.corpora.planted_evidence import PlantedEvidence
 from benchmarks.harness.progress import EpochHistory
 from benchmarks.harness.rationale import ranking_report, report
 from benchmarks.harness.rationale.learner import RationaleLearner
 from benchmarks.harness.rationale.names import COHERENCE, DATASETS, MODELS_OF, RATE
 from benchmarks.harness.rationale.spans import read_spans
 from benchmarks.rationales import main
-from pyg_kernels.datasets.text import PlantedEvidence
 from tests.benchmarks.askubuntu_format import write_questions as write_forum
 from tests.benchmarks.interruption import interrupt_once, results
 

@@ -21,6 +21,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 import pandas
 
+from benchmarks.corpora.trec import TREC
 from benchmarks.harness import sizes
 from benchmarks.harness.arguments import training_config
 from benchmarks.harness.errors import InputError
@@ -36,7 +37,7 @@ from benchmarks.harness.text.task import text_model_configs
 from benchmarks.harness.text.variants import variant_plots
 from benchmarks.harness.training import Run
 from benchmarks.text_classification import main
-from pyg_kernels.datasets.text import TREC, TextBatch
+from pyg_kernels.datasets.text import TextBatch
 from tests.benchmarks.interruption import interrupt_once, results
 
 KEYS = [

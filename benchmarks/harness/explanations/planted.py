@@ -52,7 +52,7 @@ def planted_data(choice: Molecules, measured: MoleculeData) -> PlantedData:
     Raises:
         InputError: If there is no such group, or all molecules have equally many.
     """
-    from pyg_kernels.datasets import PlantedSubstructure
+    from benchmarks.corpora.planted_substructure import PlantedSubstructure
 
     with as_input_error():
         molecules: Any = PlantedSubstructure(measured.molecules, choice.smarts)

@@ -5,16 +5,12 @@ from typing import Any
 
 import lightning.pytorch as lightning
 
+from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, TextStreams
+from benchmarks.corpora.language_loader import LanguageLoader
+from benchmarks.corpora.python_documentation import PythonDocumentation
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.language_model.config import TrainingSettings
 from benchmarks.harness.task import PARTS
-from pyg_kernels.datasets.text import (
-    LanguageCorpus,
-    LanguageLoader,
-    LanguageVocabulary,
-    PythonDocumentation,
-    TextStreams,
-)
 
 EVALUATION_STREAMS = 10  # each begins without a past, as the AWD-LSTM's code validates
 

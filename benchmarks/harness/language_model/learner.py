@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.optim import Optimizer
 
+from benchmarks.corpora.language_loader import LanguageBatch
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
 from benchmarks.harness.language_model.models import LanguageModel, build_language_model, penalty
 from benchmarks.harness.language_model.optimizer import NTASGD, build_optimizer
 from benchmarks.harness.language_model.word_loss import WordLoss
 from benchmarks.harness.learner import IGNORED, Learner, OptimizerConfig
-from pyg_kernels.datasets.text import LanguageBatch
 
 LARGEST_EXPONENT = 700.0  # of a finite double
 

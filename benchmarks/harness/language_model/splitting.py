@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from pyg_kernels.datasets.text import LanguageVocabulary
+from benchmarks.corpora.language import LanguageVocabulary
 from pyg_kernels.datasets.text.tokens import TOKEN
 
 NUMBER = "N"  # what the Penn Treebank writes for numbers, and for the sign of percent

@@ -9,13 +9,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.language import LanguageVocabulary
 from benchmarks.harness.checkpoint import UNREADABLE
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.language_model.learner import LanguageLearner
 from benchmarks.harness.language_model.models import LanguageModel
 from benchmarks.harness.language_model.splitting import WordSplitter
-from pyg_kernels.datasets.text import LanguageVocabulary
 
 KEYS = {"model", "training", "words", "corpus"}
 SHOWN = 10  # unknown words that a message names

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from benchmarks.corpora.recordings import PlantedRecordings, Recordings, read_recordings
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import IGNORED
 from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
-from pyg_kernels.datasets.recordings import PlantedRecordings, Recordings, read_recordings
 from pyg_kernels.datasets.share import Rows, Share
 
 VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
@@ -25,8 +25,8 @@ class RecordingChoice:
 
     Args:
         data (str, optional): An ``.npz``, see
-            :func:`~pyg_kernels.datasets.recordings.read_recordings`; ``None``: made recordings, see
-            :class:`~pyg_kernels.datasets.recordings.PlantedRecordings`, for the rest.
+            :func:`~benchmarks.corpora.recordings.read_recordings`; ``None``: made recordings, see
+            :class:`~benchmarks.corpora.recordings.PlantedRecordings`, for the rest.
         rate (float): Samples a second, in Hz.
         subjects (int): Subjects.
         trials (int): Trials of each state and subject.

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.recordings import PlantedState
 from benchmarks.harness.lfp.models import RecordingNet
-from pyg_kernels.datasets.recordings import PlantedState
 from pyg_kernels.sequence import SyncNetFilters
 
 NEAR = 10.0  # Hz, what counts as near a planted frequency

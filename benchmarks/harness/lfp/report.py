@@ -10,13 +10,13 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.corpora.recordings import PlantedRecordings, Recordings
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.lfp.classifier import RecordingClassifier, load_classifier
 from benchmarks.harness.lfp.filters import NEAR, FilterBank
 from benchmarks.harness.lfp.task import RecordingTask
 from benchmarks.harness.summary import by_model, mean_seconds, png, spread
 from benchmarks.harness.table import Table
-from pyg_kernels.datasets.recordings import PlantedRecordings, Recordings
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run

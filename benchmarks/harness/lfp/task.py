@@ -7,6 +7,7 @@ from typing import Any
 import pandas
 from torch import Tensor
 
+from benchmarks.corpora.recordings import PlantedRecordings, Recordings
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.lfp.classifier import RecordingClassifier
@@ -15,7 +16,6 @@ from benchmarks.harness.lfp.filters import found
 from benchmarks.harness.lfp.models import CELLS, RecordingModelConfig, count_parameters
 from benchmarks.harness.sizes import check_parameters
 from benchmarks.harness.task import PARTS, Measure, Task
-from pyg_kernels.datasets.recordings import PlantedRecordings, Recordings
 
 
 class RecordingTask(Task):

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.planted_substructure import ARYL_FLUORIDE, PlantedSubstructure
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.rationale.items import Items, RationaleChoice
 from benchmarks.harness.task import PARTS
@@ -14,10 +15,8 @@ from pyg_kernels.datasets import (
     ChEMBLSulfonamides,
     MoleculeDataset,
     MoleculeLoader,
-    PlantedSubstructure,
     random_split,
 )
-from pyg_kernels.datasets.planted_substructure import ARYL_FLUORIDE
 from pyg_kernels.explain.pictures import draw_molecule
 
 THIOPHENE = "c1ccsc1"

@@ -6,19 +6,14 @@ from typing import Any
 
 from torch import Tensor
 
+from benchmarks.corpora.beer_advocate import BeerAdvocate
+from benchmarks.corpora.planted_evidence import PlantedEvidence
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.rationale.items import Items, RationaleChoice
 from benchmarks.harness.rationale.page import marked_words
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import BUCKET, glove_file, known_words
-from pyg_kernels.datasets.text import (
-    BeerAdvocate,
-    EncodedTexts,
-    PlantedEvidence,
-    TextLoader,
-    Vocabulary,
-    WordVectors,
-)
+from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, WordVectors
 
 
 class TextItems(Items):

@@ -13,10 +13,10 @@ from sklearn.feature_extraction.text import (
 )
 from torch import Tensor
 
+from benchmarks.corpora.bm25 import BM25Index
+from benchmarks.corpora.questions import QuestionCorpus
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.retrieval.metrics import evaluate
-from pyg_kernels.datasets.text.bm25 import BM25Index
-from pyg_kernels.datasets.text.questions import QuestionCorpus
 
 NGRAMS = (1, 2, 3)
 

@@ -7,10 +7,11 @@ import lightning.pytorch as lightning
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.questions import Ranking, TrainQuery
 from benchmarks.harness.retrieval.data import QuestionData
 from benchmarks.harness.retrieval.negatives import drawn, trained_questions
 from benchmarks.harness.task import PARTS
-from pyg_kernels.datasets.text import EncodedTexts, Ranking, TextBatch, TrainQuery
+from pyg_kernels.datasets.text import EncodedTexts, TextBatch
 
 PAIRS_A_QUERY = 20  # a batch to evaluate has this many pairs for each query of one to train on
 

@@ -8,20 +8,18 @@ from typing import Any
 
 import torch
 
+from benchmarks.corpora.ask_ubuntu import AskUbuntu, LeaveOutError
+from benchmarks.corpora.paraphrases import MSRPQuestions
+from benchmarks.corpora.questions import QuestionCorpus, Ranking
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.retrieval.negatives import drawn, trained_questions
 from pyg_kernels.datasets.text import (
-    AskUbuntu,
     EncodedTexts,
-    MSRPQuestions,
-    QuestionCorpus,
-    Ranking,
     Vocabulary,
     WordVectors,
     find_glove,
     read_word_vectors,
 )
-from pyg_kernels.datasets.text.ask_ubuntu import LeaveOutError
 
 NO_VECTORS = "none"
 RANKED = {"valid": "dev", "test": "test"}  # parts of runs and of corpora

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pyg_kernels.datasets.text import TrainQuery
+from benchmarks.corpora.questions import TrainQuery
 
 
 def trained_questions(queries: Sequence[TrainQuery]) -> Tensor:

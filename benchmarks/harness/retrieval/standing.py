@@ -6,12 +6,12 @@ from functools import cached_property
 
 from torch import Tensor
 
+from benchmarks.corpora.questions import QuestionCorpus
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.retrieval.baselines import bm25, published_bm25, tuned_tf_idf
 from benchmarks.harness.retrieval.data import RANKED
 from benchmarks.harness.retrieval.metrics import evaluate
 from benchmarks.harness.retrieval.reranker import Reranker, cross_validated, obstacle
-from pyg_kernels.datasets.text import QuestionCorpus
 
 RERANKER = "re-ranker"
 TF_IDF = "TF-IDF"

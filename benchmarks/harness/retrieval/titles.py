@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.questions import QuestionCorpus
 from benchmarks.harness.retrieval.data import END, QuestionData
-from pyg_kernels.datasets.text import EncodedTexts, QuestionCorpus, TextBatch, TextLoader
+from pyg_kernels.datasets.text import EncodedTexts, TextBatch, TextLoader
 
 BUCKET = 20  # batches' worth of contexts that are sorted by length together
 

@@ -9,15 +9,15 @@ from typing import Any
 import lightning.pytorch as lightning
 import torch
 
+from benchmarks.corpora.ag_news import AGNews
+from benchmarks.corpora.movie_reviews import MR
+from benchmarks.corpora.sst import SST
+from benchmarks.corpora.trec import TREC
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.names import OWN
 from pyg_kernels.datasets.text import (
-    MR,
-    SST,
-    TREC,
-    AGNews,
     EncodedTexts,
     TextCorpus,
     TextCSV,

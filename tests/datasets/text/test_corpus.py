@@ -102,7 +102,7 @@ def test_positions_must_be_there() -> None:
 def test_texts_need_no_rdkit_and_molecules_say_so() -> None:
     code = (
         "import sys; sys.modules['rdkit'] = None\n"
-        "from pyg_kernels.datasets import TREC, Vocabulary\n"
+        "from pyg_kernels.datasets import TextCSV, Vocabulary\n"
         "import pyg_kernels.datasets as datasets\n"
         "assert set(datasets.__all__) <= set(dir(datasets))\n"
         "assert not hasattr(datasets, 'nothing')\n"

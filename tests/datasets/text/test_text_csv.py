@@ -1,14 +1,12 @@
 """Texts in CSV files: the form of AG News, DBpedia, Yahoo Answers and Yelp."""
 
 import gzip
-import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from pyg_kernels.datasets.text import AGNews, TextCSV
+from pyg_kernels.datasets.text import TextCSV
 
 TRAIN = '"2","Two ""quotes""","It\'s\nover two lines"\n1,plain,\n\n"2"," ","b"\n'
 TEST = '"1","A test",""\r\n"2","b","c"\r\n'
@@ -163,66 +161,3 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
     write(tmp_path / "test.csv", "3,a\n")
     with pytest.raises(ValueError, match="the training part has no text of class '3'"):
         TextCSV(write(path, "1,a\n2,b\n"), tmp_path / "test.csv")
-
-
-NEWS = '"3","Gas","Oil\\\\falls\\no more &lt;b&gt;, Smith #39;s firm"\n' + "".join(
-    f'"{k}","a","b"\n' for k in (1, 2, 3, 4) * 5
-)
-
-
-def test_ag_news_has_breaks_and_characters_of_its_own(tmp_path: Path) -> None:
-    write(tmp_path / "raw" / "train.csv.gz", NEWS)
-    write(tmp_path / "ag_news.test.csv", NEWS)
-    corpus = AGNews(tmp_path)
-    # Not an escape: a line break and an n.
-    assert " ".join(corpus.texts[0]) == "gas oil falls no more < b > , smith 's firm"
-    assert corpus.classes == ("Business", "Sci/Tech", "Sports", "World")
-    assert [corpus.classes[k] for k in corpus.labels[:5]] == [
-        *("Business", "World", "Sports", "Business", "Sci/Tech")
-    ]
-    assert corpus.split == "official test part"
-    write(tmp_path / "ag_news.test.csv", NEWS + '"5","a","b"\n')
-    with pytest.raises(
-        ValueError, match=r"line 22 of .*test.csv: class 5 has no name; there are 4"
-    ):
-        AGNews(tmp_path)
-
-
-def test_ag_news_without_its_training_part_is_split(tmp_path: Path, serve) -> None:
-    asked = serve({})
-    write(tmp_path / "ag_news.test.csv.gz", NEWS)
-    corpus = AGNews(tmp_path, seed=2)
-    assert [len(places) for places in corpus.parts.values()] == [17, 4]
-    expected = "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"
-    assert corpus.split == expected
-    assert asked == []
-
-
-def test_ag_news_is_downloaded(tmp_path: Path, serve, monkeypatch) -> None:
-    sha256 = hashlib.sha256(NEWS.encode()).hexdigest()
-    for name in ("train_file", "test_file"):
-        monkeypatch.setattr(AGNews, name, replace(getattr(AGNews, name), sha256=sha256))
-    train, test = AGNews.train_file.url, AGNews.test_file.url
-    asked = serve({train: NEWS.encode()})
-    with pytest.raises(OSError, match=r"cannot download .*test.csv .*put the file at .*raw.test"):
-        AGNews(tmp_path)
-    asked += serve({test: NEWS.encode()})  # the training part lies there now
-    assert AGNews(tmp_path).split == "official test part"
-    assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == ["test.csv", "train.csv"]
-
-
-def test_the_real_news(real_data: Path) -> None:
-    root = real_data / "text" / "ag_news"
-    if not root.is_dir():
-        pytest.skip(f"{root} is not there")
-    corpus = AGNews(root)
-    assert corpus.labels.bincount().tolist() == [1900] * 4
-    assert corpus.labels[corpus.parts["test"]].bincount().tolist() == [380] * 4
-    assert " ".join(corpus.texts[76]).endswith(
-        "and gave no indication that the meeting has been canceled , australian foreign minister "
-        "alexander downer said on tuesday ."
-    )
-    assert not any("\\" in word or "#39" in word for text in corpus.texts for word in text)
-    content = AGNews.test_file.find(root).read_bytes()
-    content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    assert hashlib.sha256(content).hexdigest() == AGNews.test_file.sha256

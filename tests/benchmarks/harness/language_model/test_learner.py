@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 pytest.importorskip("lightning", reason="training needs the extra 'bench'")
 
+from benchmarks.corpora.language import LanguageVocabulary
 from benchmarks.harness.language_model.config import TrainingSettings
 from benchmarks.harness.language_model.data import LanguageChoice, LanguageData, load_corpus
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
@@ -23,7 +24,6 @@ from benchmarks.harness.language_model.task import (
     language_setups,
 )
 from benchmarks.harness.training import Run, train
-from pyg_kernels.datasets.text import LanguageVocabulary
 from tests.benchmarks.harness.language_model.streams import write_corpus
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.corpora.language import LanguageVocabulary
 from benchmarks.harness.language_model.splitting import WordSplitter
-from pyg_kernels.datasets.text import LanguageVocabulary, tokenize
+from pyg_kernels.datasets.text import tokenize
 from pyg_kernels.datasets.text.lines import read_lines
 
 PENN = (

@@ -12,6 +12,8 @@ import torch
 pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("torchmetrics", reason="the benchmark needs the extra 'bench'")
 
+from benchmarks.corpora.bm25 import BM25Index
+from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.errors import InputError, naming_extras
 from benchmarks.harness.retrieval.baselines import (
     NGRAMS,
@@ -21,7 +23,6 @@ from benchmarks.harness.retrieval.baselines import (
     tuned_tf_idf,
 )
 from benchmarks.harness.retrieval.metrics import evaluate
-from pyg_kernels.datasets.text import BM25Index, Question, QuestionCorpus, Ranking, TrainQuery
 
 ASKED = {
     "how to boot from usb": "the usb stick is not found",

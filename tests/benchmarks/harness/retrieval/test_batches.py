@@ -6,12 +6,13 @@ import torch.nn.functional as F
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
+from benchmarks.corpora.questions import TrainQuery
 from benchmarks.harness.retrieval.batches import NegativesLoader, PairLoader, question_batch
 from benchmarks.harness.retrieval.encoders import pooled
 from benchmarks.harness.retrieval.learner import RankingError, hinge_loss
 from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet
 from benchmarks.harness.retrieval.negatives import drawn, trained_questions
-from pyg_kernels.datasets.text import EncodedTexts, TextBatch, TrainQuery
+from pyg_kernels.datasets.text import EncodedTexts, TextBatch
 
 # Four questions; the third has no body.
 TITLES = [[2, 3], [4], [5, 6, 7], [3, 3]]

@@ -8,6 +8,7 @@ import torch
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
 
+from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.data import END, QuestionChoice, load_questions, question_data
@@ -15,7 +16,6 @@ from benchmarks.harness.retrieval.encoders import ENCODERS
 from benchmarks.harness.retrieval.pretraining import PretrainingTask
 from benchmarks.harness.retrieval.task import pretraining_configs, question_model_configs
 from benchmarks.harness.retrieval.titles import TitleLoader, held_out_pairs, written_pairs
-from pyg_kernels.datasets.text import Question, QuestionCorpus, Ranking, TrainQuery
 from tests.benchmarks.askubuntu_format import write_questions
 
 

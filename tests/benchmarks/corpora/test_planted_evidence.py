@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from pyg_kernels.datasets.text import MR, PlantedEvidence
+from benchmarks.corpora.movie_reviews import MR
+from benchmarks.corpora.planted_evidence import PlantedEvidence
 
 CLASSES = ("negative", "positive")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.datasets.text import BeerAdvocate, decorrelated
+from benchmarks.corpora.beer_advocate import BeerAdvocate, decorrelated
 
 TRAIN = "0.8 0.6 0.5 0.4 1.0\tpours a dark brown\n0 .25 0.5 0.75 1\tno head .\n"
 HELDOUT = "0.5 0.5 0.5 0.5 0.5\tsmells of malt\n"

@@ -12,10 +12,10 @@ import torch
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from pyg_kernels.datasets.text.bm25 import BM25Index
+from benchmarks.corpora.bm25 import BM25Index
+from benchmarks.corpora.published_text import obtain_text
+from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.text.lines import read_lines
-from pyg_kernels.datasets.text.published_text import obtain_text
-from pyg_kernels.datasets.text.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.text.tokens import tokenize
 
 SOURCE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"

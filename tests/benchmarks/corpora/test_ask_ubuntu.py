@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pyg_kernels.datasets.text import AskUbuntu, Question, Ranking, TrainQuery
+from benchmarks.corpora.ask_ubuntu import AskUbuntu
+from benchmarks.corpora.questions import Question, Ranking, TrainQuery
 
 FILES = {
     "text_tokenized.txt": (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyg_kernels.datasets.text import Question, QuestionCorpus, Ranking, TrainQuery
+from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 
 
 def corpus(**changes: object) -> QuestionCorpus:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.published_text import obtain_text
 from pyg_kernels.datasets.text.lines import read_lines
-from pyg_kernels.datasets.text.published_text import obtain_text
 
 ASPECTS = ("appearance", "smell", "palate", "taste", "overall")
 SOURCE = "http://people.csail.mit.edu/taolei/beer"

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.movie_reviews import MR
+from benchmarks.corpora.trec import TREC
 from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
-from pyg_kernels.datasets.text.movie_reviews import MR
-from pyg_kernels.datasets.text.trec import TREC
 
 VALID_SHARE = 0.1  # of the training questions, kept for the documents to validate on
 

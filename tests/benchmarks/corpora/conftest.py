@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.datasets.conftest import real_data  # noqa: F401
+
 TRAIN = (
     b"NUM:dist How far is it from Denver to Aspen ?\n"
     b"LOC:city Which city has a sister\xf0city in Japan ?\n"

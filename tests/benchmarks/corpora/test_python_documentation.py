@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyg_kernels.datasets.text import PythonDocumentation
+from benchmarks.corpora.python_documentation import PythonDocumentation
 
 MODULE = '''"""The *module*.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pyg_kernels.datasets.text import SST
+from benchmarks.corpora.sst import SST
 
 FILES = {
     "stsa.fine.train": "3 a Fine film\n0 dull .\n2 a film\n4 superb\n1 no\n",

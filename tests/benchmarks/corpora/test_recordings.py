@@ -10,13 +10,13 @@ import pytest
 import scipy.signal
 import torch
 
-from pyg_kernels.datasets import (
+from benchmarks.corpora.recordings import (
+    STATES,
     PlantedRecordings,
     PlantedState,
     Recordings,
     read_recordings,
 )
-from pyg_kernels.datasets.recordings import STATES
 
 SLOW, FAST = PlantedState("slow", 30.0, 0.3), PlantedState("fast", 110.0, -0.7)
 

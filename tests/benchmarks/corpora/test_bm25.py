@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from pyg_kernels.datasets.text import BM25Index
+from benchmarks.corpora.bm25 import BM25Index
 
 pytest.importorskip("bm25s", reason="search needs the extra 'bench'")
 

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from pyg_kernels.datasets.text.lines import read_lines
-from pyg_kernels.datasets.text.published_text import find_text, obtain_text
-from pyg_kernels.datasets.text.questions import (
+from benchmarks.corpora.published_text import find_text, obtain_text
+from benchmarks.corpora.questions import (
     RANKED_PARTS,
     Question,
     QuestionCorpus,
     Ranking,
     TrainQuery,
 )
+from pyg_kernels.datasets.text.lines import read_lines
 
 SOURCE = "https://github.com/taolei87/askubuntu"
 TEXTS, TRAIN, HELD_OUT = "text_tokenized.txt", "train_random.txt", "heldout.txt"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pyg_kernels.datasets.text import LanguageCorpus, LanguageVocabulary, TextStreams
+from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, TextStreams
 
 TRAIN = " the cat <unk> \n the cat sat \n"
 VALID = " the dog sat \n"

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from pyg_kernels.datasets.text import MR, SST, TREC
-from pyg_kernels.datasets.text import sst as sst_module
+from benchmarks.corpora import sst as sst_module
+from benchmarks.corpora.movie_reviews import MR
+from benchmarks.corpora.sst import SST
+from benchmarks.corpora.trec import TREC
 from pyg_kernels.datasets.text.lines import read_lines
-from tests.datasets.text.conftest import TEST, TRAIN
+from tests.benchmarks.corpora.conftest import TEST, TRAIN
 
 
 def test_reads_the_published_format_in_latin_1(trec_root: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from torch import Tensor
 
+from benchmarks.corpora.published_text import find_text
 from pyg_kernels.datasets.text.corpus import PARTS
 from pyg_kernels.datasets.text.lines import read_lines
-from pyg_kernels.datasets.text.published_text import find_text
 from pyg_kernels.datasets.text.vocabulary import UNKNOWN, Vocabulary, words_of
 
 END = "<eos>"

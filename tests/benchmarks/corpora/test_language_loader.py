@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pyg_kernels.datasets.text import LanguageLoader
+from benchmarks.corpora.language_loader import LanguageLoader
 
 
 def columns(loader: LanguageLoader) -> tuple[Tensor, Tensor]:

@@ -5,8 +5,9 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from rdkit import Chem
 
+from benchmarks.corpora.planted_substructure import PlantedSubstructure
 from pyg_kernels.chem import OGBFeaturizer
-from pyg_kernels.datasets import MoleculeDataset, PlantedSubstructure
+from pyg_kernels.datasets import MoleculeDataset
 from tests.datasets.test_molecules import assert_same_graphs
 
 SMILES = [

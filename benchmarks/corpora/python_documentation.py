@@ -8,8 +8,8 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.corpora.language import TextStreams
 from pyg_kernels.datasets.text.corpus import PARTS
-from pyg_kernels.datasets.text.language import TextStreams
 from pyg_kernels.datasets.text.tokens import tokenize
 
 TOPICS = "pydoc_data/topics.py"
@@ -35,7 +35,7 @@ class PythonDocumentation(TextStreams):
 
     Args:
         root: the folder of the standard library; that of the running Python by default.
-        min_count: see :class:`~pyg_kernels.datasets.text.TextStreams`.
+        min_count: see :class:`~benchmarks.corpora.language.TextStreams`.
         max_size: the largest vocabulary, 10,000 words by default.
 
     Attributes:

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from pyg_kernels.datasets.text import BM25Index, MSRPQuestions, QuestionCorpus, tokenize
+from benchmarks.corpora.bm25 import BM25Index
+from benchmarks.corpora.paraphrases import MSRPQuestions
+from benchmarks.corpora.questions import QuestionCorpus
+from pyg_kernels.datasets.text import tokenize
 
 pytest.importorskip("bm25s", reason="search needs the extra 'bench'")
 
