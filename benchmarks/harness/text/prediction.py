@@ -2,20 +2,24 @@
 
 import argparse
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
 import pandas
 import torch
 
-from benchmarks.harness.errors import InputError, as_input_error, naming_files, say, tell
+from benchmarks.harness.errors import InputError, naming_files, say, tell
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table
+from benchmarks.harness.tables_of_texts import (
+    checkpoint_of,
+    refuse_existing,
+    texts_of,
+    write_table,
+)
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.explanation import explain, explanation_plot, load_classifier
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
-from pyg_kernels.datasets.text.text_table import PARQUET, joined, read_text_table
 
 PREDICTED = "predicted"
 MOST_NAMED = 5
@@ -32,18 +36,14 @@ def predict(options: argparse.Namespace) -> None:
     outputs = [Path(name) for name in (options.out, options.explain) if name]
     if options.data and not outputs:
         raise InputError("--data needs --out FILE, --explain DIR, or both")
-    for path in outputs:
-        if path.exists() and not options.overwrite:
-            raise InputError(f"{path} exists; --overwrite replaces it")
+    refuse_existing(outputs, options.overwrite)
     classifier = load_classifier(checkpoint_of(options.checkpoint))
     if options.text:
         table = pandas.DataFrame({"text": options.text})
         texts = options.text
     else:
         columns = options.text_column or ["text"]
-        with as_input_error():
-            table = read_text_table(options.data, columns, options.encoding)
-        texts = joined(table, columns)
+        table, texts = texts_of(options.data, columns, options.encoding)
     words = [tokenize(text) for text in texts]
     predictions = predicted(classifier, words, options.batch_size)
     taken = [column for column in predictions if column in table]
@@ -88,40 +88,6 @@ def predicted(
     for place, name in enumerate(classes):
         frame[f"probability of {name}"] = probabilities[:, place].numpy()
     return frame
-
-
-def checkpoint_of(run: str) -> Path:
-    """The checkpoint that a run's folder, a results folder with one run, or a file is.
-
-    Raises:
-        InputError: If there is none, or there are several.
-    """
-    path = Path(run)
-    if not path.is_dir():
-        return path
-    found = [path / "best.ckpt"] if (path / "best.ckpt").is_file() else []
-    found = found or sorted(path.glob("runs/*/best.ckpt"))
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise InputError(f"--checkpoint {run} has neither best.ckpt nor runs/*/best.ckpt")
-    raise InputError(
-        f"--checkpoint {run} has {len(found)} runs: name one, such as {found[0].parent}"
-    )
-
-
-def write_table(path: Path, table: pandas.DataFrame) -> None:
-    """Writes a table whole or not at all, as Parquet or CSV, compressed by its name."""
-    content = BytesIO()
-    if path.name.endswith(PARQUET):
-        table.to_parquet(content, index=False)
-    else:
-        compression = "gzip" if path.suffix == ".gz" else None
-        separator = "\t" if ".tsv" in path.suffixes else ","
-        table.to_csv(content, index=False, sep=separator, compression=compression)
-    with naming_files(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, content.getvalue())
 
 
 def _explain(

@@ -108,10 +108,12 @@ def read_text_table(
             table = pandas.read_parquet(path).astype(object)
             table = table.where(table.notna(), "").astype(str)
         else:
+            separator, header = _header(path, columns, encoding)
             table = pandas.read_csv(
                 path,
-                sep=_separator(path, columns, encoding),
+                sep=separator,
                 dtype=str,
+                skip_blank_lines=len(header) > 1,  # of one column, a blank line is an empty text
                 keep_default_na=False,
                 encoding=encoding,
             ).fillna("")
@@ -133,12 +135,11 @@ def read_text_table(
 
 
 def has_columns(path: str | Path, columns: Sequence[str], encoding: str = "utf-8") -> bool:
-    """Whether a file is a table that names these columns; False where it cannot be read."""
+    """Whether a CSV file has a header with these columns; False where it cannot be read."""
     try:
-        read_text_table(path, columns, encoding)
-    except (OSError, ValueError):
+        return set(columns) <= set(_header(path, columns, encoding)[1])
+    except (OSError, ValueError, EOFError, LookupError, zlib.error):
         return False
-    return True
 
 
 def joined(table: pandas.DataFrame, columns: Sequence[str]) -> list[str]:
@@ -146,12 +147,14 @@ def joined(table: pandas.DataFrame, columns: Sequence[str]) -> list[str]:
     return [" ".join(cells) for cells in table[list(columns)].itertuples(index=False)]
 
 
-def _separator(path: str | Path, columns: Sequence[str], encoding: str) -> str:
-    """The separator with which a file has these columns; a comma where none does."""
+def _header(path: str | Path, columns: Sequence[str], encoding: str) -> tuple[str, list[str]]:
+    """The separator with which a file has these columns, a comma where none does, and its header."""
     import pandas
 
-    for separator in SEPARATORS:
-        header = pandas.read_csv(path, sep=separator, nrows=0, encoding=encoding)
-        if set(columns) <= set(header.columns):
-            return separator
-    return SEPARATORS[0]
+    headers = {
+        separator: list(pandas.read_csv(path, sep=separator, nrows=0, encoding=encoding))
+        for separator in SEPARATORS
+    }
+    named = [separator for separator in SEPARATORS if set(columns) <= set(headers[separator])]
+    separator = named[0] if named else SEPARATORS[0]
+    return separator, headers[separator]

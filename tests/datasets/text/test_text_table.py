@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pyg_kernels.datasets.text import TextTable
+from pyg_kernels.datasets.text import TextTable, read_text_table
 
 pandas = pytest.importorskip("pandas", reason="tables need pandas")
 ROWS = [{"text": f"a {k}, b", "more": "NA", "label": ("null", "1")[k % 2]} for k in range(10)]
@@ -49,6 +49,14 @@ def test_a_bad_table_is_named(tmp_path: Path, content: str | bytes, said: str) -
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=said):
         TextTable(path)
+
+
+def test_a_blank_line_of_one_column_is_an_empty_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("text\na\n\nb\n")
+    assert read_text_table(path, ["text"])["text"].tolist() == ["a", "", "b"]
+    path.write_text("text,n\na,1\n\nb,2\n")
+    assert read_text_table(path, ["text"])["text"].tolist() == ["a", "b"]
 
 
 def test_a_bad_file_is_named(tmp_path: Path) -> None:
