@@ -148,7 +148,7 @@ def joined(table: pandas.DataFrame, columns: Sequence[str]) -> list[str]:
 
 
 def _header(path: str | Path, columns: Sequence[str], encoding: str) -> tuple[str, list[str]]:
-    """The separator with which a file has these columns, a comma where none does, and its header."""
+    """The separator with which a file has these columns, or else a comma, and its header."""
     import pandas
 
     headers = {
