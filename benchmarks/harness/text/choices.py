@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUTS, variant_name
+from benchmarks.harness.text.model_config import CELLS, LAYERED, variant_name
 from benchmarks.harness.text.names import (
     ACTIVATIONS,
     ALIASES,
@@ -92,7 +92,7 @@ def model_options(options: argparse.Namespace, cells: bool) -> dict[str, Any]:
         **sizes,
         "num_layers": (_flat(options.layers) or [LAYERS])[0],
         "rcnn_hidden": options.rcnn_hidden if whole and not options.hidden else None,
-        "readout": options.readout or READOUTS[0],
+        "readout": options.readout,
         "order": options.order or ORDER,
         "decay": decay if decay in DECAYS else float(decay),
         "activation": options.activation or ACTIVATIONS[0],

@@ -13,12 +13,13 @@ from benchmarks.harness.arguments import (
     OneLineParser,
     add_result_options,
     add_training_options,
+    by_dataset,
     integer,
     nonempty,
     number,
 )
 from benchmarks.harness.text.choices import dataset_of
-from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUTS
+from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUT, READOUTS
 from benchmarks.harness.text.names import (
     ACTIVATIONS,
     BATCH_SIZE,
@@ -299,7 +300,7 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         "--readout",
         choices=READOUTS,
         help=f"of {', '.join(LAYERED)}: the last layer at the last word, or the means over words "
-        f"of all layers, side by side ({READOUTS[0]})",
+        f"of all layers, side by side ({by_dataset(READOUT)})",
     )
     group.add_argument(
         "--dropout",
