@@ -15,17 +15,21 @@ from benchmarks.harness.arguments import check_training_options, exit_status, tr
 from benchmarks.harness.errors import InputError, naming_extras
 from benchmarks.harness.retrieval.options import (
     BATCH_SIZE,
+    COLUMNS,
     EMBEDDING,
     EPOCHS,
     FIELDS,
     LEARNING_RATE,
     LEAVE_OUT,
+    NAMED,
+    OWN,
     PARAMETERS,
     PRETRAINING_BATCH_SIZE,
     PRETRAINING_EPOCHS,
     PROGRAM,
     SCHEDULE,
     parser,
+    rank_parser,
 )
 
 
@@ -38,10 +42,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
     """
-    return exit_status(PROGRAM, lambda: _compare(parser().parse_args(arguments)))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["rank"]:
+        return exit_status(PROGRAM, lambda: _rank(rank_parser().parse_args(words[1:])))
+    return exit_status(PROGRAM, lambda: _compare(parser().parse_args(words)))
+
+
+def _rank(options: argparse.Namespace) -> int:
+    with naming_extras("bench"):
+        from benchmarks.harness.retrieval.ranking import rank
+    rank(options)
+    return 0
 
 
 def _compare(options: argparse.Namespace) -> int:
+    named = len(options.data) == 1 and options.data[0] in NAMED
+    options.dataset = options.data[0] if named else OWN
     options.schedule = options.schedule or SCHEDULE[options.dataset]
     check_training_options(options)
     _check_options(options)
@@ -88,18 +104,38 @@ def _question_choice(options: argparse.Namespace) -> Any:
 
     return QuestionChoice(
         dataset=options.dataset,
-        root=options.root or f"data/{options.dataset}",
+        root=options.root or _own_folder(options) or f"data/{options.dataset}",
         vectors=options.vectors,
         tune_vectors=options.tune_vectors,
         leave_out=options.leave_out,
         split_seed=options.split_seed,
+        files=options.data if options.dataset == OWN else [],
+        columns=options.columns or list(COLUMNS),
+        encoding=options.encoding,
     )
+
+
+def _own_folder(options: argparse.Namespace) -> str:
+    """The folder of one's own pairs, where word vectors may lie too."""
+    return str(Path(options.data[0]).parent) if options.dataset == OWN else ""
 
 
 def _check_options(options: argparse.Namespace) -> None:
     """Refuses options that would have no effect, before anything is read."""
     if options.leave_out and options.dataset != "askubuntu":
-        raise InputError(f"--leave-out goes with --dataset askubuntu, not {options.dataset}")
+        raise InputError(f"--leave-out goes with --data askubuntu, not {options.dataset}")
+    if options.dataset != OWN and (options.columns or options.encoding != "utf-8"):
+        raise InputError(f"--columns and --encoding go with your own file, not {options.dataset}")
+    if options.dataset == OWN:
+        if options.root:
+            raise InputError(f"--root goes with {', '.join(NAMED)}, not a file of your own")
+        if len(options.data) > 2:
+            raise InputError(
+                f"--data takes a file, or a training and a test file, not {len(options.data)}"
+            )
+        for name in options.data:
+            if not Path(name).is_file():
+                raise InputError(f"--data {name}: no such file, nor one of {', '.join(NAMED)}")
     if options.pretraining == "no":
         for name in ("epochs", "batch_size"):
             if getattr(options, f"pretraining_{name}"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.harness.arguments import check_training_options, exit_status, training_config
 from benchmarks.harness.errors import naming_extras
-from benchmarks.harness.rationale.choices import item_choice, models, ranking
+from benchmarks.harness.rationale.choices import dataset_of, item_choice, models, ranking
 from benchmarks.harness.rationale.names import (
     BATCH_SIZE,
     EPOCHS,
@@ -20,7 +20,7 @@ from benchmarks.harness.rationale.names import (
     PROGRAM,
     QUESTIONS,
 )
-from benchmarks.harness.rationale.options import check_options, parser
+from benchmarks.harness.rationale.options import check_options, explain_parser, parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,10 +32,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
     """
-    return exit_status(PROGRAM, lambda: _compare(parser().parse_args(arguments)))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["explain"]:
+        return exit_status(PROGRAM, lambda: _explain(explain_parser().parse_args(words[1:])))
+    return exit_status(PROGRAM, lambda: _compare(parser().parse_args(words)))
+
+
+def _explain(options: argparse.Namespace) -> int:
+    with naming_extras("bench"):
+        from benchmarks.harness.rationale.application import explain
+    explain(options)
+    return 0
 
 
 def _compare(options: argparse.Namespace) -> int:
+    options.dataset = dataset_of(options)
     check_training_options(options)
     check_options(options)
     return _rank(options) if options.dataset in QUESTIONS else _predict(options)

@@ -10,16 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness.arguments import check_training_options, exit_status, training_config
-from benchmarks.harness.errors import InputError, naming_extras, naming_files, say
-from benchmarks.harness.text.choices import model_names, model_options, text_choice
+from benchmarks.harness.errors import InputError, naming_extras
+from benchmarks.harness.text.choices import (
+    dataset_of,
+    model_names,
+    model_options,
+    text_choice,
+)
 from benchmarks.harness.text.names import (
     BATCH_SIZE,
-    DATASETS,
     EPOCHS,
     LEARNING_RATE,
     PROGRAM,
 )
-from benchmarks.harness.text.options import compare_options, explain_parser
+from benchmarks.harness.text.options import compare_options, predict_parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,14 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if any(word.partition("=")[0] == "--explain" for word in words):
-        return exit_status(PROGRAM, lambda: _explain(explain_parser().parse_args(words)))
+    if words[:1] == ["predict"]:
+        return exit_status(PROGRAM, lambda: _predict(predict_parser().parse_args(words[1:])))
     return exit_status(PROGRAM, lambda: _compare(compare_options(words)), several=True)
 
 
 def _compare(options: argparse.Namespace) -> int:
     check_training_options(options)
-    options.dataset = options.dataset or ("csv" if options.csv else DATASETS[0])
+    options.dataset = dataset_of(options)
     names, chosen = model_names(options), text_choice(options)
     cells = names[0].endswith("gram")
     with naming_extras("bench"):
@@ -50,7 +54,7 @@ def _compare(options: argparse.Namespace) -> int:
         from benchmarks.harness.text.task import TextTask, text_model_configs
     data = in_turn(lambda: load_texts(TextChoice(**chosen)))
     if options.embedding and data.glove:
-        raise InputError(f"--embedding goes with --glove none; {data.glove} has its own size")
+        raise InputError(f"--embedding goes with --vectors none; {data.glove} has its own size")
     if options.unit_norm and not data.glove and "unit_norm" not in options.filled_in:
         raise InputError("--unit-norm goes with a file of word vectors")
     if options.tune_vectors and not data.glove:
@@ -74,23 +78,10 @@ def _compare(options: argparse.Namespace) -> int:
     return 0
 
 
-def _explain(options: argparse.Namespace) -> int:
+def _predict(options: argparse.Namespace) -> int:
     with naming_extras("bench"):
-        from benchmarks.harness.files import write_bytes
-        from benchmarks.harness.summary import png
-        from benchmarks.harness.text.explanation import explain, explanation_plot, load_classifier
-        from pyg_kernels.datasets.text import tokenize
-    texts = [tokenize(text) for text in options.explain]
-    if not all(texts):
-        raise InputError("--explain: a text has no words")
-    classifier = load_classifier(options.checkpoint)
-    explanations = [explain(classifier, words) for words in texts]
-    out = Path(options.out or Path(options.checkpoint).parent)
-    with naming_files(out):
-        out.mkdir(parents=True, exist_ok=True)
-        write_bytes(out / "explanation.png", png(explanation_plot(explanations)))
-    say("\n\n".join(explanation.table().text() for explanation in explanations))
-    say(f"\npicture in {out / 'explanation.png'}")
+        from benchmarks.harness.text.prediction import predict
+    predict(options)
     return 0
 
 

@@ -11,9 +11,11 @@ from torch import Tensor
 from pyg_kernels.datasets.public_file import find_file
 from pyg_kernels.datasets.text.corpus import PARTS
 from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.tokens import tokenize
 from pyg_kernels.datasets.text.vocabulary import UNKNOWN, Vocabulary, words_of
 
 END = "<eos>"
+FEWEST_LINES = 10
 # By family, the names of the files of a part: Mikolov's, WikiText's, plain ones.
 FILES = {"ptb": "ptb.{}.txt", "wikitext": "wiki.{}.tokens", "text": "{}.txt"}
 
@@ -125,6 +127,46 @@ class LanguageCorpus(TextStreams):
             if not any(parts[part]):
                 raise ValueError(f"{file} has no words")
         super().__init__(parts, name, min_count, max_size)
+
+
+class OwnText(TextStreams):
+    """A text file of one's own: the first 80 % of its lines train, 10 % validate, the last test.
+
+    Lines without words are left out; see :class:`TextStreams`.
+
+    Args:
+        path: the file, a sentence or a paragraph a line; decompressed if its name ends in ``.gz``.
+        encoding: of the file.
+        words: whether words stand between white space, as in published corpora;
+            :func:`~pyg_kernels.datasets.text.tokenize` splits the lines otherwise.
+        min_count: see :class:`TextStreams`.
+        max_size: see :class:`TextStreams`.
+
+    Raises:
+        OSError: if the file is not there or cannot be read.
+        ValueError: if it is not in this encoding, or has fewer than 10 lines with words.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        encoding: str = "utf-8",
+        words: bool = False,
+        min_count: int | None = None,
+        max_size: int | None = None,
+    ) -> None:
+        path = Path(path).expanduser()
+        split = str.split if words else tokenize
+        lines = [line for line in map(split, read_lines(path, encoding)) if line]
+        number = len(lines)
+        if number < FEWEST_LINES:
+            raise ValueError(
+                f"{path} has {number} lines with words; {FEWEST_LINES} or more are needed, a "
+                "sentence or a paragraph each"
+            )
+        first, second = 8 * number // 10, 9 * number // 10
+        parts = {"train": lines[:first], "valid": lines[first:second], "test": lines[second:]}
+        super().__init__(parts, path.name.partition(".")[0], min_count, max_size)
 
 
 def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tensor, int]:

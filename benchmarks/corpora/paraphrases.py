@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from benchmarks.corpora.bm25 import BM25Index
 from benchmarks.corpora.published_text import obtain_text
 from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from pyg_kernels.datasets.text.lines import read_lines
+from pyg_kernels.datasets.text.text_table import read_text_table
 from pyg_kernels.datasets.text.tokens import tokenize
 
 SOURCE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
@@ -71,42 +72,116 @@ class MSRPQuestions(QuestionCorpus):
         seed: int = 0,
         lower: bool = True,
     ) -> None:
-        if not 0 < dev_fraction < 1:
-            raise ValueError(f"dev_fraction must be between 0 and 1, got {dev_fraction}")
-        if num_candidates < 2:
-            raise ValueError(f"num_candidates must be at least 2, got {num_candidates}")
+        _check(dev_fraction, num_candidates)
         reader = _Reader(lower)
         paths = {part: obtain_text(root, name, SOURCE) for part, name in FILES.items()}
-        files = {part: reader.read(path) for part, path in paths.items()}
-        pairs = [pair for file in files.values() for pair in file]
-        seconds = list(dict.fromkeys(pair.second for pair in pairs))
-        search = _Candidates(reader.questions, seconds, _paraphrases(pairs), num_candidates)
-        groups = _groups(pairs, len(reader.questions))
-        tested = [pair for pair in files["test"] if pair.paraphrase]
-        apart = _apart(files["train"], tested, groups)
-        dev, train = _divided(apart, groups, dev_fraction, seed)
-        if not tested:
+        train, test = (reader.read(paths[part]) for part in ("train", "test"))
+        if not any(pair.paraphrase for pair in test):
             raise ValueError(f"{paths['test']} has no paraphrases")
-        if not dev:
-            raise ValueError(
-                f"{paths['train']} is too small for a dev part of {dev_fraction:g}: it has "
-                f"{len(apart)} pairs of paraphrases to train on"
-            )
-        super().__init__(
-            reader.questions,
-            _train_queries(train, seed),
-            {"dev": map(search.ranking, dev), "test": map(search.ranking, tested)},
-            f"official test part, {100 * dev_fraction:g}% of training for dev (seed {seed})",
+        split = f"official test part, {100 * dev_fraction:g}% of training for dev (seed {seed})"
+        fields, left_out = _corpus(
+            reader, train, test, paths["train"], dev_fraction, num_candidates, seed
         )
-        connected = sum(pair.paraphrase for pair in files["train"]) - len(apart)
-        self.left_out = {
-            reason: number
-            for reason, number in (
-                ("pairs of one and the same sentence", reader.identical),
-                ("training pairs connected with the test part", connected),
-            )
-            if number
-        }
+        super().__init__(*fields, split)
+        self.left_out = left_out
+
+
+class OwnPairs(QuestionCorpus):
+    """Pairs of texts of one's own, similar ones to be found among what a search engine gives.
+
+    Queries, candidates and parts are as in :class:`MSRPQuestions`; a text is its own id.
+
+    Args:
+        path: a table of pairs, see :func:`~pyg_kernels.datasets.text.read_text_table`.
+        test: the pairs to test on. Where there are none, a share of the similar pairs is drawn, in
+            whole groups of connected texts.
+        columns: those of the first text, the second one, and whether they are similar, 0 or 1.
+        test_fraction: that share.
+        dev_fraction: of the pairs to train on, the dev part.
+        num_candidates: of each query, the true one included.
+        seed: of the draws.
+        lower: whether to write all words in lower case, as GloVe's vectors do.
+        encoding: of the files.
+
+    Raises:
+        OSError: if a file is not there.
+        ImportError: if bm25s is not installed.
+        ValueError: if a file is no such table, a label is neither 0 nor 1, a text has no words, an
+            argument is out of range, or a part is left without similar pairs.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        test: str | Path | None = None,
+        columns: Sequence[str] = ("first", "second", "label"),
+        test_fraction: float = 0.2,
+        dev_fraction: float = 0.1,
+        num_candidates: int = 20,
+        seed: int = 0,
+        lower: bool = True,
+        encoding: str = "utf-8",
+    ) -> None:
+        _check(dev_fraction, num_candidates)
+        reader = _Reader(lower)
+        pairs = reader.table(path, columns, encoding)
+        ending = f"{100 * dev_fraction:g}% of training for dev (seed {seed})"
+        if test is None:
+            similar = [pair for pair in pairs if pair.paraphrase]
+            groups = _groups(pairs, len(reader.questions))
+            tested, train = _divided(similar, groups, test_fraction, seed)
+            # Pairs that are not similar give candidates alone, in whatever part.
+            train += [pair for pair in pairs if not pair.paraphrase]
+            split = f"random {100 * test_fraction:g}% of the similar pairs for testing, {ending}"
+        else:
+            train, tested = pairs, reader.table(test, columns, encoding)
+            split = f"given test part, {ending}"
+        if not any(pair.paraphrase for pair in tested):
+            raise ValueError(f"{test or path} has too few similar pairs to test on")
+        fields, left_out = _corpus(
+            reader, train, tested, Path(path), dev_fraction, num_candidates, seed
+        )
+        super().__init__(*fields, split)
+        self.left_out = left_out
+
+
+def _check(dev_fraction: float, num_candidates: int) -> None:
+    if not 0 < dev_fraction < 1:
+        raise ValueError(f"dev_fraction must be between 0 and 1, got {dev_fraction}")
+    if num_candidates < 2:
+        raise ValueError(f"num_candidates must be at least 2, got {num_candidates}")
+
+
+def _corpus(
+    reader: _Reader,
+    training: Sequence[Pair],
+    testing: Sequence[Pair],
+    source: Path,
+    dev_fraction: float,
+    num_candidates: int,
+    seed: int,
+) -> tuple[tuple[Any, Any, Any], dict[str, int]]:
+    """Questions, queries to train on and parts of a corpus of pairs, and what is left out."""
+    pairs = [*training, *testing]
+    seconds = list(dict.fromkeys(pair.second for pair in pairs))
+    search = _Candidates(reader.questions, seconds, _paraphrases(pairs), num_candidates)
+    groups = _groups(pairs, len(reader.questions))
+    tested = [pair for pair in testing if pair.paraphrase]
+    apart = _apart(training, tested, groups)
+    dev, train = _divided(apart, groups, dev_fraction, seed)
+    if not dev:
+        raise ValueError(
+            f"{source} is too small for a dev part of {dev_fraction:g}: it has {len(apart)} pairs "
+            "of paraphrases to train on"
+        )
+    parts = {"dev": map(search.ranking, dev), "test": map(search.ranking, tested)}
+    connected = sum(pair.paraphrase for pair in training) - len(apart)
+    reasons = {
+        "pairs of one and the same sentence": reader.identical,
+        "training pairs connected with the test part": connected,
+    }
+    left_out = {reason: number for reason, number in reasons.items() if number}
+    return (reader.questions, _train_queries(train, seed), parts), left_out
 
 
 class _Reader:
@@ -130,20 +205,32 @@ class _Reader:
             if len(cells) != 5:
                 raise ValueError(f"{where}: expected 5 cells, got {len(cells)}")
             label, first, second, *texts = cells
-            if label not in ("0", "1"):
-                raise ValueError(f"{where}: the label must be 0 or 1, got {label!r}")
-            pair = Pair(
-                self._place(first, texts[0], where),
-                self._place(second, texts[1], where),
-                paraphrase=label == "1",
-            )
-            if pair.first == pair.second:
-                self.identical += 1
-            else:
-                pairs.append(pair)
-        if not pairs:
+            pairs.append(self._pair(label, (first, second), texts, where))
+        return self._different(pairs, path)
+
+    def table(self, path: str | Path, columns: Sequence[str], encoding: str) -> list[Pair]:
+        """The pairs of a table with these columns, each text its own id."""
+        table = read_text_table(path, columns, encoding)
+        rows = table[list(columns)].itertuples(index=False)
+        pairs = [
+            self._pair(label.strip(), texts, texts, f"row {number} of {path}")
+            for number, (*texts, label) in enumerate(rows, start=1)
+        ]
+        return self._different(pairs, path)
+
+    def _pair(self, label: str, ids: Sequence[str], texts: Sequence[str], where: str) -> Pair:
+        if label not in ("0", "1"):
+            raise ValueError(f"{where}: the label must be 0 or 1, got {label!r}")
+        first, second = (self._place(*named, where) for named in zip(ids, texts, strict=True))
+        return Pair(first, second, paraphrase=label == "1")
+
+    def _different(self, pairs: Sequence[Pair], path: str | Path) -> list[Pair]:
+        """Those that are not of one and the same sentence, which are counted."""
+        found = [pair for pair in pairs if pair.first != pair.second]
+        self.identical += len(pairs) - len(found)
+        if not found:
             raise ValueError(f"{path} has no pairs of two sentences")
-        return pairs
+        return found
 
     def _place(self, id_: str, text: str, where: str) -> int:
         words = tuple(tokenize(text, self.lower))

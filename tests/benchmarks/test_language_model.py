@@ -58,7 +58,7 @@ def compare(call: Call, corpus: Path, tmp_path: Path) -> Call:
 
     def run(*words: object, loud: bool = False) -> tuple[int, str, str]:
         small = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu")
-        defaults = ("--corpus", corpus, "--epochs", 2, "--out", tmp_path / "out")
+        defaults = ("--data", corpus, "--epochs", 2, "--out", tmp_path / "out")
         return call(*small, *defaults, *words, *(() if loud else ("--quiet",)))
 
     return run
@@ -323,7 +323,7 @@ def test_score_of_a_part_with_empty_lines_is_its_perplexity(
     root = write_corpus(tmp_path / "wiki", "wiki.{}.tokens")
     for path in root.iterdir():
         path.write_text(path.read_text().replace("\n", "\n\n"))
-    words = ("--corpus", root, "--preset", "rcnn-5m", "--lr", 0.3)
+    words = ("--data", root, "--preset", "rcnn-5m", "--lr", 0.3)
     assert compare(*words)[0] == 0
     (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
     model = ("--checkpoint", tmp_path / "out/runs/rcnn-5m-seed0/best.ckpt", "--device", "cpu")
@@ -359,7 +359,8 @@ def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path
         (("--epochs", 0), "--epochs: must be an integer of at least 1"),
         (("--prset", "cnn"), "unrecognized arguments: --prset"),
         (("--resume", "--overwrite"), "--resume and --overwrite exclude each other"),
-        (("--corpus", "nowhere"), "nowhere is not a folder"),
+        (("--data", "nowhere"), "nowhere is not a folder"),
+        (("--words",), "--words and --encoding go with a text file of your own"),
         (("--device", "tpu"), "--device must be"),
         (("--hidden", 65536), "at most 500,000,000 are allowed (--hidden, --parameters, --layers)"),
     ],
@@ -381,6 +382,29 @@ def test_bad_corpora_are_one_line(compare: Call, corpus: Path) -> None:
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert said in err
         test.write_text(text)
+
+
+def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "story.txt"
+    lines = [f"Once, w{k % 3} said: \u00e9t\u00e9!\n\n" for k in range(40)]
+    file.write_text("".join(lines), encoding="latin-1")
+    small = ("--preset", "rcnn-5m", "--hidden", 4, "--epochs", 1)
+    status, out, err = compare("--data", file, *small)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "story.txt is not in the encoding utf-8: " in err
+    assert compare("--data", file, "--encoding", "latin-1", *small)[0] == 0
+    (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert record["dataset"] == "story"
+    checkpoint = tmp_path / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
+    scored = ("score", "--checkpoint", checkpoint, "--file", file, "--device", "cpu")
+    assert "is not in the encoding utf-8" in call(*scored)[2]
+    status, out, err = call(*scored, "--encoding", "latin-1")
+    assert (status, err) == (0, "")
+    assert "320 " in out  # seven words and an end, 40 times
+    file.write_bytes("\n".join(lines).encode("utf-16-le"))
+    assert "story.txt is not in the encoding utf-8: " in compare("--data", file, *small)[2]
+    file.write_text("a b\n" * 9)
+    assert "story.txt has 9 lines with words; 10 or more" in compare("--data", file, *small)[2]
 
 
 @pytest.mark.parametrize("preset", ["lstm-5m", "awd-lstm"])
@@ -424,7 +448,7 @@ def test_names_what_is_missing_without_lightning(corpus: Path) -> None:
     code = (
         "import sys; sys.modules['lightning'] = None\n"
         "from benchmarks.language_model import main\n"
-        f"sys.exit(main(['--corpus', {str(corpus)!r}]))"
+        f"sys.exit(main(['--data', {str(corpus)!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     said = "error: lightning is not installed: pip install '.[bench]'\n"

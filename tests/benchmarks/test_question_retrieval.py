@@ -57,7 +57,7 @@ def call(call_main) -> Callable[..., tuple[int, str, str]]:
 def small_runs(root: Path, out: Path, *words: object) -> list[str]:
     """The words for small models and an epoch, unless `words` say otherwise."""
     small = ("--device", "cpu", "--hidden", 5, "--embedding", 4, "--epochs", 1, "--negatives", 3)
-    questions = ("--dataset", "askubuntu", "--root", root, "--vectors", "none")
+    questions = ("--data", "askubuntu", "--root", root, "--vectors", "none")
     pretraining: tuple[object, ...] = ("--pretraining-batch-size", 48, "--pretraining-epochs", 1)
     if "no" in words:
         pretraining = ()
@@ -143,6 +143,69 @@ def test_compares_encoders_with_and_without_pretraining(compared) -> None:
         assert "seeds 0, 1" in written
     for name in ("learning_curves", "pretraining", "gates_by_position", "gates_by_word"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_own_pairs_from_training_to_ranking(call, tmp_path) -> None:
+    things = ("apple", "bicycle", "candle", "door", "engine", "flute")
+    rows = [
+        {"q1": f"where is the {a} w{k}", "q2": f"the {b} w{k % 7} is where ?", "same": int(a == b)}
+        for k in range(8)
+        for a in things
+        for b in (a, things[(things.index(a) + 1 + k) % 6])
+    ]
+    pairs = tmp_path / "pairs.csv"
+    pandas.DataFrame(rows).drop_duplicates().to_csv(pairs, index=False)
+    small = ("--hidden", 8, "--embedding", 8, "--epochs", 1, "--vectors", "none", "--device", "cpu")
+    words = ("--encoders", "rcnn", "--pretraining", "no", "--quiet", "--out", tmp_path / "out")
+    columns = ("--columns", "q1", "q2", "same")
+    status, _, err = call("--data", pairs, *columns, *small, *words)
+    assert (status, err) == (0, "")
+    (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert record["dataset"] == "pairs"
+    assert record["split"].startswith("random 20% of the similar pairs for testing, 10% of")
+
+    texts = pandas.DataFrame({"text": [f"a {thing}" for thing in things]})
+    texts.to_csv(tmp_path / "texts.csv", index=False)
+    texts.iloc[[2, 0]].to_parquet(tmp_path / "queries.parquet", index=False)
+    ranked = ("rank", "--checkpoint", tmp_path / "out", "--data", tmp_path / "queries.parquet")
+    ranked = (*ranked, "--among", tmp_path / "texts.csv", "--out", tmp_path / "ranked.csv")
+    status, _, err = call(*ranked, "--best", 3)
+    assert (status, err) == (0, "")
+    table = pandas.read_csv(tmp_path / "ranked.csv")
+    assert table["query"].tolist() == ["a candle"] * 3 + ["a apple"] * 3
+    assert table["rank"].tolist() == [1, 2, 3] * 2
+    assert table["text"][0] == "a candle"
+    assert table["cosine"][0] == pytest.approx(1)
+    assert (table.groupby("query")["cosine"].diff().dropna() <= 0).all()
+    assert "--overwrite replaces it" in call(*ranked)[2]
+    assert call(*ranked, "--best", 3, "--batch-size", 1, "--overwrite")[0] == 0
+    again = pandas.read_csv(tmp_path / "ranked.csv")
+    assert again["cosine"].tolist() == pytest.approx(table["cosine"].tolist(), abs=1e-6)
+    (tmp_path / "texts.csv").write_text("text\na\n.\n \n")
+    status, _, err = call(*ranked, "--overwrite")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "row 3 of" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--data", "nowhere.csv"), "--data nowhere.csv: no such file, nor one of msrp, askubuntu"),
+        (("--data", "PAIRS"), "has no column 'first'; its columns are a, b, c"),
+        (("--data", "PAIRS", "--columns", "a", "b", "c"), "row 2 of .*: the label must be 0 or 1"),
+        (("--data", "PAIRS", "--columns", "a", "b", "d"), "has no column 'd'"),
+        (("--data", "PAIRS", "--root", "."), "--root goes with msrp, askubuntu, not"),
+        (("--data", "a", "b", "c"), "not 3"),
+        (("--columns", "a", "b", "c"), "go with your own file, not msrp"),
+    ],
+)
+def test_bad_pairs_are_one_line(call, tmp_path, words, said) -> None:
+    (tmp_path / "pairs.csv").write_text("a,b,c\nx y,x,1\nz,x,yes\n")
+    words = [tmp_path / "pairs.csv" if word == "PAIRS" else word for word in words]
+    status, out, err = call(*words, "--out", tmp_path / "out")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert re.search(said, err)
+    assert not (tmp_path / "out").exists()
 
 
 def test_baselines_are_those_of_the_library(compared, monkeypatch) -> None:
@@ -273,7 +336,7 @@ def test_word_vectors_are_kept_as_they_are_and_bad_ids_left_out(call, root, tmp_
     lines = [f"{word} {k / 9:.3f} {1 - k / 5:.3f} 0.5" for k, word in enumerate(known)]
     (root / "vector").mkdir()  # where the published corpus has it
     (root / "vector" / "vectors_pruned.200.txt").write_text("\n".join(lines) + "\n")
-    words = ("--dataset", "askubuntu", "--root", root, "--hidden", 4, "--encoders", "gru")
+    words = ("--data", "askubuntu", "--root", root, "--hidden", 4, "--encoders", "gru")
     training = ("--device", "cpu", "--epochs", 1, "--pretraining", "no", "--out", tmp_path / "out")
     status, text, _ = call(*words, *training, "--leave-out")
     assert status == 0
@@ -349,14 +412,14 @@ def test_the_schedule_is_by_default_that_of_the_data_set(
 ) -> None:
     monkeypatch.setattr(Experiment, "carry_out", lambda *args: None)
     folder = {"msrp": msrp(30), "askubuntu": root}[dataset]
-    assert compare("--dataset", dataset, "--root", folder, *words)[0] == 0
+    assert compare("--data", dataset, "--root", folder, *words)[0] == 0
     for out in (tmp_path / "out", tmp_path / "out" / "pretraining"):
         configuration = json.loads((out / "configuration.json").read_text())
         assert configuration["training"]["optimizer"]["schedule"] == schedule
 
 
 def test_a_dev_part_too_small_for_a_reranker_has_none(compare, msrp, tmp_path) -> None:
-    words = ("--dataset", "msrp", "--root", msrp(10), "--encoders", "gru", "--pretraining", "no")
+    words = ("--data", "msrp", "--root", msrp(10), "--encoders", "gru", "--pretraining", "no")
     status, text, err = compare(*words)
     assert (status, err) == (0, "")
     assert "\nno re-ranker, the dev part is too small: cross-validation takes at least two" in text
@@ -385,14 +448,14 @@ def test_words_with_dollar_signs_are_drawn_as_they_are(call, root, tmp_path) -> 
         (["--margin", "0"], "must be a number above 0, got 0"),
         (["--negatives", "0"], "must be an integer of at least 1"),
         (["--pretraining", "no", "--pretraining-epochs", "2"], "--pretraining-epochs goes with"),
-        (["--root", "nowhere", "--dataset", "msrp", "--leave-out"], "--leave-out goes with"),
+        (["--root", "nowhere", "--data", "msrp", "--leave-out"], "--leave-out goes with"),
         (["--hidden", "4", "--parameters", "9"], "--hidden and --parameters exclude each other"),
         (["--parameters", "9"], "no width of rcnn stays within 9 parameters"),
         (["--device", "tpu"], "tpu"),
     ],
 )
 def test_bad_words_give_one_line(call, root, tmp_path, words, error) -> None:
-    given = ("--dataset", "askubuntu", "--root", root, "--vectors", "none", "--out", tmp_path / "o")
+    given = ("--data", "askubuntu", "--root", root, "--vectors", "none", "--out", tmp_path / "o")
     status, _, err = call(*given, *words)
     assert status == 2
     assert err.count("\n") == 1

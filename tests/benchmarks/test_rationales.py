@@ -115,7 +115,7 @@ def compare(call, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
 @pytest.fixture
 def planted(compare, root: Path) -> Callable[..., tuple[int, str, str]]:
     """The same on planted evidence, two questions a document."""
-    words = ("--root", root, "--glove", "none", "--embedding", 4, "--questions", 2, 2)
+    words = ("--root", root, "--vectors", "none", "--embedding", 4, "--questions", 2, 2)
     return lambda *more: compare(*words, "--batch-size", 16, *more)
 
 
@@ -254,7 +254,7 @@ def test_a_run_added_later_is_read_by_the_full_network(planted, tmp_path) -> Non
 
 def test_ratings_of_beer(compare, tmp_path) -> None:
     root = write_beer(tmp_path / "beer")
-    words = ("--dataset", "beer", "--root", root, "--glove", "none", "--batch-size", 8)
+    words = ("--data", "beer", "--root", root, "--vectors", "none", "--batch-size", 8)
     models = ("dependent", "attention", "svm")
     status, text, err = compare(*words, "--embedding", 3, "--models", *models)
     assert (status, err) == (0, "")
@@ -274,7 +274,7 @@ def test_ratings_of_beer(compare, tmp_path) -> None:
 @pytest.mark.parametrize("dataset", ["molecules", "chembl"])
 def test_molecules(compare, tmp_path, dataset) -> None:
     pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-    words = ("--dataset", dataset, "--layers", 1, "--batch-size", 512, "--samples", 1)
+    words = ("--data", dataset, "--layers", 1, "--batch-size", 512, "--samples", 1)
     status, text, err = compare(*words, "--models", "independent", "--sparsity", 0)
     assert (status, err) == (0, "")
     (record,) = records_of(tmp_path / "out")
@@ -289,7 +289,7 @@ def test_molecules(compare, tmp_path, dataset) -> None:
 
 def test_questions_by_words_of_their_bodies(compare, tmp_path) -> None:
     root = write_forum(tmp_path / "askubuntu")
-    words = ("--dataset", "askubuntu", "--root", root, "--vectors", "none", "--embedding", 3)
+    words = ("--data", "askubuntu", "--root", root, "--vectors", "none", "--embedding", 3)
     status, text, err = compare(*words, "--negatives", 3, "--rate", 0.4)
     assert (status, err) == (0, "")
     records = records_of(tmp_path / "out")
@@ -312,7 +312,7 @@ def test_questions_by_words_of_their_bodies(compare, tmp_path) -> None:
 
 def test_resumed_ranking(compare, tmp_path, monkeypatch) -> None:
     root = write_forum(tmp_path / "askubuntu", bodies=False)
-    words = ("--dataset", "askubuntu", "--root", root, "--vectors", "none", "--models")
+    words = ("--data", "askubuntu", "--root", root, "--vectors", "none", "--models")
     words = (*words, "independent", "--embedding", 3, "--negatives", 2, "--epochs", 3)
     words = (*words, "--estimator", "reinforce")
     assert compare(*words, "--out", tmp_path / "whole")[0] == 0
@@ -330,19 +330,19 @@ def test_resumed_ranking(compare, tmp_path, monkeypatch) -> None:
 
 BAD = {
     "no such model": ("--models", "title", "planted has dependent"),
-    "atoms without order": ("--dataset", "molecules", "--models", "dependent", "no order"),
+    "atoms without order": ("--data", "molecules", "--models", "dependent", "no order"),
     "rate and price": ("--rate", 0.1, "--sparsity", 0.1, "exclude each other"),
     "rate of all": ("--rate", 1, "above 0 and below 1"),
     "negative price": ("--sparsity", -1, "at least 0"),
-    "relaxed atoms": ("--dataset", "chembl", "--estimator", "gumbel", "--estimator goes with"),
-    "smarts of texts": ("--smarts", "cF", "--smarts goes with --dataset molecules"),
-    "aspect of films": ("--aspect", "smell", "--aspect goes with --dataset beer"),
-    "margin of texts": ("--margin", 1, "--margin goes with --dataset askubuntu, msrp"),
-    "questions of beer": ("--dataset", "beer", "--questions", 1, 2, "goes with --dataset planted"),
+    "relaxed atoms": ("--data", "chembl", "--estimator", "gumbel", "--estimator goes with"),
+    "smarts of texts": ("--smarts", "cF", "--smarts goes with --data molecules"),
+    "aspect of films": ("--aspect", "smell", "--aspect goes with --data beer"),
+    "margin of texts": ("--margin", 1, "--margin goes with --data askubuntu, msrp"),
+    "questions of beer": ("--data", "beer", "--questions", 1, 2, "goes with --data planted"),
     "falling numbers": ("--questions", 3, 2, "must not be larger"),
     "temperature": ("--temperature", 2, "--temperature goes with --estimator gumbel"),
     "temperature of all": (
-        "--dataset",
+        "--data",
         "msrp",
         "--models",
         "full",
@@ -355,12 +355,12 @@ BAD = {
     "warm-up of all": ("--warm-up", 1, "below 1"),
     "never short": ("--warm-up", 0.5, "--anneal", 0.6, "at most 1"),
     "nothing to warm up for": ("--models", "svm", "--warm-up", 0.1, "--warm-up goes with"),
-    "root of chembl": ("--dataset", "chembl", "--root", "x", "inside RDKit"),
+    "root of chembl": ("--data", "chembl", "--root", "x", "inside RDKit"),
     "unknown": ("--wrong", "unrecognized arguments"),
-    "no glove": ("--glove", "nowhere.txt", "nowhere.txt: no such file"),
-    "no beer": ("--dataset", "beer", "--root", "nowhere", "nowhere"),
-    "bad smarts": ("--dataset", "molecules", "--smarts", "((", "SMARTS"),
-    "absent group": ("--dataset", "molecules", "--smarts", "[U]", "[U]"),
+    "no glove": ("--vectors", "nowhere.txt", "nowhere.txt: no such file"),
+    "no beer": ("--data", "beer", "--root", "nowhere", "nowhere"),
+    "bad smarts": ("--data", "molecules", "--smarts", "((", "SMARTS"),
+    "absent group": ("--data", "molecules", "--smarts", "[U]", "[U]"),
 }
 
 
@@ -397,3 +397,94 @@ def test_help_needs_no_torch() -> None:
 def test_every_data_set_has_defaults() -> None:
     assert set(RATE) == set(COHERENCE) == set(MODELS_OF) == set(DATASETS)
     assert torch.tensor(list(RATE.values())).lt(1).all()
+
+
+def own_rows(number: int) -> list[dict[str, object]]:
+    """Texts whose class one of their words says."""
+    generator = random.Random(4)
+    rows = []
+    for k in range(number):
+        words = [f"w{generator.randrange(9)}" for _ in range(6)]
+        words.insert(generator.randrange(6), mark := ("awful film", "superb film")[k % 2])
+        rows.append({"body": " ".join(words), "kind": "nc"[k % 2], "why": mark, "stars": k / 8})
+    return rows
+
+
+def test_own_texts_from_training_to_explanations(call, tmp_path) -> None:
+    file = tmp_path / "own.csv"
+    pandas.DataFrame(own_rows(120)).to_csv(file, index=False)
+    columns = ("--text-column", "body", "--target-column", "kind")
+    small = ("--hidden", 8, "--embedding", 8, "--epochs", 2, "--device", "cpu", "--vectors", "none")
+    words = (*small, "--models", "independent", "--rate", 0.3, "--quiet", "--out", tmp_path / "out")
+    status, _, err = call("--data", file, *columns, "--evidence-column", "why", *words)
+    assert (status, err) == (0, "")
+    (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert (record["dataset"], record["metric"]) == ("texts", "error_rate")
+    assert "test_precision" in record or record["test_share"] == 0
+
+    new = tmp_path / "new.parquet"
+    texts = ["a superb film", "", "w1 awful film w2"]
+    pandas.DataFrame({"body": texts, "n": range(3)}).to_parquet(new)
+    explain = ("explain", "--checkpoint", tmp_path / "out", "--data", new, "--text-column", "body")
+    status, _, err = call(*explain, "--out", tmp_path / "explained")
+    assert (status, err.count("\n")) == (0, 1)
+    assert "1 of 3 texts have no words and are left out" in err
+    table = pandas.read_csv(tmp_path / "explained" / "rationales.csv", keep_default_na=False)
+    assert list(table) == ["body", "n", "predicted", "full", "rest", "selection", "words"]
+    assert table["n"].tolist() == [0, 2]
+    assert set(table["predicted"]) | set(table["full"]) <= {"n", "c"}
+    for body, selection, chosen in table[["body", "selection", "words"]].itertuples(index=False):
+        words = body.split()
+        marks = read_spans(selection, len(words)).tolist()
+        assert chosen == " ".join(w for w, mark in zip(words, marks, strict=True) if mark)
+    page = (tmp_path / "explained" / "rationales.html").read_text()
+    assert re.sub("</?mark>", "", page).count("awful film") == 1
+    assert "--overwrite replaces it" in call(*explain, "--out", tmp_path / "explained")[2]
+    again = (*explain, "--out", tmp_path / "again", "--batch-size", 1)
+    assert call(*again)[0] == 0
+    assert (tmp_path / "again" / "rationales.csv").read_text() == (
+        tmp_path / "explained" / "rationales.csv"
+    ).read_text()
+
+
+def test_own_numbers(call, tmp_path) -> None:
+    file = tmp_path / "own.csv"
+    pandas.DataFrame(own_rows(60)).to_csv(file, index=False)
+    small = ("--hidden", 4, "--embedding", 4, "--epochs", 1, "--device", "cpu", "--vectors", "none")
+    columns = ("--text-column", "body", "--target-column", "stars")
+    words = (*small, "--models", "full", "--quiet", "--out", tmp_path / "out")
+    assert call("--data", file, *columns, *words)[0] == 0
+    (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert record["metric"] == "MSE"
+    assert record["split"].startswith("random 20% for testing (seed 0), 10% held out")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--data", "nowhere.csv"), "--data nowhere.csv: no such file, nor one of planted, beer"),
+        (("--data", "OWN"), "has no column 'text'"),
+        (("--data", "OWN", "--text-column", "a", "--target-column", "c"), "row 2 .* has no target"),
+        (
+            ("--data", "OWN", "--text-column", "a", "--target-column", "b", "--task", "regression"),
+            "could not convert string to float: 'x'",
+        ),
+        (
+            (
+                *("--data", "OWN", "--text-column", "a", "--target-column", "b"),
+                *("--evidence-column", "c"),
+            ),
+            "row 1 of .*: its text does not have the words 'far'",
+        ),
+        (("--data", "OWN", "--root", "x"), "--root goes with a data set by name"),
+        (("--evidence-column", "c"), "--evidence-column goes with your own file, not planted"),
+        (("explain", "--checkpoint", "x", "--data", "y"), "required: --out"),
+        (("explain", "--checkpoint", "x", "--data", "y", "--out", "z"), "x: no such file"),
+    ],
+)
+def test_bad_texts_of_one_s_own_are_one_line(call, tmp_path, words, said) -> None:
+    (tmp_path / "own.csv").write_text("a,b,c\nnear,x,far\nb,y,\n")
+    words = [tmp_path / "own.csv" if word == "OWN" else word for word in words]
+    status, out, err = call(*words)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert re.search(said, err)

@@ -89,7 +89,7 @@ def compare(call, root: Path, tmp_path: Path) -> Callable[..., tuple[int, str, s
 
     def run(*words: object) -> tuple[int, str, str]:
         small = ("--device", "cpu", "--hidden", 5, "--embedding", 4, "--batch-size", 16)
-        data = ("--root", root, "--glove", "none")
+        data = ("--root", root, "--vectors", "none")
         return call(*data, *small, "--epochs", 2, "--out", tmp_path / "out", "--quiet", *words)
 
     return run
@@ -169,7 +169,7 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
     assert record["num_parameters"] == lstm + 2 * (5 + 1)
     # The file may have moved, and is named; other vectors are not taken for the same.
     moved = glove.rename(tmp_path / "vectors.txt")
-    resumed = (*words, "--out", tmp_path / "out", "--resume", "--glove")
+    resumed = (*words, "--out", tmp_path / "out", "--resume", "--vectors")
     assert call(*resumed, moved)[0] == 0
     other = write_glove(tmp_path / "other.txt", [*known, "w25"])
     status, _, err = call(*resumed, other)
@@ -258,7 +258,7 @@ def test_names_of_models(words, names) -> None:
 
 
 def test_cells_have_300_units_unless_said_otherwise(call, root, tmp_path) -> None:
-    shared = ("--root", root, "--glove", "none", "--epochs", 1, "--device", "cpu", "--quiet")
+    shared = ("--root", root, "--vectors", "none", "--epochs", 1, "--device", "cpu", "--quiet")
     sizes = {}
     for name, words in {"paper": (), "budget": ("--parameters", 2000)}.items():
         out = tmp_path / name
@@ -296,14 +296,15 @@ def test_preset_of_the_thesis() -> None:
         *("rcnn-decay-0.5", "rcnn-decay-input", "rcnn-decay-recurrent"),
         *("lstm", "bi-lstm", "cnn", "bag-of-vectors"),
     ]
+    options.dataset = choices.dataset_of(options)
     training = training_config(options, *3 * [dict.fromkeys(names.DATASETS, 0)])
     assert (training.epochs, training.optimizer) == (
         50,
         OptimizerConfig(0.001, "exponential", 0.95, 1e-6),
     )
     words = "--preset lei2017-sst --schedule cosine --models rcnn,cnn --depths 1 2 --decay .30,0"
-    options = text_options.compare_options([*words.split(), "--csv", "a.csv"])
-    assert (options.dataset, options.lr_factor, options.phrases) == ("csv", None, None)
+    options = text_options.compare_options([*words.split(), "--data", "a.csv"])
+    assert (choices.dataset_of(options), options.lr_factor, options.phrases) == ("csv", None, None)
     assert choices.model_names(options) == [
         *("rcnn-1layers-decay-0.3", "rcnn-1layers-decay-0"),
         *("rcnn-2layers-decay-0.3", "rcnn-2layers-decay-0", "cnn"),
@@ -378,15 +379,16 @@ def test_layers_and_decays_with_pictures_and_an_explanation(call, tmp_path) -> N
     for name in ("accuracy_by_layers.png", "accuracy_by_decay.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
     checkpoint = out / "runs" / "rcnn-2layers-decay-0.5-seed0" / "best.ckpt"
-    explained = ("--explain", "A superb, w8 film", "bad", "--checkpoint", checkpoint)
-    status, output, err = call(*explained, "--out", tmp_path / "new" / "folder")
+    explained = ("predict", "--text", "A superb, w8 film", "bad", "--checkpoint", checkpoint)
+    status, output, err = call(*explained, "--explain", tmp_path / "new" / "folder")
     assert (status, err) == (0, "")
     assert "a superb , w8 film\nclass " in output
     assert "3 of 5 words are unknown: a, ,, w8" in output
     assert re.search(r"\nsuperb +[+-]\d\.\d\d +[.+-]{10}\|[.+-]{10} +[+-]", output)
     assert (tmp_path / "new" / "folder" / "explanation.png").read_bytes().startswith(b"\x89PNG")
-    assert call(*explained)[0] == 0
-    assert checkpoint.with_name("explanation.png").exists()
+    status, _, err = call(*explained, "--explain", tmp_path / "new" / "folder")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--overwrite replaces it" in err
     # The pictures go with the results they are of.
     assert call(*sweep, "--overwrite", "--layers", 1, "--decays", 0.5)[0] == 0
     assert not (out / "accuracy_by_layers.png").exists()
@@ -409,22 +411,72 @@ def test_figures_group_runs_by_what_is_compared() -> None:
     assert axes.collections[0].get_offsets().tolist() == [[5, 10], [7, 14]]
 
 
-EXPLANATION_INPUT = [
-    ("no text", ("--explain", "a", " ", "--checkpoint", "x"), "--explain: a text has no words"),
-    ("nowhere", ("--explain", "a", "--checkpoint", "nowhere.ckpt"), "nowhere.ckpt: no such file"),
-    ("no checkpoint", ("--explain", "a"), "required: --checkpoint"),
-    ("another option", ("--explain=a", "--checkpoint", "x", "--epochs", "3"), "--epochs 3"),
-]
+def test_own_table_from_training_to_predictions(call, tmp_path) -> None:
+    generator = random.Random(3)
+    kinds = ("very good", "null")
+    rows = [
+        {
+            "id": k,
+            "body": f"w{generator.randrange(9)}, {('sun', 'rain')[k % 2]}",
+            "kind": kinds[k % 2],
+        }
+        for k in range(80)
+    ]
+    train, new = tmp_path / "train.csv.gz", tmp_path / "new.parquet"
+    pandas.DataFrame(rows).to_csv(train, index=False, sep=";")
+    texts = ["sun today", "", "Rain w1", None]
+    pandas.DataFrame({"body": texts, "n": range(4)}).to_parquet(new)
+    columns = ("--text-column", "body", "--label-column", "kind")
+    small = ("--model", "cnn", "--hidden", 8, "--embedding", 8, "--epochs", 8, "--lr", 0.03)
+    words = (*small, "--batch-size", 8, "--vectors", "none", "--device", "cpu", "--quiet")
+    out = tmp_path / "out"
+    status, _, err = call("--data", train, *columns, *words, "--out", out)
+    assert (status, err) == (0, "")
+    (record,) = json.loads((out / "metrics.json").read_text())
+    assert record["test"] > 90
+    predict = ("predict", "--checkpoint", out, "--data", new, "--text-column", "body")
+    pages, file = tmp_path / "explained", tmp_path / "p.csv"
+    status, _, err = call(*predict, "--out", file, "--explain", pages, "--limit", 1)
+    assert (status, err.count("\n")) == (0, 1)
+    assert "2 of 4 texts have no words and no class: rows 2, 4" in err
+    table = pandas.read_csv(file, keep_default_na=False)
+    scores = ["probability of null", "probability of very good"]
+    assert list(table) == ["body", "n", "predicted", *scores]
+    assert table["predicted"].tolist() == ["very good", "", "null", ""]
+    sums = table[scores].replace("", "0").astype(float).sum(axis=1)
+    assert sums.tolist() == pytest.approx([1, 0, 1, 0])
+    assert "sun today" in (pages / "explanation.md").read_text()
+    assert "Rain" not in (pages / "explanation.md").read_text()
+    assert (pages / "explanation.png").read_bytes().startswith(b"\x89PNG")
+    # One text at a time gives the same, in Parquet too, and nothing is overwritten.
+    status, _, err = call(*predict, "--out", file)
+    assert (status, err.count("\n")) == (2, 1)
+    again = tmp_path / "p.parquet"
+    assert call(*predict, "--out", again, "--batch-size", 1)[0] == 0
+    whole = pandas.read_parquet(again)
+    assert whole["predicted"].tolist() == table["predicted"].tolist()
+    assert whole[scores[0]][[0, 2]].tolist() == pytest.approx(
+        [float(table[scores[0]][row]) for row in (0, 2)], abs=1e-6
+    )
+    status, output, err = call("predict", "--checkpoint", out, "--text", "sun", "rain rain")
+    assert (status, err) == (0, "")
+    assert re.search(r"sun +very good .*\nrain rain +null ", output)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [case[1:] for case in EXPLANATION_INPUT],
-    ids=[case[0] for case in EXPLANATION_INPUT],
+    [
+        (("--text", "a", "--checkpoint", "nowhere.ckpt"), "nowhere.ckpt: no such file"),
+        (("--text", "a", "--checkpoint", "."), "has neither best.ckpt nor runs"),
+        (("--text", "a"), "required: --checkpoint"),
+        (("--checkpoint", "x"), "one of the arguments --data --text is required"),
+        (("--data", "x.csv", "--checkpoint", "x"), "--data needs --out FILE, --explain DIR"),
+        (("--text=a", "--checkpoint", "x", "--epochs", "3"), "--epochs 3"),
+    ],
 )
-def test_bad_explanations_are_one_line(call, tmp_path, monkeypatch, words, said) -> None:
+def test_bad_predictions_are_one_line(call, tmp_path, monkeypatch, words, said) -> None:
     monkeypatch.chdir(tmp_path)
-    status, output, err = call(*words)
+    status, output, err = call("predict", *words)
     assert (status, output, err.count("\n")) == (2, "", 1)
     assert said in err
     assert list(tmp_path.iterdir()) == []
@@ -450,7 +502,9 @@ def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
     status, _, err = call(*words, "--out", out, "--resume")
     assert (status, err.count("\n")) == (2, 1)
     assert "tune_vectors True, not False" in err
-    status, _, err = call(*words, "--tune-vectors", "--glove", "none", "--out", tmp_path / "other")
+    status, _, err = call(
+        *words, "--tune-vectors", "--vectors", "none", "--out", tmp_path / "other"
+    )
     assert (status, err.count("\n")) == (2, 1)
     assert "--tune-vectors goes with a file of word vectors" in err
 
@@ -471,7 +525,7 @@ def test_own_texts(call, tmp_path) -> None:
     train = write_news(tmp_path / "news" / "train.csv", 80, 0)
     test = write_news(tmp_path / "news" / "test.csv", 20, 1)
     small = ("--model", "cnn", "--ngram", 1, "--hidden", 16, "--embedding", 8, "--batch-size", 8)
-    words = (*small, "--glove", "none", "--epochs", 6, "--lr", 0.03, "--device", "cpu", "--quiet")
+    words = (*small, "--vectors", "none", "--epochs", 6, "--lr", 0.03, "--device", "cpu", "--quiet")
     (tmp_path / "news" / "classes.txt").write_text("Dry\nWet\n")
     official = "official test part, 10% of each class held out of training (seed 0)"
     drawn = (
@@ -479,9 +533,9 @@ def test_own_texts(call, tmp_path) -> None:
         "10% of each class held out of training (seed 3)"
     )
     for name, (data, split) in {
-        "folder": (("--dataset", "csv", "--root", train.parent), official),
-        "files": (("--csv", train, test), official),
-        "file": (("--csv", train, "--split-seed", 3), drawn),
+        "folder": (("--data", train.parent), official),
+        "files": (("--data", train, test), official),
+        "file": (("--data", train, "--split-seed", 3), drawn),
     }.items():
         status, out, err = call(*data, *words, "--out", tmp_path / name)
         assert (status, err) == (0, "")
@@ -494,15 +548,15 @@ def test_own_texts(call, tmp_path) -> None:
     files = json.loads((tmp_path / "files" / "configuration.json").read_text())
     assert files["data"]["csv"] == [str(train), str(test)]
     train.rename(tmp_path / "news" / "moved.csv")
-    moved = ("--csv", tmp_path / "news" / "moved.csv", test, "--resume")
+    moved = ("--data", tmp_path / "news" / "moved.csv", test, "--resume")
     assert call(*moved, *words, "--out", tmp_path / "files")[0] == 0
 
 
 def test_ag_news_and_the_alias_of_sst() -> None:
-    options = text_options.parser().parse_args(["--dataset", "sst"])
-    assert options.dataset == "sst-fine"
+    options = text_options.parser().parse_args(["--data", "sst"])
+    assert choices.dataset_of(options) == "sst-fine"
     assert choices.text_choice(options)["root"] == "data/sst"
-    options = text_options.parser().parse_args(["--dataset", "ag_news"])
+    options = text_options.parser().parse_args(["--data", "ag_news"])
     assert choices.text_choice(options)["root"] == "data/ag_news"
 
 
@@ -520,7 +574,7 @@ def test_without_glove_the_output_says_so(call, root, tmp_path) -> None:
     words = ("--root", root, "--model", "cnn", "--hidden", 2, "--epochs", 1, "--device", "cpu")
     status, out, _ = call(*words, "--out", tmp_path / "out")
     assert status == 0
-    assert "with learned vectors (no GloVe file at hand; --glove FILE names one)" in out
+    assert "with learned vectors (no GloVe file at hand; --vectors FILE names one)" in out
 
 
 @pytest.mark.parametrize("readout", ["last", "mean"])
@@ -746,32 +800,28 @@ BAD_INPUT = [
     ("unknown preset", ("--preset", "lei2015"), "lei2015"),
     (
         "length of no vectors with a preset",
-        ("--preset", "lei2017-sst", "--dataset", "trec", "--unit-norm", "--glove", "none"),
+        ("--preset", "lei2017-sst", "--data", "trec", "--unit-norm", "--vectors", "none"),
         "--unit-norm goes with a file",
     ),
     ("phrases of questions", ("--phrases",), "--phrases goes with sst-fine and sst-binary"),
-    ("length of no vectors", ("--unit-norm", "--glove", "none"), "--unit-norm goes with a file"),
+    ("length of no vectors", ("--unit-norm", "--vectors", "none"), "--unit-norm goes with a file"),
     ("vectors of two widths", ("--vectors", "WIDER"), "at line 2: it has more than 2 numbers"),
     ("bi-lstm and a cell", ("--models", "bi-lstm,ran"), "bi-lstm does not go with ran"),
-    ("texts of no file", ("--dataset", "csv", "--csv", "nowhere.csv"), "--root DIR, and not both"),
-    (
-        "csv of another set",
-        ("--csv", "a.csv", "--dataset", "mr"),
-        "goes with --dataset csv, not mr",
-    ),
-    ("unknown dataset", ("--dataset", "imdb"), "imdb"),
+    ("a root of one's own", ("--data", "TRAIN"), "--root goes with trec, "),
+    ("unknown data", ("--data", "imdb"), "--root goes with"),
+    ("columns of a corpus", ("--text-column", "a"), "go with your own file, not trec"),
     ("unknown option", ("--color", "red"), "--color"),
     ("no epochs", ("--epochs", "0"), "at least 1"),
     ("no width", ("--hidden", "0"), "at least 1"),
     ("negative rate", ("--lr", "-1"), "above 0"),
     ("dropout of all", ("--dropout", "1"), "below 1"),
     ("unknown device", ("--device", "tpu9"), "tpu9"),
-    ("missing vectors", ("--glove", "nowhere.txt"), "--glove nowhere.txt: no such file"),
-    ("size of given vectors", ("--embedding", "4", "--glove", "GLOVE"), "--embedding goes with"),
-    ("not vectors", ("--glove", "TRAIN"), "is not in GloVe's text format"),
+    ("missing vectors", ("--vectors", "nowhere.txt"), "--vectors nowhere.txt: no such file"),
+    ("size of given vectors", ("--embedding", "4", "--vectors", "GLOVE"), "--embedding goes with"),
+    ("not vectors", ("--vectors", "TRAIN"), "is not in GloVe's text format"),
     ("factor without schedule", ("--lr-factor", "0.5"), "--lr-factor goes with"),
     ("resume and overwrite", ("--resume", "--overwrite"), "exclude"),
-    ("seed of no split", ("--split-seed", "1", "--dataset", "sst-fine"), "--split-seed goes with"),
+    ("seed of no split", ("--split-seed", "1", "--data", "sst-fine"), "--split-seed goes with"),
     ("two sizes", ("--hidden", "3", "--parameters", "9999"), "exclude"),
     ("too few parameters", ("--parameters", "3", "--models", "lstm"), "3 parameters"),
     ("too many parameters", ("--hidden", "65536", "--models", "lstm"), "parameters; at most"),
@@ -824,30 +874,34 @@ def test_texts_that_are_nowhere_are_one_line(call, tmp_path, monkeypatch) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--csv", "nowhere.csv"), "nowhere.csv: No such file"),
-        (("--csv", "BAD"), "line 2 of "),
-        (("--csv", "BAD", "BAD", "BAD"), "not 3"),
-        (("--dataset", "csv"), "needs --csv FILE or --root DIR"),
-        (("--dataset", "csv", "--root", "nowhere"), "nowhere: No such file"),
-        (("--dataset", "csv", "--root", "FOLDER"), "has no file train.csv"),
+        (("--data", "nowhere.csv"), "--data nowhere.csv: no such file, nor one of trec, "),
+        (("--data", "BAD"), "line 2 of "),
+        (("--data", "BAD"), "needs the columns text and label, or --text-column"),
+        (("--data", "BAD", "BAD", "BAD"), "not 3"),
+        (("--data", "FOLDER"), "has no file train.csv"),
+        (("--data", "HEADER", "--label-column", "x"), "no column 'x'; its columns are text, label"),
+        (("--data", "HEADER"), "all texts of .* have the class 'y' in column 'label'"),
+        (("--data", "HEADER", "--encoding", "utf-16"), "not in the encoding utf-16"),
     ],
 )
 def test_bad_texts_are_one_line(call, tmp_path, words, said) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("1,text\nno class,text\n")
-    places = {"BAD": bad, "FOLDER": tmp_path}
+    header = tmp_path / "header.csv"
+    header.write_text("text,label\nÜber,y\nb,y\n")
+    places = {"BAD": bad, "FOLDER": tmp_path, "HEADER": header}
     words = [places.get(word, word) for word in words]
     status, output, err = call("--device", "cpu", "--out", tmp_path / "out", *words)
     assert (status, output, err.count("\n")) == (2, "", 1)
-    assert said in err
-    assert list(tmp_path.iterdir()) == [bad]
+    assert re.search(said, err)
+    assert {path.name for path in tmp_path.iterdir()} == {"bad.csv", "header.csv"}
 
 
 def test_help_answers_without_torch() -> None:
     code = (
         "import sys; import benchmarks.text_classification;"
-        "from benchmarks.harness.text.options import explain_parser, parser;"
-        "parser().format_help(), explain_parser().format_help();"
+        "from benchmarks.harness.text.options import parser, predict_parser;"
+        "parser().format_help(), predict_parser().format_help();"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -1,11 +1,12 @@
 """Which corpus, and the batches that Lightning reads."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as lightning
 
-from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, TextStreams
+from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, OwnText, TextStreams
 from benchmarks.corpora.language_loader import LanguageLoader
 from benchmarks.corpora.python_documentation import PythonDocumentation
 from benchmarks.harness.errors import as_input_error
@@ -20,10 +21,15 @@ class LanguageChoice:
     """The corpus that the command line names.
 
     Args:
-        corpus (str, optional): Folder of its files; ``None``: the documentation of this Python.
+        corpus (str, optional): Folder of its files, or one file; ``None``: the documentation of
+            this Python.
+        encoding (str): Of the file.
+        words (bool): Whether the words of the file stand between white space.
     """
 
     corpus: str | None = None
+    encoding: str = "utf-8"
+    words: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,10 +57,15 @@ def load_corpus(choice: LanguageChoice) -> LanguageData:
         InputError: If a file is missing, has no words or cannot be read.
     """
     with as_input_error():
-        corpus: TextStreams = (
-            LanguageCorpus(choice.corpus) if choice.corpus else PythonDocumentation()
-        )
-    return LanguageData(corpus, choice)
+        return LanguageData(_corpus(choice), choice)
+
+
+def _corpus(choice: LanguageChoice) -> TextStreams:
+    if choice.corpus is None:
+        return PythonDocumentation()
+    if Path(choice.corpus).expanduser().is_file():
+        return OwnText(choice.corpus, choice.encoding, choice.words)
+    return LanguageCorpus(choice.corpus)
 
 
 class LanguageBatches(lightning.LightningDataModule):

@@ -36,7 +36,7 @@ class Scores:
         return perplexity(torch.cat(self.losses).mean().item())
 
 
-def text_lines(path: str) -> list[str]:
+def text_lines(path: str, encoding: str = "utf-8") -> list[str]:
     """The lines of a text file, ended where a corpus' lines are.
 
     Raises:
@@ -44,7 +44,7 @@ def text_lines(path: str) -> list[str]:
     """
     try:
         with as_input_error():
-            return read_lines(path)
+            return read_lines(path, encoding)
     except InputError as error:
         raise InputError(f"--file {path}: {error}") from error
 

@@ -1,6 +1,7 @@
 """What the options of the comparison of rationales say; nothing here imports torch."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.rationale.model_config import model_name
@@ -15,8 +16,10 @@ from benchmarks.harness.rationale.names import (
     LAYERS,
     MARGIN,
     MODELS_OF,
+    NAMED,
     NEGATIVES,
     NUM_SAMPLES,
+    OWN,
     QUESTIONS_AROUND,
     RATE,
     READOUT,
@@ -29,14 +32,28 @@ def item_choice(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the ``RationaleChoice`` of the options."""
     return {
         "dataset": options.dataset,
-        "root": options.root or ROOTS.get(options.dataset, ""),
+        "root": options.root or _own_folder(options) or ROOTS.get(options.dataset, ""),
         "glove": options.glove,
         "questions": tuple(options.questions or QUESTIONS_AROUND),
         "aspect": ASPECTS.index(options.aspect or ASPECTS[0]),
         "decorrelate": options.decorrelate,
         "smarts": options.smarts,
         "split_seed": options.split_seed,
+        "files": options.data if options.dataset == OWN else [],
+        "columns": [options.text_column, options.target_column, options.evidence_column],
+        "task": options.task,
+        "encoding": options.encoding,
     }
+
+
+def dataset_of(options: argparse.Namespace) -> str:
+    """The data set of the options: one by name, or :data:`OWN`."""
+    return options.data[0] if len(options.data) == 1 and options.data[0] in NAMED else OWN
+
+
+def _own_folder(options: argparse.Namespace) -> str:
+    """The folder of one's own texts, where word vectors may lie too."""
+    return str(Path(options.data[0]).parent) if options.dataset == OWN else ""
 
 
 def estimator_of(options: argparse.Namespace) -> str:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import lightning.pytorch as lightning
@@ -26,6 +26,10 @@ class RationaleChoice:
         decorrelate (float, optional): The largest correlation between ratings that is left.
         smarts (str, optional): The group that is planted; ``None``: the data set's own.
         split_seed (int): Of the parts.
+        files (list of str): Of texts of one's own: all of them, or those to train and to test on.
+        columns (list of str, optional): Their columns of texts, targets and, if known, evidence.
+        task (str, optional): What their targets are; ``None``: as they look.
+        encoding (str): Of these files.
     """
 
     dataset: str = "planted"
@@ -36,6 +40,10 @@ class RationaleChoice:
     decorrelate: float | None = None
     smarts: str | None = None
     split_seed: int = 0
+    files: list[str] = field(default_factory=list)
+    columns: list[str | None] = field(default_factory=list)
+    task: str | None = None
+    encoding: str = "utf-8"
 
 
 class Items(ABC):

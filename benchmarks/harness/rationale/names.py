@@ -1,10 +1,12 @@
 """Names and defaults of the comparison of rationales; nothing here imports torch."""
 
 PROGRAM = "benchmarks.rationales"
-TEXTS = ("planted", "beer")
+OWN = "texts"  # of one's own
+TEXTS = ("planted", "beer", OWN)
 MOLECULES = ("molecules", "chembl")
 QUESTIONS = ("askubuntu", "msrp")
 DATASETS = (*TEXTS, *MOLECULES, *QUESTIONS)
+NAMED = tuple(name for name in DATASETS if name != OWN)
 ROOTS = {"planted": "data", "beer": "data/beer", "askubuntu": "data/askubuntu", "msrp": "data/msrp"}
 
 DEPENDENT, INDEPENDENT, ATTENTION, SVM = "dependent", "independent", "attention", "svm"
@@ -27,6 +29,7 @@ READOUTS = ("last", "mean", "max")
 EPOCHS = {
     "planted": 10,
     "beer": 50,
+    OWN: 20,
     "molecules": 40,
     "chembl": 100,
     "askubuntu": 30,
@@ -35,6 +38,7 @@ EPOCHS = {
 BATCH_SIZE = {
     "planted": 64,
     "beer": 256,
+    OWN: 64,
     "molecules": 32,
     "chembl": 32,
     "askubuntu": 40,
@@ -44,6 +48,7 @@ LEARNING_RATE = {name: 0.003 if name in MOLECULES else 0.001 for name in DATASET
 HIDDEN = {
     "planted": 64,
     "beer": 200,
+    OWN: 100,
     "molecules": 32,
     "chembl": 32,
     "askubuntu": 200,
@@ -52,6 +57,7 @@ HIDDEN = {
 RATE = {
     "planted": 0.12,
     "beer": 0.13,
+    OWN: 0.15,
     "molecules": 0.04,
     "chembl": 0.3,
     "askubuntu": 0.1,
@@ -60,6 +66,7 @@ RATE = {
 COHERENCE = {
     "planted": 0.005,
     "beer": 0.01,
+    OWN: 0.005,
     "molecules": 0.0,
     "chembl": 0.01,
     "askubuntu": 0.0,
@@ -75,4 +82,5 @@ NUM_SAMPLES = {name: 1 if name in QUESTIONS else 4 for name in DATASETS}
 QUESTIONS_AROUND = (3, 6)
 NEGATIVES = 20
 MARGIN = 1.0
+TEXT_COLUMN, TARGET_COLUMN = "text", "target"
 EXAMPLES = 20

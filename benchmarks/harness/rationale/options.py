@@ -1,6 +1,7 @@
 """The options of the comparison of rationales; nothing here imports torch."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.arguments import (
@@ -21,13 +22,13 @@ from benchmarks.harness.rationale.names import (
     ASPECTS,
     BATCH_SIZE,
     COHERENCE,
-    DATASETS,
     DEPENDENT,
     DROPOUT,
     EMBEDDING,
     EPOCHS,
     ESTIMATOR,
     ESTIMATORS,
+    EXAMPLES,
     HIDDEN,
     LAYERS,
     LEARNING_RATE,
@@ -35,8 +36,10 @@ from benchmarks.harness.rationale.names import (
     MODELS,
     MODELS_OF,
     MOLECULES,
+    NAMED,
     NEGATIVES,
     NUM_SAMPLES,
+    OWN,
     PROGRAM,
     QUESTIONS,
     QUESTIONS_AROUND,
@@ -46,6 +49,8 @@ from benchmarks.harness.rationale.names import (
     ROOTS,
     SELECTING,
     SELECTION_SIZE,
+    TARGET_COLUMN,
+    TEXT_COLUMN,
     TEXTS,
 )
 
@@ -60,7 +65,12 @@ planted: a sentence of a film review among questions, so that it is known where 
 (ROOT/mr and ROOT/trec, downloaded where they are not there); beer: ratings of one aspect, measured
 against annotations; molecules: how often a functional group occurs (RDKit's ChEMBL assay, or CEP
 with --root); chembl: the potency of that assay; askubuntu, msrp: similar questions or sentences,
-found by what is selected of their bodies.
+found by what is selected of their bodies. Your own: --data FILE, a table with a header (CSV, TSV,
+Parquet, also compressed) of texts and targets, classes or numbers, and perhaps of the phrases that
+say it, against which selections are then measured.
+
+To predict new texts, with the words that the predictions are made from:
+  explain --checkpoint OUT/runs/dependent-seed0 --data new.csv --out explained
 
 OUT holds metrics.json, predictions.csv, table.md, rationales.html (selections in colour), of
 molecules rationales.png,
@@ -105,21 +115,43 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_data_options(group: Any) -> None:
     group.add_argument(
-        "--dataset",
-        choices=DATASETS,
-        default=DATASETS[0],
-        help=f"one of {', '.join(DATASETS)}, see below ({DATASETS[0]})",
+        "--data",
+        nargs="+",
+        type=nonempty,
+        default=[NAMED[0]],
+        metavar="NAME|FILE",
+        help=f"one of {', '.join(NAMED)}, or your own texts, see below: a file, of which a fifth "
+        f"is drawn to test on, or a training and a test file ({NAMED[0]})",
+    )
+    add_text_options(group)
+    group.add_argument(
+        "--target-column",
+        default=TARGET_COLUMN,
+        metavar="NAME",
+        help=f"of classes or numbers, in your file ({TARGET_COLUMN})",
+    )
+    group.add_argument(
+        "--evidence-column",
+        type=nonempty,
+        metavar="NAME",
+        help="of phrases of a text that say what its target is, | between several (none)",
+    )
+    group.add_argument(
+        "--task",
+        choices=("classification", "regression"),
+        help="what the targets of your file are (regression where all are numbers, and one has a "
+        "fraction or more than 20 differ)",
     )
     roots = ", ".join(f"{root} for {name}" for name, root in ROOTS.items())
     group.add_argument(
         "--root",
         type=nonempty,
         metavar="DIR",
-        help=f"folder of its files, also compressed ({roots}; none for molecules)",
+        help=f"folder of the files of NAME, also compressed ({roots}; none for molecules)",
     )
     group.add_argument(
-        "--glove",
         "--vectors",
+        dest="glove",
         type=nonempty,
         metavar="FILE",
         help="word vectors in GloVe's or word2vec's text format, also compressed (.gz); none: "
@@ -151,6 +183,58 @@ def _add_data_options(group: Any) -> None:
     )
     group.add_argument(
         "--split-seed", type=integer(0), default=0, metavar="N", help="of parts and draws (0)"
+    )
+
+
+def explain_parser() -> argparse.ArgumentParser:
+    """The options that pick the rationales of new texts."""
+    parser = OneLineParser(
+        PROGRAM,
+        prog=f"python -m {PROGRAM} explain",
+        description="Predicts new texts and marks the words that the predictions are made from.",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        required=True,
+        type=nonempty,
+        metavar="RUN",
+        help="best.ckpt of a run on texts, its folder, or a results folder with one run",
+    )
+    parser.add_argument(
+        "--data",
+        required=True,
+        type=nonempty,
+        metavar="FILE",
+        help="a table with a header: CSV, TSV or Parquet",
+    )
+    add_text_options(parser)
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=nonempty,
+        metavar="DIR",
+        help="folder of rationales.csv (predictions and selected words) and rationales.html",
+    )
+    parser.add_argument(
+        "--limit", type=integer(1), default=EXAMPLES, metavar="N", help=f"on the page ({EXAMPLES})"
+    )
+    parser.add_argument(
+        "--batch-size", type=integer(1), default=256, metavar="N", help="texts (256)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what lies there")
+    return parser
+
+
+def add_text_options(group: Any) -> None:
+    """Where texts stand in a table of one's own."""
+    group.add_argument(
+        "--text-column",
+        default=TEXT_COLUMN,
+        metavar="NAME",
+        help=f"of texts, in your file ({TEXT_COLUMN})",
+    )
+    group.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="of your CSV file (utf-8)"
     )
 
 
@@ -276,10 +360,14 @@ def _add_ranking_options(group: Any) -> None:
 def check_options(options: argparse.Namespace) -> None:
     """Refuses options that contradict each other or would have no effect."""
     name = options.dataset
+    if name == OWN:
+        _check_own(options)
+    elif _own_options(options):
+        raise InputError(f"{_own_options(options)[0]} goes with your own file, not {name}")
     for option, datasets in OF_DATASETS.items():
         if getattr(options, option) is not None and name not in datasets:
-            known = ", ".join(datasets)
-            raise InputError(f"--{option} goes with --dataset {known}, not {name}")
+            known = ", ".join("FILE" if other == OWN else other for other in datasets)
+            raise InputError(f"--{option} goes with --data {known}, not {name}")
     if options.root and name == "chembl":
         raise InputError("--root goes with other data sets: chembl is inside RDKit")
     for model in options.models or ():
@@ -291,6 +379,34 @@ def check_options(options: argparse.Namespace) -> None:
         low, high = options.questions
         raise InputError(f"--questions {low} {high}: the first must not be larger than the second")
     _check_rationale_options(options)
+
+
+def _own_options(options: argparse.Namespace) -> list[str]:
+    """Those of texts of one's own that differ from what they are unless given."""
+    unless_given = {
+        "text_column": TEXT_COLUMN,
+        "target_column": TARGET_COLUMN,
+        "evidence_column": None,
+        "task": None,
+        "encoding": "utf-8",
+    }
+    return [
+        f"--{option.replace('_', '-')}"
+        for option, value in unless_given.items()
+        if getattr(options, option) != value
+    ]
+
+
+def _check_own(options: argparse.Namespace) -> None:
+    if options.root:
+        raise InputError("--root goes with a data set by name, not a file of your own")
+    if len(options.data) > 2:
+        raise InputError(
+            f"--data takes a file, or a training and a test file, not {len(options.data)}"
+        )
+    for name in options.data:
+        if not Path(name).is_file():
+            raise InputError(f"--data {name}: no such file, nor one of {', '.join(NAMED)}")
 
 
 def _check_rationale_options(options: argparse.Namespace) -> None:

@@ -6,10 +6,12 @@ from typing import Any
 
 from torch import Tensor
 
+from benchmarks.corpora.annotated_texts import AnnotatedTexts
 from benchmarks.corpora.beer_advocate import BeerAdvocate
 from benchmarks.corpora.planted_evidence import PlantedEvidence
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.rationale.items import Items, RationaleChoice
+from benchmarks.harness.rationale.names import OWN
 from benchmarks.harness.rationale.page import marked_words
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import BUCKET, glove_file, known_words
@@ -34,7 +36,7 @@ class TextItems(Items):
 
     def __init__(
         self,
-        corpus: PlantedEvidence | BeerAdvocate,
+        corpus: PlantedEvidence | BeerAdvocate | AnnotatedTexts,
         y: Tensor,
         target: str,
         vocabulary: Vocabulary,
@@ -44,7 +46,7 @@ class TextItems(Items):
     ) -> None:
         self.corpus, self.y, self.target, self.choice = corpus, y, target, choice
         self.vocabulary, self.vectors, self.glove = vocabulary, vectors, glove
-        self.classes = corpus.classes if isinstance(corpus, PlantedEvidence) else ()
+        self.classes = () if isinstance(corpus, BeerAdvocate) else corpus.classes
         self.split, self.parts, self.evidence = corpus.split, corpus.parts, corpus.evidence
         self.encoded = EncodedTexts(*vocabulary.encode(corpus.texts), y)
         self.lengths = self.encoded.lengths
@@ -65,7 +67,7 @@ class TextItems(Items):
             f"{self.lengths.double().mean():.1f} words a text; {self.evidence_line()}",
         ]
         if self.vectors is None or self.glove is None:
-            why = "" if self.choice.glove else " (no GloVe file at hand; --glove FILE names one)"
+            why = "" if self.choice.glove else " (no GloVe file at hand; --vectors FILE names one)"
             return "\n".join([*lines, f"{len(self.vocabulary):,} words, learned vectors{why}"])
         found, size = self.vectors.found, self.vectors.vectors.size(1)
         lines.append(
@@ -105,8 +107,20 @@ def load_texts(choice: RationaleChoice) -> TextItems:
     """
     with as_input_error():
         glove = glove_file(choice)
-        corpus: PlantedEvidence | BeerAdvocate
-        if choice.dataset == "beer":
+        corpus: PlantedEvidence | BeerAdvocate | AnnotatedTexts
+        if choice.dataset == OWN:
+            text, target, evidence = choice.columns
+            corpus = AnnotatedTexts(
+                *choice.files,
+                text_column=text,
+                target_column=target,
+                evidence_column=evidence,
+                task=choice.task,
+                seed=choice.split_seed,
+                encoding=choice.encoding,
+            )
+            y = corpus.y
+        elif choice.dataset == "beer":
             corpus = BeerAdvocate(choice.root, choice.aspect)
             if choice.decorrelate is not None:
                 corpus.decorrelate(choice.decorrelate)

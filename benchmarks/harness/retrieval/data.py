@@ -2,17 +2,18 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.corpora.ask_ubuntu import AskUbuntu, LeaveOutError
-from benchmarks.corpora.paraphrases import MSRPQuestions
+from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
 from benchmarks.corpora.questions import QuestionCorpus, Ranking
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.retrieval.negatives import drawn, trained_questions
+from benchmarks.harness.retrieval.options import COLUMNS, OWN
 from pyg_kernels.datasets.text import (
     EncodedTexts,
     Vocabulary,
@@ -39,6 +40,9 @@ class QuestionChoice:
         tune_vectors (bool): Train the vectors of the file as well.
         leave_out (bool): Leave out, and count, what is wrong in AskUbuntu's files.
         split_seed (int): Of the questions that are held out where a corpus has no development part.
+        files (list of str): Of pairs of one's own: all of them, or those to train and to test on.
+        columns (list of str): Their columns.
+        encoding (str): Of these files.
     """
 
     dataset: str = "msrp"
@@ -47,11 +51,17 @@ class QuestionChoice:
     tune_vectors: bool = False
     leave_out: bool = False
     split_seed: int = 0
+    files: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=lambda: list(COLUMNS))
+    encoding: str = "utf-8"
 
 
 CORPORA: dict[str, Callable[[QuestionChoice], QuestionCorpus]] = {
     "askubuntu": lambda choice: AskUbuntu(choice.root, leave_out=choice.leave_out),
     "msrp": lambda choice: MSRPQuestions(choice.root, seed=choice.split_seed),
+    OWN: lambda choice: OwnPairs(
+        *choice.files, columns=choice.columns, seed=choice.split_seed, encoding=choice.encoding
+    ),
 }
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUTS, variant_name
+from benchmarks.harness.text.model_config import CELLS, LAYERED, variant_name
 from benchmarks.harness.text.names import (
     ACTIVATIONS,
+    ALIASES,
     CELL_WIDTH,
     COMPARED,
+    DATASETS,
     DECAY,
     DECAYS,
     EMBEDDING,
@@ -21,6 +23,7 @@ from benchmarks.harness.text.names import (
     LAYERS,
     MODELS,
     ORDER,
+    OWN,
     PARAMETERS,
     RCNN_READOUTS,
     ROOTS,
@@ -89,7 +92,7 @@ def model_options(options: argparse.Namespace, cells: bool) -> dict[str, Any]:
         **sizes,
         "num_layers": (_flat(options.layers) or [LAYERS])[0],
         "rcnn_hidden": options.rcnn_hidden if whole and not options.hidden else None,
-        "readout": options.readout or READOUTS[0],
+        "readout": options.readout,
         "order": options.order or ORDER,
         "decay": decay if decay in DECAYS else float(decay),
         "activation": options.activation or ACTIVATIONS[0],
@@ -97,28 +100,54 @@ def model_options(options: argparse.Namespace, cells: bool) -> dict[str, Any]:
     }
 
 
+def dataset_of(options: argparse.Namespace) -> str:
+    """The data set of the options: one by name, or :data:`OWN`."""
+    first = (options.data or DATASETS)[0]
+    name = ALIASES.get(first, first)
+    named = len(options.data or [first]) == 1 and name in DATASETS and name != OWN
+    return name if named else OWN
+
+
+def _own_files(options: argparse.Namespace) -> tuple[list[str], str]:
+    """One's own training and test file, none for a folder that has both, and their folder."""
+    if options.root:
+        raise InputError(f"--root goes with {', '.join(ROOTS)}, not a file of your own")
+    if len(options.data) > 2:
+        raise InputError(
+            f"--data takes a file, or a training and a test file, not {len(options.data)}"
+        )
+    for name in options.data:
+        if not Path(name).exists():
+            raise InputError(f"--data {name}: no such file, nor one of {', '.join(ROOTS)}")
+    if len(options.data) == 1 and Path(options.data[0]).is_dir():
+        return [], options.data[0]
+    return options.data, str(Path(options.data[0]).parent)
+
+
 def text_choice(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the :class:`TextChoice` of the options."""
-    if options.csv and options.dataset != "csv":
-        raise InputError(f"--csv goes with --dataset csv, not {options.dataset}")
-    if options.dataset == "csv" and bool(options.csv) == bool(options.root):
-        raise InputError("--dataset csv needs --csv FILE or --root DIR, and not both")
-    if options.csv and len(options.csv) > 2:
+    dataset, files = dataset_of(options), []
+    root = options.root or ROOTS.get(dataset)
+    if dataset == OWN:
+        files, root = _own_files(options)
+    elif options.text_column or options.label_column or options.encoding != "utf-8":
         raise InputError(
-            f"--csv takes a file, or a training and a test file, not {len(options.csv)}"
+            f"--text-column, --label-column and --encoding go with your own file, not {dataset}"
         )
-    if options.split_seed is not None and options.dataset.startswith("sst"):
-        raise InputError(f"--split-seed goes with data without three parts, not {options.dataset}")
-    if options.phrases and not options.dataset.startswith("sst"):
-        raise InputError(f"--phrases goes with sst-fine and sst-binary, not {options.dataset}")
-    root = options.root or ROOTS.get(options.dataset)
+    if options.split_seed is not None and dataset.startswith("sst"):
+        raise InputError(f"--split-seed goes with data without three parts, not {dataset}")
+    if options.phrases and not dataset.startswith("sst"):
+        raise InputError(f"--phrases goes with sst-fine and sst-binary, not {dataset}")
     return {
-        "dataset": options.dataset,
-        "root": root or str(Path(options.csv[0]).parent),
+        "dataset": dataset,
+        "root": root,
         "glove": options.glove,
         "tune_vectors": options.tune_vectors,
         "split_seed": options.split_seed or 0,
-        "csv": options.csv or [],
+        "csv": files,
+        "text_columns": options.text_column or [],
+        "label_column": options.label_column,
+        "encoding": options.encoding,
         "unit_norm": bool(options.unit_norm),
         "phrases": None if options.phrases == WHERE_THERE else bool(options.phrases),
     }

@@ -16,16 +16,19 @@ from benchmarks.corpora.trec import TREC
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
+from benchmarks.harness.text.names import OWN
 from pyg_kernels.datasets.text import (
     EncodedTexts,
     TextCorpus,
     TextCSV,
     TextLoader,
+    TextTable,
     Vocabulary,
     WordVectors,
     find_glove,
     read_word_vectors,
 )
+from pyg_kernels.datasets.text.text_table import PARQUET, has_columns
 
 NO_GLOVE = "none"
 HELD_OUT = 0.1
@@ -44,6 +47,10 @@ class TextChoice:
         split_seed (int): Of the texts held out of training where a corpus has no part to validate
             on, and of all parts where it has none.
         csv (list of str): For ``'csv'``: a file, or a training and a test file, in place of `root`.
+        text_columns (list of str): Of these files, the columns of texts; none: ``text``, or files
+            without a header.
+        label_column (str, optional): The column of classes, ``label`` unless given.
+        encoding (str): Of these files.
         unit_norm (bool): Scale the vectors of the file to length 1.
         phrases (bool, optional): Whether to train on the labelled phrases of ``'sst-...'`` too;
             ``None``: where its folder has them.
@@ -55,6 +62,9 @@ class TextChoice:
     tune_vectors: bool = False
     split_seed: int = 0
     csv: list[str] = field(default_factory=list)
+    text_columns: list[str] = field(default_factory=list)
+    label_column: str | None = None
+    encoding: str = "utf-8"
     unit_norm: bool = False
     phrases: bool | None = False
 
@@ -66,14 +76,28 @@ CORPORA: dict[str, Callable[[TextChoice], TextCorpus]] = {
     "sst-binary": lambda choice: SST(choice.root, labels="binary", phrases=choice.phrases),
     "mr": lambda choice: MR(choice.root, seed=choice.split_seed),
     "ag_news": lambda choice: AGNews(choice.root, seed=choice.split_seed),
-    "csv": lambda choice: TextCSV(*_csv_files(choice), seed=choice.split_seed),
+    OWN: lambda choice: _own_texts(choice),
 }
 
 
-def _csv_files(choice: TextChoice) -> tuple[str, str | None]:
-    """The training and the test file, or the folder or file that holds both parts."""
+def _own_texts(choice: TextChoice) -> TextCorpus:
+    """Tables with named columns, or rows of the number of a class and texts."""
     first, *second = choice.csv or [choice.root]
-    return first, second[0] if second else None
+    test = second[0] if second else None
+    columns, label = choice.text_columns or ["text"], choice.label_column or "label"
+    # Files without a header are in UTF-8.
+    named = bool(choice.text_columns or choice.label_column or choice.encoding != "utf-8")
+    if named or first.endswith(PARQUET) or has_columns(first, [*columns, label], choice.encoding):
+        return TextTable(
+            first, test, columns, label, seed=choice.split_seed, encoding=choice.encoding
+        )
+    try:
+        return TextCSV(first, test, seed=choice.split_seed)
+    except ValueError as error:
+        raise InputError(
+            f"{error}; a file with a header needs the columns text and label, or --text-column "
+            "and --label-column"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -154,7 +178,7 @@ def glove_file(choice: Any) -> Path | None:
         return None
     glove = Path(choice.glove).expanduser()
     if not glove.is_file():
-        raise InputError(f"--glove {choice.glove}: no such file")
+        raise InputError(f"--vectors {choice.glove}: no such file")
     return glove
 
 

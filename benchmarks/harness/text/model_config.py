@@ -6,6 +6,7 @@ from dataclasses import dataclass
 CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran")
 LAYERED = ("rcnn", "lstm", "bi-lstm")  # whose number of layers is chosen
 READOUTS = ("last", "mean")
+READOUT = {"rcnn": "mean", "lstm": "last", "bi-lstm": "last"}  # unless one is chosen
 CELL_NAME = re.compile(r"(.+)-([1-9]\d*)gram")
 VARIANT_NAME = re.compile(r"(.+?)(?:-([1-9]\d*)layers)?(?:-decay-([\w.]+))?")
 

@@ -9,7 +9,8 @@ from benchmarks.harness.text.model_config import LAYERED
 
 PROGRAM = "benchmarks.text_classification"
 # The keys of data.CORPORA and models.MODELS, repeated.
-DATASETS = ("trec", "trec-fine", "sst-fine", "sst-binary", "mr", "ag_news", "csv")
+OWN = "csv"  # texts of one's own
+DATASETS = ("trec", "trec-fine", "sst-fine", "sst-binary", "mr", "ag_news", OWN)
 MODELS = ("rcnn", "lstm", "cnn", "bi-lstm", "bag-of-vectors")
 COMPARED = MODELS[:3]  # where none is named
 # Options and the models that heed them.
@@ -37,14 +38,15 @@ LAYERS = 2
 ORDER = 2
 DECAY = "input"
 DECAYS = ("learned", "input", "recurrent")  # besides numbers
-ACTIVATIONS = ("tanh", "relu", "none")
-RCNN_READOUTS = ("c", "z", "sum")
+ACTIVATIONS = ("relu", "tanh", "none")
+RCNN_READOUTS = ("sum", "c", "z")
 CELL_WIDTH = 300  # Liang et al. 2019
 EMBEDDING = 100
+EXPLAINED, PREDICTED = 20, 256  # texts: explained at most, and predicted together
 # What a preset sets where it is not given: Lei 2017 (the thesis), section 2.5.2 and appendix B.2.
 PRESETS: dict[str, dict[str, Any]] = {
     "lei2017-sst": {
-        "dataset": "sst-fine",
+        "data": ["sst-fine"],
         "models": [["rcnn", "lstm", "bi-lstm", "cnn", "bag-of-vectors"]],
         "layers": [[3]],
         "decays": [["0.5", "input", "recurrent"]],

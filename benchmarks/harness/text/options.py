@@ -13,27 +13,29 @@ from benchmarks.harness.arguments import (
     OneLineParser,
     add_result_options,
     add_training_options,
+    by_dataset,
     integer,
     nonempty,
     number,
 )
-from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUTS
+from benchmarks.harness.text.choices import dataset_of
+from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUT, READOUTS
 from benchmarks.harness.text.names import (
     ACTIVATIONS,
-    ALIASES,
     BATCH_SIZE,
     CELL_WIDTH,
-    DATASETS,
     DECAY,
     DECAYS,
     DROPOUT,
     EMBEDDING,
     EPOCHS,
+    EXPLAINED,
     LAYERS,
     LEARNING_RATE,
     MODELS,
     ORDER,
     PARAMETERS,
+    PREDICTED,
     PRESETS,
     PROGRAM,
     RCNN_READOUTS,
@@ -58,8 +60,14 @@ these. Thesis, with vectors of 300 numbers and phrases: 51.2, 51.4 and 53.2 % on
 rcnn-3layers-decay-0.5, with two more pictures (figures 2-2 and 2-3 of the thesis):
   --preset lei2017-sst --models rcnn --layers 1 2 3 --decays 0 0.3 0.5 0.7 --no-phrases
 
-To see what a trained model makes of a text, word by word, in the terminal and as a picture:
-  --explain "not a bad film" --checkpoint OUT/runs/MODEL-seedN/best.ckpt
+Your own texts: --data FILE, a table with a header (CSV, TSV, Parquet, also compressed) with the
+columns text and label, or those of --text-column and --label-column; labels are any words. Or the
+form of AG News, DBpedia, Yahoo and Yelp without a header: a class, numbered from 1, and texts; a
+folder of it has train.csv, test.csv and perhaps classes.txt.
+
+New texts, with the probability of each class, and what a trained model makes of them, word by word:
+  predict --checkpoint OUT --data new.csv --out predicted.csv --explain explained
+  predict --checkpoint OUT/runs/rcnn-seed0 --text "not a bad film"
 
 The weights of the epoch with the best validation accuracy are tested. Where a corpus has no part to
 validate on, a tenth of each class is held out of training.
@@ -93,26 +101,67 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def explain_parser() -> argparse.ArgumentParser:
-    """The options that read texts word by word."""
+def predict_parser() -> argparse.ArgumentParser:
+    """The options that classify new texts."""
     parser = OneLineParser(
         PROGRAM,
-        prog=f"python -m {PROGRAM}",
-        description="What a trained classifier makes of texts, word by word: its output layer on "
-        "the features at each word, and the class of the text so far. Prints a table a text and "
-        "writes explanation.png. Where classes have an order, such as those of sst, they are one "
-        "score.",
+        prog=f"python -m {PROGRAM} predict",
+        description="Classifies new texts: their classes and the probability of each class.",
     )
     parser.add_argument(
-        "--explain", nargs="+", required=True, metavar="TEXT", help="one or more, each in quotes"
+        "--checkpoint",
+        required=True,
+        type=nonempty,
+        metavar="RUN",
+        help="best.ckpt of a run, its folder, or a results folder with one run",
+    )
+    texts = parser.add_mutually_exclusive_group(required=True)
+    texts.add_argument(
+        "--data", type=nonempty, metavar="FILE", help="a table with a header: CSV, TSV or Parquet"
+    )
+    texts.add_argument("--text", nargs="+", metavar="TEXT", help="one or more, each in quotes")
+    add_column_options(parser)
+    parser.add_argument(
+        "--out",
+        type=nonempty,
+        metavar="FILE",
+        help="the table with the columns predicted and probability of CLASS: CSV, also compressed, "
+        "or Parquet, by name (with --text it is printed)",
     )
     parser.add_argument(
-        "--checkpoint", required=True, type=nonempty, metavar="FILE", help="best.ckpt of a run"
+        "--explain",
+        type=nonempty,
+        metavar="DIR",
+        help="also write explanation.md and explanation.png, the classifier's output layer on the "
+        "features at each word, and the class of the text so far; where classes have an order, "
+        "such as those of sst, they are one score",
     )
     parser.add_argument(
-        "--out", type=nonempty, metavar="DIR", help="folder of the picture (that of the checkpoint)"
+        "--limit",
+        type=integer(1),
+        default=EXPLAINED,
+        metavar="N",
+        help=f"texts to explain, from the first ({EXPLAINED})",
     )
+    parser.add_argument(
+        "--batch-size", type=integer(1), default=PREDICTED, metavar="N", help=f"({PREDICTED})"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what lies there")
     return parser
+
+
+def add_column_options(group: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Where texts stand in a table of one's own."""
+    group.add_argument(
+        "--text-column",
+        nargs="+",
+        type=nonempty,
+        metavar="NAME",
+        help="of the texts of your file; several are joined (text)",
+    )
+    group.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="of your CSV file (utf-8)"
+    )
 
 
 def compare_options(words: Sequence[str]) -> argparse.Namespace:
@@ -123,12 +172,10 @@ def compare_options(words: Sequence[str]) -> argparse.Namespace:
         return given
     preset = PRESETS[given.preset]
     first.set_defaults(**preset)
-    if given.csv and not given.dataset:
-        first.set_defaults(dataset="csv")
     options = first.parse_args(words)
     if options.schedule != preset["schedule"]:
         options.lr_factor = given.lr_factor
-    if not options.dataset.startswith("sst") and given.phrases is None:
+    if not dataset_of(options).startswith("sst") and given.phrases is None:
         options.phrases = None
     options.filled_in = [name for name in preset if getattr(options, name) != getattr(given, name)]
     return options
@@ -136,36 +183,34 @@ def compare_options(words: Sequence[str]) -> argparse.Namespace:
 
 def _add_text_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--dataset",
-        type=lambda name: ALIASES.get(name, name),
-        choices=DATASETS,
+        "--data",
+        nargs="+",
+        type=nonempty,
+        metavar="NAME|FILE",
         help="trec: questions, 6 classes; trec-fine: the same, 50 classes; sst-fine (or sst), "
         "sst-binary: sentences of film reviews, 5 or 2 classes; mr: the same, 2 classes, random "
-        "split; ag_news: news, 4 classes; csv: your own (trec; csv where --csv is given)",
+        "split; ag_news: news, 4 classes; or your own, see below: a file, of which a fifth of each "
+        "class is drawn to test on, or a training and a test file, or a folder of both (trec)",
     )
     group.add_argument(
         "--root",
         type=nonempty,
         metavar="DIR",
-        help="folder of its files, downloaded where they are not there (data/trec, data/sst, "
-        "data/mr, data/ag_news); for csv, of train.csv, test.csv and perhaps classes.txt",
+        help="folder of the files of NAME, downloaded where they are not there (data/trec, "
+        "data/sst, data/mr, data/ag_news)",
+    )
+    add_column_options(group)
+    group.add_argument(
+        "--label-column", type=nonempty, metavar="NAME", help="of the classes of your file (label)"
     )
     group.add_argument(
-        "--csv",
-        nargs="+",
-        type=nonempty,
-        metavar="FILE",
-        help="for csv in place of --root: rows of a class, from 1, and texts, without a header; a "
-        "file, of which a fifth is drawn to test on, or a training and a test file",
-    )
-    group.add_argument(
-        "--glove",
         "--vectors",
+        dest="glove",
         type=nonempty,
         metavar="FILE",
         help="word vectors in GloVe's or word2vec's text format, also compressed (.gz); none: "
-        "learn them (glove*.txt or glove*.txt.gz in DIR, DIR/glove or DIR/../glove; learned where "
-        "there is none)",
+        "learn them (glove*.txt or glove*.txt.gz in DIR, DIR/glove or DIR/../glove, where DIR is "
+        "that of --root or of your file; learned where there is none)",
     )
     group.add_argument(
         "--tune-vectors", action="store_true", help="train these vectors too (they are kept)"
@@ -255,7 +300,7 @@ def _add_model_options(group: argparse._ArgumentGroup) -> None:
         "--readout",
         choices=READOUTS,
         help=f"of {', '.join(LAYERED)}: the last layer at the last word, or the means over words "
-        f"of all layers, side by side ({READOUTS[0]})",
+        f"of all layers, side by side ({by_dataset(READOUT)})",
     )
     group.add_argument(
         "--dropout",

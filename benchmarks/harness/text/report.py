@@ -145,7 +145,7 @@ def _texts_and_vectors(data: TextData) -> str:
         f"{corpus.split}: {sizes}"
     )
     if data.vectors is None or data.glove is None:
-        why = "" if data.choice.glove else " (no GloVe file at hand; --glove FILE names one)"
+        why = "" if data.choice.glove else " (no GloVe file at hand; --vectors FILE names one)"
         return f"{texts}\n{len(data.vocabulary):,} words with learned vectors{why}"
     found, size = data.vectors.found, data.vectors.vectors.size(1)
     words = f"{texts}\n{len(found):,} words, {int(found.sum()):,} with"

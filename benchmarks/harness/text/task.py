@@ -14,7 +14,7 @@ from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextBatches, TextData
 from benchmarks.harness.text.encoders import RKMEncoder
-from benchmarks.harness.text.model_config import TextModelConfig, cell_of, variant_of
+from benchmarks.harness.text.model_config import READOUT, TextModelConfig, cell_of, variant_of
 from benchmarks.harness.text.models import (
     DEFAULT_PARAMETERS,
     count_parameters,
@@ -124,6 +124,7 @@ def text_model_configs(
     embedding_dim: int = 100,
     budget: int = DEFAULT_PARAMETERS,
     rcnn_hidden: int | None = None,
+    readout: str | None = None,
     **options: Any,
 ) -> list[TextModelConfig]:
     """The configurations of some models for some texts.
@@ -138,6 +139,7 @@ def text_model_configs(
         budget (int): Number of parameters besides word vectors.
         rcnn_hidden (int, optional): In place of both: the width of an RCNN; others get the largest
             within as many parameters as an RCNN with an input-gated decay has.
+        readout (str, optional): See :class:`TextModelConfig`; ``None``: that of :data:`READOUT`.
         **options: Further fields of :class:`TextModelConfig`.
 
     Raises:
@@ -146,7 +148,7 @@ def text_model_configs(
     vectors = None if data.vectors is None else data.vectors.vectors
     configs = []
     for name in names:
-        _, layers, decay = variant_of(name)
+        kind, layers, decay = variant_of(name)
         config = TextModelConfig(
             name=name,
             num_words=len(data.vocabulary),
@@ -156,6 +158,7 @@ def text_model_configs(
             hidden=hidden or 1,
             num_layers=layers or num_layers,
             dropout=dropout,
+            readout=readout or READOUT.get(kind, "last"),
             **(options if decay is None else {**options, "decay": decay}),
         )
         with as_input_error():

@@ -4,6 +4,7 @@ from pyg_kernels.datasets.text.corpus import TextCorpus
 from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
 from pyg_kernels.datasets.text.loader import TextLoader
 from pyg_kernels.datasets.text.text_csv import TextCSV
+from pyg_kernels.datasets.text.text_table import TextTable, read_text_table
 from pyg_kernels.datasets.text.tokens import tokenize
 from pyg_kernels.datasets.text.vocabulary import Vocabulary
 from pyg_kernels.datasets.text.word_vectors import WordVectors, find_glove, read_word_vectors
@@ -14,9 +15,11 @@ __all__ = [
     "TextCSV",
     "TextCorpus",
     "TextLoader",
+    "TextTable",
     "Vocabulary",
     "WordVectors",
     "find_glove",
+    "read_text_table",
     "read_word_vectors",
     "tokenize",
 ]

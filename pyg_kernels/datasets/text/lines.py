@@ -7,16 +7,17 @@ import zlib
 from pathlib import Path
 
 
-def read_lines(path: str | Path) -> list[str]:
-    """The lines of a file in UTF-8, or in Latin-1 where it is not UTF-8.
+def read_lines(path: str | Path, encoding: str | None = None) -> list[str]:
+    """The lines of a text file.
 
     Args:
         path: the file; decompressed if its name ends in ``.gz``. A line ends at a line feed alone
             (a text may hold the other characters that ``str.splitlines`` would end it at).
+        encoding: of the file; None, for published files: UTF-8, or Latin-1 where it is not UTF-8.
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is a damaged compressed file.
+        ValueError: if it is a damaged compressed file or not in the encoding.
     """
     path = Path(path)
     content = path.read_bytes()
@@ -26,8 +27,12 @@ def read_lines(path: str | Path) -> list[str]:
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise ValueError(f"{path} cannot be decompressed: {error}") from error
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
+        text = content.decode("utf-8-sig" if encoding in (None, "utf-8") else encoding)
+    except (UnicodeError, LookupError) as error:
+        if encoding is not None:
+            raise ValueError(f"{path} is not in the encoding {encoding}: {error}") from error
         text = content.decode("latin-1")
+    if encoding is not None and "\0" in text:
+        raise ValueError(f"{path} is not in the encoding {encoding}: it has zero bytes")
     lines = text.replace("\r\n", "\n").split("\n")
     return lines[:-1] if lines[-1] == "" else lines

@@ -159,7 +159,7 @@ def _label(cell: str, names: Sequence[str] | None, where: str) -> str:
     if not (number.isascii() and number.isdecimal()) or int(number) < 1:
         raise ValueError(
             f"{where}: the class must be a whole number from 1, got {cell[:SHOWN]!r} "
-            "(the file must have no header)"
+            "(the columns of a file with a header are to be named)"
         )
     if names is None:
         return str(int(number))

@@ -1,0 +1,162 @@
+"""Texts of one's own with a class or a number each, and perhaps with what says it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.datasets.text import read_text_table, tokenize
+from pyg_kernels.datasets.text.corpus import PARTS, drawn
+
+SEPARATOR = "|"  # between phrases of evidence
+MOST_CLASSES = 20  # of whole numbers; more are a quantity
+TASKS = ("classification", "regression")
+
+
+class AnnotatedTexts:
+    """M texts of tables, in parts.
+
+    Args:
+        path: a table, see :func:`~pyg_kernels.datasets.text.read_text_table`.
+        test: the table to test on; a fifth of the rows is drawn (of each class) unless given.
+        text_column: the column of the texts.
+        target_column: the column of classes or numbers.
+        evidence_column: a column of phrases of the text that say what its target is, several with
+            ``|`` between them; an empty cell: it is not known.
+        task: ``'classification'`` or ``'regression'``; None: the latter where all targets are
+            numbers, and one has a fraction or more than 20 differ.
+        test_fraction: of the rows, where there is no test part.
+        valid_fraction: of the rows to train on, which are held out to validate on.
+        seed: of the draws.
+        encoding: of the files.
+
+    Attributes:
+        texts: M lists of words.
+        classes: the names of the classes; none for numbers.
+        y: (M,), int64 numbers of classes or float64.
+        parts: for ``'train'``, ``'valid'`` and ``'test'`` the positions of its texts.
+        evidence: for each text (N,) bool, whether a word says it, or None.
+        split: how the parts came about, in a few words.
+
+    Raises:
+        OSError: if a file is not there.
+        ValueError: if a file is no such table, a row has no text or no target, a target is no
+            finite number, a phrase is not in its text, there is one class alone, or a part is
+            empty.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        test: str | Path | None = None,
+        text_column: str = "text",
+        target_column: str = "target",
+        evidence_column: str | None = None,
+        task: str | None = None,
+        test_fraction: float = 0.2,
+        valid_fraction: float = 0.1,
+        seed: int = 0,
+        encoding: str = "utf-8",
+    ) -> None:
+        columns = [text_column, target_column, *([evidence_column] if evidence_column else [])]
+        self.texts: list[list[str]] = []
+        self.evidence: list[Tensor | None] = []
+        targets: list[str] = []
+        sizes = []
+        for file in [path] if test is None else [path, test]:
+            table = read_text_table(file, columns, encoding)[columns]
+            for row, (text, target, *phrases) in enumerate(table.itertuples(index=False), start=1):
+                where = f"row {row} of {file}"
+                words = tokenize(text)
+                if not words or not target.strip():
+                    raise ValueError(f"{where} has no {'target' if words else 'text'}")
+                self.texts.append(words)
+                targets.append(target.strip())
+                self.evidence.append(_evidence(words, "".join(phrases), where))
+            sizes.append(len(table))
+        self.classes, self.y = _targets(targets, task, f"{path}, column {target_column!r}")
+        self.parts, self.split = self._parts(sizes, test_fraction, valid_fraction, seed)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def part(self, name: str) -> list[list[str]]:
+        """The texts of a part, lists of words."""
+        return [self.texts[i] for i in self.parts[name].tolist()]
+
+    def digest(self) -> str:
+        """A fingerprint of texts, targets, evidence and parts: equal only if all are."""
+        evidence = [None if marks is None else marks.tolist() for marks in self.evidence]
+        content = hashlib.sha256(repr((self.texts, self.classes, evidence)).encode())
+        for numbers in (self.y, *(self.parts[name] for name in PARTS)):
+            content.update(numbers.contiguous().numpy().tobytes() + b";")
+        return content.hexdigest()[:16]
+
+    def _parts(
+        self, sizes: Sequence[int], test_fraction: float, valid_fraction: float, seed: int
+    ) -> tuple[dict[str, Tensor], str]:
+        """Positions in parts, and how these came about."""
+        places = torch.arange(len(self))
+        groups = self.y if self.classes else torch.zeros(len(self), dtype=torch.long)
+        each = " of each class" if self.classes else ""
+        if len(sizes) == 2:
+            tested, split = places >= sizes[0], "given test part"
+        else:
+            tested = drawn(groups, places, test_fraction, seed)
+            split = f"random {100 * test_fraction:g}%{each} for testing (seed {seed})"
+        held = drawn(groups, places[~tested], valid_fraction, seed)
+        masks = {"train": ~tested & ~held, "valid": held, "test": tested}
+        for name, mask in masks.items():
+            if not mask.any():
+                raise ValueError(f"{len(self)} texts are too few: the {name} part has none")
+        unseen = set(self.y[~masks["train"]].tolist()) - set(self.y[masks["train"]].tolist())
+        if self.classes and unseen:
+            raise ValueError(f"no training text has the class {self.classes[min(unseen)]!r}")
+        split += f", {100 * valid_fraction:g}%{each} held out of training (seed {seed})"
+        return {name: mask.nonzero().flatten() for name, mask in masks.items()}, split
+
+
+def _targets(cells: Sequence[str], task: str | None, where: str) -> tuple[tuple[str, ...], Tensor]:
+    """The names of classes, none for numbers, and the classes or numbers of texts."""
+    if task not in (None, *TASKS):
+        raise ValueError(f"task must be {' or '.join(TASKS)}, got {task!r}")
+    try:
+        numbers = torch.tensor([float(cell) for cell in cells], dtype=torch.double)
+    except ValueError as error:
+        if task == "regression":
+            raise ValueError(f"{where}: {error}") from None
+        numbers = None
+    if numbers is not None and task != "classification":
+        is_quantity = bool((numbers != numbers.floor()).any()) or len(set(cells)) > MOST_CLASSES
+        if task == "regression" or is_quantity:
+            if not numbers.isfinite().all():
+                raise ValueError(f"{where}: a target is no finite number")
+            return (), numbers
+    classes = tuple(sorted(set(cells)))
+    if len(classes) < 2:
+        raise ValueError(f"{where}: all texts have the class {classes[0]!r}; two are needed")
+    place = {name: index for index, name in enumerate(classes)}
+    return classes, torch.tensor([place[cell] for cell in cells])
+
+
+def _evidence(words: Sequence[str], cell: str, where: str) -> Tensor | None:
+    """Which words stand in the phrases of a cell."""
+    if not cell.strip():
+        return None
+    marks = torch.zeros(len(words), dtype=torch.bool)
+    for phrase in cell.split(SEPARATOR):
+        wanted = tokenize(phrase)
+        starts = [
+            start
+            for start in range(len(words) - len(wanted) + 1)
+            if wanted and list(words[start : start + len(wanted)]) == wanted
+        ]
+        if not starts:
+            raise ValueError(f"{where}: its text does not have the words {phrase.strip()!r}")
+        for start in starts:
+            marks[start : start + len(wanted)] = True
+    return marks

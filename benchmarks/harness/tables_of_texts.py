@@ -1,0 +1,71 @@
+"""Tables of texts that a trained run is applied to, and the run's checkpoint."""
+
+from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
+
+import pandas
+
+from benchmarks.harness.errors import InputError, as_input_error, naming_files
+from benchmarks.harness.files import write_bytes
+from pyg_kernels.datasets.text.text_table import PARQUET, joined, read_text_table
+
+
+def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataFrame, list[str]]:
+    """A table with these columns, and the text of each row.
+
+    Raises:
+        InputError: If it cannot be read or has no such columns.
+    """
+    with as_input_error():
+        table = read_text_table(path, columns, encoding)
+    return table, joined(table, columns)
+
+
+def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
+    """Refuses to replace files and folders unless that is asked for.
+
+    Raises:
+        InputError: If one of them is there.
+    """
+    for path in paths:
+        if path.exists() and not overwrite:
+            raise InputError(f"{path} exists; --overwrite replaces it")
+
+
+def checkpoint_of(run: str) -> Path:
+    """The checkpoint that a run's folder, a results folder with one run, or a file is.
+
+    Raises:
+        InputError: If there is none, or there are several.
+    """
+    path = Path(run)
+    if not path.is_dir():
+        return path
+    found = [path / "best.ckpt"] if (path / "best.ckpt").is_file() else []
+    found = found or sorted(path.glob("runs/*/best.ckpt"))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(f"--checkpoint {run} has neither best.ckpt nor runs/*/best.ckpt")
+    raise InputError(
+        f"--checkpoint {run} has {len(found)} runs: name one, such as {found[0].parent}"
+    )
+
+
+def write_table(path: Path, table: pandas.DataFrame) -> None:
+    """Writes a table whole or not at all, as Parquet or CSV, compressed by its name.
+
+    Raises:
+        InputError: If it cannot be written.
+    """
+    content = BytesIO()
+    if path.name.endswith(PARQUET):
+        table.to_parquet(content, index=False)
+    else:
+        compression = "gzip" if path.suffix == ".gz" else None
+        separator = "\t" if ".tsv" in path.suffixes else ","
+        table.to_csv(content, index=False, sep=separator, compression=compression)
+    with naming_files(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, content.getvalue())

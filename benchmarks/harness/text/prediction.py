@@ -1,0 +1,107 @@
+"""New texts, classified by a trained run."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas
+import torch
+
+from benchmarks.harness.errors import InputError, naming_files, say, tell
+from benchmarks.harness.files import write_bytes, write_text
+from benchmarks.harness.summary import png
+from benchmarks.harness.table import Table
+from benchmarks.harness.tables_of_texts import (
+    checkpoint_of,
+    refuse_existing,
+    texts_of,
+    write_table,
+)
+from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.text.explanation import explain, explanation_plot, load_classifier
+from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
+
+PREDICTED = "predicted"
+MOST_NAMED = 5
+
+
+def predict(options: argparse.Namespace) -> None:
+    """Classifies the texts of the options and writes or prints what came out.
+
+    A text without words has no class; its cells are empty, and its row is told.
+
+    Raises:
+        InputError: If an option names nothing, a table cannot be read, or a file exists.
+    """
+    outputs = [Path(name) for name in (options.out, options.explain) if name]
+    if options.data and not outputs:
+        raise InputError("--data needs --out FILE, --explain DIR, or both")
+    refuse_existing(outputs, options.overwrite)
+    classifier = load_classifier(checkpoint_of(options.checkpoint))
+    if options.text:
+        table = pandas.DataFrame({"text": options.text})
+        texts = options.text
+    else:
+        columns = options.text_column or ["text"]
+        table, texts = texts_of(options.data, columns, options.encoding)
+    words = [tokenize(text) for text in texts]
+    predictions = predicted(classifier, words, options.batch_size)
+    taken = [column for column in predictions if column in table]
+    if taken:
+        raise InputError(f"{options.data} has a column {taken[0]!r} already")
+    table = pandas.concat([table, predictions], axis=1)
+    empty = [str(row) for row, text in enumerate(words, start=1) if not text]
+    if empty:
+        named = ", ".join(empty[:MOST_NAMED]) + ", ..." * (len(empty) > MOST_NAMED)
+        tell(f"{len(empty)} of {len(words)} texts have no words and no class: rows {named}")
+    if options.out:
+        write_table(Path(options.out), table)
+    elif options.text:
+        rows = [[str(cell) for cell in row] for row in table.itertuples(index=False)]
+        say(Table("", list(table), rows).text())
+    if options.explain:
+        _explain(classifier, [text for text in words if text][: options.limit], options)
+
+
+def predicted(
+    classifier: TextClassifier, texts: Sequence[Sequence[str]], batch_size: int
+) -> pandas.DataFrame:
+    """The most probable class of each text and the probability of each class.
+
+    Args:
+        classifier: A trained one.
+        texts: Lists of words; those without words get empty cells.
+        batch_size (int): Texts that are classified together.
+    """
+    classes = classifier.hparams["classes"]
+    rows = [row for row, text in enumerate(texts) if text]
+    probabilities = torch.full((len(texts), len(classes)), torch.nan)
+    if rows:
+        ids, ptr = Vocabulary(classifier.hparams["words"]).encode([texts[row] for row in rows])
+        encoded = EncodedTexts(ids, ptr, torch.zeros(len(rows), dtype=torch.long))
+        with torch.inference_mode():
+            scores = [classifier.net(batch) for batch in TextLoader(encoded, batch_size=batch_size)]
+        probabilities[rows] = torch.cat(scores).float().softmax(dim=1)
+    best = probabilities.nan_to_num().argmax(dim=1).tolist()
+    names = [classes[place] if text else "" for place, text in zip(best, texts, strict=True)]
+    frame = pandas.DataFrame({PREDICTED: names})
+    for place, name in enumerate(classes):
+        frame[f"probability of {name}"] = probabilities[:, place].numpy()
+    return frame
+
+
+def _explain(
+    classifier: TextClassifier, texts: Sequence[Sequence[str]], options: argparse.Namespace
+) -> None:
+    if not texts:
+        raise InputError("--explain: no text has words")
+    explanations = [explain(classifier, words) for words in texts]
+    folder = Path(options.explain)
+    pages = "\n\n".join(explanation.table().markdown() for explanation in explanations)
+    with naming_files(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / "explanation.md", f"{pages}\n")
+        write_bytes(folder / "explanation.png", png(explanation_plot(explanations)))
+    if options.text:
+        say("\n\n".join(explanation.table().text() for explanation in explanations))
+    say(f"explanations of {len(texts)} texts in {folder}")

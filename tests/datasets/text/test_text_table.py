@@ -1,0 +1,73 @@
+"""Tables of texts with named columns."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from pyg_kernels.datasets.text import TextTable, read_text_table
+
+pandas = pytest.importorskip("pandas", reason="tables need pandas")
+ROWS = [{"text": f"a {k}, b", "more": "NA", "label": ("null", "1")[k % 2]} for k in range(10)]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
+def test_files_of_every_kind_say_the_same(tmp_path: Path, name: str) -> None:
+    path, frame = tmp_path / name, pandas.DataFrame(ROWS)
+    if name.endswith("parquet"):
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if ".tsv" in name else ";")
+    corpus = TextTable(path, text_column=["text", "more"], seed=1)
+    assert corpus.texts[3] == ["a", "3", ",", "b", "na"]
+    assert corpus.classes == ("1", "null")
+    assert [corpus.classes[k] for k in corpus.labels] == [row["label"] for row in ROWS]
+    assert {part: len(places) for part, places in corpus.parts.items()} == {"train": 8, "test": 2}
+    assert corpus.split == f"random 20% of each class of {name} (seed 1)"
+    both = TextTable(path, path)
+    assert (both.split, len(both.parts["test"])) == ("given test part", 10)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "cannot be read as a table: No columns"),
+        ("text,label\n", "has no rows"),
+        ("words,label\na,b\n", "no column 'text'; its columns are words, label"),
+        ("text,label\na,b,c\nd,e,f\n", "its rows have more cells than its header"),
+        ("text,label\na,b\nc,d,e\n", r"cannot be read as a table: .* line 3"),
+        ('text,label\n"a,b\n', "cannot be read as a table: .*EOF inside string"),
+        ("text,label\na\nb,c\n", "row 1 of .* has no class"),
+        ("text,label\na,x\n ,y\n", "row 2 of .* has no text"),
+        ("text,label\na,x\nb,x\n", "all texts of .* have the class 'x' in column 'label'"),
+        ("text,label\na,x\nb,y\n", "20% of each class of t.csv is no text"),
+        (b"text,label\nZ\xfcrich,x\n", "is not in the encoding utf-8"),
+    ],
+)
+def test_a_bad_table_is_named(tmp_path: Path, content: str | bytes, said: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=said):
+        TextTable(path)
+
+
+def test_a_blank_line_of_one_column_is_an_empty_text(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("text\na\n\nb\n")
+    assert read_text_table(path, ["text"])["text"].tolist() == ["a", "", "b"]
+    path.write_text("text,n\na,1\n\nb,2\n")
+    assert read_text_table(path, ["text"])["text"].tolist() == ["a", "b"]
+
+
+def test_a_bad_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        TextTable(tmp_path / "nowhere.csv")
+    for name in ("t.csv.gz", "t.parquet"):
+        (tmp_path / name).write_bytes(gzip.compress(b"text,label\na,b\n" * 9)[:20])
+        with pytest.raises(ValueError, match=f"{name} cannot be read as a table"):
+            TextTable(tmp_path / name)
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("text,label\nZürich,x\nBern,y\n".encode("latin-1"))
+    assert TextTable(latin, latin, encoding="latin-1").texts[0] == ["zürich"]
+    with pytest.raises(ValueError, match="unknown encoding: utf-9"):
+        TextTable(latin, encoding="utf-9")
