@@ -28,6 +28,7 @@ from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import Examples, Method, Outputs, Task, standardization
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
 
+LOGGER = logging.getLogger(__name__)
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
 PREDICTED = 512  # molecules a batch of a prediction
@@ -186,10 +187,6 @@ class KeepBest(Callback):
         self.bar.update()
         if trainer.current_epoch - self.epoch >= self.patience:
             trainer.should_stop = True
-            self.bar.set_postfix_str(
-                f"stopped: no lower validation loss than {self.lowest:.4f} of epoch "
-                f"{self.epoch + 1} in {self.patience} epochs"
-            )
 
 
 @contextmanager
@@ -299,6 +296,13 @@ class TrainedNetwork(Method):
                 trainer.fit(learner, loader, held)
             except SystemExit:  # Lightning's answer to an interrupt
                 raise KeyboardInterrupt from None
+        if trainer.current_epoch < options.epochs:
+            LOGGER.info(
+                "%s stopped early, after epoch %d of %d: no validation loss below %.4f, that of "
+                "epoch %d, in %d epochs",
+                self.model, trainer.current_epoch, options.epochs, best.lowest, best.epoch + 1,
+                patience,
+            )  # fmt: skip
         self.net = learner.net
         self.net.load_state_dict(best.state)
         self.net.to(device).eval()
