@@ -318,7 +318,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         weights = self.model_weights_
         if shared:
             held = [(held[0][0], [part for _, parts in held for part in parts])]
-            weights = self._member_weights()
+            weights = self.member_weights()
         scores = []
         for y, parts in held:
             found = mixture_of(parts, weights)
@@ -343,7 +343,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         for place, member in enumerate(self.members_):
             if found[place] is None:
                 found[place] = member.outputs(molecules)
-        mixture = mixture_of(found, self._member_weights())
+        mixture = mixture_of(found, self.member_weights())
         unfit: Any = ~(np.isfinite(mixture.mean) & np.isfinite(mixture.variance)).all(1)
         if unfit.any():
             place = int(np.flatnonzero(unfit)[0])
@@ -353,7 +353,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             )
         return mixture
 
-    def _member_weights(self) -> NDArray[np.float64]:
+    def member_weights(self) -> NDArray[np.float64]:
+        """The weight of each member in the mixture."""
         return np.tile(self.model_weights_, self.ensemble_size) / self.ensemble_size
 
     def transform(self, X: Any) -> Any:
@@ -386,7 +387,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         from pyg_kernels.molecules.explanation import explained
 
         molecules = self._read(X)
-        members = list(zip(self.members_, self._member_weights(), strict=True))
+        members = list(zip(self.members_, self.member_weights(), strict=True))
         return explained(members, self.task_, molecules, k, target)
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 import warnings
 from argparse import Namespace
 from collections.abc import Callable
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 import yaml
 
-from pyg_kernels.molecules.files import TableWriter
 from pyg_kernels.molecules.methods import KERNEL_METHODS, NUM_LAYERS
 from pyg_kernels.molecules.networks import NETWORKS
 from pyg_kernels.molecules.resuming import FREE, begin, begun_output
@@ -189,14 +189,21 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
         if name not in FREE and not (value is None or value is False or value == [])
     }
     best = {name: _significant(value) for name, value in study.best_params.items()}
-    (out / BEST).write_text(yaml.safe_dump({**given, **best}, sort_keys=False), encoding="utf-8")
-    attributes = ("number", "value", "params", "state", "duration")
-    with warnings.catch_warnings(), TableWriter(out / TRIALS, overwrite=True) as writer:
+    table = study.trials_dataframe(("number", "value", "params", "state", "duration"))
+    table["number"] += 1  # as they were announced
+    # Another worker may write at the same time.
+    with (
+        tempfile.TemporaryDirectory(prefix=".writing-", dir=out) as made,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")  # plots of Optuna are experimental; axes of one value
-        table = study.trials_dataframe(attributes)
-        table["number"] += 1  # as they were announced
-        writer.write(table.rename(columns={"number": "trial", "value": metric}))
-        _draw(study, out / PICTURE, metric)
+        new = Path(made)
+        text = yaml.safe_dump({**given, **best}, sort_keys=False)
+        (new / BEST).write_text(text, encoding="utf-8")
+        table.rename(columns={"number": "trial", "value": metric}).to_csv(new / TRIALS, index=False)
+        _draw(study, new / PICTURE, metric)
+        for file in new.iterdir():
+            file.replace(out / file.name)
 
 
 def _significant(value: Any) -> Any:
