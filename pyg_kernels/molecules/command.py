@@ -149,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, purpose: str, begins: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=purpose, description=purpose)
+        added = commands.add_parser(name, help=purpose, description=purpose, allow_abbrev=False)
         added.set_defaults(begins=begins)
         added.add_argument("--overwrite", action="store_true", help="replace what lies in --out")
         added.add_argument("--threads", type=_count, metavar="N", help="of the CPU (all)")

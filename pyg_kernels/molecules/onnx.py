@@ -32,12 +32,18 @@ class ExportedEnsemble(torch.nn.Module):
         estimator: A fitted one whose members are networks.
     """
 
+    weights: Tensor
+    mean: Tensor
+    std: Tensor
+    noise: Tensor
+    extra_mean: Tensor
+    extra_scale: Tensor
+
     def __init__(self, estimator: Any) -> None:
         super().__init__()
         members = estimator.members_
         self.kind = estimator.task_.kind
         self.nets = torch.nn.ModuleList(member.net for member in members)
-        self.weights: Tensor
         for name, values in {
             "weights": estimator.member_weights(),
             "mean": np.stack([member.mean for member in members]),

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from rdkit import Chem
 
+from pyg_kernels.chem import standardize_many
 from pyg_kernels.molecules.files import (
     FileError,
     TableWriter,
@@ -27,6 +28,7 @@ from pyg_kernels.molecules.files import (
 from pyg_kernels.molecules.resuming import begin, begun_output
 from pyg_kernels.molecules.scores import METRICS, classification_scores, regression_scores
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
+from pyg_kernels.molecules.store import MANIFEST
 from pyg_kernels.molecules.training_data import (
     Data,
     Rows,
@@ -232,30 +234,52 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 class Run:
-    """A finished run.
+    """A finished run, or what an estimator has saved, whose targets are called y, or y0, y1, ...
 
     Args:
-        folder: Where ``train`` wrote it.
+        folder: Where ``train`` or ``save`` wrote it.
+        trust: Whether to import networks that are named by an import path.
 
     Raises:
-        FileError: If it is none.
+        FileError: If it is neither.
     """
 
     def __init__(self, folder: str, trust: bool) -> None:
         from pyg_kernels.molecules import load
 
         self.folder = Path(folder)
-        if not (self.folder / SETTINGS).is_file():
+        if self.folder.name == MODEL and (self.folder.parent / SETTINGS).is_file():
+            self.folder = self.folder.parent
+        self.names: list[str]
+        self.classes: list[list[str]] | None = None
+        if (self.folder / SETTINGS).is_file():
+            settings = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))
+            self.names, self.classes = settings["targets"], settings["classes"]
+            self.estimator = load(self.folder / MODEL, trust)
+        elif (self.folder / MANIFEST).is_file():
+            self.estimator = load(self.folder, trust)
+            self._name_targets()
+        else:
             raise FileError(f"{folder}: no finished run of pyg-kernels train, it has no {SETTINGS}")
-        settings = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))
-        self.names: list[str] = settings["targets"]
-        self.classes: list[list[str]] | None = settings["classes"]
-        self.extra_columns: list[str] = settings["extra_columns"]
-        self.estimator = load(self.folder / MODEL, trust)
+        self.extra_columns: list[str] = self.estimator.columns_
+
+    def _name_targets(self) -> None:
+        estimator = self.estimator
+        words = getattr(estimator, "each_classes_", None)
+        number = estimator.task_.num_outputs if words is None else len(words)
+        self.names = ["y"] if number == 1 else [f"y{place}" for place in range(number)]
+        if words is not None:  # estimators of runs have the numbers of classes in their place
+            self.classes = [[str(word) for word in each] for each in words]
+            estimator.each_classes_ = [np.arange(len(each)) for each in words]
+            codes = estimator.each_classes_
+            estimator.classes_ = codes[0] if number == 1 else codes
 
     def training_smiles(self) -> list[str]:
-        """The molecules that the run has learned from."""
-        return read_table(self.folder / TRAINING)["smiles"].tolist()
+        """The molecules that it has learned from, none if they are not known."""
+        if (self.folder / TRAINING).is_file():
+            return read_table(self.folder / TRAINING)["smiles"].tolist()
+        kept = self.estimator.training_
+        return [] if kept is None else list(kept[0].smiles)
 
 
 @dataclass(frozen=True)
@@ -334,8 +358,11 @@ def predict(options: Namespace, say: Say) -> None:
         if (run.names, run.classes) != (first.names, first.classes):
             raise FileError(f"{run.folder} predicts other targets than {first.folder}")
     seen = [text for run in runs for text in run.training_smiles()]
-    nearest = MoleculeSimilarity().fit(seen)
-    limit = nearest.threshold_ if options.far is None else options.far
+    nearest = MoleculeSimilarity().fit(seen) if seen else None
+    limit = options.far or 0.0
+    if nearest is not None and options.far is None:
+        limit = nearest.threshold_
+    clean = any(run.estimator.standardize for run in runs)
     far: list[int] = []
     new = [*_column_names(first), "similarity"]
     with writer:
@@ -350,7 +377,11 @@ def predict(options: Namespace, say: Say) -> None:
                 ]
                 columns = _averaged(found)
                 smiles = chunk.frame.loc[chunk.valid, chunk.smiles].tolist()
-                columns["similarity"] = nearest.nearest(smiles).similarity
+                if clean:
+                    smiles = standardize_many(smiles)[0]
+                columns["similarity"] = np.full(len(smiles), np.nan)
+                if nearest is not None:
+                    columns["similarity"] = nearest.nearest(smiles).similarity
                 low = columns["similarity"] < limit
                 far += chunk.frame.index[chunk.valid][low].tolist()
             writer.write(chunk.whole(columns))
@@ -378,8 +409,7 @@ def embed(options: Namespace, say: Say) -> None:
     """Writes the vectors of a table's molecules, chunk by chunk, in columns v0, v1, ..."""
     writer = TableWriter(options.out, options.overwrite)
     run = Run(options.runs[0], options.trust)
-    known = {"smiles": run.training_smiles()[:1], **{name: [0.0] for name in run.extra_columns}}
-    any_molecule = pd.DataFrame(known) if run.extra_columns else known["smiles"]
+    any_molecule = pd.DataFrame({"smiles": ["C"], **dict.fromkeys(run.extra_columns, 0.0)})
     new = [f"v{i}" for i in range(run.estimator.transform(any_molecule).shape[1])]
     with writer:
         for chunk in _chunks(options, say, new, chunk_size=2000):

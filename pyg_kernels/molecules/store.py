@@ -160,8 +160,9 @@ def load(folder: str | Path, trust: bool = False) -> Any:
         member.noise = arrays.pop("noise")
         member.restore(own, arrays)
         if isinstance(member, KernelMethod):
-            nothing = arrays["rows"][:0]
-            member.refit(Examples(*estimator.training_, arrays["rows"], nothing, member.seed))
+            molecules, y, weight = estimator.training_
+            rows = arrays["rows"]
+            member.refit(Examples(molecules, y, weight, rows, rows[:0], member.seed))
         estimator.members_.append(member)
     return estimator
 
@@ -180,6 +181,7 @@ def fit_once(member: Method, examples: Examples, folder: str | Path | None) -> N
     told = (member.model, vars(member.task), member.told(), vars(examples.molecules.unread()))
     parts = (examples.y, examples.weight, examples.train, examples.valid, examples.seed)
     path = Path(folder) / f"{joblib.hash((*told, *parts))}.npz"
+    arrays: dict[str, Any]
     if path.is_file():
         arrays = _arrays(path)
         member.restore(json.loads(arrays.pop("settings").tobytes()), arrays)
@@ -187,10 +189,11 @@ def fit_once(member: Method, examples: Examples, folder: str | Path | None) -> N
             member.refit(examples)
         return
     member.fit(examples)
-    settings, arrays = member.state()
+    settings, learned = member.state()
+    arrays = {**learned, "settings": _bytes(json.dumps(settings, default=_plain))}
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial.npz")
-    np.savez(partial, **arrays, settings=_bytes(json.dumps(settings, default=_plain)))
+    np.savez(partial, **arrays)
     partial.replace(path)
 
 

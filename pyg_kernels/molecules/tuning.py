@@ -215,7 +215,7 @@ def _draw(study: optuna.Study, path: Path, metric: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    axes = optuna.visualization.matplotlib.plot_slice(study, target_name=metric)
+    axes: Any = optuna.visualization.matplotlib.plot_slice(study, target_name=metric)
     figure = np.ravel(axes)[0].figure
     figure.savefig(path, dpi=120, bbox_inches="tight")
     matplotlib.pyplot.close(figure)

@@ -15,7 +15,12 @@ pd = pytest.importorskip("pandas")
 
 import torch  # noqa: E402
 
-from pyg_kernels.molecules import MoleculeRegressor, load, store  # noqa: E402
+from pyg_kernels.molecules import (  # noqa: E402
+    MoleculeClassifier,
+    MoleculeRegressor,
+    load,
+    store,
+)
 from pyg_kernels.molecules.command import main  # noqa: E402
 from tests.molecules.sets import AROMATIC, LOGP, SMILES  # noqa: E402
 
@@ -57,6 +62,7 @@ def test_standardized_molecules(table: Path, capsys: pytest.CaptureFixture[str])
         (table.parent / "p.csv").rename(table.parent / f"{name}_p.csv")
     plain, salts = (pd.read_csv(table.parent / f"{name}_p.csv") for name in ("plain", "salts"))
     np.testing.assert_allclose(plain["predicted_y"], salts["predicted_y"], rtol=1e-6)
+    assert (salts["similarity"] == plain["similarity"]).all()
 
 
 def test_merged_duplicates(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,6 +217,25 @@ def test_a_run_starts_from_another(table: Path, capsys: pytest.CaptureFixture[st
     assert "start_from has no 'gine'" in capsys.readouterr().err
     assert train(table, "fourth", f"{words} --freeze") == 2
     assert "start_from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["wl-ridge", "gin"])
+def test_what_an_estimator_has_saved_is_taken_as_a_run(table: Path, model: str) -> None:
+    small = {"epochs": 1, "hidden_channels": 4, "progress": False}
+    fitted = MoleculeClassifier(model, **small).fit(SMILES, AROMATIC)
+    fitted.save(table.parent / "saved")
+    out = table.parent / "p.csv"
+    assert run("predict + + --out +", table.parent / "saved", table, out) == 0
+    found = pd.read_csv(out)
+    expected = fitted.predict_proba(SMILES)
+    np.testing.assert_allclose(found[["probability_y_no", "probability_y_yes"]], expected, 1e-5)
+    assert found["similarity"].isna().all() == (model == "gin")
+    words = f"--target-columns y --model {model} --epochs 1 --hidden-channels 4"
+    assert train(table, "run", words) == 0
+    for name in ("run", "run/model"):
+        command = "predict + + --out + --overwrite"
+        assert run(command, table.parent / name, table, out) == 0
+        assert pd.read_csv(out)["similarity"].max() == 1
 
 
 def test_early_stopping_is_announced(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
