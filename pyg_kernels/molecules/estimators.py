@@ -6,7 +6,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from pyg_kernels.chem import standardize_many
 from pyg_kernels.molecules.inputs import (
     Molecules,
     read_classes,
@@ -24,9 +25,17 @@ from pyg_kernels.molecules.inputs import (
     read_numbers,
     read_weights,
 )
-from pyg_kernels.molecules.methods import KERNEL_METHODS, KernelMethod, Method, Outputs, Task
+from pyg_kernels.molecules.methods import (
+    KERNEL_METHODS,
+    Examples,
+    KernelMethod,
+    Method,
+    Outputs,
+    Task,
+)
 from pyg_kernels.molecules.mixture import mixture_of, stacked_weights
 from pyg_kernels.molecules.networks import NETWORKS
+from pyg_kernels.molecules.store import fit_once
 
 
 class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
@@ -56,6 +65,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         hidden_channels: int | None = None,
         num_layers: int | None = None,
         dropout: float = 0.0,
+        standardize: bool = False,
     ) -> None:
         self.model = model
         self.ensemble_size = ensemble_size
@@ -71,6 +81,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         self.hidden_channels = hidden_channels
         self.num_layers = num_layers
         self.dropout = dropout
+        self.standardize = standardize
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -88,6 +99,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         validation: Any = None,
         start_from: MoleculeEstimator | None = None,
         frozen: bool = False,
+        checkpoint: str | Path | None = None,
     ) -> Self:
         """Fits all members, and the weights of models where there are several.
 
@@ -101,6 +113,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             start_from: A fitted estimator with the same networks, whose weights they start with;
                 those of their heads only where sizes fit.
             frozen: Whether the heads alone are then trained.
+            checkpoint: A folder for members as they are finished. Where it has those of an
+                interrupted call with the same arguments, they are taken from there.
 
         Raises:
             ValueError: On arguments out of range, molecules that cannot be read (with their
@@ -108,7 +122,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         """
         before = dict(vars(self))
         try:
-            return self._fit(X, y, sample_weight, validation, start_from, frozen)
+            return self._fit(X, y, sample_weight, validation, (start_from, frozen), checkpoint)
         except BaseException:  # an interrupted fit leaves what was there
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -120,19 +134,19 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         y: Any,
         sample_weight: Any,
         validation: Any,
-        start_from: MoleculeEstimator | None,
-        frozen: bool,
+        start: tuple[MoleculeEstimator | None, bool],
+        checkpoint: str | Path | None,
     ) -> Self:
         models = self._models()
         self._check()
+        start_from, frozen = start
         if frozen and start_from is None:
             raise ValueError("frozen=True freezes what start_from has learned: expected one")
-        molecules = read_molecules(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        y = np.asarray(y)
+        molecules, y = self._cleaned(read_molecules(X)), np.asarray(y)
         targets = self._read_targets(y, len(molecules))
         weight = read_weights(sample_weight, len(molecules))
         self.flat_ = y.ndim == 1
@@ -141,7 +155,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         spread = molecules.extra.std(0)
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
         self.extra_scale_ = np.where(varies, spread, 1.0)
-        molecules = self._standardized(molecules)
+        molecules = self._scaled(molecules)
         if not {*models}.isdisjoint(KERNEL_METHODS):
             molecules.graphs()  # read once, and what cannot be read is named by its position
         random = check_random_state(self.random_state)
@@ -155,23 +169,24 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                     f"{len(molecules)} molecules leave none to fit: expected at least 2"
                 )
             seed = int(random.randint(2**31 - 1))
+            examples = Examples(molecules, targets, weight, train, valid, seed)
             parts = []
             for model in models:
                 member = self._member(model)
                 if start_from is not None:
                     member.start_from(start_from._starting(model, number), frozen)
-                member.fit(molecules, targets, train, valid, weight, seed)
+                fit_once(member, examples, checkpoint)
                 members.append(member)
-                parts.append(self._validated(member, molecules, targets, valid, weight))
+                parts.append(self._validated(member, examples))
             held.append((np.where(weight[valid, None] > 0, targets[valid], np.nan), parts))
         self.members_ = members
         self.model_weights_ = stacked_weights(held, self.task_)
         self.scores_ = self._conformal_scores(held, validation is not None)
         if self.ensemble_size == 1:  # what was held out has said what it has to say
-            everything = np.arange(len(molecules))
+            everything = replace(examples, train=np.arange(len(molecules)))
             for member in self.members_:
                 if isinstance(member, KernelMethod):
-                    member.refit(molecules, targets, everything, weight)
+                    member.refit(everything)
         kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
         self.training_ = (molecules.unread(), targets, weight) if kept else None
         return self
@@ -198,21 +213,25 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         return models
 
     def _check(self) -> None:
-        for name in ("ensemble_size", "epochs", "batch_size", "patience"):
+        optional = ("epochs", "patience", "hidden_channels", "num_layers")
+        for name in ("ensemble_size", "batch_size", *optional):
             value = getattr(self, name)
-            optional = name in ("epochs", "patience") and value is None
-            if not optional and (not isinstance(value, (int, np.integer)) or value < 1):
+            left_out = name in optional and value is None
+            if not left_out and (not isinstance(value, (int, np.integer)) or value < 1):
                 raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction={self.validation_fraction!r}: expected a number in (0, 1)"
-            )
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(f"learning_rate={self.learning_rate!r}: expected a number above 0")
+        fraction, rate, dropout = self.validation_fraction, self.learning_rate, self.dropout
+        for name, fits, expected in (
+            ("validation_fraction", 0 < fraction < 1, "a number in (0, 1)"),
+            ("learning_rate", 0 < rate < math.inf, "a number above 0"),
+            ("dropout", 0 <= dropout < 1, "a number in [0, 1)"),
+        ):
+            if not fits:
+                raise ValueError(f"{name}={getattr(self, name)!r}: expected {expected}")
 
     def _member(self, model: str) -> Method:
         if model in KERNEL_METHODS:
-            made: Method = KERNEL_METHODS[model](model, self.task_, self.featurizer)
+            kind = KERNEL_METHODS[model]
+            made: Method = kind(model, self.task_, self.featurizer, self.num_layers)
             return made
         from pyg_kernels.molecules.training import TrainedNetwork, TrainingOptions
 
@@ -236,13 +255,18 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
         """Numbers, or the numbers of classes, ``(M, T)``; sets ``task_``."""
 
-    def _standardized(self, molecules: Molecules) -> Molecules:
+    def _cleaned(self, molecules: Molecules) -> Molecules:
+        if not self.standardize:
+            return molecules
+        return Molecules(standardize_many(molecules.smiles)[0], molecules.columns, molecules.extra)
+
+    def _scaled(self, molecules: Molecules) -> Molecules:
         extra = (molecules.extra - self.extra_mean_) / self.extra_scale_
         return Molecules(molecules.smiles, molecules.columns, extra)
 
     def _read(self, X: Any) -> Molecules:
         check_is_fitted(self, "members_")
-        return self._standardized(read_molecules(X, self.columns_))
+        return self._scaled(self._cleaned(read_molecules(X, self.columns_)))
 
     def _validation(self, y: NDArray[np.float64], given: Any, random: Any) -> NDArray[Any]:
         """The positions of the validation part; of each class its share."""
@@ -267,23 +291,17 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         positions = np.concatenate(found)
         return np.sort(positions if len(positions) else order[:number])
 
-    def _validated(
-        self,
-        member: Method,
-        molecules: Molecules,
-        targets: NDArray[np.float64],
-        valid: NDArray[Any],
-        weight: NDArray[np.float64],
-    ) -> Outputs:
+    def _validated(self, member: Method, examples: Examples) -> Outputs:
         """The predictions of the validation part, and from them the member's noise.
 
         Where a target was not measured there, its variance among the fitted molecules is the noise.
         """
+        valid = examples.valid
         member.noise = np.zeros(self.task_.num_outputs)
-        found = member.outputs(molecules.part(valid))
+        found = member.outputs(examples.molecules.part(valid))
         if self.task_.kind == "regression" and not found.variance.any():
-            errors = (targets[valid] - found.mean) ** 2
-            shares = np.where(np.isnan(errors), 0.0, weight[valid, None])
+            errors = (examples.y[valid] - found.mean) ** 2
+            shares = np.where(np.isnan(errors), 0.0, examples.weight[valid, None])
             total = shares.sum(0)
             mean = (shares * np.nan_to_num(errors)).sum(0) / np.where(total > 0, total, 1.0)
             member.noise = np.where(total > 0, mean, member.std**2)
@@ -300,7 +318,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         weights = self.model_weights_
         if shared:
             held = [(held[0][0], [part for _, parts in held for part in parts])]
-            weights = self._member_weights()
+            weights = self.member_weights()
         scores = []
         for y, parts in held:
             found = mixture_of(parts, weights)
@@ -325,7 +343,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         for place, member in enumerate(self.members_):
             if found[place] is None:
                 found[place] = member.outputs(molecules)
-        mixture = mixture_of(found, self._member_weights())
+        mixture = mixture_of(found, self.member_weights())
         unfit: Any = ~(np.isfinite(mixture.mean) & np.isfinite(mixture.variance)).all(1)
         if unfit.any():
             place = int(np.flatnonzero(unfit)[0])
@@ -335,7 +353,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             )
         return mixture
 
-    def _member_weights(self) -> NDArray[np.float64]:
+    def member_weights(self) -> NDArray[np.float64]:
+        """The weight of each member in the mixture."""
         return np.tile(self.model_weights_, self.ensemble_size) / self.ensemble_size
 
     def transform(self, X: Any) -> Any:
@@ -368,7 +387,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         from pyg_kernels.molecules.explanation import explained
 
         molecules = self._read(X)
-        members = list(zip(self.members_, self._member_weights(), strict=True))
+        members = list(zip(self.members_, self.member_weights(), strict=True))
         return explained(members, self.task_, molecules, k, target)
 
     def save(self, folder: str | Path, overwrite: bool = False) -> None:
@@ -415,6 +434,10 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         batch_size, learning_rate, patience: How networks are trained; `patience` None: a third of
             the epochs, at least 10, without a lower validation loss.
         hidden_channels, num_layers, dropout: The sizes of networks; None: about 260,000 parameters.
+            Of ``wl-...`` methods `num_layers` is the iterations, of ``random-walk-gp`` the nodes in
+            a walk; None: 3.
+        standardize: Whether molecules are standardized first, fitted and predicted ones:
+            :func:`~pyg_kernels.chem.standardize`.
 
     Attributes:
         members_: The fitted members, models varying fastest.
@@ -472,10 +495,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             ValueError: If the validation part is too small for this coverage; where it is for some
                 targets alone, their intervals are NaN, with a warning.
         """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage={coverage!r}: expected a number in (0, 1)")
-        found = self._outputs(X)
-        width = np.array([_quantile(column, coverage) for column in self.scores_.T])
+        width = self.interval_scale(coverage)
         if np.isnan(width).any():
             few = ", ".join(map(str, np.flatnonzero(np.isnan(width))))
             known = (~np.isnan(self.scores_)).sum(0)
@@ -488,8 +508,19 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             if np.isnan(width).all():
                 raise ValueError(message)
             warnings.warn(f"{message}; their intervals are NaN", stacklevel=2)
+        found = self._outputs(X)
         half = width * _deviation(found)
         return self._shaped(found.mean - half), self._shaped(found.mean + half)
+
+    def interval_scale(self, coverage: float = 0.9) -> NDArray[np.float64]:
+        """The q of :meth:`predict_interval`, ``(T,)``.
+
+        NaN for a target whose validation measurements are too few for this coverage.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage={coverage!r}: expected a number in (0, 1)")
+        check_is_fitted(self, "members_")
+        return np.array([_quantile(column, coverage) for column in self.scores_.T])
 
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.flat_ else values
@@ -545,9 +576,7 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
         """The accuracy on what was measured, its mean over the targets."""
         found = self.predict(X)
         values = np.asarray(y).reshape(len(found), -1)
-        return _mean_score(
-            partial(accuracy_score), values, found.reshape(values.shape), sample_weight, 1
-        )
+        return _mean_score(accuracy_score, values, found.reshape(values.shape), sample_weight, 1)
 
 
 def _quantile(scores: NDArray[np.float64], coverage: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +23,13 @@ from pyg_kernels.kernels import (
     WLSubtreeKernel,
     molecule_kernels,
 )
-from pyg_kernels.molecules.inputs import Molecules
+from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 
 # Twice a decade, from strong to weak: weak ones take the most iterations.
 PENALTIES = tuple(10 ** (k / 2) for k in range(8, -7, -1))
 WORSE = 2  # penalties in a row with a larger validation error end the search
 TREES = 300
-ITERATIONS = 3  # of Weisfeiler-Lehman
-NODES_IN_A_WALK = 3
+NUM_LAYERS = 3  # iterations of Weisfeiler-Lehman, or nodes in a walk
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,27 @@ class Outputs:
 
     mean: NDArray[np.float64]
     variance: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What members of an estimator learn from.
+
+    Args:
+        molecules: M of them.
+        y: ``(M, T)``, NaN where a target was not measured; classes are numbered.
+        weight: ``(M,)``, of each molecule.
+        train: The positions to learn from.
+        valid: The positions to choose by.
+        seed: Of what is drawn at random.
+    """
+
+    molecules: Molecules
+    y: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    train: NDArray[Any]
+    valid: NDArray[Any]
+    seed: int
 
 
 def standardization(
@@ -105,25 +126,8 @@ class Method(ABC):
         self.model, self.task, self.featurizer = model, task, featurizer
 
     @abstractmethod
-    def fit(
-        self,
-        molecules: Molecules,
-        y: NDArray[np.float64],
-        train: NDArray[Any],
-        valid: NDArray[Any],
-        weight: NDArray[np.float64],
-        seed: int,
-    ) -> None:
-        """Learns from a part of the molecules, and chooses on another.
-
-        Args:
-            molecules: M of them.
-            y: ``(M, T)``, NaN where one is missing; classes are numbered.
-            train: The positions to learn from.
-            valid: The positions to choose by.
-            weight: ``(M,)``, of each molecule.
-            seed: Of what is drawn at random.
-        """
+    def fit(self, examples: Examples) -> None:
+        """Learns from a part of the molecules, and chooses on another."""
 
     def start_from(self, other: Method, frozen: bool) -> None:
         """Makes :meth:`fit` start from what another member has learned.
@@ -132,6 +136,10 @@ class Method(ABC):
             ValueError: If the method has no weights to start from.
         """
         raise ValueError(f"model={self.model!r} is fitted at once: start_from takes networks")
+
+    def told(self) -> dict[str, Any]:
+        """What :meth:`fit` goes by, beside model, task and examples."""
+        return {"features": featurizer_by_name(self.featurizer).fingerprint}
 
     @abstractmethod
     def outputs(self, molecules: Molecules) -> Outputs:
@@ -160,39 +168,41 @@ class Method(ABC):
 
 
 class KernelMethod(Method):
-    """A method that keeps its molecules, and is fitted again when it is loaded."""
+    """A method that keeps its molecules, and is fitted again when it is loaded.
+
+    Args:
+        model: As of :class:`Method`, as are the next two.
+        task: What it learns.
+        featurizer: Of vectors of atoms.
+        num_layers: Iterations of Weisfeiler-Lehman, or nodes in a walk; None: 3. ``gp`` has kernels
+            of its own.
+    """
 
     rows: NDArray[Any]
     seed: int
     _counting: WLSubtreeKernel | None = None
 
-    def fit(
-        self,
-        molecules: Molecules,
-        y: NDArray[np.float64],
-        train: NDArray[Any],
-        valid: NDArray[Any],
-        weight: NDArray[np.float64],
-        seed: int,
+    def __init__(
+        self, model: str, task: Task, featurizer: Any, num_layers: int | None = None
     ) -> None:
-        """Learns hyperparameters and conditions on the first part."""
-        self.seed = seed
-        self._check(y[train])
-        self.learn(molecules, y, train, valid, weight)
-        self.refit(molecules, y, train, weight)
+        super().__init__(model, task, featurizer)
+        self.num_layers = num_layers or NUM_LAYERS
 
-    def refit(
-        self,
-        molecules: Molecules,
-        y: NDArray[np.float64],
-        rows: NDArray[Any],
-        weight: NDArray[np.float64],
-    ) -> None:
-        """Conditions on the molecules at some positions, with the hyperparameters there are."""
-        self.rows, self._counting = rows, None
-        self.molecules = molecules.part(rows)
-        self.mean, self.std = standardization(y[rows], self.task, weight[rows])
-        self.condition(y[rows], weight[rows])
+    def fit(self, examples: Examples) -> None:
+        """Learns hyperparameters and conditions on the first part."""
+        self.seed = examples.seed
+        self._check(examples.y[examples.train])
+        self.learn(examples)
+        self.refit(examples)
+
+    def refit(self, examples: Examples) -> None:
+        """Conditions on the molecules to learn from, with the hyperparameters there are."""
+        self.rows = rows = examples.train
+        self._counting = None
+        self.molecules = examples.molecules.part(rows)
+        y, weight = examples.y[rows], examples.weight[rows]
+        self.mean, self.std = standardization(y, self.task, weight)
+        self.condition(y, weight)
         self.molecules = self.molecules.unread()
 
     def _check(self, y: NDArray[np.float64]) -> None:
@@ -204,16 +214,13 @@ class KernelMethod(Method):
                     f"target {place} has a single class among the {len(y)} molecules to fit"
                 )
 
+    def told(self) -> dict[str, Any]:
+        """Features and iterations."""
+        return {**super().told(), "num_layers": self.num_layers}
+
     @abstractmethod
-    def learn(
-        self,
-        molecules: Molecules,
-        y: NDArray[np.float64],
-        train: NDArray[Any],
-        valid: NDArray[Any],
-        weight: NDArray[np.float64],
-    ) -> None:
-        """Finds hyperparameters; arguments as of :meth:`fit`."""
+    def learn(self, examples: Examples) -> None:
+        """Finds hyperparameters."""
 
     @abstractmethod
     def condition(self, y: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
@@ -222,7 +229,7 @@ class KernelMethod(Method):
     def counting(self) -> WLSubtreeKernel:
         """What counts the environments of atoms that the fitted molecules have."""
         if self._counting is None:
-            kernel = WLSubtreeKernel(ITERATIONS, edge_label="edge_attr", verbose=False)
+            kernel = WLSubtreeKernel(self.num_layers, edge_label="edge_attr", verbose=False)
             self._counting = kernel.fit(self.molecules.graphs())
         return self._counting
 
@@ -240,23 +247,15 @@ class ProcessMethod(KernelMethod):
     :class:`VectorKernel`.
     """
 
-    def __init__(self, model: str, task: Task, featurizer: Any) -> None:
-        super().__init__(model, task, featurizer)
-        self.weights: list[NDArray[Any]] = []  # of each process
-        self.noises: list[NDArray[Any]] = []
+    weights: Sequence[NDArray[Any]] = ()  # of each process
+    noises: Sequence[NDArray[Any]] = ()
 
-    def learn(
-        self,
-        molecules: Molecules,
-        y: NDArray[np.float64],
-        train: NDArray[Any],
-        valid: NDArray[Any],
-        weight: NDArray[np.float64],
-    ) -> None:
+    def learn(self, examples: Examples) -> None:
         """Weights and noise by marginal likelihood."""
-        if not (weight == 1).all():
+        if not (examples.weight == 1).all():
             raise ValueError(f"model={self.model!r} takes no sample_weight")
-        learned = self._processes(molecules.part(train), y[train], None)
+        train = examples.train
+        learned = self._processes(examples.molecules.part(train), examples.y[train], None)
         self.weights = [process.weights_ for process in learned]
         self.noises = [process.noise_ for process in learned]
 
@@ -293,9 +292,9 @@ class ProcessMethod(KernelMethod):
         if self.model == "gp":
             kernels = molecule_kernels()
         elif self.model == "wl-gp":
-            kernels = [WLSubtreeKernel(ITERATIONS, edge_label="edge_attr", compare="minmax")]
+            kernels = [WLSubtreeKernel(self.num_layers, edge_label="edge_attr", compare="minmax")]
         else:
-            kernels = [RandomWalkKernel(NODES_IN_A_WALK, 1.0, normalize=True, dtype=torch.float64)]
+            kernels = [RandomWalkKernel(self.num_layers, 1.0, normalize=True, dtype=torch.float64)]
         if molecules.columns:
             kernels.append(VectorKernel("extra"))
         found: dict[str, Any] = {"kernel": kernels, "random_state": self.seed}
@@ -351,56 +350,39 @@ class CountMethod(KernelMethod):
     ``wl-forest``: a random forest.
     """
 
-    def __init__(self, model: str, task: Task, featurizer: Any) -> None:
-        super().__init__(model, task, featurizer)
-        self.penalties: list[float] = []
+    penalties: Sequence[float] = ()
 
-    def learn(
-        self,
-        molecules: Molecules,
-        y: NDArray[np.float64],
-        train: NDArray[Any],
-        valid: NDArray[Any],
-        weight: NDArray[np.float64],
-    ) -> None:
+    def learn(self, examples: Examples) -> None:
         """Penalties by the validation error."""
         if self.model != "wl-ridge":
             return
-        self.molecules = molecules.part(train)
+        y, train, valid, weight = examples.y, examples.train, examples.valid, examples.weight
+        self.molecules = examples.molecules.part(train)
         self.mean, self.std = standardization(y[train], self.task, weight[train])
-        x, valid_x = self.vectors(self.molecules), self.vectors(molecules.part(valid))
+        x, valid_x = self.vectors(self.molecules), self.vectors(examples.molecules.part(valid))
         self.penalties = [
-            self._chosen(
-                x, self._scaled(y[train])[:, place], weight[train],
-                valid_x, self._scaled(y[valid])[:, place], weight[valid],
-            )
-            for place in range(y.shape[1])
-        ]  # fmt: skip
+            self._chosen((x, column[train], weight[train]), (valid_x, column[valid], weight[valid]))
+            for column in self._scaled(y).T
+        ]
 
     def _scaled(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         return (y - self.mean) / self.std
 
-    def _chosen(
-        self,
-        x: Any,
-        y: NDArray[np.float64],
-        weight: NDArray[np.float64],
-        valid_x: Any,
-        valid_y: NDArray[np.float64],
-        valid_weight: NDArray[np.float64],
-    ) -> float:
+    def _chosen(self, learned: tuple[Any, Any, Any], held: tuple[Any, Any, Any]) -> float:
+        """The penalty of the lowest error of vectors, targets and weights that are held out."""
         best, lowest, worse = PENALTIES[len(PENALTIES) // 2], np.inf, 0
-        there = ~np.isnan(valid_y) & (valid_weight > 0)
+        there = ~np.isnan(held[1]) & (held[2] > 0)
         if not there.any():
             return best
+        x, y, weight = (values[there] for values in held)
         for penalty in PENALTIES:
-            found = self._predicted(self._fitted(x, y, weight, penalty), valid_x[there])
+            found = self._predicted(self._fitted(*learned, penalty), x)
             if self.task.kind == "regression":
-                errors = (found[:, 0] - valid_y[there]) ** 2
+                errors = (found[:, 0] - y) ** 2
             else:
-                own = found[np.arange(len(found)), valid_y[there].astype(int)]
+                own = found[np.arange(len(found)), y.astype(int)]
                 errors = -np.log(np.maximum(own, 1e-12))
-            error = float(np.average(errors, weights=valid_weight[there]))
+            error = float(np.average(errors, weights=weight))
             worse = 0 if error < lowest else worse + 1
             if error < lowest:
                 best, lowest = penalty, error

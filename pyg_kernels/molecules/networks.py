@@ -299,6 +299,8 @@ class MoleculeNet(nn.Module):
         }
         with self._extra_added(batch):
             out = self.net(batch.x, batch.edge_index, **{key: given[key] for key in self.takes})
+        if isinstance(out, Tensor) and out.dim() == 2 and out.size(0) == batch.num_graphs:
+            return out.float()
         if not isinstance(out, Tensor) or out.numel() % batch.num_graphs or out.dim() > 2:
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ValueError(f"{self.name} gives {shape}: expected ({batch.num_graphs}, out)")
@@ -320,7 +322,7 @@ class MoleculeNet(nn.Module):
             handle.remove()
 
     def _checked_rows(self, found: Tensor, rows: Tensor) -> Tensor:
-        if found.dim() != 2 or len(found) != len(rows):
+        if found.dim() != 2 or found.size(0) != rows.size(0):
             raise ValueError(
                 f"the last linear map of {self.name} has rows {tuple(found.shape)}: expected one "
                 "a graph; call what reads the graph vector `head`"

@@ -3,75 +3,56 @@
 from __future__ import annotations
 
 import json
+import shutil
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from copy import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from rdkit import Chem
 
+from pyg_kernels.chem import standardize_many
 from pyg_kernels.molecules.files import (
-    MISSING,
     FileError,
     TableWriter,
     Targets,
     find_column,
-    numbers,
     output_folder,
     parse_molecules,
     read_chunks,
     read_table,
-    read_targets,
 )
+from pyg_kernels.molecules.resuming import begin, begun_output
 from pyg_kernels.molecules.scores import METRICS, classification_scores, regression_scores
+from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
+from pyg_kernels.molecules.store import MANIFEST
+from pyg_kernels.molecules.training_data import (
+    Data,
+    Rows,
+    Say,
+    extra_numbers,
+    read_data,
+    say_skipped,
+)
 
-Say = Callable[[str], None]
-Rows = NDArray[Any]
-SETTINGS, SCORES, PREDICTIONS, TRAINING, MODEL = (
-    "run.json", "metrics.json", "predictions.csv", "training.csv", "model",
+SETTINGS, SCORES, PREDICTIONS, TRAINING, MODEL, MEMBERS = (
+    "run.json", "metrics.json", "predictions.csv", "training.csv", "model", "members",
+)  # fmt: skip
+ESTIMATOR_OPTIONS = (
+    "ensemble_size", "epochs", "featurizer", "device", "batch_size", "learning_rate", "patience",
+    "hidden_channels", "num_layers", "dropout", "standardize",
 )  # fmt: skip
 COVERAGE = 0.9  # of the intervals whose coverage is scored
-VALIDATION = 0.1  # the share of fitted rows whose groups are held out
 DIGITS = 9  # significant ones of the numbers that are written
-
-
-@dataclass(frozen=True)
-class Data:
-    """The rows of a table that training reads.
-
-    Attributes:
-        X: What estimators take.
-        targets: What they learn.
-        molecules: RDKit's.
-        smiles: As in the file.
-        lines: Their lines in the file.
-        weight: Of the rows, or None.
-        parts: The cells of the split column, or None.
-        groups: The cells of the groups column, or None.
-    """
-
-    X: Any
-    targets: Targets
-    molecules: list[Any]
-    smiles: list[str]
-    lines: Rows
-    weight: Rows | None
-    parts: list[str] | None
-    groups: Rows | None
-
-    @property
-    def y(self) -> Rows:
-        """The targets as estimators take them, ``(n,)`` or ``(n, T)``."""
-        values = self.targets.values
-        return values[:, 0] if values.shape[1] == 1 else values
 
 
 def train(options: Namespace, say: Say) -> None:
     """Trains on a table, scores on its test part, writes a run.
+
+    Members are kept in the run as they are finished, until it is whole: ``--resume`` takes them up.
 
     Args:
         options: Of ``pyg-kernels train``.
@@ -80,48 +61,42 @@ def train(options: Namespace, say: Say) -> None:
     Raises:
         ValueError: On what cannot be read, split or learned.
     """
-    out = output_folder(options.out, options.overwrite)
-    if out.is_dir() and any(out.iterdir()) and not (out / SETTINGS).is_file():
-        raise FileError(f"{out} is no run: --overwrite does not replace it")
-    if (options.split == "column") != (options.split_column is not None):
-        raise ValueError("--split column and --split-column go together")
-    if options.split == "column" and (options.folds or options.repeats > 1):
-        raise ValueError("--split column is one split: leave --folds and --repeats out")
-    if options.groups_column and options.split != "random":
-        raise ValueError("--groups-column is a split of its own: leave --split out")
-    data = _read_training(options, say)
-    known = METRICS[data.targets.task]
-    for name in options.metric or []:
-        if name not in known:
-            raise ValueError(
-                f"--metric {name}: scores of {data.targets.task} are {', '.join(known)}"
-            )
+    out = begun_output(options, SETTINGS)
+    check_split(options)
+    start = Run(options.start_from, options.trust).estimator if options.start_from else None
+    data = read_data(options, say)
+    check_metrics(options.metric or [], data.targets.task)
     say(
-        f"{len(data.smiles):,} molecules, {data.targets.task} of {', '.join(data.targets.names)}; "
+        f"{len(data):,} molecules, {data.targets.task} of {', '.join(data.targets.names)}; "
         f"measured: {', '.join(map(str, (~np.isnan(data.targets.values)).sum(0)))}"
     )
-    scored, predicted, estimator, seen = [], [], None, np.arange(0)
-    name, groups = _split_name(options), _groups(data, options)
-    for label, fitted, valid, test in _splits(data, groups, options):
-        _warn_of_duplicates(data, fitted, test, say)
-        say(f"{name}, {label}: fitting {', '.join(options.model)} to {len(fitted):,} molecules ...")
-        if valid is None:
-            valid = _whole_groups(groups, fitted, options.seed, say)
-        estimator, seen = _fit(data, options, fitted, valid), fitted
-        found = _predictions(estimator, data.targets, _rows(data.X, test), COVERAGE, say)
-        scored += _scores(data.targets, test, found, name, label)
-        predicted.append(_described(data, test, found, label))
-    if options.folds or options.repeats > 1:
-        say("fitting the model that is kept to all molecules ...")
-        seen = np.arange(len(data.smiles))
-        estimator = _fit(data, options, seen, _whole_groups(groups, seen, options.seed, say))
-    out.mkdir(parents=True, exist_ok=True)
+    begin(out, options, say)
+    if options.resume and (out / SETTINGS).is_file():
+        say(f"{out} is finished")
+        return
+    if not options.resume:
+        shutil.rmtree(out / MEMBERS, ignore_errors=True)
     (out / SETTINGS).unlink(missing_ok=True)  # it is written last: without it, this is no run
-    assert estimator is not None
-    estimator.save(out / MODEL, overwrite=options.overwrite)
-    writes = [(PREDICTIONS, pd.concat(predicted)), (TRAINING, _training_table(data, seen))]
-    for file, table in writes:
-        with TableWriter(out / file, options.overwrite) as writer:
+    scored, predicted, name = [], [], split_name(options)
+    for part in splits(data, options, say):
+        models = ", ".join(options.model)
+        say(f"{name}, {part.label}: fitting {models} to {len(part.fitted):,} molecules ...")
+        estimator = made_estimator(options, data.targets)
+        fit_part(estimator, data, part, start, options.freeze, out / MEMBERS)
+        if len(part.test):
+            test = data.molecules.part(part.test)
+            found = predictions(estimator, data.targets, test, COVERAGE, say)
+            scored += scores_of(data.targets, part.test, found, name, part.label)
+            described = data.described(part.test).assign(part=part.label)
+            predicted.append(pd.concat([described, _rounded(found)], axis=1))
+    estimator.save(out / MODEL, overwrite=True)
+    tables = {
+        PREDICTIONS: pd.concat(predicted),
+        TRAINING: data.described(part.fitted)[["line", "smiles"]],
+        **{f"{kind}.csv": table for kind, table in data.changes.items()},
+    }
+    for file, table in tables.items():
+        with TableWriter(out / file, overwrite=True) as writer:
             writer.write(table)
     settings = {
         "data": str(options.data),
@@ -136,200 +111,52 @@ def train(options: Namespace, say: Say) -> None:
     }
     _write_json(out / SCORES, {**settings, "scores": scored})
     _write_json(out / SETTINGS, settings)
+    shutil.rmtree(out / MEMBERS, ignore_errors=True)
     print(_score_table(pd.DataFrame(scored), options.metric).to_string(index=False))
-    say(f"wrote {out}: {MODEL}, {SCORES}, {PREDICTIONS}")
+    say(f"wrote {out}: {', '.join([MODEL, SCORES, *tables])}")
 
 
-def _read_training(options: Namespace, say: Say) -> Data:
-    path = options.data
-    frame = read_table(path, options.encoding)
-    columns = list(frame.columns)
-    smiles = find_column(columns, options.smiles_column, path, "--smiles-column")
-    for option in ("target_columns", "extra_columns", "weight_column", "groups_column",
-                   "split_column"):  # fmt: skip
-        given = getattr(options, option) or []
-        for column in [given] if isinstance(given, str) else given:
-            find_column(columns, column, path, "--" + option.replace("_", "-"))
-    molecules, valid = parse_molecules(frame, smiles, path, options.skip_invalid)
-    _say_skipped(frame, valid, path, say)
-    frame = frame[valid]
-    if not len(frame):
-        raise FileError(f"{path}: no molecule can be read")
-    targets = read_targets(frame, options.target_columns, options.task, path)
-    for name, words in zip(targets.names, targets.classes or [], strict=False):
-        taken = [word for word in words if word.lower() in MISSING]
-        if taken:
-            say(f"warning: {', '.join(taken)} is a class of {name}: empty cells are missing ones")
-        if len({word.lower() for word in words}) < len(words):
-            say(f"warning: classes of {name} differ in case only: {', '.join(words)}")
-    measured = targets.values[~np.isnan(targets.values)]
-    if targets.classes is None and not options.task and set(measured) <= {0.0, 1.0}:
-        say("all targets are 0 or 1: for classes, --task classification")
-
-    def cells(column: str | None) -> Any:
-        return None if column is None else frame[column].astype(str).to_numpy()
-
-    weight = options.weight_column and numbers(frame, options.weight_column, path)
-    return Data(
-        _features(frame, smiles, options.extra_columns, path),
-        targets,
-        molecules,
-        frame[smiles].tolist(),
-        frame.index.to_numpy(),
-        weight,
-        cells(options.split_column),
-        cells(options.groups_column),
-    )
+def check_metrics(metrics: Sequence[str], task: str) -> None:
+    """Refuses metrics of another task."""
+    for name in metrics:
+        if name not in METRICS[task]:
+            raise ValueError(f"--metric {name}: scores of {task} are {', '.join(METRICS[task])}")
 
 
-def _say_skipped(frame: pd.DataFrame, valid: Rows, path: str, say: Say) -> None:
-    lines = frame.index[~valid]
-    if len(lines):
-        shown = ", ".join(map(str, lines[:20])) + (", ..." if len(lines) > 20 else "")
-        say(f"warning: {path}: {len(lines)} invalid SMILES left out, lines {shown}")
-
-
-def _features(frame: pd.DataFrame, smiles: str, extra: list[str], path: str) -> Any:
-    """SMILES, or a table of them with extra columns."""
-    if not extra:
-        return frame[smiles].tolist()
-    columns = {name: numbers(frame, name, path) for name in extra}
-    for name, values in columns.items():
-        if np.isnan(values).any():
-            line = frame.index[int(np.isnan(values).argmax())]
-            raise FileError(f"{path}, line {line}: no number in the extra column {name!r}")
-    return pd.DataFrame({"smiles": frame[smiles].tolist(), **columns})
-
-
-def _rows(X: Any, rows: Rows) -> Any:
-    return X.iloc[rows] if isinstance(X, pd.DataFrame) else [X[row] for row in rows]
-
-
-def _split_name(options: Namespace) -> str:
-    kind = f"groups of {options.groups_column}" if options.groups_column else options.split
-    if options.folds:
-        return f"{kind}, {options.folds} folds" + f" x {options.repeats}" * (options.repeats > 1)
-    if options.split == "column":
-        return f"column {options.split_column}"
-    sizes = "/".join(f"{fraction:g}" for fraction in options.fractions)
-    return f"{kind}, {sizes}" + f", {options.repeats} times" * (options.repeats > 1)
-
-
-def _groups(data: Data, options: Namespace) -> Rows | None:
-    """What stays whole when rows are divided: groups, scaffolds, or None for single rows."""
-    from pyg_kernels.chem import murcko_scaffolds
-
-    if options.split == "scaffold":
-        return np.array(murcko_scaffolds(data.smiles))
-    return data.groups
-
-
-def _whole_groups(groups: Rows | None, fitted: Rows, seed: int, say: Say) -> Rows | None:
-    """The positions among the fitted rows of groups drawn for validation.
-
-    They are drawn in a random order and kept as long as they do not exceed their share; the
-    smallest one if all do. None, for single rows drawn by the estimator, if there are no groups.
-    """
-    if groups is None:
-        return None
-    names, group, sizes = np.unique(groups[fitted], return_inverse=True, return_counts=True)
-    if len(names) < 2:
-        say(f"warning: one group is fitted, {names[0]}: its validation part is drawn from it")
-        return None
-    room = max(VALIDATION * len(fitted), float(sizes.min()))
-    drawn = []
-    for place in np.random.default_rng(seed).permutation(len(names)):
-        if sizes[place] <= room:
-            drawn.append(place)
-            room -= sizes[place]
-    return np.flatnonzero(np.isin(group, drawn))
-
-
-def _splits(
-    data: Data, groups: Rows | None, options: Namespace
-) -> Iterator[tuple[str, Rows, Rows | None, Rows]]:
-    """Of each split its name, rows to fit, which of them are for validation, rows to test."""
-    from sklearn.model_selection import GroupKFold
-
-    from pyg_kernels.datasets import column_split, random_split, scaffold_split
-
-    number = len(data.smiles)
-    if options.folds:
-        groups = np.arange(number) if groups is None else groups
-        for repeat in range(options.repeats):
-            folds = GroupKFold(options.folds, shuffle=True, random_state=options.seed + repeat)
-            for fold, (fitted, test) in enumerate(folds.split(data.smiles, groups=groups)):
-                label = f"fold {fold + 1}" + f", repeat {repeat + 1}" * (options.repeats > 1)
-                yield label, fitted, None, test
-        return
-    for repeat in range(options.repeats):
-        seed = options.seed + repeat
-        if data.groups is not None:
-            parts = _group_split(data.groups, options.fractions, seed)
-        elif data.parts is not None:
-            parts = tuple(part.numpy() for part in column_split(data.parts))
-        elif options.split == "scaffold":
-            # One split is that of OGB, the largest scaffolds first; several are shuffled.
-            shuffled = seed if options.repeats > 1 else None
-            found = scaffold_split(data.smiles, tuple(options.fractions), shuffled)
-            parts = tuple(part.numpy() for part in found)
-        else:
-            found = random_split(number, tuple(options.fractions), seed)
-            parts = tuple(part.numpy() for part in found)
-        learned, valid, test = parts
-        fitted = np.concatenate([learned, valid])
-        held = np.arange(len(learned), len(fitted))
-        yield f"split {repeat + 1}", fitted, held, test
-
-
-def _group_split(groups: Rows, fractions: Any, seed: int) -> tuple[Rows, ...]:
-    from sklearn.model_selection import GroupShuffleSplit
-
-    _, valid, test = fractions
-    rows = np.arange(len(groups))
-    rest, last = next(
-        GroupShuffleSplit(1, test_size=test, random_state=seed).split(rows, groups=groups)
-    )
-    inner = GroupShuffleSplit(1, test_size=valid / (1 - test), random_state=seed)
-    first, second = next(inner.split(rest, groups=groups[rest]))
-    return rest[first], rest[second], last
-
-
-def _warn_of_duplicates(data: Data, fitted: Rows, test: Rows, say: Say) -> None:
-    from pyg_kernels.chem import find_duplicates
-
-    found = [each for each in find_duplicates(data.smiles, (fitted, test)) if each.is_across]
-    again = sorted(
-        int(data.lines[row])
-        for each in found
-        for row, part in zip(each.positions, each.parts, strict=True)
-        if part == 1
-    )
-    if again:
-        shown = ", ".join(map(str, again[:10])) + (", ..." if len(again) > 10 else "")
-        say(f"warning: {len(again)} test molecules are fitted, too: lines {shown}")
-
-
-def _fit(data: Data, options: Namespace, fitted: Rows, valid: Rows | None) -> Any:
+def made_estimator(options: Namespace, targets: Targets, **others: Any) -> Any:
+    """The estimator of the options of ``pyg-kernels train``, not yet fitted."""
     from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
 
-    kind = MoleculeRegressor if data.targets.classes is None else MoleculeClassifier
-    estimator = kind(
+    kind = MoleculeRegressor if targets.classes is None else MoleculeClassifier
+    given = {name: getattr(options, name) for name in ESTIMATOR_OPTIONS}
+    return kind(
         model=options.model[0] if len(options.model) == 1 else options.model,
-        ensemble_size=options.ensemble_size,
-        epochs=options.epochs,
-        featurizer=options.featurizer,
         random_state=options.seed,
-        device=options.device,
+        **{name: value for name, value in {**given, **others}.items() if value is not None},
     )
-    y = data.y[fitted]
-    weight = None if data.weight is None else data.weight[fitted]
-    return estimator.fit(_rows(data.X, fitted), y, sample_weight=weight, validation=valid)
 
 
-def _predictions(
-    estimator: Any, targets: Any, X: Any, coverage: float, say: Say
-) -> dict[str, Rows]:
+def fit_part(
+    estimator: Any,
+    data: Data,
+    part: Part,
+    start: Any = None,
+    frozen: bool = False,
+    checkpoint: Path | None = None,
+) -> None:
+    """Fits an estimator to the rows of a part."""
+    estimator.fit(
+        data.molecules.part(part.fitted),
+        data.y(part.fitted),
+        sample_weight=None if data.weight is None else data.weight[part.fitted],
+        validation=part.valid,
+        start_from=start,
+        frozen=frozen,
+        checkpoint=checkpoint,
+    )
+
+
+def predictions(estimator: Any, targets: Any, X: Any, coverage: float, say: Say) -> dict[str, Rows]:
     """Columns by name: of numbers mean, deviation and interval, of classes the probabilities."""
     number = len(X)
     if targets.classes is not None:
@@ -346,7 +173,10 @@ def _predictions(
                 columns[f"probability_{name}_{word}"] = values
         return columns
     mean, std = (values.reshape(number, -1) for values in estimator.predict(X, return_std=True))
-    half = _half_widths(estimator, targets.names, X, coverage, say) * std
+    scale = estimator.interval_scale(coverage)
+    for unknown in np.flatnonzero(np.isnan(scale)):
+        say(f"warning: no intervals of {targets.names[unknown]}: too few validation measurements")
+    half = scale * std
     values = np.stack([mean, std, mean - half, mean + half], 2).reshape(number, -1)
     return dict(zip(_column_names(targets), values.T, strict=True))
 
@@ -360,39 +190,10 @@ def _column_names(targets: Any) -> list[str]:
     return [f"probability_{name}_{word}" for name, words in pairs for word in words]
 
 
-def _half_widths(estimator: Any, names: Sequence[str], X: Any, coverage: float, say: Say) -> Rows:
-    """What standard deviations are multiplied by in intervals: one number a target.
-
-    It is read from one molecule's interval, as all others would be predicted a second time. NaN
-    where the validation part has too few measurements of a target.
-    """
-    one = _rows(X, np.arange(1))
-    mean, std = (np.reshape(values, -1) for values in estimator.predict(one, return_std=True))
-
-    def highs(scores: Rows) -> Rows:
-        scored = copy(estimator)
-        scored.scores_ = scores
-        return np.reshape(scored.predict_interval(one, coverage)[1], -1)
-
-    scores = estimator.scores_
-    try:
-        high = highs(scores)
-    except ValueError:
-        high = np.full(len(mean), np.nan)
-        for place, name in enumerate(names):
-            try:  # the scores of this target alone, as if they were those of all
-                high[place] = highs(np.repeat(scores[:, [place]], len(names), 1))[place]
-            except ValueError as error:
-                say(f"warning: no intervals of {name}: {error}")
-    else:
-        for unknown in np.flatnonzero(np.isnan(high)):
-            say(f"warning: no intervals of {names[int(unknown)]}: too few validation measurements")
-    return np.asarray((high - mean) / std)
-
-
-def _scores(
+def scores_of(
     targets: Targets, rows: Rows, found: dict[str, Rows], split: str, label: str
 ) -> list[dict[str, Any]]:
+    """The scores of each target on some rows."""
     scored = []
     for place, name in enumerate(targets.names):
         y = targets.values[rows, place]
@@ -409,24 +210,8 @@ def _scores(
     return scored
 
 
-def _described(data: Data, rows: Rows, found: dict[str, Rows], label: str) -> pd.DataFrame:
-    measured = {}
-    for place, name in enumerate(data.targets.names):
-        values = data.targets.values[rows, place]
-        if data.targets.classes is not None:
-            words = data.targets.classes[place]
-            values = np.array(["" if np.isnan(code) else words[int(code)] for code in values])
-        measured[name] = values
-    first = {"line": data.lines[rows], "smiles": [data.smiles[row] for row in rows], "part": label}
-    return pd.concat([pd.DataFrame({**first, **measured}), _rounded(found)], axis=1)
-
-
 def _rounded(columns: dict[str, Rows], index: Any = None) -> pd.DataFrame:
     return pd.DataFrame(columns, index).map(lambda value: float(f"{value:.{DIGITS}g}"))
-
-
-def _training_table(data: Data, rows: Rows) -> pd.DataFrame:
-    return pd.DataFrame({"line": data.lines[rows], "smiles": [data.smiles[row] for row in rows]})
 
 
 def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame:
@@ -449,30 +234,52 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 class Run:
-    """A finished run.
+    """A finished run, or what an estimator has saved, whose targets are called y, or y0, y1, ...
 
     Args:
-        folder: Where ``train`` wrote it.
+        folder: Where ``train`` or ``save`` wrote it.
+        trust: Whether to import networks that are named by an import path.
 
     Raises:
-        FileError: If it is none.
+        FileError: If it is neither.
     """
 
     def __init__(self, folder: str, trust: bool) -> None:
         from pyg_kernels.molecules import load
 
         self.folder = Path(folder)
-        if not (self.folder / SETTINGS).is_file():
+        if self.folder.name == MODEL and (self.folder.parent / SETTINGS).is_file():
+            self.folder = self.folder.parent
+        self.names: list[str]
+        self.classes: list[list[str]] | None = None
+        if (self.folder / SETTINGS).is_file():
+            settings = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))
+            self.names, self.classes = settings["targets"], settings["classes"]
+            self.estimator = load(self.folder / MODEL, trust)
+        elif (self.folder / MANIFEST).is_file():
+            self.estimator = load(self.folder, trust)
+            self._name_targets()
+        else:
             raise FileError(f"{folder}: no finished run of pyg-kernels train, it has no {SETTINGS}")
-        settings = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))
-        self.names: list[str] = settings["targets"]
-        self.classes: list[list[str]] | None = settings["classes"]
-        self.extra_columns: list[str] = settings["extra_columns"]
-        self.estimator = load(self.folder / MODEL, trust)
+        self.extra_columns: list[str] = self.estimator.columns_
+
+    def _name_targets(self) -> None:
+        estimator = self.estimator
+        words = getattr(estimator, "each_classes_", None)
+        number = estimator.task_.num_outputs if words is None else len(words)
+        self.names = ["y"] if number == 1 else [f"y{place}" for place in range(number)]
+        if words is not None:  # estimators of runs have the numbers of classes in their place
+            self.classes = [[str(word) for word in each] for each in words]
+            estimator.each_classes_ = [np.arange(len(each)) for each in words]
+            codes = estimator.each_classes_
+            estimator.classes_ = codes[0] if number == 1 else codes
 
     def training_smiles(self) -> list[str]:
-        """The molecules that the run has learned from."""
-        return read_table(self.folder / TRAINING)["smiles"].tolist()
+        """The molecules that it has learned from, none if they are not known."""
+        if (self.folder / TRAINING).is_file():
+            return read_table(self.folder / TRAINING)["smiles"].tolist()
+        kept = self.estimator.training_
+        return [] if kept is None else list(kept[0].smiles)
 
 
 @dataclass(frozen=True)
@@ -513,7 +320,7 @@ def _chunks(
                 "rename or remove the columns"
             )
         molecules, valid = parse_molecules(frame, column, options.data, options.skip_invalid)
-        _say_skipped(frame, valid, options.data, say)
+        say_skipped(frame, valid, options.data, say)
         if len(frame):
             yield Chunk(frame, column, valid, molecules)
             done += len(frame)
@@ -525,7 +332,12 @@ def _chunks(
 def _inputs(chunk: Chunk, run: Run, path: str) -> Any:
     for column in run.extra_columns:
         find_column(list(chunk.frame.columns), column, path, "the run's extra column")
-    return _features(chunk.frame[chunk.valid], chunk.smiles, run.extra_columns, path)
+    frame, extra = chunk.frame[chunk.valid], run.extra_columns
+    smiles = frame[chunk.smiles].tolist()
+    if not extra:
+        return smiles
+    found = extra_numbers(frame, extra, path)
+    return pd.DataFrame(found, columns=extra).assign(smiles=smiles)
 
 
 def predict(options: Namespace, say: Say) -> None:
@@ -546,8 +358,11 @@ def predict(options: Namespace, say: Say) -> None:
         if (run.names, run.classes) != (first.names, first.classes):
             raise FileError(f"{run.folder} predicts other targets than {first.folder}")
     seen = [text for run in runs for text in run.training_smiles()]
-    nearest = MoleculeSimilarity().fit(seen)
-    limit = nearest.threshold_ if options.far is None else options.far
+    nearest = MoleculeSimilarity().fit(seen) if seen else None
+    limit = options.far or 0.0
+    if nearest is not None and options.far is None:
+        limit = nearest.threshold_
+    clean = any(run.estimator.standardize for run in runs)
     far: list[int] = []
     new = [*_column_names(first), "similarity"]
     with writer:
@@ -555,14 +370,18 @@ def predict(options: Namespace, say: Say) -> None:
             columns = {name: np.zeros(0) for name in new}
             if chunk.molecules:
                 found = [
-                    _predictions(
+                    predictions(
                         run.estimator, run, _inputs(chunk, run, options.data), options.coverage, say
                     )
                     for run in runs
                 ]
                 columns = _averaged(found)
                 smiles = chunk.frame.loc[chunk.valid, chunk.smiles].tolist()
-                columns["similarity"] = nearest.nearest(smiles).similarity
+                if clean:
+                    smiles = standardize_many(smiles)[0]
+                columns["similarity"] = np.full(len(smiles), np.nan)
+                if nearest is not None:
+                    columns["similarity"] = nearest.nearest(smiles).similarity
                 low = columns["similarity"] < limit
                 far += chunk.frame.index[chunk.valid][low].tolist()
             writer.write(chunk.whole(columns))
@@ -590,8 +409,7 @@ def embed(options: Namespace, say: Say) -> None:
     """Writes the vectors of a table's molecules, chunk by chunk, in columns v0, v1, ..."""
     writer = TableWriter(options.out, options.overwrite)
     run = Run(options.runs[0], options.trust)
-    known = {"smiles": run.training_smiles()[:1], **{name: [0.0] for name in run.extra_columns}}
-    any_molecule = pd.DataFrame(known) if run.extra_columns else known["smiles"]
+    any_molecule = pd.DataFrame({"smiles": ["C"], **dict.fromkeys(run.extra_columns, 0.0)})
     new = [f"v{i}" for i in range(run.estimator.transform(any_molecule).shape[1])]
     with writer:
         for chunk in _chunks(options, say, new, chunk_size=2000):
@@ -621,14 +439,15 @@ def explain(options: Namespace, say: Say) -> None:
     found.to_html(out / "explanation.html")
     lines = chunk.frame.index[chunk.valid]
     with TableWriter(out / "explanation.csv", options.overwrite) as writer:
-        writer.write(_shares(found, chunk.molecules, lines, target))
+        writer.write(_shares(found, lines, target))
     say(f"wrote {out}: explanation.html, explanation.csv")
 
 
-def _shares(found: Any, molecules: list[Any], lines: Any, target: str) -> pd.DataFrame:
+def _shares(found: Any, lines: Any, target: str) -> pd.DataFrame:
     """One row for each atom, bond and walk of each molecule, and one for what none of them adds."""
     rows = []
-    for i, (line, mol) in enumerate(zip(lines, molecules, strict=True)):
+    for i, line in enumerate(lines):
+        mol = Chem.MolFromSmiles(found.smiles[i])
         bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
         parts: list[tuple[str, Any, float]] = [("constant", (), found.constant[i])]
         parts += [("atom", (atom,), share) for atom, share in enumerate(found.atoms[i])]

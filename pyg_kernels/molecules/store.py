@@ -8,13 +8,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from pyg_kernels.chem import Featurizer
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import KernelMethod, Task
+from pyg_kernels.molecules.methods import Examples, KernelMethod, Method, Task
 
 MANIFEST = "manifest.json"
 SETTINGS = "settings.json"
@@ -159,10 +160,41 @@ def load(folder: str | Path, trust: bool = False) -> Any:
         member.noise = arrays.pop("noise")
         member.restore(own, arrays)
         if isinstance(member, KernelMethod):
-            molecules, targets, weight = estimator.training_
-            member.refit(molecules, targets, arrays["rows"], weight)
+            molecules, y, weight = estimator.training_
+            rows = arrays["rows"]
+            member.refit(Examples(molecules, y, weight, rows, rows[:0], member.seed))
         estimator.members_.append(member)
     return estimator
+
+
+def fit_once(member: Method, examples: Examples, folder: str | Path | None) -> None:
+    """Fits a member, unless a folder has it from an earlier call with the same arguments.
+
+    Args:
+        member: What is to be fitted.
+        examples: What it learns from.
+        folder: Where members are kept as they are finished; None: nowhere.
+    """
+    if folder is None:
+        member.fit(examples)
+        return
+    told = (member.model, vars(member.task), member.told(), vars(examples.molecules.unread()))
+    parts = (examples.y, examples.weight, examples.train, examples.valid, examples.seed)
+    path = Path(folder) / f"{joblib.hash((*told, *parts))}.npz"
+    arrays: dict[str, Any]
+    if path.is_file():
+        arrays = _arrays(path)
+        member.restore(json.loads(arrays.pop("settings").tobytes()), arrays)
+        if isinstance(member, KernelMethod):
+            member.refit(examples)
+        return
+    member.fit(examples)
+    settings, learned = member.state()
+    arrays = {**learned, "settings": _bytes(json.dumps(settings, default=_plain))}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial.npz")
+    np.savez(partial, **arrays)
+    partial.replace(path)
 
 
 def _verify(folder: Path) -> None:

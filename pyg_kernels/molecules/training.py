@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import lightning.pytorch as lightning
@@ -24,9 +25,10 @@ from tqdm import tqdm
 
 from pyg_kernels.datasets import MoleculeLoader
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import Method, Outputs, Task, standardization
+from pyg_kernels.molecules.methods import Examples, Method, Outputs, Task, standardization
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
 
+LOGGER = logging.getLogger(__name__)
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
 PREDICTED = 512  # molecules a batch of a prediction
@@ -185,10 +187,6 @@ class KeepBest(Callback):
         self.bar.update()
         if trainer.current_epoch - self.epoch >= self.patience:
             trainer.should_stop = True
-            self.bar.set_postfix_str(
-                f"stopped: no lower validation loss than {self.lowest:.4f} of epoch "
-                f"{self.epoch + 1} in {self.patience} epochs"
-            )
 
 
 @contextmanager
@@ -237,45 +235,36 @@ class TrainedNetwork(Method):
         assert isinstance(other, TrainedNetwork)
         self.start, self.frozen = other.net, frozen
 
+    def told(self) -> dict[str, Any]:
+        """Sizes, options, and the weights that training starts with."""
+        weights = {} if self.start is None else self.start.state_dict()
+        start = {name: value.numpy(force=True) for name, value in weights.items()}
+        options = {**vars(self.options), "progress": None}
+        return {**super().told(), **self.sizes, **options, "start": start, "frozen": self.frozen}
+
     def build(self, num_extra: int) -> MoleculeNet:
         """The network for these features and extra columns, with fresh weights."""
         made = featurizer_by_name(self.featurizer)
         sizes = Sizes(made.atom_dim, self.task.num_outputs, made.bond_dim, **self.sizes)
         return MoleculeNet(build_network(self.model, sizes), num_extra, self.model)
 
-    def fit(
-        self,
-        molecules: Molecules,
-        y: NDArray[np.float64],
-        train: NDArray[Any],
-        valid: NDArray[Any],
-        weight: NDArray[np.float64],
-        seed: int,
-    ) -> None:
+    def fit(self, examples: Examples) -> None:
         """Trains on one part, keeps the weights that are best on the other."""
-        train = train[weight[train] > 0]  # others would count in batches' means and variances
         options, device = self.options, self.options.torch_device()
-        self.mean, self.std = standardization(y[train], self.task, weight[train])
-        y = (y - self.mean) / self.std
-        loader = MoleculeBatches(
-            molecules,
+        train, weight, seed = examples.train, examples.weight, examples.seed
+        train = train[weight[train] > 0]  # others would count in batches' means and variances
+        self.mean, self.std = standardization(examples.y[train], self.task, weight[train])
+        batches = partial(
+            MoleculeBatches,
+            examples.molecules,
             self.featurizer,
-            y,
+            (examples.y - self.mean) / self.std,
             weight,
-            indices=torch.from_numpy(train),
-            batch_size=options.batch_size,
-            shuffle=True,
-            seed=seed,
-            drop_last=len(train) % options.batch_size == 1 and len(train) > 1,
-        )
-        held = MoleculeBatches(
-            molecules,
-            self.featurizer,
-            y,
-            weight,
-            indices=torch.from_numpy(valid),
             batch_size=options.batch_size,
         )
+        alone = len(train) % options.batch_size == 1 and len(train) > 1
+        loader = batches(indices=torch.from_numpy(train), shuffle=True, seed=seed, drop_last=alone)
+        held = batches(indices=torch.from_numpy(examples.valid))
         cuda = [device] if device.type == "cuda" else []
         bar = tqdm(
             total=options.epochs,
@@ -284,7 +273,7 @@ class TrainedNetwork(Method):
         )
         with torch.random.fork_rng(cuda), _quiet(), bar:
             torch.manual_seed(seed)
-            net = self.build(len(molecules.columns))
+            net = self.build(len(examples.molecules.columns))
             if self.start is not None:
                 net.start_from(self.start, self.frozen)
                 self.start = None
@@ -307,6 +296,13 @@ class TrainedNetwork(Method):
                 trainer.fit(learner, loader, held)
             except SystemExit:  # Lightning's answer to an interrupt
                 raise KeyboardInterrupt from None
+        if trainer.current_epoch < options.epochs:
+            LOGGER.info(
+                "%s stopped early, after epoch %d of %d: no validation loss below %.4f, that of "
+                "epoch %d, in %d epochs",
+                self.model, trainer.current_epoch, options.epochs, best.lowest, best.epoch + 1,
+                patience,
+            )  # fmt: skip
         self.net = learner.net
         self.net.load_state_dict(best.state)
         self.net.to(device).eval()

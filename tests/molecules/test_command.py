@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from argparse import _SubParsersAction
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,9 @@ from rdkit import Chem  # noqa: E402
 from sklearn import metrics  # noqa: E402
 
 from pyg_kernels.chem import murcko_scaffolds  # noqa: E402
-from pyg_kernels.molecules import MoleculeRegressor, load, runs  # noqa: E402
+from pyg_kernels.molecules import MoleculeRegressor, load, runs, splits  # noqa: E402
 from pyg_kernels.molecules.command import main, parser  # noqa: E402
+from pyg_kernels.molecules.inputs import Molecules  # noqa: E402
 from pyg_kernels.molecules.scores import classification_scores, regression_scores  # noqa: E402
 
 SMILES = [
@@ -73,8 +74,7 @@ def run(folder: Path, words: str) -> int:
 
 
 def commands() -> list[str]:
-    actions = parser()._actions
-    return [name for a in actions if isinstance(a, _SubParsersAction) for name in a.choices]
+    return re.findall(r"^    ([a-z]+) ", parser().format_help(), re.MULTILINE)
 
 
 def test_help_answers_without_torch() -> None:
@@ -285,8 +285,8 @@ def test_groups_are_in_training_or_validation(
     group = scaffolds if "scaffold" in words else series
     fits, fit = [], MoleculeRegressor.fit
 
-    def recorded(self: MoleculeRegressor, X: list[str], y: object, **given: object) -> object:
-        fits.append((X, given["validation"]))
+    def recorded(self: MoleculeRegressor, X: Molecules, y: object, **given: object) -> object:
+        fits.append((X.smiles, given["validation"]))
         return fit(self, X, y, **given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(MoleculeRegressor, "fit", recorded)
@@ -300,7 +300,7 @@ def test_groups_are_in_training_or_validation(
 
 def test_one_group_is_divided_with_a_warning() -> None:
     said: list[str] = []
-    assert runs._whole_groups(np.array(["a", "a", "b"]), np.array([0, 1]), 0, said.append) is None
+    assert splits.whole_groups(np.array(["a", "a", "b"]), np.array([0, 1]), 0, said.append) is None
     assert "one group is fitted, a:" in said[0]
 
 

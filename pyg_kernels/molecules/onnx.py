@@ -1,0 +1,177 @@
+"""``pyg-kernels export``: the networks of a run as one ONNX graph."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.export import Dim
+
+from pyg_kernels.molecules.files import FileError, refuse_existing
+from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
+from pyg_kernels.molecules.methods import KernelMethod
+from pyg_kernels.molecules.runs import Run
+from pyg_kernels.molecules.training import MoleculeBatches
+from pyg_kernels.molecules.training_data import Say
+
+EXAMPLES = ["CCO", "c1ccccc1C", "CC(=O)O"]  # any will do: all sizes are left open
+
+
+class ExportedEnsemble(torch.nn.Module):
+    """The mixture of an estimator's networks, on tensors, in the targets' own units.
+
+    Args:
+        estimator: A fitted one whose members are networks.
+    """
+
+    weights: Tensor
+    mean: Tensor
+    std: Tensor
+    noise: Tensor
+    extra_mean: Tensor
+    extra_scale: Tensor
+
+    def __init__(self, estimator: Any) -> None:
+        super().__init__()
+        members = estimator.members_
+        self.kind = estimator.task_.kind
+        self.nets = torch.nn.ModuleList(member.net for member in members)
+        for name, values in {
+            "weights": estimator.member_weights(),
+            "mean": np.stack([member.mean for member in members]),
+            "std": np.stack([member.std for member in members]),
+            "noise": np.stack([member.noise for member in members]),
+            "extra_mean": estimator.extra_mean_,
+            "extra_scale": estimator.extra_scale_,
+        }.items():
+            self.register_buffer(name, torch.from_numpy(np.array(values)).float())
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, ptr: Tensor, extra: Tensor | None
+    ) -> Any:
+        """Mean and standard deviation ``(B, T)`` of B molecules, or probabilities.
+
+        Args:
+            x: ``(N, F)``, of atoms.
+            edge_index: ``(2, E)``, bonds in both directions.
+            edge_attr: ``(E, A)``, of bonds.
+            ptr: ``(B + 1,)``, the first atom of each molecule, and N.
+            extra: ``(B, columns)``, or None.
+        """
+        starts = torch.zeros(x.size(0) + 1, dtype=ptr.dtype)
+        starts = starts.scatter_add(0, ptr[1:], torch.ones_like(ptr[1:]))
+        batch = SimpleNamespace(
+            x=x,
+            edge_index=edge_index,
+            edge_attr=edge_attr,
+            batch=starts.cumsum(0)[:-1],
+            num_graphs=ptr.size(0) - 1,
+            extra=None if extra is None else (extra - self.extra_mean) / self.extra_scale,
+        )
+        outputs = [net(batch) for net in self.nets]
+        if self.kind != "regression":
+            own = [out.sigmoid() if self.kind == "binary" else out.softmax(1) for out in outputs]
+            return sum(weight * each for weight, each in zip(self.weights, own, strict=True))
+        means = torch.stack(outputs) * self.std[:, None] + self.mean[:, None]
+        weights = self.weights[:, None, None]
+        mean = (weights * means).sum(0)
+        variance = (weights * (self.noise[:, None] + (means - mean).square())).sum(0)
+        return mean, variance.clamp(min=0).sqrt()
+
+
+def export(options: Namespace, say: Say) -> None:
+    """Writes FILE.onnx, and FILE.json, which says what goes in and what comes out.
+
+    Args:
+        options: Of ``pyg-kernels export``.
+        say: Prints one line.
+
+    Raises:
+        ValueError: If a member is no network, or PyTorch cannot export one.
+        ImportError: Without onnxscript.
+    """
+    path = Path(options.out)
+    if path.suffix != ".onnx" or not path.parent.is_dir():
+        raise FileError(f"{path}: expected a file .onnx in a folder that exists")
+    described = path.with_suffix(".json")
+    for each in (path, described):
+        refuse_existing(each, options.overwrite)
+    run = Run(options.runs[0], options.trust)
+    estimator = run.estimator
+    kernels = [m.model for m in estimator.members_ if isinstance(m, KernelMethod)]
+    if kernels:
+        raise ValueError(f"{run.folder}: {kernels[0]} keeps its molecules, only networks export")
+    say("exporting ...")
+    program = exported(estimator)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_bytes(program.model_proto.SerializeToString())
+    partial.replace(path)
+    featurizer = featurizer_by_name(estimator.featurizer)
+    known = {
+        "featurizer": estimator.featurizer,
+        "features": featurizer.fingerprint,
+        "standardize": estimator.standardize,
+        "inputs": {
+            "x": ["atoms", featurizer.atom_dim],
+            "edge_index": [2, "bonds, both directions"],
+            "edge_attr": ["bonds, both directions", featurizer.bond_dim],
+            "ptr": ["molecules + 1"],
+            **({"extra": ["molecules", len(run.extra_columns)]} if run.extra_columns else {}),
+        },
+        "outputs": _outputs(estimator),
+        "extra_columns": run.extra_columns,
+        "targets": run.names,
+        "classes": run.classes,
+    }
+    if run.classes is None:  # mean - q std to mean + q std
+        scale = estimator.interval_scale(0.9)
+        known["interval_scale_90"] = [None if np.isnan(q) else float(q) for q in scale]
+    described.write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
+    say(f"wrote {path} and {described}")
+
+
+def _outputs(estimator: Any) -> list[str]:
+    return ["mean", "std"] if estimator.task_.kind == "regression" else ["probability"]
+
+
+def exported(estimator: Any) -> Any:
+    """The program that :func:`torch.onnx.export` makes, for any numbers of atoms and bonds."""
+    for member in estimator.members_:
+        member.net.cpu().eval()
+    number = len(estimator.columns_)
+    molecules = Molecules(EXAMPLES, estimator.columns_, np.zeros((len(EXAMPLES), number)))
+    batch = next(iter(MoleculeBatches(molecules, estimator.featurizer)))
+    extra = batch.extra if number else None
+    atoms, bonds, size = Dim("atoms"), Dim("bonds"), Dim("molecules")
+    shapes = ({0: atoms}, {1: bonds}, {0: bonds}, {0: size + 1}, {0: size} if number else None)
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it misses torchvision
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            return torch.onnx.export(
+                ExportedEnsemble(estimator).eval(),
+                (batch.x, batch.edge_index, batch.edge_attr, batch.ptr, extra),
+                dynamo=True,
+                dynamic_shapes=shapes,
+                input_names=["x", "edge_index", "edge_attr", "ptr", *["extra"] * (number > 0)],
+                output_names=_outputs(estimator),
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        models = ", ".join(dict.fromkeys(member.model for member in estimator.members_))
+        raise ValueError(
+            f"PyTorch cannot export {models}: pooling, as in attentive-fp, that is not told the "
+            "batch_size reads it from the data"
+        ) from error
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,86 @@
+"""Commands that are interrupted and go on: with the same options, in the same folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pyg_kernels.molecules.files import FileError, output_folder
+from pyg_kernels.molecules.training_data import Say
+
+BEGUN = "begun.json"
+# Options that change no number of a run; of the table its content counts, not its name.
+FREE = {
+    "begins", "command", "config", "data", "metric", "out", "overwrite", "resume", "threads",
+    "traceback", "trials", "trust",
+}  # fmt: skip
+
+
+def begun_output(options: Namespace, finished: str) -> Path:
+    """The folder of a command that may be resumed, if it may be written to.
+
+    Args:
+        options: Of the command.
+        finished: The file that a finished run has.
+
+    Raises:
+        FileError: If it has a run, and there is neither ``--resume`` nor ``--overwrite``; if it has
+            anything else.
+    """
+    out = Path(options.out)
+    begun, whole = (out / BEGUN).is_file(), (out / finished).is_file()
+    if begun and not (whole or options.resume or options.overwrite):
+        raise FileError(
+            f"{out} has an interrupted run: --resume goes on with it, --overwrite begins anew"
+        )
+    out = output_folder(out, options.overwrite or (options.resume and begun))
+    if out.is_dir() and any(out.iterdir()) and not (begun or whole):
+        raise FileError(f"{out} is no run: --overwrite does not replace it")
+    return out
+
+
+def begin(out: Path, options: Namespace, say: Say) -> None:
+    """Writes the options that a run begins with; of a resumed one it compares them.
+
+    Raises:
+        ValueError: If an option has changed.
+    """
+    content = hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
+    told = {name: value for name, value in vars(options).items() if name not in FREE}
+    now = json.loads(json.dumps({**told, "content of DATA": content}))
+    threads = torch.get_num_threads()
+    if options.resume and (out / BEGUN).is_file():
+        began = json.loads((out / BEGUN).read_text(encoding="utf-8"))
+        before = began["options"]
+        changed = [
+            f"{_option(name)} was {_shown(before.get(name))}, is {_shown(now.get(name))}"
+            for name in dict.fromkeys([*before, *now])
+            if before.get(name) != now.get(name)
+        ]
+        if changed:
+            raise ValueError(f"--resume: {out} began with other options: {'; '.join(changed)}")
+        if began["threads"] != threads:
+            say(
+                f"warning: {out} began with {began['threads']} threads, now {threads}: "
+                "the last bits of numbers may differ"
+            )
+        say(f"going on with {out}")
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"options": now, "threads": threads}, indent=1)
+    (out / BEGUN).write_text(text + "\n", encoding="utf-8")
+
+
+def _option(name: str) -> str:
+    return name if " " in name else "--" + name.replace("_", "-")
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == []:
+        return "not given"
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,221 @@
+"""``pyg-kernels tune``: a search for the options of a model, by Optuna."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from pyg_kernels.molecules.methods import KERNEL_METHODS, NUM_LAYERS
+from pyg_kernels.molecules.networks import NETWORKS
+from pyg_kernels.molecules.resuming import FREE, begin, begun_output
+from pyg_kernels.molecules.runs import (
+    COVERAGE,
+    check_metrics,
+    fit_part,
+    made_estimator,
+    predictions,
+    scores_of,
+)
+from pyg_kernels.molecules.splits import check_split, searched
+from pyg_kernels.molecules.training_data import Data, Say, read_data
+
+try:
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+    from optuna.trial import Trial, TrialState
+except ImportError as error:
+    raise ImportError("pyg-kernels tune needs Optuna: pip install 'pyg_kernels[tune]'") from error
+
+JOURNAL, BEST, TRIALS, PICTURE = "study.log", "best.yaml", "trials.csv", "trials.png"
+LOW = ("rmse", "mae", "log-loss")  # the lower the better
+TRIED = (TrialState.COMPLETE, TrialState.PRUNED)  # the latter have failed
+
+Space = dict[str, Callable[[Trial], Any]]
+
+
+def search_space(model: str) -> tuple[Space, dict[str, Any]]:
+    """What is searched for: how each option is drawn, and the values to begin with.
+
+    Raises:
+        ValueError: If the model has none.
+    """
+    if model == "gp":
+        raise ValueError("--model gp has nothing to tune: it learns the weights of its kernels")
+    if model in KERNEL_METHODS:
+        least = 2 if model == "random-walk-gp" else 1
+        layers: Space = {"num_layers": lambda trial: trial.suggest_int("num_layers", least, 6)}
+        return layers, {"num_layers": NUM_LAYERS}
+    width = NETWORKS[model].hidden_channels if model in NETWORKS else 96
+    space: Space = {
+        "learning_rate": lambda t: t.suggest_float("learning_rate", 1e-4, 1e-2, log=True),
+        "batch_size": lambda t: t.suggest_categorical("batch_size", [32, 64, 128]),
+        "hidden_channels": lambda t: t.suggest_int(
+            "hidden_channels", width // 3, 2 * width, log=True
+        ),
+        "num_layers": lambda t: t.suggest_int("num_layers", 2, 6),
+        "dropout": lambda t: t.suggest_float("dropout", 0.0, 0.4, step=0.05),
+    }
+    first = {"learning_rate": 1e-3, "batch_size": 64, "dropout": 0.0}
+    if model in NETWORKS:
+        first |= {"hidden_channels": width, "num_layers": NETWORKS[model].num_layers}
+    if model in ("random-walk", "gated-walk"):  # they have no dropout
+        del space["dropout"], first["dropout"]
+    return space, first
+
+
+def tune(options: Namespace, say: Say) -> None:
+    """Tries options until as many trials as wanted are finished, by this command and others.
+
+    Each trial trains on the training part and is scored on the validation part, or on folds; the
+    test part is never read. What a trial tries depends on the seed, its number and the trials
+    before it, so that a search that is resumed goes on as if it had not been interrupted.
+
+    Args:
+        options: Of ``pyg-kernels tune``; a searched option that is given stays as it is.
+        say: Prints one line.
+
+    Raises:
+        ValueError: If there is nothing to search for, or no trial succeeds.
+    """
+    out = begun_output(options, BEST)
+    check_split(options)
+    if len(options.model) > 1:
+        raise ValueError("--model: tune takes one, train stacks several")
+    space, first = search_space(options.model[0])
+    space = {name: draw for name, draw in space.items() if getattr(options, name) is None}
+    if not space:
+        raise ValueError(f"--model {options.model[0]}: every option to search for is given")
+    data = read_data(options, say)
+    metric = _metric(options, data)
+    begin(out, options, say)
+    if not options.resume:
+        (out / JOURNAL).unlink(missing_ok=True)
+    study = _study(out / JOURNAL, metric)
+    if not study.trials:
+        study.enqueue_trial({name: value for name, value in first.items() if name in space})
+    reason = ""
+    while len(_tried(study)) < options.trials:
+        trial = study.ask()
+        broken = sum(other.state == TrialState.FAIL for other in study.trials[: trial.number])
+        study.sampler = optuna.samplers.TPESampler(seed=options.seed + trial.number - broken)
+        tried = {name: draw(trial) for name, draw in space.items()}
+        known = [other.value for other in _tried(study) if other.params == tried]
+        try:
+            value = known[0] if known else _value(data, options, tried, metric, say)
+        except KeyboardInterrupt:
+            study.tell(trial, state=TrialState.FAIL)
+            study.enqueue_trial(tried)
+            raise
+        except (ValueError, RuntimeError, MemoryError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            say(f"warning: trial {trial.number + 1} failed, {_shown(tried)}: {reason}")
+            value = None
+        if value is None:  # it has failed, now or with the same options before
+            study.tell(trial, state=TrialState.PRUNED)
+            continue
+        study.tell(trial, value)
+        best = study.best_trial
+        say(
+            f"trial {trial.number + 1}: {metric} {value:.4g}, {_shown(tried)}; "
+            f"best {best.value:.4g} of trial {best.number + 1}"
+        )
+    if not any(trial.state == TrialState.COMPLETE for trial in study.trials):
+        raise ValueError(f"no trial of {options.trials} has succeeded; the last one: {reason}")
+    _write(study, out, options, metric)
+    say(
+        f"wrote {out}: {BEST}, {TRIALS}, {PICTURE}; next: pyg-kernels train {options.data} "
+        f"--config {out / BEST} --out RUN"
+    )
+
+
+def _metric(options: Namespace, data: Data) -> str:
+    """The aim: that of ``--metric``; RMSE, the mean R2 of several targets, log-loss of classes."""
+    check_metrics(options.metric or [], data.targets.task)
+    if "coverage" in (options.metric or []):
+        raise ValueError("--metric coverage: no aim of a search")
+    regression = "rmse" if len(data.targets.names) == 1 else "r2"
+    return str((options.metric or ["log-loss" if data.targets.classes else regression])[0])
+
+
+def _study(journal: Path, metric: str) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna.create_study(
+        storage=optuna.storages.JournalStorage(JournalFileBackend(str(journal))),
+        study_name="tune",
+        direction="minimize" if metric in LOW else "maximize",
+        load_if_exists=True,
+    )
+
+
+def _tried(study: optuna.Study) -> list[Any]:
+    return study.get_trials(deepcopy=False, states=TRIED)
+
+
+def _value(data: Data, options: Namespace, tried: dict[str, Any], metric: str, say: Say) -> float:
+    """The mean of a metric over targets and parts."""
+    values = []
+    for part in searched(data, options, say):
+        estimator = made_estimator(options, data.targets, **tried)
+        fit_part(estimator, data, part)
+        held = data.molecules.part(part.test)
+        found = predictions(estimator, data.targets, held, COVERAGE, lambda text: None)
+        scores = scores_of(data.targets, part.test, found, "", part.label)
+        values += [score[metric] for score in scores if score[metric] is not None]
+    if not values:
+        raise ValueError(f"{metric} is not defined on the validation part")
+    return float(np.mean(values))
+
+
+def _shown(tried: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in tried.items()
+    )
+
+
+def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> None:
+    """The options for `train`, a table and a picture of the trials."""
+    given = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in vars(options).items()
+        if name not in FREE and not (value is None or value is False or value == [])
+    }
+    best = {name: _significant(value) for name, value in study.best_params.items()}
+    table = study.trials_dataframe(("number", "value", "params", "state", "duration"))
+    table["number"] += 1  # as they were announced
+    # Another worker may write at the same time.
+    with (
+        tempfile.TemporaryDirectory(prefix=".writing-", dir=out) as made,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # plots of Optuna are experimental; axes of one value
+        new = Path(made)
+        text = yaml.safe_dump({**given, **best}, sort_keys=False)
+        (new / BEST).write_text(text, encoding="utf-8")
+        table.rename(columns={"number": "trial", "value": metric}).to_csv(new / TRIALS, index=False)
+        _draw(study, new / PICTURE, metric)
+        for file in new.iterdir():
+            file.replace(out / file.name)
+
+
+def _significant(value: Any) -> Any:
+    return float(f"{value:.4g}") if isinstance(value, float) and math.isfinite(value) else value
+
+
+def _draw(study: optuna.Study, path: Path, metric: str) -> None:
+    """A panel for each option: the scores over its values."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    axes: Any = optuna.visualization.matplotlib.plot_slice(study, target_name=metric)
+    figure = np.ravel(axes)[0].figure
+    figure.savefig(path, dpi=120, bbox_inches="tight")
+    matplotlib.pyplot.close(figure)

@@ -1,0 +1,161 @@
+"""``pyg-kernels tune``: searches that are interrupted, shared, and handed to ``train``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+pytest.importorskip("optuna")
+pd = pytest.importorskip("pandas")
+
+from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, tuning  # noqa: E402
+from pyg_kernels.molecules.command import main  # noqa: E402
+from tests.molecules.sets import LOGP, SMILES  # noqa: E402
+
+SEARCH = "--target-columns y --model wl --epochs 2 --hidden-channels 4 --num-layers 2 --device cpu"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    frame = pd.DataFrame({"smiles": SMILES, "y": LOGP, "other": -LOGP})
+    frame.to_csv(tmp_path / "m.csv", index=False)
+    return tmp_path / "m.csv"
+
+
+def tune(table: Path, out: str, words: str) -> int:
+    return main(["tune", str(table), "--out", str(table.parent / out), *words.split()])
+
+
+def trials(table: Path, out: str) -> Any:
+    return pd.read_csv(table.parent / out / "trials.csv").drop(columns="duration")
+
+
+def test_a_search_is_resumed_as_if_it_had_not_been_interrupted(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tune(table, "whole", f"{SEARCH} --trials 4") == 0
+    said = capsys.readouterr().err
+    assert said.count("tune: trial ") == 4 and "best " in said
+    left, value = iter(range(2)), tuning._value
+
+    def counted(*given: Any) -> float:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return value(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tuning, "_value", counted)
+        assert tune(table, "part", f"{SEARCH} --trials 4") == 130
+    assert tune(table, "part", f"{SEARCH} --trials 4") == 2
+    assert "--resume goes on" in capsys.readouterr().err
+    assert tune(table, "part", f"{SEARCH} --trials 4 --dropout 0.1 --resume") == 2
+    assert "--dropout was not given, is 0.1" in capsys.readouterr().err
+    assert tune(table, "part", f"{SEARCH} --trials 4 --resume") == 0
+    whole, part = trials(table, "whole"), trials(table, "part")
+    part = part[part["state"] == "COMPLETE"]
+    columns = [name for name in whole.columns if name != "trial"]
+    np.testing.assert_array_equal(part[columns].to_numpy(), whole[columns].to_numpy())
+    assert tune(table, "part", f"{SEARCH} --trials 5 --resume") == 0
+    assert (trials(table, "part")["state"] == "COMPLETE").sum() == 5
+
+
+def test_workers_share_a_search(table: Path) -> None:
+    words = f"--target-columns y --model wl-ridge --trials 5 --out {table.parent / 'shared'}"
+    assert tune(table, "shared", "--target-columns y --model wl-ridge --trials 1") == 0
+    command = [sys.executable, "-m", "pyg_kernels", "tune", str(table), *words.split(), "--resume"]
+    workers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [worker.communicate()[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], said
+    found = trials(table, "shared")
+    assert 5 <= len(found) <= 6 and (found["state"] == "COMPLETE").all()
+    assert list(found["trial"]) == list(range(1, len(found) + 1))
+
+
+def test_the_best_options_are_those_of_train(table: Path) -> None:
+    assert tune(table, "search", f"{SEARCH} --trials 3 --metric mae --seed 3") == 0
+    folder = table.parent / "search"
+    assert (folder / "trials.png").read_bytes().startswith(b"\x89PNG")
+    found = trials(table, "search")
+    best = found.loc[found["mae"].idxmin()]
+    given: dict[str, Any] = {}
+
+    def recorded(self: MoleculeRegressor, *_: object, **__: object) -> None:
+        given.update(self.get_params())
+        raise ValueError("enough")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MoleculeRegressor, "fit", recorded)
+        words = ["train", str(table), "--config", str(folder / "best.yaml")]
+        assert main([*words, "--out", str(table.parent / "run")]) == 2
+    assert given["learning_rate"] == pytest.approx(best["params_learning_rate"], rel=1e-3)
+    assert given["batch_size"] == best["params_batch_size"]
+    expected = {"model": "wl", "epochs": 2, "hidden_channels": 4, "random_state": 3}
+    assert expected.items() <= given.items()
+
+
+def test_the_test_part_is_never_read(table: Path) -> None:
+    frame = pd.read_csv(table).assign(part=["train"] * 25 + ["valid"] * 8 + ["test"] * 7)
+    words = "--target-columns y --model wl-ridge --split column --split-column part --trials 2"
+    for name, error in (("plain", 0.0), ("wrong", 1e6)):
+        frame.assign(y=frame["y"] + error * (frame["part"] == "test")).to_csv(table, index=False)
+        assert tune(table, name, words) == 0
+    np.testing.assert_array_equal(trials(table, "plain")["rmse"], trials(table, "wrong")["rmse"])
+
+
+def test_folds_and_several_targets(table: Path) -> None:
+    words = "--target-columns y other --model wl-gp --folds 2 --trials 1"
+    assert tune(table, "folds", words) == 0
+    assert 0 < trials(table, "folds")["r2"][0] <= 1
+
+
+def test_trials_that_fail_are_told_and_left_out(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    value, failed = tuning._value, []
+
+    def failing(*given: Any) -> float:
+        if not failed:
+            failed.append(given)
+            raise ValueError("the validation loss is nan")
+        return value(*given)
+
+    monkeypatch.setattr(tuning, "_value", failing)
+    assert tune(table, "some", f"{SEARCH} --trials 2") == 0
+    assert "trial 1 failed" in capsys.readouterr().err
+    assert list(trials(table, "some")["state"]) == ["PRUNED", "COMPLETE"]
+    monkeypatch.setattr(tuning, "_value", lambda *given: failing(*failed.clear() or given))
+    assert tune(table, "none", f"{SEARCH} --trials 2") == 2
+    assert "no trial of 2 has succeeded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--model gp", "gp has nothing to tune"),
+        ("--model wl-ridge wl", "tune takes one"),
+        ("--model wl-ridge --num-layers 2", "every option to search for is given"),
+        ("--model wl --metric log-loss", "--metric log-loss"),
+        ("--model wl --metric coverage", "no aim"),
+    ],
+)
+def test_searches_without_an_aim_are_refused(
+    table: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
+) -> None:
+    assert tune(table, "no", f"--target-columns y {words}") == 2
+    assert message in capsys.readouterr().err
+    assert not (table.parent / "no").exists()
+
+
+@pytest.mark.parametrize("model", [*NETWORKS, "random-walk-gp", "wl-forest"])
+def test_every_model_can_be_built_with_what_a_search_tries_first(model: str) -> None:
+    space, first = tuning.search_space(model)
+    assert set(first) == set(space)
+    assert set(space) <= set(MoleculeRegressor().get_params())
+    json.dumps(first)
