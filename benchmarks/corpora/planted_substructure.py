@@ -10,13 +10,11 @@ from rdkit import Chem, rdBase
 from torch import Tensor
 from torch_geometric.data import Data
 
-from pyg_kernels.chem import MolCodeStore
 from pyg_kernels.chem.encoding import parse
 from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.splits import Fractions, random_split
 from pyg_kernels.datasets.table import MoleculeTable
-from pyg_kernels.segments import segments
 
 ARYL_FLUORIDE = "cF"
 
@@ -92,7 +90,7 @@ class PlantedSubstructure(MoleculeDataset):
             target_names=[smarts if name is None else name],
             row_numbers=list(molecules.row_numbers),
         )
-        self._hold(_codes(molecules), table)
+        self._hold(*self._read(table, "the data set"))
         self.split = random_split(len(counts), fractions, seed)
 
     @property
@@ -133,19 +131,3 @@ def _matched(smiles: str, pattern: Chem.Mol) -> tuple[int, Tensor]:
     atoms = torch.zeros(number, dtype=torch.bool)
     atoms[[atom for match in matches for atom in match]] = True
     return len(matches), atoms
-
-
-def _codes(molecules: MoleculeDataset) -> MolCodeStore:
-    """The codes of the molecules that a data set shows."""
-    assert molecules.slices is not None
-    data, rows = molecules._data, molecules._shown().rows
-    atoms, _, ptr = segments(molecules.slices["atom_codes"], rows)
-    edges, _, edge_ptr = segments(molecules.slices["bond_codes"], rows)
-    return MolCodeStore(
-        atoms=data.atom_codes.index_select(0, atoms).numpy(),
-        edge_index=data.edge_index.index_select(1, edges).numpy(),
-        bonds=data.bond_codes.index_select(0, edges).numpy(),
-        atom_ptr=ptr.numpy(),
-        edge_ptr=edge_ptr.numpy(),
-        positions=rows.numpy(),
-    )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 
+from pyg_kernels.datasets.epochs import EpochLoader
 from pyg_kernels.datasets.molecules import MoleculeDataset
-from pyg_kernels.datasets.positions import Indices, positions_in
+from pyg_kernels.datasets.positions import Indices
 from pyg_kernels.datasets.resampling import UniformBins
 from pyg_kernels.datasets.shards import MoleculeShards
 from pyg_kernels.datasets.share import Share
 
 
-class MoleculeLoader:
+class MoleculeLoader(EpochLoader[Batch]):
     """Goes through a data set in batches, each assembled by :meth:`MoleculeDataset.batch`.
 
     Takes the place of ``torch_geometric.loader.DataLoader``, with the same batches, and needs no
@@ -64,42 +63,24 @@ class MoleculeLoader:
         smallest_share: int = 1,
         bins: UniformBins | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-        self.dataset = dataset
-        indices = range(len(dataset)) if indices is None else indices
-        self.indices = positions_in(indices, len(dataset), "molecules")
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.seed = seed
+        split = Share(*share, smallest_share)
+        super().__init__(dataset, "molecules", indices, batch_size, shuffle, seed, split)
         self.drop_last = drop_last
-        self.share = Share(*share, smallest_share)
         if bins is not None and len(bins) != len(self.indices):
             raise ValueError(
                 f"bins must be of the {len(self.indices)} molecules at indices, not of {len(bins)}"
             )
         self.bins = bins
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Makes the next pass the one with this number."""
-        self.epoch = epoch
 
     def __len__(self) -> int:
         """The number of batches a pass."""
-        whole, rest = divmod(len(self.indices), self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
+        return len(self.indices) // self.batch_size if self.drop_last else super().__len__()
 
-    def __iter__(self) -> Iterator[Batch]:
-        indices, number = self.indices, len(self.indices)
-        generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        if self.bins is not None:
-            indices = indices[self.bins.draw(number, generator)]
-        elif self.shuffle:
-            indices = indices[torch.randperm(number, generator=generator)]
-        self.epoch += 1
-        for start in range(0, len(self) * self.batch_size, self.batch_size):
-            yield self.assemble(indices[start : start + self.batch_size])
+    def order(self, generator: torch.Generator) -> Tensor:
+        """The positions of a pass in their order, whose draws are the generator's."""
+        if self.bins is None:
+            return super().order(generator)
+        return self.indices[self.bins.draw(len(self.indices), generator)]
 
     def assemble(self, indices: Tensor) -> Batch:
         """This process's share of the batch of the molecules at these positions."""
@@ -108,9 +89,3 @@ class MoleculeLoader:
         if own < len(rows):
             batch.y[own:] = torch.nan
         return batch
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.dataset!r}, {len(self.indices)} molecules, "
-            f"batch_size={self.batch_size}, shuffle={self.shuffle})"
-        )

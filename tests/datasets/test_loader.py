@@ -73,7 +73,7 @@ def test_wrong_arguments() -> None:
 
 def test_repr() -> None:
     text = repr(MoleculeLoader(molecules, range(20), batch_size=8, shuffle=True))
-    assert text == "MoleculeLoader(MoleculeDataset(50), 20 molecules, batch_size=8, shuffle=True)"
+    assert text == "MoleculeLoader(20 molecules, batch_size=8, shuffle=True)"
 
 
 def test_feeds_a_lightning_trainer() -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
-from pyg_kernels.datasets.positions import Indices, positions_in
+from pyg_kernels.datasets.epochs import EpochLoader
+from pyg_kernels.datasets.positions import Indices
 from pyg_kernels.datasets.share import Share
 from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
 
 IGNORED = -100  # the class of a text that only fills a batch
 
 
-class TextLoader:
+class TextLoader(EpochLoader[TextBatch]):
     """Goes through texts in batches, put together without a loop over texts or words.
 
     Each pass is an epoch: with ``shuffle`` its order is drawn from ``seed`` plus the number of the
@@ -55,54 +56,27 @@ class TextLoader:
         bucket: int = 1,
         share: tuple[int, int] = (0, 1),
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if bucket < 1:
-            raise ValueError(f"bucket must be at least 1, got {bucket}")
-        self.texts = texts
-        indices = range(len(texts)) if indices is None else indices
-        self.indices = positions_in(indices, len(texts), "texts")
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.seed = seed
+            raise ValueError(f"bucket must be at least 1, not {bucket}")
+        super().__init__(texts, "texts", indices, batch_size, shuffle, seed, Share(*share))
         self.bucket = bucket
-        self.share = Share(*share)
-        self.epoch = 0
 
-    def set_epoch(self, epoch: int) -> None:
-        """Makes the next pass the one with this number."""
-        self.epoch = epoch
+    def assemble(self, indices: Tensor) -> TextBatch:
+        """This process's share of the batch of the texts at these positions."""
+        rows, own = self.share.of(indices)
+        batch: TextBatch = self.dataset.batch(rows)
+        batch.y[own:] = IGNORED
+        return batch
 
-    def __len__(self) -> int:
-        """The number of batches a pass."""
-        return -(-len(self.indices) // self.batch_size)
-
-    def __iter__(self) -> Iterator[TextBatch]:
-        batches = self._batches()
-        self.epoch += 1
-        for indices in batches:
-            rows, own = self.share.of(indices)
-            batch = self.texts.batch(rows)
-            batch.y[own:] = IGNORED
-            yield batch
-
-    def _batches(self) -> list[Tensor]:
-        if not self.shuffle:
-            return list(self.indices.split(self.batch_size))
-        generator = torch.Generator().manual_seed(self.seed + self.epoch)
-        order = self.indices[torch.randperm(len(self.indices), generator=generator)]
-        if self.bucket == 1:
-            return list(order.split(self.batch_size))
+    def batches(self, generator: torch.Generator) -> Iterable[Tensor]:
+        """The positions of each batch of a pass, whose draws are the generator's."""
+        if not self.shuffle or self.bucket == 1:
+            return super().batches(generator)
+        order = self.order(generator)
         place = torch.arange(len(order)) // (self.bucket * self.batch_size)
-        lengths = self.texts.lengths[order]
+        lengths = self.dataset.lengths[order]
         # By bucket, then by length: one stable sort on a combined key.
         order = order[(place * (int(lengths.max()) + 1) + lengths).argsort(stable=True)]
         batches = list(order.split(self.batch_size))
         shuffled = torch.randperm(len(batches), generator=generator).tolist()
         return [batches[k] for k in shuffled]
-
-    def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({len(self.indices)} texts, batch_size={self.batch_size}, "
-            f"shuffle={self.shuffle})"
-        )

@@ -96,22 +96,6 @@ def test_downloads_the_known_files_once(tmp_path: Path, serve, monkeypatch) -> N
     assert asked == urls
 
 
-def test_refuses_another_file(tmp_path: Path, serve) -> None:
-    serve({TREC.train_file.url: b"<html>"})
-    with pytest.raises(OSError, match="no longer gives the known file; put the file at"):
-        TREC(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_says_where_to_put_the_file_without_a_network(tmp_path: Path, serve) -> None:
-    serve({})
-    with pytest.raises(
-        OSError, match=r"cannot download https.*no route.*put the file at .*raw.train_5500.label$"
-    ):
-        TREC(tmp_path / "data")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
     contents = {
         "stsa.binary.train": b"1 a Fine film\n0 dull .\n",

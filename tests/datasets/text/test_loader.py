@@ -111,9 +111,9 @@ def test_processes_share_every_batch(texts: EncodedTexts) -> None:
 
 
 def test_bad_arguments(texts: EncodedTexts) -> None:
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
         TextLoader(texts, batch_size=0)
-    with pytest.raises(ValueError, match="bucket must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="bucket must be at least 1, not 0"):
         TextLoader(texts, bucket=0)
     with pytest.raises(ValueError, match="at least one of the texts"):
         TextLoader(texts, torch.tensor([], dtype=torch.long))
