@@ -1,4 +1,4 @@
-"""Gaussian processes against their formulas, scikit-learn's, and data drawn from them."""
+"""Gaussian processes against their formulas, and data drawn from them."""
 
 from __future__ import annotations
 
