@@ -192,8 +192,8 @@ class LargestTensor(TorchDispatchMode):
 
 @of_every
 def test_max_memory_bounds_every_tensor(case: Case) -> None:
-    """Of 12 objects there are 78 pairs, far more than fit into 6,000 bytes at once."""
-    xs = case.collection(12)
+    """Of 13 objects there are 91 pairs, far more than fit into 6,000 bytes at once."""
+    xs = case.collection(13)
     with LargestTensor() as unbounded:
         case.build().fit_transform(xs)
     with LargestTensor() as largest:
