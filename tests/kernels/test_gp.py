@@ -314,6 +314,19 @@ def test_units_of_targets() -> None:
     same(other[1], 1000 * std, 1e-4)
 
 
+def test_units_of_kernels() -> None:
+    """Each term is divided by its mean over the fitted items, also where weights are learned."""
+    kernels = [RandomWalkKernel(order, edge_feature=None) for order in (1, 2)]
+    (graphs, y), found = graphs_and_targets(30), []
+    for scale in (1.0, 10.0):
+        items = [
+            Data(x=scale * torch.eye(3)[g.x].double(), edge_index=g.edge_index) for g in graphs
+        ]
+        process = KernelGP(kernels, random_state=0).fit(items, y)
+        found.append([*process.weights_[:, 0], *process.noise_, *process.predict(items)])
+    same(*found, 1e-3)
+
+
 def test_targets_of_every_form() -> None:
     """Constant ones, two, lists, tensors; far from all items the prediction is the prior's."""
     graphs, y = graphs_and_targets(12)
