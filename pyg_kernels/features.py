@@ -133,20 +133,16 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 "other kernels are no frozen layer's"
             )
         kernel._check()
-        if kernel.normalize and kernel.normalize != "weights":
-            raise ValueError(
-                f"kernel={kernel!r}: the cosine needs K(x, x) itself; divide the features by their "
-                "norm instead"
-            )
-        if isinstance(kernel, StringKernel) and kernel.combine == "add":
-            raise ValueError(
-                f"kernel={kernel!r}: the additive layer also counts incomplete n-grams, so its "
-                "features are not this kernel's"
-            )
-        if kernel.order is None:
-            raise ValueError(f"kernel={kernel!r}: walks of all orders are no frozen layer's")
-        if kernel.decay > 1:
-            raise ValueError(f"kernel={kernel!r}: the layer's decay is at most 1")
+        additive = isinstance(kernel, StringKernel) and kernel.combine == "add"
+        cosine = bool(kernel.normalize) and kernel.normalize != "weights"
+        for refused, why in (
+            (cosine, "the cosine needs K(x, x); divide the features by their norm instead"),
+            (additive, "the additive layer also counts incomplete n-grams"),
+            (kernel.order is None, "walks of all orders are no frozen layer's"),
+            (kernel.decay > 1, "the layer's decay is at most 1"),
+        ):
+            if refused:
+                raise ValueError(f"kernel={kernel!r}: {why}")
         return kernel
 
     def _start(self, collection: Any) -> None:

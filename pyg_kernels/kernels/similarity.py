@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -68,7 +69,7 @@ class MoleculeSimilarity:
         checked_count(self.num_iterations, "num_iterations", least=0)
         checked_count(self.sample_size, "sample_size")
         checked_count(self.max_memory, "max_memory")
-        if not 0 <= self.percentile <= 100:
+        if not isinstance(self.percentile, Real) or not 0 <= self.percentile <= 100:
             raise ValueError(f"percentile={self.percentile!r}: expected a number from 0 to 100")
 
     def fit(self, train: Sequence[str]) -> Self:

@@ -1,4 +1,4 @@
-"""Gaussian processes against their formulas, scikit-learn's, and data drawn from them."""
+"""Gaussian processes against their formulas, and data drawn from them."""
 
 from __future__ import annotations
 
@@ -312,6 +312,19 @@ def test_units_of_targets() -> None:
     other = KernelGP(random_state=0).fit(graphs, -1000 * y + 7).predict(new, return_std=True)
     same(other[0], -1000 * mean + 7, 1e-4)
     same(other[1], 1000 * std, 1e-4)
+
+
+def test_units_of_kernels() -> None:
+    """Each term is divided by its mean over the fitted items, also where weights are learned."""
+    kernels = [RandomWalkKernel(order, edge_feature=None) for order in (1, 2)]
+    (graphs, y), found = graphs_and_targets(30), []
+    for scale in (1.0, 10.0):
+        items = [
+            Data(x=scale * torch.eye(3)[g.x].double(), edge_index=g.edge_index) for g in graphs
+        ]
+        process = KernelGP(kernels, random_state=0).fit(items, y)
+        found.append([*process.weights_[:, 0], *process.noise_, *process.predict(items)])
+    same(*found, 1e-3)
 
 
 def test_targets_of_every_form() -> None:

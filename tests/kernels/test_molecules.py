@@ -253,6 +253,7 @@ def test_threshold_leaves_each_molecule_itself_out(percentile: float) -> None:
     ("call", "error", "match"),
     [
         (lambda: MoleculeSimilarity(percentile=101), ValueError, "percentile=101"),
+        (lambda: MoleculeSimilarity(percentile="5"), ValueError, "percentile='5'"),
         (lambda: MoleculeSimilarity(-1), ValueError, "num_iterations"),
         (lambda: MoleculeSimilarity(sample_size=0), ValueError, "sample_size"),
         (lambda: similarity_to([], ["C"]), ValueError, "at least one"),
