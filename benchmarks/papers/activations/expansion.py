@@ -10,7 +10,6 @@ from torch import Tensor
 from pyg_kernels.nn import KernelActivation
 
 Floats = NDArray[np.float64]
-GRID = 4001  # points at which the slope of a smooth function is computed
 
 
 @dataclass(frozen=True)
@@ -18,12 +17,11 @@ class Expansion:
     """``f(a) = sum_k coefficients_k g(a - centers_k) + slope a + intercept``.
 
     Args:
-        green (str): Which g.
+        green (str): g: ``'relu'`` or ``'abs'``, so that f is piecewise linear.
         centers: (d,)
         coefficients: (d,)
         slope (float): Of the affine part.
         intercept (float): Of the affine part.
-        bandwidth (float): Of the gaussian.
     """
 
     green: str
@@ -31,19 +29,15 @@ class Expansion:
     coefficients: Floats
     slope: float = 0.0
     intercept: float = 0.0
-    bandwidth: float = 1.0
 
     def __call__(self, a: Floats) -> Floats:
         """The values at some points."""
         distance = np.asarray(a)[..., None] - self.centers
-        if self.green == "gaussian":
-            terms = np.exp(-(distance**2) / (2 * self.bandwidth**2))
-        else:
-            terms = np.abs(distance) if self.green == "abs" else np.maximum(distance, 0)
+        terms = np.abs(distance) if self.green == "abs" else np.maximum(distance, 0)
         return terms @ self.coefficients + self.slope * np.asarray(a) + self.intercept
 
     def kinks(self) -> tuple[Floats, Floats]:
-        """Where a piecewise linear function changes its slope, and by how much; in order."""
+        """Where the function changes its slope, and by how much; in order."""
         places, inverse = np.unique(self.centers, return_inverse=True)
         jumps = np.zeros_like(places)
         factor = 2.0 if self.green == "abs" else 1.0
@@ -53,18 +47,9 @@ class Expansion:
     def slopes(self, low: float, high: float) -> tuple[Floats, Floats]:
         """The pieces of ``[low, high]`` and the slope of each.
 
-        Exact where the function is piecewise linear; of a gaussian expansion the slope in the
-        middle of each of many short pieces.
-
         Returns:
             Ends of the pieces, one more than there are pieces, and slopes.
         """
-        if self.green == "gaussian":
-            ends = np.linspace(low, high, GRID)
-            middle = (ends[1:] + ends[:-1]) / 2
-            distance = middle[:, None] - self.centers
-            bells = np.exp(-(distance**2) / (2 * self.bandwidth**2))
-            return ends, -(bells * distance) @ self.coefficients / self.bandwidth**2 + self.slope
         places, jumps = self.kinks()
         first = self.slope - (self.coefficients.sum() if self.green == "abs" else 0.0)
         slopes = first + np.concatenate([[0.0], np.cumsum(jumps)])
@@ -74,7 +59,7 @@ class Expansion:
         return ends, slopes[begin : begin + len(ends) - 1]
 
     def variation(self, low: float = -np.inf, high: float = np.inf) -> float:
-        """The total variation of a piecewise linear function's slope between two points."""
+        """The total variation of the slope between two points."""
         places, jumps = self.kinks()
         return float(np.abs(jumps[(places > low) & (places < high)]).sum())
 
@@ -98,7 +83,6 @@ def expansions(activation: KernelActivation) -> list[Expansion]:
             coefficients[k],
             slope[k, 0],
             intercept[k, 0],
-            activation.bandwidth or 1.0,
         )
         for k in range(units)
     ]
