@@ -170,6 +170,7 @@ class Study:
         tables: Sequence[Table],
         pictures: Mapping[str, Callable[[], "Figure"]] | None = None,
         records: Sequence[Record] | None = None,
+        also: Callable[[], None] = lambda: None,
     ) -> None:
         """Prints the tables and writes them, the pictures and ``metrics.json``.
 
@@ -177,14 +178,16 @@ class Study:
             tables: Of the records.
             pictures: By the name of their file.
             records: What goes into ``metrics.json``, but for ``history``; by default all.
+            also: Writes the other files.
         """
-        _in_first(lambda: self._finish(tables, pictures or {}, records))
+        _in_first(lambda: self._finish(tables, pictures or {}, records, also))
 
     def _finish(
         self,
         tables: Sequence[Table],
         pictures: Mapping[str, Callable[[], "Figure"]],
         records: Sequence[Record] | None,
+        also: Callable[[], None],
     ) -> None:
         say("\n\n".join(table.text() for table in tables))
         with naming_files(self.out):
@@ -193,6 +196,7 @@ class Study:
             write_text(self.out / "table.md", f"{text}\n")
             for name, draw in pictures.items():
                 write_bytes(self.out / name, _png(draw))
+            also()
         if not self.options.quiet:
             say(f"\nresults in {self.out}")
 
@@ -217,9 +221,10 @@ class Study:
                 yield futures[future], future.result()
         except BrokenProcessPool as error:
             raise MeasurementError("a process was killed; continue with --resume") from error
+        except BaseException:
+            _end_children()
+            raise
         finally:
-            for child in multiprocessing.active_children():
-                child.terminate()
             pool.shutdown(wait=True, cancel_futures=True)
             signal.signal(signal.SIGTERM, before)
 
@@ -289,6 +294,24 @@ def asked_to_stop() -> bool:
     return _stop.is_set()
 
 
+def in_own_process(work: Callable[..., T], *arguments: object) -> T:
+    """What `work` gives in a fresh process, which ends when this one is interrupted.
+
+    Raises:
+        MeasurementError: If the process is killed.
+    """
+    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin_alone)
+    try:
+        return pool.submit(work, *arguments).result()
+    except BrokenProcessPool:
+        raise MeasurementError("the process was killed, perhaps for want of memory") from None
+    except KeyboardInterrupt:
+        _end_children()
+        raise
+    finally:
+        pool.shutdown()
+
+
 def machine(packages: Sequence[str]) -> dict[str, Any]:
     """Processor, cores and versions, as they are written beside results."""
     versions: dict[str, str | None] = {"python": platform.python_version()}
@@ -327,6 +350,16 @@ def _begin() -> None:
     for one in (signal.SIGINT, signal.SIGTERM):
         signal.signal(one, lambda *_: _stop.set())
     threading.Thread(target=_follow, daemon=True).start()
+
+
+def _begin_alone() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow, args=(0.0,), daemon=True).start()
+
+
+def _end_children() -> None:
+    for child in multiprocessing.active_children():
+        child.terminate()
 
 
 def _follow(patience: float = 30.0) -> None:

@@ -10,18 +10,6 @@ from benchmarks.harness import sizes
 from pyg_kernels.sequence import RKM, RKMCell
 from pyg_kernels.sequence.filters import Filters
 
-CELLS = (
-    "lstm",
-    "rkm-lstm",
-    "rkm-cifg",
-    "linear-gated",
-    "linear",
-    "gated-cnn",
-    "cnn",
-    "ran",
-)
-FILTERS = ("syncnet", "dense")
-POOLINGS = ("power", "max")
 LEAST_POWER = 1e-12
 
 
@@ -30,13 +18,13 @@ class RecordingModelConfig:
     """What fixes a network.
 
     Args:
-        name (str): One of :data:`CELLS`.
+        name (str): A cell of :class:`~pyg_kernels.sequence.RKM`.
         num_channels (int): Channels of a recording.
         num_classes (int): Classes.
         hidden (int): Filters, which are the channels of the memory.
-        filters (str): One of :data:`FILTERS`.
+        filters (str): ``'syncnet'`` or ``'dense'``.
         ngram (int): Samples that a filter reads.
-        pooling (str): One of :data:`POOLINGS`, see :class:`RecordingNet`.
+        pooling (str): ``'power'`` or ``'max'``, see :class:`RecordingNet`.
         layer_norm (bool): Whether the output reads the memory normalised over filters.
     """
 
@@ -106,23 +94,6 @@ class RecordingNet(nn.Module):
         return norms / norms.sum()
 
 
-def build_recording_model(config: RecordingModelConfig) -> RecordingNet:
-    """The network of a configuration, with fresh weights from torch's global generator.
-
-    Raises:
-        ValueError: If the cell, its filters or the pooling is unknown, or a wavelet would read a
-            single sample.
-    """
-    for value, known in (
-        (config.name, CELLS),
-        (config.filters, FILTERS),
-        (config.pooling, POOLINGS),
-    ):
-        if value not in known:
-            raise ValueError(f"expected one of {', '.join(known)}, got {value!r}")
-    return RecordingNet(config)
-
-
 def count_parameters(config: RecordingModelConfig) -> int:
     """Number of trained numbers of a configuration's network."""
-    return sizes.count_parameters(lambda: build_recording_model(config))
+    return sizes.count_parameters(lambda: RecordingNet(config))

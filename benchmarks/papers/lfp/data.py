@@ -13,33 +13,11 @@ from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import IGNORED
 from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
+from benchmarks.papers.lfp.options import Lfp
 from pyg_kernels.datasets.recordings import PlantedRecordings, Recordings, read_recordings
 from pyg_kernels.datasets.share import Rows, Share
 
 VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
-
-
-@dataclass(frozen=True)
-class RecordingChoice:
-    """The recordings that the command line names.
-
-    Args:
-        data (str, optional): An ``.npz``, see
-            :func:`~pyg_kernels.datasets.recordings.read_recordings`; ``None``: made recordings, see
-            :class:`~pyg_kernels.datasets.recordings.PlantedRecordings`, for the rest.
-        rate (float): Samples a second, in Hz.
-        subjects (int): Subjects.
-        trials (int): Trials of each state and subject.
-        amplitude (float): Of the planted oscillations, relative to the noise.
-        seed (int): Of the made recordings.
-    """
-
-    data: str | None = None
-    rate: float = 1000.0
-    subjects: int = 6
-    trials: int = 40
-    amplitude: float = 0.08
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,21 +35,22 @@ class Fold:
     parts: Mapping[str, Tensor]
 
 
-def load_recordings(choice: RecordingChoice) -> Recordings:
+def load_recordings(options: Lfp) -> Recordings:
     """Reads recordings or makes them.
 
     Raises:
         InputError: If they cannot be read or made.
     """
     with as_input_error():
-        if choice.data is not None:
-            return read_recordings(choice.data, choice.rate)
+        if options.data is not None:
+            return read_recordings(options.data, options.rate)
+        made = options.made()
         return PlantedRecordings(
-            num_subjects=choice.subjects,
-            trials=choice.trials,
-            rate=choice.rate,
-            amplitude=choice.amplitude,
-            seed=choice.seed,
+            num_subjects=int(made["subjects"]),
+            trials=int(made["trials"]),
+            rate=options.rate,
+            amplitude=made["amplitude"],
+            seed=0,
         )
 
 

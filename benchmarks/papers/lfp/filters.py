@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.harness.lfp.models import RecordingNet
+from benchmarks.papers.lfp.models import RecordingNet
 from pyg_kernels.datasets.recordings import PlantedState
 from pyg_kernels.sequence import SyncNetFilters
 

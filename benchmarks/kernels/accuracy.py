@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from torch_geometric.data import Data
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.kernels.setting import MUTAG
+from benchmarks.kernels.options import MUTAG
 from pyg_kernels.kernels import LabelSequenceKernel, ShortestPathKernel, WLSubtreeKernel
 
 OUTER, INNER = 10, 5  # folds

@@ -10,20 +10,24 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.kernels.setting import (
+from benchmarks.harness.molecules.labels import labeled
+from benchmarks.kernels.options import (
+    DECAY,
+    EDGES,
     GRAKEL,
+    ITERATIONS,
     OURS_FROM_LIST,
     PATHS,
+    SEED,
     SEQUENCES,
     WALK_GRAM,
     WL_FEATURES,
     WL_GRAM,
     WL_MIN,
     WL_MINMAX,
+    Kernels,
     Measurement,
-    Setting,
 )
-from benchmarks.harness.molecules.labels import labeled
 from pyg_kernels.kernels import (
     LabelSequenceKernel,
     RandomWalkKernel,
@@ -36,11 +40,11 @@ SPLIT_SEED = 0
 PARTS = ("train", "valid", "test")  # task.PARTS, repeated: no process here imports Lightning
 
 
-def load(setting: Setting) -> Any:
-    """The data set of a setting."""
+def load(options: Kernels) -> Any:
+    """The data set of a options."""
     from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
 
-    return CEP(setting.root) if setting.dataset == "cep" else ChEMBLSulfonamides()
+    return CEP(options.root) if options.dataset == "cep" else ChEMBLSulfonamides()
 
 
 def parts_of(number: int) -> dict[str, Tensor]:
@@ -51,39 +55,39 @@ def parts_of(number: int) -> dict[str, Tensor]:
     return {part: getattr(split, part) for part in PARTS}
 
 
-def prepared(measurement: Measurement, setting: Setting) -> Call:
+def prepared(measurement: Measurement, options: Kernels) -> Call:
     """The call that is measured, with its input ready in the library's own form.
 
     Raises:
         InputError: If GraKeL is not installed.
     """
-    molecules = load(setting)
-    device = torch.device(setting.device)
+    molecules = load(options)
+    device = torch.device(options.device)
     if measurement.task == WL_FEATURES:
-        batch = repeated(labeled(molecules), measurement.size, setting.seed).to(device)
-        kernel = WLSubtreeKernel(setting.iterations, **_labels(setting), verbose=False)
+        batch = repeated(labeled(molecules), measurement.size, SEED).to(device)
+        kernel = WLSubtreeKernel(ITERATIONS, **_labels(options), verbose=False)
         return lambda: kernel.fit_transform(batch)
-    batch = labeled(molecules, drawn(len(molecules), measurement.size, setting.seed))
+    batch = labeled(molecules, drawn(len(molecules), measurement.size, SEED))
     if measurement.method == GRAKEL:
         graphs = grakel_graphs(batch)
-        kernel = _of_grakel(measurement.task, setting)
+        kernel = _of_grakel(measurement.task)
         return lambda: kernel.fit_transform(graphs)
     ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(device)
     if measurement.task == WALK_GRAM:
-        return lambda: walk_gram(ours, setting)
-    kernel = _of_counts(measurement.task, setting)
+        return lambda: walk_gram(ours, options)
+    kernel = _of_counts(measurement.task, options)
     return lambda: kernel(ours).cpu().numpy()
 
 
-def _of_counts(task: str, setting: Setting) -> Any:
+def _of_counts(task: str, options: Kernels) -> Any:
     choices: dict[str, Any] = {"output": "gram", "verbose": False}
-    labels = _labels(setting)
+    labels = _labels(options)
     if task == SEQUENCES:
-        return LabelSequenceKernel(setting.edges + 1, **labels, **choices)
+        return LabelSequenceKernel(EDGES + 1, **labels, **choices)
     if task == PATHS:
         return ShortestPathKernel(node_label="element", **choices)
     compare = {WL_GRAM: "dot", WL_MIN: "min", WL_MINMAX: "minmax"}[task]
-    return WLSubtreeKernel(setting.iterations, **labels, compare=compare, **choices)
+    return WLSubtreeKernel(ITERATIONS, **labels, compare=compare, **choices)
 
 
 def drawn(number: int, size: int, seed: int) -> Tensor:
@@ -91,18 +95,18 @@ def drawn(number: int, size: int, seed: int) -> Tensor:
     return torch.randperm(number, generator=torch.Generator().manual_seed(seed))[:size]
 
 
-def walk_gram(batch: Batch, setting: Setting) -> np.ndarray:
+def walk_gram(batch: Batch, options: Kernels) -> np.ndarray:
     """GraKeL's ``RandomWalkLabeled(p=edges)`` in terms of the random-walk kernel.
 
     GraKeL sums walks of 1 to p edges whose atoms have the same labels, each with ``lamda`` to the
     number of its edges, and counts every pair of atoms, whatever their labels, as a walk of none.
     """
     walks = RandomWalkKernel(
-        setting.edges + 1,
-        setting.decay,
+        EDGES + 1,
+        DECAY,
         sum_orders=True,
         node_feature="element",
-        edge_feature="bond" if setting.bond_labels else None,
+        edge_feature="bond" if options.bond_labels else None,
         verbose=False,
     )
     single = RandomWalkKernel(1, node_feature="element", edge_feature=None, verbose=False)
@@ -187,8 +191,8 @@ def _neighbors(edge_index: Tensor) -> dict[int, list[int]]:
     return neighbors
 
 
-def _labels(setting: Setting) -> dict[str, Any]:
-    return {"node_label": "element", "edge_label": "bond" if setting.bond_labels else None}
+def _labels(options: Kernels) -> dict[str, Any]:
+    return {"node_label": "element", "edge_label": "bond" if options.bond_labels else None}
 
 
 def _grakel() -> Any:
@@ -203,14 +207,12 @@ def _grakel() -> Any:
         raise InputError("GraKeL is not installed: pip install grakel") from error
 
 
-def _of_grakel(task: str, setting: Setting) -> Any:
+def _of_grakel(task: str) -> Any:
     kernels = _grakel()
     if task == WALK_GRAM:
-        return kernels.RandomWalkLabeled(p=setting.edges, lamda=setting.decay)
+        return kernels.RandomWalkLabeled(p=EDGES, lamda=DECAY)
     if task == PATHS:
         return kernels.ShortestPath(with_labels=True)
     if task == WL_MIN:
-        return kernels.WeisfeilerLehmanOptimalAssignment(n_iter=setting.iterations)
-    return kernels.WeisfeilerLehman(
-        n_iter=setting.iterations, base_graph_kernel=kernels.VertexHistogram
-    )
+        return kernels.WeisfeilerLehmanOptimalAssignment(n_iter=ITERATIONS)
+    return kernels.WeisfeilerLehman(n_iter=ITERATIONS, base_graph_kernel=kernels.VertexHistogram)

@@ -6,6 +6,7 @@ training molecules: as the number of random features grows, they become the same
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import KernelCenterer
 
-from benchmarks.harness.kernels.libraries import PARTS, as_list, parts_of
-from benchmarks.harness.kernels.setting import Setting
 from benchmarks.harness.molecules.labels import labeled
+from benchmarks.kernels.libraries import PARTS, as_list, parts_of
+from benchmarks.kernels.options import ITERATIONS, ORDER, SEED
 from pyg_kernels.features import RandomFeatures
 from pyg_kernels.kernels import KernelGP, RandomWalkKernel, WLSubtreeKernel
 
@@ -32,40 +33,39 @@ class Parts:
 
     Args:
         molecules: A ``pyg_kernels.datasets.MoleculeDataset``.
-        setting: Device and seed.
+        device: Where to compute.
         size (int, optional): Training molecules, drawn at random; all by default.
     """
 
-    def __init__(self, molecules: Any, setting: Setting, size: int | None = None) -> None:
+    def __init__(self, molecules: Any, device: torch.device, size: int | None = None) -> None:
         places = parts_of(len(molecules))
-        generator = torch.Generator().manual_seed(setting.seed)
+        generator = torch.Generator().manual_seed(SEED)
         for part, most in (("train", size), ("valid", MOST_VALID)):
             order = torch.randperm(len(places[part]), generator=generator)
             places[part] = places[part][order[:most]]
-        device = torch.device(setting.device)
         self.graphs = {part: molecules.batch(rows).to(device) for part, rows in places.items()}
         self.y = {part: molecules.targets[rows, 0].numpy() for part, rows in places.items()}
 
 
-def walk_kernel(setting: Setting) -> RandomWalkKernel:
+def walk_kernel() -> RandomWalkKernel:
     """The kernel of both: all atom and bond features, walks of exactly `order` atoms."""
-    return RandomWalkKernel(setting.order, decay=1.0, verbose=False)
+    return RandomWalkKernel(ORDER, decay=1.0, verbose=False)
 
 
-def regress_with_features(parts: Parts, number: int, setting: Setting) -> dict[str, Any]:
+def regress_with_features(parts: Parts, number: int) -> dict[str, Any]:
     """Random features of all training molecules, then :class:`~sklearn.linear_model.Ridge`.
 
     Returns:
         RMSE of each part, the penalty, seconds of features, of one fit with its predictions, and
         of the choice of the penalty.
     """
-    with _Clock() as features_clock:
-        features = RandomFeatures(walk_kernel(setting), number, random_state=setting.seed)
+    with Clock() as features_clock:
+        features = RandomFeatures(walk_kernel(), number, random_state=SEED)
         features.fit(parts.graphs["train"])
         x = {part: np.asarray(features.transform(parts.graphs[part]), float) for part in PARTS}
-    with _Clock() as search_clock:
+    with Clock() as search_clock:
         penalty = _feature_penalty(x, parts.y)
-    with _Clock() as fit_clock:
+    with Clock() as fit_clock:
         ridge = Ridge(penalty, solver="cholesky").fit(x["train"], parts.y["train"])
         scores = {part: _rmse(ridge.predict(x[part]), parts.y[part]) for part in PARTS}
     return {
@@ -78,10 +78,10 @@ def regress_with_features(parts: Parts, number: int, setting: Setting) -> dict[s
     }
 
 
-def regress_with_gram(parts: Parts, setting: Setting) -> dict[str, Any]:
+def regress_with_gram(parts: Parts) -> dict[str, Any]:
     """The Gram matrix, then :class:`~sklearn.kernel_ridge.KernelRidge`; as above."""
-    with _Clock() as gram_clock:
-        kernel = walk_kernel(setting).set_params(dtype=torch.float64)
+    with Clock() as gram_clock:
+        kernel = walk_kernel().set_params(dtype=torch.float64)
         center = KernelCenterer()
         gram = {"train": center.fit_transform(kernel.fit_transform(parts.graphs["train"]))}
         for part in PARTS[1:]:
@@ -93,14 +93,14 @@ def regress_with_gram(parts: Parts, setting: Setting) -> dict[str, Any]:
         ridge = KernelRidge(alpha=penalty, kernel="precomputed").fit(gram["train"], y)
         return [ridge.predict(gram[part]) + mean for part in names]
 
-    with _Clock() as search_clock:
+    with Clock() as search_clock:
         unit = np.trace(gram["train"]) / len(y)
         errors = {
             fraction * unit: _rmse(predicted(fraction * unit, "valid")[0], parts.y["valid"])
             for fraction in FRACTIONS
         }
         penalty = float(min(errors, key=lambda penalty: errors[penalty]))
-    with _Clock() as fit_clock:
+    with Clock() as fit_clock:
         values = predicted(penalty, *PARTS)
     scores = {part: _rmse(v, parts.y[part]) for part, v in zip(PARTS, values, strict=True)}
     return {
@@ -113,7 +113,7 @@ def regress_with_gram(parts: Parts, setting: Setting) -> dict[str, Any]:
     }
 
 
-def regress_with_process(molecules: Any, size: int, setting: Setting) -> dict[str, Any]:
+def regress_with_process(molecules: Any, size: int) -> dict[str, Any]:
     """A Gaussian process with the min-max kernel on subtrees, on as many training molecules.
 
     Returns:
@@ -121,14 +121,14 @@ def regress_with_process(molecules: Any, size: int, setting: Setting) -> dict[st
         seconds of fit and predictions.
     """
     places = parts_of(len(molecules))
-    generator = torch.Generator().manual_seed(setting.seed)
+    generator = torch.Generator().manual_seed(SEED)
     chosen = torch.randperm(len(places["train"]), generator=generator)[:size]
     rows = {"train": places["train"][chosen], "test": places["test"]}
     graphs = {part: as_list(labeled(molecules, found)) for part, found in rows.items()}
     y = {part: molecules.targets[found, 0].numpy() for part, found in rows.items()}
-    kernel = WLSubtreeKernel(setting.iterations, "atom", "bond", compare="minmax", verbose=False)
-    with _Clock() as clock:
-        process = KernelGP(kernel, random_state=setting.seed).fit(graphs["train"], y["train"])
+    kernel = WLSubtreeKernel(ITERATIONS, "atom", "bond", compare="minmax", verbose=False)
+    with Clock() as clock:
+        process = KernelGP(kernel, random_state=SEED).fit(graphs["train"], y["train"])
         mean, deviation = process.predict(graphs["test"], return_std=True)
     error = np.abs(mean - y["test"]) / deviation
     return {
@@ -163,10 +163,19 @@ def _rmse(prediction: Numbers, y: Numbers) -> float:
     return float(np.sqrt(np.mean((prediction - y) ** 2)))
 
 
-class _Clock:
+def timed(call: Callable[[], Any], device: torch.device) -> tuple[Any, float]:
+    """What a call gives, and its seconds."""
+    with Clock() as clock:
+        result = call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+    return result, clock.seconds
+
+
+class Clock:
     """Seconds of a block."""
 
-    def __enter__(self) -> "_Clock":
+    def __enter__(self) -> "Clock":
         self.started = time.perf_counter()
         return self
 

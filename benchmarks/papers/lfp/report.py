@@ -1,41 +1,40 @@
 """The tables and the pictures of an experiment on recordings."""
 
 import statistics
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import matplotlib
+import pandas
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.harness.files import write_bytes, write_text
-from benchmarks.harness.lfp.classifier import RecordingClassifier, load_classifier
-from benchmarks.harness.lfp.filters import NEAR, FilterBank
-from benchmarks.harness.lfp.task import RecordingTask
-from benchmarks.harness.summary import by_model, mean_seconds, png, spread
+from benchmarks.harness.files import write_text
+from benchmarks.harness.study import RUNS, Record, Study, grouped, rows_table
+from benchmarks.harness.summary import spread
 from benchmarks.harness.table import Table
+from benchmarks.harness.training import PREDICTIONS, predictions_text
+from benchmarks.papers.lfp.filters import NEAR, FilterBank
+from benchmarks.papers.lfp.task import (
+    RecordingClassifier,
+    RecordingTask,
+    fold_name,
+    load_classifier,
+)
 from pyg_kernels.datasets.recordings import PlantedRecordings, Recordings
 
-if TYPE_CHECKING:
-    from benchmarks.harness.training import Run
-
-HEADER = ("model", "parameters", "subjects", "train", "valid", "test", "s/epoch")
+FILES = ("predictions.csv", "accuracy_by_subject.png", "wavelets.png", "spectra.png")
+DIGITS = RecordingTask.measure.digits
 WAVELETS = 3  # drawn of each cell
 
 
-def recording_tables(runs: Sequence["Run"], recordings: Recordings) -> list[Table]:
-    """The comparison of cells, the accuracy by subject and, of made recordings, what was found.
-
-    Args:
-        runs: Finished runs.
-        recordings: What they are on.
-    """
-    tables = [_comparison(runs, recordings), _by_subject(runs, recordings)]
+def tables(records: Sequence[Record], recordings: Recordings) -> list[Table]:
+    """The comparison of cells, the accuracy by subject and, of made recordings, what was found."""
+    found = [_comparison(records, recordings), _by_subject(records, recordings)]
     if isinstance(recordings, PlantedRecordings):
-        tables.append(_planted(runs))
-    return tables
+        found.append(_planted(records))
+    return found
 
 
 def describe(recordings: Recordings) -> str:
@@ -49,38 +48,38 @@ def describe(recordings: Recordings) -> str:
     )
 
 
-def write_recording_report(
-    out: Path, runs: Sequence["Run"], tasks: Mapping[str, RecordingTask], recordings: Recordings
-) -> None:
-    """Writes ``table.md``, ``accuracy_by_subject.png``, ``wavelets.png`` and ``spectra.png``.
+def write_predictions(study: Study) -> None:
+    """Puts the predictions of all runs together."""
+    paths = sorted(study.out.glob(f"{RUNS}/*/{PREDICTIONS}"))
+    frames = [pandas.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
+    write_text(study.out / PREDICTIONS, predictions_text(pandas.concat(frames)))
 
-    Args:
-        out (Path): The results folder.
-        runs: Finished runs.
-        tasks: All folds of the recordings.
-        recordings: What they are on.
-    """
-    text = "\n\n".join(table.markdown() for table in recording_tables(runs, recordings))
-    write_text(out / "table.md", f"{text}\n")
-    classifiers = _classifiers(out, runs, tasks)
+
+def pictures(
+    study: Study, records: Sequence[Record], recordings: Recordings
+) -> dict[str, Callable[[], Figure]]:
+    """Accuracies, the filters of each cell and their spectra."""
+    found: dict[str, list[RecordingClassifier]] = {}
+    for record in records:
+        model, seed = record["model"], record["seed"]
+        name = f"{fold_name(recordings, record['subject'])}-{model}-seed{seed}"
+        checkpoint = study.folder(name) / "best.ckpt"
+        found.setdefault(model, []).append(load_classifier(checkpoint, seed))
     planted = (
         sorted({state.frequency for state in recordings.states})
         if isinstance(recordings, PlantedRecordings)
         else []
     )
-    with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a subject's name is a $
-        pictures = {
-            "accuracy_by_subject.png": accuracy_plot(runs, recordings),
-            "wavelets.png": wavelet_plot(classifiers, planted),
-            "spectra.png": spectrum_plot(classifiers, planted),
-        }
-        for name, figure in pictures.items():
-            write_bytes(out / name, png(figure))
+    return {
+        "accuracy_by_subject.png": partial(accuracy_plot, records, recordings),
+        "wavelets.png": partial(wavelet_plot, found, planted),
+        "spectra.png": partial(spectrum_plot, found, planted),
+    }
 
 
-def accuracy_plot(runs: Sequence["Run"], recordings: Recordings) -> Figure:
+def accuracy_plot(records: Sequence[Record], recordings: Recordings) -> Figure:
     """The accuracy on each subject left out, a bar a cell, the mean over seeds."""
-    groups = by_model(runs)
+    groups = grouped(records, "model")
     means = [_subject_means(group) for group in groups]
     subjects = [name for name in recordings.subjects if any(name in mean for mean in means)]
     width = max(6.4, 1.5 + 0.13 * (len(groups) + 2) * len(subjects))
@@ -90,7 +89,7 @@ def accuracy_plot(runs: Sequence["Run"], recordings: Recordings) -> Figure:
     for j, (group, accuracy) in enumerate(zip(groups, means, strict=True)):
         places = [k - 0.4 + (j + 0.5) * bar for k, name in enumerate(subjects) if name in accuracy]
         heights = [accuracy[name] for name in subjects if name in accuracy]
-        label = f"{group[0].record['model']} ({statistics.mean(heights):.1f})"
+        label = f"{group[0]['model']} ({statistics.mean(heights):.1f})"
         axes.bar(places, heights, bar, label=label, color=f"C{j % 10}")
     chance = 100 * _largest_class(recordings)
     axes.axhline(chance, color="black", linewidth=0.8, linestyle="--", label="largest class")
@@ -153,50 +152,47 @@ def spectrum_plot(
     return figure
 
 
-def _comparison(runs: Sequence["Run"], recordings: Recordings) -> Table:
-    digits = RecordingTask.measure.digits
-    rows = [
-        [
-            group[0].record["model"],
-            f"{group[0].record['num_parameters']:,}",
-            str(len(_subject_means(group))),
-            *[spread(list(_subject_means(group, part).values()), digits) for part in HEADER[3:6]],
-            f"{mean_seconds(group):.2f}",
-        ]
-        for group in by_model(runs)
-    ]
-    seeds = sorted({run.record["seed"] for run in runs})
+def _comparison(records: Sequence[Record], recordings: Recordings) -> Table:
+    seeds = sorted({record["seed"] for record in records})
     averaged = f"mean over seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else "one seed"
-    record = runs[0].record
+    record = records[0]
     caption = (
         f"{describe(recordings)}\n"
         f"{record['hidden_size']} {record['filters']} filters of {record['ngram']} samples; "
         f"accuracy in percent, mean ± standard deviation over the subjects left out, {averaged}; "
         f"the largest class has {100 * _largest_class(recordings):.2f}"
     )
-    return Table(caption, HEADER, rows)
+    columns: dict[str, Callable[[Sequence[Record]], object]] = {
+        "model": lambda g: g[0]["model"],
+        "parameters": lambda g: f"{g[0]['num_parameters']:,}",
+        "subjects": lambda g: len(_subject_means(g)),
+        "train": lambda g: spread(list(_subject_means(g, "train").values()), DIGITS),
+        "valid": lambda g: spread(list(_subject_means(g, "valid").values()), DIGITS),
+        "test": lambda g: spread(list(_subject_means(g).values()), DIGITS),
+        "s/epoch": lambda g: f"{statistics.mean(r['seconds_per_epoch'] for r in g):.2f}",
+    }
+    return rows_table(caption, grouped(records, "model"), columns)
 
 
-def _by_subject(runs: Sequence["Run"], recordings: Recordings) -> Table:
-    groups = by_model(runs)
+def _by_subject(records: Sequence[Record], recordings: Recordings) -> Table:
+    groups = grouped(records, "model")
     means = [_subject_means(group) for group in groups]
-    digits = RecordingTask.measure.digits
     rows = [
-        [name, *[f"{mean[name]:{digits}}" if name in mean else "" for mean in means]]
+        [name, *[f"{mean[name]:{DIGITS}}" if name in mean else "" for mean in means]]
         for name in recordings.subjects
         if any(name in mean for mean in means)
     ]
-    header = ("left out", *[group[0].record["model"] for group in groups])
+    header = ("left out", *[group[0]["model"] for group in groups])
     return Table("Test accuracy in percent by the subject left out", header, rows)
 
 
-def _planted(runs: Sequence["Run"]) -> Table:
+def _planted(records: Sequence[Record]) -> Table:
     """What the filters found of each planted state, before and after training."""
     rows = []
-    for group in by_model(runs):
-        for k, state in enumerate(group[0].record["planted"]):
-            entries = [run.record["planted"][k] for run in group]
-            cells = [group[0].record["model"], state["state"], f"{state['hz']:g}"]
+    for group in grouped(records, "model"):
+        for k, state in enumerate(group[0]["planted"]):
+            entries = [run["planted"][k] for run in group]
+            cells = [group[0]["model"], state["state"], f"{state['hz']:g}"]
             for key, digits in (("nearest_hz", ".1f"), ("share", ".2f"), ("agreement", ".2f")):
                 for when in ("start", "trained"):
                     values = [e[when][key] for e in entries if e[when][key] is not None]
@@ -214,30 +210,14 @@ def _planted(runs: Sequence["Run"]) -> Table:
     return Table(caption, (*header, *named), rows)
 
 
-def _subject_means(runs: Sequence["Run"], part: str = "test") -> dict[str, float]:
+def _subject_means(records: Sequence[Record], part: str = "test") -> dict[str, float]:
     """The accuracy with each subject left out, the mean over seeds."""
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        values.setdefault(run.record["subject"], []).append(run.record[part])
-    return {subject: statistics.mean(some) for subject, some in values.items()}
+    groups = grouped(records, "subject")
+    return {group[0]["subject"]: statistics.mean(r[part] for r in group) for group in groups}
 
 
 def _largest_class(recordings: Recordings) -> float:
     return int(recordings.y.bincount().max()) / len(recordings)
-
-
-def _classifiers(
-    out: Path, runs: Sequence["Run"], tasks: Mapping[str, RecordingTask]
-) -> dict[str, list[RecordingClassifier]]:
-    """The trained networks of each model's runs."""
-    folds = {task.fold.subject: name for name, task in tasks.items()}
-    found: dict[str, list[RecordingClassifier]] = {}
-    for group in by_model(runs):
-        for run in group:
-            model, seed = run.record["model"], run.record["seed"]
-            folder = out / "runs" / f"{folds[run.record['subject']]}-{model}-seed{seed}"
-            found.setdefault(model, []).append(load_classifier(folder / "best.ckpt", seed))
-    return found
 
 
 def _wavelet_panel(axes: Axes, bank: FilterBank, k: int) -> None:
