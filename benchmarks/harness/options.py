@@ -30,6 +30,17 @@ from benchmarks.harness.arguments import exit_status, shown
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.processes import is_first
 
+# What jsonargparse says, and what is said in its place.
+PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r'Parser key "(\w+)"', lambda match: flag(match[1])),
+    (r"Option '(\w+)'", lambda match: flag(match[1])),
+    (r"Does not validate .*?(<class '\w+'>).*Given value: (.*)", r"Expected a \1. Got value: \2"),
+    (r"Expected a <class '(\w+)'>\. Got value: (.*)", r"expected \1, got \2"),
+    (r"Expected a typing.Literal\[(.*)\]\. Got value:", r"expected one of \1, got"),
+    (r"expected int,", "expected an integer,"),
+    (r"expected float,", "expected a finite number,"),
+    (r".*object is not iterable", "a file of options has one value where a list is expected"),
+)
 MODE = "options"  # the name of the loader below
 LARGEST = 2**31 - 1
 BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
@@ -322,17 +333,8 @@ class _Parser(jsonargparse.ArgumentParser):
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Exits with status 2."""
         text = " ".join(message.split())
-        text = re.sub(r'Parser key "(\w+)"', lambda match: flag(match[1]), text)
-        text = re.sub(r"Option '(\w+)'", lambda match: flag(match[1]), text)
-        text = re.sub(r"Expected a <class '(\w+)'>\. Got value: (.*)", r"expected \1, got \2", text)
-        text = re.sub(
-            r"Expected a typing.Literal\[(.*)\]\. Got value:", r"expected one of \1, got", text
-        )
-        text = re.sub(
-            r"Does not validate .*?'(\w+)'.*Given value: (.*)", r"expected \1, got \2", text
-        )
-        if text.endswith("object is not iterable"):
-            text = "--config: one value stands where a list is expected; put it in brackets"
+        for pattern, words in PLAIN_WORDS:
+            text = re.sub(pattern, words, text)
         self.exit(2, f"{self.prog.removeprefix('python -m ')}: error: {text}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:

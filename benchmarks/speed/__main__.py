@@ -75,10 +75,11 @@ def carry_out(options: Speed) -> None:
         **found,
         "options": options.values(),
     }
-    tables = []
-    say(_described(content))
+    tables: list[dict[str, Any]] = []
     for name in options.tables:
         for size, rows, table in _measured(name, options, device):
+            if not tables:
+                say(_described(content))
             say(f"\n{table.text()}")
             tables.append({"table": name, "size": size, "rows": rows})
             if options.out:

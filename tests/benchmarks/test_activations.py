@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import signal
 from collections.abc import Callable
@@ -133,12 +134,10 @@ def test_resumed_run_equals_the_uninterrupted_one(train, tmp_path, monkeypatch, 
     assert numbers(tmp_path / "out") == numbers(tmp_path / "whole")
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_workers_give_the_numbers_of_one_process(call, tmp_path) -> None:
-    words = (*WORDS["long-term"], "--models", "lstm", "--seeds", 0, 1, "--max-iterations", 2)
-    for out, workers in (("one", 1), ("two", 2)):
-        assert call("long-term", *words, "--out", tmp_path / out, "--workers", workers)[0] == 0
-    assert numbers(tmp_path / "two") == numbers(tmp_path / "one")
+def test_trials_travel_to_other_processes() -> None:
+    for options in (Xor(), Charging(), LongTerm()):
+        for trial in problems.trials(options, "cpu"):
+            assert pickle.loads(pickle.dumps(trial)) == trial
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -186,19 +186,24 @@ def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> 
     ("words", "message"),
     [
         ("--power 0", "--power must be an integer of at least 1 and of at most 9, got 0"),
-        ("--power x", "--power: expected int, got x"),
+        ("--power x", "--power: expected an integer, got x"),
         ("--share 1", "--share must be a finite number above 0 and below 1, got 1.0"),
-        ("--share x", "--share: expected float, got x"),
+        ("--share x", "--share: expected a finite number, got x"),
         ("--kind odd", "--kind: expected one of 'plain', 'fancy', got odd"),
         ("--range 1 0", "--range must increase"),
         ("--nothing 1", "unrecognized arguments: --nothing 1"),
         ("--config missing.yaml", "missing.yaml"),
         ("--out=", "--out must not be empty"),
+        ("--config LIST", "one value where a list is expected"),
+        ("--config NAME", "--nmae is not accepted"),
     ],
 )
 def test_bad_words_are_one_line(
-    capsys: pytest.CaptureFixture[str], words: str, message: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
 ) -> None:
+    for name, text in (("LIST", "numbers: 3\n"), ("NAME", "nmae: 3\n")):
+        (tmp_path / name).write_text(text)
+        words = words.replace(name, str(tmp_path / name))
     try:
         status: object = run(*words.split())
     except SystemExit as stop:
