@@ -211,19 +211,18 @@ def parser(program: str, command: Command) -> jsonargparse.ArgumentParser:
         parser_mode=MODE,
         allow_abbrev=False,
     )
+    hints, classes = get_type_hints(command.options), command.options.mro()
+    texts = {name: text for one in reversed(classes) for name, text in docs(one).items()}
     groups: dict[type, Any] = {}
-    texts = {
-        name: text for base in reversed(command.options.mro()) for name, text in docs(base).items()
-    }
-    hints = get_type_hints(command.options)
-    for one in fields(command.options):
-        owner = next(
-            c for c in reversed(command.options.mro()) if one.name in inspect.get_annotations(c)
-        )
-        if owner not in groups:
-            title = (inspect.getdoc(owner) or "").partition("\n")[0].rstrip(".").lower()
-            groups[owner] = made.add_argument_group(title)
-        _add(groups[owner], one, hints[one.name], texts.get(one.name, ""))
+
+    def owner(one: "Field[Any]") -> type:
+        return next(c for c in reversed(classes) if one.name in inspect.get_annotations(c))
+
+    for one in sorted(fields(command.options), key=lambda one: classes.index(owner(one))):
+        if owner(one) not in groups:
+            title = (inspect.getdoc(owner(one)) or "").partition("\n")[0].rstrip(".").lower()
+            groups[owner(one)] = made.add_argument_group(title)
+        _add(groups[owner(one)], one, hints[one.name], texts.get(one.name, ""))
     files = made.add_argument_group("values from files")
     files.add_argument(
         "--config",
