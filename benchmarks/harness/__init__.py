@@ -1,14 +1,14 @@
 """The shared machinery of the benchmarks.
 
-For all of them: ``arguments`` has the options that they share, ``task`` is what an experiment must
-say of itself, ``learner`` is what Lightning trains, ``sizes`` counts its parameters, ``training``
-runs one model with one seed, ``progress`` shows it, ``estimator`` and ``fitting`` are the same for
-what has no epochs, ``experiment`` keeps the results folder and its resumption, ``summary`` and
-``table`` show results, ``files``, ``folder`` and ``errors`` write and end cleanly. ``processes``
-says which of several processes this is, ``collective`` what they do together, ``devices`` where
-they compute, ``commit`` which version of the code it is.
+For all of them: ``options`` turns a dataclass into flags, help and checks, ``study`` keeps a
+results folder of cells that are computed once, resumed and shown. For those that train through
+Lightning: ``arguments`` has the options that they share, ``task`` is what an experiment must say of
+itself, ``learner`` is what Lightning trains, ``sizes`` counts its parameters, ``training`` runs one
+model with one seed, ``progress`` shows it, ``estimator`` and ``fitting`` are the same for what has
+no epochs, ``experiment`` keeps the results folder and its resumption, ``summary`` and ``table``
+show results, ``files``, ``folder`` and ``errors`` write and end cleanly. ``processes`` says which
+of several processes this is, ``collective`` what they do together, ``devices`` where they compute,
+``commit`` which version of the code it is.
 
-For molecules: ``molecules``. For texts: ``text``. For recordings, of which one subject at a time is
-left out: ``lfp``. For the time and the values of exact kernels: ``kernels``. For parity, charging
-and long memory of units with a learned activation: ``activations``.
+For molecules: ``molecules``. For texts: ``text``.
 """

@@ -16,6 +16,7 @@ EXTRA_PACKAGES = {
     "tqdm",
     "bm25s",
     "captum",
+    "jsonargparse",
     "rdkit",
     "ogb",
 }

@@ -1,197 +1,165 @@
-"""``python -m benchmarks.speed``: how much time the layers take, and beside what.
+"""``python -m benchmarks.speed``: how much time layers and training take, and beside what."""
 
-Without further words all tables are printed, of sizes fit for the device. ``epoch`` and ``scale``,
-which train the networks of the molecule benchmark, and ``language``, which trains language models,
-have options of their own. Every figure is a median over rounds; in each round all layers run once,
-one after the other in a random order, so that a slow moment of the machine falls on all of them. A
-layer stands beside its own bare matrix products: ``torch.mm`` of its weights with inputs of the
-same shapes, weights that share an input in one product, and the two products of each one's
-backward.
-"""
-
-from __future__ import annotations
-
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say
+from benchmarks.harness.files import write_text
+from benchmarks.harness.options import Command, run_command
 from benchmarks.harness.table import Table
-from benchmarks.speed import activation, epoch, graph, kbrn, language, rkm, scale, sequence
-from pyg_kernels.ops import backend
+from benchmarks.speed.options import TABLES, Compare, Speed
+from benchmarks.speed.scale import SCALE
 
 PROGRAM = "benchmarks.speed"
-TEXT_LAYERS = {"sequence": sequence, "rkm": rkm, "kbrn": kbrn}
-TABLES = ("scan", *TEXT_LAYERS, "graph", "activation")
-TRAINING = {"epoch": epoch.main, "scale": scale.main, "language": language.main}
+METRICS = "metrics.json"
+PACKAGES = ("torch", "torch-geometric", "numpy", "numba", "triton", "pyg_kernels")
+DETAILS = f"""\
+python -m {PROGRAM}                    the first six tables
+python -m {PROGRAM} graph rkm          some of {", ".join(TABLES)}
+python -m {PROGRAM} scale --help       featurising and training by number of molecules
+python -m {PROGRAM} compare A B        ratios of the times in two metrics.json
 
+Every figure is a median over rounds of a forward and backward; in each round all layers of a table
+run once, one after the other in a random order, so that a slow moment of the machine falls on all.
+A layer stands beside its own bare matrix products: torch.mm of its weights with inputs of the same
+shapes, weights that share an input in one product, and the two products of each one's backward.
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {PROGRAM}",
-        description="Forward and backward time of the layers beside their bare matrix products "
-        "and the layers that they replace.",
-        epilog=f"Training: python -m {PROGRAM} epoch --help, scale --help and language --help.",
-    )
-    parser.add_argument(
-        "what",
-        nargs="?",
-        default="all",
-        choices=["all", *TABLES],
-        help="which tables (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--molecules",
-        choices=["random", "cep", "chembl"],
-        default="random",
-        help=f"graph: {graph.MOLECULES['cpu']} molecules, on a GPU {graph.MOLECULES['cuda']}: "
-        "random ones, of CEP (downloaded unless in ROOT/raw) or of the ChEMBL assay inside RDKit "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--root", default="data/cep", help="graph: CEP's folder (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--channels", type=int, default=175, help="graph: width (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--shapes",
-        nargs="+",
-        type=_shape,
-        metavar="TxBxD",
-        help="scan, sequence, rkm, kbrn: steps, texts and channels (default: by table and device)",
-    )
-    parser.add_argument(
-        "--inputs",
-        nargs=2,
-        type=int,
-        metavar=("N", "UNITS"),
-        help="activation: inputs of a unit and units (default: by device)",
-    )
-    parser.add_argument(
-        "--centers",
-        nargs="+",
-        type=int,
-        metavar="N",
-        help="activation: centres of a unit (default: by device)",
-    )
-    parser.add_argument("--rounds", type=int, default=15, help="at most (default: %(default)s)")
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=30,
-        help="after which no further round of a table begins (default: %(default)s)",
-    )
-    parser.add_argument("--threads", type=int, default=2, help="CPU threads (default: %(default)s)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: %(default)s)")
-    parser.add_argument("--out", help="folder for metrics.json")
-    options = parser.parse_args(words)
-    for name in ("channels", "rounds", "threads"):
-        if getattr(options, name) < 1:
-            parser.error(f"--{name} {getattr(options, name)}: expected at least 1")
-    for name in ("inputs", "centers"):
-        if min(getattr(options, name) or [1]) < 1:
-            parser.error(f"--{name}: expected numbers of at least 1")
-    return options
+scan: the bytes that must move, beside a copy. activation: MiB are the memory at the peak of a step,
+above that before it. language: steps of training presets of benchmarks.language_model, and their
+recurrent layers alone. epoch: the first epoch of benchmarks.molecules through its own Trainer, and
+after each batch the products of that batch alone, on random factors of the same shapes.
+
+OUT/metrics.json has the rows, the machine and the versions.
+"""
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit status."""
-    words = list(sys.argv[1:] if words is None else words)
-    if words[:1] and words[0] in TRAINING:
-        return TRAINING[words[0]](words[1:])
-    options = parse(words)
-    try:
-        device = _device(options.device)
-        with as_input_error():
-            if options.out:
-                Path(options.out).mkdir(parents=True, exist_ok=True)
-        torch.set_num_threads(options.threads)
-        torch.backends.cudnn.allow_tf32 = False  # as products outside of cuDNN by default
-        content = _measured(options, device)
-    except InputError as error:
-        print(f"{PROGRAM}: error: {error}", file=sys.stderr)
-        return 2
-    if options.out:
-        (Path(options.out) / "metrics.json").write_text(json.dumps(content, indent=2))
-    return 0
+    """Runs the command line and gives the exit status."""
+    given = list(sys.argv[1:] if words is None else words)
+    if given[:1] == ["scale"]:
+        return run_command(f"{PROGRAM} scale", SCALE, given[1:])
+    if given[:1] == ["compare"]:
+        files = [word for word in given[1:] if not word.startswith("-")]
+        if len(files) == 2 and len(given) == 3:
+            given[1:] = ["--before", files[0], "--after", files[1]]
+        return run_command(f"{PROGRAM} compare", COMPARE, given[1:])
+    first = next((k for k, word in enumerate(given) if word.startswith("-")), len(given))
+    tables = ["--tables", *given[:first]] if first else []
+    return run_command(PROGRAM, SPEED, [*tables, *given[first:]])
 
 
-def _measured(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
-    """Measures and prints; returns what goes into the file."""
+def carry_out(options: Speed) -> None:
+    """Measures and prints, table by table, and writes ``metrics.json``."""
+    with as_input_error():
+        if options.out:
+            Path(options.out).mkdir(parents=True, exist_ok=True)
+    with naming_extras("mol,bench"):
+        import torch
+
+        from benchmarks.harness.devices import torch_device
+        from benchmarks.harness.study import machine
+        from pyg_kernels.ops import backend
+    device = torch_device(options.device)
+    if device.type == "mps":
+        raise InputError("--device mps: expected cpu or cuda")
+    torch.set_num_threads(options.threads)
+    torch.backends.cudnn.allow_tf32 = False  # as products outside of cuDNN by default
     on_cuda = device.type == "cuda"
-    setting: dict[str, Any] = {
-        "dtype": "float32",
+    found = machine(PACKAGES)
+    content: dict[str, Any] = {
         "device": torch.cuda.get_device_name(device) if on_cuda else str(device),
-        "threads": options.threads,
-        "rounds": options.rounds,
-        "torch": torch.__version__,
         "ops": backend(device),
+        **found,
+        "options": options.values(),
     }
-    tables = []
-    for name in TABLES if options.what == "all" else (options.what,):
-        for size, rows, table in _tables(name, options, device):
-            print(", ".join(f"{key}: {value}" for key, value in setting.items()))
-            print(table.text(), end="\n\n", flush=True)
+    tables: list[dict[str, Any]] = []
+    for name in options.tables:
+        for size, rows, table in _measured(name, options, device):
+            if not tables:
+                say(_described(content))
+            say(f"\n{table.text()}")
             tables.append({"table": name, "size": size, "rows": rows})
-    return {**setting, "tables": tables}
+            if options.out:
+                with as_input_error():
+                    text = json.dumps({**content, "tables": tables}, indent=1)
+                    write_text(Path(options.out) / METRICS, text)
 
 
-def _tables(
-    name: str, options: argparse.Namespace, device: torch.device
+def compare(options: Compare) -> None:
+    """Prints the times of two results side by side."""
+    before, after = _read(options.before), _read(options.after)
+    times = _times(after)
+    rows = [
+        (key[0], key[1], key[2], f"{mine:.2f}", f"{times[key]:.2f}", f"{times[key] / mine:.3f}")
+        for key, mine in _times(before).items()
+        if key in times
+    ]
+    if not rows:
+        raise InputError(f"{options.before} and {options.after} have no row in common")
+    caption = f"A: {_described(before)}\nB: {_described(after)}"
+    header = ("table", "size", "name", "A, ms", "B, ms", "B / A")
+    say(Table(caption, header, rows).text())
+
+
+def _measured(
+    name: str, options: Speed, device: Any
 ) -> Iterator[tuple[str, list[dict[str, Any]], Table]]:
     """The tables of a name: what was measured, the rows, and the rows as text."""
-    rounds, limit, kind = options.rounds, options.seconds, device.type
-    if name == "graph":
-        graphs = graph.load_graphs(options.molecules, options.root, options.channels, device)
-        rows = graph.measure_graph_layers(graphs, rounds, limit)
-        size = f"{options.molecules} molecules: {graphs.shape}"
-        yield size, rows, graph.table(rows, size)
-    elif name == "activation":
-        inputs = tuple(options.inputs or activation.SHAPES[kind])
-        centers = options.centers or activation.CENTERS[kind]
-        rows = activation.measure_activations(inputs, centers, rounds, device, limit)
-        yield sequence.named(inputs), rows, activation.table(rows, inputs)
-    elif name == "scan":
-        for shape in options.shapes or sequence.SCAN_SHAPES[kind]:
-            rows = sequence.measure_scan_bandwidth(rounds, device, shape, limit)
-            yield sequence.named(shape), rows, sequence.bandwidth_table(rows)
-    else:
-        for shape in options.shapes or TEXT_LAYERS[name].SHAPES[kind]:
-            layers = TEXT_LAYERS[name].contestants(shape[2])
-            rows = sequence.measure_sequence_layers(layers, shape, rounds, device, limit)
-            yield sequence.named(shape), rows, sequence.table(rows, shape)
+    from benchmarks.speed.cases import cases
+    from benchmarks.speed.timing import table
+
+    if name == "epoch":
+        with naming_extras("mol,bench"):
+            from benchmarks.speed.epoch import measure_epochs
+        size = f"{options.dataset}, batches of 128"
+        rows = measure_epochs(options)
+        yield size, rows, table(f"epoch: {size}, times of a batch", rows)
+        return
+    for case in cases(name, options, device):
+        rows = case.measure(options.rounds, device, options.seconds)
+        yield case.size, rows, table(f"{name}: {case.size}", rows)
 
 
-def _shape(word: str) -> tuple[int, int, int]:
+def _described(content: dict[str, Any]) -> str:
+    options = content["options"]
+    return (
+        f"{content['processor']}, {content['cores']} cores, device: {content['device']}, "
+        f"ops: {content['ops']}, torch {content['versions']['torch']}, "
+        f"threads: {options['threads']}, rounds: {options['rounds']}"
+    )
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = Path(name) / METRICS if Path(name).is_dir() else Path(name)
+    with as_input_error():
+        text = path.read_text(encoding="utf-8")
     try:
-        steps, texts, channels = (int(number) for number in word.split("x"))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{word!r}: expected TxBxD, such as 35x20x640") from None
-    if min(steps, texts, channels) < 1:
-        raise argparse.ArgumentTypeError(f"{word!r}: expected numbers of at least 1")
-    return steps, texts, channels
+        content = dict(json.loads(text))
+        _described(content), _times(content)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged or no result of {PROGRAM}") from error
+    return content
 
 
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise InputError(f"--device {name}: expected cpu or cuda") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"--device {name}: no CUDA device is available")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"--device {name}: torch sees {torch.cuda.device_count()} CUDA devices")
-    if device.type not in ("cpu", "cuda"):
-        raise InputError(f"--device {name}: expected cpu or cuda")
-    return device
+def _times(content: dict[str, Any]) -> dict[tuple[str, str, str], float]:
+    return {
+        (table["table"], table["size"], row["name"]): row["milliseconds"]
+        for table in content["tables"]
+        for row in table["rows"]
+    }
 
+
+SPEED = Command(
+    Speed,
+    carry_out,
+    "Forward and backward time of the layers beside their bare matrix products and the layers that "
+    "they replace.",
+    DETAILS,
+)
+COMPARE = Command(Compare, compare, "Ratios of the times in two metrics.json.")
 
 if __name__ == "__main__":
     sys.exit(main())

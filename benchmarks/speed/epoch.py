@@ -1,137 +1,230 @@
-"""``python -m benchmarks.speed epoch``: training of molecules beside its matrix products."""
+"""Training of molecules beside its matrix products alone, batch by batch."""
 
-from __future__ import annotations
-
-import argparse
-import json
-from collections.abc import Sequence
-from pathlib import Path
+import math
+import random
+import statistics
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import lightning.pytorch as lightning
 import torch
+from lightning.pytorch.callbacks import Callback
+from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.harness.arguments import OneLineParser, exit_status, integer, nonempty
-from benchmarks.harness.errors import as_input_error, naming_extras, say
-from benchmarks.harness.table import Table
-from pyg_kernels.ops import backend
+from benchmarks.harness.devices import torch_device, trainer_devices
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.learner import OptimizerConfig
+from benchmarks.harness.molecules.data import DataChoice, load_molecules
+from benchmarks.harness.molecules.models import MODELS, ModelConfig, count_parameters
+from benchmarks.harness.molecules.task import MoleculeTask, model_configs
+from benchmarks.harness.task import Task
+from benchmarks.harness.training import quieten_lightning
+from benchmarks.speed.options import Speed
+from benchmarks.speed.timing import Row, Step, seconds_of, synchronise
 
-PROGRAM = "benchmarks.speed epoch"
-MODELS = ("wl-gated", "wl", "gine")
+BATCH_SIZE = 128
+CLIP = 5.0  # the largest norm of the gradient, as by default in the benchmark
+WARM_BATCHES = 2  # the ops' kernels are compiled in these, off the record
+Product = tuple[tuple[int, ...], tuple[int, ...]]  # the shapes of its factors
 
 
-def main(words: Sequence[str]) -> int:
-    """Runs the command line and returns the exit status."""
-    options = parser().parse_args(list(words))
-    return exit_status(PROGRAM, lambda: _measure(options))
+class RecordProducts:
+    """Notes the factors of every product of two dense matrices, forward and backward."""
+
+    def __init__(self) -> None:
+        self.products: list[Product] = []
+        operators = torch.ops.aten
+        named = (operators.mm, operators.addmm, operators.bmm, operators.baddbmm)
+        self._counter = FlopCounterMode(
+            display=False, custom_mapping=dict.fromkeys(named, self._note)
+        )
+
+    def __enter__(self) -> "RecordProducts":
+        self._counter.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._counter.__exit__(None, None, None)
+
+    def _note(self, *shapes: Any, out_shape: Any = None, **others: Any) -> int:
+        factors = [tuple(shape) for shape in shapes if isinstance(shape, torch.Size)][-2:]
+        product = factors[0], factors[1]
+        if flop(product):
+            self.products.append(product)
+        return flop(product)
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    parser = OneLineParser(
-        PROGRAM,
-        prog=f"python -m {PROGRAM}",
-        description="Trains an epoch of the molecule benchmark through its own Trainer and, after "
-        "each batch, computes the matrix products of that batch's forward and backward on their "
-        "own: torch.mm on random factors of the same shapes and layouts.",
+def flop(product: Product) -> int:
+    """Multiplications and additions."""
+    return 2 * math.prod(product[0]) * product[1][-1]
+
+
+def products_alone(products: Sequence[Product], device: torch.device) -> Step:
+    """Products of these shapes, of random factors."""
+    factors = [tuple(torch.randn(shape, device=device) for shape in one) for one in products]
+
+    def run() -> None:
+        for left, right in factors:
+            (torch.mm if left.dim() == 2 else torch.bmm)(left, right)
+
+    return run
+
+
+class BatchClock(Callback):
+    """Times batch by batch: loader, network, loss, backward, clipping, Adam, schedule, Trainer.
+
+    Args:
+        after: Done after each batch, off the clock; its seconds are kept as well.
+        record (bool): Note the products of each batch.
+
+    Attributes:
+        seconds: Of each batch.
+        molecules: In each batch.
+        after_seconds: Of what was done after it.
+        products: Those of each batch.
+    """
+
+    def __init__(self, after: Sequence[Step] = (), record: bool = False) -> None:
+        self.after, self._record = after, record
+        self.seconds: list[float] = []
+        self.molecules: list[int] = []
+        self.after_seconds: list[float] = []
+        self.products: list[list[Product]] = []
+        self._recording = RecordProducts()
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: lightning.LightningModule) -> None:
+        """Starts the clock before the loader makes its first batch."""
+        self._started = _now(pl_module)
+
+    def on_train_batch_start(self, *arguments: Any) -> None:
+        """Begins to record."""
+        if self._record:
+            self._recording = RecordProducts().__enter__()
+
+    def on_train_batch_end(
+        self,
+        trainer: Any,
+        pl_module: lightning.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        """Stops the clock, and starts it again after what is to be done between batches."""
+        if self._record:
+            self._recording.__exit__()
+            self.products.append(self._recording.products)
+        self.seconds.append(_now(pl_module) - self._started)
+        self.molecules.append(batch.num_graphs)
+        if self.after:
+            self.after_seconds.append(seconds_of(self.after[batch_idx], pl_module.device))
+        self._started = _now(pl_module)
+
+
+def check_networks(names: Iterable[str]) -> None:
+    """Refuses models that are no networks trained on batches.
+
+    Raises:
+        InputError: If there is no such network.
+    """
+    networks = [name for name, kind in MODELS.items() if kind.trained]
+    for name in names:
+        if name not in networks:
+            raise InputError(f"--models {name}: expected one of {', '.join(networks)}")
+
+
+def train_batches(
+    task: Task,
+    model: Any,
+    callback: Callback,
+    num_batches: int | None = None,
+    device: str = "cpu",
+    batch_size: int = BATCH_SIZE,
+) -> None:
+    """Trains an untrained network on the first batches of its first epoch; keeps nothing.
+
+    Equal arguments give equal weights and equal batches.
+    """
+    quieten_lightning()
+    lightning.seed_everything(0, verbose=False)
+    learner = task.learner(model, OptimizerConfig())
+    trainer = lightning.Trainer(
+        **trainer_devices(device),
+        precision="32-true",
+        max_epochs=1,
+        limit_train_batches=num_batches or 1.0,
+        limit_val_batches=0,
+        gradient_clip_val=CLIP,
+        callbacks=[callback],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
     )
-    parser.add_argument("--dataset", choices=("chembl", "cep"), default="cep", help="(%(default)s)")
-    parser.add_argument(
-        "--root", type=nonempty, default="data/cep", metavar="DIR", help="CEP's folder (data/cep)"
-    )
-    parser.add_argument(
-        "--model",
-        nargs="+",
-        type=nonempty,
-        default=list(MODELS),
-        metavar="NAME",
-        help=f"networks of benchmarks.molecules ({' '.join(MODELS)})",
-    )
-    parser.add_argument(
-        "--batch-size", type=integer(2), default=128, metavar="N", help="(%(default)s)"
-    )
-    parser.add_argument(
-        "--batches", type=integer(1), metavar="N", help="the first N of the epoch alone (all)"
-    )
-    parser.add_argument("--rounds", type=integer(1), default=7, metavar="N", help="(%(default)s)")
-    parser.add_argument(
-        "--threads", type=integer(1), default=2, metavar="N", help="CPU threads (%(default)s)"
-    )
-    parser.add_argument("--device", default="cpu", metavar="NAME", help="cpu, cuda or cuda:N (cpu)")
-    parser.add_argument("--out", type=nonempty, metavar="DIR", help="folder for metrics.json")
-    return parser
+    trainer.fit(learner, datamodule=task.batches(learner, batch_size, seed=0))
 
 
-def _measure(options: argparse.Namespace) -> int:
-    with naming_extras("mol,bench"):
-        import pyg_kernels.chem  # noqa: F401
-        from benchmarks.harness.devices import torch_device
-        from benchmarks.harness.molecules.data import DataChoice, load_molecules
-        from benchmarks.harness.molecules.models import ModelConfig
-        from benchmarks.harness.molecules.task import MoleculeTask, model_configs
-        from benchmarks.speed.epoch_timing import measure_epochs
-        from benchmarks.speed.training import check_networks
-    device = torch_device(options.device)
-    names = list(dict.fromkeys(options.model))
-    check_networks(names)
-    with as_input_error():
-        if options.out:
-            Path(options.out).mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(options.threads)
+def measure_epochs(options: Speed) -> list[Row]:
+    """Times the batches of each network and their products, in interleaved rounds.
+
+    Every round trains each network once, in a random order, on the same batches from the same
+    weights. Of each batch, and of its products, the median over the rounds counts; one round before
+    does not.
+    """
+    check_networks(options.models)
     data = load_molecules(DataChoice(options.dataset, root=options.root))
-    setting = {
-        "dataset": options.dataset,
-        "batch_size": options.batch_size,
-        "dtype": "float32",
-        "device": str(device),
-        "threads": options.threads,
-        "rounds": options.rounds,
-        "torch": torch.__version__,
-        "ops": backend(device),
+    task = MoleculeTask(data)
+    models = [one for one in model_configs(options.models, data) if isinstance(one, ModelConfig)]
+    device, number = options.device, options.batches
+    records = []
+    for model in models:
+        warm = min(WARM_BATCHES, number or WARM_BATCHES)
+        train_batches(task, model, BatchClock(), warm, device)
+        records.append(BatchClock(record=True))
+        train_batches(task, model, records[-1], number, device)
+    steps = [
+        [products_alone(batch, torch_device(device)) for batch in record.products]
+        for record in records
+    ]
+    clocks: list[list[BatchClock]] = [[] for _ in models]
+    shuffled = random.Random(0)
+    began = time.perf_counter()
+    for round_number in range(-1, options.rounds):
+        if round_number > 0 and time.perf_counter() - began > options.seconds:
+            break
+        for k in shuffled.sample(range(len(models)), len(models)):
+            clock = BatchClock(steps[k])
+            train_batches(task, models[k], clock, number, device)
+            if round_number >= 0:
+                clocks[k].append(clock)
+    return [
+        {"name": model.name, "parameters": count_parameters(model), **_figures(record, rounds)}
+        for model, record, rounds in zip(models, records, clocks, strict=True)
+    ]
+
+
+def _figures(record: BatchClock, clocks: Sequence[BatchClock]) -> Row:
+    batches, molecules = len(record.molecules), sum(record.molecules)
+    seconds = _sum_of_medians([clock.seconds for clock in clocks])
+    products = _sum_of_medians([clock.after_seconds for clock in clocks])
+    gigaflop = sum(flop(product) for batch in record.products for product in batch) / 1e9
+    return {
+        "batches": batches,
+        "molecules": molecules,
+        "milliseconds": 1e3 * seconds / batches,
+        "molecules_a_second": molecules / seconds,
+        "products_milliseconds": 1e3 * products / batches,
+        "over_products": seconds / products,
+        "gigaflop_a_second": gigaflop / seconds,
+        "products_gigaflop_a_second": gigaflop / products,
     }
-    say(", ".join(f"{key}: {value}" for key, value in setting.items()))
-    configs = model_configs(names, data)
-    rows = measure_epochs(
-        MoleculeTask(data),
-        [config for config in configs if isinstance(config, ModelConfig)],
-        options.batch_size,
-        options.batches,
-        options.rounds,
-        options.device,
-    )
-    say(table(rows).text())
-    if options.out:
-        text = json.dumps({**setting, "models": rows}, indent=2)
-        with as_input_error():
-            (Path(options.out) / "metrics.json").write_text(text)
-    return 0
 
 
-def table(rows: Sequence[dict[str, Any]]) -> Table:
-    """The rows as text."""
-    return Table(
-        f"training, medians of interleaved rounds; {rows[0]['batches']} batches, "
-        f"{rows[0]['molecules']:,} molecules",
-        (
-            "model",
-            "parameters",
-            "ms a batch",
-            "molecules a s",
-            "products, ms",
-            "/ products",
-            "GFLOP/s",
-            "products alone",
-        ),
-        [
-            (
-                row["model"],
-                f"{row['num_parameters']:,}",
-                f"{row['milliseconds']:.2f}",
-                f"{row['molecules_a_second']:,.0f}",
-                f"{row['products_milliseconds']:.2f}",
-                f"{row['over_products']:.2f}",
-                f"{row['gigaflop_a_second']:.1f}",
-                f"{row['products_gigaflop_a_second']:.1f}",
-            )
-            for row in rows
-        ],
-    )
+def _sum_of_medians(rounds: Sequence[Sequence[float]]) -> float:
+    """The sum over batches of the median over rounds."""
+    return sum(statistics.median(batch) for batch in zip(*rounds, strict=True))
+
+
+def _now(module: lightning.LightningModule) -> float:
+    synchronise(module.device)
+    return time.perf_counter()

@@ -1,17 +1,93 @@
-"""Timing: medians over interleaved rounds, and the bare matrix products of a layer."""
-
-from __future__ import annotations
+"""Medians over interleaved rounds, bare matrix products, and the one table of what was timed."""
 
 import math
 import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from benchmarks.harness.memory import PeakMemory
+from benchmarks.harness.table import Table
+
 Step = Callable[[], object]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """What is timed.
+
+    Args:
+        name (str): What it is.
+        step: Does it once.
+        products: How many square weights multiply one input, input by input; none: no products.
+        work (float): What a step does, in units of its table.
+    """
+
+    name: str
+    step: Step
+    products: tuple[int, ...] = ()
+    work: float = 0.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table: contestants of one size.
+
+    Args:
+        table (str): Its name on the command line.
+        size (str): Of the inputs.
+        contestants: What is timed, in interleaved rounds.
+        rivals: Names of contestants over whose time all others are shown.
+        like: An input of the products, of shape (N, channels).
+        unit (str): Of the contestants' work.
+        memory (bool): Also the memory at the peak of a step, above that before it.
+    """
+
+    table: str
+    size: str
+    contestants: Sequence[Contestant]
+    rivals: Sequence[str] = ()
+    like: Tensor = field(default_factory=lambda: torch.empty(0, 1))
+    unit: str = ""
+    memory: bool = False
+
+    def measure(self, rounds: int, device: torch.device, limit: float = math.inf) -> list[Row]:
+        """A row for each contestant, timed with the bare products of all in the same rounds."""
+        counts = sorted({c.products for c in self.contestants if c.products})
+        steps = [products_step(count, self.like) for count in counts]
+        steps += [c.step for c in self.contestants]
+        seconds = medians(steps, rounds, device, limit)
+        bare = dict(zip(counts, seconds, strict=False))
+        taken = {c.name: s for c, s in zip(self.contestants, seconds[len(counts) :], strict=True)}
+        rows = []
+        for c in self.contestants:
+            row: Row = {"name": c.name, "milliseconds": 1e3 * taken[c.name]}
+            if c.products:
+                row["products_milliseconds"] = 1e3 * bare[c.products]
+                row["over_products"] = taken[c.name] / bare[c.products]
+            if c.work:
+                row[f"{self.unit}_a_second"] = c.work / taken[c.name]
+            row |= {f"over_{name}": taken[c.name] / taken[name] for name in self.rivals}
+            if self.memory:
+                row["peak_mebibytes"] = _peak(c.step, device)
+            rows.append(row)
+        return rows
+
+
+def table(caption: str, rows: Sequence[Row]) -> Table:
+    """The rows of a case as text, in the order of their keys."""
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    titles = {"milliseconds": "ms", "products_milliseconds": "products", "peak_mebibytes": "MiB"}
+    header = [
+        titles.get(key, key.replace("over_", "/ ").replace("_a_second", " a s")) for key in keys
+    ]
+    return Table(caption, header, [[_cell(key, row.get(key)) for key in keys] for row in rows])
 
 
 def medians(
@@ -56,7 +132,7 @@ def products_step(counts: Sequence[int], like: Tensor) -> Step:
 
     Args:
         counts: How many square weights multiply one input, input by input.
-        like: An input, of shape :obj:`(N, channels)`.
+        like: An input, of shape (N, channels).
     """
     channels = like.size(1)
     operands = [
@@ -81,3 +157,18 @@ def synchronise(device: torch.device) -> None:
     """Waits until the device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def _peak(step: Step, device: torch.device) -> float:
+    with PeakMemory(device) as memory:
+        step()
+    peak = memory.peak if memory.gpu_peak is None else memory.gpu_peak
+    return peak / 2**20
+
+
+def _cell(key: str, value: object) -> str:
+    if not isinstance(value, float):
+        return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    if key.endswith("_a_second"):
+        return f"{value:,.0f}"
+    return f"{value:.3f}" if key.startswith("over_") else f"{value:.2f}"

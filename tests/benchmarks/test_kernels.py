@@ -1,11 +1,9 @@
 """``python -m benchmarks.kernels``: what it measures, and that nothing is measured twice."""
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +12,12 @@ import torch
 pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
-from benchmarks import kernels
-from benchmarks.harness.kernels import accuracy, libraries, regression, worker
-from benchmarks.harness.kernels.report import growth
-from benchmarks.harness.kernels.setting import (
+from benchmarks.harness.memory import PeakMemory
+from benchmarks.harness.molecules.labels import labeled
+from benchmarks.harness.task import PARTS
+from benchmarks.kernels import __main__ as kernels
+from benchmarks.kernels import accuracy, libraries, measure, options, regression
+from benchmarks.kernels.options import (
     ACCURACY,
     EXACT_GRAM,
     GRAKEL,
@@ -27,52 +27,26 @@ from benchmarks.harness.kernels.setting import (
     RANDOM_FEATURES,
     REGRESSION,
     SEQUENCES,
-    TASKS,
     WALK_GRAM,
     WL_FEATURES,
     WL_GRAM,
     WL_MIN,
     WL_MINMAX,
+    Kernels,
     Measurement,
-    Setting,
+    largest_subset,
     planned,
 )
-from benchmarks.harness.kernels.study import Study
-from benchmarks.harness.memory import PeakMemory
-from benchmarks.harness.molecules.labels import labeled
-from benchmarks.harness.task import PARTS
+from benchmarks.kernels.report import growth
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.interruption import interrupt_once
 
-ROOT = Path(__file__).parents[2]
 MIB = 2**20
-SMALL = Setting(
-    molecules=40,
-    fewer=20,
-    sets=(),
-    walk_molecules=3,
-    copies=(1, 2),
-    features=(8, 16),
-    order=2,
-    rounds=1,
+SMALL = Kernels(
+    device="cpu", molecules=40, walk_molecules=3, copies=(1, 2), features=(8, 16), rounds=1
 )
-WORDS = (
-    "--molecules",
-    40,
-    "--fewer-molecules",
-    20,
-    "--walk-molecules",
-    3,
-    "--edges",
-    2,
-    "--copies",
-    1,
-    2,
-    "--features",
-    8,
-    16,
-)
-WORDS += ("--order", 2, "--rounds", 1, "--gram-seconds", 1000, "--device", "cpu")
+WORDS = ("--molecules", 40, "--walk-molecules", 3, "--copies", 1, 2, "--features", 8, 16)
+WORDS += ("--rounds", 1, "--device", "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -94,28 +68,27 @@ def study(call_main, molecules, tmp_path, monkeypatch):
     """Calls the command line with small sizes; measures in this process, and notes what."""
     measured = []
 
-    def in_this_process(self, measurement):
+    def in_this_process(work, options, measurement, folder):
         measured.append(measurement)
-        return worker.outcome(measurement, self.setting, str(self._path(measurement, "npy")))
+        return measure.outcome(options, measurement, folder)
 
-    monkeypatch.setattr(libraries, "load", lambda setting: molecules)
+    monkeypatch.setattr(libraries, "load", lambda options: molecules)
+    monkeypatch.setattr(libraries, "EDGES", 2)
+    monkeypatch.setattr(regression, "ORDER", 2)
+    monkeypatch.setattr(options, "FEWER", 20)
     monkeypatch.setattr(accuracy, "PENALTIES", (1.0,))
     monkeypatch.setattr(accuracy, "DEPTHS", range(2))
-    monkeypatch.setattr(Study, "_measured", in_this_process)
-    monkeypatch.setattr("benchmarks.harness.kernels.study.FEWEST_EXACT", 20)
+    monkeypatch.setattr(measure, "in_own_process", in_this_process)
+    monkeypatch.setattr(kernels, "FEWEST_EXACT", 20)
     # All 96 training molecules would fit.
-    monkeypatch.setattr(Study, "_largest_subset", lambda self, size, result: min(2 * size, 50))
+    monkeypatch.setattr(kernels, "largest_subset", lambda *words: min(2 * words[3], 50))
     run = partial(call_main, kernels.main, *WORDS, "--out", tmp_path / "out")
     return run, measured
 
 
 def result_of(folder, task, method, size):
     content = json.loads((folder / "metrics.json").read_text())
-    (found,) = [
-        r
-        for r in content["measurements"]
-        if (r["task"], r["method"], r["size"]) == (task, method, size)
-    ]
+    (found,) = [r for r in content if (r["task"], r["method"], r["size"]) == (task, method, size)]
     return found
 
 
@@ -137,7 +110,7 @@ def test_whole_study(study, tmp_path):
     for name in ("scaling.png", "regression.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     assert "| random features | 16 | 96 |" in (folder / "table.md").read_text()
-    assert not list((folder / "measurements").glob("*.npy"))
+    assert not list(folder.glob("runs/*/*.npy"))
     once, twice = (result_of(folder, WL_FEATURES, OURS, copies) for copies in (1, 2))
     assert (once["molecules"], twice["molecules"]) == (120, 240)
     assert once["columns"] == twice["columns"]
@@ -204,7 +177,7 @@ def test_bond_labels_change_the_counts(study, tmp_path):
 def test_resume_measures_only_what_is_missing(study, tmp_path, monkeypatch):
     run, measured = study
     raised = interrupt_once(
-        monkeypatch, worker, "outcome", lambda measurement, *rest: measurement.size == 2
+        monkeypatch, measure, "outcome", lambda options, measurement, folder: measurement.size == 2
     )
     status, _, err = run("--tasks", WL_FEATURES, REGRESSION)
     assert (status, raised) == (130, [True])
@@ -222,63 +195,17 @@ def test_resume_measures_only_what_is_missing(study, tmp_path, monkeypatch):
     assert len(measured) == done
 
 
-def test_results_are_neither_mixed_nor_lost(study, tmp_path):
-    run, _ = study
-    assert run("--tasks", WL_FEATURES)[0] == 0
-    for words, said in (
-        ((), "already holds results"),
-        (("--resume", "--iterations", 4), "was made with iterations 3, not 4"),
-        (("--resume", "--overwrite"), "exclude each other"),
-    ):
-        status, out, err = run("--tasks", WL_FEATURES, *words)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert said in err
-    (tmp_path / "out" / "notes.txt").write_text("mine")
-    assert run("--tasks", WL_FEATURES, "--overwrite", "--iterations", 4)[0] == 0
-    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
-    (measurement,) = (tmp_path / "out" / "measurements").glob("*_1.json")
-    measurement.write_text("{")
-    status, _, err = run("--tasks", WL_FEATURES, "--resume", "--iterations", 4)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "remove it to measure again" in err
-    (tmp_path / "out" / "configuration.json").write_text("{}")
-    status, _, err = run("--tasks", WL_FEATURES, "--overwrite")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "not of this module" in err
-
-
 def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
     run, _ = study
 
-    def broken(self, measurement):
+    def broken(work, options, measurement, folder):
         return {"failed": "MemoryError: no room"} if measurement.method == OURS else {}
 
-    monkeypatch.setattr(Study, "_measured", broken)
+    monkeypatch.setattr(measure, "in_own_process", broken)
     status, out, err = run("--tasks", WL_FEATURES)
     assert (status, out) == (1, "")
     assert err == "benchmarks.kernels: error: wl-features 1, pyg_kernels: MemoryError: no room\n"
-    assert not list((tmp_path / "out" / "measurements").glob("*.json"))
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--dataset", "zinc"), "zinc"),
-        (("--tasks", "string"), "string"),
-        (("--root", "data"), "--root goes with --dataset cep"),
-        (("--rounds", "0"), "at least 1"),
-        (("--decay", "2"), "below 1"),
-        (("--device", "tpu"), "tpu"),
-        (("--device", "cuda:99"), "cuda:99"),
-        (("--color", "red"), "--color"),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(call_main, tmp_path, words, said):
-    status, out, err = call_main(kernels.main, "--out", tmp_path / "out", *words)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("benchmarks.kernels: error: ")
-    assert said in err
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("out/runs/*/record.json"))
 
 
 def test_a_process_of_its_own(call_main, tmp_path):
@@ -291,14 +218,6 @@ def test_a_process_of_its_own(call_main, tmp_path):
     found = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)
     assert found["threads"] == 1
     assert found["peak_mib"] > 1
-
-
-def test_help_answers_without_torch():
-    code = (
-        "import sys; from benchmarks.kernels import parser;"
-        "parser().format_help(); sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
 @pytest.mark.parametrize("copies", [1, 3])
@@ -340,16 +259,16 @@ def test_lists_hold_the_graphs_of_the_batch(few):
 
 def test_every_measurement_is_there_once():
     for setting in (SMALL, replace(SMALL, molecules=1), replace(SMALL, bond_labels=True)):
-        plan = list(planned(setting, TASKS, 1000))
+        plan = list(planned(setting, 1000))
         names = [measurement.name for measurement in plan]
         assert len(set(names)) == len(names)
         assert all(measurement.size <= 1000 for measurement in plan)
 
 
 @pytest.mark.parametrize(("seconds", "memory"), [(100.0, 1000.0), (1e9, 0.5), (1.0, 1000.0)])
-def test_the_largest_subset_fits_time_and_memory(tmp_path, seconds, memory):
-    setting = replace(SMALL, gram_seconds=seconds, gram_memory=memory)
-    study = Study(setting, (REGRESSION,), 10_000, 8000, tmp_path)
+def test_the_largest_subset_fits_time_and_memory(monkeypatch, seconds, memory):
+    monkeypatch.setitem(options.GRAM_SECONDS, "chembl", seconds)
+    monkeypatch.setattr(options, "GRAM_GIB", memory)
     result = {"seconds": 5.0, "seconds_search": 1.0, "peak_mib": 64.0}
 
     def predicted(size):
@@ -357,7 +276,7 @@ def test_the_largest_subset_fits_time_and_memory(tmp_path, seconds, memory):
         numbers = size * (size + 2000) / (500 * 2500)
         return 6.0 * pairs / others, 64 * numbers / 1024
 
-    largest = study._largest_subset(500, result)
+    largest = largest_subset(SMALL, 8000, 2000, 500, result)
     if seconds == 1.0:
         assert largest < 500
     assert predicted(largest)[0] <= seconds
@@ -374,12 +293,12 @@ def test_accuracy_of_a_file(tmp_path, monkeypatch):
     assert (found["molecules"], found["majority"]) == (40, 0.5)
     assert found["accuracy"]["WL, min"][0] > 0.9
     for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
-        result = worker.outcome(Measurement(ACCURACY, name, 0), SMALL, "")
+        result = measure.outcome(SMALL, Measurement(ACCURACY, name, 0), tmp_path)
         assert result["failed"]
 
 
 def test_process_is_calibrated_enough(molecules):
-    found = regression.regress_with_process(molecules, 60, SMALL)
+    found = regression.regress_with_process(molecules, 60)
     assert found["fitted_on"] == 60 and len(found["covered"]) == 3
     assert 0 < found["test"] < 10 and found["seconds"] > 0
 
@@ -389,11 +308,12 @@ def test_growth_is_the_exponent():
     assert growth(rows) == pytest.approx(1.5)
 
 
-def test_both_regressions_are_ridge_regression(molecules):
+def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
     """The exact one by its closed form; random features come close to it."""
-    parts = regression.Parts(molecules, SMALL, size=60)
-    found = regression.regress_with_gram(parts, SMALL)
-    kernel = regression.walk_kernel(SMALL)
+    monkeypatch.setattr(regression, "ORDER", 2)
+    parts = regression.Parts(molecules, torch.device("cpu"), size=60)
+    found = regression.regress_with_gram(parts)
+    kernel = regression.walk_kernel()
     gram = {part: kernel(parts.graphs[part], parts.graphs["train"]).double() for part in PARTS}
     mean = gram["train"].mean(dim=0)
     total = mean.mean()
@@ -406,7 +326,7 @@ def test_both_regressions_are_ridge_regression(molecules):
     for part in PARTS:
         error = centered[part] @ dual + y.mean() - torch.from_numpy(parts.y[part])
         assert found[part] == pytest.approx(error.square().mean().sqrt().item(), rel=1e-4)
-    features = regression.regress_with_features(parts, 1024, SMALL)
+    features = regression.regress_with_features(parts, 1024)
     assert features["test"] == pytest.approx(found["test"], rel=0.15)
     assert features["fitted_on"] == found["fitted_on"] == 60
 
@@ -433,6 +353,6 @@ def test_peak_memory_counts_what_has_been_freed():
 
 def test_measurements_know_their_names():
     measurement = Measurement(WL_GRAM, OURS_FROM_LIST, 3000)
-    assert measurement.name == "wl-gram_pyg-kernels--list-of-data_3000"
+    assert measurement.name == "wl-gram_pyg-kernels--list-of-data_0003000"
     assert measurement.title == "wl-gram 3,000, pyg_kernels, list of Data"
-    assert Measurement(REGRESSION, RANDOM_FEATURES, 8).name == "regression_random-features_8"
+    assert Measurement(REGRESSION, RANDOM_FEATURES, 8).name == "regression_random-features_0000008"

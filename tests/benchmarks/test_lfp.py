@@ -1,10 +1,8 @@
-"""``python -m benchmarks.lfp`` from end to end, on recordings made here."""
+"""``python -m benchmarks.papers.lfp`` from end to end, on recordings made here."""
 
 import json
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,16 +17,15 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 import pandas
 from matplotlib.figure import Figure
 
-from benchmarks import lfp
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
-from benchmarks.harness.lfp import models, report
-from benchmarks.harness.lfp.classifier import RecordingClassifier, load_classifier
-from benchmarks.harness.lfp.data import RecordingBatches, RecordingChoice, leave_one_out
-from benchmarks.harness.lfp.filters import FilterBank, found
-from benchmarks.harness.lfp.models import RecordingModelConfig, build_recording_model
 from benchmarks.harness.progress import EpochHistory
-from benchmarks.lfp import main
-from tests.benchmarks.interruption import interrupt_once, results
+from benchmarks.papers.lfp import report
+from benchmarks.papers.lfp.__main__ import main
+from benchmarks.papers.lfp.data import RecordingBatches, leave_one_out
+from benchmarks.papers.lfp.filters import FilterBank, found
+from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
+from benchmarks.papers.lfp.task import RecordingClassifier, load_classifier
+from tests.benchmarks.interruption import interrupt_once
 
 KEYS = [
     *("dataset", "split", "model", "seed", "num_parameters", "metric"),
@@ -36,7 +33,6 @@ KEYS = [
     *("subject", "filters", "ngram", "hidden_size", "pooling", "layer_norm", "center_hz"),
 ]
 PICTURES = ("accuracy_by_subject.png", "wavelets.png", "spectra.png")
-ROOT = Path(__file__).parents[2]
 STATES = (
     PlantedState("up", 50.0, math.pi / 2),
     PlantedState("down", 50.0, -math.pi / 2),
@@ -84,6 +80,16 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the pictures empty, which takes most of the time of a small experiment."""
     for name in ("accuracy_plot", "wavelet_plot", "spectrum_plot"):
         monkeypatch.setattr(report, name, lambda *args: Figure(figsize=(1, 1)))
+
+
+def results(out: Path) -> tuple[list[dict[str, Any]], str]:
+    """Everything that must not depend on interruptions; seconds do."""
+    records = [json.loads(path.read_text()) for path in sorted(out.glob("runs/*/record.json"))]
+    for record in records:
+        for part in (record, *record["history"]):
+            part.pop("seconds_per_epoch", None)
+            part.pop("seconds", None)
+    return records, (out / "predictions.csv").read_text()
 
 
 def records_of(out: Path) -> list[dict[str, Any]]:
@@ -220,15 +226,15 @@ def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tm
     assert "--resume" in err
     status, _, err = compare("--resume", "--hidden", 5)
     assert (status, err.count("\n")) == (2, 1)
-    assert "another size" in err
+    assert "made with --hidden 4, not 5" in err
     status, out, _ = compare("--models", "linear", "--folds", 2, "--resume")
     assert status == 0
     records = records_of(tmp_path / "out")
     assert first[0] in records
     assert [(r["model"], r["subject"]) for r in records] == [
-        ("cnn", "s01"),
         ("linear", "s01"),
         ("linear", "s02"),
+        ("cnn", "s01"),
     ]
     assert re.search(r"cnn +\S+ +1 ", out)
     assert re.search(r"linear +\S+ +2 ", out)
@@ -338,7 +344,7 @@ def test_batches_of_an_epoch_are_the_same_again_and_hold_every_trial() -> None:
 def test_network_pools_its_layer_over_time(pooling) -> None:
     torch.manual_seed(0)
     config = RecordingModelConfig("rkm-lstm", 3, 2, hidden=5, ngram=6, pooling=pooling)
-    net = build_recording_model(config).double().eval()
+    net = RecordingNet(config).double().eval()
     net.norm.running_mean.normal_()
     net.norm.running_var.uniform_(0.5, 2.0)
     x = torch.randn(4, 20, 3, dtype=torch.double)
@@ -352,14 +358,14 @@ def test_network_pools_its_layer_over_time(pooling) -> None:
     torch.testing.assert_close(net(x), expected, rtol=1e-10, atol=1e-10)
 
 
-def bank_of(net: models.RecordingNet, rate: float) -> FilterBank:
+def bank_of(net: RecordingNet, rate: float) -> FilterBank:
     return FilterBank.of(net, rate)
 
 
-def wavelet_net(hidden: int = 3, channels: int = 4, ngram: int = 200) -> models.RecordingNet:
+def wavelet_net(hidden: int = 3, channels: int = 4, ngram: int = 200) -> RecordingNet:
     torch.manual_seed(0)
     config = RecordingModelConfig("cnn", channels, 2, hidden=hidden, ngram=ngram)
-    return build_recording_model(config)
+    return RecordingNet(config)
 
 
 def test_center_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
@@ -381,7 +387,7 @@ def test_center_frequencies_and_spectra_are_those_of_the_wavelets() -> None:
 
 def test_dense_filters_have_the_frequency_of_their_peak() -> None:
     config = RecordingModelConfig("gated-cnn", 2, 2, hidden=2, ngram=100, filters="dense")
-    net = build_recording_model(config)
+    net = RecordingNet(config)
     time = torch.arange(100) / 1000
     with torch.no_grad():
         for k, frequency in enumerate((50.0, 210.0)):
@@ -452,7 +458,7 @@ def test_a_checkpoint_knows_the_filters_that_training_started_from(compare, tmp_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RecordingClassifier, "__init__", remember)
         assert compare("--models", "cnn", "--folds", 1, "--seed", 3)[0] == 0
-    _, trained, restored = seen  # the first was built as a check, the last for the pictures
+    trained, restored = seen  # the last for the pictures
     assert torch.equal(restored.weight, trained.weight)
     path = tmp_path / "out" / "runs" / "fold01-cnn-seed3" / "best.ckpt"
     classifier = load_classifier(path, seed=3)
@@ -502,90 +508,7 @@ def test_bad_recordings_are_one_line_and_leave_nothing(call, tmp_path, changes, 
     path = save(tmp_path / "mice.npz", planted(), **changes())
     status, out, err = call("--data", path, "--out", tmp_path / "out", "--device", "cpu")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("benchmarks.lfp: error: ")
+    assert err.startswith("benchmarks.papers.lfp: error: ")
     assert str(path) in err
     assert said in err
     assert [found.name for found in tmp_path.iterdir()] == ["mice.npz"]
-
-
-BAD_INPUT = [
-    ("unknown model", ("--models", "general"), "general"),
-    ("unknown option", ("--color", "red"), "--color"),
-    ("unknown filters", ("--filters", "gabor"), "gabor"),
-    ("missing file", ("--data", "nowhere.npz"), "nowhere.npz: No such file"),
-    ("no epochs", ("--epochs", "0"), "at least 1"),
-    ("no filters", ("--hidden", "0"), "at least 1"),
-    ("no window", ("--ngram", "0"), "at least 1"),
-    ("wavelet of a sample", ("--ngram", "1"), "ngram=1 with filters='syncnet'"),
-    ("batch of one", ("--batch-size", "1"), "at least 2"),
-    ("one subject", ("--subjects", "1"), "at least 2"),
-    (
-        "too many folds",
-        ("--subjects", "3", "--trials", "1", "--folds", "4"),
-        "there are 3 subjects",
-    ),
-    ("made and own", ("--data", "DATA", "--trials", "3"), "--trials goes with made recordings"),
-    ("rate of made ones", ("--rate", "500"), "--rate goes with --data"),
-    ("no rate", ("--data", "DATA", "--rate", "0"), "above 0"),
-    ("negative amplitude", ("--amplitude", "-1"), "at least 0"),
-    ("full and few", ("--full", "--folds", "2"), "--full and --folds exclude"),
-    ("full and some", ("--full", "--models", "cnn"), "--full and --models exclude"),
-    ("too large", ("--data", "DATA", "--hidden", "65536"), "parameters; at most"),
-    ("unknown device", ("--data", "DATA", "--device", "tpu9"), "tpu9"),
-    ("resume and overwrite", ("--resume", "--overwrite"), "exclude"),
-    ("no folder name", ("--out", ""), "--out: must not be empty"),
-]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT]
-)
-def test_bad_input_is_one_line_and_leaves_nothing(call, mice, tmp_path, words, said) -> None:
-    words = [str(mice) if word == "DATA" else word for word in words]
-    status, out, err = call("--device", "cpu", "--out", tmp_path / "out", *words)
-    assert (status, out) == (2, "")
-    assert err.startswith("benchmarks.lfp: error: ")
-    assert err.count("\n") == 1
-    assert said in err
-    assert [found.name for found in tmp_path.iterdir()] == ["mice.npz"]
-
-
-def test_command_line_repeats_the_registries() -> None:
-    assert lfp.MODELS == models.CELLS
-    assert lfp.FILTERS == models.FILTERS
-    assert lfp.POOLINGS == models.POOLINGS
-    choice = RecordingChoice()
-    assert (choice.subjects, choice.trials) == (lfp.SUBJECTS, lfp.TRIALS)
-    assert (choice.amplitude, choice.rate) == (lfp.AMPLITUDE, lfp.RATE)
-
-
-def test_help_answers_without_torch() -> None:
-    code = (
-        "import sys; from benchmarks.lfp import parser;"
-        "parser().format_help(); sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
-
-
-def test_names_what_is_missing_without_lightning() -> None:
-    code = (
-        "import sys; sys.modules['lightning'] = None\n"
-        "from benchmarks.lfp import main\n"
-        "sys.exit(main([]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    said = "error: lightning is not installed: pip install '.[bench]'\n"
-    assert (done.returncode, done.stderr) == (2, f"benchmarks.lfp: {said}")
-
-
-def test_needs_no_rdkit(mice, tmp_path) -> None:
-    words = ["--data", str(mice), "--models", "cnn", "--folds", "1", "--epochs", "1"]
-    words += ["--hidden", "2", "--quiet"]
-    code = (
-        "import sys; sys.modules['rdkit'] = None\n"
-        "from benchmarks.lfp import main\n"
-        f"sys.exit(main({[*words, '--device', 'cpu', '--out', str(tmp_path / 'out')]!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    lines = [line for line in done.stderr.splitlines() if ": compiling kernels" not in line]
-    assert (done.returncode, lines) == (0, [])

@@ -1,73 +1,100 @@
-"""The speed benchmark runs, counts its products right, and says what is wrong in one line."""
-
-from __future__ import annotations
+"""The speed benchmark runs, counts its products right, and compares two results."""
 
 import json
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 from torch_geometric.utils import contains_self_loops, is_undirected
 
-from benchmarks.speed import activation, graph
-from benchmarks.speed.__main__ import TABLES, main
-from benchmarks.speed.timing import medians
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+
+from benchmarks.harness.language_model.models import build_language_model, fitted
+from benchmarks.harness.language_model.presets import PRESETS
+from benchmarks.speed import cases
+from benchmarks.speed.__main__ import main
+from benchmarks.speed.options import TABLES
+from benchmarks.speed.timing import Case, Contestant, medians, table
+from pyg_kernels.nn import KernelActivation, WLKernelNet
 from pyg_kernels.ops import backend
+from pyg_kernels.sequence import RKM
+
+CPU = torch.device("cpu")
+SMALL = ("--shapes", "3x2x8", "--channels", 8, "--rounds", 1, "--threads", 1)
 
 
-@pytest.mark.parametrize("molecules", ["random", "chembl"])
-def test_graph(molecules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if molecules == "chembl":
-        pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
-    words = ["graph", "--molecules", molecules, "--channels", "8", "--rounds", "1"]
-    assert main([*words, "--threads", "1", "--out", str(tmp_path / "new" / "folder")]) == 0
-    printed = capsys.readouterr().out
-    content = json.loads((tmp_path / "new" / "folder" / "metrics.json").read_text())
-    (table,) = content["tables"]
-    assert table["size"].startswith(f"{molecules} molecules: ")
-    rows = {row["layer"]: row for row in table["rows"]}
-    assert "WLKernelConv gated" in rows
-    for name, row in rows.items():
-        assert name in printed
-        ratio = row["milliseconds"] / row["products_milliseconds"]
-        assert row["over_products"] == pytest.approx(ratio)
-    assert rows["GINEConv (PyG)"]["over_gine"] == 1
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for device in ("cpu", "cuda"):
+        monkeypatch.setitem(cases.MOLECULES, device, 4)
+        monkeypatch.setitem(cases.INPUTS, device, (30, 4))
+        monkeypatch.setitem(cases.CENTERS, device, (3,))
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+@pytest.mark.usefixtures("small")
+def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main) -> None:
+    small = partial(cases.language_case, num_words=9, hidden=4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cases, "language_case", small)
+        names = TABLES[:7]
+        words = (*names, *SMALL, "--device", device, "--out", tmp_path / "new" / "folder")
+        status, out, _ = call_main(main, *words)
+    assert status == 0
+    path = tmp_path / "new" / "folder" / "metrics.json"
+    content = json.loads(path.read_text())
+    assert [table["table"] for table in content["tables"]] == list(names)
+    assert content["ops"] == backend(device)
+    assert content["versions"]["torch"] == torch.__version__
+    name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
+    assert f"device: {name}, " in out
+    for one in content["tables"]:
+        rows = {row["name"]: row for row in one["rows"]}
+        for row in rows.values():
+            assert row["name"] in out
+            if "over_products" in row:
+                ratio = row["milliseconds"] / row["products_milliseconds"]
+                assert row["over_products"] == pytest.approx(ratio)
+            for key in row:
+                if key.startswith("over_") and key != "over_products":
+                    ratio = row["milliseconds"] / rows[key.removeprefix("over_")]["milliseconds"]
+                    assert row[key] == pytest.approx(ratio)
+    slower = json.loads(path.read_text())
+    for one in slower["tables"]:
+        for row in one["rows"]:
+            row["milliseconds"] *= 1.25
+    (tmp_path / "slower.json").write_text(json.dumps(slower))
+    status, out, _ = call_main(main, "compare", path.parent, tmp_path / "slower.json")
+    assert status == 0
+    ratios = [line.split()[-1] for line in out.splitlines()[5:]]
+    assert ratios == ["1.250"] * sum(len(one["rows"]) for one in content["tables"])
+
+
+def test_compare_refuses_what_is_no_result(tmp_path: Path, call_main) -> None:
+    (tmp_path / "one.json").write_text("{}")
+    for words, message in (
+        ((tmp_path / "one.json", tmp_path / "one.json"), "no result of benchmarks.speed"),
+        ((tmp_path / "none.json", tmp_path / "one.json"), "No such file"),
+    ):
+        status, _, err = call_main(main, "compare", *words)
+        assert (status, err.count("\n")) == (2, 1)
+        assert message in err
 
 
 def test_random_molecules() -> None:
     generator = torch.Generator().manual_seed(0)
-    edge_index, edge_attr = graph.random_molecules(5, generator)
-    bonds = graph.ATOMS - 1 + graph.RINGS
+    edge_index, edge_attr = cases.random_molecules(5, generator)
+    bonds = cases.ATOMS - 1 + cases.RINGS
     assert edge_index.shape == (2, 5 * 2 * bonds) and edge_attr.sum(1).eq(1).all()
-    atoms = edge_index // graph.ATOMS
+    atoms = edge_index // cases.ATOMS
     assert torch.equal(atoms[0], atoms[1]) and atoms.unique().tolist() == list(range(5))
     assert is_undirected(edge_index, edge_attr) and not contains_self_loops(edge_index)
     assert edge_index.unique(dim=1).size(1) == edge_index.size(1)
-
-
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
-def test_all_tables(
-    device: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(graph.MOLECULES, device, 4)
-    monkeypatch.setitem(activation.SHAPES, device, (30, 4))
-    monkeypatch.setitem(activation.CENTERS, device, (3,))
-    words = ["--shapes", "3x2x8", "--channels", "8", "--rounds", "1", "--threads", "1"]
-    assert main([*words, "--device", device, "--out", str(tmp_path)]) == 0
-    content = json.loads((tmp_path / "metrics.json").read_text())
-    assert [table["table"] for table in content["tables"]] == list(TABLES)
-    assert content["ops"] == backend(device)
-    name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
-    printed = capsys.readouterr().out
-    assert printed.count(f"device: {name}, ") == printed.count(str(backend(device))) == len(TABLES)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_no_cuda_device(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--device", "cuda"]) == 2
-    out, err = capsys.readouterr()
-    assert not out
-    assert err == "benchmarks.speed: error: --device cuda: no CUDA device is available\n"
 
 
 @pytest.mark.parametrize(("limit", "times"), [(0.0, 2 + 1), (1e6, 2 + 5)])
@@ -75,40 +102,171 @@ def test_rounds(limit: float, times: int) -> None:
     """Two that do not count, then those that the limit allows, at least one."""
     calls: list[str] = []
     steps = [lambda: calls.append("a"), lambda: calls.append("b")]
-    seconds = medians(steps, 5, torch.device("cpu"), limit)
+    seconds = medians(steps, 5, CPU, limit)
     assert len(seconds) == 2 and all(s > 0 for s in seconds)
     assert calls.count("a") == calls.count("b") == times
 
 
-def test_products_are_those_of_the_layers() -> None:
+def test_work_is_what_is_done_in_a_second() -> None:
+    case = Case("t", "s", [Contestant("a", lambda: None, work=6.0)], ("a",), unit="words")
+    (row,) = case.measure(1, CPU)
+    assert row["words_a_second"] == pytest.approx(6e3 / row["milliseconds"])
+    assert table("c", [row]).header == ["name", "ms", "words a s", "/ a"]
+    contestants = cases.scan_case((4, 2, 8), CPU).contestants
+    size = 4 * 2 * 8 * 4 / 1e9
+    assert [c.work / size for c in contestants] == pytest.approx([2, 4, 6, 8])
+
+
+@pytest.mark.parametrize("name", ["sequence", "rkm", "kbrn"])
+def test_products_are_those_of_the_text_layers(name: str) -> None:
+    """As many entries in all as the layer's matrices have, biases left out."""
+    channels = 8
+    for title, layer, products in cases.TEXT_LAYERS[name](channels):
+        shapes = {"activation"} if name == "kbrn" else set()
+        entries = sum(
+            p.numel()
+            for key, p in layer.named_parameters()
+            if p.dim() > 1 and not any(word in key for word in shapes)
+        )
+        assert entries == sum(products) * channels**2, title
+
+
+def test_products_are_those_of_the_graph_layers() -> None:
     """Weights of channels x channels entries: all that a layer has, but for bonds and biases."""
     channels, edge_dim = 8, 3
-    for contestant in graph.contestants(channels, edge_dim):
-        square = [
-            p for p in contestant.layer.parameters() if tuple(p.shape) == (channels, channels)
-        ]
-        wide = [
-            p
-            for p in contestant.layer.parameters()
-            if p.dim() == 2 and p.shape == (channels, channels + edge_dim)
-        ]  # PyG's ResGatedGraphConv multiplies node and bond features in one matrix
-        assert len(square) + len(wide) == sum(contestant.products), contestant.name
+    wide = (channels, channels + edge_dim)  # PyG's ResGatedGraphConv: node and bond features
+    for name, layer, products in cases.graph_layers(channels, edge_dim):
+        shapes = [tuple(p.shape) for p in layer.parameters()]
+        assert shapes.count((channels, channels)) + shapes.count(wide) == sum(products), name
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["graph", "--device", "nonsense"], "--device nonsense"),
-        (["graph", "--device", "meta"], "expected cpu or cuda"),
-        (["graph", "--rounds", "0"], "--rounds 0"),
-        (["nonsense"], "invalid choice"),
-        (["graph", "--out", __file__], "File exists"),
-    ],
-)
-def test_bad_input(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    try:
-        status = main(words)
-    except SystemExit as stop:
-        status = stop.code
-    assert status == 2
-    assert message in capsys.readouterr().err
+def test_every_cell_takes_part() -> None:
+    """All but the general one, whose q is the user's."""
+    layers = [layer for _, layer, _ in cases.rkm_layers(4) if isinstance(layer, RKM)]
+    assert len({layer.cells[0].cell for layer in layers}) == 8
+
+
+def test_direct_sum_is_that_of_the_layer() -> None:
+    a = torch.randn(20, 3)
+    for green in ("relu", "abs", "gaussian"):
+        act = KernelActivation(3, 9, green)
+        torch.testing.assert_close(act(a), cases.direct_sum(a, act), rtol=1e-4, atol=1e-5)
+
+
+def test_the_language_step_is_one_of_training() -> None:
+    """Plain gradient descent by the clipped gradient of the loss summed over steps."""
+    preset = PRESETS["rcnn-5m"]
+    torch.manual_seed(0)
+    model = build_language_model(fitted(preset, 9, hidden=4))
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    cases.language_step(model, preset.training)()
+    moved = [
+        one - parameter.detach() for one, parameter in zip(before, model.parameters(), strict=True)
+    ]
+    for parameter, change in zip(model.parameters(), moved, strict=True):
+        assert parameter.grad is not None
+        torch.testing.assert_close(change, parameter.grad)
+    assert torch.cat([change.flatten() for change in moved]).norm() <= preset.training.clip + 1e-5
+
+
+@pytest.fixture
+def epoch():
+    pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
+    from benchmarks.speed import epoch
+
+    return epoch
+
+
+def linear(rows: int, inputs: int, outputs: int, grad_input: bool = True) -> Counter:
+    """The products of a linear map by hand: forward, weight's gradient, input's gradient."""
+    return Counter(
+        [((rows, inputs), (inputs, outputs)), ((outputs, rows), (rows, inputs))]
+        + [((rows, outputs), (outputs, inputs))] * grad_input
+    )
+
+
+def test_products_of_a_perceptron(epoch) -> None:
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2, bias=False))
+    with epoch.RecordProducts() as recording:
+        net(torch.randn(5, 3)).sum().backward()
+    assert Counter(recording.products) == linear(5, 3, 4, grad_input=False) + linear(5, 4, 2)
+    assert sum(map(epoch.flop, recording.products)) == 2 * 5 * (2 * 3 * 4 + 3 * 4 * 2)
+
+
+def test_every_form_of_a_product_counts_once(epoch) -> None:
+    a, b = torch.randn(2, 3), torch.randn(3, 4)
+    out, batched = torch.zeros(2, 4), torch.randn(5, 2, 3)
+    calls: list[Callable[[], Tensor]] = [
+        lambda: torch.mm(a, b),
+        lambda: torch.addmm(out, a, b),
+        lambda: a @ b,
+        lambda: torch.bmm(batched, batched.transpose(1, 2)),
+        lambda: torch.baddbmm(torch.zeros(5, 2, 2), batched, batched.transpose(1, 2)),
+        lambda: nn.functional.linear(batched, b.t().contiguous()),
+    ]
+    flop = [2 * 2 * 3 * 4] * 3 + [2 * 5 * 2 * 3 * 2] * 2 + [2 * 5 * 2 * 3 * 4]
+    for call, expected in zip(calls, flop, strict=True):
+        with epoch.RecordProducts() as recording:
+            call()
+        assert [epoch.flop(product) for product in recording.products] == [expected]
+    with epoch.RecordProducts() as recording:  # vectors and sums of rows are no products
+        rows = torch.tensor([0, 2, 2])
+        nn.functional.embedding_bag(rows, torch.randn(4, 3), torch.tensor([0, 1]), mode="sum")
+        torch.mm(torch.zeros(0, 3), torch.zeros(3, 2))
+    assert recording.products == []
+
+
+def test_products_of_a_network_agree_with_a_flop_counter(epoch) -> None:
+    net = WLKernelNet(5, 8, 1, gated=True, edge_dim=3, tie_weights=None)
+    edge_index = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
+    batch = torch.tensor([0, 0, 0, 1, 1])
+    arguments = {"edge_attr": torch.randn(6, 3), "batch": batch}
+    x = torch.randn(5, 5)
+    with FlopCounterMode(display=False) as counter:
+        net(x, edge_index, **arguments).sum().backward()
+    with epoch.RecordProducts() as recording:
+        net(x, edge_index, **arguments).sum().backward()
+    assert sum(map(epoch.flop, recording.products)) == counter.get_total_flops()
+    with epoch.RecordProducts() as again:
+        epoch.products_alone(recording.products, CPU)()
+    assert again.products == recording.products
+
+
+def test_epoch(epoch, tmp_path: Path, call_main) -> None:
+    words = ("--model", "gin", "--batches", 2, "--rounds", 1, "--threads", 1)
+    status, out, _ = call_main(main, "epoch", *words, "--out", tmp_path)
+    assert status == 0
+    (found,) = json.loads((tmp_path / "metrics.json").read_text())["tables"]
+    (row,) = found["rows"]
+    assert (row["batches"], row["molecules"]) == (2, 256)
+    assert row["parameters"] <= 260_000
+    assert f"{row['parameters']:,}" in out
+    ratio = row["milliseconds"] / row["products_milliseconds"]
+    assert row["over_products"] == pytest.approx(ratio)
+    assert row["molecules_a_second"] == pytest.approx(128e3 / row["milliseconds"])
+    assert row["products_gigaflop_a_second"] == pytest.approx(row["gigaflop_a_second"] * ratio)
+
+
+def test_products_run_once_after_each_batch(epoch, molecules_csv: Path) -> None:
+    from benchmarks.harness.molecules.data import DataChoice, load_molecules
+    from benchmarks.harness.molecules.models import ModelConfig
+    from benchmarks.harness.molecules.task import MoleculeTask
+
+    task = MoleculeTask(load_molecules(DataChoice("csv", csv=str(molecules_csv))))
+    features = task.data.molecules.featurizer
+    gin = ModelConfig("gin", features.atom_dim, features.bond_dim, 1, 4, 1)
+    done: list[int] = []
+    clock = epoch.BatchClock([lambda k=k: done.append(k) for k in range(3)], record=True)  # type: ignore[misc]
+    epoch.train_batches(task, gin, clock, batch_size=20)
+    assert done == [0, 1, 2]
+    assert clock.molecules == [20, 20, 8]
+    assert len(clock.seconds) == len(clock.after_seconds) == len(clock.products) == 3
+    learner = task.learner(gin, epoch.OptimizerConfig())
+    for batch, products in zip(
+        task.batches(learner, 20, 0).train_dataloader(), clock.products, strict=True
+    ):
+        atoms, graphs = batch.num_nodes, batch.num_graphs
+        by_hand = linear(atoms, features.atom_dim, 4, grad_input=False)
+        by_hand += linear(atoms, 4, 4) + linear(atoms, 4, 4)  # the layer's perceptron
+        by_hand += linear(graphs, 4, 4) + linear(graphs, 4, 1)  # the head
+        assert Counter(products) == by_hand

@@ -21,10 +21,10 @@ from benchmarks.harness.collective import from_first, in_all, in_first, in_turn,
 from benchmarks.harness.commit import commit_of_code
 from benchmarks.harness.devices import check_devices, trainer_devices
 from benchmarks.harness.errors import InputError, say, tell
-from benchmarks.harness.lfp.data import RecordingBatches
 from benchmarks.harness.molecules.models import MODELS, ModelConfig, build_model
 from benchmarks.harness.molecules.task import MoleculeTask
 from benchmarks.harness.processes import Processes, is_first, processes
+from benchmarks.papers.lfp.data import RecordingBatches
 from pyg_kernels.datasets import MoleculeDataset
 from tests.benchmarks.harness.in_processes import (
     WRONG,

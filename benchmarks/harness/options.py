@@ -1,0 +1,341 @@
+"""The options of a command as a dataclass: flags, help, checks and files by one declaration.
+
+A field's name is the flag's (``max_iterations``: ``--max-iterations``), its type says what is
+accepted, its default is the default, its words under ``Args:`` are the help, and the class that
+declares it is its group. ``--config FILE`` reads values from YAML or from the
+``configuration.json`` of a results folder, ``--preset NAME`` those of a YAML file beside the
+command; flags after them replace theirs. Nothing here imports torch.
+"""
+
+import argparse
+import inspect
+import math
+import operator
+import re
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
+try:
+    import jsonargparse
+except ImportError:
+    print("jsonargparse is not installed: pip install '.[bench]'", file=sys.stderr)
+    raise SystemExit(2) from None
+
+from benchmarks.harness.arguments import exit_status, shown
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.processes import is_first
+
+# What jsonargparse says, and what is said in its place.
+PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r'Parser key "(\w+)"', lambda match: flag(match[1])),
+    (r"Option '(\w+)'", lambda match: flag(match[1])),
+    (r"Does not validate .*?(<class '\w+'>).*Given value: (.*)", r"Expected a \1. Got value: \2"),
+    (r"Expected a <class '(\w+)'>\. Got value: (.*)", r"expected \1, got \2"),
+    (r"Expected a typing.Literal\[(.*)\]\. Got value:", r"expected one of \1, got"),
+    (r"expected int,", "expected an integer,"),
+    (r"expected float,", "expected a finite number,"),
+    (r".*object is not iterable", "a file of options has one value where a list is expected"),
+)
+MODE = "options"  # the name of the loader below
+LARGEST = 2**31 - 1
+BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "least": ("of at least", operator.ge),
+    "most": ("of at most", operator.le),
+    "above": ("above", operator.gt),
+    "below": ("below", operator.lt),
+}
+T = TypeVar("T", bound="Options")
+
+
+def setting(default: Any, *alias: str, free: bool = False, **bounds: float) -> Any:
+    """A field of options.
+
+    Args:
+        default: The default; a tuple takes one or more values.
+        alias: Other names of the flag.
+        free (bool): Whether a continuation of an interrupted study may have another value.
+        bounds: ``least``, ``most``, ``above``, ``below``, of numbers and of each of several.
+    """
+    return field(default=default, metadata={"alias": alias, "free": free, "bounds": bounds})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of a command; a wrong value is an :class:`InputError` that names its flag."""
+
+    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each, one may be given
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            _check_value(one, getattr(self, one.name))
+        for names in self.EXCLUSIVE:
+            given = [flag(name) for name in names if getattr(self, name)]
+            if len(given) > 1:
+                raise InputError(f"{' and '.join(given)} exclude each other")
+        self.check()
+
+    def check(self) -> None:
+        """Refuses what fields together cannot mean."""
+
+    def values(self) -> dict[str, Any]:
+        """What makes a result, as JSON gives it back: all but what says where and how to run."""
+        runs = {one.name for one in fields(Results)}
+        values = {name: value for name, value in asdict(self).items() if name not in runs}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+
+    def fixed(self) -> dict[str, Any]:
+        """Those of :meth:`values` that a continuation must have in common with its folder."""
+        free = {one.name for one in fields(self) if one.metadata.get("free")}
+        return {name: value for name, value in self.values().items() if name not in free}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results(Options):
+    """The results folder.
+
+    Args:
+        out: results folder
+        resume: continue what was interrupted in --out; the result is that of an uninterrupted run
+        overwrite: replace the results that lie in --out
+        report: compute nothing: the tables and the pictures of what lies finished in --out
+        quiet: print the final tables only
+    """
+
+    EXCLUSIVE = (("resume", "overwrite", "report"),)
+
+    out: str | None = setting(None, free=True)
+    resume: bool = setting(False, free=True)
+    overwrite: bool = setting(False, free=True)
+    report: bool = setting(False, free=True)
+    quiet: bool = setting(False, free=True)
+
+    def show(self) -> str:
+        """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``, by the first process."""
+        return shown(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device(Options):
+    """Where to compute.
+
+    Args:
+        device: auto, cpu, cuda, cuda:N or mps
+    """
+
+    device: str = setting("auto", free=True)
+
+
+@dataclass(frozen=True)
+class Command:
+    """What one command, or one of several words after the program's name, does.
+
+    Args:
+        options: Its options.
+        carry_out: Does the work; gives the exit status, ``None`` for 0.
+        description (str): One line.
+        details (str): What follows the options in its help.
+        several (bool): Whether processes that ``torchrun`` starts can share the work.
+    """
+
+    options: type[Options]
+    carry_out: Callable[[Any], int | None]
+    description: str
+    details: str = ""
+    several: bool = False
+
+
+def run_command(program: str, command: Command, words: Sequence[str] | None = None) -> int:
+    """Runs a command line and gives its exit status.
+
+    Args:
+        program (str): The module's name.
+        command: What to run.
+        words: The words after the program's name; ``None``: those of this process.
+    """
+    given = list(sys.argv[1:] if words is None else words)
+
+    def carried_out() -> int:
+        return command.carry_out(parse(program, command, given)) or 0
+
+    return exit_status(program, carried_out, command.several)
+
+
+def run_commands(
+    program: str, commands: Mapping[str, Command], words: Sequence[str] | None = None
+) -> int:
+    """The same of a program whose first word chooses among several commands."""
+    given = list(sys.argv[1:] if words is None else words)
+    if given[:1] and given[0] in commands:
+        return run_command(f"{program} {given[0]}", commands[given[0]], given[1:])
+    if given[:1] in (["-h"], ["--help"]):
+        lines = [
+            f"  {name:{max(map(len, commands))}}  {c.description}" for name, c in commands.items()
+        ]
+        print(f"usage: python -m {program} {{{','.join(commands)}}} ...\n", *lines, sep="\n")
+        return 0
+    got = f", got {given[0]}" if given else ""
+    print(f"{program}: error: expected one of {', '.join(commands)}{got}", file=sys.stderr)
+    return 2
+
+
+def parse(program: str, command: Command, words: Sequence[str]) -> Any:
+    """The options that words ask for.
+
+    Raises:
+        InputError: If a value is out of its bounds, or values contradict each other.
+        SystemExit: If words are no options, after one line with status 2; or after the help.
+    """
+    found = vars(parser(program, command).parse_args(_presets_as_files(command.options, words)))
+    types_ = get_type_hints(command.options)
+    values = {}
+    for one in fields(command.options):
+        value = found[one.name]
+        if isinstance(value, list):
+            value = tuple(dict.fromkeys(value) if get_args(types_[one.name])[-1] is ... else value)
+        values[one.name] = value
+    return command.options(**values)
+
+
+def parser(program: str, command: Command) -> jsonargparse.ArgumentParser:
+    """The parser of a command's options."""
+    made = _Parser(
+        prog=f"python -m {program}",
+        description=command.description,
+        epilog=command.details,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parser_mode=MODE,
+        allow_abbrev=False,
+    )
+    hints, classes = get_type_hints(command.options), command.options.mro()
+    texts = {name: text for one in reversed(classes) for name, text in docs(one).items()}
+    groups: dict[type, Any] = {}
+
+    def owner(one: "Field[Any]") -> type:
+        return next(c for c in reversed(classes) if one.name in inspect.get_annotations(c))
+
+    for one in sorted(fields(command.options), key=lambda one: classes.index(owner(one))):
+        if owner(one) not in groups:
+            title = (inspect.getdoc(owner(one)) or "").partition("\n")[0].rstrip(".").lower()
+            groups[owner(one)] = made.add_argument_group(title)
+        _add(groups[owner(one)], one, hints[one.name], texts.get(one.name, ""))
+    files = made.add_argument_group("values from files")
+    files.add_argument(
+        "--config",
+        action=jsonargparse.ActionConfigFile,
+        metavar="FILE",
+        help="options in YAML, or the configuration.json of a results folder",
+    )
+    if found := presets(command.options):
+        files.add_argument("--preset", metavar="NAME", help=f"one of {', '.join(found)}")
+    return made
+
+
+def docs(options: type) -> dict[str, str]:
+    """The words on each field of a class, from its docstring's ``Args:``."""
+    text = (inspect.getdoc(options) or "").partition("Args:\n")[2]
+    entries = re.split(r"^(\w+)(?: \([^)]*\))?:", textwrap.dedent(text), flags=re.MULTILINE)
+    return {k: " ".join(v.split()) for k, v in zip(entries[1::2], entries[2::2], strict=True)}
+
+
+def presets(options: type[Options]) -> dict[str, Path]:
+    """The YAML files beside a command, ``presets/CLASS/NAME.yaml`` in small letters, by name."""
+    folder = Path(inspect.getfile(options)).parent / "presets" / options.__name__.lower()
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def flag(name: str) -> str:
+    """The flag of a field."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _presets_as_files(options: type[Options], words: Sequence[str]) -> list[str]:
+    """The words with each ``--preset NAME`` as ``--config FILE``."""
+    found, given, result = presets(options), iter(words), []
+    for word in given:
+        if found and (word == "--preset" or word.startswith("--preset=")):
+            name = word.partition("=")[2] or next(given, "")
+            if name not in found:
+                raise InputError(f"--preset must be one of {', '.join(found)}, got {name!r}")
+            result += ["--config", str(found[name])]
+        else:
+            result.append(word)
+    return result
+
+
+def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
+    names = [flag(name) for name in (one.name, *one.metadata["alias"])]
+    if hint is bool and one.metadata["free"]:
+        group.add_argument(*names, action="store_true", help=text)
+        return
+    if hint is bool:
+        switch = jsonargparse.ActionYesNo(no_prefix="no-")
+        text = f"{text} ({'yes' if one.default else 'no'})"
+        group.add_argument(*names, action=switch, default=one.default, help=text)
+        return
+    words = one.default if isinstance(one.default, tuple) else (one.default,)
+    shown = " ".join(str(word) for word in words if word is not None)
+    choices = get_args(hint[0] if isinstance(hint, tuple) else hint)
+    extra: dict[str, Any] = {"type": hint, "metavar": _metavar(hint)}
+    if get_origin(hint) is tuple:
+        kind, *rest = get_args(hint)
+        extra["type"], extra["metavar"] = kind, _metavar(kind)
+        extra["nargs"] = "+" if rest == [...] else 1 + len(rest)
+        choices = get_args(kind)
+    if choices and all(isinstance(choice, str) for choice in choices):
+        text = f"{text}: {', '.join(choices)}"
+        extra["metavar"] = "NAME"
+    default = list(one.default) if isinstance(one.default, tuple) else one.default
+    help_ = f"{text} ({shown})" if shown else text
+    group.add_argument(*names, default=default, help=help_.replace("%", "%%"), **extra)
+
+
+def _metavar(hint: Any) -> str:
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not types.NoneType]
+    return {int: "N", float: "X"}.get(kinds[0], "WORD")
+
+
+def _check_value(one: "Field[Any]", value: Any) -> None:
+    bounds: dict[str, float] = dict(one.metadata.get("bounds", {}))
+    for each in value if isinstance(value, tuple) else (value,):
+        if isinstance(each, str) and not each.strip():
+            raise InputError(f"{flag(one.name)} must not be empty")
+        if isinstance(each, bool) or not isinstance(each, int | float):
+            continue
+        if isinstance(each, int):
+            bounds.setdefault("most", LARGEST)
+        kept = all(BOUNDS[name][1](each, bound) for name, bound in bounds.items())
+        if not kept or not math.isfinite(each):
+            kind = "an integer" if isinstance(each, int) else "a finite number"
+            words = " and ".join(f"{BOUNDS[name][0]} {bound:g}" for name, bound in bounds.items())
+            raise InputError(f"{flag(one.name)} must be {kind} {words}".rstrip() + f", got {each}")
+
+
+def _load(text: str) -> Any:
+    """YAML; of a results folder's configuration, the options in it."""
+    content = jsonargparse.get_loader("yaml")(text)
+    if isinstance(content, dict) and isinstance(content.get("options"), dict):
+        return content["options"]
+    return content
+
+
+jsonargparse.set_loader(MODE, _load, exceptions=())
+
+
+class _Parser(jsonargparse.ArgumentParser):
+    """A parser whose errors are one line; of several processes the first one prints."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """Exits with status 2."""
+        text = " ".join(message.split())
+        for pattern, words in PLAIN_WORDS:
+            text = re.sub(pattern, words, text)
+        self.exit(2, f"{self.prog.removeprefix('python -m ')}: error: {text}\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if is_first():
+            super()._print_message(message, file)

@@ -1,0 +1,417 @@
+"""A study: a results folder in which every cell (a model, seed, fold, size) is computed once.
+
+``OUT/configuration.json`` says what was asked for, on which data and with which versions;
+``OUT/runs/NAME/record.json`` what a cell gave, written last, beside what else its computation
+leaves there; ``metrics.json``, ``table.md`` and pictures are made anew from all records. An
+interrupted study goes on with ``--resume``; another option or other data is refused by name.
+"""
+
+import json
+import multiprocessing
+import os
+import platform
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from tqdm import tqdm
+
+from benchmarks.harness.commit import commit_of_code
+from benchmarks.harness.errors import (
+    InputError,
+    MeasurementError,
+    as_input_error,
+    naming_files,
+    say,
+)
+from benchmarks.harness.files import write_bytes, write_text
+from benchmarks.harness.folder import holds_results
+from benchmarks.harness.options import Results, flag
+from benchmarks.harness.processes import processes
+from benchmarks.harness.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CONFIGURATION = "configuration.json"
+METRICS = "metrics.json"
+RUNS = "runs"
+RECORD = "record.json"
+Record = dict[str, Any]
+T = TypeVar("T")
+_stop = threading.Event()  # of this process: it was asked to end in its own time
+
+
+class Cell(Protocol):
+    """What is computed at once."""
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+
+    @property
+    def title(self) -> str:
+        """What is shown of it."""
+
+
+Compute = Callable[[Any, Path], Record | None]
+
+
+@dataclass
+class Study:
+    """A results folder.
+
+    Args:
+        program (str): The module that keeps it; folders of others are refused.
+        options: What was asked for: a :class:`~benchmarks.harness.options.Options` with the fields
+            of :class:`~benchmarks.harness.options.Results`.
+        out (Path): The folder.
+        data: A fingerprint of the data, compared as options are.
+        packages: Those whose versions are written down.
+        files: The names of all pictures and other files that a report may leave.
+    """
+
+    program: str
+    options: Results
+    out: Path
+    data: Mapping[str, Any] = field(default_factory=dict)
+    packages: Sequence[str] = ("torch", "numpy")
+    files: Sequence[str] = ()
+
+    def open(self) -> None:
+        """Makes the folder, or finds the study in it that is to be continued or shown.
+
+        Raises:
+            InputError: If the folder is not empty and neither is asked for, holds something else,
+                or was made with other options.
+        """
+        _in_first(self._open)
+
+    def _open(self) -> None:
+        options = self.options
+        with as_input_error():
+            keep = options.resume or options.report
+            if holds_results(self.out, CONFIGURATION, keep, options.overwrite):
+                found = self._configuration()
+                if keep:
+                    self._compare(found)
+                else:
+                    self._remove_results()
+            elif options.report:
+                raise InputError(f"--report: {self.out} holds no results")
+            if not options.report:
+                (self.out / RUNS).mkdir(parents=True, exist_ok=True)
+                self._write_configuration()
+
+    def run(
+        self,
+        cells: Sequence[Cell],
+        compute: Compute,
+        workers: int = 1,
+        is_done: Callable[[Any, Record], bool] = lambda cell, record: True,
+        outcome: Callable[[Record], str] = lambda record: "done",
+        polite: bool = False,
+    ) -> None:
+        """Computes the cells that have no record yet.
+
+        Args:
+            cells: All that are asked for.
+            compute: Gives a cell's record, which JSON can hold, and may leave other files in the
+                folder that it is given. Of several processes of ``torchrun``, which all call it,
+                those but the first give ``None``.
+            workers (int): Cells at a time, each in a process of its own.
+            is_done: Whether a record is that of a finished cell.
+            outcome: A record in words.
+            polite (bool): Whether `compute` looks at :func:`asked_to_stop`, then keeps what it has
+                and raises ``KeyboardInterrupt``; with `workers` it must.
+
+        Raises:
+            KeyboardInterrupt: If interrupted, with a hint how to continue.
+        """
+        if self.options.report:
+            return
+        todo = _from_first(lambda: self._todo(cells, is_done))
+        show = self.options.show()
+        began = len(cells) - len(todo)
+        try:
+            with (
+                _asking_politely(polite and workers == 1),
+                tqdm(total=len(cells), initial=began, disable=show != "bar", leave=False) as bar,
+            ):
+                for number, (cell, record) in enumerate(self._records_of(todo, compute, workers)):
+                    _in_first(lambda cell=cell, record=record: self._keep(cell, record))  # type: ignore[misc]
+                    bar.set_description_str(cell.title, refresh=False)
+                    bar.update()
+                    if show == "lines" and record is not None:
+                        place = f"{began + number + 1}/{len(cells)}"
+                        say(f"{place} {cell.title}: {outcome(record)}")
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("continue with the same command and --resume") from None
+
+    def records(self) -> list[Record]:
+        """Those of all finished cells in the folder, also of earlier calls, in order of name."""
+        return [self._read(path) for path in sorted(self.out.glob(f"{RUNS}/*/{RECORD}"))]
+
+    def folder(self, name: str) -> Path:
+        """Where a cell's files lie."""
+        return self.out / RUNS / name
+
+    def finish(
+        self,
+        tables: Sequence[Table],
+        pictures: Mapping[str, Callable[[], "Figure"]] | None = None,
+        records: Sequence[Record] | None = None,
+        also: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prints the tables and writes them, the pictures and ``metrics.json``.
+
+        Args:
+            tables: Of the records.
+            pictures: By the name of their file.
+            records: What goes into ``metrics.json``, but for ``history``; by default all.
+            also: Writes the other files.
+        """
+        _in_first(lambda: self._finish(tables, pictures or {}, records, also))
+
+    def _finish(
+        self,
+        tables: Sequence[Table],
+        pictures: Mapping[str, Callable[[], "Figure"]],
+        records: Sequence[Record] | None,
+        also: Callable[[], None],
+    ) -> None:
+        say("\n\n".join(table.text() for table in tables))
+        with naming_files(self.out):
+            self._write_metrics(self.records() if records is None else records)
+            text = "\n\n".join(table.markdown() for table in tables)
+            write_text(self.out / "table.md", f"{text}\n")
+            for name, draw in pictures.items():
+                write_bytes(self.out / name, _png(draw))
+            also()
+        if not self.options.quiet:
+            say(f"\nresults in {self.out}")
+
+    def _records_of(
+        self, todo: Sequence[Cell], compute: Compute, workers: int
+    ) -> Iterator[tuple[Cell, Record | None]]:
+        if workers == 1 or len(todo) < 2:
+            for cell in todo:
+                with naming_files(self.out):
+                    self.folder(cell.name).mkdir(parents=True, exist_ok=True)
+                yield cell, compute(cell, self.folder(cell.name))
+            return
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(min(workers, len(todo)), context, _begin)
+        before = signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            futures = {}
+            for cell in todo:
+                self.folder(cell.name).mkdir(parents=True, exist_ok=True)
+                futures[pool.submit(compute, cell, self.folder(cell.name))] = cell
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BrokenProcessPool as error:
+            raise MeasurementError("a process was killed; continue with --resume") from error
+        except BaseException:
+            _end_children()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            signal.signal(signal.SIGTERM, before)
+
+    def _todo(self, cells: Sequence[Cell], is_done: Callable[[Any, Record], bool]) -> list[Cell]:
+        paths = {cell.name: self.folder(cell.name) / RECORD for cell in cells}
+        return [
+            cell
+            for cell in cells
+            if not paths[cell.name].exists() or not is_done(cell, self._read(paths[cell.name]))
+        ]
+
+    def _keep(self, cell: Cell, record: Record | None) -> None:
+        assert record is not None
+        with naming_files(self.out):
+            write_text(self.folder(cell.name) / RECORD, json.dumps(record, indent=1))
+            self._write_metrics(self.records())
+
+    def _write_metrics(self, records: Sequence[Record]) -> None:
+        kept = [{k: v for k, v in record.items() if k != "history"} for record in records]
+        write_text(self.out / METRICS, json.dumps(kept, indent=1))
+
+    def _read(self, path: Path) -> Record:
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
+            hint = "remove its folder to compute it again"
+            raise InputError(f"{path} is damaged; {hint}") from error
+
+    def _configuration(self) -> dict[str, Any]:
+        path = self.out / CONFIGURATION
+        found = self._read(path)
+        if found.get("program") != self.program or not isinstance(found.get("options"), dict):
+            raise InputError(f"{path} is damaged or of another command; remove its folder yourself")
+        return found
+
+    def _compare(self, found: Mapping[str, Any]) -> None:
+        word = "--report" if self.options.report else "--resume"
+        wanted = {flag(name): value for name, value in self.options.fixed().items()}
+        wanted |= json.loads(json.dumps(dict(self.data)))
+        made = {flag(name): value for name, value in found["options"].items()}
+        made |= found.get("data", {})
+        for name, value in wanted.items():
+            if made.get(name) != value:
+                before = f"{name} {made.get(name)!r}"
+                raise InputError(f"{word}: {self.out} was made with {before}, not {value!r}")
+
+    def _write_configuration(self) -> None:
+        content = {
+            "program": self.program,
+            "options": self.options.values(),
+            "data": dict(self.data),
+            **machine(self.packages),
+            "commit": commit_of_code(),
+            "processes": processes().number,
+        }
+        write_text(self.out / CONFIGURATION, json.dumps(content, indent=1))
+
+    def _remove_results(self) -> None:
+        """Removes what a study wrote and nothing else."""
+        shutil.rmtree(self.out / RUNS, ignore_errors=True)
+        for name in (METRICS, "table.md", *self.files, CONFIGURATION):
+            (self.out / name).unlink(missing_ok=True)
+
+
+def asked_to_stop() -> bool:
+    """Whether a polite computation should keep what it has and raise ``KeyboardInterrupt``."""
+    return _stop.is_set()
+
+
+def in_own_process(work: Callable[..., T], *arguments: object) -> T:
+    """What `work` gives in a fresh process, which ends when this one is interrupted.
+
+    Raises:
+        MeasurementError: If the process is killed.
+    """
+    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin_alone)
+    try:
+        return pool.submit(work, *arguments).result()
+    except BrokenProcessPool:
+        raise MeasurementError("the process was killed, perhaps for want of memory") from None
+    except KeyboardInterrupt:
+        _end_children()
+        raise
+    finally:
+        pool.shutdown()
+
+
+def machine(packages: Sequence[str]) -> dict[str, Any]:
+    """Processor, cores and versions, as they are written beside results."""
+    versions: dict[str, str | None] = {"python": platform.python_version()}
+    for name in packages:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = None
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.partition(":")[2].strip() for line in file if "model name" in line]
+    except OSError:
+        names = []
+    processor = names[0] if names else platform.processor()
+    return {"versions": versions, "processor": processor, "cores": os.cpu_count()}
+
+
+def grouped(records: Sequence[Record], *keys: str) -> list[list[Record]]:
+    """The records that agree in some keys, in the order of their first ones."""
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
+    return list(groups.values())
+
+
+def rows_table(
+    caption: str, rows: Sequence[T], columns: Mapping[str, Callable[[T], object]]
+) -> Table:
+    """A table with a line for each row, by what each column makes of it."""
+    cells = [[str(cell(row)) for cell in columns.values()] for row in rows]
+    return Table(caption, tuple(columns), cells)
+
+
+def _begin() -> None:
+    """Readies a worker process, which ends in its own time, and when the one that began it does."""
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: _stop.set())
+    threading.Thread(target=_follow, daemon=True).start()
+
+
+def _begin_alone() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow, args=(0.0,), daemon=True).start()
+
+
+def _end_children() -> None:
+    for child in multiprocessing.active_children():
+        child.terminate()
+
+
+def _follow(patience: float = 30.0) -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    _stop.set()
+    time.sleep(patience)
+    os._exit(1)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _asking_politely(polite: bool) -> Iterator[None]:
+    """Turns the signals that end a program into :func:`asked_to_stop`."""
+    _stop.clear()
+    if not polite or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(one, lambda *_: _stop.set()) for one in signals]
+    try:
+        yield
+    finally:
+        for one, handler in zip(signals, before, strict=True):
+            signal.signal(one, handler)
+
+
+def _in_first(work: Callable[[], T]) -> T | None:
+    """What the first of several processes does alone; see :mod:`benchmarks.harness.collective`."""
+    if processes().number == 1:
+        return work()
+    from benchmarks.harness.collective import in_first
+
+    return in_first(work)
+
+
+def _from_first(work: Callable[[], T]) -> T:
+    if processes().number == 1:
+        return work()
+    from benchmarks.harness.collective import from_first
+
+    return from_first(work)
+
+
+def _png(draw: Callable[[], "Figure"]) -> bytes:
+    import matplotlib
+
+    from benchmarks.harness.summary import png
+
+    with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a name is a $
+        return png(draw())

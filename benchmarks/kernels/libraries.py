@@ -1,0 +1,218 @@
+"""What is timed: the Gram matrices and the features of both libraries, each from its own input."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.molecules.labels import labeled
+from benchmarks.kernels.options import (
+    DECAY,
+    EDGES,
+    GRAKEL,
+    ITERATIONS,
+    OURS_FROM_LIST,
+    PATHS,
+    SEED,
+    SEQUENCES,
+    WALK_GRAM,
+    WL_FEATURES,
+    WL_GRAM,
+    WL_MIN,
+    WL_MINMAX,
+    Kernels,
+    Measurement,
+)
+from pyg_kernels.kernels import (
+    LabelSequenceKernel,
+    RandomWalkKernel,
+    ShortestPathKernel,
+    WLSubtreeKernel,
+)
+
+Call = Callable[[], Any]
+SPLIT_SEED = 0
+PARTS = ("train", "valid", "test")  # task.PARTS, repeated: no process here imports Lightning
+
+
+def load(options: Kernels) -> Any:
+    """The data set of a options."""
+    from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
+
+    return CEP(options.root) if options.dataset == "cep" else ChEMBLSulfonamides()
+
+
+def parts_of(number: int) -> dict[str, Tensor]:
+    """The places of training, validation and test molecules, as in ``benchmarks.molecules``."""
+    from pyg_kernels.datasets import random_split
+
+    split = random_split(number, seed=SPLIT_SEED)
+    return {part: getattr(split, part) for part in PARTS}
+
+
+def prepared(measurement: Measurement, options: Kernels) -> Call:
+    """The call that is measured, with its input ready in the library's own form.
+
+    Raises:
+        InputError: If GraKeL is not installed.
+    """
+    molecules = load(options)
+    device = torch.device(options.device)
+    if measurement.task == WL_FEATURES:
+        batch = repeated(labeled(molecules), measurement.size, SEED).to(device)
+        kernel = WLSubtreeKernel(ITERATIONS, **_labels(options), verbose=False)
+        return lambda: kernel.fit_transform(batch)
+    batch = labeled(molecules, drawn(len(molecules), measurement.size, SEED))
+    if measurement.method == GRAKEL:
+        graphs = grakel_graphs(batch)
+        kernel = _of_grakel(measurement.task)
+        return lambda: kernel.fit_transform(graphs)
+    ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(device)
+    if measurement.task == WALK_GRAM:
+        return lambda: walk_gram(ours, options)
+    kernel = _of_counts(measurement.task, options)
+    return lambda: kernel(ours).cpu().numpy()
+
+
+def _of_counts(task: str, options: Kernels) -> Any:
+    choices: dict[str, Any] = {"output": "gram", "verbose": False}
+    labels = _labels(options)
+    if task == SEQUENCES:
+        return LabelSequenceKernel(EDGES + 1, **labels, **choices)
+    if task == PATHS:
+        return ShortestPathKernel(node_label="element", **choices)
+    compare = {WL_GRAM: "dot", WL_MIN: "min", WL_MINMAX: "minmax"}[task]
+    return WLSubtreeKernel(ITERATIONS, **labels, compare=compare, **choices)
+
+
+def drawn(number: int, size: int, seed: int) -> Tensor:
+    """Places of `size` molecules drawn at random; a smaller draw is part of a larger one."""
+    return torch.randperm(number, generator=torch.Generator().manual_seed(seed))[:size]
+
+
+def walk_gram(batch: Batch, options: Kernels) -> np.ndarray:
+    """GraKeL's ``RandomWalkLabeled(p=edges)`` in terms of the random-walk kernel.
+
+    GraKeL sums walks of 1 to p edges whose atoms have the same labels, each with ``lamda`` to the
+    number of its edges, and counts every pair of atoms, whatever their labels, as a walk of none.
+    """
+    walks = RandomWalkKernel(
+        EDGES + 1,
+        DECAY,
+        sum_orders=True,
+        node_feature="element",
+        edge_feature="bond" if options.bond_labels else None,
+        verbose=False,
+    )
+    single = RandomWalkKernel(1, node_feature="element", edge_feature=None, verbose=False)
+    atoms = (batch.ptr[1:] - batch.ptr[:-1]).double().cpu().numpy()
+    return walks.fit_transform(batch) - single.fit_transform(batch) + np.outer(atoms, atoms)
+
+
+def repeated(batch: Batch, copies: int, seed: int) -> Batch:
+    """The graphs of a batch, then as many copies as there are to be, their nodes in other orders.
+
+    Args:
+        batch: Graphs with ``atom``, ``element`` and ``bond``.
+        copies (int): How many times each graph is there.
+        seed (int): Of the orders.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    number = batch.num_nodes
+    parts = []
+    for copy in range(copies):
+        place = torch.arange(number)
+        if copy:
+            mixed = torch.rand(number, generator=generator, dtype=torch.float64)
+            order = torch.argsort(batch.batch + mixed)  # within each graph
+            place[order] = torch.arange(number)  # the new place of each node
+        inverse = torch.empty_like(place)
+        inverse[place] = torch.arange(number)
+        edges = place[batch.edge_index]
+        sorted_edges = torch.argsort(edges[1] * number + edges[0])
+        parts.append(
+            {
+                "atom": batch.atom[inverse],
+                "element": batch.element[inverse],
+                "bond": batch.bond[sorted_edges],
+                "edge_index": edges[:, sorted_edges] + copy * number,
+                "batch": batch.batch + copy * batch.num_graphs,
+                "ptr": batch.ptr[min(copy, 1) :] + copy * number,
+            }
+        )
+    joined = {key: torch.cat([part[key] for part in parts], dim=-1) for key in parts[0]}
+    return Batch(_base_cls=Data, num_nodes=copies * number, **joined)
+
+
+def as_list(batch: Batch) -> list[Data]:
+    """The graphs of a batch one by one."""
+    edge_ptr = torch.searchsorted(batch.edge_index[1].contiguous(), batch.ptr)
+    graphs = []
+    for k in range(len(batch.ptr) - 1):
+        nodes = slice(int(batch.ptr[k]), int(batch.ptr[k + 1]))
+        edges = slice(int(edge_ptr[k]), int(edge_ptr[k + 1]))
+        graphs.append(
+            Data(
+                element=batch.element[nodes],
+                atom=batch.atom[nodes],
+                bond=batch.bond[edges],
+                edge_index=batch.edge_index[:, edges] - nodes.start,
+                num_nodes=nodes.stop - nodes.start,
+            )
+        )
+    return graphs
+
+
+def grakel_graphs(batch: Batch) -> list[list[Any]]:
+    """The graphs of a batch as GraKeL takes them: edges and labels in dictionaries.
+
+    Raises:
+        InputError: If GraKeL is not installed.
+    """
+    _grakel()  # whether it is installed
+    return [
+        [
+            {node: [] for node in range(graph.num_nodes)} | _neighbors(graph.edge_index),
+            dict(enumerate(graph.element.tolist())),
+        ]
+        for graph in as_list(batch)
+    ]
+
+
+def _neighbors(edge_index: Tensor) -> dict[int, list[int]]:
+    neighbors: dict[int, list[int]] = {}
+    for source, target in edge_index.t().tolist():
+        neighbors.setdefault(source, []).append(target)
+    return neighbors
+
+
+def _labels(options: Kernels) -> dict[str, Any]:
+    return {"node_label": "element", "edge_label": "bond" if options.bond_labels else None}
+
+
+def _grakel() -> Any:
+    """GraKeL's kernels.
+
+    Raises:
+        InputError: If GraKeL is not installed.
+    """
+    try:
+        return import_module("grakel.kernels")
+    except ImportError as error:
+        raise InputError("GraKeL is not installed: pip install grakel") from error
+
+
+def _of_grakel(task: str) -> Any:
+    kernels = _grakel()
+    if task == WALK_GRAM:
+        return kernels.RandomWalkLabeled(p=EDGES, lamda=DECAY)
+    if task == PATHS:
+        return kernels.ShortestPath(with_labels=True)
+    if task == WL_MIN:
+        return kernels.WeisfeilerLehmanOptimalAssignment(n_iter=ITERATIONS)
+    return kernels.WeisfeilerLehman(n_iter=ITERATIONS, base_graph_kernel=kernels.VertexHistogram)

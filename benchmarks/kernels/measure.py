@@ -1,0 +1,130 @@
+"""One measurement in a process of its own: seconds, peak memory, facts."""
+
+import os
+import statistics
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.errors import InputError, MeasurementError
+from benchmarks.harness.study import in_own_process
+from benchmarks.kernels.options import (
+    ACCURACY,
+    GRAKEL,
+    PROCESS,
+    RANDOM_FEATURES,
+    REGRESSION,
+    SEED,
+    WL_FEATURES,
+    Kernels,
+    Measurement,
+)
+
+MOST_SECONDS = 10.0  # of calls, after which there are no more
+MIB = 2**20
+VALUES = "values.npy"  # a Gram matrix, until it has been compared
+Result = dict[str, Any]
+
+
+def measured(options: Kernels, measurement: Measurement, folder: Path) -> Result:
+    """The record of a measurement, beside the difference from GraKeL's values.
+
+    Raises:
+        MeasurementError: If there is none, but for GraKeL's and for sets that cannot be read.
+    """
+    if options.threads:
+        os.environ["OMP_NUM_THREADS"] = str(options.threads)  # read by the process
+    try:
+        found = in_own_process(outcome, options, measurement, folder)
+    except MeasurementError as error:
+        found = {"failed": str(error)}
+    result = {**asdict(measurement), **found}
+    if "failed" in result and measurement.method != GRAKEL and measurement.task != ACCURACY:
+        raise MeasurementError(f"{measurement.title}: {result['failed']}")
+    theirs = Measurement(measurement.task, GRAKEL, measurement.size)
+    paths = [folder / VALUES, folder.parent / theirs.name / VALUES]
+    if measurement != theirs and all(path.exists() for path in paths):
+        import numpy as np
+
+        ours, others = (np.load(path) for path in paths)
+        difference = np.abs(ours - others)
+        result["difference"] = float(difference.max())
+        scale = np.where(others == 0, 1, np.abs(others))
+        result["relative_difference"] = float((difference / scale).max())
+    return result
+
+
+def outcome(options: Kernels, measurement: Measurement, folder: Path) -> Result:
+    """The result of a measurement, or, as ``failed``, why there is none."""
+    import torch
+
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    try:
+        result = measure(options, measurement, folder)
+    except InputError as error:
+        result = {"failed": str(error)}
+    except MemoryError as error:
+        result = {"failed": f"out of memory: {error}"}
+    return {**result, "threads": torch.get_num_threads()}
+
+
+def measure(options: Kernels, measurement: Measurement, folder: Path) -> Result:
+    """Seconds, peak memory and facts of one measurement."""
+    import torch
+
+    from benchmarks.harness.memory import PeakMemory
+    from benchmarks.kernels import accuracy, libraries, regression
+
+    task, size = measurement.task, measurement.size
+    device = torch.device(options.device)
+    # Molecules are read before the clock and the memory are looked at.
+    if task == REGRESSION:
+        random = measurement.method == RANDOM_FEATURES
+        parts = regression.Parts(libraries.load(options), device, None if random else size)
+        with PeakMemory(device) as memory:
+            if random:
+                result = regression.regress_with_features(parts, size)
+            else:
+                result = regression.regress_with_gram(parts)
+        result["seconds"] = result["seconds_kernel"] + result["seconds_fit"]
+    elif task == PROCESS:
+        molecules = libraries.load(options)
+        with PeakMemory(torch.device("cpu")) as memory:
+            result = regression.regress_with_process(molecules, size)
+    elif task == ACCURACY:
+        with PeakMemory(torch.device("cpu")) as memory, regression.Clock() as clock:
+            result = accuracy.accuracies(measurement.method, SEED)
+        result["seconds"] = clock.seconds
+    else:
+        call = libraries.prepared(measurement, options)
+        with PeakMemory(device) as memory:
+            found, *seconds = regression.timed(call, device)
+        while len(seconds) < options.rounds and sum(seconds) < MOST_SECONDS:
+            seconds.append(regression.timed(call, device)[1])
+        result = {"seconds": statistics.median(seconds), "calls": len(seconds)}
+        result |= _facts(task, found, size, folder)
+    peak = {"peak_mib": round(memory.peak / MIB, 1)}
+    if memory.gpu_peak is not None:
+        peak["gpu_peak_mib"] = round(memory.gpu_peak / MIB, 1)
+    return {"calls": 1, **peak, **result}
+
+
+def _facts(task: str, found: Any, copies: int, folder: Path) -> Result:
+    """The shape of features, and whether every copy has those of the original; keeps a matrix."""
+    import numpy as np
+
+    if task != WL_FEATURES:
+        np.save(folder / VALUES, np.asarray(found))
+        return {"molecules": len(found)}
+    molecules = found.shape[0] // copies
+    original = found[:molecules]
+    return {
+        "molecules": found.shape[0],
+        "columns": found.shape[1],
+        "entries": found.nnz,
+        "copies_equal": all(
+            (original != found[k * molecules : (k + 1) * molecules]).nnz == 0
+            for k in range(1, copies)
+        ),
+    }

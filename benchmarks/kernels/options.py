@@ -1,0 +1,180 @@
+"""What is measured and how, in plain values: nothing here imports torch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.options import Device, Results, setting
+
+OURS = "pyg_kernels"
+OURS_FROM_LIST = "pyg_kernels, list of Data"
+GRAKEL = "GraKeL"
+WL_GRAM = "wl-gram"
+WL_MIN = "wl-min"
+WL_MINMAX = "wl-minmax"
+SEQUENCES = "sequences"
+PATHS = "paths"
+WALK_GRAM = "walk-gram"
+WL_FEATURES = "wl-features"
+PROCESS = "gp"
+ACCURACY = "accuracy"
+REGRESSION = "regression"
+Task = Literal[
+    "wl-gram",
+    "wl-min",
+    "wl-minmax",
+    "sequences",
+    "paths",
+    "walk-gram",
+    "wl-features",
+    "gp",
+    "accuracy",
+    "regression",
+]
+TASKS: tuple[Task, ...] = get_args(Task)
+GRAMS = TASKS[:6]
+MUTAG = "MUTAG"
+RANDOM_FEATURES = "random features"
+EXACT_GRAM = "exact Gram matrix"
+
+ITERATIONS = 3  # of Weisfeiler-Lehman
+EDGES = 4  # in the longest walks, GraKeL's p
+DECAY = 0.1  # for each edge of a walk, GraKeL's lamda
+ORDER = 6  # nodes in a walk of the regression's kernel
+SEED = 0  # of what is drawn at random
+FEWER = 300  # molecules of the Gram matrices that GraKeL is slow at
+FEWEST_EXACT = 250  # molecules of the first exact Gram matrix, doubled while it fits
+GRAM_GIB = 2.0  # memory of the largest
+# What GraKeL's random walks need grows with the product of the molecules' sizes, cubed.
+WALK_MOLECULES = {"chembl": 10, "cep": 30}
+GRAM_SECONDS = {"chembl": 30.0, "cep": 300.0}  # of the largest exact Gram matrix, about
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels(Device, Results):
+    """What is measured.
+
+    Args:
+        dataset: 1,017 sulfonamides from inside RDKit, or 29,978 molecules of the Clean Energy
+            Project, downloaded
+        root: folder of the latter
+        tasks: what to measure
+        sets: of accuracy, MUTAG, which comes with GraKeL, and FILE:COLUMN with classes beside a
+            column smiles
+        bond_labels: label bonds by all of their features, which GraKeL's kernels cannot read
+        molecules: of the Weisfeiler-Lehman Gram matrices, drawn at random
+        walk_molecules: of the random-walk Gram matrix (10 for chembl, 30 for cep)
+        copies: features of the data set so many times
+        features: numbers of random features
+        rounds: calls at most, of which the median counts; none after 10 seconds
+        threads: of the CPU (all that torch takes)
+    """
+
+    dataset: Literal["chembl", "cep"] = setting("chembl", "data")
+    root: str = setting("data/cep", free=True)
+    tasks: tuple[Task, ...] = setting(TASKS, free=True)
+    sets: tuple[str, ...] = setting((MUTAG,), free=True)
+    bond_labels: bool = setting(False)
+    molecules: int = setting(3000, least=1)
+    walk_molecules: int | None = setting(None, least=1)
+    copies: tuple[int, ...] = setting((1, 2, 4, 8), least=1, most=1000, free=True)
+    features: tuple[int, ...] = setting((64, 256, 1024, 4096), least=1, most=100_000, free=True)
+    device: str = setting("auto")
+    rounds: int = setting(3, least=1)
+    threads: int | None = setting(None, least=1, most=1024)
+
+    def check(self) -> None:
+        if self.root != "data/cep" and self.dataset != "cep":
+            raise InputError(f"--root goes with --dataset cep, not {self.dataset}")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One thing that is measured in a process of its own.
+
+    Args:
+        task (str): One of :data:`TASKS`.
+        method (str): A library, a set, or a way to do regression.
+        size (int): Molecules, copies of the data set, or random features; 0 for all of a set.
+    """
+
+    task: str
+    method: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        method = "".join(letter if letter.isalnum() else "-" for letter in self.method.lower())
+        return f"{self.task}_{method}_{self.size:07}"
+
+    @property
+    def title(self) -> str:
+        """What is shown of it."""
+        return f"{self.task} {self.size:,}, {self.method}"
+
+
+def planned(options: Kernels, number: int) -> Iterator[Measurement]:
+    """All measurements that are known beforehand; GraKeL's come before those they are compared to.
+
+    Exact Gram matrices of the regression are not: their sizes follow from the time they take.
+
+    Args:
+        options: What is asked for.
+        number (int): Molecules of the data set.
+    """
+    beside = not options.bond_labels
+    largest = min(options.molecules, number)
+    for size in _fractions(largest, 4, 2, 1):
+        yield from _pair(WL_GRAM, size, beside)
+    yield Measurement(WL_GRAM, OURS_FROM_LIST, largest)
+    for task in (WL_MIN, WL_MINMAX, SEQUENCES, PATHS):
+        for size in sorted({min(FEWER, largest), largest}):
+            yield from _pair(task, size, beside and task in (WL_MIN, PATHS) and size <= FEWER)
+    walks = min(options.walk_molecules or WALK_MOLECULES[options.dataset], number)
+    for size in _fractions(walks, 3, 1):
+        yield from _pair(WALK_GRAM, size, beside)
+    for size in _fractions(min(30 * walks, number), 9, 3, 1):
+        if size > walks:
+            yield Measurement(WALK_GRAM, OURS, size)
+    for copies in options.copies:
+        yield Measurement(WL_FEATURES, OURS, copies)
+    yield Measurement(PROCESS, OURS, largest)
+    for name in options.sets:
+        yield Measurement(ACCURACY, name, 0)
+    for features in options.features:
+        yield Measurement(REGRESSION, RANDOM_FEATURES, features)
+
+
+def largest_subset(
+    options: Kernels, train: int, others: int, size: int, result: dict[str, float]
+) -> int:
+    """How many training molecules an exact Gram matrix can have, in steps of 50.
+
+    Args:
+        options: What is asked for.
+        train (int): Molecules that it is fitted on at most.
+        others (int): Those that it predicts.
+        size (int): Molecules of an earlier matrix.
+        result: What that took.
+    """
+
+    def fits(subset: int) -> bool:
+        pairs = subset * (subset / 2 + others) / (size * (size / 2 + others))
+        numbers = subset * (subset + others) / (size * (size + others))
+        seconds = pairs * (result["seconds"] + result["seconds_search"])
+        gib = numbers * max(result["peak_mib"], result.get("gpu_peak_mib", 0)) / 1024
+        return seconds <= GRAM_SECONDS[options.dataset] and gib <= GRAM_GIB
+
+    return max((n for n in (*range(50, train, 50), train) if fits(n)), default=0)
+
+
+def _pair(task: str, size: int, beside: bool) -> Iterator[Measurement]:
+    if beside:
+        yield Measurement(task, GRAKEL, size)
+    yield Measurement(task, OURS, size)
+
+
+def _fractions(largest: int, *divisors: int) -> list[int]:
+    return sorted({max(1, largest // divisor) for divisor in divisors})

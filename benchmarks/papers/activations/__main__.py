@@ -1,0 +1,97 @@
+"""``python -m benchmarks.papers.activations``: parity, a unit that charges, long memory.
+
+Heavy imports happen after the options have been read.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.errors import InputError, naming_extras
+from benchmarks.harness.options import Command, run_commands
+from benchmarks.papers.activations.options import Charging, LongTerm, Xor
+
+PROGRAM = "benchmarks.papers.activations"
+XOR = """\
+One unit, y = f(w z + b), reads all patterns of bits, -1 or 1, and learns their parity by least
+squares: solved when the nearest of 0 and 1 is right for every pattern. All trials are trained for
+the same number of iterations, so that the learned functions can be compared: how bent one is, is
+the total variation of its slope, the sum of the changes of slope at its kinks. A larger w lowers it
+too; the one over the data times the distance between the smallest and the largest input of f does
+not depend on w's scale.
+"""
+CHARGING = """\
+Sequences of 30 steps; 3 of them, drawn at random, hold an integer drawn from 0 to 9, the others 0.
+h_t = x_t + [h_{t-1} > 1] (h_{t-1} - 1); the target at each step is whether h_t > 0. Every network
+has one hidden unit and an affine read-out. Accuracy is that of all steps of 25,000 test sequences,
+the same for every seed, at iterations spaced evenly in their logarithm, ten a decade. A trial ends
+early when three checks in a row find no error.
+"""
+LONG_TERM = """\
+Sequences of T random bits, -1 or 1, one a step; the class is a function of the first two. Every
+iteration draws fresh sequences. A trial is learned when all of 2,000 test sequences, the same for
+every seed, are classified right; this is looked at every 50 iterations and ends the trial.
+
+A KBRN normalises, in training, by the statistics of each step. Those of the first step, before
+which every state is zero, are far from those of later ones, and one running set of all steps serves
+none of them. So the test set too is normalised by its own statistics, step by step; the column
+"running" has the accuracy in evaluation mode, by the running ones, at the end.
+
+Without a preset: or and equivalence, T = 10, seed 0, 3,000 iterations at most: minutes.
+--preset practical: all functions, T = 10 30 50, seeds 0 1 2, 20,000 iterations at most, and the
+KBRN on equivalence at T = 60 100: hours on two cores.
+--preset paper: T = 5 10 20 30 40 50, seeds 0 to 4, 100,000 iterations, and the KBRN on equivalence
+at T = 60 80 100 150 200.
+"""
+STATUS = """
+The grid of a folder may grow: --resume with other seeds, sizes or models adds trials, with more
+--max-iterations goes on with those that had not learned. --report may be asked while another
+process trains. OUT holds metrics.json, table.md, the pictures, configuration.json and runs/, with a
+record and a checkpoint of each trial. A trial whose loss is no longer a number ends there, as not
+learned. Exit status: 0 done, 2 bad input, 130 interrupted.
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command line and gives the exit status."""
+    return run_commands(PROGRAM, COMMANDS, words)
+
+
+def carry_out(options: Any) -> None:
+    """Trains what the options ask for, prints the tables and writes the report."""
+    with naming_extras("bench"):
+        from benchmarks.harness.devices import torch_device
+        from benchmarks.harness.study import Study
+        from benchmarks.papers.activations import report
+        from benchmarks.papers.activations.problems import trials
+        from benchmarks.papers.activations.trial import check, is_done, outcome, trained
+    name = next(name for name, command in COMMANDS.items() if type(options) is command.options)
+    cells = trials(options, str(torch_device(options.device)))
+    check(cells)
+    out = Path(options.out or f"runs/activations-{name}")
+    study = Study(f"{PROGRAM} {name}", options, out, files=report.FILES[name])
+    study.open()
+    study.run(cells, trained, options.workers, is_done, outcome, polite=True)
+    records = study.records()
+    if not records:
+        raise InputError(f"--out {out} holds no finished trial")
+    tables, pictures = report.REPORTS[name](options, records, study)
+    study.finish(tables, pictures, records)
+
+
+COMMANDS = {
+    "xor": Command(Xor, carry_out, "Parity of two and four bits by one unit.", XOR + STATUS),
+    "charging": Command(
+        Charging, carry_out, "One recurrent unit that is charged and discharged.", CHARGING + STATUS
+    ),
+    "long-term": Command(
+        LongTerm,
+        carry_out,
+        "Bits at the beginning of a long sequence, KBRN and LSTM.",
+        LONG_TERM + STATUS,
+    ),
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

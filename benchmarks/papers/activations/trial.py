@@ -1,0 +1,324 @@
+"""One network, one seed: trained until it has learned, resumable at any iteration."""
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.harness.checkpoint import DAMAGE
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.study import asked_to_stop
+
+CHECKPOINT = "checkpoint.pt"
+CHECKPOINT_SECONDS = 60.0  # what the end of the machine costs at most
+RIGHT_BATCHES = 10  # so many batches in a row without an error are learned, in training
+TEST_SEED = 2**31 - 1
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial(ABC):
+    """What is trained and when it is learned.
+
+    Args:
+        options: Of the experiment.
+        device (str): A name that torch knows.
+        model (str): The network.
+        seed (int): Of the weights and of the training data.
+    """
+
+    options: Any
+    device: str
+    model: str
+    seed: int
+
+    stops = True  # with success, before the last iteration
+    l1_weight = 0.0  # of the sum of absolute coefficients
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of its folder."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What is shown of it."""
+
+    def identity(self) -> Record:
+        """How its record begins."""
+        return {}
+
+    @abstractmethod
+    def network(self) -> nn.Module:
+        """A network with fresh weights."""
+
+    @abstractmethod
+    def batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Fresh inputs and their targets."""
+
+    @abstractmethod
+    def test_set(self) -> tuple[Tensor, Tensor]:
+        """Inputs and targets that are the same for every seed."""
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """The mean loss."""
+        return nn.functional.binary_cross_entropy_with_logits(output, target)
+
+    def right(self, output: Tensor, target: Tensor) -> Tensor:
+        """Which outputs are right, as booleans."""
+        return (output > 0) == (target > 0.5)
+
+    @abstractmethod
+    def is_checked(self, iteration: int) -> bool:
+        """Whether the test set is read after an iteration; after the last one it always is."""
+
+    def is_learned(self, history: Sequence[Record]) -> bool:
+        """Whether the checks so far show success."""
+        return bool(history[-1]["accuracy"] == 1)
+
+    def details(self, network: nn.Module, history: Sequence[Record]) -> Record:
+        """What the record says besides of the trained network and of its checks."""
+        return {}
+
+
+@dataclass
+class Progress:
+    """How far a trial has come.
+
+    Args:
+        iteration (int): Iterations done.
+        seconds (float): What they took, with checks.
+        cpu_seconds (float): The same of the processor's time, which other programs do not change.
+        history: One dictionary a check.
+        right_batches (int): Training batches in a row without an error.
+        iterations_training (int, optional): After which :data:`RIGHT_BATCHES` were reached.
+        accuracies: Of the training batches since the last check.
+    """
+
+    iteration: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    history: list[Record] = field(default_factory=list)
+    right_batches: int = 0
+    iterations_training: int | None = None
+    accuracies: list[float] = field(default_factory=list)
+
+
+class Training:
+    """A trial with its network, optimiser, random generator and progress.
+
+    Args:
+        trial: What is trained.
+        folder (Path): Where its checkpoint lies.
+    """
+
+    def __init__(self, trial: Trial, folder: Path) -> None:
+        self.trial = trial
+        self.checkpoint = folder / CHECKPOINT
+        self.network = fresh_network(trial)
+        rate = trial.options.learning_rate
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=rate)
+        self.generator = torch.Generator(trial.device).manual_seed(trial.seed)
+        self.progress = Progress()
+        self._test_set = trial.test_set()
+        self._right: list[Tensor] = []
+        if self.checkpoint.exists():
+            self._load()
+
+    def run(self) -> Record:
+        """Trains to the end and gives the record.
+
+        Raises:
+            KeyboardInterrupt: If asked to stop, after a checkpoint was written.
+        """
+        trial, progress, most = self.trial, self.progress, self.trial.options.max_iterations
+        saved = time.perf_counter()
+        clock = time.perf_counter() - progress.seconds, time.process_time() - progress.cpu_seconds
+        learned = bool(progress.history) and trial.is_learned(progress.history)
+        while progress.iteration < most and not (learned and trial.stops):
+            stopped = asked_to_stop()
+            if not stopped:
+                self.iterate()
+            checked = trial.is_checked(progress.iteration) or progress.iteration == most
+            if checked and not stopped:
+                self._check()
+                learned = trial.is_learned(progress.history)
+            progress.seconds = time.perf_counter() - clock[0]
+            progress.cpu_seconds = time.process_time() - clock[1]
+            if stopped or time.perf_counter() - saved >= CHECKPOINT_SECONDS:
+                self._save()
+                saved = time.perf_counter()
+            if stopped:
+                raise KeyboardInterrupt
+            if checked and not math.isfinite(progress.history[-1]["loss"]):
+                break
+        self._save()
+        return self._record(learned)
+
+    def iterate(self) -> None:
+        """One step of the optimiser."""
+        trial = self.trial
+        x, y = trial.batch(self.generator)
+        output = self.network(x)
+        loss = trial.loss(output, y)
+        total = loss
+        if trial.l1_weight:
+            total = loss + trial.l1_weight * self.network.l1()  # type: ignore[operator]
+        self.optimizer.zero_grad()
+        total.backward()
+        if clip := getattr(trial.options, "clip", 0.0):
+            nn.utils.clip_grad_norm_(self.network.parameters(), clip)
+        self.optimizer.step()
+        self.progress.iteration += 1
+        self._loss = loss.detach()
+        self._right.append(trial.right(output.detach(), y).float().mean())
+
+    def _check(self) -> None:
+        """The accuracy on the test set, and that of training since the last check."""
+        progress = self.progress
+        accuracies = self._accuracies()
+        for k, accuracy in enumerate(accuracies):
+            progress.right_batches = progress.right_batches + 1 if accuracy == 1 else 0
+            if progress.right_batches >= RIGHT_BATCHES and progress.iterations_training is None:
+                progress.iterations_training = progress.iteration - len(accuracies) + k + 1
+        progress.accuracies = []
+        progress.history.append(
+            {
+                "iteration": progress.iteration,
+                "loss": self._loss.item(),
+                "train_accuracy": sum(accuracies) / len(accuracies),
+                "accuracy": self._test_accuracy(batch_statistics=True),
+            }
+        )
+
+    def _accuracies(self) -> list[float]:
+        if self._right:
+            self.progress.accuracies += torch.stack(self._right).tolist()
+            self._right = []
+        return self.progress.accuracies
+
+    def _test_accuracy(self, batch_statistics: bool) -> float:
+        """On the test set, normalised by its own statistics or the running ones; keeps those."""
+        buffers = [buffer.clone() for buffer in self.network.buffers()]
+        self.network.train(batch_statistics)
+        x, y = self._test_set
+        with torch.no_grad():
+            right = self.trial.right(self.network(x), y)
+            for buffer, before in zip(self.network.buffers(), buffers, strict=True):
+                buffer.copy_(before)
+        self.network.train()
+        return right.double().mean().item()
+
+    def _record(self, learned: bool) -> Record:
+        progress, last = self.progress, self.progress.history[-1]
+        return {
+            **self.trial.identity(),
+            "model": self.trial.model,
+            "seed": self.trial.seed,
+            "device": self.trial.device,
+            "num_parameters": sum(p.numel() for p in self.network.parameters()),
+            "learned": learned,
+            "diverged": not math.isfinite(last["loss"]),
+            "iterations": progress.iteration,
+            "iterations_training": progress.iterations_training,
+            "accuracy": last["accuracy"],
+            "accuracy_running": self._test_accuracy(batch_statistics=False),
+            "train_accuracy": last["train_accuracy"],
+            "seconds": round(progress.seconds, 3),
+            "cpu_seconds": round(progress.cpu_seconds, 3),
+            **self.trial.details(self.network, progress.history),
+            "history": progress.history,
+        }
+
+    def _save(self) -> None:
+        self._accuracies()
+        content = {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "generator": self.generator.get_state(),
+            "progress": asdict(self.progress),
+        }
+        part = self.checkpoint.with_suffix(".part")
+        torch.save(content, part)
+        part.replace(self.checkpoint)
+
+    def _load(self) -> None:
+        content = _read(self.checkpoint)
+        try:
+            self.network.load_state_dict(content["network"])
+            self.optimizer.load_state_dict(content["optimizer"])
+            self.generator.set_state(content["generator"])
+            self.progress = Progress(**content["progress"])
+        except DAMAGE as error:
+            raise _damaged(self.checkpoint) from error
+
+
+def trained(trial: Trial, folder: Path) -> Record:
+    """The record of a trial, trained on one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return Training(trial, folder).run()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def is_done(trial: Trial, record: Record) -> bool:
+    """Whether a trial with this record need not go on."""
+    ended = (record["learned"] and trial.stops) or record["diverged"]
+    return bool(ended or record["iterations"] >= trial.options.max_iterations)
+
+
+def outcome(record: Record) -> str:
+    """How a trial ended, in words."""
+    end = "learned" if record["learned"] else f"not learned, accuracy {record['accuracy']:.4f}"
+    end = "diverged" if record["diverged"] else end
+    return f"{end} after {record['iterations']:,} iterations ({record['seconds']:.1f} s)"
+
+
+def check(trials: Sequence[Trial]) -> None:
+    """Builds the first network of each model: a mistake costs no training.
+
+    Raises:
+        InputError: If there is no such network.
+    """
+    with as_input_error():
+        for trial in {trial.model: trial for trial in trials}.values():
+            fresh_network(trial)
+
+
+def fresh_network(trial: Trial) -> nn.Module:
+    """The network of a trial before training, by its seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(trial.seed)
+        return trial.network().to(trial.device)
+
+
+def trained_network(trial: Trial, folder: Path) -> nn.Module:
+    """The network of a trial as its checkpoint has it, on the CPU, in evaluation mode."""
+    with torch.random.fork_rng(devices=[]):
+        network = trial.network()
+    content = _read(folder / CHECKPOINT)
+    try:
+        network.load_state_dict(content["network"])
+    except DAMAGE as error:
+        raise _damaged(folder / CHECKPOINT) from error
+    return network.eval()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
+    except DAMAGE as error:
+        raise _damaged(path) from error
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path} is damaged; remove its folder to train this trial again")

@@ -1,0 +1,164 @@
+"""Which recordings, which subjects are left out, and the batches that Lightning reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from benchmarks.corpora.recordings import PlantedRecordings, Recordings, read_recordings
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.learner import IGNORED
+from benchmarks.harness.processes import processes
+from benchmarks.harness.task import PARTS
+from benchmarks.papers.lfp.options import Lfp
+from pyg_kernels.datasets.share import Rows, Share
+
+VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One subject left out.
+
+    Args:
+        subject (str): Its name.
+        split (str): Who is tested, validated and trained on, in words.
+        parts: The trials of each part, as positions.
+    """
+
+    subject: str
+    split: str
+    parts: Mapping[str, Tensor]
+
+
+def load_recordings(options: Lfp) -> Recordings:
+    """Reads recordings or makes them.
+
+    Raises:
+        InputError: If they cannot be read or made.
+    """
+    with as_input_error():
+        if options.data is not None:
+            return read_recordings(options.data, options.rate)
+        made = options.made()
+        return PlantedRecordings(
+            num_subjects=int(made["subjects"]),
+            trials=int(made["trials"]),
+            rate=options.rate,
+            amplitude=made["amplitude"],
+            seed=0,
+        )
+
+
+def leave_one_out(recordings: Recordings) -> list[Fold]:
+    """A fold for each subject: it is tested, the next one validated on, the others trained on.
+
+    After the last subject comes the first. Of two subjects, every fifth trial of each class of the
+    other one is validated on.
+
+    Raises:
+        InputError: If a class would not be trained on, or a single trial.
+    """
+    folds = []
+    names = recordings.subjects
+    for held, name in enumerate(names):
+        test = recordings.subject == held
+        if len(names) > 2:
+            valid = recordings.subject == (held + 1) % len(names)
+            validated = names[(held + 1) % len(names)]
+        else:
+            valid = ~test & _every(VALID_SHARE, recordings.y, ~test)
+            validated = "a fifth of the other's trials"
+        masks = {"train": ~(test | valid), "valid": valid, "test": test}
+        parts = {part: masks[part].nonzero().flatten() for part in PARTS}
+        split = f"{name} left out, {validated} validated on"
+        _check_parts(recordings, parts, split)
+        folds.append(Fold(name, split, parts))
+    return folds
+
+
+def _every(share: int, y: Tensor, chosen: Tensor) -> Tensor:
+    """The last of every `share` chosen trials of each class, as a mask."""
+    mask = torch.zeros_like(chosen)
+    for k in range(int(y.max()) + 1):
+        members = (chosen & (y == k)).nonzero().flatten()
+        mask[members[share - 1 :: share]] = True
+    return mask
+
+
+def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str) -> None:
+    trained = set(recordings.y[parts["train"]].tolist())
+    for k, name in enumerate(recordings.classes):
+        if k not in trained:
+            raise InputError(f"with {split}, no trial of class {name!r} is left to train on")
+    if not len(parts["valid"]):
+        raise InputError(f"with {split}, there is none: 5 trials of a class are needed")
+
+
+class Trials(Dataset[tuple[Tensor, Tensor]]):
+    """Trials whose items are whole batches.
+
+    Args:
+        x: The samples of all trials, (M, T, C).
+        y: Their classes, (M,).
+    """
+
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.x, self.y = x, y
+
+    def __getitem__(self, share: Rows) -> tuple[Tensor, Tensor]:
+        """The samples of a share of a batch and their classes, ignored ones of stand-ins."""
+        y = self.y[share.rows]
+        y[share.own :] = IGNORED
+        return self.x[share.rows], y
+
+
+class RecordingBatches(lightning.LightningDataModule):
+    """Batches of the training and validation parts.
+
+    The order of the training trials depends on seed and epoch alone, so that a resumed run sees the
+    batches that the uninterrupted one would have seen. Several processes share each batch.
+
+    Args:
+        x: The samples of all trials, (M, T, C).
+        y: Their classes, (M,).
+        parts: The trials of each part.
+        batch_size (int): Trials a batch of all processes.
+        seed (int): Seed of the order.
+    """
+
+    def __init__(
+        self, x: Tensor, y: Tensor, parts: Mapping[str, Tensor], batch_size: int, seed: int
+    ) -> None:
+        super().__init__()
+        self.trials = Trials(x, y)
+        self.parts = parts
+        self.batch_size = batch_size
+        self.seed = seed
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        """Shuffled batches of this epoch."""
+        epoch = self.trainer.current_epoch if self.trainer else 0
+        generator = torch.Generator().manual_seed(10_000 * self.seed + epoch)
+        order = self.parts["train"][torch.randperm(len(self.parts["train"]), generator=generator)]
+        # A last batch of one trial cannot be batch-normalised: that trial, another one each epoch,
+        # is left out. A process with one trial of a larger batch gets a stand-in.
+        single = len(order) % self.batch_size == 1
+        return self._batches(order[: len(order) - single], smallest_share=2)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """The validation part in its own order."""
+        return self._batches(self.parts["valid"])
+
+    def all_parts(self) -> list[DataLoader[Any]]:
+        """One loader for each of the parts, in their own order."""
+        return [self._batches(self.parts[part]) for part in PARTS]
+
+    def _batches(self, places: Tensor, smallest_share: int = 1) -> DataLoader[Any]:
+        share = Share(*processes().share, smallest_share)
+        batches = [share.of(some) for some in places.split(self.batch_size)]
+        return DataLoader(self.trials, sampler=batches, batch_size=None)

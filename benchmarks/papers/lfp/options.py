@@ -1,0 +1,91 @@
+"""What is asked for; nothing here imports torch."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.options import Device, Results, setting
+
+CellName = Literal[
+    "lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran"
+]
+CELLS: tuple[CellName, ...] = get_args(CellName)
+WIDEST = 2**16
+QUICK_FOLDS = 2
+MADE = {"subjects": 6, "trials": 40, "amplitude": 0.08}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(Device, Results):
+    """The networks and their training.
+
+    Args:
+        models: cells
+        filters: wavelets of a learned frequency with an amplitude and a phase a channel, or a
+            weight a channel and sample
+        ngram: samples that a filter reads
+        hidden: filters
+        pooling: of a filter's output over time, logarithm of the mean square, or maximum of the
+            positive part
+        layer_norm: normalise the memory over filters where the output reads it
+        seeds: of the weights and of the order of the trials
+        epochs: at most
+        batch_size: trials
+        lr: the highest learning rate of Adam, which falls to 0 as a cosine
+    """
+
+    models: tuple[CellName, ...] = setting(("rkm-lstm", "gated-cnn", "cnn"), "model", free=True)
+    filters: Literal["syncnet", "dense"] = setting("syncnet")
+    ngram: int = setting(40, least=1, most=WIDEST)
+    hidden: int = setting(30, least=1, most=WIDEST)
+    pooling: Literal["power", "max"] = setting("power")
+    layer_norm: bool = setting(True)
+    seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
+    epochs: int = setting(10, least=1)
+    batch_size: int = setting(32, least=2)
+    lr: float = setting(0.02, above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lfp(Network):
+    """Recordings.
+
+    Args:
+        data: your own, an .npz with x, y and subject; otherwise they are made
+        rate: samples a second of --data
+        subjects: made subjects (6)
+        trials: made trials of each state and subject (40)
+        amplitude: of the planted oscillations, relative to the noise (0.08)
+        folds: leave out the first N subjects in turn, 0 for all (2; all with --data)
+    """
+
+    data: str | None = setting(None, free=True)
+    rate: float = setting(1000.0, above=0)
+    subjects: int | None = setting(None, least=2, most=1000)
+    trials: int | None = setting(None, least=1, most=100_000)
+    amplitude: float | None = setting(None, least=0)
+    folds: int | None = setting(None, least=0, free=True)
+
+    def check(self) -> None:
+        if self.data is None and self.rate != 1000:
+            raise InputError("--rate goes with --data; made recordings have 1000 Hz")
+        for name in MADE:
+            if self.data is not None and getattr(self, name) is not None:
+                raise InputError(f"--{name} goes with made recordings, not --data")
+
+    def made(self) -> dict[str, float]:
+        """Sizes of the made recordings."""
+        given = {name: getattr(self, name) for name in MADE}
+        return {name: MADE[name] if value is None else value for name, value in given.items()}
+
+    def number_of_folds(self, subjects: int) -> int:
+        """How many subjects are left out.
+
+        Raises:
+            InputError: If there are fewer.
+        """
+        if self.folds is None:
+            return subjects if self.data is not None else min(QUICK_FOLDS, subjects)
+        if self.folds > subjects:
+            raise InputError(f"--folds {self.folds}: there are {subjects} subjects")
+        return self.folds or subjects

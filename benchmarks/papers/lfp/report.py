@@ -1,0 +1,241 @@
+"""The tables and the pictures of an experiment on recordings."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import matplotlib
+import pandas
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.corpora.recordings import PlantedRecordings, Recordings
+from benchmarks.harness.files import write_text
+from benchmarks.harness.study import RUNS, Record, Study, grouped, rows_table
+from benchmarks.harness.summary import spread
+from benchmarks.harness.table import Table
+from benchmarks.harness.training import PREDICTIONS, predictions_text
+from benchmarks.papers.lfp.filters import NEAR, FilterBank
+from benchmarks.papers.lfp.task import (
+    RecordingClassifier,
+    RecordingTask,
+    fold_name,
+    load_classifier,
+)
+
+FILES = ("predictions.csv", "accuracy_by_subject.png", "wavelets.png", "spectra.png")
+DIGITS = RecordingTask.measure.digits
+WAVELETS = 3  # drawn of each cell
+
+
+def tables(records: Sequence[Record], recordings: Recordings) -> list[Table]:
+    """The comparison of cells, the accuracy by subject and, of made recordings, what was found."""
+    found = [_comparison(records, recordings), _by_subject(records, recordings)]
+    if isinstance(recordings, PlantedRecordings):
+        found.append(_planted(records))
+    return found
+
+
+def describe(recordings: Recordings) -> str:
+    """A line on the recordings."""
+    trials, channels, samples = recordings.x.shape
+    kind = "made recordings" if isinstance(recordings, PlantedRecordings) else "recordings"
+    return (
+        f"{kind}: {trials:,} trials of {channels} channels and {samples:,} samples "
+        f"({samples / recordings.rate:g} s at {recordings.rate:g} Hz), "
+        f"{len(recordings.classes)} classes, {len(recordings.subjects)} subjects"
+    )
+
+
+def write_predictions(study: Study) -> None:
+    """Puts the predictions of all runs together."""
+    paths = sorted(study.out.glob(f"{RUNS}/*/{PREDICTIONS}"))
+    frames = [pandas.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
+    write_text(study.out / PREDICTIONS, predictions_text(pandas.concat(frames)))
+
+
+def pictures(
+    study: Study, records: Sequence[Record], recordings: Recordings
+) -> dict[str, Callable[[], Figure]]:
+    """Accuracies, the filters of each cell and their spectra."""
+    found: dict[str, list[RecordingClassifier]] = {}
+    for record in records:
+        model, seed = record["model"], record["seed"]
+        name = f"{fold_name(recordings, record['subject'])}-{model}-seed{seed}"
+        checkpoint = study.folder(name) / "best.ckpt"
+        found.setdefault(model, []).append(load_classifier(checkpoint, seed))
+    planted = (
+        sorted({state.frequency for state in recordings.states})
+        if isinstance(recordings, PlantedRecordings)
+        else []
+    )
+    return {
+        "accuracy_by_subject.png": partial(accuracy_plot, records, recordings),
+        "wavelets.png": partial(wavelet_plot, found, planted),
+        "spectra.png": partial(spectrum_plot, found, planted),
+    }
+
+
+def accuracy_plot(records: Sequence[Record], recordings: Recordings) -> Figure:
+    """The accuracy on each subject left out, a bar a cell, the mean over seeds."""
+    groups = grouped(records, "model")
+    means = [_subject_means(group) for group in groups]
+    subjects = [name for name in recordings.subjects if any(name in mean for mean in means)]
+    width = max(6.4, 1.5 + 0.13 * (len(groups) + 2) * len(subjects))
+    figure = Figure(figsize=(min(width, 60.0), 4.0), layout="constrained")
+    axes = figure.subplots()
+    bar = 0.8 / len(groups)
+    for j, (group, accuracy) in enumerate(zip(groups, means, strict=True)):
+        places = [k - 0.4 + (j + 0.5) * bar for k, name in enumerate(subjects) if name in accuracy]
+        heights = [accuracy[name] for name in subjects if name in accuracy]
+        label = f"{group[0]['model']} ({statistics.mean(heights):.1f})"
+        axes.bar(places, heights, bar, label=label, color=f"C{j % 10}")
+    chance = 100 * _largest_class(recordings)
+    axes.axhline(chance, color="black", linewidth=0.8, linestyle="--", label="largest class")
+    axes.set_xticks(range(len(subjects)), subjects, rotation=90 if len(subjects) > 12 else 0)
+    axes.set(xlabel="subject left out", ylabel="accuracy in percent", ylim=(0, 100))
+    figure.legend(loc="outside right upper", fontsize="small")
+    return figure
+
+
+def wavelet_plot(
+    classifiers: Mapping[str, Sequence[RecordingClassifier]], planted: Sequence[float]
+) -> Figure:
+    """The most influential filters of each cell's first run, and their spectra."""
+    figure = Figure(figsize=(11.5, 0.6 + 2.0 * len(classifiers)), layout="constrained")
+    rows = figure.subplots(len(classifiers), WAVELETS + 1, squeeze=False)
+    for panels, (name, group) in zip(rows, classifiers.items(), strict=True):
+        bank = group[0].filters()
+        order = bank.influence.argsort(descending=True, stable=True)[:WAVELETS].tolist()
+        for k, panel in zip(order, panels[:WAVELETS], strict=False):
+            _wavelet_panel(panel, bank, k)
+        for panel in panels[len(order) : WAVELETS]:
+            panel.axis("off")
+        axis, amplitude = bank.spectra()
+        for k in order:
+            label = f"{bank.frequency[k]:.0f} Hz"
+            panels[-1].plot(axis, amplitude[k], linewidth=1.2, label=label)
+        _frequency_axis(panels[-1], bank.rate, planted)
+        panels[-1].legend(fontsize="x-small")
+        panels[0].set_ylabel(name)
+    for panel in rows[-1][:WAVELETS]:
+        panel.set_xlabel("ms")
+    figure.suptitle(
+        "The most influential filters, a line a channel (first dark, last light), and their "
+        "amplitude spectra; dashed: planted",
+        fontsize="medium",
+    )
+    return figure
+
+
+def spectrum_plot(
+    classifiers: Mapping[str, Sequence[RecordingClassifier]], planted: Sequence[float]
+) -> Figure:
+    """The filters' mean spectrum by influence, over a cell's runs, after and before training."""
+    columns = min(4, len(classifiers))
+    rows = -(-len(classifiers) // columns)
+    figure = Figure(figsize=(3.0 * columns + 0.6, 2.4 * rows + 0.6), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flatten()
+    for panel, (name, group) in zip(panels, classifiers.items(), strict=False):
+        axis = group[0].filters().spectra()[0]
+        after = torch.stack([one.filters().mean_spectrum() for one in group]).mean(dim=0)
+        before = torch.stack([one.filters_at_start.mean_spectrum() for one in group]).mean(dim=0)
+        panel.plot(axis, after, linewidth=1.4, label="trained")
+        panel.plot(axis, before, linewidth=1.0, linestyle=":", label="start")
+        _frequency_axis(panel, group[0].filters().rate, planted)
+        panel.set_title(name, fontsize="small")
+    for panel in panels[len(classifiers) :]:
+        panel.axis("off")
+    panels[0].legend(fontsize="x-small")
+    figure.suptitle("Mean amplitude spectrum of the filters, by influence; dashed: planted")
+    return figure
+
+
+def _comparison(records: Sequence[Record], recordings: Recordings) -> Table:
+    seeds = sorted({record["seed"] for record in records})
+    averaged = f"mean over seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else "one seed"
+    record = records[0]
+    caption = (
+        f"{describe(recordings)}\n"
+        f"{record['hidden_size']} {record['filters']} filters of {record['ngram']} samples; "
+        f"accuracy in percent, mean ± standard deviation over the subjects left out, {averaged}; "
+        f"the largest class has {100 * _largest_class(recordings):.2f}"
+    )
+    columns: dict[str, Callable[[Sequence[Record]], object]] = {
+        "model": lambda g: g[0]["model"],
+        "parameters": lambda g: f"{g[0]['num_parameters']:,}",
+        "subjects": lambda g: len(_subject_means(g)),
+        "train": lambda g: spread(list(_subject_means(g, "train").values()), DIGITS),
+        "valid": lambda g: spread(list(_subject_means(g, "valid").values()), DIGITS),
+        "test": lambda g: spread(list(_subject_means(g).values()), DIGITS),
+        "s/epoch": lambda g: f"{statistics.mean(r['seconds_per_epoch'] for r in g):.2f}",
+    }
+    return rows_table(caption, grouped(records, "model"), columns)
+
+
+def _by_subject(records: Sequence[Record], recordings: Recordings) -> Table:
+    groups = grouped(records, "model")
+    means = [_subject_means(group) for group in groups]
+    rows = [
+        [name, *[f"{mean[name]:{DIGITS}}" if name in mean else "" for mean in means]]
+        for name in recordings.subjects
+        if any(name in mean for mean in means)
+    ]
+    header = ("left out", *[group[0]["model"] for group in groups])
+    return Table("Test accuracy in percent by the subject left out", header, rows)
+
+
+def _planted(records: Sequence[Record]) -> Table:
+    """What the filters found of each planted state, before and after training."""
+    rows = []
+    for group in grouped(records, "model"):
+        for k, state in enumerate(group[0]["planted"]):
+            entries = [run["planted"][k] for run in group]
+            cells = [group[0]["model"], state["state"], f"{state['hz']:g}"]
+            for key, digits in (("nearest_hz", ".1f"), ("share", ".2f"), ("agreement", ".2f")):
+                for when in ("start", "trained"):
+                    values = [e[when][key] for e in entries if e[when][key] is not None]
+                    cells.append(f"{statistics.median(values):{digits}}" if values else "-")
+            rows.append(cells)
+    caption = (
+        "Filters and planted oscillations, before and after training, median over runs. nearest: "
+        "the centre frequency in Hz nearest to the planted one among the fewest filters with half "
+        f"of the influence; share: of the influence, within {NEAR:g} Hz; phases: the best fit to "
+        "the planted phases among those filters within that distance, 1 at most"
+    )
+    header = ("model", "state", "Hz")
+    pairs = [f"{name} {when}" for name in ("nearest", "share", "phases") for when in ("0", "1")]
+    named = [pair.replace(" 0", " (start)").replace(" 1", "") for pair in pairs]
+    return Table(caption, (*header, *named), rows)
+
+
+def _subject_means(records: Sequence[Record], part: str = "test") -> dict[str, float]:
+    """The accuracy with each subject left out, the mean over seeds."""
+    groups = grouped(records, "subject")
+    return {group[0]["subject"]: statistics.mean(r[part] for r in group) for group in groups}
+
+
+def _largest_class(recordings: Recordings) -> float:
+    return int(recordings.y.bincount().max()) / len(recordings)
+
+
+def _wavelet_panel(axes: Axes, bank: FilterBank, k: int) -> None:
+    weight = bank.weight[k]
+    time = 1000 / bank.rate * (torch.arange(weight.size(1)) - (weight.size(1) - 1) / 2)
+    colors = matplotlib.colormaps["viridis"](torch.linspace(0, 0.95, len(weight)).numpy())
+    for line, color in zip(weight, colors, strict=True):
+        axes.plot(time, line, color=color, linewidth=0.9)
+    axes.set_title(
+        f"{bank.frequency[k]:.0f} Hz, {100 * bank.influence[k]:.0f}% of influence",
+        fontsize="small",
+    )
+    axes.set_yticks([])
+
+
+def _frequency_axis(axes: Axes, rate: float, planted: Sequence[float]) -> None:
+    for frequency in planted:
+        axes.axvline(frequency, color="black", linewidth=0.8, linestyle="--")
+    axes.set_xlim(0, min(rate / 2, 2.5 * max(planted, default=rate)))
+    axes.set_xlabel("Hz")
+    axes.set_yticks([])

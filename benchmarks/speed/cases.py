@@ -1,0 +1,350 @@
+"""What is timed: graph layers, sequence layers, activations, language models."""
+
+import importlib.util
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.nn import GINEConv, ResGatedGraphConv
+
+from benchmarks.harness.errors import as_input_error, naming_extras
+from benchmarks.speed.options import Speed
+from benchmarks.speed.timing import Case, Contestant, Step
+from pyg_kernels.nn import (
+    GatedWalkConv,
+    GraphKernelConv,
+    KernelActivation,
+    RandomWalkConv,
+    WLKernelConv,
+)
+from pyg_kernels.ops.expansion import GREENS
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.walk import Form, walk_scan
+from pyg_kernels.sequence import KBRN, RCNN, RKM
+
+Layers = list[tuple[str, nn.Module, tuple[int, ...]]]  # with their products, see Contestant
+#: Steps, texts, channels by table and type of device.
+SHAPES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
+    "scan": {"cpu": ((256, 32, 300),), "cuda": ((256, 128, 512), (2048, 32, 1024))},
+    "sequence": {
+        "cpu": ((35, 20, 640), (256, 32, 300), (10_000, 1, 64)),
+        "cuda": ((35, 256, 640), (256, 128, 512), (2048, 16, 512)),
+    },
+    "rkm": {
+        "cpu": ((35, 20, 640), (256, 32, 300)),
+        "cuda": ((35, 256, 640), (256, 128, 512)),
+    },
+    "kbrn": {
+        "cpu": ((50, 500, 20), (35, 20, 640), (256, 32, 300)),
+        "cuda": ((50, 500, 20), (35, 256, 640)),
+    },
+}
+#: Cell, whether there is feedback, the products with tokens and those with the output before.
+CELLS = (
+    ("lstm", True, 4, 4),
+    ("rkm-lstm", True, 4, 4),
+    ("rkm-cifg", True, 3, 3),
+    ("ran", True, 3, 2),
+    ("linear-gated", True, 2, 2),
+    ("linear", True, 1, 1),
+    ("lstm", False, 4, 0),
+    ("rkm-lstm", False, 4, 0),
+    ("rkm-cifg", False, 3, 0),
+    ("ran", False, 3, 0),
+    ("gated-cnn", False, 2, 0),
+    ("cnn", False, 1, 0),
+)
+MOLECULES = {"cpu": 512, "cuda": 16_384}
+ATOMS, RINGS, BOND_FEATURES = 27, 6, 7  # of a random molecule, about those of one of CEP
+#: Inputs of a unit and units, and centres of a unit; on a GPU the direct sum allows no more.
+INPUTS = {"cpu": (10_000, 20), "cuda": (50_000, 64)}
+CENTERS: dict[str, tuple[int, ...]] = {"cpu": (10, 100, 300, 1000), "cuda": (10, 100)}
+LANGUAGE_MODELS = ("rcnn-5m", "lstm-5m")
+WORDS = 10_000  # as the Penn Treebank has
+
+
+def cases(name: str, options: Speed, device: torch.device) -> Iterator[Case]:
+    """The cases of a table."""
+    torch.manual_seed(0)
+    if name in SHAPES:
+        for shape in options.sizes() or SHAPES[name][device.type]:
+            yield scan_case(shape, device) if name == "scan" else text_case(name, shape, device)
+    elif name == "graph":
+        yield graph_case(options.molecules, options.root, options.channels, device)
+    elif name == "activation":
+        yield activation_case(INPUTS[device.type], CENTERS[device.type], device)
+    else:
+        yield language_case(device)
+
+
+def sequence_layers(channels: int) -> Layers:
+    """RCNNs and their rivals, of one hidden size; ``sru`` only where it is installed."""
+    found: Layers = [
+        ("RCNN order 1, input gate", RCNN(channels, channels, order=1, decay="input"), (2,)),
+        ("RCNN order 2, input gate", RCNN(channels, channels, order=2, decay="input"), (3,)),
+        ("RCNN order 2, constant", RCNN(channels, channels, order=2, decay=0.5), (2,)),
+        (
+            "RCNN order 1, recurrent gate",
+            RCNN(channels, channels, order=1, decay="recurrent"),
+            (2, 1),
+        ),
+        ("nn.LSTM", nn.LSTM(channels, channels), (4, 4)),
+        ("nn.GRU", nn.GRU(channels, channels), (3, 3)),
+    ]
+    if importlib.util.find_spec("sru") is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it tries to compile its CUDA sources
+            import sru
+
+        found.append(("sru", sru.SRU(channels, channels, num_layers=1), (3,)))
+    return found
+
+
+def rkm_layers(channels: int) -> Layers:
+    """Every cell, with feedback and without, and the layers that they replace."""
+    found: Layers = []
+    for cell, feedback, on_tokens, on_output in CELLS:
+        plain = feedback or cell in ("gated-cnn", "cnn")
+        layer = RKM(channels, channels, cell=cell, feedback=feedback)
+        products = (on_tokens, on_output) if on_output else (on_tokens,)
+        found.append((cell if plain else f"{cell}, no feedback", layer, products))
+    found.append(("nn.LSTM", nn.LSTM(channels, channels), (4, 4)))
+    found.append(("nn.GRU", nn.GRU(channels, channels), (3, 3)))
+    return found
+
+
+def kbrn_layers(channels: int) -> Layers:
+    """Learned activations of few and many centres, and the layers that they replace."""
+    found: Layers = [
+        (f"KBRN, {count} centres", KBRN(channels, channels, num_centers=count), (1, 1))
+        for count in (10, 100, 1000)
+    ]
+    plain = KBRN(channels, channels, normalize=False)
+    found.append(("KBRN, 100 centres, not normalised", plain, (1, 1)))
+    found.append(("nn.RNN", nn.RNN(channels, channels), (1, 1)))
+    found.append(("nn.LSTM", nn.LSTM(channels, channels), (4, 4)))
+    return found
+
+
+TEXT_LAYERS = {"sequence": sequence_layers, "rkm": rkm_layers, "kbrn": kbrn_layers}
+
+
+def text_case(name: str, shape: tuple[int, int, int], device: torch.device) -> Case:
+    """Layers on random texts, forward and backward."""
+    x = torch.randn(shape, device=device)
+    layers = TEXT_LAYERS[name](shape[2])
+    contestants = [
+        Contestant(name, text_step(layer.to(device), x), products)
+        for name, layer, products in layers
+    ]
+    rivals = [c.name for c in contestants if c.name in ("nn.RNN", "nn.LSTM", "nn.GRU", "sru")]
+    like = x.view(-1, shape[2])
+    return Case(name, "x".join(map(str, shape)), contestants, rivals, like)
+
+
+def text_step(layer: nn.Module, x: Tensor) -> Step:
+    """One forward and backward of a layer, gradients of its input and parameters."""
+    x = x.clone().requires_grad_()
+    parameters = [p for p in layer.parameters() if p.requires_grad]
+    seed: list[Tensor] = []
+
+    def run() -> None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Running SRU on CPU")
+            output = layer(x)[0]
+        if not seed:
+            seed.append(torch.randn_like(output))
+        torch.autograd.grad(output, [x, *parameters], seed, allow_unused=True)
+
+    return run
+
+
+def scan_case(shape: tuple[int, int, int], device: torch.device) -> Case:
+    """The bytes that the scan has to move, over its time, beside a copy on the device.
+
+    It reads a decay and an input of each order, and writes the states of each and the outputs.
+    """
+    steps, texts, channels = shape
+    source = torch.randn(steps * texts, channels, device=device)
+    target = torch.empty_like(source)
+    gigabytes = source.numel() * source.element_size() / 1e9
+    contestants = [Contestant("copy", lambda: target.copy_(source), work=2 * gigabytes)]
+    for order in (1, 2, 3):
+        step = _scan_step(order, shape, device)
+        work = (2 * order + 2) * gigabytes
+        contestants.append(Contestant(f"scan, order {order}", step, work=work))
+    return Case("scan", "x".join(map(str, shape)), contestants, unit="gigabytes")
+
+
+def _scan_step(order: int, shape: tuple[int, int, int], device: torch.device) -> Step:
+    steps, texts, channels = shape
+    layout = Layout.of_grid(steps, texts, device)
+    form = Form(order, normalize=True, gate="values", width=channels)
+    x = torch.rand(steps * texts, (1 + order) * channels, device=device)
+    params = torch.zeros(4, channels, device=device)
+    initial = torch.zeros(order, texts, channels, device=device)
+
+    def run() -> None:
+        with torch.no_grad():
+            walk_scan(form, layout, x, params, initial, initial[0])
+
+    return run
+
+
+def graph_layers(channels: int, edge_dim: int) -> Layers:
+    """Our layers with bond features, and PyG's nearest."""
+    mlp = nn.Sequential(nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, channels))
+    both: dict[str, Any] = {"edge_dim": edge_dim}
+    return [
+        ("WLKernelConv gated", WLKernelConv(channels, gated=True, **both), (6, 1)),
+        ("WLKernelConv", WLKernelConv(channels, gated=False, **both), (4, 1)),
+        ("GatedWalkConv", GatedWalkConv(channels, channels, **both), (4,)),
+        ("RandomWalkConv", RandomWalkConv(channels, channels, **both), (2,)),
+        ("GraphKernelConv", GraphKernelConv(channels, channels, **both), (2, 1)),
+        ("GINEConv (PyG)", GINEConv(mlp, **both), (1, 1)),
+        ("ResGatedGraphConv (PyG)", ResGatedGraphConv(channels, channels, **both), (4,)),
+    ]
+
+
+def graph_case(source: str, root: str, channels: int, device: torch.device) -> Case:
+    """Layers on molecules with random node features of the layers' width."""
+    generator = torch.Generator().manual_seed(0)
+    number = MOLECULES[device.type]
+    num_nodes = number * ATOMS
+    if source == "random":
+        edge_index, edge_attr = random_molecules(number, generator)
+    else:
+        with naming_extras("mol,bench"), as_input_error():
+            from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
+
+            molecules: Any = CEP(root) if source == "cep" else ChEMBLSulfonamides()
+            batch = molecules.batch(torch.arange(number) % len(molecules))
+        num_nodes, edge_index, edge_attr = batch.num_nodes, batch.edge_index, batch.edge_attr
+    x = torch.randn(num_nodes, channels, generator=generator).to(device)
+    edges = edge_index.to(device), edge_attr.to(device)
+    contestants = [
+        Contestant(name, _graph_step(layer.to(device), x, *edges), products)
+        for name, layer, products in graph_layers(channels, edge_attr.size(1))
+    ]
+    size = f"{source}: {num_nodes:,} nodes, {edge_index.size(1):,} edges, {channels} channels"
+    rivals = ("GINEConv (PyG)", "ResGatedGraphConv (PyG)")
+    return Case("graph", size, contestants, rivals, x)
+
+
+def random_molecules(number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Chains of atoms that random bonds close to rings of six, and each bond's one-hot type."""
+    first = ATOMS * torch.arange(number).unsqueeze(1)
+    closed = torch.rand(number, ATOMS - 5, generator=generator).argsort()[:, :RINGS]
+    chain = torch.arange(ATOMS - 1).expand(number, -1)
+    starts = (torch.cat((chain, closed), 1) + first).flatten()
+    ends = (torch.cat((chain + 1, closed + 5), 1) + first).flatten()
+    types = torch.randint(BOND_FEATURES, starts.shape, generator=generator).repeat(2)
+    edge_index = torch.stack((torch.cat((starts, ends)), torch.cat((ends, starts))))
+    return edge_index, F.one_hot(types, BOND_FEATURES).float()
+
+
+def _graph_step(layer: nn.Module, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Step:
+    x = x.clone().requires_grad_()
+    parameters = [p for p in layer.parameters() if p.requires_grad]
+    both = {"return_states": True} if isinstance(layer, WLKernelConv) else {}
+    seeds: list[Tensor] = []
+
+    def run() -> None:
+        out = layer(x, edge_index, edge_attr, **both)
+        outs = out if isinstance(out, tuple) else (out,)
+        if not seeds:
+            seeds.extend(torch.randn_like(one) for one in outs)
+        torch.autograd.grad(outs, [x, *parameters], seeds)
+
+    return run
+
+
+def activation_case(shape: tuple[int, int], centers: tuple[int, ...], device: torch.device) -> Case:
+    """Learned activations, each beside the direct sum of the same parameters, and fixed ones."""
+    inputs = torch.randn(shape, device=device)
+    seed = torch.randn_like(inputs)
+    units = shape[1]
+
+    def step(function: Callable[[Tensor], Tensor], parameters: tuple[Tensor, ...]) -> Step:
+        a = inputs.clone().requires_grad_()
+        return lambda: torch.autograd.grad(function(a), [a, *parameters], seed)
+
+    contestants = []
+    for green in GREENS:
+        for count in centers:
+            ours = KernelActivation(units, count, green).to(device)
+            # As after training: centres are where they came to lie, neither sorted nor even.
+            ours.centers.data += 4.0 / count * torch.randn_like(ours.centers)
+            parameters = (ours.centers, ours.coefficients)
+            name = f"{green}, {count} centres"
+            contestants.append(Contestant(name, step(ours, parameters)))
+            direct = step(lambda a, act=ours: direct_sum(a, act), parameters)  # type: ignore[misc]
+            contestants.append(Contestant(f"{name}, direct sum", direct))
+    plain = {"nn.ReLU": nn.ReLU(), "nn.PReLU": nn.PReLU(units), "nn.Tanh": nn.Tanh()}
+    for name, module in plain.items():
+        module.to(device)
+        contestants.append(Contestant(name, step(module, tuple(module.parameters()))))
+    size = f"{shape[0]}x{units}"
+    return Case("activation", size, contestants, ("nn.ReLU",), memory=True)
+
+
+def direct_sum(a: Tensor, act: KernelActivation) -> Tensor:
+    """A learned activation as the sum over all centres of each unit."""
+    z = a.unsqueeze(-1) - act.centers
+    if act.bandwidth is not None:
+        z = torch.exp(z.square() * (-0.5 / act.bandwidth**2))
+    else:
+        z = torch.relu(z) if act.green == "relu" else torch.abs(z)
+    return (z * act.coefficients).sum(-1)
+
+
+def language_case(device: torch.device, num_words: int = WORDS, hidden: int | None = None) -> Case:
+    """Steps of training language models on random words, and their recurrent layers alone."""
+    from benchmarks.harness.language_model.models import build_language_model, fitted
+    from benchmarks.harness.language_model.presets import PRESETS
+
+    contestants = []
+    for name in LANGUAGE_MODELS:
+        settings = PRESETS[name].training
+        config = fitted(PRESETS[name], num_words, hidden)
+        torch.manual_seed(0)
+        model = build_language_model(config).to(device)
+        words = float(settings.batch_size * settings.steps)
+        shape = (settings.steps, settings.batch_size, config.embedding_size)
+        alone = text_step(model.encoder, torch.randn(shape, device=device))
+        contestants.append(Contestant(name, language_step(model, settings), work=words))
+        contestants.append(Contestant(f"{name}, layers alone", alone, work=words))
+    lstm = nn.LSTM(config.hidden, config.hidden, config.num_layers).to(device)
+    inputs = torch.randn(*shape[:2], config.hidden, device=device)
+    contestants.append(Contestant("nn.LSTM alone", text_step(lstm, inputs), work=words))
+    size = f"{settings.steps}x{settings.batch_size} words, {num_words:,} in the vocabulary"
+    rivals = (LANGUAGE_MODELS[-1], "nn.LSTM alone")
+    return Case("language", size, contestants, rivals, unit="words")
+
+
+def language_step(model: Any, settings: Any) -> Step:
+    """A step of training on a batch of random words: loss, gradient, clipping, optimiser.
+
+    The state is carried from call to call, as from batch to batch.
+    """
+    from benchmarks.harness.language_model.optimizer import build_optimizer
+
+    optimizer = build_optimizer(settings, model.parameters())
+    shape = (settings.steps + 1, settings.batch_size)
+    words = torch.randint(model.config.num_words, shape, device=model.bias.device)
+    state: list[Any] = [None]
+
+    def run() -> None:
+        optimizer.zero_grad()
+        hidden, after = model(words[:-1], state[0])
+        state[0] = model.detach(after)
+        loss = F.cross_entropy(model.scores(hidden.flatten(0, 1)), words[1:].flatten())
+        (loss * settings.steps if settings.sum_steps else loss).backward()
+        if settings.clip:
+            nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        optimizer.step()
+
+    return run

@@ -1,0 +1,268 @@
+"""A study on cells that compute nothing but numbers: kept once, resumed, refused, shown."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.options import Command, Device, Results, parse, run_command, setting
+from benchmarks.harness.study import Study, asked_to_stop, grouped, machine, rows_table
+from benchmarks.harness.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Squares(Device, Results):
+    """Squares of numbers.
+
+    Args:
+        numbers: what is squared,
+            one a cell
+        power: the exponent
+        kind: how it is said
+        share: of something
+        range: two ends
+        loud: say it loud
+    """
+
+    numbers: tuple[int, ...] = setting((1, 2, 3), "number", least=0, free=True)
+    power: int = setting(2, least=1, most=9)
+    kind: Literal["plain", "fancy"] = setting("plain")
+    share: float | None = setting(None, above=0, below=1)
+    range: tuple[float, float] = setting((-1.0, 1.0))
+    loud: bool = setting(False)
+
+    def check(self) -> None:
+        if self.range[0] >= self.range[1]:
+            raise InputError(f"--range must increase, got {self.range}")
+
+
+@dataclass(frozen=True)
+class Number:
+    value: int
+    power: int
+
+    @property
+    def name(self) -> str:
+        return f"n{self.value}"
+
+    @property
+    def title(self) -> str:
+        return f"number {self.value}"
+
+
+def squared(cell: Number, folder: Path) -> dict[str, object]:
+    (folder / "computed").open("a").write("x")
+    if cell.value == 13:
+        raise KeyboardInterrupt
+    if asked_to_stop():
+        raise KeyboardInterrupt
+    return {"number": cell.value, "result": cell.value**cell.power, "history": [1]}
+
+
+def carry_out(options: Squares) -> None:
+    study = Study(
+        "tests.squares", options, Path(options.out or "runs"), {"digest": 7}, files=("p.png",)
+    )
+    study.open()
+    study.run(
+        [Number(n, options.power) for n in options.numbers],
+        squared,
+        outcome=lambda r: str(r["result"]),
+    )
+    columns = {"number": lambda r: r["number"], "result": lambda r: r["result"]}
+    study.finish([rows_table("Squares", study.records(), columns)])
+
+
+COMMAND = Command(Squares, carry_out, "Squares numbers.", "OUT holds squares.")
+
+
+def run(*words: object) -> int:
+    return run_command("tests.squares", COMMAND, [str(word) for word in words])
+
+
+def computed(out: Path, number: int) -> str:
+    return (out / f"runs/n{number}/computed").read_text()
+
+
+def test_each_cell_is_computed_once_and_a_folder_grows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run("--out", out) == 0
+    assert "3/3 number 3: 9" in capsys.readouterr().out
+    assert run("--out", out, "--resume", "--numbers", 3, 4, "--device", "cpu") == 0
+    assert [computed(out, n) for n in (1, 3, 4)] == ["x"] * 3
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert [record["result"] for record in metrics] == [1, 4, 9, 16]
+    assert "history" not in metrics[0]
+    assert (out / "table.md").read_text().endswith("| 4 | 16 |\n")
+    configuration = json.loads((out / "configuration.json").read_text())
+    assert configuration["options"]["numbers"] == [3, 4]
+    assert configuration["versions"]["torch"] == machine(["torch"])["versions"]["torch"]
+    capsys.readouterr()
+    assert run("--out", out, "--report", "--quiet") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "4           16"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "already holds results; give --resume"),
+        (["--resume", "--power", "3"], "was made with --power 2, not 3"),
+        (["--resume", "--range", "0", "1"], "was made with --range [-1.0, 1.0], not [0.0, 1.0]"),
+        (["--report", "--loud"], "was made with --loud False, not True"),
+        (["--resume", "--overwrite"], "--resume and --overwrite exclude each other"),
+    ],
+)
+def test_other_options_are_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    run("--out", tmp_path / "out")
+    before = (tmp_path / "out/configuration.json").read_text()
+    assert run("--out", tmp_path / "out", *words) == 2
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "out/configuration.json").read_text() == before
+
+
+def test_other_folders_and_data_are_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run("--out", out, "--report") == 2
+    assert not out.exists()
+    run("--out", out)
+    for edit in ({"program": "another"}, {"data": {"digest": 8}}):
+        content = json.loads((out / "configuration.json").read_text())
+        (out / "configuration.json").write_text(json.dumps(content | edit))
+        assert run("--out", out, "--resume") == 2
+        (out / "configuration.json").write_text(json.dumps(content))
+    errors = capsys.readouterr().err
+    assert "of another command" in errors
+    assert "was made with digest 8, not 7" in errors
+    (out / "runs/n1/record.json").write_text("{")
+    assert run("--out", out, "--resume") == 2
+    assert "runs/n1/record.json is damaged" in capsys.readouterr().err
+    (out / "mine.txt").write_text("kept")
+    assert run("--out", out, "--overwrite", "--numbers", 5) == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "configuration.json",
+        "metrics.json",
+        "mine.txt",
+        "runs",
+        "table.md",
+    ]
+    assert [path.name for path in (out / "runs").iterdir()] == ["n5"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").touch()
+    assert run("--out", tmp_path / "mine", "--overwrite") == 2
+
+
+def test_an_interruption_keeps_what_is_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--out", tmp_path, "--numbers", 1, 13, 2) == 130
+    assert "continue with the same command and --resume" in capsys.readouterr().err
+    assert run("--out", tmp_path, "--numbers", 1, 2, "--resume") == 0
+    assert computed(tmp_path, 1) == "x"
+
+
+def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> None:
+    run("--out", tmp_path / "out", "--power", 3, "--loud", "--share", "0.5", "--number", 4, 4)
+    made = parse("tests.squares", COMMAND, ["--config", str(tmp_path / "out/configuration.json")])
+    assert (made.power, made.loud, made.share, made.numbers, made.out) == (3, True, 0.5, (4,), None)
+    (tmp_path / "run.yaml").write_text("power: 4\nkind: fancy\nnumbers: [7]\n")
+    words = ["--config", str(tmp_path / "run.yaml"), "--power", "5"]
+    assert parse("tests.squares", COMMAND, words) == Squares(power=5, kind="fancy", numbers=(7,))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--power 0", "--power must be an integer of at least 1 and of at most 9, got 0"),
+        ("--power x", "--power: expected an integer, got x"),
+        ("--share 1", "--share must be a finite number above 0 and below 1, got 1.0"),
+        ("--share x", "--share: expected a finite number, got x"),
+        ("--kind odd", "--kind: expected one of 'plain', 'fancy', got odd"),
+        ("--range 1 0", "--range must increase"),
+        ("--nothing 1", "unrecognized arguments: --nothing 1"),
+        ("--config missing.yaml", "missing.yaml"),
+        ("--out=", "--out must not be empty"),
+        ("--config LIST", "one value where a list is expected"),
+        ("--config NAME", "--nmae is not accepted"),
+    ],
+)
+def test_bad_words_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
+) -> None:
+    for name, text in (("LIST", "numbers: 3\n"), ("NAME", "nmae: 3\n")):
+        (tmp_path / name).write_text(text)
+        words = words.replace(name, str(tmp_path / name))
+    try:
+        status: object = run(*words.split())
+    except SystemExit as stop:
+        status = stop.code
+    error = capsys.readouterr().err
+    assert status == 2
+    assert error.count("\n") == 1
+    assert error.startswith("tests.squares: error: ")
+    assert message in error
+
+
+def test_help_has_docs_defaults_and_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        run("--help")
+    text = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "what is squared, one a cell (1 2 3)",
+        "--loud, --no-loud",
+        "squares of numbers:",
+        "how it is said: plain, fancy (plain)",
+        "the results folder:",
+        "OUT holds squares.",
+    ):
+        assert words in text
+
+
+def test_workers_compute_what_one_process_does_and_end_together(tmp_path: Path) -> None:
+    options = Squares(quiet=True)
+    study = Study("tests.squares", options, tmp_path)
+    study.open()
+    study.run([Number(n, 2) for n in range(4)], squared, workers=2)
+    assert [record["result"] for record in study.records()] == [0, 1, 4, 9]
+
+
+def test_a_signal_lets_polite_cells_finish_in_their_own_time(tmp_path: Path) -> None:
+    def compute(cell: Number, folder: Path) -> dict[str, object]:
+        if cell.value:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return squared(cell, folder)
+
+    study = Study("tests.squares", Squares(quiet=True), tmp_path)
+    study.open()
+    with pytest.raises(KeyboardInterrupt, match="continue"):
+        study.run([Number(n, 2) for n in range(3)], compute, polite=True)
+    assert [record["number"] for record in study.records()] == [0]
+
+
+def test_help_answers_without_torch() -> None:
+    code = (
+        "import sys, time; import benchmarks.harness.study;"
+        "assert not {'torch', 'lightning', 'matplotlib'} & set(sys.modules);"
+        "print(time.process_time())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1.0  # 0.25 s where nothing else runs
+
+
+def test_records_are_grouped_and_rows_are_a_table() -> None:
+    records = [{"a": 1, "b": 2}, {"a": 2, "b": 2}, {"a": 1, "b": 3}]
+    assert grouped(records, "a") == [[records[0], records[2]], [records[1]]]
+    table = rows_table("c", records, {"a": lambda r: r["a"]})
+    assert table == Table("c", ("a",), [["1"], ["2"], ["1"]])

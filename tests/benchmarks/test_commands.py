@@ -1,0 +1,286 @@
+"""What every command promises: help at once, one line for bad input, nothing mixed or lost.
+
+A command joins by a row of :data:`COMMANDS`, and by its bad input in :data:`BAD_INPUT`.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
+from benchmarks.__main__ import COMMANDS as LISTED
+
+ROOT = Path(__file__).parents[2]
+ACTIVATIONS = "benchmarks.papers.activations"
+LFP = "benchmarks.papers.lfp"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A command.
+
+    Args:
+        module (str): What is run.
+        first (str): The word that chooses among a program's commands.
+        small (str): Words of a run of a second.
+        other (str): An option that makes another result, with the words of the refusal.
+        keys (str): Of the first record of ``metrics.json``.
+    """
+
+    module: str
+    first: str = ""
+    small: str = ""
+    other: tuple[str, str] = ("", "")
+    keys: str = ""
+
+    @property
+    def program(self) -> str:
+        return f"{self.module} {self.first}".strip()
+
+    def main(self) -> Callable[[list[str]], int]:
+        module = import_module(self.module)
+        found = module if hasattr(module, "main") else import_module(f"{self.module}.__main__")
+        return found.main
+
+    def words(self, *more: object) -> list[str]:
+        return [*self.first.split(), *map(str, more)]
+
+
+TRIAL = (
+    "model seed device num_parameters learned diverged iterations iterations_training accuracy "
+    "accuracy_running train_accuracy seconds cpu_seconds"
+)
+SEQUENCES = "--device cpu --centers 7 --batch-size 20 --models lstm --max-iterations 2"
+COMMANDS = {
+    "xor": Promise(
+        ACTIVATIONS,
+        "xor",
+        "--device cpu --inputs 2 --centers 3 --l1 0 --seeds 0 --max-iterations 2",
+        ("--learning-rate 0.5", "--learning-rate 0.003, not 0.5"),
+        f"inputs centers l1 {TRIAL} solved_after squared_error variation variation_over_data "
+        "variation_times_range l1_norm",
+    ),
+    "charging": Promise(
+        ACTIVATIONS,
+        "charging",
+        f"{SEQUENCES} --seeds 0",
+        ("--centers 8", "--centers 7, not 8"),
+        TRIAL,
+    ),
+    "long-term": Promise(
+        ACTIVATIONS,
+        "long-term",
+        f"{SEQUENCES} --functions or --hidden 3",
+        ("--clip 1", "--clip 0.0, not 1.0"),
+        f"function length {TRIAL}",
+    ),
+    "lfp": Promise(
+        LFP,
+        "",
+        "--device cpu --subjects 3 --trials 2 --folds 1 --hidden 2 --models cnn --epochs 1",
+        ("--pooling max", "--pooling 'power', not 'max'"),
+        "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch "
+        "subject filters ngram hidden_size pooling layer_norm center_hz planted",
+    ),
+    "kernels": Promise(
+        "benchmarks.kernels",
+        "",
+        "--device cpu --tasks wl-features --copies 1 --rounds 1",
+        ("--bond-labels", "--bond-labels False, not True"),
+        "task method size calls peak_mib seconds molecules columns entries copies_equal threads",
+    ),
+    "speed": Promise("benchmarks.speed"),
+    "speed scale": Promise("benchmarks.speed", "scale"),
+    "speed compare": Promise("benchmarks.speed", "compare"),
+}
+STUDIES = [name for name, promise in COMMANDS.items() if promise.small]
+
+BAD_INPUT = {
+    "xor": [
+        ("--color red", "--color"),
+        ("--centers 0", "of at least 1"),
+        ("--inputs 1", "of at least 2"),
+        ("--l1 -1", "of at least 0"),
+        ("--init-range 2 -2", "increasing numbers, got 2 -2"),
+        ("--init-range 0 inf", "expected a finite number, got inf"),
+        ("--resume --overwrite", "exclude each other"),
+        ("--report --resume", "exclude each other"),
+        ("--report", "holds no results"),
+        ("--out=", "--out must not be empty"),
+    ],
+    "charging": [
+        ("--models gru", "gru"),
+        ("--lr 0", "above 0"),
+        ("--batch-size 1", "of at least 2"),
+        ("--iterations 0", "of at least 1"),
+        ("--init identity --no-affine", "init='identity' with green='relu'"),
+        ("--device tpu9", "tpu9"),
+    ],
+    "long-term": [
+        ("--models rnn", "rnn"),
+        ("--functions nand", "nand"),
+        ("--lengths 1", "of at least 2"),
+        ("--preset huge", "--preset must be one of paper, practical, got 'huge'"),
+    ],
+    "lfp": [
+        ("--models general", "general"),
+        ("--filters gabor", "gabor"),
+        ("--data nowhere.npz", "nowhere.npz: No such file"),
+        ("--epochs 0", "of at least 1"),
+        ("--hidden 0", "of at least 1"),
+        ("--trials 1 --ngram 1", "ngram=1 with filters='syncnet'"),
+        ("--batch-size 1", "of at least 2"),
+        ("--subjects 1", "of at least 2"),
+        ("--subjects 3 --trials 1 --folds 4", "there are 3 subjects"),
+        ("--data x.npz --trials 3", "--trials goes with made recordings"),
+        ("--rate 500", "--rate goes with --data"),
+        ("--rate 0", "above 0"),
+        ("--amplitude -1", "of at least 0"),
+        ("--trials 1 --hidden 65536", "parameters; at most"),
+        ("--trials 1 --device tpu9", "tpu9"),
+    ],
+    "kernels": [
+        ("--dataset zinc", "zinc"),
+        ("--tasks string", "string"),
+        ("--root data", "--root goes with --dataset cep"),
+        ("--rounds 0", "of at least 1"),
+        ("--device cuda:99", "cuda:99"),
+    ],
+    "speed": [
+        ("graph --device nonsense", "nonsense"),
+        ("graph --rounds 0", "of at least 1"),
+        ("nonsense", "nonsense"),
+        ("sequence --shapes 3x2", "expected TxBxD"),
+        ("sequence --shapes 3x0x2", "expected TxBxD"),
+        ("epoch --model mean", "--models mean: expected one of"),
+        ("graph --out FILE", "File exists"),
+    ],
+    "speed scale": [
+        ("--molecules 5", "of at least 20"),
+        ("--model nonsense", "--models nonsense: expected one of wl-gated"),
+        ("--steps epochs", "expected an integer, got epochs"),
+    ],
+    "speed compare": [("a b c", "unrecognized arguments"), ("a b", "a: No such file")],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_what_it_is_for(name: str, call_main) -> None:
+    status, out, err = call_main(COMMANDS[name].main(), *COMMANDS[name].words("--help"))
+    assert (status, err) == (0, "")
+    assert f"usage: python -m {COMMANDS[name].program}" in out
+    assert "--config FILE" in out
+
+
+def test_help_answers_without_torch() -> None:
+    """All in one process, on the processor's clock: half a second is for one alone."""
+    calls = [(promise.module, promise.words("--help")) for promise in COMMANDS.values()]
+    code = (
+        "import contextlib, importlib.util, io, json, sys, time\n"
+        "began = time.process_time()\n"
+        f"for name, words in {calls!r}:\n"
+        "    package = importlib.util.find_spec(name).submodule_search_locations\n"
+        "    module = importlib.import_module(name + '.__main__' if package else name)\n"
+        "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "        module.main(words)\n"
+        "heavy = {'torch', 'lightning', 'matplotlib', 'rdkit'} & set(sys.modules)\n"
+        "print(json.dumps([time.process_time() - began, sorted(heavy)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    seconds, heavy = json.loads(done.stdout)
+    assert heavy == []
+    assert seconds < len(calls) * 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [(name, *case) for name, cases in BAD_INPUT.items() for case in cases],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(
+    name: str, words: str, said: str, call_main, tmp_path: Path
+) -> None:
+    promise = COMMANDS[name]
+    given = [__file__ if word == "FILE" else word for word in words.split()]
+    if promise.small and "--out=" not in given:
+        given += ["--out", str(tmp_path / "out")]
+    status, out, err = call_main(promise.main(), *promise.words(*given))
+    assert (status, out) == (2, "")
+    assert err.startswith(f"{promise.module}")
+    assert ": error: " in err
+    assert err.count("\n") == 1
+    assert said in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_results_are_neither_mixed_nor_lost(
+    name: str, call_main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promise, out = COMMANDS[name], tmp_path / "out"
+    measure = import_module("benchmarks.kernels.measure")
+    monkeypatch.setattr(measure, "in_own_process", lambda work, *words: work(*words))
+    words = promise.words(*promise.small.split(), "--quiet", "--out", out)
+
+    def run(*more: str) -> tuple[int, str, str]:
+        return call_main(promise.main(), *words, *more)
+
+    (tmp_path / "out").mkdir()
+    (out / "thesis.tex").write_text("chapter 1")
+    status, _, err = run("--overwrite")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "not results of this module" in err
+    (out / "thesis.tex").unlink()
+
+    status, table, _ = run()
+    assert status == 0
+    (record, *_) = json.loads((out / "metrics.json").read_text())
+    assert list(record) == promise.keys.split()
+    kept = (out / "metrics.json").read_text()
+    assert (out / "table.md").exists()
+    configuration = json.loads((out / "configuration.json").read_text())
+    assert configuration["program"] == promise.program
+
+    other, refusal = promise.other
+    for more, said in (
+        ("", "already holds results; give --resume"),
+        (f"--resume {other}", f"was made with {refusal}"),
+    ):
+        status, _, err = run(*more.split())
+        assert (status, err.count("\n")) == (2, 1)
+        assert said in err
+    status, again, err = run("--resume")
+    assert (status, err, again) == (0, "", table)
+    assert (out / "metrics.json").read_text() == kept
+    config = promise.words("--config", out / "configuration.json", "--out", out, "--quiet")
+    status, again, err = call_main(promise.main(), *config, "--report")
+    assert (status, err, again) == (0, "", table)
+
+
+def test_the_list_of_commands_is_that_of_the_modules(call_main, capsys) -> None:
+    from benchmarks.__main__ import main
+
+    assert main() == 0
+    out = capsys.readouterr().out
+    for name in LISTED:
+        assert name in out
+        package = ROOT / "benchmarks" / name.replace(".", "/")
+        assert package.with_suffix(".py").exists() or (package / "__main__.py").exists()
+
+
+def test_names_what_is_missing_without_an_extra() -> None:
+    code = (
+        "import sys; sys.modules['lightning'] = None\n"
+        "from benchmarks.papers.activations.__main__ import main\n"
+        "sys.exit(main(['xor']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    said = "error: lightning is not installed: pip install '.[bench]'\n"
+    assert (done.returncode, done.stderr) == (2, f"{ACTIVATIONS} xor: {said}")
