@@ -85,6 +85,8 @@ def walk_scan(
         feed=(feed, (gates, channels)),
         mask=(mask, (texts, channels)),
     )
+    if form.pool == "max" and (form.normalize or select is not None):
+        raise ValueError("pool='max': a maximum has no weights to normalize or select by")
     tensors = (x, params, select, carried, feed, mask, h0, c0)
     if act is not None or output_map is not None:
         arguments = (*tensors, layout.start, layout.length, *form, *layout.settings)
@@ -96,7 +98,12 @@ def walk_scan(
 
 
 def linear_scan(
-    decay: Tensor, x: Tensor, layout: Layout, initial: Tensor, normalize: bool = False
+    decay: Tensor,
+    x: Tensor,
+    layout: Layout,
+    initial: Tensor,
+    normalize: bool = False,
+    pool: str = "sum",
 ) -> Tensor:
     r"""The recurrence :math:`c_t = \lambda_t \odot c_{t-1} + (1 - \lambda_t)^\nu \odot x_t`.
 
@@ -106,6 +113,8 @@ def linear_scan(
         layout: The texts.
         initial: c before the first token, :obj:`(B, D)`.
         normalize: Whether :math:`\nu` is 1 or 0.
+        pool: ``'sum'``, or ``'max'`` for the larger of the two in place of their sum, where
+            minus infinity stands for no c yet.
 
     Returns:
         c, :obj:`(N, D)`, of the operands' common precision.
@@ -127,7 +136,7 @@ def linear_scan(
         width, x = decay.size(1), torch.cat((decay, x), 1)
     else:
         params = torch.cat((decay.expand(1, params.size(1)), params[1:]))
-    form = Form(1, "mul", normalize, "values" if width else "none", width)
+    form = Form(1, "mul", normalize, "values" if width else "none", width, pool=pool)
     h, _, _ = walk_scan(form, layout, x, params, initial.unsqueeze(0), initial)
     return h.to(result)
 
@@ -150,7 +159,7 @@ def _runs_triton(x: Tensor, select: Tensor | None, feed: Tensor | None) -> bool:
 
 def _is_bare(form: Form) -> bool:
     """Whether Triton's kernels compute all of a form."""
-    return form.act == "none" and not form.output_gate and not form.highway
+    return (form.act, form.pool) == ("none", "sum") and not (form.output_gate or form.highway)
 
 
 def _around_bare(
