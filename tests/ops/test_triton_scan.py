@@ -78,8 +78,7 @@ def run(path: Any, form: Form, layout: Layout, tensors: list[Tensor]) -> tuple[T
     y = carried if form.highway else None
     if path is walk_scan:
         return walk_scan(form, layout, x, params, c0, h0, None, y)
-    places = (layout.start, layout.length, *form, *layout.settings)
-    return definition.walk_scan(x, params, None, y, None, None, h0, c0, *places)
+    return definition.walk_scan(form, layout, x, params, None, y, None, None, h0, c0)
 
 
 def check(cases: Cases) -> None:

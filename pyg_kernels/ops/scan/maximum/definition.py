@@ -17,14 +17,7 @@ class Form(NamedTuple):
 
 
 def sum_max_scan(
-    x: Tensor,
-    decay: Tensor,
-    table: Tensor,
-    seen: Tensor,
-    start: Tensor,
-    length: Tensor,
-    order: int,
-    *settings: int | str | bool,
+    form: Form, layout: Layout, x: Tensor, decay: Tensor, table: Tensor, seen: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The largest sums that end at each token, and those that start at each one.
 
@@ -38,8 +31,7 @@ def sum_max_scan(
         :math:`z_2, ..., z_n`, (N, n - 1, D), minus infinity where there is none, and the table
         after the last token, (n, B, S + T, D).
     """
-    layout = Layout.of_settings(start, length, x.size(0), settings)  # type: ignore[arg-type]
-    (_, texts, size, channels), steps = table.shape, layout.num_steps
+    (order, texts, size, channels), steps = table.shape, layout.num_steps
     if not steps:
         return x.new_zeros(x.size(0), order - 1, channels), table.clone()
     tables = list(torch.cat((table, table.new_zeros(order, texts, steps, channels)), 2))

@@ -89,8 +89,7 @@ def walk_scan(
         raise ValueError("pool='max': a maximum has no weights to normalize or select by")
     tensors = (x, params, select, carried, feed, mask, h0, c0)
     if act is not None or output_map is not None:
-        arguments = (*tensors, layout.start, layout.length, *form, *layout.settings)
-        return definition.walk_scan(*arguments, act=act, output_map=output_map)
+        return definition.walk_scan(form, layout, *tensors, act, output_map)
     if _runs_triton(x, select, feed) and not _is_bare(form):
         return _around_bare(form, layout, x, params, c0, h0, carried)
     h, c, end, *_ = _SCAN.scan(form, layout, *tensors)

@@ -48,6 +48,8 @@ class Form(NamedTuple):
 
 
 def walk_scan(
+    form: Form,
+    layout: Layout,
     x: Tensor,
     params: Tensor,
     select: Tensor | None,
@@ -56,15 +58,10 @@ def walk_scan(
     mask: Tensor | None,
     h0: Tensor,
     c0: Tensor,
-    start: Tensor,
-    length: Tensor,
-    *settings: int | str | bool,
     act: Activation | None = None,
     output_map: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """h, c and the last c; arguments as :func:`pyg_kernels.ops.scan.walk.walk_scan` names them."""
-    form = Form(*settings[: len(Form._fields)])  # type: ignore[arg-type]
-    layout = Layout.of_settings(start, length, x.size(0), settings[len(Form._fields) :])  # type: ignore[arg-type]
     if not layout.num_steps:
         return x[:, : c0.size(2)].clone(), c0.clone(), c0.clone()
 
