@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.gates import copy
+from pyg_kernels.ops.scan.rows import copy
 
 # OpenBLAS multiplies on one thread up to this many multiply-adds; beyond, its threads would get in
 # the way of those that share the texts.

@@ -29,7 +29,6 @@ from pyg_kernels.ops.expansion.cpu import (
 )
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.activation.definition import Form
-from pyg_kernels.ops.scan.gates import add, arrive, copy
 from pyg_kernels.ops.scan.loop import (
     Tasks,
     Tokens,
@@ -39,6 +38,7 @@ from pyg_kernels.ops.scan.loop import (
     step,
     step_back,
 )
+from pyg_kernels.ops.scan.rows import add, arrive, copy
 
 _NARROW = 128  # units; products of fewer are not worth PyTorch's threads
 

@@ -10,30 +10,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from pyg_kernels.ops.compiled import array, inlined, kernel, overloads, run
+from pyg_kernels.ops.compiled import array, inlined, kernel, overloads, run, sigmoid, tanh
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.gates import (
-    ACTIVATIONS,
-    SIGMOID,
-    activate,
-    activate_back,
-    add,
-    arrive,
-    give_products,
-    keep_products,
-    open_gate,
-    open_gate_back,
-)
 from pyg_kernels.ops.scan.loop import (
     Tasks,
     backward_loop,
     columns,
     forward_loop,
+    longest_list,
     share_of,
     step,
     step_back,
 )
 from pyg_kernels.ops.scan.memory.definition import Form
+
+_NAMES = ("none", "tanh", "relu", "sigmoid")
+_NONE, _TANH, _RELU, _SIGMOID = range(4)
 
 
 class _Numbers(NamedTuple):
@@ -53,14 +45,21 @@ class _Numbers(NamedTuple):
 
 
 class _Memory(NamedTuple):
-    """The arrays of memory cells; `fed` are the products with the outputs before, (N, R)."""
+    """The arrays of memory cells; those that are not there are empty.
+
+    In a task's own memory, `values` are those of all gates, (tokens, G * channels), and `stats`
+    what layer normalization finds, (tokens, 2).
+    """
 
     x: Any
     params: Any
-    fed: Any
+    kept: Any
     h: Any
     c: Any
     numbers: Any
+    values: Any
+    stats: Any
+    y: Any
 
 
 class _MemoryBack(NamedTuple):
@@ -72,6 +71,7 @@ class _MemoryBack(NamedTuple):
     g: Any
     g_x: Any
     g_params: Any
+    g_y: Any
 
 
 @overloads(step)
@@ -85,184 +85,355 @@ def _(cell, tokens, first, last, g_feed, g_h):
 
 
 @inlined
-def _rows(params):
-    """The rows that a token is read into, with constants where there are no gates.
-
-    They are the output gate, the factor of what is new, that of the memory before, what is new,
-    the memory before, and the memory as the output gate finds it.
-    """
-    rows = np.zeros((6, params.shape[1]), params.dtype)
-    for k in range(params.shape[1]):
-        rows[0, k], rows[1, k], rows[2, k] = 1, params[-2, k], params[-1, k]
-    return rows
-
-
-@inlined
-def _open(cell, gate, act, params, row, first, out):
-    """One of the gates, or the candidate; `out` stays as it is where there is none."""
-    if gate >= 0:
-        at = gate * cell.c.shape[1] + first
-        open_gate(act, cell.x, cell.fed, row, at, params[gate], out)
+def _activate(act, values):
+    """An activation in place."""
+    zero = values.dtype.type(0)
+    for m in range(values.shape[0]):
+        now = values[m]
+        if act == _TANH:
+            for k in range(now.size):
+                now[k] = tanh(now[k])
+        elif act == _SIGMOID:
+            for k in range(now.size):
+                now[k] = sigmoid(now[k])
+        elif act == _RELU:
+            for k in range(now.size):
+                now[k] = zero if now[k] < zero else now[k]
 
 
 @inlined
-def _read(cell, params, row, before, first, rows):
-    """Fills all of the rows but the last."""
-    numbers = cell.numbers
-    share, keep, past = rows[1], rows[2], rows[4]
-    _open(cell, numbers.output, SIGMOID, params, row, first, rows[0])
-    _open(cell, numbers.input, SIGMOID, params, row, first, share)
-    _open(cell, numbers.forget, SIGMOID, params, row, first, keep)
-    _open(cell, numbers.gates - 1, numbers.candidate, params, row, first, rows[3])
-    if numbers.coupled:
-        for k in range(share.size):
-            share[k] = share.dtype.type(1) - keep[k]
-    if numbers.memory:
-        memory = cell.c[before][first:]
-        for k in range(past.size):
-            past[k] = memory[k]
-        activate(numbers.carried, past)
+def _activate_back(act, values, grad):
+    """The gradient before an activation, in place, from the values after it."""
+    zero, one = values.dtype.type(0), values.dtype.type(1)
+    for m in range(values.shape[0]):
+        value, now = values[m], grad[m]
+        if act == _TANH:
+            for k in range(now.size):
+                now[k] *= one - value[k] * value[k]
+        elif act == _SIGMOID:
+            for k in range(now.size):
+                now[k] *= value[k] * (one - value[k])
+        elif act == _RELU:
+            for k in range(now.size):
+                now[k] = zero if value[k] <= zero else now[k]
 
 
 @inlined
-def _read_out(numbers, params, memory, out):
-    """The memory, normalized and activated; its mean and the inverse of its deviation."""
-    size = out.dtype.type(out.size)
-    mean, width = size - size, size / size
+def _open(tokens, first, last, begin, gates, candidate, x, params, feed, values):
+    """The values of gates from a given one on, and of the candidate."""
+    count, channels = last - first, params.shape[1]
+    for m in range(tokens.row.size):
+        for j in range(begin, gates):
+            at = j * channels + first
+            now, bias = values[m][j * count : (j + 1) * count], params[j][first:last]
+            logits = x[tokens.row[m]][at : at + count]
+            if feed.size and at < feed.shape[1]:
+                more = feed[m][at : at + count]
+                for k in range(count):
+                    now[k] = logits[k] + bias[k] + more[k]
+            else:
+                for k in range(count):
+                    now[k] = logits[k] + bias[k]
+        opened = values[m][begin * count : (gates - 1) * count]
+        for k in range(opened.size):
+            opened[k] = sigmoid(opened[k])
+        if candidate == _TANH and begin < gates:
+            value = values[m][(gates - 1) * count : gates * count]
+            for k in range(count):
+                value[k] = tanh(value[k])
+
+
+@inlined
+def _keep(tokens, values, kept):
+    for m in range(tokens.row.size):
+        value, now = values[m], kept[tokens.row[m]]
+        for k in range(now.size):
+            now[k] = value[k]
+
+
+@inlined
+def _recall(tokens, values, kept):
+    for m in range(tokens.row.size):
+        now, value = values[m], kept[tokens.row[m]]
+        for k in range(value.size):
+            now[k] = value[k]
+
+
+@inlined
+def _add_up(numbers, tokens, first, last, params, values, c):
+    """The memories."""
+    count, one = last - first, c.dtype.type(1)
+    last_gate = numbers.gates - 1
+    past = np.empty((1, count), c.dtype)
+    before = past[0]
+    for m in range(tokens.row.size):
+        value = values[m]
+        candidate = value[last_gate * count : (last_gate + 1) * count]
+        now = c[tokens.row[m]][first:last]
+        forget = value[numbers.forget * count : (numbers.forget + 1) * count]
+        if numbers.coupled:
+            for k in range(count):
+                now[k] = (one - forget[k]) * candidate[k]
+        elif numbers.input >= 0:
+            share = value[numbers.input * count : (numbers.input + 1) * count]
+            for k in range(count):
+                now[k] = share[k] * candidate[k]
+        else:
+            factor = params[-2][first:last]
+            for k in range(count):
+                now[k] = factor[k] * candidate[k]
+        if numbers.memory:
+            memory = c[tokens.before[m]][first:last]
+            for k in range(count):
+                before[k] = memory[k]
+            if numbers.carried != _NONE:
+                _activate(numbers.carried, past)
+            if numbers.forget >= 0:
+                for k in range(count):
+                    now[k] += forget[k] * before[k]
+            else:
+                factor = params[-1][first:last]
+                for k in range(count):
+                    now[k] += factor[k] * before[k]
+
+
+@inlined
+def _read_out(numbers, tokens, first, last, params, c, stats, y):
+    """The memories as the output gate finds them: normalized and activated."""
+    count = last - first
     if numbers.norm:
-        scale, shift, square = params[-4], params[-3], mean
-        for k in range(out.size):
-            mean += memory[k]
-        mean /= size
-        for k in range(out.size):
-            square += (memory[k] - mean) * (memory[k] - mean)
-        width /= np.sqrt(square / size + out.dtype.type(numbers.eps))
-        for k in range(out.size):
-            out[k] = (memory[k] - mean) * width * scale[k] + shift[k]
+        scale, shift, zero = params[-4], params[-3], c.dtype.type(0)
+        size, eps = c.dtype.type(count), c.dtype.type(numbers.eps)
+        for m in range(tokens.row.size):
+            memory, now = c[tokens.row[m]], y[m]
+            total, square = zero, zero
+            for k in range(count):
+                total += memory[k]
+            mean = total / size
+            for k in range(count):
+                now[k] = memory[k] - mean
+                square += now[k] * now[k]
+            width = c.dtype.type(1) / np.sqrt(square / size + eps)
+            stats[m, 0], stats[m, 1] = mean, width
+            for k in range(count):
+                now[k] = now[k] * width * scale[k] + shift[k]
     else:
-        for k in range(out.size):
-            out[k] = memory[k]
-    activate(numbers.out, out)
-    return mean, width
-
-
-@inlined
-def _norm_back(params, g_params, memory, mean, width, g):
-    """Through layer normalization."""
-    scale, g_scale, g_shift = params[-4], g_params[-4], g_params[-3]
-    size = g.dtype.type(g.size)
-    total, slope = size - size, size - size
-    for k in range(g.size):
-        value = (memory[k] - mean) * width
-        g_scale[k] += g[k] * value
-        g_shift[k] += g[k]
-        g[k] *= scale[k]
-        total += g[k]
-        slope += g[k] * value
-    total, slope = total / size, slope / size
-    for k in range(g.size):
-        g[k] = width * (g[k] - total - (memory[k] - mean) * width * slope)
+        for m in range(tokens.row.size):
+            memory, now = c[tokens.row[m]][first:last], y[m]
+            for k in range(count):
+                now[k] = memory[k]
+    if numbers.out != _NONE:
+        _activate(numbers.out, y)
 
 
 def _memory_step(cell, tokens, first, last, feed):
-    params = cell.params[:, first:last].copy()
-    rows = _rows(params)
-    output, share, keep, new, past, y = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
-    keep_products(tokens, feed, cell.fed)
+    x, params, kept, h, c, numbers, values, stats, work = cell
+    y, count = work[: tokens.row.size], last - first
+    gates, output = numbers.gates, numbers.output
+    _open(tokens, first, last, 0, gates, numbers.candidate, x, params, feed, values)
+    if feed.size:
+        _keep(tokens, values, kept)
+    _add_up(numbers, tokens, first, last, params, values, c)
+    _read_out(numbers, tokens, first, last, params, c, stats, y)
     for m in range(tokens.row.size):
-        row = tokens.row[m]
-        _read(cell, params, row, tokens.before[m], first, rows)
-        memory, out = cell.c[row][first:last], cell.h[row][first:last]
-        for k in range(y.size):
-            memory[k] = share[k] * new[k] + keep[k] * past[k]
-        _read_out(cell.numbers, params, memory, y)
-        for k in range(y.size):
-            out[k] = output[k] * y[k]
+        found, now = y[m], h[tokens.row[m]][first:last]
+        if output >= 0:
+            gate = values[m][output * count : (output + 1) * count]
+            for k in range(count):
+                now[k] = gate[k] * found[k]
+        else:
+            for k in range(count):
+                now[k] = found[k]
 
 
 @inlined
-def _open_back(cell, gate, constant, act, value, grad, row, first):
-    """From the gradient of a gate's values to its logits, or to the constant in its place."""
-    if gate >= 0:
-        at = gate * cell.g_params.shape[1] + first
-        open_gate_back(act, value, grad, cell.g_x, row, at, cell.g_params[gate][first:])
-    else:
-        add(grad, cell.g_params[constant][first:])
+def _arrive(tokens, first, last, g_out, g_h, g_y):
+    """The gradient of each output, from this token and from later ones."""
+    zero = g_y.dtype.type(0)
+    for m in range(tokens.row.size):
+        now, later = g_y[m], g_h[tokens.slot[m]][first:last]
+        for k in range(now.size):
+            now[k] = later[k]
+            later[k] = zero
+        if g_out.size:
+            given = g_out[tokens.row[m]][first:last]
+            for k in range(now.size):
+                now[k] += given[k]
+
+
+@inlined
+def _output_back(tokens, first, last, output, values, y, g_x, g_y):
+    """Through the output gate."""
+    count, one = last - first, g_y.dtype.type(1)
+    at = output * (g_x.shape[1] // (values.shape[1] // count)) + first
+    for m in range(tokens.row.size):
+        gate, value = values[m][output * count : (output + 1) * count], y[m]
+        now, g_gate = g_y[m], g_x[tokens.row[m]][at : at + count]
+        for k in range(count):
+            g_gate[k] = now[k] * value[k] * gate[k] * (one - gate[k])
+            now[k] *= gate[k]
+
+
+@inlined
+def _norm_back(tokens, params, c, stats, g_params, g_y):
+    """Through layer normalization."""
+    scale, g_scale, g_shift = params[-4], g_params[-4], g_params[-3]
+    zero, size = c.dtype.type(0), c.dtype.type(c.shape[1])
+    for m in range(tokens.row.size):
+        memory, now, mean, width = c[tokens.row[m]], g_y[m], stats[m, 0], stats[m, 1]
+        total, slope = zero, zero
+        for k in range(now.size):
+            value = (memory[k] - mean) * width
+            g_scale[k] += now[k] * value
+            g_shift[k] += now[k]
+            now[k] *= scale[k]
+            total += now[k]
+            slope += now[k] * value
+        total, slope = total / size, slope / size
+        for k in range(now.size):
+            now[k] = width * (now[k] - total - (memory[k] - mean) * width * slope)
+
+
+@inlined
+def _add_up_back(numbers, tokens, first, last, params, values, c, g_states, g, g_y, g_x, g_params):
+    """From the gradient of the memories to the gates, the candidate and the memories before."""
+    count, channels = last - first, params.shape[1]
+    zero, one = c.dtype.type(0), c.dtype.type(1)
+    last_gate = numbers.gates - 1
+    past, carry = np.empty((1, count), c.dtype), np.empty((1, count), c.dtype)
+    before, onward = past[0], carry[0]
+    for m in range(tokens.row.size):
+        row, value = tokens.row[m], values[m]
+        now, reached, g_row = g[tokens.slot[m]], g_y[m], g_x[row]
+        candidate = value[last_gate * count : (last_gate + 1) * count]
+        g_candidate = g_row[last_gate * channels + first : last_gate * channels + last]
+        forget = value[numbers.forget * count : (numbers.forget + 1) * count]
+        g_forget = g_row[numbers.forget * channels + first : numbers.forget * channels + last]
+        for k in range(count):
+            now[k] += reached[k]
+        if g_states.size:
+            given = g_states[row][first:last]
+            for k in range(count):
+                now[k] += given[k]
+        if numbers.memory:
+            memory = c[tokens.before[m]][first:last]
+            for k in range(count):
+                before[k] = memory[k]
+            if numbers.carried != _NONE:
+                _activate(numbers.carried, past)
+            if numbers.forget >= 0:
+                for k in range(count):
+                    g_forget[k] = now[k] * before[k] * forget[k] * (one - forget[k])
+                    onward[k] = now[k] * forget[k]
+            else:
+                factor, g_factor = params[-1][first:last], g_params[-1][first:last]
+                for k in range(count):
+                    g_factor[k] += now[k] * before[k]
+                    onward[k] = now[k] * factor[k]
+            if numbers.carried != _NONE:
+                _activate_back(numbers.carried, past, carry)
+        else:
+            for k in range(count):
+                onward[k] = zero
+        if numbers.coupled:
+            for k in range(count):
+                g_forget[k] -= now[k] * candidate[k] * forget[k] * (one - forget[k])
+                g_candidate[k] = now[k] * (one - forget[k])
+        elif numbers.input >= 0:
+            share = value[numbers.input * count : (numbers.input + 1) * count]
+            at = numbers.input * channels + first
+            g_share = g_row[at : at + count]
+            for k in range(count):
+                g_share[k] = now[k] * candidate[k] * share[k] * (one - share[k])
+                g_candidate[k] = now[k] * share[k]
+        else:
+            factor, g_factor = params[-2][first:last], g_params[-2][first:last]
+            for k in range(count):
+                g_factor[k] += now[k] * candidate[k]
+                g_candidate[k] = now[k] * factor[k]
+        if numbers.candidate == _TANH:
+            for k in range(count):
+                g_candidate[k] *= one - candidate[k] * candidate[k]
+        for k in range(count):
+            now[k] = onward[k]
+
+
+@inlined
+def _logits_back(tokens, first, last, gates, g_x, g_params, g_feed):
+    """From the gradients of the logits to the biases and to what was read."""
+    count, channels = last - first, g_params.shape[1]
+    for m in range(tokens.row.size):
+        for j in range(gates):
+            at = j * channels + first
+            now, bias = g_x[tokens.row[m]][at : at + count], g_params[j][first:last]
+            for k in range(count):
+                bias[k] += now[k]
+        if g_feed.size:
+            now, fed = g_x[tokens.row[m]], g_feed[m]
+            for k in range(fed.size):
+                fed[k] = now[k]
 
 
 def _memory_back(cell, tokens, first, last, g_feed, g_h):
-    inner, numbers = cell.cell, cell.cell.numbers
-    params = inner.params[:, first:last].copy()
-    rows, grads = _rows(params), np.empty((3, last - first), params.dtype)
-    output, share, keep, new, past, y = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
-    g_y, g_keep, grad = grads[0], grads[1], grads[2]
-    for m in range(tokens.row.size):
-        row, slot = tokens.row[m], tokens.slot[m]
-        _read(inner, params, row, tokens.before[m], first, rows)
-        memory, g = inner.c[row][first:last], cell.g[slot]
-        mean, width = _read_out(numbers, params, memory, y)
-        arrive(cell.g_out[row][first:last], g_h[slot][first:last], g_y)
-        if numbers.output >= 0:
-            for k in range(y.size):
-                grad[k] = g_y[k] * y[k]
-                g_y[k] *= output[k]
-            _open_back(cell, numbers.output, 0, SIGMOID, output, grad, row, first)
-        activate_back(numbers.out, y, g_y)
-        if numbers.norm:
-            _norm_back(params, cell.g_params, memory, mean, width, g_y)
-        add(g_y, g)
-        add(cell.g_states[row][first:last], g)
-        for k in range(y.size):
-            grad[k] = g[k] * share[k]
-        _open_back(cell, numbers.gates - 1, 0, numbers.candidate, new, grad, row, first)
-        for k in range(y.size):
-            # Of the new; the candidate's own gradient is made already.
-            grad[k] = g[k] * new[k]
-            g_keep[k] = g[k] * past[k]
-            g[k] *= keep[k]
-        if numbers.coupled:
-            for k in range(y.size):
-                g_keep[k] -= grad[k]
-        else:
-            _open_back(cell, numbers.input, -2, SIGMOID, share, grad, row, first)
-        _open_back(cell, numbers.forget, -1, SIGMOID, keep, g_keep, row, first)
-        if numbers.memory:
-            activate_back(numbers.carried, past, g)
-        else:
-            for k in range(y.size):
-                g[k] = y.dtype.type(0)
-    give_products(tokens, cell.g_x, g_feed)
+    x, params, kept, _, c, numbers, values, stats, work = cell.cell
+    g_x, g_params, g_states = cell.g_x, cell.g_params, cell.g_states
+    y, g_y = work[: tokens.row.size], cell.g_y[: tokens.row.size]
+    gates = numbers.gates
+    _arrive(tokens, first, last, cell.g_out, g_h, g_y)
+    if kept.size:
+        _recall(tokens, values, kept)
+    begin = kept.shape[1] // params.shape[1]
+    _open(tokens, first, last, begin, gates, numbers.candidate, x, params, g_feed[:0], values)
+    _read_out(numbers, tokens, first, last, params, c, stats, y)
+    if numbers.output >= 0:
+        _output_back(tokens, first, last, numbers.output, values, y, g_x, g_y)
+    if numbers.out != _NONE:
+        _activate_back(numbers.out, y, g_y)
+    if numbers.norm:
+        _norm_back(tokens, params, c, stats, g_params, g_y)
+    g = cell.g
+    _add_up_back(numbers, tokens, first, last, params, values, c, g_states, g, g_y, g_x, g_params)
+    _logits_back(tokens, first, last, gates, g_x, g_params, g_feed)
 
 
 @kernel
-def _memory_forward(first_task, last_task, tasks, across, x, params, fed, h0, h, c, numbers):
+def _memory_forward(first_task, last_task, tasks, across, x, params, kept, h0, h, c, numbers):
     order, start, length, stride, parts, blocks = tasks
     for task in range(first_task, last_task):
         texts, first, last = share_of(task, order, parts, blocks, h.shape[1])
-        cell, mask = _Memory(x, params, fed, h, c, numbers), across[:0]
+        size = longest_list(texts, length, last - first, across.shape[1] > 0)
+        values = np.empty((size, numbers[3] * (last - first)), h.dtype)
+        stats, y = np.empty((size, 2), h.dtype), np.empty((size, last - first), h.dtype)
+        cell = _Memory(x, params, kept, h, c, numbers, values, stats, y)
+        mask = across[:0]
         forward_loop(cell, texts, start, length, stride, first, last, across, mask, h0, h)
 
 
 @kernel
 def _memory_backward(
-    first_task, last_task, tasks, back, x, params, fed, h, c, g_out, g_states, g_end, g_x,
+    first_task, last_task, tasks, back, x, params, kept, h, c, g_out, g_states, g_end, g_x,
     g_params, g_h0, g_c0, numbers,
 ):  # fmt: skip
     order, start, length, stride, parts, blocks = tasks
     rows, channels = h.shape
     for task in range(first_task, last_task):
         texts, first, last = share_of(task, order, parts, blocks, channels)
-        g = np.zeros((texts.size, last - first), h.dtype)
-        g_h, mask = np.zeros((texts.size, channels), h.dtype), back[:0]
+        size = longest_list(texts, length, last - first, back.shape[0] > 0)
+        values = np.empty((size, numbers[3] * (last - first)), h.dtype)
+        stats, y = np.empty((size, 2), h.dtype), np.empty((size, last - first), h.dtype)
+        g, g_y = np.zeros((texts.size, last - first), h.dtype), np.empty_like(y)
+        g_h = np.zeros((texts.size, channels), h.dtype)
+        if g_end.size:
+            for i in range(texts.size):
+                g[i] = g_end[texts[i], first:last]
+        cell = _Memory(x, params, kept, h, c, numbers, values, stats, y)
+        own = g_params[task // blocks]
+        backs = _MemoryBack(cell, g_out, g_states, g, g_x, own, g_y)
+        mask = back[:0]
+        backward_loop(backs, texts, start, length, stride, first, last, back, mask, rows, g_h)
         for i in range(texts.size):
-            add(g_end[texts[i]][first:last], g[i])
-        inner = _Memory(x, params, fed, h, c, numbers)
-        cell = _MemoryBack(inner, g_out, g_states, g, g_x, g_params[task // blocks])
-        backward_loop(cell, texts, start, length, stride, first, last, back, mask, rows, g_h)
-        for i in range(texts.size):
-            for k in range(first, last):
-                g_h0[texts[i], k] = g_h[i, k]
-                g_c0[texts[i], k] = g[i, k - first]
+            g_h0[texts[i], first:last] = g_h[i, first:last]
+            g_c0[texts[i], first:last] = g[i]
 
 
 def _numbers(form: Form) -> _Numbers:
@@ -270,7 +441,7 @@ def _numbers(form: Form) -> _Numbers:
         form.gates.index(name) if name in form.gates else -1
         for name in ("output", "input", "forget")
     )
-    candidate, carried, out = map(ACTIVATIONS.index, (form.candidate, form.carried, form.out))
+    candidate, carried, out = map(_NAMES.index, (form.candidate, form.carried, form.out))
     return _Numbers(
         output, input_, forget, len(form.gates), form.coupled, form.memory, candidate, carried,
         out, form.norm, float(form.eps),
@@ -280,18 +451,18 @@ def _numbers(form: Form) -> _Numbers:
 def forward(
     form: Form, layout: Layout, tensors: Sequence[Any]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """h and c of every token, c0 below, c after each text, and what was fed back."""
+    """h and c of every token, c0 below, c after each text, and the values of gates fed back."""
     x, params, feed, h0, c0 = tensors
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     h = new(layout.num_rows, c0.size(1))
     c = new(layout.num_rows + layout.num_texts, c0.size(1))
     c[layout.num_rows :] = c0
-    fed = new(layout.num_rows, len(feed)) if feed is not None else x.new_empty(0, 0)
+    kept = new(layout.num_rows, len(feed)) if feed is not None else x.new_empty(0, 0)
     tasks = Tasks.of(layout, c0.size(1), feed, not form.norm)
     across, _ = columns(feed, x)
-    arrays = map(array, (x, params, fed, h0, h, c))
+    arrays = map(array, (x, params, kept, h0, h, c))
     run(_memory_forward, tasks.number, x.numel(), tuple(tasks), across, *arrays, _numbers(form))
-    return h, c, layout.last(c[: x.size(0)], c0).clone(), fed
+    return h, c, layout.last(c[: x.size(0)], c0).clone(), kept
 
 
 def backward(
@@ -304,7 +475,7 @@ def backward(
 ) -> list[Tensor | None]:
     """The gradients of the tensors."""
     x, params, feed, h0, c0 = tensors
-    h, c, _, fed = outputs
+    h, c, _, kept = outputs
     tasks = Tasks.of(layout, c0.size(1), feed, not form.norm)
     g_x = (x.new_zeros if layout.form == "padded" else x.new_empty)(x.shape)
     g_params = x.new_zeros(tasks.parts, *params.shape)
@@ -316,7 +487,7 @@ def backward(
         x.numel(),
         tuple(tasks),
         back,
-        *map(array, (x, params, fed, h, c)),
+        *map(array, (x, params, kept, h, c)),
         *(array(grad, x) for grad in grads[:3]),
         *map(array, (g_x, g_params, g_h0, g_c0)),
         _numbers(form),

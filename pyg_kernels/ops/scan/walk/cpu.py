@@ -11,40 +11,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.compiled import array, inlined, kernel, overloads, run, sigmoid
+from pyg_kernels.ops.compiled import array, inlined, kernel, overloads, run, sigmoid, tanh
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.gates import (
-    ACTIVATIONS,
-    SIGMOID,
-    activate,
-    activate_back,
-    add,
-    arrive,
-    copy,
-    give_products,
-    keep_products,
-    open_gate,
-    open_gate_back,
-)
 from pyg_kernels.ops.scan.loop import (
     Tasks,
+    Tokens,
     backward_loop,
     columns,
     forward_loop,
+    longest_list,
     share_of,
     step,
     step_back,
 )
 from pyg_kernels.ops.scan.walk.definition import Form
 
-_GATES, _READOUTS = ("none", "values", "logits"), ("c", "z", "sum")
 _NONE, _VALUES, _LOGITS = range(3)
 _C, _Z, _SUM = range(3)
+_TANH, _RELU = 1, 2
 
 
 class _Numbers(NamedTuple):
     """A form in numbers; `begin` and `highway_at` are columns of x."""
 
+    order: int
     mul: bool
     normalize: bool
     gate: int
@@ -53,28 +43,25 @@ class _Numbers(NamedTuple):
     act: int
     output_gate: bool
     highway: bool
-    selects: bool
-    holds: bool
+    hold: bool
     largest: bool
     begin: int
     highway_at: int
 
 
 class _Walk(NamedTuple):
-    """The arrays of a walk; those that are not there are empty.
-
-    `fed` are the products with the outputs before, (N, R).
-    """
+    """The arrays of a walk; those that are not there are empty."""
 
     x: Any
     params: Any
     select: Any
     carried: Any
-    fed: Any
+    kept: Any
     h0: Any
     h: Any
     c: Any
     numbers: Any
+    work: Any
 
 
 class _WalkBack(NamedTuple):
@@ -90,28 +77,6 @@ class _WalkBack(NamedTuple):
     g_carried: Any
 
 
-class _Rows(NamedTuple):
-    """What one token is read into, in a block of channels.
-
-    Attributes:
-        decay: The decay.
-        keep: What is left of it by the selection.
-        state: The state that is put out, with its activation.
-        output: The output gate, or ones.
-        highway: The highway's gate, or ones.
-        passed: What the highway carries past, or zeros.
-        unit: What a first projection is combined with: ones or zeros.
-    """
-
-    decay: Any
-    keep: Any
-    state: Any
-    output: Any
-    highway: Any
-    passed: Any
-    unit: Any
-
-
 @overloads(step)
 def _(cell, tokens, first, last, feed):
     return _walk_step if getattr(cell, "instance_class", None) is _Walk else None
@@ -123,40 +88,47 @@ def _(cell, tokens, first, last, g_feed, g_h):
 
 
 @inlined
-def _new_rows(numbers, params):
-    """The rows, with what stays the same at each token."""
-    zeros, ones = np.zeros((4, params.shape[1]), params.dtype), np.ones_like(params)
-    copy(params[0], zeros[0])
-    keep = zeros[1] if numbers.selects else zeros[0]
-    unit = ones[2] if numbers.mul else zeros[3]
-    return _Rows(zeros[0], keep, zeros[2], ones[0], ones[1], np.zeros_like(unit), unit)
+def _fill_decay(numbers, tokens, first, last, x, feed, params, out):
+    """The decay before any selection, :obj:`(tokens, channels)`."""
+    gate, width = numbers.gate, numbers.width
+    count = last - first
+    shift = params[0][first:last]
+    for m in range(tokens.row.size):
+        decay = out[m]
+        if gate == _NONE:
+            for k in range(count):
+                decay[k] = shift[k]
+        elif width == 1:
+            value = x[tokens.row[m], 0]
+            if gate == _LOGITS:
+                value += shift[0]
+                if feed.size:
+                    value += feed[m, 0]
+                value = sigmoid(value)
+            for k in range(count):
+                decay[k] = value
+        else:
+            columns = x[tokens.row[m]][first:last]
+            if gate == _VALUES:
+                for k in range(count):
+                    decay[k] = columns[k]
+            elif feed.size:
+                more = feed[m][first:last]
+                for k in range(count):
+                    decay[k] = sigmoid(columns[k] + shift[k] + more[k])
+            else:
+                for k in range(count):
+                    decay[k] = sigmoid(columns[k] + shift[k])
 
 
 @inlined
-def _read_decay(walk, params, row, first, rows):
-    """The decay, before and after any selection."""
-    x, fed, numbers, decay = walk.x, walk.fed, walk.numbers, rows.decay
+def _select_decay(tokens, select, decay):
+    """The decay of tokens that count in part."""
     one = decay.dtype.type(1)
-    if numbers.width == 1:
-        value = x[row, 0]
-        if numbers.gate == _LOGITS:
-            value = sigmoid(value + params[0, 0] + (fed[row, 0] if fed.size else value * 0))
-        for k in range(decay.size):
-            decay[k] = value
-    elif numbers.gate == _LOGITS:
-        open_gate(SIGMOID, x, fed, row, first, params[0], decay)
-    elif numbers.gate == _VALUES:
-        copy(x[row][first:], decay)
-    if numbers.selects:
-        weight = walk.select[row]
-        for k in range(decay.size):
-            rows.keep[k] = one - weight * (one - decay[k])
-
-
-@inlined
-def _joined(mul, below, p):
-    """A projection combined with the state below."""
-    return below * p if mul else below + p
+    for m in range(tokens.row.size):
+        weight, now = select[tokens.row[m]], decay[m]
+        for k in range(now.size):
+            now[k] = one - weight * (one - now[k])
 
 
 @inlined
@@ -172,270 +144,500 @@ def _stays(kept, new):
 
 
 @inlined
-def _add_up(walk, row, before_row, first, rows):
+def _add_up(numbers, tokens, first, last, x, select, decay, c):
     """The states of all orders."""
-    x, c, numbers, keep = walk.x, walk.c, walk.numbers, rows.keep
-    mul, normalize, count = numbers.mul, numbers.normalize, keep.size
-    one = keep.dtype.type(1)
-    weight = walk.select[row] if numbers.selects else one
-    for j in range(c.shape[0] - 1, -1, -1):
-        p = x[row][numbers.begin + j * c.shape[2] + first :]
-        now, before = c[j][row][first : first + count], c[j][before_row][first:]
-        below = c[j - 1][before_row][first:] if j else rows.unit
+    order, mul, normalize, begin = numbers.order, numbers.mul, numbers.normalize, numbers.begin
+    channels, count = c.shape[2], last - first
+    one = c.dtype.type(1)
+    for m in range(tokens.row.size):
+        row, before_row, keep = tokens.row[m], tokens.before[m], decay[m]
+        weight = select[row] if select.size else one
         if weight == 0:  # no trace, to the last bit
-            copy(before, now)
-        elif numbers.largest:
+            for j in range(order):
+                now, before = c[j][row][first:last], c[j][before_row][first:last]
+                for k in range(count):
+                    now[k] = before[k]
+            continue
+        for j in range(order - 1, -1, -1):
+            at = begin + j * channels + first
+            p = x[row][at : at + count]
+            now, before = c[j][row][first:last], c[j][before_row][first:last]
+            if j == 0:
+                for k in range(count):
+                    now[k] = p[k]
+            else:
+                below = c[j - 1][before_row][first:last]
+                if mul:
+                    for k in range(count):
+                        now[k] = below[k] * p[k]
+                else:
+                    for k in range(count):
+                        now[k] = below[k] + p[k]
+            if numbers.largest:
+                for k in range(count):
+                    kept, new = _decayed(keep[k], before[k]), weight * now[k]
+                    now[k] = kept if _stays(kept, new) else new
+            elif normalize:
+                for k in range(count):
+                    now[k] = keep[k] * before[k] + (one - keep[k]) * now[k]
+            else:
+                for k in range(count):
+                    now[k] = keep[k] * before[k] + weight * now[k]
+
+
+@inlined
+def _read_out(numbers, tokens, first, last, x, c, out):
+    """The state that is put out, :obj:`(tokens, channels)`."""
+    order, readout, begin = numbers.order, numbers.readout, numbers.begin
+    channels, count = c.shape[2], last - first
+    for m in range(tokens.row.size):
+        row, state = tokens.row[m], out[m]
+        if readout == _Z:
+            at = begin + (order - 1) * channels + first
+            p = x[row][at : at + count]
             for k in range(count):
-                kept, z = _decayed(keep[k], before[k]), _joined(mul, below[k], p[k])
-                now[k] = kept if _stays(kept, z) else z
+                state[k] = p[k]
+            if order > 1:
+                below = c[order - 2][tokens.before[m]][first:last]
+                if numbers.mul:
+                    for k in range(count):
+                        state[k] *= below[k]
+                else:
+                    for k in range(count):
+                        state[k] += below[k]
+        else:
+            now = c[order - 1][row][first:last]
+            for k in range(count):
+                state[k] = now[k]
+            if readout == _SUM:
+                for j in range(order - 1):
+                    now = c[j][row][first:last]
+                    for k in range(count):
+                        state[k] += now[k]
+
+
+@inlined
+def _activate(act, bias, state):
+    """The activation of the states plus a bias, in place."""
+    zero = state.dtype.type(0)
+    for m in range(state.shape[0]):
+        now = state[m]
+        if act == _TANH:
+            for k in range(now.size):
+                now[k] = tanh(now[k] + bias[k])
+        elif act == _RELU:
+            for k in range(now.size):
+                value = now[k] + bias[k]
+                now[k] = zero if value < zero else value
+        else:
+            for k in range(now.size):
+                now[k] += bias[k]
+
+
+@inlined
+def _open(tokens, begin, first, last, x, feed, shift, out):
+    """The values of a gate whose logits begin at a column of x, :obj:`(tokens, channels)`."""
+    count = last - first
+    bias = shift[first:last]
+    for m in range(tokens.row.size):
+        logits, gate = x[tokens.row[m]][begin + first : begin + last], out[m]
+        if feed.size:
+            more = feed[m][begin + first : begin + last]
+            for k in range(count):
+                gate[k] = sigmoid(logits[k] + bias[k] + more[k])
         else:
             for k in range(count):
-                z = _joined(mul, below[k], p[k])
-                now[k] = keep[k] * before[k] + (one - keep[k] if normalize else weight) * z
+                gate[k] = sigmoid(logits[k] + bias[k])
 
 
 @inlined
-def _read_out(walk, params, row, before_row, first, rows):
-    """The state that is put out, and the gates that it passes."""
-    x, c, numbers, state = walk.x, walk.c, walk.numbers, rows.state
-    order, channels, count = c.shape[0], c.shape[2], state.size
-    if numbers.readout == _Z:
-        p = x[row][numbers.begin + (order - 1) * channels + first :]
-        below = c[order - 2][before_row][first:] if order > 1 else rows.unit
-        for k in range(count):
-            state[k] = _joined(numbers.mul, below[k], p[k])
-    else:
-        copy(c[order - 1][row][first : first + count], state)
-        for j in range(order - 1 if numbers.readout == _SUM else 0):
-            add(c[j][row][first : first + count], state)
-    add(params[1], state)
-    activate(numbers.act, state)
-    if numbers.output_gate:
-        at = numbers.width + first
-        open_gate(SIGMOID, x, walk.fed, row, at, params[2], rows.output)
-    if numbers.highway:
-        at = numbers.highway_at + first
-        open_gate(SIGMOID, x, walk.fed, row, at, params[3], rows.highway)
-        copy(walk.carried[row][first : first + count], rows.passed)
+def _multiply(values, factors):
+    for m in range(values.shape[0]):
+        now, factor = values[m], factors[m]
+        for k in range(now.size):
+            now[k] *= factor[k]
 
 
 @inlined
-def _put_out(rows, out):
-    """The output, before any selection."""
-    state, output, highway, passed = rows.state, rows.output, rows.highway, rows.passed
-    one = out.dtype.type(1)
-    for k in range(out.size):
-        out[k] = highway[k] * (output[k] * state[k]) + (one - highway[k]) * passed[k]
-
-
-@inlined
-def _output_before(walk, before_row, first):
-    """The output of the token before, which is held where a token counts in part."""
-    rows = walk.h.shape[0]
-    if before_row < rows:
-        return walk.h[before_row][first:]
-    return walk.h0[before_row - rows][first:]
+def _outputs_before(tokens, h0, h, first, last, out):
+    """The outputs of the tokens before, which are held where tokens count in part."""
+    rows = h.shape[0]
+    for m in range(tokens.row.size):
+        before, now = tokens.before[m], out[m]
+        if before < rows:
+            past = h[before][first:last]
+            for k in range(now.size):
+                now[k] = past[k]
+        else:
+            past = h0[before - rows][first:last]
+            for k in range(now.size):
+                now[k] = past[k]
 
 
 def _walk_step(cell, tokens, first, last, feed):
-    numbers, params = cell.numbers, cell.params[:, first:last].copy()
-    rows = _new_rows(numbers, params)
-    keep_products(tokens, feed, cell.fed)
-    for m in range(tokens.row.size):
-        row, before_row = tokens.row[m], tokens.before[m]
-        _read_decay(cell, params, row, first, rows)
-        _add_up(cell, row, before_row, first, rows)
-        _read_out(cell, params, row, before_row, first, rows)
-        out = cell.h[row][first:last]
-        _put_out(rows, out)
-        if numbers.holds:
-            weight, past = cell.select[row], _output_before(cell, before_row, first)
-            rest = out.dtype.type(1) - weight
-            for k in range(out.size):
-                out[k] = weight * out[k] + rest * past[k] if weight else past[k]
-
-
-@inlined
-def _hold_back(cell, row, before_row, first, rows, later, g_y, out):
-    """Through the selection's share of the output: what is held goes on to the output before."""
-    weight, past = cell.walk.select[row], _output_before(cell.walk, before_row, first)
-    one = g_y.dtype.type(1)
-    total = weight * 0
-    _put_out(rows, out)
-    for k in range(g_y.size):
-        total += g_y[k] * (out[k] - past[k])
-        later[k] = (one - weight) * g_y[k]
-        g_y[k] *= weight
-    cell.g_select[row] += total
-
-
-@inlined
-def _gates_back(cell, row, first, rows, g_y, grad):
-    """From the gradient of the output to that of the state."""
-    numbers, state, output, highway = cell.walk.numbers, rows.state, rows.output, rows.highway
-    one = g_y.dtype.type(1)
-    if numbers.highway:
-        g_passed = cell.g_carried[row][first:]
-        for k in range(g_y.size):
-            grad[k] = g_y[k] * (output[k] * state[k] - rows.passed[k])
-            g_passed[k] = g_y[k] * (one - highway[k])
-            g_y[k] *= highway[k]
-        at = numbers.highway_at + first
-        open_gate_back(SIGMOID, highway, grad, cell.g_x, row, at, cell.g_params[3][first:])
+    x, params, select, carried, kept, h0, h, c, numbers, work = cell
+    size, count = tokens.row.size, last - first
+    one = h.dtype.type(1)
+    decay, out, gate = work[0][:size], work[1][:size], work[2][:size]
+    if feed.size:
+        for m in range(size):
+            kept[tokens.row[m]] = feed[m]
+    _fill_decay(numbers, tokens, first, last, x, feed, params, decay)
+    if select.size:
+        _select_decay(tokens, select, decay)
+    _add_up(numbers, tokens, first, last, x, select, decay, c)
+    _read_out(numbers, tokens, first, last, x, c, out)
+    _activate(numbers.act, params[1][first:last], out)
     if numbers.output_gate:
-        for k in range(g_y.size):
-            grad[k] = g_y[k] * state[k]
-            g_y[k] *= output[k]
-        at = numbers.width + first
-        open_gate_back(SIGMOID, output, grad, cell.g_x, row, at, cell.g_params[2][first:])
-    activate_back(numbers.act, state, g_y)
-    add(g_y, cell.g_params[1][first:])
+        _open(tokens, numbers.width, first, last, x, feed, params[2], gate)
+        _multiply(out, gate)
+    if numbers.highway:
+        _open(tokens, numbers.highway_at, first, last, x, feed[:0], params[3], gate)
+        for m in range(size):
+            past, opened, found = carried[tokens.row[m]][first:last], gate[m], out[m]
+            for k in range(count):
+                found[k] = opened[k] * found[k] + (one - opened[k]) * past[k]
+    for m in range(size):
+        row = tokens.row[m]
+        found, now = out[m], h[row][first:last]
+        for k in range(count):
+            now[k] = found[k]
+        if (
+            select.size and numbers.hold
+        ):  # one after the other: the output before may be the one just made
+            weight, past = select[row], gate[:1]
+            one_token = Tokens(tokens.row[m : m + 1], tokens.before[m : m + 1], tokens.slot[:1])
+            _outputs_before(one_token, h0, h, first, last, past)
+            for k in range(count):
+                now[k] = weight * now[k] + (one - weight) * past[0, k] if weight else past[0, k]
 
 
 @inlined
-def _add_up_back(cell, row, before_row, slot, first, rows, g_y, g_keep, g_z):
-    """From the gradients of the states to those of the projections, the decay and the selection."""
-    walk, numbers, keep = cell.walk, cell.walk.numbers, rows.keep
-    c, mul, normalize, count = walk.c, numbers.mul, numbers.normalize, keep.size
-    order, zero, one = c.shape[0], keep.dtype.type(0), keep.dtype.type(1)
-    weight = walk.select[row] if numbers.selects else one
-    for k in range(count):
-        g_keep[k] = zero
-    for j in range(order):
-        # Order j has all of its gradient at t before order j + 1 adds to that at t - 1.
-        at = numbers.begin + j * c.shape[2] + first
-        p, g_p = walk.x[row][at:], cell.g_x[row][at:]
-        now, before = cell.g[j][slot], c[j][before_row][first:]
-        below = c[j - 1][before_row][first:] if j else rows.unit
-        add(cell.g_states[j][row][first : first + count], now)
-        if numbers.readout == _SUM or (numbers.readout == _C and j == order - 1):
-            add(g_y, now)
-        if numbers.largest:
+def _gather(tokens, rows, out):
+    for m in range(out.shape[0]):
+        row, now = rows[tokens.row[m]], out[m]
+        for k in range(now.size):
+            now[k] = row[k]
+
+
+@inlined
+def _arrive(tokens, first, last, held, g_out, g_h, g_y):
+    """The gradient of each output; the part that is held goes on to the output before."""
+    one = g_y.dtype.type(1)
+    for m in range(tokens.row.size):
+        row, now, later = tokens.row[m], g_y[m], g_h[tokens.slot[m]][first:last]
+        for k in range(now.size):
+            now[k] = later[k]
+        if g_out.size:
+            given = g_out[row][first:last]
+            for k in range(now.size):
+                now[k] += given[k]
+        rest = one - held[row] if held.size else one - one
+        for k in range(now.size):
+            later[k] = rest * now[k]
+
+
+@inlined
+def _dot_rows(tokens, sign, left, right, out):
+    """Adds the products of two tables' rows, times a sign, to one number a token."""
+    for m in range(tokens.row.size):
+        total, one_row, other = out[tokens.row[m]] * 0, left[m], right[m]
+        for k in range(one_row.size):
+            total += one_row[k] * other[k]
+        out[tokens.row[m]] += sign * total
+
+
+@inlined
+def _select_back(cell, tokens, first, last, y, opened, passed, value, g_y):
+    """The selection's gradient through the outputs, and its weight on theirs."""
+    select, numbers = cell.walk.select, cell.walk.numbers
+    one = value.dtype.type(1)
+    _outputs_before(tokens, cell.walk.h0, cell.walk.h, first, last, value)
+    _dot_rows(tokens, -one, g_y, value, cell.g_select)
+    for m in range(tokens.row.size):
+        now, found, gate, highway = value[m], y[m], opened[m], passed[m]
+        for k in range(now.size):
+            now[k] = found[k]
+        if numbers.output_gate:
+            for k in range(now.size):
+                now[k] *= gate[k]
+        if numbers.highway:
+            past = cell.walk.carried[tokens.row[m]][first:last]
+            for k in range(now.size):
+                now[k] = highway[k] * now[k] + (one - highway[k]) * past[k]
+    _dot_rows(tokens, one, g_y, value, cell.g_select)
+    for m in range(tokens.row.size):
+        now, weight = g_y[m], select[tokens.row[m]]
+        for k in range(now.size):
+            now[k] *= weight
+
+
+@inlined
+def _highway_back(cell, tokens, first, last, y, opened, passed, g_y):
+    numbers, shift = cell.walk.numbers, cell.g_params[3][first:last]
+    one, at = g_y.dtype.type(1), numbers.highway_at + first
+    for m in range(tokens.row.size):
+        row, now, found, gate, highway = tokens.row[m], g_y[m], y[m], opened[m], passed[m]
+        past, g_past = cell.walk.carried[row][first:last], cell.g_carried[row][first:last]
+        g_logits = cell.g_x[row][at : at + now.size]
+        for k in range(now.size):
+            value = found[k] * gate[k] if numbers.output_gate else found[k]
+            g_past[k] = now[k] * (one - highway[k])
+            slope = now[k] * (value - past[k]) * highway[k] * (one - highway[k])
+            g_logits[k] = slope
+            shift[k] += slope
+            now[k] *= highway[k]
+
+
+@inlined
+def _output_gate_back(cell, tokens, first, last, y, opened, g_feed, g_y):
+    shift = cell.g_params[2][first:last]
+    one, at = g_y.dtype.type(1), cell.walk.numbers.width + first
+    for m in range(tokens.row.size):
+        now, found, gate = g_y[m], y[m], opened[m]
+        g_logits = cell.g_x[tokens.row[m]][at : at + now.size]
+        for k in range(now.size):
+            slope = now[k] * found[k] * gate[k] * (one - gate[k])
+            g_logits[k] = slope
+            shift[k] += slope
+            now[k] *= gate[k]
+        if g_feed.size:
+            g_fed = g_feed[m][at : at + now.size]
+            for k in range(now.size):
+                g_fed[k] = g_logits[k]
+
+
+@inlined
+def _activation_back(act, y, bias, g_y):
+    zero, one = g_y.dtype.type(0), g_y.dtype.type(1)
+    for m in range(g_y.shape[0]):
+        now, value = g_y[m], y[m]
+        if act == _TANH:
+            for k in range(now.size):
+                now[k] *= one - value[k] * value[k]
+        elif act == _RELU:
+            for k in range(now.size):
+                now[k] = zero if value[k] <= zero else now[k]
+        for k in range(now.size):
+            bias[k] += now[k]
+
+
+@inlined
+def _add_up_back(cell, tokens, first, last, decay, g_y, g_decay, z):
+    """From the gradient of the state that is put out, and those carried, to x and the decay."""
+    x, select, c, numbers = cell.walk.x, cell.walk.select, cell.walk.c, cell.walk.numbers
+    order, mul, normalize, readout = numbers.order, numbers.mul, numbers.normalize, numbers.readout
+    channels, count = c.shape[2], last - first
+    zero, one = c.dtype.type(0), c.dtype.type(1)
+    share = np.empty(count, c.dtype)
+    for m in range(tokens.row.size):
+        row, before_row, slot = tokens.row[m], tokens.before[m], tokens.slot[m]
+        keep, out, g_keep = decay[m], g_y[m], g_decay[m]
+        weight, total = select[row] if select.size else one, zero
+        for k in range(count):
+            g_keep[k] = zero
+        for j in range(order):
+            # Order j has all of its gradient at t before order j + 1 adds to that at t - 1.
+            at = numbers.begin + j * channels + first
+            p, g_p = x[row][at : at + count], cell.g_x[row][at : at + count]
+            now, before = cell.g[j][slot], c[j][before_row][first:last]
+            if cell.g_states.size:
+                given = cell.g_states[j][row][first:last]
+                for k in range(count):
+                    now[k] += given[k]
+            if readout == _SUM or (readout == _C and j == order - 1):
+                for k in range(count):
+                    now[k] += out[k]
+            if normalize:
+                for k in range(count):
+                    share[k] = now[k] * (one - keep[k])
+            else:
+                for k in range(count):
+                    share[k] = now[k] * weight
+            # Without a constant weight of the inputs, or where the larger is taken:
+            if normalize or select.size or numbers.largest:
+                if j == 0:
+                    for k in range(count):
+                        z[k] = p[k]
+                else:
+                    below = c[j - 1][before_row][first:last]
+                    for k in range(count):
+                        z[k] = below[k] * p[k] if mul else below[k] + p[k]
+                if numbers.largest:
+                    for k in range(count):
+                        stays = _stays(_decayed(keep[k], before[k]), weight * z[k])
+                        total += zero if stays else now[k] * z[k]
+                        share[k] = zero if stays else share[k]
+                        now[k] = now[k] if stays else zero
+                elif normalize:
+                    for k in range(count):
+                        g_keep[k] -= now[k] * z[k]
+                else:
+                    for k in range(count):
+                        total += now[k] * z[k]
             for k in range(count):
-                kept, z = _decayed(keep[k], before[k]), _joined(mul, below[k], p[k])
-                stays, given = _stays(kept, z), now[k]
-                g_z[k] = zero if stays else given
-                g_keep[k] += given * before[k] if stays and before[k] != -np.inf else zero
-                now[k] = given * keep[k] if stays else zero
-        else:
-            total = zero
-            for k in range(count if numbers.selects and not normalize else 0):
-                total += now[k] * _joined(mul, below[k], p[k])
-            if numbers.selects:
-                cell.g_select[row] += total
-            for k in range(count):
-                g_z[k] = now[k] * (one - keep[k] if normalize else weight)
-                z = _joined(mul, below[k], p[k]) if normalize else zero
-                g_keep[k] += now[k] * (before[k] - z)
+                g_keep[k] += zero if before[k] == -np.inf else now[k] * before[k]
                 now[k] *= keep[k]
-        if numbers.readout == _Z and j == order - 1:
-            add(g_y, g_z)
-        if j == 0:
-            copy(g_z, g_p)
-        else:
-            g_below = cell.g[j - 1][slot]
-            for k in range(count):
-                g_p[k] = g_z[k] * below[k] if mul else g_z[k]
-                g_below[k] += g_z[k] * p[k] if mul else g_z[k]
+            if readout == _Z and j == order - 1:
+                for k in range(count):
+                    share[k] += out[k]
+            if j == 0:
+                for k in range(count):
+                    g_p[k] = share[k]
+            elif mul:
+                below, g_below = c[j - 1][before_row][first:last], cell.g[j - 1][slot]
+                for k in range(count):
+                    g_p[k] = share[k] * below[k]
+                    g_below[k] += share[k] * p[k]
+            else:
+                g_below = cell.g[j - 1][slot]
+                for k in range(count):
+                    g_p[k] = share[k]
+                    g_below[k] += share[k]
+        if select.size:
+            cell.g_select[row] += total
 
 
 @inlined
-def _decay_back(cell, row, first, decay, grad):
+def _decay_back(cell, tokens, first, last, own, g_feed, g_decay):
     """From the gradient of the decay to its columns, its bias and the selection."""
-    walk, numbers, one, total = cell.walk, cell.walk.numbers, decay.dtype.type(1), decay[0] * 0
-    if numbers.selects:
-        for k in range(decay.size):
-            total += grad[k] * (one - decay[k])
-            grad[k] *= walk.select[row]
-        cell.g_select[row] -= total
-    if numbers.width == 1:
+    numbers, select = cell.walk.numbers, cell.walk.select
+    zero, one = own.dtype.type(0), own.dtype.type(1)
+    shift = cell.g_params[0][first:last]
+    for m in range(tokens.row.size):
+        row, value, now = tokens.row[m], own[m], g_decay[m]
+        g_row = cell.g_x[row]
+        if select.size:
+            total, weight = zero, select[row]
+            for k in range(now.size):
+                total += now[k] * (one - value[k])
+                now[k] *= weight
+            cell.g_select[row] -= total
         if numbers.gate == _LOGITS:
-            activate_back(SIGMOID, decay, grad)
-        total = decay[0] * 0
-        for k in range(decay.size):
-            total += grad[k]
-        cell.g_x[row, 0] = total
-        if numbers.gate == _LOGITS:
-            cell.g_params[0, 0] += total
-    elif numbers.gate == _LOGITS:
-        open_gate_back(SIGMOID, decay, grad, cell.g_x, row, first, cell.g_params[0][first:])
-    elif numbers.gate == _VALUES:
-        copy(grad, cell.g_x[row][first:])
-    else:
-        add(grad, cell.g_params[0][first:])
+            for k in range(now.size):
+                now[k] *= value[k] * (one - value[k])
+        if numbers.width == 1:
+            total = zero
+            for k in range(now.size):
+                total += now[k]
+            g_row[0] = total
+            if numbers.gate == _LOGITS:
+                shift[0] += total
+            if g_feed.size:
+                g_feed[m, 0] = total
+            continue
+        if numbers.gate != _VALUES:
+            for k in range(now.size):
+                shift[k] += now[k]
+        if numbers.width:
+            g_logits = g_row[first:last]
+            for k in range(now.size):
+                g_logits[k] = now[k]
+            if g_feed.size:
+                g_fed = g_feed[m][first:last]
+                for k in range(now.size):
+                    g_fed[k] = now[k]
 
 
 def _walk_back(cell, tokens, first, last, g_feed, g_h):
-    walk, numbers = cell.walk, cell.walk.numbers
-    params = walk.params[:, first:last].copy()
-    rows, work = _new_rows(numbers, params), np.empty((3, last - first), params.dtype)
-    g_y, g_keep, grad = work[0], work[1], work[2]
-    again = numbers.output_gate or numbers.highway or numbers.holds
-    for m in range(tokens.row.size):
-        row, before_row, slot = tokens.row[m], tokens.before[m], tokens.slot[m]
-        later = g_h[slot][first:last]
-        _read_decay(walk, params, row, first, rows)
-        if again:
-            _read_out(walk, params, row, before_row, first, rows)
-        else:
-            copy(walk.h[row][first:last], rows.state)
-        arrive(cell.g_out[row][first:last], later, g_y)
-        if numbers.holds:
-            _hold_back(cell, row, before_row, first, rows, later, g_y, grad)
-        _gates_back(cell, row, first, rows, g_y, grad)
-        _add_up_back(cell, row, before_row, slot, first, rows, g_y, g_keep, grad)
-        _decay_back(cell, row, first, rows.decay, g_keep)
-    give_products(tokens, cell.g_x, g_feed)
+    walk = cell.walk
+    select, numbers, size = walk.select, walk.numbers, tokens.row.size
+    own, decay, y, g_y = (
+        walk.work[0][:size],
+        walk.work[1][:size],
+        walk.work[2][:size],
+        walk.work[3][:size],
+    )
+    opened, passed, value = walk.work[4][:size], walk.work[5][:size], walk.work[6][:size]
+    fed = np.empty((size if walk.kept.size else 0, walk.kept.shape[1]), y.dtype)
+    _gather(tokens, walk.kept, fed)
+    held = select if numbers.hold else select[:0]
+    _arrive(tokens, first, last, held, cell.g_out, g_h, g_y)
+    if numbers.output_gate or numbers.highway or held.size:
+        # What lies between the states and the outputs is made again.
+        _read_out(numbers, tokens, first, last, walk.x, walk.c, y)
+        _activate(numbers.act, walk.params[1][first:last], y)
+        if numbers.output_gate:
+            _open(tokens, numbers.width, first, last, walk.x, fed, walk.params[2], opened)
+        if numbers.highway:
+            _open(tokens, numbers.highway_at, first, last, walk.x, fed[:0], walk.params[3], passed)
+        if held.size:
+            _select_back(cell, tokens, first, last, y, opened, passed, value, g_y)
+        if numbers.highway:
+            _highway_back(cell, tokens, first, last, y, opened, passed, g_y)
+        if numbers.output_gate:
+            _output_gate_back(cell, tokens, first, last, y, opened, g_feed, g_y)
+    else:
+        for m in range(size):
+            out, now = walk.h[tokens.row[m]][first:last], y[m]
+            for k in range(now.size):
+                now[k] = out[k]
+    _activation_back(numbers.act, y, cell.g_params[1][first:last], g_y)
+    _fill_decay(numbers, tokens, first, last, walk.x, fed, walk.params, own)
+    for m in range(size):
+        from_own, now = own[m], decay[m]
+        for k in range(now.size):
+            now[k] = from_own[k]
+    if select.size:
+        _select_decay(tokens, select, decay)
+    _add_up_back(cell, tokens, first, last, decay, g_y, value, opened[0])
+    _decay_back(cell, tokens, first, last, own, g_feed, value)
 
 
 @kernel
 def _walk_forward(
-    first_task, last_task, tasks, across, mask, x, params, select, carried, fed, h0, h, c, numbers
+    first_task, last_task, tasks, across, mask, x, params, select, carried, kept, h0, h, c, numbers
 ):  # fmt: skip
     order, start, length, stride, parts, blocks = tasks
     for task in range(first_task, last_task):
         texts, first, last = share_of(task, order, parts, blocks, h.shape[1])
-        cell = _Walk(x, params, select, carried, fed, h0, h, c, numbers)
+        size = longest_list(texts, length, last - first, across.shape[1] > 0)
+        work = np.empty((3, size, last - first), h.dtype)
+        cell = _Walk(x, params, select, carried, kept, h0, h, c, numbers, work)
         forward_loop(cell, texts, start, length, stride, first, last, across, mask, h0, h)
 
 
 @kernel
 def _walk_backward(
-    first_task, last_task, tasks, back, mask, x, params, select, carried, fed, h0, h, c, g_out,
+    first_task, last_task, tasks, back, mask, x, params, select, carried, kept, h0, h, c, g_out,
     g_states, g_end, g_x, g_params, g_select, g_carried, g_h0, g_c0, numbers,
 ):  # fmt: skip
     order, start, length, stride, parts, blocks = tasks
-    orders, (rows, channels) = c.shape[0], h.shape
+    orders, channels = numbers[0], h.shape[1]
     for task in range(first_task, last_task):
         texts, first, last = share_of(task, order, parts, blocks, channels)
-        walk = _Walk(x, params, select, carried, fed, h0, h, c, numbers)
+        size = longest_list(texts, length, last - first, back.shape[0] > 0)
+        work = np.empty((7, size, last - first), h.dtype)
+        walk = _Walk(x, params, select, carried, kept, h0, h, c, numbers, work)
         g = np.zeros((orders, texts.size, last - first), h.dtype)
         g_h = np.zeros((texts.size, channels), h.dtype)
-        for j in range(orders):
-            for i in range(texts.size):
-                add(g_end[j][texts[i]][first:last], g[j][i])
+        if g_end.size:
+            for j in range(orders):
+                for i in range(texts.size):
+                    g[j, i] = g_end[j, texts[i], first:last]
         own = g_params[task // blocks]
         cell = _WalkBack(walk, g_out, g_states, g, g_x, own, g_select, g_carried)
+        rows = h.shape[0]
         backward_loop(cell, texts, start, length, stride, first, last, back, mask, rows, g_h)
         for i in range(texts.size):
-            copy(g_h[i][first:last], g_h0[texts[i]][first:])
+            g_h0[texts[i], first:last] = g_h[i, first:last]
             for j in range(orders):
-                copy(g[j][i], g_c0[j][texts[i]][first:])
+                g_c0[j, texts[i], first:last] = g[j, i]
 
 
-def _numbers(form: Form, channels: int, selects: bool) -> _Numbers:
+def _numbers(form: Form, channels: int) -> _Numbers:
     begin = form.width + (channels if form.output_gate else 0)
     return _Numbers(
+        form.order,
         form.combine == "mul",
         form.normalize,
-        _GATES.index(form.gate),
+        ("none", "values", "logits").index(form.gate),
         form.width,
-        _READOUTS.index(form.readout),
-        ACTIVATIONS.index(form.act),
+        ("c", "z", "sum").index(form.readout),
+        ("none", "tanh", "relu").index(form.act),
         form.output_gate,
         form.highway,
-        selects,
-        selects and form.hold,
+        form.hold,
         form.pool == "max",
         begin,
         begin + form.order * channels,
@@ -447,10 +649,10 @@ def _tasks(form: Form, layout: Layout, x: Tensor, feed: Tensor | None, select: A
     return Tasks.of(layout, x.size(2), feed, splits)
 
 
-def _inputs(tensors: Sequence[Any], h: Tensor, c: Tensor, fed: Tensor) -> tuple[np.ndarray, ...]:
+def _inputs(tensors: Sequence[Any], h: Tensor, c: Tensor, kept: Tensor) -> tuple[np.ndarray, ...]:
     x, params, select, carried, _, _, h0, _ = tensors
     given = array(x), array(params), array(select, x).reshape(-1), array(carried, x)
-    return *given, *map(array, (fed, h0, h, c))
+    return *given, *map(array, (kept, h0, h, c))
 
 
 def forward(
@@ -462,7 +664,7 @@ def forward(
     h = new(layout.num_rows, c0.size(2))
     c = new(len(c0), layout.num_rows + layout.num_texts, c0.size(2))
     c[:, layout.num_rows :] = c0
-    fed = new(layout.num_rows, len(feed)) if feed is not None else x.new_empty(0, 0)
+    kept = new(layout.num_rows, len(feed)) if feed is not None else x.new_empty(0, 0)
     tasks = _tasks(form, layout, c0, feed, select)
     across, _ = columns(feed, x)
     run(
@@ -472,11 +674,11 @@ def forward(
         tuple(tasks),
         across,
         array(mask, x),
-        *_inputs(tensors, h, c, fed),
-        _numbers(form, c.size(2), select is not None),
+        *_inputs(tensors, h, c, kept),
+        _numbers(form, c.size(2)),
     )
     end = torch.stack([layout.last(states[: x.size(0)], c0[j]) for j, states in enumerate(c)])
-    return h, c, end, fed
+    return h, c, end, kept
 
 
 def backward(
@@ -489,7 +691,7 @@ def backward(
 ) -> list[Tensor | None]:
     """The gradients of the tensors."""
     x, params, select, carried, feed, mask, h0, c0 = tensors
-    h, c, _, fed = outputs
+    h, c, _, kept = outputs
     g_out, g_states, g_end, _ = grads
     tasks = _tasks(form, layout, c0, feed, select)
     new = x.new_zeros if layout.form == "padded" else x.new_empty
@@ -506,7 +708,7 @@ def backward(
         tuple(tasks),
         back,
         array(mask, x),
-        *_inputs(tensors, h, c, fed),
+        *_inputs(tensors, h, c, kept),
         array(g_out, x),
         array(g_states, x, 3),
         array(g_end, x, 3),
@@ -516,7 +718,7 @@ def backward(
         array(g_carried, x),
         array(g_h0),
         array(g_c0),
-        _numbers(form, c.size(2), select is not None),
+        _numbers(form, c.size(2)),
     )
     if g_states is not None:
         g_c0 += g_states[:, layout.num_rows :]
