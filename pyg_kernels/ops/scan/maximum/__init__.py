@@ -211,7 +211,7 @@ class _Largest(NamedTuple):
         there = (seen.index_select(0, text) + step + 1 >= j).unsqueeze(1)
         begun, none = (seen >= j).unsqueeze(1), -torch.inf
         before = torch.where(begun, initial, none)
-        c = linear_scan(decay, torch.where(there, z, none), layout, before, pool="max")
+        c = linear_scan(decay, torch.where(there, z, none), layout, before, largest=True)
         z, c = (torch.where(there, rows, 0) for rows in (z, c))
         return cls(z, c, torch.where(begun, initial, 0))
 

@@ -476,7 +476,8 @@ def _add_up_back(cell, tokens, first, last, decay, g_y, g_decay, z):
                     for k in range(count):
                         total += now[k] * z[k]
             for k in range(count):
-                g_keep[k] += zero if before[k] == -np.inf else now[k] * before[k]
+                none = numbers.largest and before[k] == -np.inf
+                g_keep[k] += zero if none else now[k] * before[k]
                 now[k] *= keep[k]
             if readout == _Z and j == order - 1:
                 for k in range(count):
@@ -638,7 +639,7 @@ def _numbers(form: Form, channels: int) -> _Numbers:
         form.output_gate,
         form.highway,
         form.hold,
-        form.pool == "max",
+        form.largest,
         begin,
         begin + form.order * channels,
     )

@@ -30,8 +30,8 @@ class Form(NamedTuple):
         output_gate: Whether x has logits of an output gate.
         highway: Whether x has logits of a highway.
         hold: Whether a token that counts in part holds the output before for the rest.
-        pool: ``'sum'``, or ``'max'`` for the larger of the two in place of their sum; a state of
-            minus infinity then stands for none yet, and does not decay.
+        largest: Whether a state is the larger of what is kept and what is new in place of their
+            sum; minus infinity then stands for no state yet, and does not decay.
     """
 
     order: int
@@ -44,7 +44,7 @@ class Form(NamedTuple):
     output_gate: bool = False
     highway: bool = False
     hold: bool = True
-    pool: str = "sum"
+    largest: bool = False
 
 
 def walk_scan(
@@ -104,7 +104,7 @@ def walk_step(
         decay = 1 - select * (1 - decay)
     z = walk(p, lambda _, step: c[step - 2], _combine(form))
     weight = 1 - decay if form.normalize else 1.0 if select is None else select
-    pooled = _larger if form.pool == "max" else _summed
+    pooled = _larger if form.largest else _summed
     c = torch.stack([pooled(decay, c_j, weight * z_j) for c_j, z_j in zip(c, z, strict=True)])
     state = {"c": lambda: c[-1], "z": lambda: z[-1], "sum": lambda: c.sum(0)}[form.readout]()
     state = state if output_map is None else torch.nn.functional.linear(state, output_map)
