@@ -111,7 +111,7 @@ def sort_by_node(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
     """
     if node.device.type == "cpu" and cpu_backend() == "numba":
         from pyg_kernels.ops.compiled import array, run
-        from pyg_kernels.ops.counting_sort import counting_sort
+        from pyg_kernels.ops.neighbor_sum.cpu import counting_sort
 
         offset, order = node.new_zeros(num_nodes + 1), node.new_empty(node.shape)
         run(counting_sort, 1, node.numel(), array(node), array(offset), array(order))

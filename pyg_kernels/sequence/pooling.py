@@ -1,8 +1,7 @@
-"""How a layer pools the n-grams of a text: the decayed sum, or the maximum, over all of them."""
+"""What a layer carries of the n-grams of a text, whose sum or maximum it pools."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import torch
@@ -15,107 +14,8 @@ from pyg_kernels.ops.scan.maximum import (
     product_max_scan,
     sum_max_scan,
 )
-from pyg_kernels.walk import Combine
 
 Carried = tuple[Tensor, ...]
-
-
-class Pooling(ABC):
-    """Pools the n-grams up to each token of each text.
-
-    Args:
-        order: The number of tokens n in an n-gram.
-        channels: The number of channels D.
-        combine: ``'mul'`` or ``'add'``.
-        readout: ``'c'``, ``'z'`` or ``'sum'``.
-    """
-
-    def __init__(self, order: int, channels: int, combine: Combine, readout: str) -> None:
-        self.order, self.channels = order, channels
-        self.combine, self.readout = combine, readout
-
-    @abstractmethod
-    def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
-        """The shapes of the carried tensors, the texts first."""
-
-    @abstractmethod
-    def start(self, num_texts: int, like: Tensor) -> Carried:
-        """What is carried into the first token."""
-
-    @abstractmethod
-    def __call__(
-        self, x: Tensor, decay: float | Tensor, layout: Layout, carried: Carried
-    ) -> tuple[Tensor, Carried]:
-        r"""The state at each token, :obj:`(N, D)`, and what is carried on from the last.
-
-        Args:
-            x: :math:`P_1, \ldots, P_n` side by side, :obj:`(N, n * D)`.
-            decay: :math:`\lambda`: a number or a tensor :obj:`(D,)`, :obj:`(N, 1)`, :obj:`(N, D)`.
-            layout: The texts.
-            carried: What is carried into the first token.
-        """
-
-
-class SumPooling(Pooling):
-    r"""The decayed sums :math:`c_1, \ldots, c_n`, carried as :obj:`(B, n, D)`."""
-
-    def __init__(
-        self, order: int, channels: int, combine: Combine, readout: str, normalize: bool
-    ) -> None:
-        super().__init__(order, channels, combine, readout)
-        self.normalize = normalize
-
-    def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
-        return [(num_texts, self.order, self.channels)]
-
-    def start(self, num_texts: int, like: Tensor) -> Carried:
-        return (like.new_zeros(num_texts, self.order, self.channels),)
-
-    def __call__(
-        self, x: Tensor, decay: float | Tensor, layout: Layout, carried: Carried
-    ) -> tuple[Tensor, Carried]:
-        raise TypeError("sums are pooled by the scan itself: see RCNNCell")
-
-
-class ProductMaxPooling(Pooling):
-    """The largest and the smallest product, carried with the number of tokens read."""
-
-    def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
-        extremes = (num_texts, self.order, self.channels)
-        return [extremes, extremes, (num_texts,)]
-
-    def start(self, num_texts: int, like: Tensor) -> Carried:
-        extremes = like.new_zeros(num_texts, self.order, self.channels)
-        return extremes, extremes, torch.zeros(num_texts, dtype=torch.long, device=like.device)
-
-    def __call__(
-        self, x: Tensor, decay: float | Tensor, layout: Layout, carried: Carried
-    ) -> tuple[Tensor, Carried]:
-        c_max, c_min, seen = carried
-        before = ProductExtremes(c_max.transpose(0, 1), c_min.transpose(0, 1), seen)
-        state, after = product_max_scan(x, self.order, decay, layout, before, self.readout)
-        c_max, c_min = after.c_max.transpose(0, 1), after.c_min.transpose(0, 1)
-        return state, (c_max, c_min, after.seen)
-
-
-class SumMaxPooling(Pooling):
-    """The best sums by their first token, carried with the number of tokens read."""
-
-    def shapes(self, carried: Carried | None, num_texts: int) -> list[tuple[int, ...]]:
-        starts = 0 if carried is None or carried[0].dim() < 4 else carried[0].size(-2)
-        return [(num_texts, self.order, starts, self.channels), (num_texts,)]
-
-    def start(self, num_texts: int, like: Tensor) -> Carried:
-        best = like.new_zeros(num_texts, self.order, 0, self.channels)
-        return best, torch.zeros(num_texts, dtype=torch.long, device=like.device)
-
-    def __call__(
-        self, x: Tensor, decay: float | Tensor, layout: Layout, carried: Carried
-    ) -> tuple[Tensor, Carried]:
-        best, seen = carried
-        before = SumTable(best.transpose(0, 1), seen)
-        state, after = sum_max_scan(x, self.order, decay, layout, before, self.readout)
-        return state, (after.best.transpose(0, 1), after.seen)
 
 
 class RCNNState(NamedTuple):
@@ -162,8 +62,48 @@ class RCNNTableState(NamedTuple):
 
 
 State = RCNNState | RCNNProductState | RCNNTableState
-STATES: dict[type[Pooling], type[State]] = {
-    SumPooling: RCNNState,
-    ProductMaxPooling: RCNNProductState,
-    SumMaxPooling: RCNNTableState,
-}
+
+
+def start(kind: type[State], h: Tensor, order: int) -> Carried:
+    """What is carried into the first token beside h, the texts first."""
+    c = h.new_zeros(h.size(0), order, h.size(1))
+    seen = torch.zeros(h.size(0), dtype=torch.long, device=h.device)
+    if kind is RCNNState:
+        return (c,)
+    return (c, c, seen) if kind is RCNNProductState else (c.unsqueeze(2)[:, :, :0], seen)
+
+
+def shapes(
+    kind: type[State], carried: Carried, num_texts: int, order: int, channels: int
+) -> list[tuple[int, ...]]:
+    """The shapes that what is carried should have."""
+    c, seen = (num_texts, order, channels), (num_texts,)
+    if kind is RCNNState:
+        return [c]
+    if kind is RCNNProductState:
+        return [c, c, seen]
+    starts = carried[0].size(-2) if carried[0].dim() == 4 else 0
+    return [(num_texts, order, starts, channels), seen]
+
+
+def largest(
+    x: Tensor, order: int, decay: float | Tensor, layout: Layout, carried: Carried, readout: str
+) -> tuple[Tensor, Carried]:
+    r"""The maximum at each token, :obj:`(N, D)`, and what is carried on from the last.
+
+    Args:
+        x: :math:`P_1, \ldots, P_n` side by side, :obj:`(N, n * D)`.
+        order: n.
+        decay: :math:`\lambda`: a number or a tensor :obj:`(D,)`, :obj:`(N, 1)`, :obj:`(N, D)`.
+        layout: The texts.
+        carried: What is carried into the first token.
+        readout: ``'c'``, ``'z'`` or ``'sum'``.
+    """
+    before = [t.transpose(0, 1) if t.dim() > 1 else t for t in carried]
+    after: ProductExtremes | SumTable
+    if len(before) == len(ProductExtremes._fields):
+        extremes = ProductExtremes(*before)
+        state, after = product_max_scan(x, order, decay, layout, extremes, readout)
+    else:
+        state, after = sum_max_scan(x, order, decay, layout, SumTable(*before), readout)
+    return state, tuple(t.transpose(0, 1) if t.dim() > 1 else t for t in after)

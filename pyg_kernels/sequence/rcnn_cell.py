@@ -26,13 +26,14 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import Form, linear_scan, walk_scan
 from pyg_kernels.sequence.layer import SequenceCell
 from pyg_kernels.sequence.pooling import (
-    STATES,
     Carried,
-    Pooling,
-    ProductMaxPooling,
+    RCNNProductState,
+    RCNNState,
+    RCNNTableState,
     State,
-    SumMaxPooling,
-    SumPooling,
+    largest,
+    shapes,
+    start,
 )
 from pyg_kernels.sequence.precision import place
 
@@ -124,7 +125,6 @@ class RCNNCell(SequenceCell[State]):
         self.highway_lin = maps(hidden_size) if highway else None
         self._parameter("highway_bias", hidden_size if highway else None)
         self._parameter("bias", hidden_size if bias else None)
-        self.pool = self._build_pooling()
         self.reset_parameters()
         place(self, device, dtype)
 
@@ -150,11 +150,13 @@ class RCNNCell(SequenceCell[State]):
 
     @property
     def state_type(self) -> type[State]:
-        return STATES[type(self.pool)]
+        if self.pooling == "sum":
+            return RCNNState
+        return RCNNProductState if self.combine == "mul" else RCNNTableState
 
     def start(self, num_texts: int, like: Tensor) -> tuple[Tensor, ...]:
         h = like.new_zeros(num_texts, self.hidden_size, dtype=precision_of(self, like))
-        return h, *self.pool.start(num_texts, h)
+        return h, *start(self.state_type, h, self.order)
 
     def named_parts(self, state: Sequence[Tensor]) -> dict[str, Tensor]:
         """The tensors of a state by their names; at order 1 those of c may do without the order."""
@@ -168,7 +170,9 @@ class RCNNCell(SequenceCell[State]):
     def state_shapes(
         self, state: tuple[Tensor, ...], num_texts: int, num_features: int
     ) -> list[tuple[int, ...]]:
-        return [(num_texts, self.hidden_size), *self.pool.shapes(state[1:], num_texts)]
+        size = self.hidden_size
+        rest = shapes(self.state_type, state[1:], num_texts, self.order, size)
+        return [(num_texts, size), *rest]
 
     def read(
         self,
@@ -202,7 +206,7 @@ class RCNNCell(SequenceCell[State]):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Reads whole texts from the `products` of their tokens; x is what a highway carries."""
         h, *rest = state
-        sums = isinstance(self.pool, SumPooling)
+        sums = self.pooling == "sum"
         given = [products, h, *(rest if sums else ())]
         given += [p for p in self._parameters.values() if p is not None]
         result = functools.reduce(torch.promote_types, (t.dtype for t in given))
@@ -282,7 +286,7 @@ class RCNNCell(SequenceCell[State]):
             gate, output, p, highway = self._columns(products)
             decay = self.decay if gate is None else torch.sigmoid(_biased(gate, self.decay_bias))
             assert decay is not None
-            state, carried = self.pool(p, decay, layout, carried)
+            state, carried = largest(p, self.order, decay, layout, carried, self.readout)
             return self._output(state, output, highway, x), carried
         outs, one = [], Layout.of_grid(1, layout.num_texts, h.device)
         for t in range(layout.num_steps):
@@ -294,7 +298,7 @@ class RCNNCell(SequenceCell[State]):
             )
             if output is not None and self.output_gate_recurrent is not None:
                 output = output + _mapped(read, self.output_gate_recurrent)
-            state, now = self.pool(p, decay, one, carried)
+            state, now = largest(p, self.order, decay, one, carried, self.readout)
             passed = None if x is None else layout.rows_at(x, t)
             found, token = self._output(state, output, highway, passed), layout.has_token(t)
             h = torch.where(token, found, h)
@@ -346,14 +350,6 @@ class RCNNCell(SequenceCell[State]):
             opened = torch.sigmoid(_biased(highway, self.highway_bias))
             u = opened * u + (1 - opened) * cast(Tensor, x)
         return u
-
-    def _build_pooling(self) -> Pooling:
-        if self.pooling == "sum":
-            return SumPooling(
-                self.order, self.hidden_size, self.combine, self.readout, self.normalize
-            )
-        kind = ProductMaxPooling if self.combine == "mul" else SumMaxPooling
-        return kind(self.order, self.hidden_size, self.combine, self.readout)
 
     def _check_selection(self, selection: Tensor | None) -> None:
         if selection is not None and self.pooling == "max":

@@ -62,8 +62,7 @@ def run(case: Case, layout: Layout, tensors: list[Any], seed: Tensor | None = No
 
 
 def defined(case: Case, layout: Layout, tensors: list[Any], seed: Tensor | None) -> list[Tensor]:
-    places = (layout.start, layout.length)
-    out, before = definition.activation_scan(*tensors, *places, *case.form, *layout.settings)
+    out, before = definition.activation_scan(case.form, layout, *tensors)
     return [out, before, *gradients(out, tensors, seed)]
 
 

@@ -57,8 +57,8 @@ def inputs_of(
 
 def defined(form: Form, layout: Layout, *tensors: Tensor) -> tuple[Tensor, ...]:
     x, params, h0, c0, *feed = tensors
-    given = (x, params, feed[0] if feed else None, h0, c0, layout.start, layout.length)
-    return definition.memory_scan(*given, *form, *layout.settings)
+    given = (x, params, feed[0] if feed else None, h0, c0)
+    return definition.memory_scan(form, layout, *given)
 
 
 def gradients(outputs: Any, inputs: list[Tensor], seeds: list[Tensor]) -> tuple[Tensor, ...]:
@@ -190,6 +190,6 @@ def test_functions_of_ones_own(case: Case, form: str) -> None:
         given["q"] = torch.sin
     x, params, h0, c0, *feed = inputs
     last = (x, params, feed[0] if feed else None, h0, c0)
-    expected = definition.stepped(cell, layout, *last, **given)
+    expected = definition.memory_scan(cell, layout, *last, **given)
     for one, other in zip(memory_scan(cell, layout, *inputs, **given), expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)

@@ -51,7 +51,7 @@ def pool(interpreted: bool, folder: Any) -> ProcessPoolExecutor:
 
 def take_triton() -> None:
     """Lets tensors on CPU take the path of those on CUDA."""
-    walk._runs_triton = lambda x, select, feed: select is None and feed is None
+    walk._runs_triton = lambda _, x, select, feed: select is None and feed is None
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,7 @@ def run(path: Any, form: Form, layout: Layout, tensors: list[Tensor]) -> tuple[T
     y = carried if form.highway else None
     if path is walk_scan:
         return walk_scan(form, layout, x, params, c0, h0, None, y)
-    places = (layout.start, layout.length, *form, *layout.settings)
-    return definition.walk_scan(x, params, None, y, None, None, h0, c0, *places)
+    return definition.walk_scan(form, layout, x, params, None, y, None, None, h0, c0)
 
 
 def check(cases: Cases) -> None:

@@ -76,29 +76,13 @@ def linear_backward(
     flat = (array(t).reshape(-1) for t in (grad, a, of_a))
     given = *flat, as_indices(entries).reshape(-1), array(table), least_of(a, green), sums
     run(_linear_backward, parts, 2 * a.numel(), *given)
-    of_parameters: tuple[Tensor | None, Tensor | None] = (None, None)
-    if needed[1]:
-        of_parameters = parameter_gradients(sums, coefficients, green, table, order)
+    if not needed[1]:
+        return of_a, None, None
+    size = coefficients.shape
+    of_parameters = coefficients.new_empty(size), coefficients.new_empty(size)
+    tables = (array(t) for t in (table, order, coefficients, *of_parameters))
+    run(_linear_parameters, coefficients.size(0), sums.size, sums, *tables, green == "abs")
     return of_a if needed[0] else None, *of_parameters
-
-
-def parameter_gradients(
-    sums: np.ndarray, coefficients: Tensor, green: Green, table: Tensor, order: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The gradients of the centres and the coefficients.
-
-    Args:
-        sums: For parts of the inputs, :obj:`(P, 2, R * (d + 1))`, the gradients of the values
-            summed over the inputs in each piece, and those times offsets; changed in place.
-        coefficients: The coefficients, :obj:`(R, d)`.
-        green: The Green function.
-        table: The pieces.
-        order: Where the sorted centres came from, :obj:`(R, d)`.
-    """
-    found = coefficients.new_empty(coefficients.shape), coefficients.new_empty(coefficients.shape)
-    given = (array(t) for t in (table, order, coefficients, *found))
-    run(_linear_parameters, coefficients.size(0), sums.size, sums, *given, green == "abs")
-    return found
 
 
 def piece_table(centers: Tensor, coefficients: Tensor, green: Green) -> tuple[Tensor, Tensor]:
@@ -232,7 +216,7 @@ def _linear_backward(first, last, grad, a, of_a, entries, table, least, sums):
 def _linear_parameters(
     first, last, sums, table, order, coefficients, of_centers, of_coefficients, two_sided
 ):
-    """Tasks are functions."""
+    """From sums of parts of the inputs, which it adds up in place; tasks are functions."""
     d = order.shape[1]
     to_center, to_coefficient = np.empty(d), np.empty(d)
     for task in range(first, last):

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined, kernel, run, sigmoid, tanh
@@ -62,7 +60,7 @@ def backward(
             grads.append(z.new_empty(tensor.shape))
         else:
             grads.append(z.new_zeros(parts, *tensor.shape))
-    outs = [_array(grad, z, dims) for grad, dims in zip(grads, _DIMS, strict=True)]
+    outs = [array(grad, z, dims) for grad, dims in zip(grads, _DIMS, strict=True)]
     for k in _TABLES:
         outs[k] = outs[k] if outs[k].ndim == 3 else outs[k][None]
     on_target = outs.pop(_GATE_TARGET)
@@ -76,18 +74,8 @@ def backward(
 
 def _arrays(tensors: _Tensors, index: _Tensors, act: str) -> tuple[np.ndarray | int, ...]:
     z = tensors[0]
-    arrays = (_array(t, z, dims) for t, dims in zip(tensors, _DIMS, strict=True))
-    return *(_array(i, index[0], 1) for i in index), *arrays, _NUMBERS[act]
-
-
-def _array(tensor: Tensor | None, like: Tensor | None, dims: int) -> np.ndarray:
-    assert like is not None
-    return _nothing(like.dtype, dims) if tensor is None else array(tensor)
-
-
-@cache
-def _nothing(dtype: torch.dtype, dims: int) -> np.ndarray:
-    return torch.empty((0,) * dims, dtype=dtype).numpy()
+    arrays = (array(t, z, dims) for t, dims in zip(tensors, _DIMS, strict=True))
+    return *(array(i, index[0], 1) for i in index), *arrays, _NUMBERS[act]
 
 
 def _work(z: Tensor, index: _Tensors) -> int:
@@ -280,3 +268,20 @@ def _backward_source(
                 if wants_shift:
                     for d in range(D):
                         on_shift[p, r, d] += w * share[0, d]
+
+
+@kernel
+def counting_sort(first, last, node, offset, order):
+    """Fills `order` with positions, sorted by node, and `offset`, zeros at first."""
+    for _ in range(first, last):  # the one task
+        for v in node:
+            if v < 0 or v >= len(offset) - 1:
+                raise ValueError("an edge names a node that is not there")
+            offset[v + 1] += 1
+        for v in range(1, len(offset)):
+            offset[v] += offset[v - 1]
+        place = offset.copy()
+        for e in range(len(node)):
+            v = node[e]
+            order[place[v]] = e
+            place[v] += 1

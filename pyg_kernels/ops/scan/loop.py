@@ -18,6 +18,7 @@ from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined
 from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.rows import copy
 
 # OpenBLAS multiplies on one thread up to this many multiply-adds; beyond, its threads would get in
 # the way of those that share the texts.
@@ -221,14 +222,7 @@ def _read(tokens, h0, h, mask, texts, out):
     rows, channels = h.shape
     for m in range(tokens.row.size):
         row, now = tokens.before[m], out[m]
-        if row < rows:
-            past = h[row]
-            for k in range(channels):
-                now[k] = past[k]
-        else:
-            past = h0[row - rows]
-            for k in range(channels):
-                now[k] = past[k]
+        copy(h[row] if row < rows else h0[row - rows], now)
         if mask.size:
             factor = mask[texts[m]]
             for k in range(channels):

@@ -26,7 +26,8 @@ class Scan(Operator):
         tensors: The names of its tensors, with ``?`` behind those that may be None; `start` and
             `length` of the layout follow.
         form: The named tuple of its settings; the layout's follow.
-        definition: The function of this name that computes its outputs by PyTorch's ops.
+        definition: The function of this name that computes its outputs by PyTorch's ops, from a
+            form, a layout and tensors.
         fake: Empty tensors like all outputs where kernels run, from a form, a layout and tensors.
         num_outputs: How many outputs there are with those that the backward reads again.
         num_defined: How many the definition has.
@@ -52,13 +53,13 @@ class Scan(Operator):
         self._form, self._count = form, len(names) - 2
         self._package = definition.__module__.rpartition(".")[0]
         self._path = path or _compiled
-        self._like, self._num_defined = fake, num_defined
+        self._like, self._num_defined, self._defines = fake, num_defined, definition
         super().__init__(
             definition.__name__,
             ", ".join([*typed, _LAYOUT]),
             self._kernels_forward,
             self._kernels_backward,
-            definition,
+            self._by_torch,
             self._fake,
             num_outputs,
             first_kept,
@@ -79,6 +80,10 @@ class Scan(Operator):
         """The module with kernels; None for the definition."""
         path = self._path(form, tensors)
         return None if path is None else import_module(f"{self._package}.{path}")
+
+    def _by_torch(self, *args: Any) -> Outputs:
+        form, layout, tensors = self._parts(args)
+        return self._defines(form, layout, *tensors)
 
     def _kernels_forward(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)

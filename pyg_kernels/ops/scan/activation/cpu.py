@@ -38,6 +38,7 @@ from pyg_kernels.ops.scan.loop import (
     step,
     step_back,
 )
+from pyg_kernels.ops.scan.rows import add, arrive, copy
 
 _NARROW = 128  # units; products of fewer are not worth PyTorch's threads
 
@@ -95,12 +96,7 @@ class _CellBack(NamedTuple):
         g_norm: That of the scale and the shift, (2, H), in double precision.
     """
 
-    before: Any
-    kept: Any
-    functions: Any
-    line: Any
-    norm: Any
-    eps: float
+    cell: Any
     g_out: Any
     inputs: Any
     reaching: Any
@@ -181,20 +177,16 @@ def _step(cell, tokens, first, last, feed):
     x, before, kept, h, functions, line, norm, eps = cell
     rows, width = tokens.row, last - first
     for m in range(rows.size):
-        logits, fed = x[rows[m]][first:last], feed[m][first:last]
         now = before[rows[m]][first:last]
-        for k in range(width):
-            now[k] = logits[k] + fed[k]
+        copy(x[rows[m]][first:], now)
+        add(feed[m][first:last], now)
     mean, inverse = before[0], before[0]
     if norm.size:
         mean, inverse = _statistics(rows, first, last, before, eps)
         scale, shift = norm[0][first:last], norm[1][first:last]
     units = tiled(functions.first[first:last])
-    a, out, found = (
-        np.empty(units.size, h.dtype),
-        np.empty(units.size, h.dtype),
-        np.empty(units.size, kept.dtype),
-    )
+    a, found = np.empty(units.size, h.dtype), np.empty(units.size, kept.dtype)
+    out = np.empty_like(a)
     for begin in range(0, rows.size, units.size // width):
         block = rows[begin : begin + units.size // width]
         for m in range(block.size):
@@ -203,58 +195,51 @@ def _step(cell, tokens, first, last, feed):
                 for k in range(width):
                     now[k] = (own[k] - mean[k]) * inverse[k] * scale[k] + shift[k]
             else:
-                for k in range(width):
-                    now[k] = own[k]
+                copy(own, now)
         size = block.size * width
         _evaluate(functions, units[:size], a[:size], out[:size], found[:size])
         for m in range(block.size):
             here = slice(m * width, (m + 1) * width)
-            now, value, entry = a[here], out[here], found[here]
-            output, place = h[block[m]][first:last], kept[block[m]][first:last]
+            now, value = a[here], out[here]
             if line.size:
                 steep, height = line[0][first:last], line[1][first:last]
                 for k in range(width):
                     value[k] += steep[k] * now[k] + height[k]
-            for k in range(width):
-                output[k] = value[k]
-            for k in range(width):
-                place[k] = entry[k]
+            copy(value, h[block[m]][first:])
+            copy(found[here], kept[block[m]][first:])
 
 
 def _step_back(cell, tokens, first, last, g_feed, g_h):
-    kept, functions, line = cell.kept, cell.functions, cell.line
+    kept, functions, line = cell.cell.kept, cell.cell.functions, cell.cell.line
     g_out, reaching, g_x = cell.g_out, cell.reaching, cell.g_x
-    rows, width, zero = tokens.row, last - first, g_h.dtype.type(0)
+    rows, width = tokens.row, last - first
     for m in range(rows.size):
-        given, later = g_out[rows[m]][first:last], g_h[tokens.slot[m]][first:last]
         total, now = reaching[rows[m]][first:last], g_x[rows[m]][first:last]
         says = kept[rows[m]][first:last]
+        arrive(g_out[rows[m]][first:last], g_h[tokens.slot[m]][first:last], total)
         for k in range(width):
-            total[k] = given[k] + later[k]
-            later[k] = zero
             now[k] = total[k] * _slope(functions, says[k])
         if line.size:
             steep = line[0][first:last]
             for k in range(width):
                 now[k] += total[k] * steep[k]
-    if cell.norm.size:
+    if cell.cell.norm.size:
         _normalize_back(cell, rows, first, last)
     for m in range(rows.size):
-        now, fed = g_x[rows[m]][first:last], g_feed[m][first:last]
-        for k in range(width):
-            fed[k] = now[k]
+        copy(g_x[rows[m]][first:last], g_feed[m][first:])
 
 
 @inlined
 def _normalize_back(cell, rows, first, last):
     """From the gradients of normalized rows to those of the rows, and the normalized rows."""
-    width, scale, shift = last - first, cell.norm[0][first:last], cell.norm[1][first:last]
-    mean, inverse = _statistics(rows, first, last, cell.before, cell.eps)
+    before, norm, width = cell.cell.before, cell.cell.norm, last - first
+    scale, shift = norm[0][first:last], norm[1][first:last]
+    mean, inverse = _statistics(rows, first, last, before, cell.cell.eps)
     to_scale, to_shift = cell.g_norm[0][first:last], cell.g_norm[1][first:last]
     sums, means = np.zeros((2, width)), np.empty((2, width), cell.g_x.dtype)
     turned, plain = sums[0], sums[1]
     for row in rows:
-        own, now = cell.before[row][first:last], cell.g_x[row][first:last]
+        own, now = before[row][first:last], cell.g_x[row][first:last]
         normalized = cell.inputs[row][first:last]
         for k in range(width):
             apart = (own[k] - mean[k]) * inverse[k]
@@ -266,7 +251,7 @@ def _normalize_back(cell, rows, first, last):
         to_shift[k] += plain[k]
         means[0, k], means[1, k] = turned[k] / rows.size, plain[k] / rows.size
     for row in rows:
-        own, now = cell.before[row][first:last], cell.g_x[row][first:last]
+        own, now = before[row][first:last], cell.g_x[row][first:last]
         for k in range(width):
             centered = now[k] - means[1, k] - (own[k] - mean[k]) * inverse[k] * means[0, k]
             now[k] = centered * inverse[k] * scale[k]
@@ -298,9 +283,7 @@ def _scan_back(first_task, last_task, tasks, back, mask, g_h0, cell):
         g_h = np.zeros((texts.size, units), g_h0.dtype)
         backward_loop(cell, texts, start, length, stride, 0, units, back, mask, rows, g_h)
         for i in range(texts.size):
-            to, now = g_h0[texts[i]], g_h[i]
-            for k in range(units):
-                to[k] = now[k]
+            copy(g_h[i], g_h0[texts[i]])
 
 
 @inlined
@@ -316,9 +299,7 @@ def _one_step(first, last, start, apart, feed, carried, cell):
     tokens = _tokens(start, apart)
     step(cell, tokens, first, last, feed)
     for m in range(start.size):
-        out, now = cell.h[tokens.row[m]], carried[m]
-        for k in range(first, last):
-            now[k] = out[k]
+        copy(cell.h[tokens.row[m]][first:last], carried[m][first:])
 
 
 @kernel
@@ -351,23 +332,14 @@ def forward(
     form: Form, layout: Layout, tensors: Sequence[Any]
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """See `pyg_kernels.ops.scan.activation`: h, a, what says the slopes, table and order."""
-    x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
+    x, h0, feed, centers, coefficients, *_ = tensors
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     h, before = new(x.shape), new(x.shape)
     kept, table, order = new(x.shape), x.new_empty(0, 0), x.new_empty(0, 0)
     if form.green != "gaussian":
         kept = new(x.shape, dtype=torch.int32)
         table, order = piece_table(centers, coefficients, form.green)
-    cell = _Cell(
-        array(x),
-        array(before),
-        _numbers(kept),
-        array(h),
-        _functions(form, x, centers, coefficients, table),
-        _line(x, slope, intercept),
-        _norm(form, x, weight, bias),
-        form.eps,
-    )
+    cell = _cell(form, tensors, (h, before, kept, table))
     tasks, steps = _shares(form, layout, feed)
     if steps is not None:
         carried = h0.index_select(0, steps.order)
@@ -393,21 +365,14 @@ def backward(
     """The gradients of the tensors."""
     if grads[0] is None:
         return [None] * len(tensors)
-    x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
+    x, h0, feed, centers, coefficients, slope, _, weight, bias = tensors
     h, before, kept, table, order = outputs
     new = x.new_zeros if layout.form == "padded" else x.new_empty
     g_x, reaching, g_h0 = new(x.shape), new(x.shape), h0.new_empty(h0.shape)
     inputs = new(x.shape) if form.normalize else before
     g_norm = x.new_zeros(2, x.size(1), dtype=torch.double)
-    cell = _CellBack(
-        array(before),
-        _numbers(kept),
-        _functions(form, x, centers, coefficients, table),
-        _line(x, slope, intercept),
-        _norm(form, x, weight, bias),
-        form.eps,
-        *map(array, (grads[0], inputs, reaching, g_x, g_norm)),
-    )
+    given = map(array, (grads[0], inputs, reaching, g_x, g_norm))
+    cell = _CellBack(_cell(form, tensors, outputs), *given)
     tasks, steps = _shares(form, layout, feed)
     if steps is not None:
         g_h, g_feed = h0.new_zeros(h0.shape), h0.new_empty(h0.shape)
@@ -419,8 +384,8 @@ def backward(
         g_h0.index_copy_(0, steps.order, g_h)
     else:
         _, back = columns(feed, x)
-        given = tuple(tasks), back, array(None, x), array(g_h0)
-        run(_scan_back, tasks.parts, h.numel(), *given, cell)
+        nothing = array(None, x)
+        run(_scan_back, tasks.parts, h.numel(), tuple(tasks), back, nothing, array(g_h0), cell)
     of_functions: Sequence[Tensor | None] = (None, None)
     if any(needed[3:5]) and form.green == "gaussian":
         assert form.bandwidth is not None
@@ -450,6 +415,21 @@ def _shares(form: Form, layout: Layout, feed: Tensor) -> tuple[Tasks, _Steps | N
         return tasks, None
     steps = _Steps.of(layout) if len(feed) >= _NARROW else None
     return tasks._replace(parts=min(tasks.parts, 1)), steps
+
+
+def _cell(form: Form, tensors: Sequence[Any], outputs: Sequence[Tensor]) -> _Cell:
+    x, _, _, centers, coefficients, slope, intercept, weight, bias = tensors
+    h, before, kept, table, *_ = outputs
+    return _Cell(
+        array(x),
+        array(before),
+        _numbers(kept),
+        array(h),
+        _functions(form, x, centers, coefficients, table),
+        _line(x, slope, intercept),
+        _norm(form, x, weight, bias),
+        form.eps,
+    )
 
 
 def _numbers(kept: Tensor) -> np.ndarray:

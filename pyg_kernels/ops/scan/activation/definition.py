@@ -30,6 +30,8 @@ class Form(NamedTuple):
 
 
 def activation_scan(
+    form: Form,
+    layout: Layout,
     x: Tensor,
     h0: Tensor,
     feed: Tensor,
@@ -39,13 +41,8 @@ def activation_scan(
     intercept: Tensor | None,
     weight: Tensor | None,
     bias: Tensor | None,
-    start: Tensor,
-    length: Tensor,
-    *settings: str | float | bool | None,
 ) -> tuple[Tensor, Tensor]:
     """h and a; arguments as :func:`pyg_kernels.ops.scan.activation.activation_scan` names them."""
-    form = Form(*settings[: len(Form._fields)])  # type: ignore[arg-type]
-    layout = Layout.of_settings(start, length, x.size(0), settings[len(Form._fields) :])  # type: ignore[arg-type]
     pieces = None
     if form.green != "gaussian" and not torch.onnx.is_in_onnx_export():
         pieces = linear_pieces(centers, coefficients, form.green)

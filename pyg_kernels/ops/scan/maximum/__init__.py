@@ -27,12 +27,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.operator import is_plain
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.maximum import definition
 from pyg_kernels.ops.scan.maximum.definition import Form
 from pyg_kernels.ops.scan.operator import Scan
+from pyg_kernels.ops.scan.walk import linear_scan
 
 __all__ = ["ProductExtremes", "SumTable", "product_max_scan", "sum_max_scan"]
 
@@ -103,22 +105,31 @@ def product_max_scan(
         state stays, as under autocast the output does.
 
     Raises:
-        ValueError: Where the shapes do not fit, or the readout is not one of these.
+        ValueError: For other shapes, or another readout.
     """
     x, decay, result = _prepared(x, order, decay, layout, readout)
     shape = (order, layout.num_texts, x.size(1) // order)
     if state is None:
-        initial, seen = x.new_zeros(2, *shape), torch.zeros_like(layout.length)
-    else:
-        _check_state("c_max", state.c_max, shape)
-        _check_state("c_min", state.c_min, shape)
-        _check_state("seen", state.seen, shape[1:2])
-        seen, j = state.seen, torch.arange(1, order + 1, device=x.device)
-        is_there = (seen >= j.unsqueeze(1)).unsqueeze(2)
-        initial = torch.stack([state.c_max.to(x.dtype), state.c_min.to(x.dtype)])
-        initial = torch.where(is_there, initial, 0)
-    h, end = _PRODUCT.scan(Form("mul", readout), layout, x, decay, initial, seen)
-    return h.to(result), ProductExtremes(end[0], end[1], seen + layout.length)
+        zeros = x.new_zeros(shape)
+        state = ProductExtremes(zeros, zeros, torch.zeros_like(layout.length))
+    wanted = {"c_max": shape, "c_min": shape, "seen": shape[1:2]}
+    _check_state(state, wanted)
+    # The smallest are the largest of the negatives, beside which they are computed.
+    given = torch.cat((state.c_max, -state.c_min), 2).to(x.dtype)
+    decay = decay if decay.size(-1) == 1 else torch.cat((decay, decay), -1)
+    found: list[_Largest] = []
+    for j, p in enumerate(x.split(shape[2], 1)):
+        high = low = p
+        if j:
+            most, least = layout.before(found[-1].c, found[-1].initial).chunk(2, 1)
+            high = p * torch.where(p < 0, -least, most)
+            low = p * torch.where(p < 0, most, -least)
+        z = torch.cat((high, -low), 1)
+        found.append(_Largest.of(z, j + 1, decay, layout, given[j], state.seen))
+    h = _read_out(readout, found)[:, : shape[2]]
+    ends = torch.stack([layout.last(of.c, of.initial) for of in found])
+    c_max, c_min = ends.chunk(2, 2)
+    return h.to(result), ProductExtremes(c_max, -c_min, state.seen + layout.length)
 
 
 def sum_max_scan(
@@ -149,23 +160,8 @@ def sum_max_scan(
     complete first; of those that end together, to the one that starts first; then to the one
     whose first j - 1 tokens were complete first.
 
-    Args:
-        x: :math:`P_1, \ldots, P_n` side by side, :obj:`(N, n * D)`.
-        order: n.
-        decay: :math:`\lambda`, not negative: a number or a tensor :obj:`(1,)` or :obj:`(D,)`.
-        layout: The texts: N tokens, B texts.
-        state: What an earlier call returned for the texts' tokens so far; None for none.
-        readout: ``'c'`` for :math:`c_n^{max}`, ``'z'`` for :math:`z_n^{max}`, ``'sum'`` for
-            :math:`\sum_j c_j^{max}`.
-
-    Returns:
-        What is read out, :obj:`(N, D)`, where an n-gram that is not there counts as 0, and the
-        state after the last token. Half-precision inputs are computed in float32, in which the
-        state stays, as under autocast the output does.
-
-    Raises:
-        ValueError: Where the shapes do not fit, the decay differs between tokens, or the readout
-            is not one of these.
+    Arguments, results and errors as :func:`product_max_scan` has, but the decay may not differ
+    between tokens: it is a number or a tensor :obj:`(1,)` or :obj:`(D,)`.
     """
     if isinstance(decay, Tensor) and decay.dim() > 1:
         raise ValueError(
@@ -177,17 +173,54 @@ def sum_max_scan(
     if state is None:
         best, seen = x.new_zeros(order, texts, 0, channels), torch.zeros_like(layout.length)
     else:
-        _check_state("best", state.best, (order, texts, state.best.size(2), channels))
-        _check_state("seen", state.seen, (texts,))
+        wanted = {"best": (order, texts, state.best.size(2), channels), "seen": (texts,)}
+        _check_state(state, wanted)
         _check_starts(state)
         best, seen = state.best.to(x.dtype), state.seen
         best = torch.where(definition.gaps(order, best.size(2), seen) >= 0, best, 0)
-    c = definition.largest_sums(best, decay, seen)
-    h, table, *_ = _SUM.scan(Form("add", readout), layout, x, decay, c, best, seen)
+    z, table, *_ = _SUM.scan(Form(order), layout, x, decay, best, seen)
+    ends = [x[:, :channels], *z.unbind(1)]
+    given = definition.largest_sums(best, decay, seen)
+    orders = range(order) if readout == "sum" else (order - 1,)
+    found = [_Largest.of(ends[j], j + 1, decay, layout, given[j], seen) for j in orders]
     read = seen + layout.length
     if _is_readable(read):
         table = table[:, :, : int(read.max())]
-    return h.to(result), SumTable(table, read)
+    return _read_out(readout, found).to(result), SumTable(table, read)
+
+
+class _Largest(NamedTuple):
+    """The largest n-grams of j tokens, and 0 where there is none.
+
+    Attributes:
+        z: The values of those that end at each token, :obj:`(N, D)`.
+        c: The largest up to it, decayed, :obj:`(N, D)`.
+        initial: The largest before the first token, :obj:`(B, D)`.
+    """
+
+    z: Tensor
+    c: Tensor
+    initial: Tensor
+
+    @classmethod
+    def of(
+        cls, z: Tensor, j: int, decay: Tensor, layout: Layout, initial: Tensor, seen: Tensor
+    ) -> _Largest:
+        """From what ends at each token, and the largest of the tokens read before."""
+        text, step = layout.places()
+        there = (seen.index_select(0, text) + step + 1 >= j).unsqueeze(1)
+        begun, none = (seen >= j).unsqueeze(1), -torch.inf
+        before = torch.where(begun, initial, none)
+        c = linear_scan(decay, torch.where(there, z, none), layout, before, largest=True)
+        z, c = (torch.where(there, rows, 0) for rows in (z, c))
+        return cls(z, c, torch.where(begun, initial, 0))
+
+
+def _read_out(readout: str, found: Sequence[_Largest]) -> Tensor:
+    """The state that is put out, from those of all orders, or of the last."""
+    if readout == "sum":
+        return torch.stack([of.c for of in found]).sum(0)
+    return found[-1].c if readout == "c" else found[-1].z
 
 
 def _prepared(
@@ -211,12 +244,14 @@ def _prepared(
             f"decay has shape {tuple(decay.shape)}: expected (1,), ({channels},), ({rows}, 1) or "
             f"({rows}, {channels})"
         )
-    return x.to(dtype), decay, result
+    x = x.to(dtype)
+    if layout.form == "padded":  # whose rows may hold anything
+        x = torch.where(layout.is_token(), x, 0)
+    return x, decay, result
 
 
-def _check_state(name: str, tensor: Tensor, shape: tuple[int, ...]) -> None:
-    if tensor.shape != shape:
-        raise ValueError(f"state.{name} has shape {tuple(tensor.shape)}: expected {shape}")
+def _check_state(state: Any, wanted: dict[str, tuple[int, ...]]) -> None:
+    check_shapes(**{f"state.{name}": (getattr(state, name), s) for name, s in wanted.items()})
 
 
 def _check_starts(state: SumTable) -> None:
@@ -236,34 +271,20 @@ def _is_readable(counts: Tensor) -> bool:
     return counts.numel() > 0 and not torch.compiler.is_compiling() and is_plain(counts)
 
 
-def _fake_product(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    x, _, initial, _ = tensors
-    return x.new_empty(x.size(0), initial.size(3)), initial.new_empty(initial.shape)
-
-
-def _fake_sum(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    x, _, _, table, _ = tensors
+def _fake(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    x, _, table, _ = tensors
     order, texts, size, channels = table.shape
     grown = x.new_empty(order, texts, size + layout.num_steps, channels)
     z = x.new_empty(x.size(0), order - 1, channels)
-    return x.new_empty(x.size(0), channels), grown, z, z.new_empty(z.shape, dtype=torch.int32)
+    return z, grown, z.new_empty(z.shape, dtype=torch.int32)
 
 
-_PRODUCT = Scan(
-    "x decay initial seen",
-    Form,
-    definition.product_max_scan,
-    _fake_product,
-    num_outputs=2,
-    num_defined=2,
-    first_kept=1,
-)
 _SUM = Scan(
-    "x decay c table seen",
+    "x decay table seen",
     Form,
     definition.sum_max_scan,
-    _fake_sum,
-    num_outputs=4,
+    _fake,
+    num_outputs=3,
     num_defined=2,
     first_kept=2,
 )

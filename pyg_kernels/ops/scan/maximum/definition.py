@@ -1,11 +1,7 @@
-"""The definitions of the maxima over n-grams: plain loops through time.
-
-An n-gram that is not there yet has the value 0 in what is returned, and takes no part in a maximum.
-"""
+"""The definition of the largest decayed sums: a plain loop through time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,113 +11,53 @@ from pyg_kernels.ops.ragged import Layout
 
 
 class Form(NamedTuple):
-    """How n-grams combine their tokens, ``'mul'`` or ``'add'``, and which state is read out."""
+    """The number of orders n."""
 
-    combine: str
-    readout: str
-
-
-def product_max_scan(
-    x: Tensor,
-    decay: Tensor,
-    initial: Tensor,
-    seen: Tensor,
-    start: Tensor,
-    length: Tensor,
-    combine: str,
-    readout: str,
-    *settings: int | str | bool,
-) -> tuple[Tensor, Tensor]:
-    """The state read out, (N, D), and the largest and smallest products at last, (2, n, B, D).
-
-    Args:
-        initial: The largest and the smallest before the first token, (2, n, B, D).
-    """
-    layout = Layout.of_settings(start, length, x.size(0), settings)  # type: ignore[arg-type]
-    order, channels = initial.size(1), initial.size(3)
-    if not layout.num_steps:
-        return x.new_zeros(x.size(0), channels), initial.clone()
-    (high, low), outs = (list(c.unbind()) for c in initial), []
-    for t in range(layout.num_steps):
-        read, token = (seen + t).unsqueeze(1), layout.has_token(t)
-        steps = layout.rows_at(x, t).split(channels, 1)
-        weight = layout.rows_at(decay, t) if decay.dim() == 2 else decay
-        z_last = steps[0]
-        for j in range(order, 0, -1):
-            z_high = z_low = p = steps[j - 1]
-            if j > 1:
-                swaps, is_there = p < 0, read + 1 >= j
-                z_high = p * torch.where(swaps, low[j - 2], high[j - 2])
-                z_low = p * torch.where(swaps, high[j - 2], low[j - 2])
-                z_high, z_low = torch.where(is_there, z_high, 0), torch.where(is_there, z_low, 0)
-            z_last = z_high if j == order else z_last
-            was_there, kept_high, kept_low = read >= j, weight * high[j - 1], weight * low[j - 1]
-            now_high = torch.where(was_there & _stays(kept_high, z_high), kept_high, z_high)
-            now_low = torch.where(was_there & _stays(-kept_low, -z_low), kept_low, z_low)
-            high[j - 1] = torch.where(token, now_high, high[j - 1])
-            low[j - 1] = torch.where(token, now_low, low[j - 1])
-        outs.append(_read_out(readout, high, z_last))
-    return layout.collect(outs), torch.stack([torch.stack(high), torch.stack(low)])
+    order: int
 
 
 def sum_max_scan(
-    x: Tensor,
-    decay: Tensor,
-    c: Tensor,
-    table: Tensor,
-    seen: Tensor,
-    start: Tensor,
-    length: Tensor,
-    combine: str,
-    readout: str,
-    *settings: int | str | bool,
+    form: Form, layout: Layout, x: Tensor, decay: Tensor, table: Tensor, seen: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The state read out, (N, D), and the table after the last token, (n, B, S + T, D).
+    """The largest sums that end at each token, and those that start at each one.
 
     Args:
-        c: The largest decayed sums before the first token, (n, B, D).
-        table: The largest sums that start at each token, before decay, (n, B, S, D).
+        x: The projections, (N, n * D).
+        decay: (1,) or (D,).
+        table: The largest sums that start at each token read before, without decay, (n, B, S, D).
+        seen: The number of tokens read before, (B,).
+
+    Returns:
+        :math:`z_2, ..., z_n`, (N, n - 1, D), minus infinity where there is none, and the table
+        after the last token, (n, B, S + T, D).
     """
-    layout = Layout.of_settings(start, length, x.size(0), settings)  # type: ignore[arg-type]
     (order, texts, size, channels), steps = table.shape, layout.num_steps
     if not steps:
-        return x.new_zeros(x.size(0), channels), table.clone()
-    new = table.new_zeros(order, texts, steps, channels)
-    tables, states = list(torch.cat((table, new), 2)), list(c)
+        return x.new_zeros(x.size(0), order - 1, channels), table.clone()
+    tables = list(torch.cat((table, table.new_zeros(order, texts, steps, channels)), 2))
     starts, outs = torch.arange(size + steps, device=x.device), []
     for t in range(steps):
-        read, token = (seen + t).unsqueeze(1), layout.has_token(t)
-        lag = (read - starts).unsqueeze(2)
-        p = layout.rows_at(x, t).split(channels, 1)
-        z_last = p[0]
-        for j in range(order, 0, -1):
-            z = p[j - 1]
-            if j > 1:
-                sums, longer = tables[j - 2] + z.unsqueeze(1), tables[j - 1]
-                is_there, was_there = lag >= j - 1, lag >= j
-                scores = decay_powers(decay, lag - (j - 1)) * sums
-                best = torch.where(is_there, scores, -torch.inf).max(1).values
-                z = torch.where(read + 1 >= j, best, 0)
-                better = is_there & ~(was_there & _stays(longer, sums)) & token.unsqueeze(2)
-                tables[j - 1] = torch.where(better, sums, longer)
-            z_last = z if j == order else z_last
-            kept = decay * states[j - 1]
-            now = torch.where((read >= j) & _stays(kept, z), kept, z)
-            states[j - 1] = torch.where(token, now, states[j - 1])
+        token, lag = layout.has_token(t), ((seen + t).unsqueeze(1) - starts).unsqueeze(2)
+        p, ends = layout.rows_at(x, t).split(channels, 1), []
+        for j in range(order, 1, -1):
+            sums, longer = tables[j - 2] + p[j - 1].unsqueeze(1), tables[j - 1]
+            is_there, was_there = lag >= j - 1, lag >= j
+            scores = decay_powers(decay, lag - (j - 1)) * sums
+            ends.append(torch.where(is_there, scores, -torch.inf).max(1).values)
+            stays = was_there & ((longer >= sums) | longer.isnan())
+            tables[j - 1] = torch.where(is_there & ~stays & token.unsqueeze(2), sums, longer)
         begins = (lag == 0) & token.unsqueeze(2)
         tables[0] = torch.where(begins, p[0].unsqueeze(1), tables[0])
-        outs.append(_read_out(readout, states, z_last))
-    return layout.collect(outs), torch.stack(tables)
+        outs.append(torch.cat([*reversed(ends), p[0][:, :0]], 1))
+    return layout.collect(outs).view(x.size(0), order - 1, channels), torch.stack(tables)
 
 
 def largest_sums(table: Tensor, decay: Tensor, seen: Tensor) -> Tensor:
     """The largest decayed sums at the last token read, (n, B, D), from a table (n, B, S, D)."""
-    order, size = table.size(0), table.size(2)
-    if not size:
-        return table.new_zeros(order, table.size(1), table.size(3))
-    gap = gaps(order, size, seen)
+    gap = gaps(table.size(0), table.size(2), seen)
     scores = torch.where(gap >= 0, decay_powers(decay, gap) * table, -torch.inf)
-    return torch.where((gap >= 0).any(2), scores.max(2).values, 0)
+    none = scores.new_full((*scores.shape[:2], 1, scores.size(3)), -torch.inf)
+    return torch.cat((scores, none), 2).max(2).values
 
 
 def gaps(order: int, size: int, seen: Tensor) -> Tensor:
@@ -144,14 +80,3 @@ def decay_powers(decay: Tensor, exponents: Tensor) -> Tensor:
         exponents: Of shape (..., 1).
     """
     return torch.where(exponents <= 0, 1.0, decay ** exponents.clamp(min=1))
-
-
-def _stays(kept: Tensor, now: Tensor) -> Tensor:
-    """Where the earlier value stays the largest."""
-    return (kept >= now) | kept.isnan()
-
-
-def _read_out(readout: str, states: Sequence[Tensor], z: Tensor) -> Tensor:
-    if readout == "sum":
-        return torch.stack(list(states)).sum(0)
-    return states[-1] if readout == "c" else z

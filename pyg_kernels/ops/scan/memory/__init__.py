@@ -77,7 +77,7 @@ def memory_scan(
     if linear and (norm is not None or x.device.type != "cpu"):
         found = _parallel(form, layout, x, params, c0, norm)
     elif norm or q:
-        found = definition.stepped(form, layout, x, params, feed, h0, c0, norm, q)
+        found = definition.memory_scan(form, layout, x, params, feed, h0, c0, norm, q)
     else:
         found = _SCAN.scan(form, layout, x, params, feed, h0, c0)[:3]  # type: ignore[assignment]
     h, c, end = found

@@ -52,23 +52,6 @@ class Form(NamedTuple):
 
 
 def memory_scan(
-    x: Tensor,
-    params: Tensor,
-    feed: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    start: Tensor,
-    length: Tensor,
-    *settings: int | str | bool | float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """h, c and the last c; arguments as :func:`pyg_kernels.ops.scan.memory.memory_scan` names
-    them."""
-    form = Form(*settings[: len(Form._fields)])  # type: ignore[arg-type]
-    layout = Layout.of_settings(start, length, x.size(0), settings[len(Form._fields) :])  # type: ignore[arg-type]
-    return stepped(form, layout, x, params, feed, h0, c0)
-
-
-def stepped(
     form: Form,
     layout: Layout,
     x: Tensor,
@@ -79,7 +62,7 @@ def stepped(
     norm: Pointwise | None = None,
     q: Pointwise | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The same with functions in place of layer normalization, and of both activations."""
+    """See :func:`pyg_kernels.ops.scan.memory.memory_scan`."""
 
     def after(t: int | Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         logits = layout.rows_at(x, t)
