@@ -42,7 +42,8 @@ def place(pieces: list[Tensor], how: str) -> tuple[Tensor, Tensor]:
             mask[steps - len(piece) :, b] = True
         else:
             mask[torch.randperm(steps, generator=generator)[: len(piece)], b] = True
-    grid = torch.full((steps, len(pieces), SIZE), float("nan"), dtype=F64)
+    size = pieces[0].size(1) if pieces else SIZE
+    grid = torch.full((steps, len(pieces), size), float("nan"), dtype=F64)
     for b, piece in enumerate(pieces):
         grid[mask[:, b], b] = piece
     return grid, mask
