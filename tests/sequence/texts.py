@@ -49,12 +49,6 @@ def place(pieces: list[Tensor], how: str) -> tuple[Tensor, Tensor]:
     return grid, mask
 
 
-def assert_placed(output: Tensor, mask: Tensor, expected: list[Tensor]) -> None:
-    for b, text in enumerate(expected):
-        close(output[mask[:, b], b], text)
-    assert (output[~mask] == 0).all()
-
-
 def close(found: Tensor, expected: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
     torch.testing.assert_close(found, expected, rtol=rtol, atol=atol)
 
