@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pyg_kernels.explain import ngram_contributions
 from pyg_kernels.sequence import RCNN
+from tests.covering import covering
 from tests.explain.ngram_values import gates, ngram_values, token_shares
 from tests.explain.walk_values import assert_best
 from tests.sequence.rcnn_equations import projections, random_rcnn
@@ -44,16 +45,20 @@ def assert_equals_all_ngrams(rcnn: RCNN, x: Tensor, position: int = -1, k: int =
     assert_best(found.ngrams, every, k)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("combine", ["mul", "add"])
-@pytest.mark.parametrize("readout", ["c", "z", "sum"])
-@pytest.mark.parametrize("normalize", [False, True], ids=["plain", "normalized"])
-@pytest.mark.parametrize("decay", [0.5, "learned", "input", "recurrent"])
-def test_all_layers(
-    order: int, combine: str, readout: str, normalize: bool, decay: float | str
-) -> None:
-    rcnn = layer(order=order, combine=combine, readout=readout, normalize=normalize, decay=decay)
-    x = text(6)
+LAYERS = covering(
+    3,
+    order=[1, 2, 3, 4],
+    combine=["mul", "add"],
+    readout=["c", "z", "sum"],
+    normalize=[False, True],
+    decay=[0.5, "learned", "input", "recurrent"],
+    scalar_decay=[False, True],
+)
+
+
+@pytest.mark.parametrize("options", LAYERS, ids=str)
+def test_all_layers(options: dict[str, Any]) -> None:
+    rcnn, x = layer(**options), text(6)
     assert_equals_all_ngrams(rcnn, x)
     outputs, _ = rcnn(x)
     close(ngram_contributions(rcnn, x, head=HEAD).total, (outputs[-1] * HEAD).sum().detach())
@@ -65,11 +70,6 @@ def test_all_layers(
 def test_ends_of_the_range_of_decays(decay: float, combine: str, readout: str) -> None:
     rcnn = layer(order=3, combine=combine, readout=readout, normalize=False, decay=decay)
     assert_equals_all_ngrams(rcnn, text(6), k=50)
-
-
-@pytest.mark.parametrize("decay", ["learned", "input", "recurrent"])
-def test_scalar_decay(decay: str) -> None:
-    assert_equals_all_ngrams(layer(order=2, decay=decay, scalar_decay=True), text(5))
 
 
 @pytest.mark.parametrize("position", [0, 2, 4, -1, -5, -4])

@@ -4,6 +4,7 @@ import importlib
 import re
 import sys
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 import torch
@@ -95,67 +96,48 @@ def test_molecules_and_formats() -> None:
     assert molecule.GetNumAtoms() == 4
 
 
-@pytest.mark.usefixtures("_rdkit")
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("no SMILES", [0.0]), "mol='no SMILES'"),
-        ((ACETAMIDE, [0.0] * 3), r"nodes has the shape \(3,\): expected \(4,\)"),
-        ((ACETAMIDE, torch.zeros(4, 1)), r"nodes has the shape \(4, 1\)"),
-        ((ACETAMIDE, [0.0, float("nan"), 0.0, 0.0]), "nodes has values that are not finite"),
-        ((ACETAMIDE, [0.0] * 4, [0.0] * 6), "edges and edge_index go together"),
-        ((ACETAMIDE, [0.0] * 4, None, BONDS), "edges and edge_index go together"),
-        ((ACETAMIDE, [0.0] * 4, [0.0] * 5, BONDS), r"edges has the shape \(5,\)"),
-        ((ACETAMIDE, [0.0] * 4, [0.0], torch.tensor([[0], [2]])), "atoms 0 and 2 have no bond"),
-        ((ACETAMIDE, [0.0] * 4, [0.0], torch.tensor([[0], [9]])), "atoms 0 and 9 have no bond"),
-        ((ACETAMIDE, [0.0] * 4, [0.0], torch.tensor([[1], [1]])), "atoms 1 and 1 have no bond"),
+ATOMS, NAN, ONE = [0.0] * 4, float("nan"), torch.tensor
+NO_MOLECULES: list[tuple[type[Exception], str, tuple[Any, ...], dict[str, Any]]] = [
+    (ValueError, "mol='no SMILES'", ("no SMILES", [0.0]), {}),
+    (ValueError, r"nodes has the shape \(3,\): expected \(4,\)", (ACETAMIDE, [0.0] * 3), {}),
+    (ValueError, r"nodes has the shape \(4, 1\)", (ACETAMIDE, torch.zeros(4, 1)), {}),
+    (ValueError, "nodes has values that are not finite", (ACETAMIDE, [0.0, NAN, 0.0, 0.0]), {}),
+    (ValueError, "edges and edge_index go together", (ACETAMIDE, ATOMS, [0.0] * 6), {}),
+    (ValueError, "edges and edge_index go together", (ACETAMIDE, ATOMS, None, BONDS), {}),
+    (ValueError, r"edges has the shape \(5,\)", (ACETAMIDE, ATOMS, [0.0] * 5, BONDS), {}),
+    *[
+        (
+            ValueError,
+            f"atoms {u} and {v} have no bond",
+            (ACETAMIDE, ATOMS, [0.0], ONE([[u], [v]])),
+            {},
+        )
+        for u, v in [(0, 2), (0, 9), (1, 1)]
     ],
-    ids=[
-        *("smiles", "too-few", "too-deep", "not-finite", "no-index", "no-edges", "edges"),
-        *("no-bond", "no-atom", "loop"),
-    ],
-)
-def test_what_does_not_fit_a_molecule_is_refused(arguments, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        draw_molecule(*arguments)
+    (ValueError, "scale=0.0", ("C", [0.0]), {"scale": 0.0}),
+    (ValueError, "scale='1'", ("C", [0.0]), {"scale": "1"}),
+    (ValueError, "file_format='gif'", ("C", [0.0]), {"file_format": "gif"}),
+    (ValueError, r"size=\(0, 0\): expected width and height", ("C", [0.0]), {"size": (0, 0)}),
+    (ValueError, r"size=\(100, 80.5\)", ("C", [0.0]), {"size": (100, 80.5)}),
+    (ValueError, "size=100", ("C", [0.0]), {"size": 100}),
+    (TypeError, "mol is a NoneType: expected an RDKit molecule or a SMILES", (None, [0.0]), {}),
+    (TypeError, "nodes: expected numbers", ("C", ["red"]), {}),
+    (TypeError, "nodes: expected numbers", ("C", None), {}),
+    (TypeError, "nodes has dtype torch.complex64", ("C", torch.ones(1) * 1j), {}),
+    (TypeError, "edge_index is a list", ("CC", [0.0] * 2, [0.0], [[0], [1]]), {}),
+    (TypeError, "edge_index has dtype", ("CC", [0.0] * 2, [0.0], torch.zeros(2, 1)), {}),
+    (ValueError, r"shape \(2,\): .*\(2, E\)", ("CC", [0.0] * 2, [0.0], ONE([0, 1])), {}),
+    (ValueError, r"shape \(1, 2\)", ("CC", [0.0] * 2, [0.0], ONE([[1, 1]])), {}),
+]
 
 
 @pytest.mark.usefixtures("_rdkit")
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"scale": 0.0}, "scale=0.0"),
-        ({"scale": "1"}, "scale='1'"),
-        ({"file_format": "gif"}, "file_format='gif'"),
-        ({"size": (0, 0)}, r"size=\(0, 0\): expected width and height"),
-        ({"size": (100, 80.5)}, r"size=\(100, 80.5\)"),
-        ({"size": 100}, "size=100"),
-    ],
-    ids=["scale", "no-number", "format", "empty", "half-a-pixel", "one-side"],
-)
-def test_options_of_molecules_are_checked(options, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        draw_molecule("C", [0.0], **options)
-
-
-@pytest.mark.usefixtures("_rdkit")
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((None, [0.0]), TypeError, "mol is a NoneType: expected an RDKit molecule or a SMILES"),
-        (("C", ["red"]), TypeError, "nodes: expected numbers"),
-        (("C", None), TypeError, "nodes: expected numbers"),
-        (("C", torch.ones(1) * 1j), TypeError, "nodes has dtype torch.complex64"),
-        (("CC", [0.0] * 2, [0.0], [[0], [1]]), TypeError, "edge_index is a list"),
-        (("CC", [0.0] * 2, [0.0], torch.zeros(2, 1)), TypeError, "edge_index has dtype torch.fl"),
-        (("CC", [0.0] * 2, [0.0], torch.tensor([0, 1])), ValueError, r"shape \(2,\): .*\(2, E\)"),
-        (("CC", [0.0] * 2, [0.0], torch.ones(1, 2).long()), ValueError, r"shape \(1, 2\)"),
-    ],
-    ids=["none", "words", "no-nodes", "complex", "list", "float", "one-row", "turned"],
-)
-def test_what_is_no_molecule_is_named(arguments, error, message) -> None:
+@pytest.mark.parametrize(("error", "message", "arguments", "options"), NO_MOLECULES)
+def test_what_does_not_fit_a_molecule(
+    error: type[Exception], message: str, arguments: tuple[Any, ...], options: dict[str, Any]
+) -> None:
     with pytest.raises(error, match=message):
-        draw_molecule(*arguments)
+        draw_molecule(*arguments, **options)
 
 
 class Page(HTMLParser):
@@ -222,46 +204,44 @@ def test_figure_of_tokens_alone_and_with_one_gate() -> None:
     assert gate.get_legend() is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (((), ()), "tokens is empty"),
-        ((TOKENS, VALUES[:3]), r"values has the shape \(3,\): expected \(6,\)"),
-        ((TOKENS, [float("inf")] * 6), "values has values that are not finite"),
-        ((TOKENS, VALUES, [((0, 6), 1.0)]), "position 6 is outside a text of 6 tokens"),
-        ((TOKENS, VALUES, [((-1,), 1.0)]), "position -1 is outside"),
-        ((TOKENS, VALUES, None, torch.zeros(5)), r"gates has the shape \(5,\)"),
-        ((TOKENS, VALUES, None, torch.zeros(6, 1, 1)), r"gates has the shape \(6, 1, 1\)"),
-        ((TOKENS, VALUES, None, torch.zeros(6, 0)), r"gates has the shape \(6, 0\)"),
+NO_TEXTS: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
+    (ValueError, r"values has the shape \(3,\): expected \(6,\)", (TOKENS, VALUES[:3])),
+    (ValueError, "values has values that are not finite", (TOKENS, [float("inf")] * 6)),
+    (ValueError, "values has values that are not finite", (TOKENS, [NAN] * 6)),
+    (ValueError, "position 6 is outside a text of 6 tokens", (TOKENS, VALUES, [((0, 6), 1.0)])),
+    (ValueError, "position -1 is outside", (TOKENS, VALUES, [((-1,), 1.0)])),
+    (ValueError, "ngrams has values that are not finite", (TOKENS, VALUES, [((0,), NAN)])),
+    (TypeError, "values: expected numbers", (TOKENS, ["good"] * 6)),
+    (TypeError, r"tokens\[1\] is a int: expected a string", (("a", 2), (0.0, 1.0))),
+    (TypeError, "position 0.0 is no whole number", (TOKENS, VALUES, [((0.0,), 1.0)])),
+    (TypeError, "ngrams: expected pairs of positions and value", (TOKENS, VALUES, [(0, 1.0)])),
+    (TypeError, "ngrams: expected pairs of positions and value", (TOKENS, VALUES, [1.0])),
+]
+NO_FIGURES: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
+    (ValueError, "tokens is empty", ((), ())),
+    *[
+        (ValueError, rf"gates has the shape \({shape}\)", (TOKENS, VALUES, None, gates))
+        for shape, gates in [
+            ("5,", torch.zeros(5)),
+            ("6, 1, 1", torch.zeros(6, 1, 1)),
+            ("6, 0", torch.zeros(6, 0)),
+        ]
     ],
-    ids=["no-tokens", "values", "infinite", "late", "negative", "short", "deep", "no-channels"],
-)
-def test_what_does_not_fit_a_text_is_refused(arguments, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        draw_text(*arguments)
-
-
-@pytest.mark.parametrize("value", [float("nan"), -0.1, 3.0], ids=["nan", "below", "above"])
-def test_gates_are_shares(value: float) -> None:
-    with pytest.raises(ValueError, match=r"gates has values outside \[0, 1\]"):
-        draw_text(TOKENS, VALUES, gates=[0.0, 1.0, 0.5, value, 0.5, 0.5])
-
-
-@pytest.mark.parametrize("draw", [text_html, draw_text], ids=["html", "figure"])
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((TOKENS, [float("nan")] * 6), ValueError, "values has values that are not finite"),
-        ((TOKENS, ["good"] * 6), TypeError, "values: expected numbers"),
-        ((("a", 2), (0.0, 1.0)), TypeError, r"tokens\[1\] is a int: expected a string"),
-        ((TOKENS, VALUES, [((0,), float("nan"))]), ValueError, "ngrams has values that are not f"),
-        ((TOKENS, VALUES, [((0.0,), 1.0)]), TypeError, "position 0.0 is no whole number"),
-        ((TOKENS, VALUES, [(0, 1.0)]), TypeError, "ngrams: expected pairs of positions and value"),
-        ((TOKENS, VALUES, [1.0]), TypeError, "ngrams: expected pairs of positions and value"),
+    *[
+        (ValueError, r"gates has values outside \[0, 1\]", (TOKENS, VALUES, None, [0.5] * 5 + [g]))
+        for g in (NAN, -0.1, 3.0)
     ],
-    ids=["nan", "words", "no-token", "nan-ngram", "half-position", "no-positions", "no-pair"],
+]
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "message", "arguments"),
+    [(d, *row) for d in (text_html, draw_text) for row in NO_TEXTS]
+    + [(draw_text, *row) for row in NO_FIGURES],
 )
-def test_what_is_no_attribution_of_a_text_is_named(draw, arguments, error, message) -> None:
+def test_what_does_not_fit_a_text(
+    draw: Any, error: type[Exception], message: str, arguments: tuple[Any, ...]
+) -> None:
     with pytest.raises(error, match=message):
         draw(*arguments)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,6 +11,7 @@ from torch_geometric import EdgeIndex
 
 from pyg_kernels.explain import WalkContributions, walk_contributions
 from pyg_kernels.nn import RandomWalkConv, WLKernelConv
+from tests.covering import covering
 from tests.explain.walk_values import (
     ACTIVATIONS,
     assert_best,
@@ -48,13 +51,19 @@ def assert_equals_all_walks(conv: RandomWalkConv, graph: Graph, act: str = "iden
     assert_best(found.walks, every, 7)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("combine", ["mul", "add"])
-@pytest.mark.parametrize("gated", [False, True], ids=["decay", "gate"])
-@pytest.mark.parametrize("bonds", [False, True], ids=["plain", "bonds"])
-@pytest.mark.parametrize("act", sorted(ACTIVATIONS))
-def test_random_graphs(order: int, combine: str, gated: bool, bonds: bool, act: str) -> None:
-    conv = random_conv(gated, order, act, combine=combine, edge_dim=3 if bonds else None)
+LAYERS = covering(
+    3,
+    order=[1, 2, 3, 4],
+    combine=["mul", "add"],
+    gated=[False, True],
+    edge_dim=[None, 3],
+    act=sorted(ACTIVATIONS),
+)
+
+
+@pytest.mark.parametrize("options", LAYERS, ids=str)
+def test_random_graphs(options: dict[str, Any]) -> None:
+    conv, act = random_conv(**options), options["act"]
     for seed in range(2):  # self-loops, parallel edges, an isolated node
         assert_equals_all_walks(conv, random_graph(seed, kinds=2 if seed else None), act)
 

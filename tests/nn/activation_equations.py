@@ -115,14 +115,6 @@ def randomize(module: KernelActivation) -> KernelActivation:
     return module
 
 
-def with_centers(case: Case, rows: Tensor, seed: int = 0) -> KernelActivation:
-    """A module whose units have these centres, one row a unit."""
-    module = case.random(rows.size(0), rows.size(1), seed)
-    with torch.no_grad():
-        module.centers.copy_(rows[: module.centers.size(0)])
-    return module
-
-
 def interpolant(name: str, t: Tensor, centers: Tensor) -> Tensor:
     """The function at the centres (two at least), straight between them, tangents beyond."""
     value, slope = FUNCTIONS[name], SLOPES[name]

@@ -117,13 +117,6 @@ def test_other_layers_take_no_selection(layer: str) -> None:
         encoder(torch.zeros(3, SIZE), ptr=torch.tensor([0, 3]), selection=torch.ones(3))
 
 
-def test_max_pooling_takes_no_selection() -> None:
-    encoder = build("rcnn", "last", pooling="max")
-    x = torch.zeros(3, SIZE, dtype=F64)
-    with pytest.raises(ValueError, match="pooling='max'"):
-        encoder(x, ptr=torch.tensor([0, 3]), selection=torch.ones(3))
-
-
 def test_dropout() -> None:
     torch.manual_seed(0)
     encoder = SequenceEncoder(RCNN(SIZE, 50), 50, 1, dropout=0.5)
@@ -131,14 +124,6 @@ def test_dropout() -> None:
     assert not torch.equal(encoder(x, ptr), encoder(x, ptr))
     encoder.eval()
     assert torch.equal(encoder(x, ptr), encoder(x, ptr))
-
-
-def test_reset_parameters() -> None:
-    encoder = build("rcnn", "last")
-    before = [p.clone() for p in encoder.parameters() if p.dim() == 2]
-    encoder.reset_parameters()
-    after = [p for p in encoder.parameters() if p.dim() == 2]
-    assert not any(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -132,15 +132,6 @@ def test_nothing_selected(norm: Any, training: bool) -> None:
     assert (found == found[0]).all()
 
 
-def test_one_graph_without_a_batch_vector() -> None:
-    graph = random_graph(3)
-    generator = Generator(WLStates(4, 5), 5)
-    rationalizer = Rationalizer(generator, RandomWalkNet(4, 5, 2), sparsity=0.1).double()
-    found = rationalizer(graph.x, edge_index=graph.edge_index)
-    assert found.output.shape == (1, 2)
-    assert found.size.shape == (1, 1)
-
-
 @pytest.mark.parametrize("num_graphs", [0, 3])
 def test_no_atoms(num_graphs: int) -> None:
     rationalizer = model(4, 3, num_samples=2)

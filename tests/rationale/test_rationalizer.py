@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import LSTM, Linear
+from torch.nn import Linear
 
-from pyg_kernels.rationale import Rationale, Rationalizer, SequenceEncoder
-from pyg_kernels.sequence import RCNN
+from pyg_kernels.rationale import Rationale, Rationalizer
 from tests.rationale.cases import SELECTIONS, changes, encoder, generator, rationalizer
 from tests.sequence.texts import F64, SIZE, close, joined, pointers, random_text, texts
 
@@ -213,13 +212,6 @@ def test_cost_and_objective() -> None:
         model.objective(found, losses.mean())
 
 
-def test_the_objective_has_the_value_of_the_mean_cost() -> None:
-    model, (x, ptr) = rationalizer(num_samples=2), batch(*LENGTHS)
-    found = model(x, ptr=ptr)
-    losses = torch.arange(8.0, dtype=F64).view(2, 4)
-    close(model.objective(found, losses), model.cost(found, losses).mean())
-
-
 @pytest.mark.parametrize("options", [{}, {"rate": 0.2}, {"estimator": "hardkuma"}], ids=str)
 def test_survives_copies(options: dict[str, Any]) -> None:
     model, (x, ptr) = rationalizer(**options), batch(*LENGTHS)
@@ -237,28 +229,6 @@ def test_survives_copies(options: dict[str, Any]) -> None:
         assert torch.equal(other(x, ptr=ptr).output, expected)
         assert other.sparsity == sparsity
         assert torch.equal(other.baseline.value(), model.baseline.value())
-
-
-def test_word_ids() -> None:
-    """Rows may be whole numbers: what reads them is up to generator and encoder."""
-
-    class Embedded(torch.nn.Module):
-        def __init__(self, layer: torch.nn.Module) -> None:
-            super().__init__()
-            self.table, self.layer = torch.nn.Embedding(9, SIZE), layer
-
-        def forward(self, x: Tensor, ptr: Tensor) -> Any:
-            return self.layer(self.table(x), ptr=ptr)
-
-    from pyg_kernels.rationale import Generator
-
-    model = Rationalizer(
-        Generator(Embedded(RCNN(SIZE, 3)), 3),
-        Embedded(SequenceEncoder(LSTM(SIZE, 3), 3, 2)),
-        sparsity=0.1,
-    )
-    found = model(torch.tensor([3, 1, 8, 8]), ptr=torch.tensor([0, 1, 4]))
-    assert found.output.shape == (2, 2)
 
 
 def build(**options: Any) -> Rationalizer:
@@ -324,12 +294,3 @@ def test_bad_selections(selection: Any) -> None:
     for call in (model.given, model.encode):
         with pytest.raises(ValueError, match="selection"):
             call(selection, x, ptr=ptr)
-
-
-@relaxed
-def test_relaxed_estimators_need_an_rcnn(estimator: Any) -> None:
-    layer = SequenceEncoder(LSTM(SIZE, 3), 3, 2).double()
-    model = build(sparsity=0.1, estimator=estimator, encoder=layer).double()
-    x, ptr = batch(4)
-    with pytest.raises(TypeError, match="LSTM"):
-        model(x, ptr=ptr)

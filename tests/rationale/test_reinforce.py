@@ -116,25 +116,6 @@ def test_expectation_over_samples(selection: str, length: int, count: int) -> No
         close(a, b, atol=1e-11)
 
 
-@of_both
-def test_what_a_call_gives(selection: str) -> None:
-    """A training step with many samples: the gradient to 5 standard errors of it."""
-    model, pieces, y = rationalizer(selection, num_samples=50), texts(4, 1), torch.tensor([0, 1])
-    _, gradients = exact(model, pieces, y)
-    expected = torch.cat([g.reshape(-1) for g in gradients])
-    torch.manual_seed(0)
-    found = []
-    for _ in range(30):
-        rationale = model(joined(pieces), ptr=pointers(pieces))
-        losses = cross_entropy(rationale.output, y.repeat(50), reduction="none").view(50, 2)
-        step = slopes(model.objective(rationale, losses), model)
-        found.append(torch.cat([g.reshape(-1) for g in step]))
-    rows = torch.stack(found)
-    error = rows.std(dim=0) / len(rows) ** 0.5
-    assert ((rows.mean(dim=0) - expected).abs() <= 5 * error + 1e-12).all()
-    assert (error < 0.2 * expected.abs().max()).all()
-
-
 def test_the_baseline_lowers_the_variance() -> None:
     """Another sample's cost beside none: the trace of the gradient's covariance."""
     model, pieces, y = rationalizer(), texts(6), torch.tensor([1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,20 +14,6 @@ from pyg_kernels.sequence import KBRN, KBRNCell
 
 GREENS = ["relu", "abs", "gaussian"]
 CENTERS = 7  # a unit, where a test does not say how many
-
-
-class Reading(NamedTuple):
-    """What one layer, or a stack, makes of texts.
-
-    Attributes:
-        outputs: Of each text, (L, H) or (L, 2 H).
-        h: The last output of each text in each cell, (cells, S, H).
-        rows: What the activation of each cell is given, all tokens after each other, (N, H).
-    """
-
-    outputs: list[Tensor]
-    h: Tensor
-    rows: list[Tensor]
 
 
 def green_function(
@@ -85,41 +71,17 @@ def cell_equations(
     return texts, torch.stack(last) if last else h, torch.cat([zero, *rows])
 
 
-def kbrn_equations(
-    kbrn: KBRN,
-    pieces: list[Tensor],
-    h_0: Tensor | None = None,
-    *,
-    green: str = "relu",
-    init_range: tuple[float, float] = (-2, 2),
-    bandwidth: float | None = None,
-    num_layers: int = 1,
-    bidirectional: bool = False,
-    **_: Any,
-) -> Reading:
-    """Texts (L, F) through all layers and directions; h_0 of shape (cells, S, H)."""
-    hidden = kbrn.cells[0].lin_recurrent.weight.size(0)
-    ends, seen = [], []
-    for _layer in range(num_layers):
-        halves = []
-        for backwards in [False, True][: 1 + bidirectional]:
-            cell = kbrn.cells[len(ends)]
-            activation = cell.activation
-            g = green_function(green, activation.centers.size(1), init_range, bandwidth)
-
-            def act(a: Tensor, activation: Any = activation, g: Any = g) -> Tensor:
-                norm = activation.norm
-                return expansion(activation, g, a if norm is None else normalized(a, norm))
-
-            start = kbrn.cells[0].lin_recurrent.weight.new_zeros(len(pieces), hidden)
-            start = start if h_0 is None else h_0[len(ends)]
-            read = [piece.flip(0) if backwards else piece for piece in pieces]
-            outputs, end, rows = cell_equations(cell, read, start, act)
-            halves.append([text.flip(0) if backwards else text for text in outputs])
-            ends.append(end)
-            seen.append(rows)
-        pieces = [torch.cat(both, dim=1) for both in zip(*halves, strict=True)]
-    return Reading(pieces, torch.stack(ends), seen)
+def function_of(cell: KBRNCell, options: dict[str, Any]) -> Callable[[Tensor], Tensor]:
+    """The normalisation and the expansion of a cell."""
+    activation, norm = cell.activation, cell.activation.norm
+    given = {name: options.get(name) for name in ("green", "init_range", "bandwidth")}
+    g = green_function(
+        given["green"] or "relu",
+        activation.centers.size(1),
+        given["init_range"] or (-2, 2),
+        given["bandwidth"],
+    )
+    return lambda a: expansion(activation, g, a if norm is None else normalized(a, norm))
 
 
 def random_kbrn(

@@ -38,7 +38,6 @@ single_layers = _parametrize({k: v for k, v in ONE_WAY.items() if "num_layers" n
 _ANY_STATE = _variants(
     lambda f: {k: v for k, v in f.one_way.items() if k not in f.particular_states}
 )
-any_state = _parametrize(_ANY_STATE)
 any_state_of_one_cell = _parametrize(
     {k: v for k, v in _ANY_STATE.items() if "num_layers" not in v.options}
 )

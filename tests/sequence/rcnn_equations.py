@@ -64,14 +64,18 @@ def layer_equations(
     act: str | Callable[[Tensor], Tensor] | None = "tanh",
     bias: bool = True,
     scalar_decay: bool = False,
+    selection: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The outputs (T, ..., H) of texts x (T, ..., F), the last h (..., H) and c (..., n, H)."""
+    """The outputs (T, ..., H) of texts x (T, ..., F), the last h (..., H) and c (..., n, H).
+
+    With a weight for each token, (T,), tokens count for as much as that.
+    """
     hidden = cell.lins[0].weight.size(0)
     h = x.new_zeros(*x.shape[1:-1], hidden) if h is None else h
     c = x.new_zeros(*x.shape[1:-1], order, hidden) if c is None else c
     states = list(c.unbind(dim=-2))
     outputs = []
-    for x_t in x:
+    for x_t, s in zip(x, x.new_ones(len(x)) if selection is None else selection, strict=True):
         if decay == "recurrent":
             gate = x_t @ cell.decay_lin.weight.t() + h @ cell.decay_recurrent.weight.t()
             lam = torch.sigmoid(gate + cell.decay_bias)
@@ -82,7 +86,10 @@ def layer_equations(
         z = [p[0]]
         for j in range(1, order):
             z.append(states[j - 1] * p[j] if combine == "mul" else states[j - 1] + p[j])
-        states = [lam * before + weight * new for before, new in zip(states, z, strict=True)]
+        states = [
+            (1 - s) * before + s * (lam * before + weight * new)
+            for before, new in zip(states, z, strict=True)
+        ]
         u = {"c": states[-1], "z": z[-1], "sum": torch.stack(states).sum(dim=0)}[readout]
         if output_map:
             u = u @ cell.output_lin.weight.t()
@@ -97,7 +104,7 @@ def layer_equations(
         if highway:
             f = torch.sigmoid(x_t @ cell.highway_lin.weight.t() + cell.highway_bias)
             u = f * u + (1 - f) * x_t
-        h = u
+        h = (1 - s) * h + s * u
         outputs.append(h)
     stacked = torch.stack(outputs) if outputs else x.new_zeros(0, *h.shape)
     return stacked, h, torch.stack(states, dim=-2)

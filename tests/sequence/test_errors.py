@@ -6,26 +6,121 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence
 from torch_geometric.data import Batch, Data
 
+from tests.sequence.kbrn_variants import FAMILY as KBRN
 from tests.sequence.layers import families, one_way
+from tests.sequence.rcnn_variants import FAMILY as RCNN
+from tests.sequence.rkm_equations import CELLS
+from tests.sequence.rkm_variants import FAMILY as RKM
 from tests.sequence.texts import SIZE, random_text
-from tests.sequence.variants import Family, Variant, like, named_parts, parts_of, plain
+from tests.sequence.variants import Family, Options, Variant, like, named_parts, parts_of, plain
 
-OF_STACKS: list[tuple[dict[str, Any], str]] = [
-    ({"num_layers": 0}, "num_layers"),
-    ({"num_layers": 1.5}, "num_layers"),
-    ({"dropout": -0.1}, "dropout"),
-    ({"dropout": 1.5}, "dropout"),
+NAN = float("nan")
+MAX: Options = {"pooling": "max"}
+#: What is refused by which argument's name; what begins with a layer's options is of layers alone.
+REFUSED: list[tuple[Family, str, list[Options]]] = [
+    (RCNN, "order", [{"order": n} for n in (0, -1, 1.5)]),
+    (RCNN, "decay", [{"decay": d} for d in ("gated", None, 1.5, -0.1, NAN)]),
+    (RCNN, "decay", [{"decay": 1.0}]),  # normalised, as by default: each factor would be 0
+    (RCNN, "combine", [{"combine": "div"}]),
+    (RCNN, "readout", [{"readout": "h"}]),
+    (RCNN, "pooling", [{"pooling": "mean"}]),
+    (RCNN, "normalize", [{"decay": 1.0, "normalize": True}, {**MAX, "normalize": True}]),
+    (RCNN, "output_map", [{**MAX, "output_map": True}]),
+    (RCNN, "decay", [{**MAX, "combine": "add", "decay": d} for d in ("input", "recurrent")]),
+    (RCNN, "highway", [{"input_size": 3, "highway": True}]),
+    (RCNN, "activation", [{"act": "no such activation"}]),
+    (RKM, "cell", [{"cell": c} for c in ("gru", "RKM-LSTM", None)]),
+    (RKM, "filters", [{"filters": f, "ngram": 2} for f in ("wavelet", None, ["dense"])]),
+    (RKM, "ngram", [{"ngram": n} for n in (0, 1.5, True, None, "3", [], [1, 0], [2, 1.5])]),
+    (RKM, "ngram", [{"ngram": [1, 2, 3, 4, 5]}]),  # five widths for four channels
+    (RKM, "ngram", [{"filters": "syncnet", "ngram": n} for n in (1, [1])]),
+    (RKM, "dilation", [{"ngram": 2, "dilation": d} for d in (0, -2, 1.5)]),
+    (RKM, "dilation", [{"ngram": n, "dilation": 2} for n in (1, [1, 1])]),
+    (RKM, "q", [{"cell": "general", "q": q} for q in (None, "no such function", 3)]),
+    (RKM, "q", [{"cell": cell, "q": "tanh"} for cell in CELLS if cell != "general"]),
+    (RKM, "q", [{"cell": "general", "q": torch.nn.ReLU}]),
+    (RKM, "q", [{"cell": "general", "q": torch.nn.Sequential(torch.nn.ReLU(inplace=True))}]),
+    (RKM, "feedback", [{"cell": cell, "feedback": True} for cell in ("cnn", "gated-cnn")]),
+    (RKM, "static", [{"cell": "ran", "static": s} for s in ((0.5, 0.5), 0.5)]),
+    (RKM, "learn_static", [{"cell": c, "learn_static": True} for c in ("lstm", "rkm-cifg")]),
+    (RKM, "static", [{"cell": "linear", "static": s} for s in (0.5, (0.5,), ("a", "b"))]),
+    (RKM, "static", [{"cell": "linear", "static": (NAN, 0.5)}]),
+    (RKM, "static", [{"cell": c, "static": (0.5, 0.5)} for c in ("cnn", "gated-cnn")]),
+    (RKM, "static", [{"cell": "cnn", "static": s, "learn_static": True} for s in (0.0, -1.0)]),
+    (
+        RKM,
+        "static",
+        [
+            {"cell": "linear", "static": s, "learn_static": True}
+            for s in ((0.0, 0.5), (0.5, 0.0), (0.5, 1.0), (0.5, -0.1))
+        ],
+    ),
+    (KBRN, "num_centers", [{"num_centers": n} for n in (0, True, "3")]),
+    (KBRN, "green", [{"green": "sigmoid"}]),
+    (KBRN, "init", [{"init": "zeros"}, {"init": "relu", "init_range": (0.5, 2)}]),
+    (KBRN, "affine", [{"init": "identity"}]),
+    (KBRN, "bandwidth", [{"bandwidth": 1.0}]),
+]
+OF_STACKS: list[tuple[Family, str, list[Options]]] = [
+    (f, name, [{name: value} for value in values])
+    for f in (RCNN, RKM, KBRN)
+    for name, values in {"num_layers": (0, 1.5), "dropout": (-0.1, 1.5)}.items()
+]
+OF_STACKS += [
+    (RCNN, "state_dropout", [{"state_dropout": p} for p in (-0.1, 1.5)]),
+    (RCNN, "highway", [{"highway": True, "bidirectional": True, "num_layers": 2}]),
+]
+TAKEN: list[tuple[Family, Options]] = [
+    *[
+        (RCNN, options)
+        for options in [
+            {"decay": 1.0, "normalize": False},
+            {**MAX, "decay": 1.0},
+            {"decay": 0},
+            {"highway": True, "bidirectional": True},
+            {"highway": True, "num_layers": 2},
+            {**MAX, "normalize": False, "output_gate": True, "decay": "recurrent"},
+            {**MAX, "combine": "add", "decay": "learned"},
+        ]
+    ],
+    *[
+        (RKM, options)
+        for options in [
+            {"ngram": (1, 2)},
+            {"ngram": [1]},
+            {"ngram": 2, "dilation": 9},
+            {"ngram": [1, 2], "dilation": 2},
+            {"ngram": 2, "filters": "syncnet"},
+            {"cell": "cnn", "feedback": False, "static": 2},
+            {"cell": "linear", "static": [0, 1]},
+            {"cell": "general", "q": torch.sin, "feedback": True},
+        ]
+    ],
+    (KBRN, {"init": "relu", "init_range": (0.5, 2), "affine": True}),
+    (KBRN, {"green": "gaussian", "num_centers": 1}),
 ]
 
 
-@families
-@pytest.mark.parametrize(("options", "name"), OF_STACKS, ids=str)
-def test_options_of_stacks(family: Family, options: dict[str, Any], name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        family.layer(4, 4, **options)
+@pytest.mark.parametrize(
+    ("family", "name", "rows", "of_cells"),
+    [(*row, True) for row in REFUSED] + [(*row, False) for row in OF_STACKS],
+    ids=lambda v: v if isinstance(v, str) else getattr(v, "name", ""),
+)
+def test_options(family: Family, name: str, rows: list[Options], of_cells: bool) -> None:
+    for options in rows:
+        for made in (family.layer, family.cell)[: 1 + of_cells]:
+            with pytest.raises(ValueError, match=rf"\b{name}\b"):
+                made(**{"input_size": 4, "hidden_size": 4, **options})
+
+
+def test_their_neighbors_are_taken() -> None:
+    for family, options in TAKEN:
+        layer = family.layer(4, 4, **options).double().eval()
+        assert layer(random_text(5, 2, 4))[0].isfinite().all()
 
 
 @families
@@ -38,42 +133,53 @@ def test_sizes(family: Family, size: Any) -> None:
             made(size, 4)
 
 
-@families
-@pytest.mark.parametrize(
-    "ptr",
-    [
-        [0, 3],  # does not end at N
-        [0, 3, 8],
-        [1, 6],
-        [0, 4, 3, 6],
-        [],
-        [[0, 6]],
-        [0.0, 6.0],
-        [False, True],
-    ],
-    ids=str,
-)
-def test_ptr(family: Family, ptr: list[Any]) -> None:
-    with pytest.raises(ValueError, match="ptr"):
-        family.random(3, 4)(random_text(6, 3), ptr=torch.tensor(ptr))
+def ones(*shape: int, dtype: torch.dtype = torch.bool) -> Tensor:
+    return torch.ones(shape, dtype=dtype)
+
+
+X = random_text(6, 2, 3)
+PACKED, BATCH = pack_sequence(list(X.unbind(1))), Batch.from_data_list([Data(x=X[:, 0])])
+WHOLE = torch.tensor([0, 6])
+INPUTS: list[tuple[str, Any, list[dict[str, Any]]]] = [
+    (
+        "ptr",
+        X[:, 0],
+        [
+            {"ptr": torch.tensor(ptr)}
+            for ptr in ([0, 3], [0, 3, 8], [1, 6], [0, 4, 3, 6], [], [[0, 6]], [0.0, 6.0], [False])
+        ],
+    ),
+    ("ptr", X, [{"ptr": WHOLE}]),
+    ("ptr", PACKED, [{"ptr": torch.tensor([0, 12])}]),
+    (r"(?s)mask.*ptr|ptr.*mask", X[:, 0], [{"ptr": WHOLE, "mask": ones(6)}]),
+    ("mask", PACKED, [{"mask": ones(6)}]),
+    ("mask", BATCH, [{"mask": ones(6)}]),
+    ("mask", X[:, 0], [{"mask": ones(5)}]),
+    ("mask", X, [{"mask": ones(*s)} for s in [(7, 2), (2, 6), (6,), (6, 2, 1), (6, 1)]]),
+    ("mask", X, [{"mask": ones(6, 2, dtype=torch.float64)}]),
+    ("mask", X, [{"lengths": [6, 5], "mask": ones(6, 2)}]),
+    (
+        "lengths",
+        X,
+        [
+            {"lengths": n}
+            for n in ([6, 7], [6, -1], [6], [[6], [5]], [1.0, 2.0], torch.tensor([True, True]))
+        ],
+    ),
+    ("lengths", X[:, 0], [{"lengths": [6]}, {"ptr": WHOLE, "lengths": [6]}]),
+    (r"x has dtype torch\.int64", torch.zeros(5, 2, 3, dtype=torch.long), [{}]),
+]
 
 
 @families
-def test_ptr_belongs_to_rows_of_tokens(family: Family) -> None:
-    layer, x = family.random(3, 4), random_text(6, 2, 3)
-    with pytest.raises(ValueError, match="ptr"):
-        layer(x, ptr=torch.tensor([0, 6]))
-    mask = torch.ones(6, dtype=torch.bool)
-    with pytest.raises(ValueError, match=r"(?s)mask.*ptr|ptr.*mask"):
-        layer(x[:, 0], ptr=torch.tensor([0, 6]), mask=mask)
-    packed = pack_sequence(list(x.unbind(1)))
-    with pytest.raises(ValueError, match="ptr"):
-        layer(packed, ptr=torch.tensor([0, 12]))
+@pytest.mark.parametrize(("name", "x", "rows"), INPUTS, ids=range(len(INPUTS)))
+def test_forms_of_texts(family: Family, name: str, x: Any, rows: list[dict[str, Any]]) -> None:
+    layer = family.random(3, 4)
+    for given in rows:
+        with pytest.raises(ValueError, match=name):
+            layer(x, **given)
     with pytest.raises(ValueError, match="mask"):
-        layer(packed, mask=mask)
-    batch = Batch.from_data_list([Data(x=x[:, 0])])
-    with pytest.raises(ValueError, match="mask"):
-        layer(batch, mask=mask)
+        family.random(3, 4, batch_first=True)(X.transpose(0, 1), mask=ones(6, 2))
 
 
 @families
@@ -86,45 +192,6 @@ def test_graphs_that_are_no_texts(family: Family) -> None:
         layer(Batch(x=x, batch=torch.tensor([0, 0, 1])))
     with pytest.raises(ValueError, match="x"):
         layer(Data(num_nodes=3))
-
-
-@families
-@pytest.mark.parametrize(
-    "lengths", [[6, 7], [6, -1], [6], [[6], [5]], [1.0, 2.0], torch.tensor([True, True])], ids=str
-)
-def test_lengths(family: Family, lengths: Any) -> None:
-    """Longer than the padding, below zero, too few, or no whole numbers."""
-    layer, x = family.random(3, 4), random_text(6, 2, 3)
-    with pytest.raises(ValueError, match="lengths"):
-        layer(x, lengths=lengths)
-    with pytest.raises(ValueError, match="lengths"):
-        layer(x[:, 0], lengths=[6])
-    with pytest.raises(ValueError, match="mask"):
-        layer(x, lengths=[6, 5], mask=torch.ones(6, 2, dtype=torch.bool))
-    with pytest.raises(ValueError, match="lengths"):
-        layer(x[:, 0], ptr=torch.tensor([0, 6]), lengths=[6])
-
-
-@families
-def test_word_ids_are_no_features(family: Family) -> None:
-    with pytest.raises(ValueError, match=r"x has dtype torch\.int64"):
-        family.random(3, 4)(torch.zeros(5, 2, 3, dtype=torch.long))
-
-
-@families
-def test_mask(family: Family) -> None:
-    """Its shape is that of the tokens: a text longer than its padding has no place."""
-    layer, first = family.random(3, 4), family.random(3, 4, batch_first=True)
-    x = random_text(6, 2, 3)
-    for shape in [(7, 2), (2, 6), (6,), (6, 2, 1), (6, 1)]:
-        with pytest.raises(ValueError, match="mask"):
-            layer(x, mask=torch.ones(shape, dtype=torch.bool))
-    with pytest.raises(ValueError, match="mask"):
-        first(x.transpose(0, 1), mask=torch.ones(6, 2, dtype=torch.bool))
-    with pytest.raises(ValueError, match="mask"):
-        layer(x[:, 0], mask=torch.ones(5, dtype=torch.bool))
-    with pytest.raises(ValueError, match="mask"):
-        layer(x, mask=torch.ones(6, 2))
 
 
 @one_way
@@ -194,3 +261,38 @@ def test_cell(variant: Variant) -> None:
     for wrong in unbatched:
         with pytest.raises(ValueError, match=named):
             cell(x[0], wrong)
+
+
+def test_states_of_another_kind() -> None:
+    """Of another order, with a window or without, or the pair of an nn.LSTM."""
+    x = random_text(6, 5, 3)
+    h, c, window = (torch.zeros(*s, dtype=x.dtype) for s in [(1, 5, 4), (1, 5, 4), (2, 5, 3)])
+    states = torch.zeros(1, 5, 2, 4, dtype=x.dtype)
+    rcnn, plain, rkm = RCNN.random(3, 4), RKM.random(3, 4), RKM.random(3, 4, ngram=3)
+    kbrn, stack = KBRN.random(3, 4, num_layers=2), RKM.random(3, 4, ngram=3, num_layers=2)
+    both = h.expand(2, -1, -1)
+    taken = [(rcnn, (h, states)), (plain, (h, c)), (rkm, (h, c, window)), (kbrn, both)]
+    taken.append((stack, (both, both, window.new_zeros(2, 5, 7))))
+    for layer, state in taken:
+        layer(x, state)
+    refused: list[tuple[Any, Any]] = [
+        *[(rcnn, (h, states[:, :, :1])), (plain, (h, c, window)), (rkm, (h, c))],
+        *[(rkm, (h, c, window[:1])), (rkm, (h, c, window.unsqueeze(0)))],
+        *[(stack, (both, both, window)), (kbrn, (both, both)), (kbrn, [*both]), (kbrn, h)],
+        (kbrn, both.numpy()),
+    ]
+    for layer, state in refused:
+        with pytest.raises(ValueError, match=r"\b(state|h|h_0)\b"):
+            layer(x, state)
+    with pytest.raises(ValueError, match="state"):
+        plain.cells[0](x[0], (h[0], c[0], x[:1]))
+    with pytest.raises(ValueError, match="state: x"):
+        rkm.cells[0](x[0, 0], (h[0, 0], c[0, 0], torch.tensor(0.0)))
+
+
+@families
+def test_shapes_of_a_cell(family: Family) -> None:
+    cell = family.random(3, 4).cells[0]
+    for bad in [random_text(2, 5, 3), random_text(5, 2), random_text(2), torch.tensor(1.0), None]:
+        with pytest.raises(ValueError, match="x"):
+            cell(bad)

@@ -11,8 +11,9 @@ from torch.nn import Module
 from torch.nn.utils import prune
 from torch.nn.utils.parametrizations import weight_norm
 
-from tests.sequence.layers import FAMILIES
-from tests.sequence.texts import SIZE, close, random_text
+from tests.sequence.equations import assert_equations
+from tests.sequence.layers import EVERY, FAMILIES
+from tests.sequence.texts import SIZE, close, random_text, texts
 from tests.sequence.variants import Family, Part, Variant
 
 HOOKS = [
@@ -45,6 +46,44 @@ def test_hooks(family: Family, part: Part, register: str) -> None:
     close(found, expected)
     found.sum().backward()
     assert calls
+
+
+CALLED = [name for name in EVERY if name.startswith("kbrn") or name in (
+    "rcnn-recurrent", "rcnn-scalar-recurrent", "rcnn-both-ways-recurrent", "rcnn-input"
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
+@pytest.mark.parametrize("name", CALLED)
+def test_parts_that_are_called_one_by_one_compute_the_equations(name: str, training: bool) -> None:
+    """Also at a step with one text left, where a lone BatchNorm1d would refuse."""
+    variant, calls = EVERY[name], []
+    layer = variant.build().train(training)
+    for part in layer.modules():
+        part.register_forward_hook(lambda *_: calls.append(1))
+    assert_equations(variant, layer, texts(6, 0, 3, 1), tolerance=10)
+    assert calls
+
+
+@pytest.mark.parametrize("part", ["lin_input", "lin_recurrent", "activation"])
+def test_a_hook_changes_what_it_returns(part: str) -> None:
+    for name in ["kbrn-relu", "kbrn-norm"]:
+        layer, x = EVERY[name].build(), random_text(5, 2, SIZE)
+        before, _ = layer(x)
+        layer.cells[0].get_submodule(part).register_forward_hook(lambda *args: 2 * args[2])
+        assert not torch.allclose(layer(x)[0], before)
+
+
+def test_a_backward_hook_beside_a_forward_hook() -> None:
+    """What a backward hook hands out must not be written to."""
+    rcnn, x = EVERY["rcnn-input"].build(), random_text(5, 2, SIZE)
+    expected, _ = rcnn(x)
+    cell = rcnn.cells[0]
+    cell.decay_lin.register_full_backward_hook(lambda *_: None)
+    cell.lins[0].register_forward_hook(lambda *_: None)
+    found, _ = rcnn(x.requires_grad_())
+    close(found, expected)
+    found.sum().backward()
 
 
 def pruned(module: Module) -> None:

@@ -9,9 +9,8 @@ import warnings
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils.checkpoint import checkpoint
 
-from tests.sequence.layers import any_state_of_one_cell, families, of_every, one_way, single_layers
+from tests.sequence.layers import any_state_of_one_cell, families, of_every, one_way
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 from tests.sequence.variants import Family, Variant, named_parts, parts_of
 
@@ -93,17 +92,6 @@ def test_frozen_parts(variant: Variant) -> None:
     assert given.grad is not None
 
 
-@of_every
-def test_checkpoint(variant: Variant) -> None:
-    """What is computed again in the backward gives the same gradients."""
-    layer, x = variant.build(), random_text(5, 2, SIZE).requires_grad_()
-    inputs = [x, *layer.parameters()]
-    expected = torch.autograd.grad(layer(x)[0].square().sum(), inputs)
-    output = checkpoint(lambda t: layer(t)[0], x, use_reentrant=False)
-    for a, b in zip(torch.autograd.grad(output.square().sum(), inputs), expected, strict=True):
-        close(a, b)
-
-
 @any_state_of_one_cell
 def test_tensors_without_numbers(variant: Variant) -> None:
     """A dry run, as estimators of memory do, tells the shapes and leaves nothing behind."""
@@ -175,56 +163,6 @@ def test_training_steps_change_every_parameter(variant: Variant) -> None:
         losses.append(loss.item())
     assert losses[-1] < losses[0]
     assert all(not torch.equal(p, b) for p, b in zip(layer.parameters(), before, strict=True))
-
-
-@single_layers
-def test_training_with_dropout_between_layers(variant: Variant) -> None:
-    """A seed repeats it, every parameter has a gradient, and evaluation drops nothing."""
-    layer = variant.build(dropout=0.3, num_layers=2).train()
-    x = random_text(5, 3, SIZE).requires_grad_()
-    torch.manual_seed(0)
-    output, _ = layer(x)
-    torch.manual_seed(0)
-    assert torch.equal(layer(x)[0], output)
-    output.square().sum().backward()
-    assert x.grad is not None and x.grad.isfinite().all()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
-    plain = variant.build(num_layers=2)
-    plain.load_state_dict(layer.state_dict())  # with what training has left in running statistics
-    expected, _ = plain.train()(x)
-    assert not torch.allclose(output, expected)
-    plain.load_state_dict(layer.state_dict())
-    close(layer.eval()(x)[0], plain.eval()(x)[0])
-
-
-@families
-def test_compiles_with_breaks(family: Family) -> None:
-    """As nn.LSTM, a layer may break a compiled graph; the numbers stay."""
-    torch._dynamo.reset()
-
-    class Model(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = family.random(SIZE, 3, bidirectional=True)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return 2 * self.layer(x.sin())[0].mean(dim=0)
-
-    model = Model()
-    compiled = torch.compile(model, backend="aot_eager", dynamic=True)
-    for steps in (4, 6):
-        x = random_text(steps, 2, SIZE).requires_grad_()
-        inputs = [x, *model.parameters()]
-        expected, found = model(x), compiled(x)
-        close(found, expected)
-        wanted = torch.autograd.grad(expected.square().sum(), inputs)
-        for a, b in zip(torch.autograd.grad(found.square().sum(), inputs), wanted, strict=True):
-            close(a, b)
-
-
-@families
-def test_flatten_parameters_is_there_as_in_nn_lstm(family: Family) -> None:
-    family.random(3, 4).flatten_parameters()
 
 
 @families

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pyg_kernels.sequence import RCNN
 from tests.sequence.rcnn_equations import random_rcnn
-from tests.sequence.rcnn_variants import EVERY, SUM, build
-from tests.sequence.texts import F64, SIZE, close, pointers, random_text, texts
+from tests.sequence.rcnn_variants import EVERY, build
+from tests.sequence.texts import F64, close, pointers, random_text, texts
 
 WIDE = 64
 
@@ -227,23 +227,3 @@ def test_nothing_is_dropped_in_evaluation(name: str) -> None:
     close(rcnn(x, ptr=ptr)[0], plain(x, ptr=ptr)[0])
     rcnn.train()
     assert not torch.allclose(rcnn(x, ptr=ptr)[0], plain(x, ptr=ptr)[0])
-
-
-@pytest.mark.parametrize("name", SUM)
-def test_training_has_gradients(name: str) -> None:
-    torch.manual_seed(0)
-    rcnn = build(SUM[name], state_dropout=0.3, dropout=0.3, num_layers=2).train()
-    x = random_text(5, 3, SIZE).requires_grad_()
-    rcnn(x)[0].square().sum().backward()
-    assert x.grad is not None and x.grad.isfinite().all()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in rcnn.parameters())
-
-
-@pytest.mark.parametrize("decay", [0.5, "input", "recurrent"])
-def test_a_seed_repeats_the_masks(decay: float | str) -> None:
-    rcnn = random_rcnn(SIZE, SIZE, decay=decay, num_layers=2, dropout=0.5, state_dropout=0.5)
-    x = random_text(5, 3, SIZE)
-    torch.manual_seed(3)
-    first, _ = rcnn(x)
-    torch.manual_seed(3)
-    assert torch.equal(rcnn(x)[0], first)

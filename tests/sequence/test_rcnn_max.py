@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.sequence import RCNN, RCNNCell
 from tests.ngram_maxima import read_maxima
 from tests.sequence.rcnn_equations import decays, projections, random_rcnn
 from tests.sequence.rcnn_variants import MAX, build
@@ -114,34 +113,6 @@ def test_gradient_goes_to_the_best_ngram(readout: str, combine: str, decay: floa
     wanted = torch.autograd.grad(expected.square().sum(), inputs)
     for a, b in zip(found, wanted, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"normalize": True}, "normalize"),
-        ({"output_map": True}, "output_map"),
-        ({"combine": "add", "decay": "input"}, "decay"),
-        ({"combine": "add", "decay": "recurrent"}, "decay"),
-    ],
-)
-def test_what_has_no_maximum(options: dict[str, Any], why: str) -> None:
-    for layer in [RCNN, RCNNCell]:
-        with pytest.raises(ValueError, match=why):
-            layer(FEATURES, HIDDEN, pooling="max", **options)
-
-
-def test_a_long_text_is_its_pieces() -> None:
-    """The additive table grows with the text; the answer does not depend on where it is cut."""
-    for combine in ["mul", "add"]:
-        rcnn = random_rcnn(FEATURES, HIDDEN, order=3, pooling="max", combine=combine, decay=0.9)
-        x = random_text(60, 2, FEATURES)
-        whole, _ = rcnn(x)
-        outputs, state = [], None
-        for piece in x.split([1, 1, 13, 25, 20]):
-            output, state = rcnn(piece, state)
-            outputs.append(output)
-        torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", MAX)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNProductState, RCNNState, RCNNTableState
+from tests.sequence.rcnn_equations import random_rcnn
 from tests.sequence.rcnn_variants import MAX, ONE_WAY, build
-from tests.sequence.texts import SIZE, close, random_text
+from tests.sequence.texts import SIZE, random_text
 
 
 def test_repr() -> None:
@@ -36,38 +36,6 @@ def test_initial_values() -> None:
         assert not torch.equal(a, b)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("combine", ["mul", "add"])
-@pytest.mark.parametrize("decay", ["learned", "input", "recurrent", 0.5])
-def test_gradients_of_long_texts_are_finite(order: int, combine: str, decay: float | str) -> None:
-    torch.manual_seed(0)
-    rcnn = RCNN(16, 16, order=order, combine=combine, decay=decay)
-    x = torch.randn(200, 2, 16, requires_grad=True)
-    output, _ = rcnn(x)
-    assert output.isfinite().all()
-    output.square().mean().backward()
-    assert x.grad is not None and x.grad.isfinite().all() and x.grad.abs().sum() > 0
-    for parameter in rcnn.parameters():
-        assert parameter.grad is not None and parameter.grad.isfinite().all()
-
-
-def test_activations() -> None:
-    x = random_text(5, 2, SIZE)
-
-    def cube(t: Tensor) -> Tensor:
-        return t**3
-
-    options: dict[str, Any] = {"order": 2, "decay": "input"}
-    linear, _ = build(options, act=None)(x)
-    close(build(options, act="tanh")(x)[0], linear.tanh())
-    close(build(options, act="relu")(x)[0], linear.relu())
-    close(build(options, act=cube)(x)[0], linear**3)
-    close(build(options, act=torch.nn.Sigmoid())(x)[0], linear.sigmoid())
-    close(build(options)(x)[0], linear.tanh())
-    with pytest.raises(ValueError, match="act"):
-        RCNN(3, 4, act="no such activation")
-
-
 def test_states() -> None:
     """One type for each kind of pooling."""
     x = random_text(5, 2, SIZE)
@@ -76,3 +44,35 @@ def test_states() -> None:
         if name in MAX:
             expected = RCNNTableState if options.get("combine") == "add" else RCNNProductState
         assert type(build(options)(x)[1]) is expected
+
+
+@pytest.mark.parametrize("extension", ["output_map", "output_gate", "highway", "bias"])
+def test_extensions_build_their_parameters_only_on_request(extension: str) -> None:
+    names = {
+        "output_map": ["output_lin"],
+        "output_gate": ["output_gate_lin", "output_gate_bias", "output_gate_recurrent"],
+        "highway": ["highway_lin", "highway_bias"],
+        "bias": ["bias"],
+    }[extension]
+    off = random_rcnn(SIZE, SIZE, decay="recurrent", **{extension: False})
+    on = random_rcnn(SIZE, SIZE, decay="recurrent", **{extension: True})
+    keys = {k.removeprefix("cells.0.").removesuffix(".weight") for k in on.state_dict()}
+    missing = {k.removeprefix("cells.0.").removesuffix(".weight") for k in off.state_dict()}
+    assert keys - missing == set(names)
+
+
+def test_output_gate_reads_the_output_only_where_the_decay_does() -> None:
+    plain = random_rcnn(SIZE, SIZE, decay="input", output_gate=True).state_dict()
+    assert not any("recurrent" in key for key in plain)
+    recurrent = random_rcnn(SIZE, 3, decay="recurrent", output_gate=True).cells[0]
+    assert recurrent.output_gate_lin.weight.shape == (3, SIZE)
+    assert recurrent.output_gate_bias.shape == (3,)
+    assert recurrent.output_gate_recurrent.weight.shape == (3, 3)
+
+
+def test_gates_keep_their_biases_without_bias() -> None:
+    """`bias` is the one before the activation alone."""
+    options: dict[str, Any] = {"decay": "recurrent", "output_gate": True, "highway": True}
+    keys = random_rcnn(SIZE, SIZE, bias=False, **options).state_dict()
+    found = {k for k in keys if k.endswith("bias")}
+    assert found == {f"cells.0.{gate}_bias" for gate in ["decay", "output_gate", "highway"]}

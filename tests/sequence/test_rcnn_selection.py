@@ -12,17 +12,13 @@ from torch.nn.utils.rnn import pack_sequence
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.propagation.path import PathPropagation
 from pyg_kernels.sequence import RCNN, path_batch
-from tests.sequence.rcnn_equations import activation, decays, projections, random_rcnn
+from tests.sequence.rcnn_equations import layer_equations, random_rcnn
 from tests.sequence.rcnn_variants import BOTH_WAYS, SUM
 from tests.sequence.texts import F64, SIZE, close, gradients, joined, place, pointers, texts
 
 LENGTHS = (5, 0, 1, 8, 5)
 SUMS = {k: v for k, v in {**SUM, **BOTH_WAYS}.items() if v.get("pooling") != "max"}
-ONE_CELL = {
-    k: v
-    for k, v in SUMS.items()
-    if not {"num_layers", "bidirectional", "output_map", "output_gate", "highway"} & set(v)
-}
+ONE_CELL = {k: v for k, v in SUM.items() if "num_layers" not in v}
 UNNORMALIZED: dict[str, Any] = {
     "additive": {"combine": "add", "normalize": False, "order": 3},
     "additive-sum": {"combine": "add", "normalize": False, "readout": "sum", "decay": "input"},
@@ -46,50 +42,13 @@ def choices(*lengths: int, seed: int = 0) -> list[Tensor]:
     return [w * (i != 3) for i, w in enumerate(chosen)]
 
 
-def selected_equations(
-    rcnn: RCNN,
-    x: Tensor,
-    weight: Tensor,
-    *,
-    order: int = 2,
-    combine: str = "mul",
-    normalize: bool = True,
-    decay: float | str = 0.5,
-    readout: str = "c",
-    act: Any = "tanh",
-    bias: bool = True,
-    scalar_decay: bool = False,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Outputs, last output and last c of one text, token by token as the class states it."""
-    cell: Any = rcnn.cells[0]
-    h = x.new_zeros(SIZE)
-    c = [x.new_zeros(SIZE) for _ in range(order)]
-    outputs = []
-    for x_t, s in zip(x, weight, strict=True):
-        if decay == "recurrent":
-            logits = x_t @ cell.decay_lin.weight.t() + h @ cell.decay_recurrent.weight.t()
-            lam = torch.sigmoid(logits + cell.decay_bias)
-        else:
-            lam = decays(cell, x_t, decay)
-        p = projections(cell, x_t)
-        z = [p[0]]
-        for before, now in zip(c, p[1:], strict=False):
-            z.append(before * now if combine == "mul" else before + now)
-        entry = 1 - lam if normalize else torch.ones_like(lam)
-        c = [(1 - s) * a + s * (lam * a + entry * b) for a, b in zip(c, z, strict=True)]
-        u = {"c": c[-1], "z": z[-1], "sum": torch.stack(c).sum(dim=0)}[readout]
-        h = (1 - s) * h + s * activation(act)(u + cell.bias if bias else u)
-        outputs.append(h)
-    return torch.stack(outputs) if outputs else x.new_zeros(0, SIZE), h, torch.stack(c)
-
-
 @pytest.mark.parametrize("options", EQUATIONS.values(), ids=EQUATIONS)
 def test_equations(options: dict[str, Any]) -> None:
     rcnn = random_rcnn(SIZE, SIZE, **options)
     pieces, selection = texts(*LENGTHS), weights(*LENGTHS)
     out, (h, c) = rcnn(joined(pieces), ptr=pointers(pieces), selection=torch.cat(selection))
     for i, (x, weight) in enumerate(zip(pieces, selection, strict=True)):
-        expected, last, states = selected_equations(rcnn, x, weight, **options)
+        expected, last, states = layer_equations(rcnn.cells[0], x, selection=weight, **options)
         close(out[pointers(pieces)[i] : pointers(pieces)[i + 1]], expected)
         close(h[0, i], last)
         close(c[0, i], states)
@@ -141,9 +100,8 @@ def test_everything_selected_is_the_layer(options: dict[str, Any]) -> None:
         close(a, b)
 
 
-@pytest.mark.parametrize("decay", ["input", "recurrent"])
+@pytest.mark.parametrize(("decay", "batch_first"), [("input", False), ("recurrent", True)])
 @pytest.mark.parametrize("how", ["right", "left", "scattered"])
-@pytest.mark.parametrize("batch_first", [False, True], ids=["time-first", "batch-first"])
 def test_padded_forms(decay: str, how: str, batch_first: bool) -> None:
     rcnn = random_rcnn(SIZE, SIZE, decay=decay, bidirectional=True, batch_first=batch_first)
     pieces, selection = texts(*LENGTHS), weights(*LENGTHS)
@@ -213,7 +171,9 @@ def test_gradient_at_the_ends() -> None:
     (x,) = texts(5)
     weight = torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0], dtype=F64, requires_grad=True)
     found = gradients([rcnn(x, selection=weight)[0]], [weight])
-    expected = gradients([selected_equations(rcnn, x, weight, decay="input", order=3)[0]], [weight])
+    expected = gradients(
+        [layer_equations(rcnn.cells[0], x, decay="input", order=3, selection=weight)[0]], [weight]
+    )
     close(found[0], expected[0])
 
 
@@ -232,23 +192,12 @@ def test_propagation() -> None:
         close(path.aggregate(z, 1), torch.stack(expected))
 
 
-@pytest.mark.parametrize(
-    ("selection", "message"),
-    [
-        (torch.ones(5), "selection"),
-        (torch.ones(6, 1), "selection"),
-        (torch.full((6,), 1.5), "selection"),
-        (torch.full((6,), -0.1), "selection"),
-        (torch.full((6,), float("nan")), "selection"),
-        ([1.0] * 6, "selection"),
-    ],
-    ids=["short", "column", "above-1", "below-0", "nan", "list"],
-)
-def test_bad_selections(selection: Any, message: str) -> None:
-    rcnn = random_rcnn(SIZE, SIZE)
-    (x,) = texts(6)
-    with pytest.raises(ValueError, match=message):
-        rcnn(x, ptr=torch.tensor([0, 2, 6]), selection=selection)
+def test_bad_selections() -> None:
+    rcnn, (x,) = random_rcnn(SIZE, SIZE), texts(6)
+    shapes = [torch.ones(5), torch.ones(6, 1), [1.0] * 6]
+    for selection in [*shapes, *(torch.full((6,), v) for v in (1.5, -0.1, float("nan")))]:
+        with pytest.raises(ValueError, match="selection"):
+            rcnn(x, ptr=torch.tensor([0, 2, 6]), selection=selection)
 
 
 @pytest.mark.parametrize("combine", ["mul", "add"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,48 +18,25 @@ SIZES: dict[str, dict[str, Any]] = {
     "no-bias": {"bias": False},
     "batch-first": {"batch_first": True},
     "stack": {"num_layers": 3},
-    "both-ways": {"bidirectional": True},
-    "both-ways-stack": {"bidirectional": True, "num_layers": 2, "bias": False},
+    "both-ways-stack": {"bidirectional": True, "num_layers": 2},
 }
 every = pytest.mark.parametrize("name", SIZES)
 
 
-def torch_lstm(seed: int = 0, **options: Any) -> torch.nn.LSTM:
-    torch.manual_seed(seed)
+def torch_lstm(**options: Any) -> torch.nn.LSTM:
+    torch.manual_seed(0)
     lstm = torch.nn.LSTM(3, 5, **options).double()
     for parameter in lstm.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return lstm
 
 
-def suffixes(lstm: torch.nn.LSTM) -> list[str]:
-    directions = ["", "_reverse"] if lstm.bidirectional else [""]
-    return [f"l{layer}{way}" for layer in range(lstm.num_layers) for way in directions]
-
-
-def written_by_hand(lstm: torch.nn.LSTM) -> RKM:
-    """The weights of an nn.LSTM put into a machine of the same sizes."""
-    names = ["num_layers", "bias", "batch_first", "bidirectional"]
-    rkm = RKM(3, 5, cell="lstm", **{name: getattr(lstm, name) for name in names}).double()
-    with torch.no_grad():
-        for cell, suffix in zip(rkm.cells, suffixes(lstm), strict=True):
-            for kind, maps in [("ih", cell.filters), ("hh", cell.recurrent)]:
-                weight = getattr(lstm, f"weight_{kind}_{suffix}").chunk(4)
-                for gate, rows in zip(ROWS, weight, strict=True):
-                    maps[gate].weight.copy_(rows.view_as(maps[gate].weight))
-            if lstm.bias:
-                bias = getattr(lstm, f"bias_ih_{suffix}") + getattr(lstm, f"bias_hh_{suffix}")
-                for gate, rows in zip(ROWS, bias.chunk(4), strict=True):
-                    cell.biases[gate].copy_(rows)
-    return rkm
-
-
 def parameters_in_the_order_of(lstm: torch.nn.LSTM, rkm: RKM) -> list[list[Tensor]]:
     """For each parameter of the nn.LSTM, the four of the machine that stand for it."""
-    found = []
+    found, ways = [], 1 + lstm.bidirectional
     for name in dict(lstm.named_parameters()):
-        kind, suffix = name.split("_l", 1)
-        cell = rkm.cells[suffixes(lstm).index(f"l{suffix}")]
+        kind, place = name.split("_l", 1)
+        cell = rkm.cells[int(place[0]) * ways + place.endswith("reverse")]
         if kind.startswith("bias"):
             found.append([cell.biases[gate] for gate in ROWS])
         else:
@@ -84,71 +60,41 @@ def assert_same_layer(lstm: torch.nn.LSTM, rkm: RKM, x: Any, *inputs: Tensor) ->
     flat = iter(gradients(found, [*inputs, *[p for group in groups for p in group]]))
     given = [next(flat) for _ in inputs]
     for group in groups:
-        given.append(
-            torch.cat([next(flat).flatten(1) if p.dim() > 1 else next(flat) for p in group])
-        )
+        parts = [next(flat) for _ in group]
+        given.append(torch.cat([p.flatten(1) if p.dim() > 1 else p for p in parts]))
     names = [f"input {i}" for i in range(len(inputs))] + [n for n, _ in lstm.named_parameters()]
     assert_close(given, wanted, names)
 
 
 @every
-@pytest.mark.parametrize("make", [written_by_hand, RKM.from_lstm], ids=["by-hand", "from_lstm"])
-def test_same(name: str, make: Callable[[torch.nn.LSTM], RKM]) -> None:
+def test_same(name: str) -> None:
+    """Of batches, one text and packed texts, from a state and from nothing."""
     lstm = torch_lstm(**SIZES[name])
-    rkm, x = make(lstm), random_text(7, 4, 3).requires_grad_()
-    assert_same_layer(lstm, rkm, x, x)
-    alone = random_text(6, 3).requires_grad_()
-    assert_same_layer(lstm, rkm, alone, alone)
-    if not lstm.bidirectional:
-        rows, texts_of = len(rkm.cells), 7 if lstm.batch_first else 4
-        h, c = (random_text(rows, texts_of, 5, seed=s).requires_grad_() for s in (1, 2))
-        assert_same_layer(lstm, rkm, x, x, h, c)
-        h, c = (random_text(rows, 5, seed=s).requires_grad_() for s in (3, 4))
-        assert_same_layer(lstm, rkm, alone, alone, h, c)
-
-
-@every
-@pytest.mark.parametrize("lengths", [[6, 4, 4, 1], [3, 6, 1, 4]], ids=["sorted", "unsorted"])
-def test_packed(name: str, lengths: list[int]) -> None:
-    lstm = torch_lstm(**SIZES[name])
-    rkm = RKM.from_lstm(lstm)
-    x = torch.cat(texts(*lengths, size=3)).requires_grad_()
-    packed = pack_sequence(list(x.split(lengths)), enforce_sorted=lengths == [6, 4, 4, 1])
-    assert_same_layer(lstm, rkm, packed, x)
-    if not lstm.bidirectional:
-        h, c = (random_text(len(rkm.cells), 4, 5, seed=s).requires_grad_() for s in (1, 2))
-        assert_same_layer(lstm, rkm, packed, x, h, c)
-
-
-def test_long_and_wide() -> None:
-    lstm, x = torch_lstm(), random_text(300, 7, 3).requires_grad_()
-    with torch.no_grad():
-        for parameter in lstm.parameters():
-            parameter.mul_(0.5)
-    assert_same_layer(lstm, RKM.from_lstm(lstm), x, x)
+    rkm, rows = RKM.from_lstm(lstm), lstm.num_layers * (1 + lstm.bidirectional)
+    x, alone = random_text(7, 4, 3).requires_grad_(), random_text(6, 3).requires_grad_()
+    ragged = torch.cat(texts(3, 6, 1, 4, size=3)).requires_grad_()
+    packed = pack_sequence(list(ragged.split([3, 6, 1, 4])), enforce_sorted=False)
+    batch = (7 if lstm.batch_first else 4,)
+    for text, leaf, count in [(x, x, batch), (alone, alone, ()), (packed, ragged, (4,))]:
+        assert_same_layer(lstm, rkm, text, leaf)
+        if not lstm.bidirectional:
+            state = [random_text(rows, *count, 5, seed=s).requires_grad_() for s in (1, 2)]
+            assert_same_layer(lstm, rkm, text, leaf, *state)
 
 
 @every
 def test_what_from_lstm_keeps(name: str) -> None:
-    lstm = torch_lstm(**SIZES[name])
-    rkm = RKM.from_lstm(lstm)
-    assert isinstance(rkm, RKM)
-    for size in ["input_size", "hidden_size", "num_layers", "batch_first", "bidirectional"]:
+    lstm = torch_lstm(**SIZES[name], dropout=0.5 * ("stack" in name)).eval()
+    rkm, x = RKM.from_lstm(lstm), random_text(5, 2, 3)
+    sizes = ["input_size", "hidden_size", "num_layers", "batch_first", "bidirectional", "dropout"]
+    for size in [*sizes, "training"]:
         assert getattr(rkm, size) == getattr(lstm, size)
-    kept = [p.detach().clone() for p in lstm.parameters()]
+    expected = lstm(x)[0]
     with torch.no_grad():  # copied, not shared
         for parameter in rkm.parameters():
             parameter.zero_()
-    for parameter, before in zip(lstm.parameters(), kept, strict=True):
-        assert torch.equal(parameter, before)
+    close(lstm(x)[0], expected)
     assert {p.dtype for p in RKM.from_lstm(lstm.float()).parameters()} == {torch.float32}
-
-
-def test_from_lstm_keeps_dropout_and_mode() -> None:
-    lstm = torch_lstm(num_layers=2, dropout=0.5).eval()
-    rkm, x = RKM.from_lstm(lstm), random_text(5, 2, 3)
-    assert rkm.dropout == 0.5
-    close(rkm.eval()(x)[0], lstm(x)[0])
 
 
 def test_from_lstm_has_no_projections() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
@@ -60,15 +59,6 @@ def test_another_norm(feedback: bool) -> None:
     rkm.cells[0].norm = nn.Identity()
     x = random_text(5, 2, 3)
     close(rkm(x)[0], rkm_equations(rkm.cells[0], x, feedback=feedback).output)
-
-
-@pytest.mark.parametrize("feedback", [True, False])
-def test_half_precision_where_q_has_weights(feedback: bool) -> None:
-    rkm = random_rkm(3, 4, cell="general", q=nn.PReLU(), feedback=feedback, scale=0.3)
-    low, x = copy.deepcopy(rkm).half(), random_text(5, 2, 3)
-    output, state = low(x.half())
-    assert output.dtype == state.c.dtype == torch.float16
-    close(output.double(), rkm(x)[0], rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -129,38 +119,9 @@ def test_a_module_described_is_one_line() -> None:
 
 
 def test_what_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="q=Sequential"):
-        RKM(3, 4, cell="general", q=nn.Sequential(nn.LeakyReLU(inplace=True)))
-    with pytest.raises(ValueError, match="filters"):
-        RKM(3, 4, filters=["dense"])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"GRU: expected a torch\.nn\.LSTM"):
         RKM.from_lstm(nn.GRU(3, 4))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="state: x"):
-        RKMCell(3, 4, ngram=2)(torch.zeros(3), (torch.zeros(4), torch.zeros(4), torch.tensor(0.0)))
     filters = DenseFilters(3, 4, [1, 2])
     assert not hasattr(filters, "weight")
     with pytest.raises(AttributeError, match=r"2 widths, expected weights\[b\]"):
         _ = filters.weight
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"ngram": [1, 3], "layer_norm": True}, {"filters": "syncnet", "ngram": 8},
-     {"cell": "linear", "learn_static": True}],
-    ids=str,
-)  # fmt: skip
-def test_built_without_memory(options: dict[str, Any]) -> None:
-    """On the meta device, then given memory and initial values, it is as built at once."""
-    with torch.device("meta"):
-        rkm = RKM(3, 4, **options)
-        rkm.reset_parameters()
-    assert all(p.is_meta for p in rkm.parameters())
-    rkm.to_empty(device="cpu")
-    plain = RKM(3, 4, **options)
-    for one in (rkm, plain):
-        torch.manual_seed(0)
-        with torch.no_grad():
-            one.reset_parameters()
-    for a, b in zip(rkm.parameters(), plain.parameters(), strict=True):
-        assert torch.equal(a, b)
-        assert a.requires_grad

@@ -88,26 +88,6 @@ def test_no_forgetting_and_open_output_is_the_gated_cnn_of_eq_16(ngram: int, dil
 
 
 @windows
-@pytest.mark.parametrize("s_i", [0.3, 0.9])
-def test_no_forgetting_and_a_constant_input_gate_is_the_gated_cnn_cell(
-    ngram: int, dilation: int, s_i: float
-) -> None:
-    window = {"ngram": ngram, **({"dilation": dilation} if ngram > 1 else {})}
-    rkm = random_rkm(SIZE, HIDDEN, cell="rkm-lstm", feedback=False, **window)
-    gated = random_rkm(SIZE, HIDDEN, cell="gated-cnn", static=s_i, **window, seed=1)
-    copy_gates(gated.cells[0], rkm.cells[0])
-    hold(rkm.cells[0], "forget", NEVER)
-    hold(rkm.cells[0], "input", torch.tensor(s_i, dtype=F64).logit().item())
-    x = random_text(7, 3, SIZE).requires_grad_()
-    found, expected = gated(x), rkm(x)
-    names = [n for n, _ in gated.cells[0].named_parameters()]
-    parts = [[dict(m.cells[0].named_parameters())[n] for n in names] for m in (gated, rkm)]
-    assert_same_function(
-        [found[0], found[1].h, found[1].c], [expected[0], expected[1].h, expected[1].c], x, *parts
-    )
-
-
-@windows
 def test_open_output_and_a_candidate_without_feedback_is_the_ran(ngram: int, dilation: int) -> None:
     window = {"ngram": ngram, **({"dilation": dilation} if ngram > 1 else {})}
     rkm = random_rkm(SIZE, HIDDEN, cell="rkm-lstm", **window)
@@ -143,13 +123,6 @@ def test_the_cnn_is_conv1d_and_tanh(ngram: int, dilation: int, s_i: float) -> No
         [torch.tanh(memory), torch.tanh(memory[-1]), memory[-1]],
         x, [weight], [conv.weight],
     )  # fmt: skip
-
-
-def test_the_cnn_of_several_widths_is_several_conv1d() -> None:
-    rkm, x = random_rkm(SIZE, 7, cell="cnn", ngram=[1, 2, 4], dilation=2), random_text(9, 3, SIZE)
-    parts = [convolution(x, w, 2) for w in rkm.cells[0].filters["candidate"].weights]
-    assert [p.size(2) for p in parts] == [3, 2, 2]
-    close(rkm(x)[0], torch.tanh(torch.cat(parts, dim=2)))
 
 
 def test_a_dilated_window_is_a_plain_one_with_zeros_between() -> None:

@@ -39,12 +39,6 @@ def test_state(name: str) -> None:
     assert (short.x[:-1] == 0).all()
 
 
-@pytest.mark.parametrize("ngram", [1, [1], [1, 1], (1,)], ids=str)
-def test_windows_of_one_token_are_not_carried(ngram: int | list[int]) -> None:
-    _, state = random_rkm(SIZE, HIDDEN, ngram=ngram)(random_text(6, 3, SIZE))
-    assert isinstance(state, RKMState)
-
-
 def test_windows_of_a_stack_hold_the_inputs_of_each_layer() -> None:
     rkm, x = random_rkm(SIZE, HIDDEN, num_layers=2, ngram=3), random_text(6, 3, SIZE)
     first = random_rkm(SIZE, HIDDEN, ngram=3)

@@ -12,11 +12,10 @@ from tests.sequence.layers import (
     any_state_of_one_cell,
     derivatives,
     derivatives_of_one_cell,
-    families,
     one_way,
 )
 from tests.sequence.texts import SIZE, close, random_text
-from tests.sequence.variants import Family, Variant, like, parts_of, plain
+from tests.sequence.variants import Variant, like, parts_of, plain
 
 
 def of_parameters(layer: Any, **keywords: Any) -> tuple[Callable[..., Any], list[Tensor]]:
@@ -45,14 +44,6 @@ def test_second_derivatives(variant: Variant) -> None:
     assert torch.autograd.gradgradcheck(call, (x, *parameters), fast_mode=True)
 
 
-@families
-def test_second_derivatives_of_a_stack(family: Family) -> None:
-    layer = family.random(2, 2, num_layers=2)
-    call, parameters = of_parameters(layer, ptr=torch.tensor([0, 2]))
-    x = random_text(2, 2).requires_grad_()
-    assert torch.autograd.gradgradcheck(call, (x, *parameters), fast_mode=True)
-
-
 @any_state_of_one_cell
 def test_second_derivatives_by_the_initial_state(variant: Variant) -> None:
     layer = variant.tiny()
@@ -66,18 +57,6 @@ def test_second_derivatives_by_the_initial_state(variant: Variant) -> None:
 
     x = random_text(3, 2, 2).requires_grad_()
     assert torch.autograd.gradgradcheck(call, (x, *state), fast_mode=True)
-
-
-@derivatives
-def test_gradients_that_keep_their_graph(variant: Variant) -> None:
-    layer, x = variant.build(), random_text(4, 2, SIZE).requires_grad_()
-    inputs = [x, *layer.parameters()]
-    plain = torch.autograd.grad(layer(x)[0].square().sum(), inputs)
-    kept = torch.autograd.grad(layer(x)[0].square().sum(), inputs, create_graph=True)
-    for a, b in zip(kept, plain, strict=True):
-        close(a, b)
-    penalty = torch.autograd.grad(sum(g.square().sum() for g in kept), inputs, allow_unused=True)
-    assert all(g is None or g.isfinite().all() for g in penalty)
 
 
 @derivatives

@@ -11,7 +11,7 @@ from hypothesis.strategies import SearchStrategy
 from torch import Tensor
 from torch.nn import Module
 
-from tests.sequence.texts import SIZE, close
+from tests.sequence.texts import SIZE, close, random_text
 
 Options = dict[str, Any]
 
@@ -70,9 +70,11 @@ class Family:
         both_ways: Those in two directions.
         derivatives: Those whose second derivatives are tested.
         cases: Draws input size, hidden size and options.
-        shapes: The shapes of the state, of as many of its parts as do not depend on the text,
-            from the options and the number of texts, :obj:`()` for a single one.
-        side_by_side: The parts of the state that hold the layers of a stack in the last dimension.
+        shapes: The shapes of a cell's state, the texts first, of as many of its parts as do not
+            depend on the text: from the options, the number of texts, of features and of outputs.
+        reads: What a cell makes of texts by its equations: see :func:`equations.reading`.
+        side_by_side: The places of the parts of the state that hold the layers of a stack in the
+            last dimension, and the texts in the one before.
         uncompared: The parts of the state that depend on how texts are cut or batched.
         in_single: The parts of the state that are in float32 where the layer is in fewer bits.
         state_argument: What errors about a state name, as a regular expression.
@@ -89,8 +91,9 @@ class Family:
     both_ways: dict[str, Options]
     derivatives: dict[str, Options]
     cases: SearchStrategy[tuple[int, int, Options]]
-    shapes: Callable[[Options, tuple[int, ...]], list[tuple[int, ...]]]
-    side_by_side: tuple[str, ...] = ()
+    shapes: Callable[[Options, int, int, int], list[tuple[int, ...]]]
+    reads: Callable[..., tuple[list[Tensor], tuple[Tensor, ...]]]
+    side_by_side: tuple[int, ...] = ()
     uncompared: tuple[str, ...] = ()
     in_single: tuple[str, ...] = ()
     state_argument: str = "state"
@@ -105,16 +108,14 @@ class Family:
         for name, part in self.compared(found).items():
             close(part, named_parts(expected)[name])
 
-    def assert_of_texts(self, found: Any, ends: list[Any]) -> None:
-        """The state of a batch is those of its texts, side by side."""
-        for name, part in self.compared(found).items():
-            close(part, torch.stack([named_parts(end)[name] for end in ends], dim=1))
-
-    def assert_of_layers(self, found: Any, ends: list[Any]) -> None:
-        """The state of a stack is those of its layers."""
-        for name, part in self.compared(found).items():
-            dim = -1 if name in self.side_by_side else 0
-            close(part, torch.cat([named_parts(end)[name] for end in ends], dim=dim))
+    def joined(self, cells: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+        """The state of a layer from those of its cells, which have the texts first."""
+        return [
+            torch.cat([part.transpose(0, 1) for part in parts], dim=-1)
+            if place in self.side_by_side
+            else torch.stack(parts)
+            for place, parts in enumerate(zip(*cells, strict=True))
+        ]
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,20 @@ class Variant:
         """With its initial values."""
         return self.family.layer(SIZE, self.hidden, **self.options)
 
+    def states(self, count: int, size: int = SIZE, hidden: int | None = None) -> list[list[Tensor]]:
+        """Any state of each cell."""
+        directions = 2 if self.options.get("bidirectional") else 1
+        hidden = self.hidden if hidden is None else hidden
+        sizes = [size, *[hidden * directions] * (self.options.get("num_layers", 1) - 1)]
+        return [
+            [
+                random_text(*shape, seed=11 * number + k)
+                for k, shape in enumerate(self.family.shapes(self.options, count, features, hidden))
+            ]
+            for number, features in enumerate(f for f in sizes for _ in range(directions))
+        ]
+
     def assert_shapes(self, state: Any, *count: int) -> None:
-        expected = self.family.shapes(self.options, count)
-        assert [tuple(part.shape) for part in parts_of(state)][: len(expected)] == expected
+        expected = self.family.joined(self.states(*count or (1,)))
+        shapes = [tuple(t.shape if count else t.squeeze(1).shape) for t in expected]
+        assert [tuple(part.shape) for part in parts_of(state)][: len(shapes)] == shapes

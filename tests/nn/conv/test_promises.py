@@ -12,7 +12,7 @@ from torch_geometric import EdgeIndex
 
 from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
 from tests import promises
-from tests.graphs import Graph, random_graph
+from tests.graphs import random_graph
 from tests.promises import flat
 
 C, E = 4, 3
@@ -27,39 +27,29 @@ class WLWithStates(WLKernelConv):
 
 LAYERS: dict[str, Callable[..., torch.nn.Module]] = {
     "random-walk": partial(RandomWalkConv, C, C, order=3),
-    "random-walk-add-relu": partial(RandomWalkConv, C, C, order=3, combine="add", act="relu"),
-    "random-walk-learned": partial(RandomWalkConv, C, C, order=2, decay="learned"),
-    "random-walk-1": partial(RandomWalkConv, C, C, order=1),
-    "random-walk-states": partial(RandomWalkConv, C, C, order=3, return_states=True),
-    "random-walk-onwards": partial(RandomWalkConv, C, C, order=4, non_backtracking=True),
-    "random-walk-onwards-add": partial(
-        RandomWalkConv,
-        C,
-        C,
-        order=3,
-        decay="learned",
-        combine="add",
-        act="tanh",
-        return_states=True,
-        non_backtracking=True,
+    "random-walk-add-relu": partial(
+        RandomWalkConv, C, C, order=3, combine="add", act="relu", return_states=True
     ),
-    "gated-walk-onwards": partial(GatedWalkConv, C, C, order=3, non_backtracking=True),
-    "gated-walk": partial(GatedWalkConv, C, C, order=3),
+    "random-walk-1": partial(RandomWalkConv, C, C, order=1),
+    "random-walk-onwards": partial(
+        RandomWalkConv, C, C, order=4, decay="learned", act="tanh", non_backtracking=True
+    ),
+    "gated-walk": partial(GatedWalkConv, C, C, order=2, combine="add", act="tanh"),
     "gated-walk-1": partial(GatedWalkConv, C, C, order=1),
-    "gated-walk-add": partial(GatedWalkConv, C, C, order=2, combine="add", act="tanh"),
+    "gated-walk-onwards": partial(GatedWalkConv, C, C, order=3, non_backtracking=True),
     "graph-kernel": partial(GraphKernelConv, C, C),
     "graph-kernel-gated": partial(GraphKernelConv, C, C, gated=True, combine="mul", act="tanh"),
     "wl": partial(WLWithStates, C),
     "wl-gated-mul": partial(WLWithStates, C, gated=True, relabel="mul", act="elu"),
     "wl-3": partial(WLWithStates, C, order=3, decay="learned", act="sigmoid"),
-    "wl-linear": partial(WLWithStates, C, act=None),
-    "wl-labels": partial(WLKernelConv, C),
+    "wl-linear": partial(WLKernelConv, C, act=None),
     "wl-no-relabel": partial(WLKernelConv, C, relabel=None),
 }
+WITHOUT = ("random-walk-1", "gated-walk-1", "wl-linear")  # bonds in one of both ways is enough
 CASES = [
     pytest.param(build, with_attr, id=f"{name}{'-bonds' if with_attr else ''}")
     for name, build in LAYERS.items()
-    for with_attr in (False, True)
+    for with_attr in (False, *([True] if name not in WITHOUT else []))
 ]
 GRAPHS = [random_graph(0), random_graph(1, num_nodes=9, num_edges=20, kinds=2)]
 
@@ -89,6 +79,8 @@ class TestPromises:
 
     def test_flow(self, build, with_attr) -> None:
         promises.assert_flow_swaps(partial(built, build, with_attr), GRAPHS[1], with_attr)
+        layer = built(build, with_attr, flow="target_to_source")
+        promises.assert_same_through_messages(layer, GRAPHS[0], with_attr)
 
     def test_copies(self, layer, build, with_attr) -> None:
         promises.assert_survives_copies(layer, GRAPHS[0], with_attr)
@@ -97,15 +89,8 @@ class TestPromises:
         for graph in GRAPHS:
             promises.assert_same_through_messages(layer, graph, with_attr)
 
-    def test_messages_of_the_other_flow(self, build, with_attr) -> None:
-        layer = built(build, with_attr, flow="target_to_source")
-        promises.assert_same_through_messages(layer, GRAPHS[0], with_attr)
-
     def test_degenerate_graphs(self, layer, build, with_attr) -> None:
         promises.assert_handles_degenerate_graphs(layer, C, E, with_attr)
-
-    def test_compiles(self, layer, build, with_attr) -> None:
-        promises.assert_compiles(layer, GRAPHS, with_attr)
 
     def test_autocast(self, layer, build, with_attr) -> None:
         promises.assert_autocasts(layer, GRAPHS[1], with_attr)
@@ -206,19 +191,6 @@ def test_bipartite(name: str, lazy: bool) -> None:
         )
 
 
-@pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
-def test_bipartite_through_messages(flow: str) -> None:
-    torch.manual_seed(0)
-    layer = GatedWalkConv((4, 6), 5, edge_dim=3, flow=flow)
-    edge_index = torch.stack([torch.randint(7, (8,)), torch.randint(3, (8,))])
-    if flow == "target_to_source":
-        edge_index = edge_index.flip(0)
-    inputs = ((torch.randn(7, 4), torch.randn(3, 6)), edge_index, torch.randn(8, 3))
-    fused = layer(*inputs)
-    layer.register_message_forward_hook(lambda *args: None)
-    promises.assert_same(layer(*inputs), fused, 1e-5, 1e-6)
-
-
 def test_plain_calls_take_the_fused_path(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = WLWithStates(C, gated=True)
     graph = random_graph(0, dtype=torch.float32)
@@ -290,16 +262,6 @@ def test_float64_keeps_its_precision_under_autocast() -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         out = layer(graph.x, graph.edge_index)
     promises.assert_same(out, expected)
-
-
-def test_order_4_is_finite_on_wide_graphs() -> None:
-    torch.manual_seed(0)
-    graph: Graph = random_graph(0, 200, 800, 64, dtype=torch.float32)
-    layer = RandomWalkConv(64, 64, order=4)
-    out = layer(graph.x, graph.edge_index)
-    out.sum().backward()
-    assert 0.01 < out.std() < 100
-    assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pyg_kernels.nn import EmbeddedLoopyBP, EmbeddedMeanField
 from tests.graphs import SMILES, Graph, molecule, random_graph
 from tests.nn.models import embedded_equations
 from tests.nn.models.embedded_equations import GRAPHS, loopy_bp, mean_field, outputs
-from tests.promises import assert_autocasts, assert_same, assert_same_from_every_edge_form
+from tests.promises import assert_same
 
 NETS: dict[str, tuple[type[torch.nn.Module], Callable[..., list[Tensor]]]] = {
     "mean-field": (EmbeddedMeanField, mean_field),
@@ -59,17 +59,6 @@ def test_equations(net, states, graph: Graph, bonds: bool) -> None:
 
 
 @both
-@pytest.mark.parametrize("graph", ["ring", "kinds"])
-def test_edge_features_that_repeat(net, states, graph: str) -> None:
-    """Edge features that need no gradient are embedded once an edge type."""
-    model = build(net)
-    expected = outputs(model, states(model, GRAPHS[graph], True))
-    assert_equal_with_gradients(
-        call(model, GRAPHS[graph], True), expected, list(model.parameters())
-    )
-
-
-@both
 @pytest.mark.parametrize("norm", ["batch", "layer", "head"])
 def test_normalization_and_dropout(net, states, norm: str, monkeypatch) -> None:
     """Every state is normalised, activated, and a channel of it dropped, in this order."""
@@ -92,25 +81,6 @@ def test_normalization_and_dropout(net, states, norm: str, monkeypatch) -> None:
 
 
 @both
-def test_trailing_graph_without_nodes(net, states) -> None:
-    model = build(net)
-    first, second = GRAPHS["random"], GRAPHS["isolated"]
-    index = torch.cat([first.edge_index, second.edge_index + first.num_nodes], dim=1)
-    batch = torch.tensor([0] * first.num_nodes + [1] * second.num_nodes)
-    out = model(
-        torch.cat([first.x, second.x]),
-        index,
-        batch=batch,
-        edge_attr=torch.cat([first.edge_attr, second.edge_attr]),
-        batch_size=3,
-    )
-    expected = [
-        outputs(model, states(model, graph, True)) for graph in (first, second, GRAPHS["no-nodes"])
-    ]
-    torch.testing.assert_close(out, torch.cat(expected), rtol=1e-10, atol=1e-10)
-
-
-@both
 @pytest.mark.parametrize("smiles", SMILES)
 def test_molecules(net, states, smiles: str) -> None:
     graph = molecule(smiles)
@@ -121,31 +91,6 @@ def test_molecules(net, states, smiles: str) -> None:
 
 
 @both
-@with_or_without_bonds
-def test_every_edge_form(net, states, bonds: bool) -> None:
-    model = build(net, bonds)
-
-    def layer(x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
-        return model(x, edge_index, edge_attr=edge_attr)
-
-    assert_same_from_every_edge_form(layer, random_graph(0), bonds)
-
-
-@both
-def test_autocast(net, states) -> None:
-    class OnGraph(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = build(net)
-
-        def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
-            return self.net(x, edge_index, edge_attr=edge_attr)
-
-    assert_autocasts(OnGraph(), GRAPHS["ring"], True)
-    assert_autocasts(OnGraph(), GRAPHS["random"], True)
-
-
-@both
 @pytest.mark.parametrize("norm", [None, "batch", "layer"])
 @pytest.mark.parametrize("graph", ["no-nodes", "no-edges", "one-edge"])
 def test_training_on_little(net, states, norm: str | None, graph: str) -> None:
@@ -153,24 +98,6 @@ def test_training_on_little(net, states, norm: str | None, graph: str) -> None:
     call(model, GRAPHS[graph], True).sum().backward()
     for parameter in model.parameters():
         assert parameter.grad is None or parameter.grad.isfinite().all()
-
-
-@both
-def test_lazy_sizes(net, states) -> None:
-    graph = random_graph(0, dtype=torch.float32)
-    model = net(-1, 6, 2, edge_dim=-1)
-    assert call(model, graph, True).shape == (1, 2)
-    assert model.lin_node.weight.shape == (6, 4)
-    assert model.lin_edge.weight.shape == (6, 3)
-
-
-@both
-def test_on_meta(net, states) -> None:
-    with torch.device("meta"):
-        model = net(4, 6, 2, edge_dim=3, norm="batch")
-        count = sum(p.numel() for p in model.parameters())
-    assert all(p.is_meta for p in model.parameters())
-    assert count == sum(p.numel() for p in net(4, 6, 2, edge_dim=3, norm="batch").parameters())
 
 
 @both
@@ -192,37 +119,6 @@ def test_reset_begins_anew(net, states) -> None:
     assert not model.bias.any()
     for lin, bound in ((model.lin_message, (1 / 6) ** 0.5), (model.lin_out, (3 / 6) ** 0.5)):
         assert 0.8 * bound < lin.weight.abs().max() <= bound
-
-
-@both
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"hidden_channels": 0}, "hidden_channels=0"),
-        ({"out_channels": 0}, "out_channels=0"),
-        ({"num_iterations": 0}, "num_iterations=0"),
-        ({"edge_dim": 0}, "edge_dim=0"),
-        ({"norm": "graph"}, "norm='graph'"),
-        ({"dropout": 1.0}, r"dropout=1\.0"),
-    ],
-    ids=str,
-)
-def test_bad_arguments(net, states, arguments: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        net(**{"in_channels": 4, "hidden_channels": 6, "out_channels": 1} | arguments)
-
-
-@both
-def test_missing_edge_features(net, states) -> None:
-    graph = GRAPHS["random"]
-    model = build(net)
-    with pytest.raises(ValueError, match="edge_attr is missing"):
-        model(graph.x, graph.edge_index)
-
-
-@both
-def test_repr(net, states) -> None:
-    assert repr(net(4, 6, 2)) == f"{net.__name__}(4, 6, num_iterations=4)"
 
 
 def test_a_message_is_not_answered() -> None:

@@ -22,6 +22,7 @@ from pyg_kernels.nn import (
     WLKernelNet,
 )
 from tests.graphs import SMILES, Graph, molecule, random_graph
+from tests.promises import assert_autocasts, assert_same_from_every_edge_form
 from tests.walk_kernels import walk_kernel
 
 MODELS: dict[str, Callable[..., torch.nn.Module]] = {
@@ -34,21 +35,23 @@ MODELS: dict[str, Callable[..., torch.nn.Module]] = {
     "wl-untied": partial(WLKernelNet, 4, 6, 2, tie_weights=None, gated=False, decay="learned"),
     "wl-paper": partial(WLKernelNet, 4, 6, 2, tie_weights="relabel", gated=False),
     "wl-code": partial(WLKernelNet, 4, 6, 2, readout="last", relabel="mul"),
-    "wl-1": partial(WLKernelNet, 4, 6, 2, num_iterations=1),
-    "random-walk-norm": partial(RandomWalkNet, 4, 6, 2, norm="layer"),
     "wl-no-norm": partial(WLKernelNet, 4, 6, 2, norm=None, dropout=0.2),
     "wl-concat": partial(WLKernelNet, 4, 6, 2, readout="concat"),
-    "mean-field": partial(EmbeddedMeanField, 4, 6, 2),
-    "mean-field-no-norm": partial(EmbeddedMeanField, 4, 6, 2, norm=None, dropout=0.2),
-    "loopy-bp": partial(EmbeddedLoopyBP, 4, 6, 2),
-    "loopy-bp-no-norm": partial(EmbeddedLoopyBP, 4, 6, 2, norm=None, dropout=0.2),
+    "mean-field": partial(EmbeddedMeanField, 4, 6, 2, norm=None, dropout=0.2),
+    "loopy-bp": partial(EmbeddedLoopyBP, 4, 6, 2, norm=None, dropout=0.2),
 }
 # The others vary these by an option.
-PLAIN = [MODELS[name] for name in ("random-walk", "graph-kernel", "wl", "mean-field", "loopy-bp")]
 CASES = [
     pytest.param(build, bonds, id=f"{name}{'-bonds' if bonds else ''}")
     for name, build in MODELS.items()
     for bonds in (False, True)
+]
+
+
+EMBEDDED = [EmbeddedMeanField, EmbeddedLoopyBP]
+NETS: list[Callable[..., torch.nn.Module]] = [
+    *[RandomWalkNet, partial(GraphKernelNet, num_layers=2), WLKernelNet],
+    *EMBEDDED,
 ]
 
 
@@ -115,18 +118,6 @@ class TestModels:
         out = predict(model.train(), batch_of([random_graph(0), random_graph(1, 9, 20)]), bonds)
         out.sum().backward()
         assert all(p.grad is not None for p in model.parameters())
-
-    def test_compiles(self, model, build, bonds) -> None:
-        if not bonds and build not in PLAIN:
-            pytest.skip("compiled with bonds; without them only the network that it varies")
-        torch._dynamo.reset()
-        compiled = torch.compile(model, fullgraph=True, dynamic=True, backend="aot_eager")
-        for seeds in ([0, 1], [2, 3, 4]):
-            data = batch_of([random_graph(s, 5 + s, 9 + s) for s in seeds])
-            size = {"batch_size": len(seeds)}
-            torch.testing.assert_close(
-                predict(compiled, data, bonds, **size), predict(model, data, bonds, **size)
-            )
 
     def test_reset(self, model, build, bonds) -> None:
         data = batch_of([random_graph(0)])
@@ -233,14 +224,8 @@ def test_random_walk_net_normalizes_the_sum(norm: str) -> None:
 
 def test_batch_norm_trains_on_a_batch_of_one_graph() -> None:
     graph = random_graph(0, dtype=torch.float32)
-    for model in (
-        WLKernelNet(4, 6, 1, norm="batch"),
-        GraphKernelNet(4, 6, 1, 2, norm="batch"),
-        RandomWalkNet(4, 6, 1, norm="batch"),
-        EmbeddedMeanField(4, 6, 1, norm="batch"),
-        EmbeddedLoopyBP(4, 6, 1, norm="batch"),
-    ):
-        model.train()(graph.x, graph.edge_index).sum().backward()
+    for net in NETS:
+        net(4, 6, 1, norm="batch").train()(graph.x, graph.edge_index).sum().backward()
 
 
 @pytest.mark.parametrize("net", [WLKernelNet, EmbeddedMeanField, EmbeddedLoopyBP])
@@ -285,16 +270,6 @@ def test_tying() -> None:
     assert size(None) == 3 * walk + 2 * relabeling  # nothing reads the last relabelling
 
 
-def test_last_readout() -> None:
-    torch.manual_seed(0)
-    graph = random_graph(0)
-    model = WLKernelNet(4, 6, 2, 2, readout="last").double()
-    label = model.convs[0](model.embedding(graph.x), graph.edge_index)
-    state = model.convs[1](label, graph.edge_index)
-    expected = model.head(state.sum(dim=0, keepdim=True))
-    torch.testing.assert_close(model(graph.x, graph.edge_index), expected)
-
-
 def test_concatenated_readout() -> None:
     """The head sees each iteration's kernels (proposition 2, term by term) beside the others."""
     torch.manual_seed(0)
@@ -316,34 +291,40 @@ def test_concatenated_readout() -> None:
     torch.testing.assert_close(predict(model, data, True), expected, rtol=1e-10, atol=1e-12)
 
 
-def test_concatenation_of_one_iteration_is_its_sum() -> None:
-    data = batch_of([random_graph(0), random_graph(1, 9, 20)])
-    out = []
-    for readout in ("concat", "sum", "last"):
-        torch.manual_seed(0)
-        model = WLKernelNet(4, 6, 2, 1, edge_dim=3, norm="layer", readout=readout).double()
-        out.append(predict(model, data, True))
-    assert torch.equal(out[0], out[1])
-    assert torch.equal(out[0], out[2])
+class OnGraph(torch.nn.Module):
+    """A network called as a layer."""
+
+    def __init__(self, net: torch.nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
+        return self.net(x, edge_index, edge_attr=edge_attr)
+
+
+@pytest.mark.parametrize("bonds", [False, True])
+@pytest.mark.parametrize("net", NETS)
+def test_forms_of_edges_and_autocast(net: Callable[..., torch.nn.Module], bonds: bool) -> None:
+    torch.manual_seed(0)
+    model = OnGraph(net(4, 6, 2, edge_dim=3 if bonds else None).double().eval())
+    assert_same_from_every_edge_form(model, random_graph(0), bonds)
+    assert_autocasts(model, random_graph(1, 9, 20), bonds)
 
 
 def test_lazy_sizes() -> None:
     graph = random_graph(0, dtype=torch.float32)
-    for model in (RandomWalkNet(-1, 6, 2), GraphKernelNet(-1, 6, 2, 2), WLKernelNet(-1, 6, 2)):
-        assert model(graph.x, graph.edge_index).shape == (1, 2)
-
-
-@pytest.mark.parametrize("order", [2, 3, 4])
-def test_gradients_stay_finite_on_molecules(order: int) -> None:
-    torch.manual_seed(0)
-    graphs = [molecule(s, torch.float32) for s in SMILES]
-    data = batch_of(graphs)
-    for gated in (False, True):
-        model = WLKernelNet(5, 64, 1, order=order, gated=gated, edge_dim=7)
-        out = predict(model, data, True)
-        out.square().mean().backward()
-        assert out.isfinite().all()
-        assert all(p.grad.isfinite().all() for p in model.parameters())
+    for net in NETS:
+        model = net(-1, 6, 2, edge_dim=-1)
+        assert model(graph.x, graph.edge_index, edge_attr=graph.edge_attr).shape == (1, 2)
+        given = net(4, 6, 2, edge_dim=3)
+        assert {k: v.shape for k, v in model.state_dict().items()} == {
+            k: v.shape for k, v in given.state_dict().items()
+        }
+        with torch.device("meta"):
+            empty = net(4, 6, 2, edge_dim=3)
+        assert [(p.shape, p.is_meta) for p in empty.parameters()] == [
+            (p.shape, True) for p in given.parameters()
+        ]
 
 
 @pytest.mark.parametrize(
@@ -361,6 +342,12 @@ def test_gradients_stay_finite_on_molecules(order: int) -> None:
         (lambda: GraphKernelNet(4, 6, 1, 0), "num_layers=0"),
         (lambda: RandomWalkNet(4, 6, 0), "out_channels=0"),
         (lambda: RandomWalkNet(4, 6, 1, order=0), "order=0"),
+        *[(partial(net, 4, 0, 1), "hidden_channels=0") for net in EMBEDDED],
+        *[(partial(net, 4, 6, 0), "out_channels=0") for net in EMBEDDED],
+        *[(partial(net, 4, 6, 1, num_iterations=0), "num_iterations=0") for net in EMBEDDED],
+        *[(partial(net, 4, 6, 1, edge_dim=0), "edge_dim=0") for net in EMBEDDED],
+        *[(partial(net, 4, 6, 1, norm="graph"), "norm='graph'") for net in EMBEDDED],
+        *[(partial(net, 4, 6, 1, dropout=1.0), r"dropout=1\.0") for net in EMBEDDED],
     ],
 )
 def test_bad_arguments(make: Callable[[], object], message: str) -> None:
@@ -370,11 +357,10 @@ def test_bad_arguments(make: Callable[[], object], message: str) -> None:
 
 def test_misplaced_arguments() -> None:
     graph = random_graph(0, dtype=torch.float32)
-    for model in (
-        RandomWalkNet(4, 6, 1, edge_dim=3),
-        GraphKernelNet(4, 6, 1, 2, edge_dim=3),
-        WLKernelNet(4, 6, 1, edge_dim=3),
-    ):
+    for net in NETS:
+        model = net(4, 6, 1, edge_dim=3)
+        with pytest.raises(ValueError, match="edge_attr is missing"):
+            model(graph.x, graph.edge_index)
         with pytest.raises(TypeError, match="positional arguments"):
             model(graph.x, graph.edge_index, graph.edge_attr)
         with pytest.raises(ValueError, match=r"batch has shape \(9, 3\) and dtype torch.float32"):

@@ -1,0 +1,148 @@
+"""What layers make of texts by their equations, through stacks and both directions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import BatchNorm1d
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+
+from pyg_kernels.sequence import path_batch
+from tests.sequence.texts import assert_close, close, gradients, place, pointers
+from tests.sequence.variants import Variant, named_parts
+
+OF_LAYERS = {"num_layers", "bidirectional", "batch_first", "dropout", "seed", "scale"}
+FORMS = ["ptr", "left", "right", "holes", "lengths", "packed", "paths", "grid", "one"]
+
+
+class Reading(NamedTuple):
+    """What a layer makes of texts.
+
+    Attributes:
+        outputs: Of each text, (L, H) or (L, 2 H).
+        ends: The state of each cell after the last token, the texts first.
+        rows: What the activation of each cell of a KBRN reads, all tokens after each other.
+    """
+
+    outputs: list[Tensor]
+    ends: list[tuple[Tensor, ...]]
+    rows: list[Tensor]
+
+
+def reading(
+    variant: Variant,
+    layer: Any,
+    pieces: list[Tensor],
+    states: Sequence[Sequence[Tensor]] | None = None,
+) -> Reading:
+    """Texts (L, F) through all layers and directions, from the states of each cell."""
+    options = {k: v for k, v in variant.options.items() if k not in OF_LAYERS}
+    ends: list[tuple[Tensor, ...]] = []
+    rows: list[Tensor] = []
+    for _ in range(layer.num_layers):
+        halves = []
+        for backwards in [False, True][: 1 + layer.bidirectional]:
+            number = len(ends)
+            read = [piece.flip(0) if backwards else piece for piece in pieces]
+            before = None if states is None else states[number]
+            outputs, end = variant.family.reads(layer.cells[number], options, read, before)
+            if variant.family.name == "kbrn":
+                *end, seen = end
+                rows.append(seen)
+            halves.append([text.flip(0) if backwards else text for text in outputs])
+            ends.append(tuple(end))
+        pieces = [torch.cat(both, dim=1) for both in zip(*halves, strict=True)]
+    return Reading(pieces, ends, rows)
+
+
+def read_in_form(
+    layer: Any, pieces: list[Tensor], state: Any = None, form: str = "ptr"
+) -> tuple[Tensor, Any]:
+    """The outputs of all tokens, text after text, and the state."""
+    lengths = [len(piece) for piece in pieces]
+    if form == "ptr":
+        return layer(torch.cat(pieces), state, ptr=pointers(pieces).int())
+    if form == "paths":
+        return layer(path_batch(pieces), state)
+    if form == "one":
+        return layer(pieces[0], state)
+    if form == "packed":
+        packed, last = layer(pack_sequence(pieces, enforce_sorted=False), state)
+        output, _ = pad_packed_sequence(packed)
+    elif form == "grid":
+        output, last = layer(torch.stack(pieces, dim=1), state)
+    else:
+        grid, mask = place(pieces, "right" if form == "lengths" else form)
+        given: dict[str, Any] = {"lengths": lengths} if form == "lengths" else {"mask": mask}
+        if layer.batch_first:
+            given = given if form == "lengths" else {"mask": mask.t()}
+            output, last = layer(grid.transpose(0, 1), state, **given)
+            output = output.transpose(0, 1)
+        else:
+            output, last = layer(grid, state, **given)
+        assert (output[~mask] == 0).all()
+        return torch.cat([output[mask[:, b], b] for b in range(len(pieces))]), last
+    return torch.cat([output[:n, b] for b, n in enumerate(lengths)]), last
+
+
+def assert_equations(
+    variant: Variant,
+    layer: Any,
+    pieces: list[Tensor],
+    forms: Sequence[str] = ("ptr",),
+    from_state: bool = True,
+    canceling: tuple[str, ...] = ("lin_input.bias",),
+    tolerance: float = 1.0,
+) -> None:
+    """Outputs, final states, every gradient, and what a normalisation keeps of the batch.
+
+    Some gradients are sums of what cancels, as that of a bias before a normalisation: they are
+    zero but for the rounding of their terms.
+    """
+    family = variant.family
+    x = [piece.clone().requires_grad_() for piece in pieces]
+    from_state &= not layer.bidirectional and variant.options.get("pooling") != "max"
+    hidden = layer.hidden_size
+    states = variant.states(len(pieces), x[0].size(1), hidden) if from_state else None
+    given = [t.requires_grad_() for cell in states or () for t in cell]
+    inputs = {
+        **{f"text {b}": piece for b, piece in enumerate(x)},
+        **{f"state {k}": t for k, t in enumerate(given)},
+        **dict(layer.named_parameters()),
+    }
+    expected = reading(variant, layer, x, states)
+    wanted = [torch.cat(expected.outputs), *family.joined(expected.ends)]
+    slopes = gradients([t for t in wanted if t.is_floating_point()], list(inputs.values()))
+    largest = max([1.0, *(g.abs().max().item() for g in slopes if g.numel())])
+    norms = [m for m in layer.modules() if isinstance(m, BatchNorm1d)]
+    for form in forms:
+        before = copy.deepcopy(norms)
+        parts = None if states is None else family.joined(states)
+        if parts is not None and form == "one":
+            parts = [part[:, 0] for part in parts]
+        state = None if parts is None else (parts[0] if len(parts) == 1 else tuple(parts))
+        output, last = read_in_form(layer, x, state, form)
+        ends = [t for k, t in named_parts(last).items() if k not in family.uncompared]
+        ends = [part.unsqueeze(1) for part in ends] if form == "one" else ends
+        found = [output, *ends]
+        names = [f"{form}: {name}" for name in ("output", *named_parts(last))][: len(found)]
+        assert_close([t.double() for t in found], [t.double() for t in wanted], names)
+        differentiable = [t for t in found if t.is_floating_point()]
+        for name, a, b in zip(
+            inputs, gradients(differentiable, list(inputs.values())), slopes, strict=True
+        ):
+            scale = tolerance * (largest if name.endswith(canceling) else 1.0)
+            assert_close([a / scale], [b / scale], [f"{form}: gradient of {name}"])
+        for norm, old, seen in zip(norms, before, expected.rows, strict=bool(norms)):
+            if len(seen):
+                old(seen.detach())  # BatchNorm1d on the rows of all steps
+            assert_same_running_set(norm, old)
+
+
+def assert_same_running_set(found: BatchNorm1d, expected: BatchNorm1d) -> None:
+    for name, buffer in expected.named_buffers():
+        close(found.get_buffer(name).double(), buffer.double())

@@ -1,0 +1,374 @@
+"""Layers and cells against their equations: all forms of texts, states and gradients."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.covering import covering
+from tests.sequence.equations import FORMS, assert_equations, read_in_form, reading
+from tests.sequence.kbrn_equations import GREENS
+from tests.sequence.kbrn_variants import FAMILY as KBRN
+from tests.sequence.layers import families, of_every, one_way, single_layers
+from tests.sequence.rcnn_variants import FAMILY as RCNN
+from tests.sequence.rkm_equations import CELLS, NEVER_FED_BACK, biased, blocks, readers
+from tests.sequence.rkm_variants import FAMILY as RKM
+from tests.sequence.texts import SIZE, assert_close, close, gradients, pointers, random_text, texts
+from tests.sequence.variants import Family, Options, Variant, like, named_parts, parts_of, plain
+
+
+@of_every
+def test_every_form(variant: Variant) -> None:
+    """Ragged, padded on any side with NaN, packed, as graphs; one text of length zero."""
+    layer, pieces = variant.build(), texts(4, 0, 1, 5, 4)
+    assert_equations(variant, layer, pieces, [f for f in FORMS[:7] if f != "packed"])
+    assert_equations(variant, layer, pieces, ["ptr"], from_state=False)
+    assert_equations(variant, layer, texts(5, 2, 5), ["packed"])
+    assert_equations(variant, layer, texts(5, 5), ["packed", "grid"])
+    assert_equations(variant, layer, texts(7), ["one"])
+    first = variant.build(batch_first=True)
+    assert_equations(variant, first, pieces, ["left", "lengths"])
+
+
+def assert_stepped(variant: Variant, layer: Any) -> None:
+    """The cell token by token, with and without a dimension for the texts."""
+    cell, x = layer.cells[0], random_text(4, 2, SIZE).requires_grad_()
+    states = None
+    if "pooling" not in variant.options:
+        states = [[t.requires_grad_() for t in part] for part in variant.states(2)]
+    expected = reading(variant, layer, list(x.unbind(1)), states)
+    given = {} if states is None else dict(enumerate(states[0]))
+    inputs = [x, *given.values(), *layer.parameters()]
+    parts = [t.transpose(0, 1) if k in variant.family.side_by_side else t for k, t in given.items()]
+    state = None if states is None else (parts[0] if len(parts) == 1 else tuple(parts))
+    outputs = []
+    for x_t in x:
+        state = cell(x_t, state)
+        outputs.append(parts_of(state)[0])
+    found, wanted = torch.stack(outputs), torch.stack(expected.outputs, dim=1)
+    ends = [t for k, t in named_parts(state).items() if k not in variant.family.uncompared]
+    last = [part[0] for part in variant.family.joined(expected.ends)]
+    if variant.family.side_by_side and len(ends) == 3:
+        last[2] = variant.family.joined(expected.ends)[2]
+    names = ["output", *named_parts(state)]
+    assert_close([found, *ends], [wanted, *last], names[: 1 + len(ends)])
+    assert_close(
+        gradients([found], inputs),
+        gradients([wanted], inputs),
+        [str(k) for k, _ in enumerate(inputs)],
+    )
+    alone, steps = None, []
+    for x_t in x[:, 1]:
+        alone = cell(x_t, alone)
+        steps.append(parts_of(alone)[0])
+    close(torch.stack(steps), layer(x[:, 1])[0])
+
+
+@single_layers
+def test_cells_stepped_by_hand(variant: Variant) -> None:
+    layer = variant.build()
+    assert_stepped(variant, layer)
+    x = random_text(6, 2, SIZE)  # and layer and cell continue each other
+    whole, _ = layer(x)
+    _, state = layer(x[:4])
+    family = variant.family
+    parts = parts_of(state)
+    inner = [t if k in family.side_by_side else t[0] for k, t in enumerate(parts)]
+    after = layer.cells[0](x[4], plain(like(state, inner)))
+    outer = [t if k in family.side_by_side else t[None] for k, t in enumerate(parts_of(after))]
+    close(parts_of(after)[0], whole[4])
+    close(layer(x[5:], plain(like(state, outer)))[0][0], whole[5], rtol=1e-9)
+
+
+RCNN_OPTIONS = covering(
+    3,
+    combine=["mul", "add"],
+    normalize=[False, True],
+    decay=[0.6, "learned", "input", "recurrent"],
+    readout=["c", "z", "sum"],
+    output_map=[False, True],
+    output_gate=[False, True],
+    highway=[False, True],
+    order=[1, 2, 3],
+    scalar_decay=[False, True],
+    act=["tanh", "relu", None, torch.sin],
+    bias=[False, True],
+)
+WINDOWS: list[Options] = [
+    {"ngram": 1},
+    {"ngram": 3},
+    {"ngram": 3, "dilation": 2},
+    {"ngram": [1, 2, 4], "dilation": 2},
+    {"ngram": 4, "filters": "syncnet"},
+    {"ngram": [2, 5], "filters": "syncnet", "dilation": 2},
+]
+
+
+def rkm_options() -> list[Options]:
+    found = []
+    for row in covering(
+        2,
+        cell=CELLS,
+        feedback=[None, False],
+        window=WINDOWS,
+        layer_norm=[False, True],
+        bias=[False, True],
+        static=[None, True, (0.3, 0.8)],
+        learn_static=[False, True],
+    ):
+        window = row.pop("window")
+        options = {**row, **window}
+        static, learn = options.pop("static"), options.pop("learn_static")
+        if row["cell"] in ("linear", "linear-gated", "cnn", "gated-cnn"):
+            options["learn_static"] = learn
+            if static:
+                options["static"] = 1.5 if row["cell"] in NEVER_FED_BACK else (2.0, 0.1)
+        found.append({**options, **({"q": "tanh"} if row["cell"] == "general" else {})})
+    return found
+
+
+KBRN_OPTIONS = covering(
+    2,
+    green=GREENS,
+    num_centers=[1, 2, 13],
+    affine=[False, True],
+    shared=[False, True],
+    normalize=[False, True],
+    bias=[False, True],
+    init_range=[(-2, 2), (-1, 5)],
+)
+ROWS = [
+    *[(RCNN, options) for options in RCNN_OPTIONS],
+    *[(RKM, options) for options in rkm_options()],
+    *[(KBRN, options) for options in KBRN_OPTIONS],
+    (KBRN, {"green": "gaussian", "bandwidth": 0.3}),
+]
+
+
+@pytest.mark.parametrize(
+    ("family", "options"), ROWS, ids=[f"{f.name}-{k}" for k, (f, _) in enumerate(ROWS)]
+)
+def test_options_that_meet(family: Family, options: Options) -> None:
+    """Any two options, or three of the RCNN's, on ragged texts and by steps of the cell."""
+    variant = Variant(family, options)
+    layer = variant.build()
+    assert_equations(variant, layer, texts(6, 0, 3, 1), ["ptr"])
+    assert_equations(variant, layer, texts(5, 5), ["grid"], from_state=False)
+    assert_stepped(variant, layer)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_parts_of_a_machine(cell: str) -> None:
+    """The filters, maps and biases of DESIGN's table, of the shapes that it gives."""
+    for feedback in (None, False):
+        for window in WINDOWS[:4]:
+            options = {"cell": cell, "feedback": feedback, **window}
+            options |= {"q": "tanh"} if cell == "general" else {}
+            part = RKM.random(SIZE, 7, **options).cells[0]
+            assert set(part.recurrent) == set(readers(cell, feedback))
+            assert set(part.biases) == set(biased(cell)) and part.norm is None
+            shapes = [(size, SIZE, n) for n, size in blocks(options["ngram"], 7)]
+            for filters in part.filters.values():
+                assert [tuple(w.shape) for w in filters.weights] == shapes
+                assert [tuple(w.shape) for w in filters()] == shapes
+                assert len(shapes) > 1 or filters.weight is filters.weights[0]
+            assert all(m.weight.shape == (7, 7) for m in part.recurrent.values())
+            assert all(b.shape == (7,) for b in part.biases.values())
+    bare = RKM.random(SIZE, 7, **options, bias=False, layer_norm=True).cells[0]
+    assert len(bare.biases) == 0 and isinstance(bare.norm, torch.nn.LayerNorm)
+    assert bare.norm.normalized_shape == (7,)
+
+
+LONG: list[tuple[Family, Options]] = [
+    (RCNN, {"order": 3, "act": None}),
+    (RCNN, {"decay": 0.0, "combine": "add"}),
+    (RCNN, {"decay": 1.0, "normalize": False, "combine": "add"}),
+    (RCNN, {"decay": "learned", "scalar_decay": True, "readout": "z", "order": 3}),
+    (RCNN, {"decay": "input", "combine": "add", "order": 3, "output_gate": True}),
+    (RCNN, {"decay": "input", "scalar_decay": True, "normalize": False, "highway": True}),
+    (RCNN, {"decay": "recurrent", "output_map": True, "output_gate": True}),
+    (RKM, {"cell": "lstm"}),
+    (RKM, {"ngram": 3, "layer_norm": True}),
+    (RKM, {"cell": "rkm-cifg", "ngram": [1, 3], "dilation": 2}),
+    (RKM, {"cell": "general", "q": "tanh", "ngram": 2}),
+    (RKM, {"cell": "cnn", "ngram": [1, 2, 4], "layer_norm": True}),
+    (RKM, {"cell": "lstm", "feedback": False, "ngram": 3}),
+    (RKM, {"cell": "rkm-cifg", "feedback": False, "ngram": [1, 3], "dilation": 2}),
+    (RKM, {"cell": "linear-gated", "feedback": False, "learn_static": True}),
+    (RKM, {"cell": "ran", "feedback": False, "layer_norm": True}),
+    (RKM, {"cell": "general", "feedback": False, "q": "identity"}),
+    (RKM, {"filters": "syncnet", "ngram": 40, "cell": "gated-cnn"}),
+    *[(KBRN, {"green": g, "num_centers": 33, "affine": True}) for g in GREENS],
+]
+
+
+@pytest.mark.parametrize(
+    ("family", "options"), LONG, ids=[f"{f.name}-{k}" for k, (f, _) in enumerate(LONG)]
+)
+def test_long_texts(family: Family, options: Options) -> None:
+    """Which may be read in chunks and blocks that they do not fill."""
+    scale = {"kbrn": 0.1, "rkm": 0.3, "rcnn": 0.6}[family.name]
+    variant = Variant(family, options)
+    assert_equations(variant, variant.build(scale=scale), texts(130, 7, 0, 64), tolerance=10)
+    if family is not RCNN:
+        wide = family.random(2, 17, **options, scale=0.5 * scale)
+        lengths = [(7 * k) % 41 for k in range(19)]
+        assert_equations(variant, wide, texts(*lengths, size=2), from_state=False, tolerance=10)
+
+
+def test_more_than_a_block_holds() -> None:
+    """In texts, and in numbers a step."""
+    for options in [LONG[8][1], LONG[11][1], LONG[13][1]]:
+        rkm = RKM.random(2, 520, scale=0.03, **options)
+        variant = Variant(RKM, options)
+        assert_equations(variant, rkm, texts(*[20] * 8, 7, size=2), ["ptr"], tolerance=10)
+    for options in [{"green": "relu"}, {"green": "abs", "shared": True, "normalize": False}]:
+        kbrn = KBRN.random(2, 17, num_centers=5, scale=0.1, **options).train()
+        pieces = list(random_text(140, 60, 2))
+        assert_equations(Variant(KBRN, options), kbrn, pieces, ["grid"], False)
+
+
+@pytest.mark.parametrize("options", [LONG[k][1] for k in (4, 5, 6)], ids=str)
+def test_decays_that_are_shut_or_open(options: Options) -> None:
+    """Of exactly 0 and 1, among others, in one text."""
+    variant = Variant(RCNN, {**options, "output_gate": False})
+    rcnn = variant.build()
+    cell = rcnn.cells[0]
+    with torch.no_grad():
+        cell.decay_lin.weight.mul_(400.0)
+    x = random_text(150, SIZE)
+    x[::3] = 0.0
+    decay = torch.sigmoid(x @ cell.decay_lin.weight.t() + cell.decay_bias)
+    assert (decay == 1.0).any() and (decay < 1e-50).any()
+    assert_equations(variant, rcnn, [x], tolerance=100)
+
+
+@pytest.mark.parametrize("options", [LONG[k][1] for k in (7, 8, 13, 15)], ids=str)
+def test_gates_that_are_shut_or_open(options: Options) -> None:
+    variant = Variant(RKM, options)
+    rkm = variant.build(scale=0.4)
+    with torch.no_grad():
+        for weight in rkm.cells[0].filters["forget"].weights:
+            weight.mul_(400.0)
+    x = random_text(150, SIZE)
+    x[::3] = 0.0
+    assert_equations(variant, rkm, [x])
+
+
+@families
+@settings(max_examples=30, deadline=None)
+@given(
+    data=st.data(),
+    cuts=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=4),
+)
+def test_any_texts_in_pieces(
+    family: Family, data: st.DataObject, cuts: list[tuple[int, int]]
+) -> None:
+    """Texts of any lengths, cut anywhere, their state passed on, are the texts fed whole."""
+    size, hidden, options = data.draw(family.cases)
+    layer, variant = family.random(size, hidden, **options), Variant(family, options)
+    pieces = texts(*[head + tail for head, tail in cuts], size=size)
+    heads = [p[:head] for p, (head, _) in zip(pieces, cuts, strict=True)]
+    tails = [p[head:] for p, (head, _) in zip(pieces, cuts, strict=True)]
+    expected = reading(variant, layer, pieces)
+    first, state = layer(torch.cat(heads), ptr=pointers(heads))
+    second, last = read_in_form(layer, tails, state, data.draw(st.sampled_from(["ptr", "left"])))
+    rows = zip(
+        first.split([len(p) for p in heads]), second.split([len(p) for p in tails]), strict=True
+    )
+    found = torch.cat([torch.cat(both) for both in rows])
+    close(found, torch.cat(expected.outputs), rtol=1e-9, atol=1e-10)
+    ends = [t for k, t in named_parts(last).items() if k not in family.uncompared]
+    for a, b in zip(ends, family.joined(expected.ends), strict=True):
+        close(a.double(), b.double(), rtol=1e-9, atol=1e-10)
+
+
+@one_way
+def test_token_by_token(variant: Variant) -> None:
+    """In any pieces, with nothing before or after a cut, and long ones after short ones."""
+    layer, x = variant.build(batch_first=True), random_text(3, 40, SIZE)
+    whole, last = layer(x)
+    inputs = [*layer.parameters()]
+    wanted = torch.autograd.grad(whole.square().sum(), inputs)
+    for cuts in ([1] * 40, [0, 40, 0], [1, 30, 2, 7]):
+        outputs, state = [], None
+        for piece in x.split(cuts, dim=1):
+            output, state = layer(piece, state)
+            outputs.append(output)
+        found = torch.cat(outputs, dim=1)
+        close(found, whole, rtol=1e-9, atol=1e-10)
+        for name, part in variant.family.compared(state).items():
+            close(part, named_parts(last)[name], rtol=1e-9, atol=1e-10)
+        slopes = torch.autograd.grad(found.square().sum(), inputs)
+        names = [name for name, _ in layer.named_parameters()]
+        assert_close([a / 100 for a in slopes], [b / 100 for b in wanted], names)
+    unbatched, state = layer(x[0, :7])
+    variant.assert_shapes(state)
+    close(torch.cat([unbatched, layer(x[0, 7:], state)[0]]), whole[0], rtol=1e-9, atol=1e-10)
+
+
+@of_every
+def test_no_texts_no_tokens(variant: Variant) -> None:
+    """Outputs and states of the right shapes, zeros; finite gradients; memory of any strides."""
+    layer = variant.build()
+    for lengths in [[], [0], [0, 0, 0], [0, 1, 0]]:
+        x = torch.cat([torch.zeros(0, SIZE, dtype=torch.float64), *texts(*lengths)])
+        x.requires_grad_()
+        output, state = layer(x, ptr=torch.tensor([0, *itertools.accumulate(lengths)]))
+        assert output.shape == (sum(lengths), variant.width)
+        variant.assert_shapes(state, len(lengths))
+        assert all(g.isfinite().all() for g in gradients([output], [x, *layer.parameters()]))
+    for steps, count in [(4, 0), (0, 3), (0, 0)]:
+        output, state = layer(torch.zeros(steps, count, SIZE, dtype=torch.float64))
+        assert output.shape == (steps, count, variant.width)
+        variant.assert_shapes(state, count)
+        assert all((part == 0).all() and part.size(1) == count for part in parts_of(state))
+    variant.assert_shapes(layer(torch.zeros(0, SIZE, dtype=torch.float64))[1])
+    x = random_text(3, 6, SIZE).transpose(0, 1)
+    close(layer(x)[0], layer(x.contiguous())[0])
+    one = random_text(6, 1, SIZE).expand(-1, 3, -1)
+    close(layer(one)[0], layer(one.contiguous())[0])
+
+
+@pytest.mark.parametrize(
+    ("value", "lengths", "spoilt"),
+    [(torch.nan, [5, 3, 7], 0), (torch.inf, [60, 50, 65], 2), (1e308, [65, 0, 60], 0)],
+    ids=str,
+)
+@of_every
+def test_no_infinity_of_another_text(
+    variant: Variant, lengths: list[int], value: float, spoilt: int
+) -> None:
+    """What overflows in one text stays there, in outputs and in gradients."""
+    layer, pieces = variant.build(scale=0.3), texts(*lengths)
+    others = [k for k in range(3) if k != spoilt]
+
+    def run(batch: list[Tensor]) -> list[Tensor]:
+        x = [piece.clone().requires_grad_() for piece in batch]
+        output, _ = layer(torch.cat(x), ptr=pointers(batch))
+        parts = output.split(lengths)
+        total = sum(parts[k].sin().sum() for k in others)
+        return [parts[k] for k in others] + list(torch.autograd.grad(total, [x[k] for k in others]))
+
+    bad = [piece.clone() for piece in pieces]
+    bad[spoilt][lengths[spoilt] // 2] = value
+    for found, expected in zip(run(bad), run(pieces), strict=True):
+        close(found, expected)
+
+
+@families
+def test_sizes_of_a_stack(family: Family) -> None:
+    """Layers above the first read the outputs before them, those of both directions."""
+    for directions in (1, 2):
+        layer = family.random(3, 5, num_layers=2, bidirectional=directions == 2)
+        sizes = [3] * directions + [5 * directions] * directions
+        assert [cell.input_size for cell in layer.cells] == sizes
+        assert len({id(p) for p in layer.parameters()}) == sum(
+            len(list(cell.parameters())) for cell in layer.cells
+        )
