@@ -82,7 +82,7 @@ def shapes(
         return [c]
     if kind is RCNNProductState:
         return [c, c, seen]
-    starts = carried[0].size(-2) if carried[0].dim() == 4 else 0
+    starts = carried[0].size(-2) if carried[0].dim() >= 4 else 0
     return [(num_texts, order, starts, channels), seen]
 
 

@@ -57,8 +57,9 @@ def _offer(x, powers, sums, s, known, begin, stride, size, first, z, won):
         for j in range(min(order - 1, lag), 0, -1):
             p, power = x[row][j * channels + first :], powers[lag - j]
             shorter, longer = sums[j - 1], sums[j]
-            best, winner = z[row, j - 1][first:], won[row, j - 1][first:]
-            for k in range(count):
+            best = z[row, j - 1, first : first + count]
+            winner = won[row, j - 1, first : first + count]
+            for k in range(best.size):
                 # What is stored is loaded first, so that vectors are stored whole.
                 now, past, most, by = shorter[k] + p[k], longer[k], best[k], winner[k]
                 score = power[k] * now
