@@ -162,7 +162,7 @@ class RecordingTask(Task):
 
         ``center_hz`` are the centre frequencies of the fewest filters with half of the influence,
         the largest first; ``planted``, for made recordings, is
-        :func:`~benchmarks.harness.lfp.filters.found`.
+        :func:`~benchmarks.papers.lfp.filters.found`.
         """
         bank = learner.filters()
         frequencies = bank.frequency[bank.influential()].tolist()
