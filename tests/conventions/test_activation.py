@@ -78,17 +78,6 @@ def test_a_state_without_its_function_is_refused(build: Build) -> None:
         build().load_state_dict(state)
 
 
-@of_both
-def test_a_state_is_made_of_tensors(build: Build) -> None:
-    """As code expects that keeps the best epoch's weights, or averages them."""
-    module = build(green="gaussian", init_range=(-3, 5))
-    best = {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
-    other = build(green="gaussian")
-    other.load_state_dict(best)
-    x = torch.randn(5, 2, 3)
-    assert torch.equal(outputs(other, x), outputs(module, x))
-
-
 SHAPES = [((2, 3, 3), 1), ((2, 3, 5), 1), ((2, 3, 4, 5), 1), ((2, 3, 4, 5), -3), ((3, 7), 0)]
 
 
@@ -120,29 +109,10 @@ def test_in_a_recurrent_network() -> None:
         layer(x)
 
 
-def test_between_convolutions() -> None:
-    net = nn.Sequential(nn.Conv1d(2, 3, 1), KernelActivation(3, 7, dim=1), nn.Conv1d(3, 1, 1))
-    x = torch.randn(4, 2, 3)
-    net(x).sum().backward()
-    alone = torch.cat([net(x[:, :, t : t + 1]) for t in range(3)], dim=2)
-    torch.testing.assert_close(net(x), alone)  # no step of time has functions of its own
-
-
 @pytest.mark.parametrize(("shape", "dim"), [((2, 3, 5), -1), ((2, 5, 3), 1), ((3,), 1), ((), -1)])
 def test_channels_elsewhere_are_refused(shape: tuple[int, ...], dim: int) -> None:
     with pytest.raises(ValueError, match=rf"num_units=3 in dim={dim}"):
         KernelActivation(3, dim=dim)(torch.zeros(shape))
-
-
-def test_a_convolution_without_dim_is_told_of_it() -> None:
-    with pytest.raises(ValueError, match="dim=1"):
-        KernelActivation(3)(torch.zeros(2, 3, 5))
-
-
-@pytest.mark.parametrize("dim", ["1", 1.0, None, True])
-def test_what_is_no_dimension(dim: Any) -> None:
-    with pytest.raises(ValueError, match="dim="):
-        KernelActivation(3, dim=dim)
 
 
 @pytest.fixture

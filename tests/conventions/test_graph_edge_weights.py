@@ -16,7 +16,7 @@ from torch_geometric.typing import WITH_TORCH_SPARSE, SparseTensor
 from torch_geometric.utils import to_torch_coo_tensor, to_torch_csc_tensor, to_torch_csr_tensor
 
 from pyg_kernels.explain import WalkExplainer, model_contributions, walk_contributions
-from pyg_kernels.nn import GatedWalkConv, RandomWalkConv, RandomWalkNet, WLKernelConv
+from pyg_kernels.nn import GatedWalkConv, RandomWalkConv, RandomWalkNet
 from pyg_kernels.rationale import WLStates
 from tests.conventions.graph_layers import CONVS, NETS, every_conv, seeded
 from tests.graphs import random_graph
@@ -128,9 +128,10 @@ def test_messages_carry_the_weights(build, sizes, bonds: bool) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
-@every_layer
-def test_weights_compile(build, sizes) -> None:
+@pytest.mark.parametrize("name", ["gated-onwards", "WLStates", "EmbeddedLoopyBP"])
+def test_weights_compile(name: str) -> None:
     torch._dynamo.reset()
+    build, sizes = LAYERS[name]
     layer = layer_of(build, sizes)
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
     for seed, edges in ((0, 9), (1, 14)):
@@ -225,18 +226,6 @@ def test_the_walk_explainer_takes_weights() -> None:
     weight = torch.ones(9).index_fill(0, torch.tensor([4]), 0.0)
     mask = explainer(graph.x, graph.edge_index, edge_weight=weight).edge_mask
     assert mask[4] == 0 and mask.max() == 1
-
-
-@pytest.mark.parametrize("gated", [False, True])
-def test_both_outputs_of_a_wl_layer_are_weighted(gated: bool) -> None:
-    graph, count = random_graph(0), torch.tensor([0, 1, 2] * 3)
-    torch.manual_seed(0)
-    layer = WLKernelConv(C, order=3, gated=gated).double()
-    weight = count.double()
-    found = layer(graph.x, graph.edge_index, edge_weight=weight, return_states=True)
-    index = graph.edge_index.repeat_interleave(count, 1)
-    for f, e in zip(found, layer(graph.x, index, return_states=True), strict=True):
-        torch.testing.assert_close(f, e, rtol=1e-10, atol=1e-12)
 
 
 def test_a_list_of_weights_is_named() -> None:

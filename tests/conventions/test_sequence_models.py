@@ -175,14 +175,3 @@ def test_sequence_to_sequence(layer: Layer, pair: bool) -> None:
     F.cross_entropy(model(source, words[:-1]).flatten(0, 1), words[1:].flatten()).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
     assert all(p.grad.abs().sum() > 0 for p in model.encoder.parameters() if p.dim() > 1)
-
-
-@every_layer
-def test_hidden_layers_of_one_text(layer: Layer, pair: bool) -> None:
-    """Without a dimension for texts, as nn.LSTM."""
-    lstm = layer(SIZE, HIDDEN, LAYERS)
-    x = torch.randn(5, SIZE)
-    output, state = lstm(x, zeros(pair, LAYERS, HIDDEN))
-    assert output.shape == (5, HIDDEN)
-    torch.testing.assert_close(output, lstm(x[:, None])[0][:, 0])
-    lstm(x, state)

@@ -94,16 +94,6 @@ def test_wrong_states(layer: Any, options: dict[str, Any], said: str) -> None:
 
 
 @families
-def test_wrong_state_of_one_text(family: Family) -> None:
-    """Without a dimension for the texts, the error has none either."""
-    layer, x = family.random(SIZE, 5), random_text(6, SIZE)
-    parts = parts_of(layer.initial_state(1))
-    wrong = parts[0] if len(parts) == 1 else tuple(parts)
-    with pytest.raises(ValueError, match=r"h has shape \(1, 1, 5\), expected \(1, 5\)"):
-        layer(x, wrong)
-
-
-@families
 def test_wrong_precision_of_a_state(family: Family) -> None:
     layer, x = family.layer(SIZE, 5), torch.randn(6, 3, SIZE)
     parts = [part.double() for part in parts_of(layer.initial_state(3))]

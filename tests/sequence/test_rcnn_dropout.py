@@ -182,17 +182,22 @@ def test_gates_read_the_dropped_input(gate: str) -> None:
     close(found, dropped + (1 - f) * (x - x * mask))
 
 
-@pytest.mark.parametrize("form", ["grid", "ragged"])
-def test_the_output_that_gates_read_has_one_mask_a_text(form: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "pooling"), [("grid", "sum"), ("ragged", "sum"), ("grid", "max"), ("ragged", "max")]
+)
+def test_the_output_that_gates_read_has_one_mask_a_text(form: str, pooling: str) -> None:
     """Each channel follows one of four recurrences: x dropped or not, h dropped or not."""
     torch.manual_seed(0)
-    rcnn = identity(decay="recurrent", normalize=False, bias=False, state_dropout=0.5)
+    rcnn = identity(
+        decay="recurrent", normalize=False, bias=False, state_dropout=0.5, pooling=pooling
+    )
     cell = rcnn.cells[0]
     with torch.no_grad():
         cell.decay_lin.weight.zero_()
         cell.decay_recurrent.weight.copy_(torch.eye(WIDE))
         cell.decay_bias.zero_()
-    x = torch.ones(6, 3, WIDE, dtype=F64)
+    sign = 1.0 if pooling == "sum" else -1.0  # of negative numbers the largest decays
+    x = sign * torch.ones(6, 3, WIDE, dtype=F64)
     if form == "grid":
         found = list(rcnn(x)[0].unbind(1))
     else:  # the second text is shorter than the others
@@ -200,10 +205,11 @@ def test_the_output_that_gates_read_has_one_mask_a_text(form: str) -> None:
         found = list(output.split([6, 3, 6]))
 
     def recurrence(of_x: float, of_h: float) -> Tensor:
-        h, steps = torch.zeros((), dtype=F64), []
+        h, steps = torch.tensor(sign * of_x, dtype=F64), []
         for _ in range(6):
-            h = torch.sigmoid(of_h * h) * h + of_x
             steps.append(h)
+            kept, new = torch.sigmoid(of_h * h) * h, torch.tensor(sign * of_x, dtype=F64)
+            h = kept + new if pooling == "sum" else torch.maximum(kept, new)
         return torch.stack(steps)
 
     cases = torch.stack([recurrence(2.0, 2.0), recurrence(2.0, 0.0), recurrence(0.0, 0.0)], dim=1)
