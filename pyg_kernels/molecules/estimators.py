@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -120,76 +121,70 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             ValueError: On arguments out of range, molecules that cannot be read (with their
                 positions), targets that do not fit, or networks that do not.
         """
+        with self._unchanged_on_error():
+            models = self._models()
+            self._check()
+            if frozen and start_from is None:
+                raise ValueError("frozen=True freezes what start_from has learned: expected one")
+            if y is None:
+                raise ValueError(
+                    f"{type(self).__name__} requires y to be passed, but the target y is None"
+                )
+            molecules, y = self._cleaned(read_molecules(X)), np.asarray(y)
+            targets = self._read_targets(y, len(molecules))
+            weight = read_weights(sample_weight, len(molecules))
+            self.flat_ = y.ndim == 1
+            self.columns_ = molecules.columns
+            self.extra_mean_ = molecules.extra.mean(0)
+            spread = molecules.extra.std(0)
+            varies = spread > 1e-12 * np.abs(self.extra_mean_)
+            self.extra_scale_ = np.where(varies, spread, 1.0)
+            molecules = self._scaled(molecules)
+            if not {*models}.isdisjoint(KERNEL_METHODS):
+                molecules.graphs()  # read once, and what cannot be read is named by its position
+            random = check_random_state(self.random_state)
+            members: list[Method] = []
+            held = []
+            for number in range(self.ensemble_size):
+                valid = self._validation(targets, validation, random)
+                train = np.setdiff1d(np.arange(len(molecules)), valid)
+                if not len(train):
+                    raise ValueError(
+                        f"{len(molecules)} molecules leave none to fit: expected at least 2"
+                    )
+                seed = int(random.randint(2**31 - 1))
+                examples = Examples(molecules, targets, weight, train, valid, seed)
+                parts = []
+                for model in models:
+                    member = self._member(model)
+                    if start_from is not None:
+                        member.start_from(start_from._starting(model, number), frozen)
+                    fit_once(member, examples, checkpoint)
+                    members.append(member)
+                    parts.append(self._validated(member, examples))
+                held.append((np.where(weight[valid, None] > 0, targets[valid], np.nan), parts))
+            self.members_ = members
+            self.model_weights_ = stacked_weights(held, self.task_)
+            self.scores_ = self._conformal_scores(held, validation is not None)
+            if self.ensemble_size == 1:  # what was held out has said what it has to say
+                everything = replace(examples, train=np.arange(len(molecules)))
+                for member in self.members_:
+                    if isinstance(member, KernelMethod):
+                        member.refit(everything)
+            kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
+            self.training_ = (molecules.unread(), targets, weight) if kept else None
+            return self
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        """An interrupted fit leaves what was there."""
         before = dict(vars(self))
         try:
-            return self._fit(X, y, sample_weight, validation, (start_from, frozen), checkpoint)
-        except BaseException:  # an interrupted fit leaves what was there
+            yield
+        except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        validation: Any,
-        start: tuple[MoleculeEstimator | None, bool],
-        checkpoint: str | Path | None,
-    ) -> Self:
-        models = self._models()
-        self._check()
-        start_from, frozen = start
-        if frozen and start_from is None:
-            raise ValueError("frozen=True freezes what start_from has learned: expected one")
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        molecules, y = self._cleaned(read_molecules(X)), np.asarray(y)
-        targets = self._read_targets(y, len(molecules))
-        weight = read_weights(sample_weight, len(molecules))
-        self.flat_ = y.ndim == 1
-        self.columns_ = molecules.columns
-        self.extra_mean_ = molecules.extra.mean(0)
-        spread = molecules.extra.std(0)
-        varies = spread > 1e-12 * np.abs(self.extra_mean_)
-        self.extra_scale_ = np.where(varies, spread, 1.0)
-        molecules = self._scaled(molecules)
-        if not {*models}.isdisjoint(KERNEL_METHODS):
-            molecules.graphs()  # read once, and what cannot be read is named by its position
-        random = check_random_state(self.random_state)
-        members: list[Method] = []
-        held = []
-        for number in range(self.ensemble_size):
-            valid = self._validation(targets, validation, random)
-            train = np.setdiff1d(np.arange(len(molecules)), valid)
-            if not len(train):
-                raise ValueError(
-                    f"{len(molecules)} molecules leave none to fit: expected at least 2"
-                )
-            seed = int(random.randint(2**31 - 1))
-            examples = Examples(molecules, targets, weight, train, valid, seed)
-            parts = []
-            for model in models:
-                member = self._member(model)
-                if start_from is not None:
-                    member.start_from(start_from._starting(model, number), frozen)
-                fit_once(member, examples, checkpoint)
-                members.append(member)
-                parts.append(self._validated(member, examples))
-            held.append((np.where(weight[valid, None] > 0, targets[valid], np.nan), parts))
-        self.members_ = members
-        self.model_weights_ = stacked_weights(held, self.task_)
-        self.scores_ = self._conformal_scores(held, validation is not None)
-        if self.ensemble_size == 1:  # what was held out has said what it has to say
-            everything = replace(examples, train=np.arange(len(molecules)))
-            for member in self.members_:
-                if isinstance(member, KernelMethod):
-                    member.refit(everything)
-        kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
-        self.training_ = (molecules.unread(), targets, weight) if kept else None
-        return self
 
     def _starting(self, model: str, number: int) -> Method:
         """The member of a model that another estimator's member starts from."""
@@ -233,22 +228,18 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             kind = KERNEL_METHODS[model]
             made: Method = kind(model, self.task_, self.featurizer, self.num_layers)
             return made
-        from pyg_kernels.molecules.training import TrainedNetwork, TrainingOptions
+        from pyg_kernels.molecules.training import EPOCHS, TrainedNetwork, TrainingOptions
 
-        given = {"batch_size": self.batch_size, "learning_rate": self.learning_rate}
-        if self.epochs is not None:
-            given["epochs"] = self.epochs
         options = TrainingOptions(
-            **given,  # type: ignore[arg-type]
-            patience=self.patience,
-            device=self.device,
-            progress=self.progress,
+            self.epochs or EPOCHS,
+            self.batch_size,
+            self.learning_rate,
+            self.patience,
+            self.device,
+            self.progress,
         )
-        sizes = {
-            "hidden_channels": self.hidden_channels,
-            "num_layers": self.num_layers,
-            "dropout": self.dropout,
-        }
+        names = ("hidden_channels", "num_layers", "dropout")
+        sizes = {name: getattr(self, name) for name in names}
         return TrainedNetwork(model, self.task_, self.featurizer, sizes, options)
 
     @abstractmethod

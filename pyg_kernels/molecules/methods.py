@@ -226,6 +226,12 @@ class KernelMethod(Method):
     def condition(self, y: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
         """Fits to ``molecules`` with the hyperparameters."""
 
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"seed": self.seed}, {"rows": self.rows}
+
+    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.seed = settings["seed"]
+
     def counting(self) -> WLSubtreeKernel:
         """What counts the environments of atoms that the fitted molecules have."""
         if self._counting is None:
@@ -309,7 +315,6 @@ class ProcessMethod(KernelMethod):
         return molecules.graphs()
 
     def outputs(self, molecules: Molecules) -> Outputs:
-        """The posterior."""
         graphs = self._graphs(molecules)
         if self.task.kind == "regression":
             mean, std = self.processes[0].predict(graphs, return_std=True)
@@ -324,15 +329,13 @@ class ProcessMethod(KernelMethod):
         return Outputs(found[0], np.zeros_like(found[0]))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The weights and noises of the processes."""
-        arrays = {"rows": self.rows}
+        settings, arrays = super().state()
         for place, (weights, noises) in enumerate(zip(self.weights, self.noises, strict=True)):
             arrays |= {f"weights.{place}": weights, f"noises.{place}": noises}
-        return {"seed": self.seed}, arrays
+        return settings, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Takes up what was learned."""
-        self.seed = settings["seed"]
+        super().restore(settings, arrays)
         number = sum(key.startswith("weights.") for key in arrays)
         self.weights = [arrays[f"weights.{place}"] for place in range(number)]
         self.noises = [arrays[f"noises.{place}"] for place in range(number)]
@@ -423,7 +426,6 @@ class CountMethod(KernelMethod):
         ]
 
     def outputs(self, molecules: Molecules) -> Outputs:
-        """The estimators' predictions."""
         x = self.vectors(molecules)
         found = [self._predicted(estimator, x) for estimator in self.estimators]
         if self.task.kind == "regression":
@@ -433,12 +435,12 @@ class CountMethod(KernelMethod):
         return Outputs(found[0], np.zeros_like(found[0]))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The penalties."""
-        return {"seed": self.seed, "penalties": self.penalties}, {"rows": self.rows}
+        settings, arrays = super().state()
+        return {**settings, "penalties": self.penalties}, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Takes up what was learned."""
-        self.seed, self.penalties = settings["seed"], settings["penalties"]
+        super().restore(settings, arrays)
+        self.penalties = settings["penalties"]
 
 
 KERNEL_METHODS: dict[str, type[Any]] = {

@@ -16,7 +16,7 @@ from pyg_kernels.molecules.training_data import Say
 BEGUN = "begun.json"
 # Options that change no number of a run; of the table its content counts, not its name.
 FREE = {
-    "begins", "command", "config", "data", "metric", "out", "overwrite", "resume", "threads",
+    "begins", "command", "config", "data", "out", "overwrite", "resume", "threads",
     "traceback", "trials", "trust",
 }  # fmt: skip
 
@@ -33,13 +33,16 @@ def begun_output(options: Namespace, finished: str) -> Path:
             anything else.
     """
     out = Path(options.out)
-    begun, whole = (out / BEGUN).is_file(), (out / finished).is_file()
+    files = {path.name for path in out.iterdir()} if out.is_dir() else set()
+    if files == {BEGUN}:  # it ended before there was anything to keep
+        return out
+    begun, whole = BEGUN in files, finished in files
     if begun and not (whole or options.resume or options.overwrite):
         raise FileError(
             f"{out} has an interrupted run: --resume goes on with it, --overwrite begins anew"
         )
     out = output_folder(out, options.overwrite or (options.resume and begun))
-    if out.is_dir() and any(out.iterdir()) and not (begun or whole):
+    if files and not (begun or whole):
         raise FileError(f"{out} is no run: --overwrite does not replace it")
     return out
 

@@ -30,6 +30,7 @@ from pyg_kernels.molecules.scores import METRICS, classification_scores, regress
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
 from pyg_kernels.molecules.store import MANIFEST
 from pyg_kernels.molecules.training_data import (
+    CHANGES,
     Data,
     Rows,
     Say,
@@ -93,8 +94,10 @@ def train(options: Namespace, say: Say) -> None:
     tables = {
         PREDICTIONS: pd.concat(predicted),
         TRAINING: data.described(part.fitted)[["line", "smiles"]],
-        **{f"{kind}.csv": table for kind, table in data.changes.items()},
+        **data.changes,
     }
+    for file in CHANGES:  # of an earlier run
+        (out / file).unlink(missing_ok=True)
     for file, table in tables.items():
         with TableWriter(out / file, overwrite=True) as writer:
             writer.write(table)

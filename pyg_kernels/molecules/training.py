@@ -28,6 +28,7 @@ from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import Examples, Method, Outputs, Task, standardization
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
 
+EPOCHS = 60  # at most
 LOGGER = logging.getLogger(__name__)
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
@@ -48,12 +49,12 @@ class TrainingOptions:
         progress: Whether to show a bar; None: on a terminal.
     """
 
-    epochs: int = 60
-    batch_size: int = 64
-    learning_rate: float = 1e-3
-    patience: int | None = None
-    device: str | None = None
-    progress: bool | None = None
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    patience: int | None
+    device: str | None
+    progress: bool | None
 
     def torch_device(self) -> torch.device:
         """The device of training and prediction."""
@@ -308,12 +309,10 @@ class TrainedNetwork(Method):
         self.net.to(device).eval()
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Sizes and options, and weights."""
         arrays = {f"net.{key}": value.cpu().numpy() for key, value in self.net.state_dict().items()}
         return {}, {**arrays, "mean": self.mean, "std": self.std}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Takes up weights."""
         self.mean, self.std = arrays["mean"], arrays["std"]
         part = arrays.get("net.lin_extra.weight")
         self.net = self.build(0 if part is None else part.shape[1])
@@ -328,11 +327,9 @@ class TrainedNetwork(Method):
         self.net.to(self.options.torch_device()).eval()
 
     def outputs(self, molecules: Molecules) -> Outputs:
-        """Predictions of molecules."""
         return outputs_of([self], molecules)[0]
 
     def vectors(self, molecules: Molecules) -> NDArray[Any]:
-        """Graph vectors ``(M, D)``."""
         return self._on_batches(molecules, [lambda batch: self.net.vectors(batch)])[0]
 
     def _on_batches(

@@ -24,6 +24,7 @@ from pyg_kernels.molecules.files import (
 )
 from pyg_kernels.molecules.inputs import Molecules
 
+STANDARDIZED, MERGED = CHANGES = ("standardized.csv", "merged.csv")
 Say = Callable[[str], None]
 Rows = NDArray[Any]
 
@@ -40,7 +41,7 @@ class Data:
         weight: Of the rows, or None.
         parts: The cells of the split column, or None.
         groups: The cells of the groups column, or None.
-        changes: Tables by name of what was done to the rows, with a row for each that was changed.
+        changes: Tables by file of what was done to the rows, with a row for each that was changed.
     """
 
     molecules: Molecules
@@ -111,7 +112,7 @@ def read_data(options: Namespace, say: Say) -> Data:
     )
     changes = {}
     if options.standardize:
-        molecules, changes["standardized"] = _standardized(molecules, frame.index, say)
+        molecules, changes[STANDARDIZED] = _standardized(molecules, frame.index, say)
     data = Data(
         molecules,
         np.array(canonical_smiles(molecules.smiles)),
@@ -215,4 +216,4 @@ def _merged(data: Data, say: Say) -> Data:
     lines = pd.Series(data.lines.astype(str)).groupby(place).agg(" ".join)
     table = merged.described(several).assign(lines=lines.to_numpy()[several])
     say(f"merged: {times[several].sum():,} rows are {len(several):,} molecules")
-    return replace(merged, changes={**data.changes, "merged": table})
+    return replace(merged, changes={**data.changes, MERGED: table})

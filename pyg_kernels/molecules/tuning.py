@@ -6,7 +6,7 @@ import math
 import tempfile
 import warnings
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from pyg_kernels.molecules.runs import (
     predictions,
     scores_of,
 )
-from pyg_kernels.molecules.splits import check_split, searched
+from pyg_kernels.molecules.splits import Part, check_split, searched
 from pyg_kernels.molecules.training_data import Data, Say, read_data
 
 try:
@@ -95,6 +95,7 @@ def tune(options: Namespace, say: Say) -> None:
         raise ValueError(f"--model {options.model[0]}: every option to search for is given")
     data = read_data(options, say)
     metric = _metric(options, data)
+    parts = list(searched(data, options, say))
     begin(out, options, say)
     if not options.resume:
         (out / JOURNAL).unlink(missing_ok=True)
@@ -109,7 +110,8 @@ def tune(options: Namespace, say: Say) -> None:
         tried = {name: draw(trial) for name, draw in space.items()}
         known = [other.value for other in _tried(study) if other.params == tried]
         try:
-            value = known[0] if known else _value(data, options, tried, metric, say)
+            estimator = made_estimator(options, data.targets, **tried)
+            value = known[0] if known else _value(data, parts, estimator, metric)
         except KeyboardInterrupt:
             study.tell(trial, state=TrialState.FAIL)
             study.enqueue_trial(tried)
@@ -159,11 +161,10 @@ def _tried(study: optuna.Study) -> list[Any]:
     return study.get_trials(deepcopy=False, states=TRIED)
 
 
-def _value(data: Data, options: Namespace, tried: dict[str, Any], metric: str, say: Say) -> float:
+def _value(data: Data, parts: Sequence[Part], estimator: Any, metric: str) -> float:
     """The mean of a metric over targets and parts."""
     values = []
-    for part in searched(data, options, say):
-        estimator = made_estimator(options, data.targets, **tried)
+    for part in parts:
         fit_part(estimator, data, part)
         held = data.molecules.part(part.test)
         found = predictions(estimator, data.targets, held, COVERAGE, lambda text: None)
@@ -186,7 +187,7 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
     given = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in vars(options).items()
-        if name not in FREE and not (value is None or value is False or value == [])
+        if name not in {*FREE, "metric"} and not (value is None or value is False or value == [])
     }
     best = {name: _significant(value) for name, value in study.best_params.items()}
     table = study.trials_dataframe(("number", "value", "params", "state", "duration"))

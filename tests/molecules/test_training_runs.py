@@ -215,6 +215,8 @@ def test_a_run_starts_from_another(table: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert train(table, "third", f"--target-columns y --model gine {NETWORK} {start}") == 2
     assert "start_from has no 'gine'" in capsys.readouterr().err
+    plain = words.replace("gin ", "wl-ridge ")
+    assert train(table, "third", plain) == 0  # what failed at once is in nobody's way
     assert train(table, "fourth", f"{words} --freeze") == 2
     assert "start_from" in capsys.readouterr().err
 
