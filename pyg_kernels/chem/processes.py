@@ -54,8 +54,8 @@ def map_chunks(
 
 
 def stream_chunks(
-    function: Callable[[tuple[int, Sequence[Item]]], Result],
-    chunks: Iterable[tuple[int, Sequence[Item]]],
+    function: Callable[[tuple[Any, Any]], Result],
+    chunks: Iterable[tuple[Any, Any]],
     num_items: int | None,
     num_workers: int | None = None,
     progress: bool = False,

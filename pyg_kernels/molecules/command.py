@@ -9,10 +9,12 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
 PROGRAM = "pyg-kernels"
 METRICS = ("rmse", "mae", "r2", "spearman", "coverage", "roc-auc", "pr-auc", "log-loss")
+MODULES = {"predict": "streaming", "embed": "streaming"}  # the others are in runs
 EXPECTED = (ValueError, OSError, ImportError)
 # Torch says that there is no CUDA, or no memory on it, by AssertionError and RuntimeError; data
 # that do not fit a network of the user's own raise the others.
@@ -69,9 +71,8 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _command(name: str) -> Callable[[argparse.Namespace, Callable[[str], None]], None]:
-    from pyg_kernels.molecules import runs
-
-    found: Callable[[argparse.Namespace, Callable[[str], None]], None] = getattr(runs, name)
+    module = import_module(f"pyg_kernels.molecules.{MODULES.get(name, 'runs')}")
+    found: Callable[[argparse.Namespace, Callable[[str], None]], None] = getattr(module, name)
     return found
 
 
@@ -122,8 +123,9 @@ def parser() -> argparse.ArgumentParser:
     predict.add_argument(
         "--far", type=_similarity, metavar="S",
         help="warn of molecules less similar to their nearest training molecule (less than 95 %% "
-        "of those are to one another; 0: of none)",
+        "of those are to one another; 0: of none, without the column similarity)",
     )  # fmt: skip
+    _add_streams(predict)
     explain = command("explain", "show which atoms and walks a prediction is made of", reads)
     explain.add_argument("runs", nargs=1, metavar="RUN")
     _add_new(explain, "DIR")
@@ -133,6 +135,7 @@ def parser() -> argparse.ArgumentParser:
     embed = command("embed", "write the vectors of the molecules of a table", reads)
     embed.add_argument("runs", nargs=1, metavar="RUN")
     _add_new(embed, "FILE")
+    _add_streams(embed)
     report = command("report", "print one table of all runs below a folder", "searching {data} ...")
     report.add_argument("data", metavar="DIR")
     report.add_argument("--out", metavar="FILE", help="write the table, too")
@@ -187,6 +190,15 @@ def _add_new(added: argparse.ArgumentParser, out: str) -> None:
         "--trust", action="store_true", help="import the modules of networks that a run names"
     )
     _add_columns(added)
+
+
+def _add_streams(added: argparse.ArgumentParser) -> None:
+    added.add_argument(
+        "--resume", action="store_true", help="keep the files of --out that are there already"
+    )
+    added.add_argument(
+        "--ray", metavar="ADDRESS", help="of a cluster of Ray, or local: run on its workers"
+    )
 
 
 def _add_columns(added: Any) -> None:

@@ -29,7 +29,7 @@ from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
 
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
-PREDICTED = 512  # molecules a batch of a prediction
+PREDICTED = 2048  # molecules a batch of a prediction
 
 
 @dataclass(frozen=True)

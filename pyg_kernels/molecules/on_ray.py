@@ -1,0 +1,118 @@
+"""Chunks of tables on a cluster, by Ray Data."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from pyg_kernels.molecules.streaming import Part, on_one_thread, read_parts
+
+Batch = dict[str, Any]
+
+
+def mapped(
+    function: Callable[[Part], Part],
+    files: Sequence[str],
+    encoding: str,
+    chunk_size: int,
+    address: str,
+) -> Iterator[Part]:
+    """``function(part)`` of all rows of files, in order, on the workers of a cluster.
+
+    Chunks are those that one process would read, so that results are the same. Files are read by
+    the workers: all of them must see the files under their names, and have this package.
+
+    Args:
+        function: An annotator; it is sent to each worker once.
+        files: Tables.
+        encoding: Of a CSV.
+        chunk_size: Rows at a time.
+        address: Of a cluster, such as ``'auto'`` or ``'ray://host:10001'``; ``'local'``: processes
+            on this machine, one for each of torch's threads.
+
+    Raises:
+        ImportError: Without Ray: the extra ``ray``.
+        Exception: What the function or reading raises.
+    """
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise ImportError("--ray needs Ray Data: pip install 'pyg_kernels[ray]'") from error
+    begun = not ray.is_initialized()
+    if begun:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        where: Any = {"num_cpus": torch.get_num_threads()} if address == "local" else {}
+        ray.init(address, include_dashboard=False if where else None, log_to_driver=False, **where)
+    try:
+        given = {os.path.abspath(path): path for path in files}
+        names = ray.data.from_items(list(given))
+        names.context.execution_options.preserve_order = True
+        names.context.enable_progress_bars = False
+        # Reading takes no core of those that the workers hold.
+        read: Any = _read
+        rows = names.map_batches(
+            read,
+            batch_size=1,
+            num_cpus=0,
+            fn_kwargs={"encoding": encoding, "chunk_size": chunk_size},
+        )
+        done = rows.map_batches(
+            _Worker,
+            batch_size=1,
+            num_cpus=1,
+            concurrency=max(1, int(ray.cluster_resources().get("CPU", 1))),
+            fn_constructor_args=(ray.put(function),),
+        )
+        for batch in done.iter_batches(batch_size=1, batch_format="numpy"):
+            path, frame = _unpacked(batch)
+            yield given[path], frame
+    except ray.exceptions.RayError as error:
+        raise _reason(error) from error
+    finally:
+        if begun:
+            ray.shutdown()
+
+
+def _read(batch: Batch, encoding: str, chunk_size: int) -> Iterator[Batch]:
+    """From names of files to their chunks, a row each."""
+    for part in read_parts([str(path) for path in batch["item"]], encoding, chunk_size):
+        yield _packed(part)
+
+
+class _Worker:
+    """The function on one worker."""
+
+    def __init__(self, function: Any) -> None:
+        import ray
+
+        self.function = ray.get(function)
+
+    def __call__(self, batch: Batch) -> Batch:
+        return _packed(on_one_thread(self.function, _unpacked(batch)))
+
+
+def _packed(part: Part) -> Batch:
+    """A chunk as it is, with its lines and types, as a row of a Ray data set."""
+    path, frame = part
+    return {"path": np.array([path]), "rows": np.array([pickle.dumps(frame)], dtype=object)}
+
+
+def _unpacked(batch: Batch) -> Part:
+    return str(batch["path"][0]), pickle.loads(batch["rows"][0])
+
+
+def _reason(error: BaseException) -> BaseException:
+    """What was raised on a worker, if that is known."""
+    found: BaseException | None = error
+    while found is not None:
+        cause = getattr(found, "cause", None) or found.__cause__
+        if isinstance(cause, (ValueError, OSError, ImportError)):
+            return cause
+        found = cause if isinstance(cause, BaseException) else None
+    return error
