@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import Module
 from torch_geometric.data import Batch
 
 from pyg_kernels.kernels.hashing import ODD, ODDER, mixed
@@ -32,7 +33,7 @@ class Level:
     edges: Edges
 
 
-def wl_output(net: WLKernelNet, batch: Batch) -> Tensor | None:
+def wl_output(net: Module, batch: Batch) -> Tensor | None:
     r"""What a network makes of a batch, where that takes fewer products than ``net(...)``.
 
     The labels :math:`h^{(i)}` and states :math:`c^{(i)}` of an atom depend on its environment of i
@@ -43,14 +44,15 @@ def wl_output(net: WLKernelNet, batch: Batch) -> Tensor | None:
     Equal up to rounding.
 
     Args:
-        net: In the mode of evaluation.
+        net: Of any kind; a :class:`WLKernelNet` in the mode of evaluation gains.
         batch: Of molecules on CPU; it keeps its environments for other networks.
 
     Returns:
         ``(B, out)``; None where there is nothing to gain, or walks are of other than two atoms.
     """
-    may_share = isinstance(net, WLKernelNet) and not net.training and not torch.is_grad_enabled()
-    if not may_share or net.readout != "sum" or any(conv.order != 2 for conv in net.convs):
+    if not isinstance(net, WLKernelNet) or net.training or torch.is_grad_enabled():
+        return None
+    if net.readout != "sum" or any(conv.order != 2 for conv in net.convs):
         return None
     if batch.x.device.type != "cpu" or len(batch.x) < FEWEST_ATOMS or batch.edge_attr is None:
         return None

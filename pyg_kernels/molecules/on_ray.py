@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -48,12 +49,21 @@ def mapped(
     if begun:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         where: Any = {"num_cpus": torch.get_num_threads()} if address == "local" else {}
-        ray.init(address, include_dashboard=False if where else None, log_to_driver=False, **where)
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        ray.init(
+            address,
+            include_dashboard=False if where else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **where,
+        )
     try:
         given = {os.path.abspath(path): path for path in files}
         names = ray.data.from_items(list(given))
         names.context.execution_options.preserve_order = True
         names.context.enable_progress_bars = False
+        names.context.target_max_block_size = 1  # each chunk by itself, for any worker
+        workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         # Reading takes no core of those that the workers hold.
         read: Any = _read
         rows = names.map_batches(
@@ -66,8 +76,8 @@ def mapped(
             _Worker,
             batch_size=1,
             num_cpus=1,
-            concurrency=max(1, int(ray.cluster_resources().get("CPU", 1))),
-            fn_constructor_args=(ray.put(function),),
+            compute=ray.data.ActorPoolStrategy(size=workers),
+            fn_constructor_args=(function,),
         )
         for batch in done.iter_batches(batch_size=1, batch_format="numpy"):
             path, frame = _unpacked(batch)
@@ -88,10 +98,8 @@ def _read(batch: Batch, encoding: str, chunk_size: int) -> Iterator[Batch]:
 class _Worker:
     """The function on one worker."""
 
-    def __init__(self, function: Any) -> None:
-        import ray
-
-        self.function = ray.get(function)
+    def __init__(self, function: Callable[[Part], Part]) -> None:
+        self.function = function
 
     def __call__(self, batch: Batch) -> Batch:
         return _packed(on_one_thread(self.function, _unpacked(batch)))

@@ -219,6 +219,8 @@ def _annotate(
     annotator: Annotator, outputs: dict[str, Path], options: Namespace, say: Say, limit: float = 0.0
 ) -> None:
     """Writes all files with new columns, and warns of molecules that are left out or far."""
+    if not outputs:
+        return
     size = CHUNK_SIZE
     if options.ray:
         from pyg_kernels.molecules.on_ray import mapped
@@ -268,11 +270,11 @@ def read_parts(files: Sequence[str], encoding: str, chunk_size: int) -> Iterator
             raise FileError(f"{path}: there is no row below the header")
 
 
-def on_one_thread(annotator: Annotator, part: Part) -> Part:
-    """What an annotator gives in one of several processes."""
+def on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:
+    """What a function gives in one of several processes."""
     if torch.get_num_threads() > 1:
         torch.set_num_threads(1)
-    return annotator(part)
+    return function(part)
 
 
 class _Lines:
