@@ -83,7 +83,7 @@ def mapped(
             path, frame = _unpacked(batch)
             yield given[path], frame
     except ray.exceptions.RayError as error:
-        raise _reason(error) from error
+        raise reason(error) from error
     finally:
         if begun:
             ray.shutdown()
@@ -115,7 +115,7 @@ def _unpacked(batch: Batch) -> Part:
     return str(batch["path"][0]), pickle.loads(batch["rows"][0])
 
 
-def _reason(error: BaseException) -> BaseException:
+def reason(error: BaseException) -> BaseException:
     """What was raised on a worker, if that is known."""
     found: BaseException | None = error
     while found is not None:
