@@ -81,18 +81,22 @@ def mapped(
         )
         for batch in done.iter_batches(batch_size=1, batch_format="numpy"):
             path, frame = _unpacked(batch)
+            if isinstance(frame, Exception):
+                raise frame
             yield given[path], frame
-    except ray.exceptions.RayError as error:
-        raise reason(error) from error
     finally:
         if begun:
             ray.shutdown()
 
 
 def _read(batch: Batch, encoding: str, chunk_size: int) -> Iterator[Batch]:
-    """From names of files to their chunks, a row each."""
-    for part in read_parts([str(path) for path in batch["item"]], encoding, chunk_size):
-        yield _packed(part)
+    """From the name of a file to its chunks, a row each."""
+    path = str(batch["item"][0])
+    try:
+        for _, frame in read_parts([path], encoding, chunk_size):
+            yield _packed(path, frame)
+    except Exception as error:  # Ray would pass on its text alone
+        yield _packed(path, error)
 
 
 class _Worker:
@@ -102,25 +106,19 @@ class _Worker:
         self.function = function
 
     def __call__(self, batch: Batch) -> Batch:
-        return _packed(on_one_thread(self.function, _unpacked(batch)))
+        path, found = _unpacked(batch)
+        if not isinstance(found, Exception):
+            try:
+                found = on_one_thread(self.function, (path, found))[1]
+            except Exception as error:
+                found = error
+        return _packed(path, found)
 
 
-def _packed(part: Part) -> Batch:
-    """A chunk as it is, with its lines and types, as a row of a Ray data set."""
-    path, frame = part
-    return {"path": np.array([path]), "rows": np.array([pickle.dumps(frame)], dtype=object)}
+def _packed(path: str, found: Any) -> Batch:
+    """Rows as they are, with their lines and types, or an error, as a row of a Ray data set."""
+    return {"path": np.array([path]), "rows": np.array([pickle.dumps(found)], dtype=object)}
 
 
-def _unpacked(batch: Batch) -> Part:
+def _unpacked(batch: Batch) -> tuple[str, Any]:
     return str(batch["path"][0]), pickle.loads(batch["rows"][0])
-
-
-def reason(error: BaseException) -> BaseException:
-    """What was raised on a worker, if that is known."""
-    found: BaseException | None = error
-    while found is not None:
-        cause = getattr(found, "cause", None) or found.__cause__
-        if isinstance(cause, (ValueError, OSError, ImportError)):
-            return cause
-        found = cause if isinstance(cause, BaseException) else None
-    return error

@@ -15,7 +15,7 @@ from pyg_kernels.chem import DefaultFeaturizer  # noqa: E402
 from pyg_kernels.datasets import MoleculeDataset  # noqa: E402
 from pyg_kernels.molecules import environments, streaming  # noqa: E402
 from pyg_kernels.molecules.command import main  # noqa: E402
-from pyg_kernels.molecules.files import FileError, TableWriter  # noqa: E402
+from pyg_kernels.molecules.files import TableWriter  # noqa: E402
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network  # noqa: E402
 from pyg_kernels.molecules.runs import rounded  # noqa: E402
 from tests.molecules.sets import LOGP, SMILES  # noqa: E402
@@ -138,29 +138,27 @@ def test_predictions_that_are_not_finite_name_the_molecule(
     assert not (folder / "nan.csv").exists() and not list(folder.glob(".nan*"))
 
 
-def test_ray_gives_what_one_process_does(folder: Path) -> None:
+def test_ray_gives_what_one_process_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
     pytest.importorskip("ray.data")
+    shutdown = ray.shutdown  # one start is enough for both runs
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
     words = "predict +ridge +parts --far 0 --skip-invalid"
     assert run(folder, words + " --threads 1 --out +plain") == 0
     assert run(folder, words + " --threads 2 --ray local --out +ray") == 0
     for name in ("0.csv.gz", "1.csv.gz"):
         plain, found = (pd.read_csv(folder / out / name) for out in ("plain", "ray"))
         pd.testing.assert_frame_equal(plain, found)
+    assert ray.is_initialized() and ray.cluster_resources()["CPU"] == 2
+    monkeypatch.setattr(ray, "shutdown", shutdown)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda *_, **__: None)
+    assert run(folder, "predict +ridge +parts --far 0 --threads 2 --ray local --out +bad") == 2
+    assert "line 12: " in capsys.readouterr().err and not list((folder / "bad").glob("1.*"))
+    monkeypatch.undo()
     assert not ray.is_initialized()
-
-
-def test_errors_on_ray_are_those_of_the_worker() -> None:
-    exceptions = pytest.importorskip("ray.exceptions", reason="the extra ray is not installed")
-    from pyg_kernels.molecules.on_ray import reason
-
-    own = FileError("new.csv: 1 invalid SMILES")
-    task = exceptions.RayTaskError("predict", "traceback", own)
-    assert reason(task) is own and reason(task.as_instanceof_cause()) is own
-    outer = exceptions.RayError("failed")
-    outer.__cause__ = task
-    assert reason(outer) is own
-    assert reason(alone := exceptions.RayError("lost")) is alone
 
 
 def test_environments_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
