@@ -100,7 +100,8 @@ def chunk_starts(num_items: int) -> range:
 def _num_processes(num_workers: int | None, num_items: int) -> int:
     if num_workers is not None and num_workers < 0:
         raise ValueError(f"num_workers must be None, 0 or a positive number, not {num_workers}")
-    if multiprocessing.current_process().daemon:  # daemons may not start processes
+    # Daemons may not start processes, and one of several starts no more of them.
+    if multiprocessing.current_process().daemon or _works_alone:
         return 0
     if num_workers is not None:
         return num_workers
@@ -140,6 +141,13 @@ def _mapped(
 
 
 _function: Callable[[Any], Any]  # of this process, one of several
+_works_alone = False
+
+
+def work_alone() -> None:
+    """Has this process, which is one of several, read molecules without starting others."""
+    global _works_alone
+    _works_alone = True
 
 
 def _start(function: Callable[[Any], Any]) -> None:
@@ -149,6 +157,7 @@ def _start(function: Callable[[Any], Any]) -> None:
     """
     global _function
     _function = function
+    work_alone()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 

@@ -113,7 +113,7 @@ def parser() -> argparse.ArgumentParser:
 
     _add_train(command("train", "train models on a table and score them", "reading {data} ..."))
     reads = "loading {runs}, then reading {data} ..."
-    predict = command("predict", "predict the molecules of a table", reads)
+    predict = command("predict", "predict the molecules of a table, or a folder of tables", reads)
     predict.add_argument("runs", nargs="+", metavar="RUN", help="several are averaged")
     _add_new(predict, "FILE")
     predict.add_argument(
@@ -132,7 +132,7 @@ def parser() -> argparse.ArgumentParser:
     explain.add_argument("--walks", type=_count, default=5, metavar="K", help="a molecule (5)")
     explain.add_argument("--limit", type=_count, default=20, metavar="N", help="molecules (20)")
     explain.add_argument("--target", metavar="NAME", help="which target or class (the first)")
-    embed = command("embed", "write the vectors of the molecules of a table", reads)
+    embed = command("embed", "write the vectors of the molecules of a table, or a folder", reads)
     embed.add_argument("runs", nargs=1, metavar="RUN")
     _add_new(embed, "FILE")
     _add_streams(embed)

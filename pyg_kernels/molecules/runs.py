@@ -1,4 +1,4 @@
-"""What ``pyg-kernels`` does: train, predict, explain, embed, report."""
+"""What ``pyg-kernels`` does: train, explain, report."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pyg_kernels.chem.processes import stream_chunks
+from pyg_kernels.chem.processes import stream_chunks, work_alone
 from pyg_kernels.molecules.files import (
     FileError,
     TableWriter,
@@ -57,6 +57,8 @@ class Annotator(ABC):
         # What reads the molecules: once for all networks, or RDKit for kernel methods.
         self.featurizer = None if kernels or len(features) > 1 else features.pop()
         self.on_cpu = kernels or members[0].options.torch_device().type == "cpu"
+        # On CPU this may be one of several processes; for CUDA several can read.
+        self.num_workers = 0 if self.on_cpu else None
         known = read_valid(runs[0].training_smiles()[:1], self.featurizer)[0]
         nothing = {name: [0.0] for run in runs for name in run.extra_columns}
         self.new = list(self.columns(pd.DataFrame(nothing, index=[0]), known, ""))
@@ -92,10 +94,8 @@ class Annotator(ABC):
                 f"{path}: it has {', '.join(there)} already, which this command adds: "
                 "rename or remove the columns"
             )
-        # On CPU this may be one of several processes, and on CUDA others can read meanwhile.
-        molecules, invalid = read_valid(
-            frame[column].tolist(), self.featurizer, 0 if self.on_cpu else None
-        )
+        cells = frame[column].tolist()
+        molecules, invalid = read_valid(cells, self.featurizer, self.num_workers)
         if invalid and not self.skip_invalid:
             refuse_invalid(path, [(frame.index[row.row], row.reason) for row in invalid])
         valid = np.ones(len(frame), bool)
@@ -149,7 +149,8 @@ class Predictor(Annotator):
                 within = np.mean([each[name] ** 2 for each in found], axis=0)
                 columns[name] = np.sqrt(within + np.var([each[mean] for each in found], axis=0))
         if self.nearest is not None:
-            columns["similarity"] = self.nearest.nearest(molecules.smiles).similarity
+            nearest = self.nearest.nearest(molecules.smiles, self.num_workers)
+            columns["similarity"] = nearest.similarity
         return columns
 
 
@@ -272,6 +273,7 @@ def read_parts(files: Sequence[str], encoding: str, chunk_size: int) -> Iterator
 
 def on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:
     """What a function gives in one of several processes."""
+    work_alone()
     if torch.get_num_threads() > 1:
         torch.set_num_threads(1)
     return function(part)

@@ -152,12 +152,11 @@ def test_ray_gives_what_one_process_does(
         plain, found = (pd.read_csv(folder / out / name) for out in ("plain", "ray"))
         pd.testing.assert_frame_equal(plain, found)
     assert ray.is_initialized() and ray.cluster_resources()["CPU"] == 2
-    monkeypatch.setattr(ray, "shutdown", shutdown)
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(ray, "init", lambda *_, **__: None)
-    assert run(folder, "predict +ridge +parts --far 0 --threads 2 --ray local --out +bad") == 2
-    assert "line 12: " in capsys.readouterr().err and not list((folder / "bad").glob("1.*"))
-    monkeypatch.undo()
+    try:
+        assert run(folder, "predict +ridge +parts --far 0 --threads 2 --ray local --out +bad") == 2
+        assert "line 12: " in capsys.readouterr().err and not list((folder / "bad").glob("1.*"))
+    finally:
+        shutdown()
     assert not ray.is_initialized()
 
 
