@@ -126,8 +126,8 @@ class CodeReader(ABC):
         self._num_atoms.append(len(atoms))
         bonds: list[Any] = list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
         self.read_bonds(bonds)
-        self._begin += [bond.GetBeginAtomIdx() for bond in bonds]
-        self._end += [bond.GetEndAtomIdx() for bond in bonds]
+        self._begin.extend(map(Chem.Bond.GetBeginAtomIdx, bonds))
+        self._end.extend(map(Chem.Bond.GetEndAtomIdx, bonds))
         self._num_bonds.append(len(bonds))
 
     def bond_ends(self) -> NDArray[np.int64]:
@@ -155,8 +155,8 @@ class CodeReader(ABC):
 class MolReader(CodeReader):
     """Reads the properties of :data:`ATOM_FEATURES` and :data:`BOND_FEATURES`.
 
-    Calls into RDKit are nearly the whole cost, so each property is one list comprehension over
-    atoms or bonds that were listed once. An atom's implicit valence is the number of its implicit
+    Calls into RDKit are nearly the whole cost, so each property is mapped over atoms or bonds that
+    were listed once. An atom's implicit valence is the number of its implicit
     hydrogens: asked for as such, it is the same in every RDKit, without a deprecation warning.
     """
 
@@ -168,18 +168,18 @@ class MolReader(CodeReader):
     def read_atoms(self, atoms: list[Any]) -> None:
         """Appends the atoms of one molecule."""
         element, degree, hydrogens, valence, aromatic = self._atoms
-        element += [atom.GetAtomicNum() for atom in atoms]
-        degree += [atom.GetDegree() for atom in atoms]
-        hydrogens += [atom.GetTotalNumHs() for atom in atoms]
-        valence += [atom.GetNumImplicitHs() for atom in atoms]
-        aromatic += [atom.GetIsAromatic() for atom in atoms]
+        element.extend(map(Chem.Atom.GetAtomicNum, atoms))
+        degree.extend(map(Chem.Atom.GetDegree, atoms))
+        hydrogens.extend(map(Chem.Atom.GetTotalNumHs, atoms))
+        valence.extend(map(Chem.Atom.GetNumImplicitHs, atoms))
+        aromatic.extend(map(Chem.Atom.GetIsAromatic, atoms))
 
     def read_bonds(self, bonds: list[Any]) -> None:
         """Appends its bonds, each once."""
         bond_type, conjugated, in_ring = self._bonds
-        bond_type += [BOND_NUMBER[bond.GetBondType()] for bond in bonds]
-        conjugated += [bond.GetIsConjugated() for bond in bonds]
-        in_ring += [bond.IsInRing() for bond in bonds]
+        bond_type.extend(map(BOND_NUMBER.__getitem__, map(Chem.Bond.GetBondType, bonds)))
+        conjugated.extend(map(Chem.Bond.GetIsConjugated, bonds))
+        in_ring.extend(map(Chem.Bond.IsInRing, bonds))
 
     def atom_codes(self) -> NDArray[np.uint8]:
         """The codes of all atoms so far, a row each."""

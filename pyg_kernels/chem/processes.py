@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import warnings
@@ -53,9 +54,9 @@ def map_chunks(
 
 
 def stream_chunks(
-    function: Callable[[tuple[int, Sequence[Item]]], Result],
-    chunks: Iterable[tuple[int, Sequence[Item]]],
-    num_items: int,
+    function: Callable[[tuple[Any, Any]], Result],
+    chunks: Iterable[tuple[Any, Any]],
+    num_items: int | None,
     num_workers: int | None = None,
     progress: bool = False,
     description: str = "",
@@ -63,13 +64,16 @@ def stream_chunks(
     """``function(chunk) for chunk in chunks``, in order, on several processes.
 
     Chunks are drawn as processes become free, so that only a few of them and of their results are
-    held at a time, however many there are.
+    held at a time, however many there are. Where processes are forked they have the function as it
+    is here; spawned ones are sent it once.
 
     Args:
-        function: takes the position of a chunk's first item and the chunk; must be importable.
+        function: takes the position of a chunk's first item, or what else tells where it is from,
+            and the chunk; must be importable.
         chunks: what to go through.
-        num_items: of all chunks together.
-        num_workers: as in :func:`map_chunks`.
+        num_items: of all chunks together; None if that is not known.
+        num_workers: as in :func:`map_chunks`; None, if the number of items is not known, for none
+            but this process.
         progress: whether to show a progress bar on standard error.
         description: what the bar says.
 
@@ -77,10 +81,13 @@ def stream_chunks(
         ValueError: if ``num_workers`` is negative.
         RuntimeError: if a process ends before it is done.
     """
-    num_workers = min(_num_processes(num_workers, num_items), len(chunk_starts(num_items)))
+    if num_items is None:
+        num_workers = _num_processes(num_workers or 0, 0)
+    else:
+        num_workers = min(_num_processes(num_workers, num_items), len(chunk_starts(num_items)))
     bar = tqdm(total=num_items, desc=description, unit="mol", disable=not progress)
-    with bar, _mapping(num_workers) as mapping:
-        for size, result in mapping(function, chunks):
+    with bar, _mapped(function, chunks, num_workers) as results:
+        for size, result in results:
             bar.update(size)
             yield result
 
@@ -93,7 +100,8 @@ def chunk_starts(num_items: int) -> range:
 def _num_processes(num_workers: int | None, num_items: int) -> int:
     if num_workers is not None and num_workers < 0:
         raise ValueError(f"num_workers must be None, 0 or a positive number, not {num_workers}")
-    if multiprocessing.current_process().daemon:  # daemons may not start processes
+    # Daemons may not start processes, and one of several starts no more of them.
+    if multiprocessing.current_process().daemon or _works_alone:
         return 0
     if num_workers is not None:
         return num_workers
@@ -107,15 +115,21 @@ def _num_cores() -> int:
 
 
 @contextmanager
-def _mapping(num_workers: int) -> Iterator[Callable[..., Iterator[tuple[int, Any]]]]:
-    """A function of a function and chunks that gives the length and the result of each chunk."""
+def _mapped(
+    function: Callable[[tuple[Any, Any]], Result],
+    chunks: Iterable[tuple[Any, Any]],
+    num_workers: int,
+) -> Iterator[Iterator[tuple[int, Result]]]:
+    """The length and the result of each chunk."""
     if num_workers <= 1:
-        yield lambda function, chunks: ((len(chunk[1]), function(chunk)) for chunk in chunks)
+        yield ((len(chunk[1]), function(chunk)) for chunk in chunks)
         return
     context = multiprocessing.get_context(_start_method())
-    pool = ProcessPoolExecutor(num_workers, mp_context=context, initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(
+        num_workers, mp_context=context, initializer=_start, initargs=(function,)
+    )
     try:
-        yield lambda function, chunks: _in_pool(pool, AHEAD * num_workers, function, chunks)
+        yield _in_pool(pool, AHEAD * num_workers, chunks)
     except BrokenProcessPool as error:
         raise RuntimeError(
             "a process that reads molecules ended before it was done; pass num_workers=0 to read "
@@ -126,8 +140,25 @@ def _mapping(num_workers: int) -> Iterator[Callable[..., Iterator[tuple[int, Any
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _end_with_parent() -> None:
-    """Ends this process with the one that started it, which may be killed without a word."""
+_function: Callable[[Any], Any]  # of this process, one of several
+_works_alone = False
+
+
+def work_alone() -> None:
+    """Has this process, which is one of several, read molecules without starting others."""
+    global _works_alone
+    _works_alone = True
+
+
+def _start(function: Callable[[Any], Any]) -> None:
+    """Takes up the function, and leaves an interrupt from the keyboard to the first process.
+
+    This process ends with the one that started it, which may be killed without a word.
+    """
+    global _function
+    _function = function
+    work_alone()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
@@ -138,14 +169,15 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _call(chunk: tuple[Any, Any]) -> Any:
+    return _function(chunk)
+
+
 def _in_pool(
-    pool: ProcessPoolExecutor,
-    most: int,
-    function: Callable[[tuple[int, Sequence[Item]]], Result],
-    chunks: Iterable[tuple[int, Sequence[Item]]],
-) -> Iterator[tuple[int, Result]]:
+    pool: ProcessPoolExecutor, most: int, chunks: Iterable[tuple[Any, Any]]
+) -> Iterator[tuple[int, Any]]:
     """Lengths and results in order, with at most so many chunks on their way."""
-    waiting: deque[tuple[int, Future[Result]]] = deque()
+    waiting: deque[tuple[int, Future[Any]]] = deque()
     for chunk in chunks:
         if len(waiting) == most:
             size, future = waiting.popleft()
@@ -153,7 +185,7 @@ def _in_pool(
         with warnings.catch_warnings():
             # Python 3.12 warns of forking next to torch's idle threads; ours run no torch.
             warnings.filterwarnings("ignore", ".*use of fork.*", DeprecationWarning)
-            waiting.append((len(chunk[1]), pool.submit(function, chunk)))
+            waiting.append((len(chunk[1]), pool.submit(_call, chunk)))
     for size, future in waiting:
         yield size, future.result()
 

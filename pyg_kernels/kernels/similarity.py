@@ -100,27 +100,34 @@ class MoleculeSimilarity:
         self.threshold_ = float(np.percentile(others, self.percentile)) if len(train) > 1 else 0.0
         return self
 
-    def nearest(self, new: Sequence[str]) -> Nearest:
+    def nearest(self, new: Sequence[str], num_workers: int | None = None) -> Nearest:
         """The most similar training molecule of each molecule, in blocks of bounded memory.
 
         Args:
             new: m SMILES strings.
+            num_workers: processes that read them, as of
+                :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
 
         Raises:
             ValueError: if :meth:`fit` has not been called.
         """
         if not hasattr(self, "threshold_"):
             raise ValueError("call fit before nearest")
-        return self._nearest(new)
+        return self._nearest(new, num_workers=num_workers)
 
-    def _nearest(self, new: Sequence[str], exclude: NDArray[np.int64] | None = None) -> Nearest:
+    def _nearest(
+        self,
+        new: Sequence[str],
+        exclude: NDArray[np.int64] | None = None,
+        num_workers: int | None = None,
+    ) -> Nearest:
         """As :meth:`nearest`; molecule k is not compared with training molecule exclude[k]."""
         similarity = np.full(len(new), np.nan)
         position = np.full(len(new), -1)
         # Four float64 matrices of a block's size are alive at once.
         rows = min(4096, max(1, self.max_memory // (32 * len(self._kernel.collection_))))
         for start in range(0, len(new), rows):
-            molecules, readable = _coded(new[start : start + rows])
+            molecules, readable = _coded(new[start : start + rows], num_workers)
             if not molecules:
                 continue
             places = start + np.flatnonzero(readable)
@@ -150,11 +157,13 @@ def similarity_to(train: Sequence[str], new: Sequence[str]) -> NDArray[np.float6
     return MoleculeSimilarity(sample_size=1).fit(train).nearest(new).similarity
 
 
-def _coded(smiles: Sequence[str]) -> tuple[list[Data], NDArray[np.bool_]]:
+def _coded(
+    smiles: Sequence[str], num_workers: int | None = None
+) -> tuple[list[Data], NDArray[np.bool_]]:
     """The molecules that can be read, with codes as labels, and which ones can be."""
     from pyg_kernels.chem import DefaultFeaturizer
 
-    store, invalid = DefaultFeaturizer().encode_many(smiles)
+    store, invalid = DefaultFeaturizer().encode_many(smiles, num_workers)
     readable = np.ones(len(smiles), dtype=bool)
     readable[[row.row for row in invalid]] = False
     arrays = ((c.atoms, c.edge_index, c.bonds) for c in map(store.__getitem__, range(len(store))))

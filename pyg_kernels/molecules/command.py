@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 PROGRAM = "pyg-kernels"
 METRICS = ("rmse", "mae", "r2", "spearman", "coverage", "roc-auc", "pr-auc", "log-loss")
 TRUST = "import the modules of networks that a run names"
-MODULES = {"tune": "tuning", "export": "onnx"}  # the others are in runs
+# The others are in runs.
+MODULES = {"tune": "tuning", "export": "onnx", "predict": "streaming", "embed": "streaming"}
 EXPECTED = (ValueError, OSError, ImportError)
 # Torch says that there is no CUDA, or no memory on it, by AssertionError and RuntimeError; data
 # that do not fit a network of the user's own raise the others.
@@ -173,7 +174,7 @@ def parser() -> argparse.ArgumentParser:
         "--trials", type=_count, default=30, metavar="N", help="of all that share --out (30)"
     )
     reads = "loading {runs}, then reading {data} ..."
-    predict = command("predict", "predict the molecules of a table", reads)
+    predict = command("predict", "predict the molecules of a table, or a folder of tables", reads)
     predict.add_argument("runs", nargs="+", metavar="RUN", help="several are averaged")
     _add_new(predict, "FILE")
     predict.add_argument(
@@ -183,17 +184,19 @@ def parser() -> argparse.ArgumentParser:
     predict.add_argument(
         "--far", type=_similarity, metavar="S",
         help="warn of molecules less similar to their nearest training molecule (less than 95 %% "
-        "of those are to one another; 0: of none)",
+        "of those are to one another; 0: of none, without the column similarity)",
     )  # fmt: skip
+    _add_streams(predict)
     explain = command("explain", "show which atoms and walks a prediction is made of", reads)
     explain.add_argument("runs", nargs=1, metavar="RUN")
     _add_new(explain, "DIR")
     explain.add_argument("--walks", type=_count, default=5, metavar="K", help="a molecule (5)")
     explain.add_argument("--limit", type=_count, default=20, metavar="N", help="molecules (20)")
     explain.add_argument("--target", metavar="NAME", help="which target or class (the first)")
-    embed = command("embed", "write the vectors of the molecules of a table", reads)
+    embed = command("embed", "write the vectors of the molecules of a table, or a folder", reads)
     embed.add_argument("runs", nargs=1, metavar="RUN")
     _add_new(embed, "FILE")
+    _add_streams(embed)
     export = command("export", "write the networks of a run as ONNX", "loading {runs} ...")
     export.add_argument("runs", nargs=1, metavar="RUN")
     export.add_argument("out", metavar="FILE.onnx")
@@ -268,6 +271,15 @@ def _add_new(added: argparse.ArgumentParser, out: str) -> None:
     added.add_argument("--out", required=True, metavar=out)
     added.add_argument("--trust", action="store_true", help=TRUST)
     _add_columns(added)
+
+
+def _add_streams(added: argparse.ArgumentParser) -> None:
+    added.add_argument(
+        "--resume", action="store_true", help="keep the files of --out that are there already"
+    )
+    added.add_argument(
+        "--ray", metavar="ADDRESS", help="of a cluster of Ray, or local: run on its workers"
+    )
 
 
 def _add_columns(added: Any) -> None:

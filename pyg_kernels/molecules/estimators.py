@@ -253,7 +253,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
     def _scaled(self, molecules: Molecules) -> Molecules:
         extra = (molecules.extra - self.extra_mean_) / self.extra_scale_
-        return Molecules(molecules.smiles, molecules.columns, extra)
+        return molecules.with_extra(molecules.columns, extra)
 
     def _read(self, X: Any) -> Molecules:
         check_is_fitted(self, "members_")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CHUNK_SIZE = 10_000
 SEPARATORS = (",", ";", "\t")
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 MISSING = {"", "na", "nan", "n/a", "null", "none"}
 MISSING_CLASS = {"", "na", "nan"}  # the others may be words that name a class
 _LISTED = 10
@@ -61,6 +62,19 @@ def read_chunks(
         start += len(chunk)
         # A row of one empty cell may be a target that is missing from a table of one column.
         yield chunk if parquet else chunk[(chunk != "").any(axis=1)]
+
+
+def table_files(folder: Path) -> list[Path]:
+    """The tables in a folder, by their names; hidden files are none.
+
+    Raises:
+        FileError: if there are none.
+    """
+    found = sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
+    found = [path for path in found if path.is_file() and not path.name.startswith(".")]
+    if not found:
+        raise FileError(f"{folder}: no table in it, whose name ends in {', '.join(ENDINGS)}")
+    return found
 
 
 def read_table(path: str | Path, encoding: str = "utf-8") -> pd.DataFrame:
@@ -291,20 +305,26 @@ def parse_molecules(
     from pyg_kernels.chem import InvalidSmiles
     from pyg_kernels.chem.encoding import parse
 
-    molecules, valid, reasons = [], np.ones(len(frame), bool), []
+    molecules, valid = [], np.ones(len(frame), bool)
+    reasons: list[tuple[int, str]] = []
     for position, (line, text) in enumerate(frame[column].items()):
         try:
             molecules.append(parse(text if isinstance(text, str) else ""))
         except InvalidSmiles as error:
             valid[position] = False
-            reasons.append(f"line {line}: {error}")
+            reasons.append((line, str(error)))
     if reasons and not skip_invalid:
-        shown = "; ".join(reasons[:_LISTED])
-        more = f"; and {len(reasons) - _LISTED} more" if len(reasons) > _LISTED else ""
-        raise FileError(
-            f"{path}: {len(reasons)} invalid SMILES ({shown}{more}); --skip-invalid leaves them out"
-        )
+        refuse_invalid(path, reasons)
     return molecules, valid
+
+
+def refuse_invalid(path: str | Path, reasons: Sequence[tuple[int, str]]) -> NoReturn:
+    """Raises a FileError on invalid SMILES, given by their lines with what is wrong with them."""
+    shown = "; ".join(f"line {line}: {reason}" for line, reason in reasons[:_LISTED])
+    more = f"; and {len(reasons) - _LISTED} more" if len(reasons) > _LISTED else ""
+    raise FileError(
+        f"{path}: {len(reasons)} invalid SMILES ({shown}{more}); --skip-invalid leaves them out"
+    )
 
 
 def refuse_existing(path: str | Path, overwrite: bool) -> Path:

@@ -48,6 +48,11 @@ class Molecules:
                 part._read[key] = [self._read[key][i] for i in rows]
         return part
 
+    def with_extra(self, columns: list[str], extra: NDArray[np.float64]) -> Molecules:
+        """The same molecules, as they were read, with other columns."""
+        read = {key: value for key, value in self._read.items() if key != "graphs"}
+        return Molecules(self.smiles, columns, extra, read)
+
     def unread(self) -> Molecules:
         """The same molecules, without what was made of them."""
         return Molecules(self.smiles, self.columns, self.extra)
@@ -75,12 +80,7 @@ class Molecules:
             ValueError: If a molecule cannot be read.
         """
         if "rdkit" not in self._read:
-            found, invalid = [], []
-            for position, text in enumerate(self.smiles):
-                try:
-                    found.append(parse(text))
-                except InvalidSmiles as error:
-                    invalid.append(InvalidRow(position, text, error.reason))
+            found, invalid = _parsed(self.smiles)
             if invalid:
                 raise _unreadable(invalid, len(self))
             self._read["rdkit"] = found
@@ -100,6 +100,50 @@ class Molecules:
             self._read["graphs"] = found
         graphs: list[Any] = self._read["graphs"]
         return graphs
+
+
+def _parsed(smiles: Sequence[str]) -> tuple[list[Any], list[InvalidRow]]:
+    """RDKit's molecules, and the SMILES that are none."""
+    found, invalid = [], []
+    for position, text in enumerate(smiles):
+        try:
+            found.append(parse(text))
+        except InvalidSmiles as error:
+            invalid.append(InvalidRow(position, text, error.reason))
+    return found, invalid
+
+
+def read_valid(
+    items: Sequence[Any], featurizer: str | Featurizer | None, num_workers: int | None = 0
+) -> tuple[Molecules, list[InvalidRow]]:
+    """The molecules among the cells of a column, read once.
+
+    Args:
+        items: SMILES; what is no string cannot be read.
+        featurizer: What reads them for networks; None: RDKit alone, for kernel methods.
+        num_workers: Processes that read for networks, as of
+            :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
+
+    Returns:
+        Those that can be read, and the others with their positions.
+    """
+    smiles = [item if isinstance(item, str) else "" for item in items]
+    made = None if featurizer is None else featurizer_by_name(featurizer)
+    read: Any
+    if made is None:
+        read, invalid = _parsed(smiles)
+    else:
+        try:
+            read = MoleculeDataset.from_smiles(
+                smiles, skip_invalid=True, num_workers=num_workers, featurizer=made
+            )
+            invalid = read.skipped
+        except ValueError:  # there is none
+            read, invalid = None, made.encode_many(smiles, num_workers=0)[1]
+    unread = {row.row for row in invalid}
+    valid = [text for place, text in enumerate(smiles) if place not in unread]
+    known = {"rdkit" if made is None else made.fingerprint: read}
+    return Molecules(valid, [], np.zeros((len(valid), 0)), known), invalid
 
 
 def _unreadable(rows: Sequence[InvalidRow], number: int) -> ValueError:

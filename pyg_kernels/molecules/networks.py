@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.nn.models import AttentiveFP, NeuralFingerprint
 
+from pyg_kernels.molecules.environments import wl_output
 from pyg_kernels.nn import GraphKernelNet, RandomWalkNet, WLKernelNet
 from pyg_kernels.nn.models.graph_vector import GraphHead
 
@@ -298,7 +299,9 @@ class MoleculeNet(nn.Module):
             "batch_size": batch.num_graphs,
         }
         with self._extra_added(batch):
-            out = self.net(batch.x, batch.edge_index, **{key: given[key] for key in self.takes})
+            out = wl_output(self.net, batch)
+            if out is None:
+                out = self.net(batch.x, batch.edge_index, **{key: given[key] for key in self.takes})
         if isinstance(out, Tensor) and out.dim() == 2 and out.size(0) == batch.num_graphs:
             return out.float()
         if not isinstance(out, Tensor) or out.numel() % batch.num_graphs or out.dim() > 2:

@@ -1,12 +1,11 @@
-"""What ``pyg-kernels`` does: train, predict, explain, embed, report."""
+"""What ``pyg-kernels`` does: train, explain, report."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import pandas as pd
 from rdkit import Chem
 
-from pyg_kernels.chem import standardize_many
 from pyg_kernels.molecules.files import (
     FileError,
     TableWriter,
@@ -89,7 +87,7 @@ def train(options: Namespace, say: Say) -> None:
             found = predictions(estimator, data.targets, test, COVERAGE, say)
             scored += scores_of(data.targets, part.test, found, name, part.label)
             described = data.described(part.test).assign(part=part.label)
-            predicted.append(pd.concat([described, _rounded(found)], axis=1))
+            predicted.append(pd.concat([described, pd.DataFrame(found).apply(rounded)], axis=1))
     estimator.save(out / MODEL, overwrite=True)
     tables = {
         PREDICTIONS: pd.concat(predicted),
@@ -213,8 +211,16 @@ def scores_of(
     return scored
 
 
-def _rounded(columns: dict[str, Rows], index: Any = None) -> pd.DataFrame:
-    return pd.DataFrame(columns, index).map(lambda value: float(f"{value:.{DIGITS}g}"))
+def rounded(values: Rows) -> Rows:
+    """Numbers of any shape with the significant digits that are written."""
+    values = np.asarray(values, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
+        scale = 10.0 ** np.abs(places)  # exact up to 22 places: division by it rounds once
+        found = np.where(
+            places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale
+        )
+    return np.where(np.abs(places) <= 22, found, values)
 
 
 def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame:
@@ -285,145 +291,6 @@ class Run:
         return [] if kept is None else list(kept[0].smiles)
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Some rows of a table.
-
-    Attributes:
-        frame: All of them.
-        smiles: The column of SMILES.
-        valid: Which have molecules.
-        molecules: These molecules.
-    """
-
-    frame: pd.DataFrame
-    smiles: str
-    valid: Rows
-    molecules: list[Any]
-
-    def whole(self, columns: dict[str, Rows]) -> pd.DataFrame:
-        """The rows with more columns, which are empty where there is no molecule."""
-        found = _rounded(columns, self.frame.index[self.valid])
-        return pd.concat([self.frame, found.reindex(self.frame.index)], axis=1)
-
-
-def _chunks(
-    options: Namespace, say: Say, new: Sequence[str] = (), chunk_size: int = 10_000
-) -> Iterator[Chunk]:
-    """The rows of a table to which new columns are to be added."""
-    done = 0
-    for frame in read_chunks(options.data, options.encoding, chunk_size):
-        column = find_column(
-            list(frame.columns), options.smiles_column, options.data, "--smiles-column"
-        )
-        there = [name for name in new if name in frame.columns]
-        if there:
-            raise FileError(
-                f"{options.data}: it has {', '.join(there)} already, which this command adds: "
-                "rename or remove the columns"
-            )
-        molecules, valid = parse_molecules(frame, column, options.data, options.skip_invalid)
-        say_skipped(frame, valid, options.data, say)
-        if len(frame):
-            yield Chunk(frame, column, valid, molecules)
-            done += len(frame)
-            say(f"{done:,} molecules done")
-    if not done:
-        raise FileError(f"{options.data}: there is no row below the header")
-
-
-def _inputs(chunk: Chunk, run: Run, path: str) -> Any:
-    for column in run.extra_columns:
-        find_column(list(chunk.frame.columns), column, path, "the run's extra column")
-    frame, extra = chunk.frame[chunk.valid], run.extra_columns
-    smiles = frame[chunk.smiles].tolist()
-    if not extra:
-        return smiles
-    found = extra_numbers(frame, extra, path)
-    return pd.DataFrame(found, columns=extra).assign(smiles=smiles)
-
-
-def predict(options: Namespace, say: Say) -> None:
-    """Predicts a table chunk by chunk; several runs are averaged.
-
-    The column ``similarity`` is that to the nearest training molecule, of
-    :class:`~pyg_kernels.kernels.MoleculeSimilarity`.
-
-    The variance of several runs is the mean of theirs and the variance of their means; the ends of
-    intervals, and probabilities, are averaged.
-    """
-    writer = TableWriter(options.out, options.overwrite)
-    from pyg_kernels.kernels import MoleculeSimilarity
-
-    runs = [Run(folder, options.trust) for folder in options.runs]
-    first = runs[0]
-    for run in runs[1:]:
-        if (run.names, run.classes) != (first.names, first.classes):
-            raise FileError(f"{run.folder} predicts other targets than {first.folder}")
-    seen = [text for run in runs for text in run.training_smiles()]
-    nearest = MoleculeSimilarity().fit(seen) if seen else None
-    limit = options.far or 0.0
-    if nearest is not None and options.far is None:
-        limit = nearest.threshold_
-    clean = any(run.estimator.standardize for run in runs)
-    far: list[int] = []
-    new = [*_column_names(first), "similarity"]
-    with writer:
-        for chunk in _chunks(options, say, new):
-            columns = {name: np.zeros(0) for name in new}
-            if chunk.molecules:
-                found = [
-                    predictions(
-                        run.estimator, run, _inputs(chunk, run, options.data), options.coverage, say
-                    )
-                    for run in runs
-                ]
-                columns = _averaged(found)
-                smiles = chunk.frame.loc[chunk.valid, chunk.smiles].tolist()
-                if clean:
-                    smiles = standardize_many(smiles)[0]
-                columns["similarity"] = np.full(len(smiles), np.nan)
-                if nearest is not None:
-                    columns["similarity"] = nearest.nearest(smiles).similarity
-                low = columns["similarity"] < limit
-                far += chunk.frame.index[chunk.valid][low].tolist()
-            writer.write(chunk.whole(columns))
-    if far:
-        shown = ", ".join(map(str, far[:10])) + (", ..." if len(far) > 10 else "")
-        say(
-            f"warning: {len(far):,} molecules are far from the training set (similarity below "
-            f"{limit:.2g}), lines {shown}: see the column similarity"
-        )
-    say(f"wrote {options.out}: {writer.rows:,} rows")
-
-
-def _averaged(found: list[dict[str, Rows]]) -> dict[str, Rows]:
-    """Predictions of several runs as one."""
-    averaged = {name: np.mean([columns[name] for columns in found], axis=0) for name in found[0]}
-    for name in averaged:
-        if name.startswith("std_"):
-            mean = "predicted_" + name.removeprefix("std_")
-            within = np.mean([columns[name] ** 2 for columns in found], axis=0)
-            averaged[name] = np.sqrt(within + np.var([columns[mean] for columns in found], axis=0))
-    return averaged
-
-
-def embed(options: Namespace, say: Say) -> None:
-    """Writes the vectors of a table's molecules, chunk by chunk, in columns v0, v1, ..."""
-    writer = TableWriter(options.out, options.overwrite)
-    run = Run(options.runs[0], options.trust)
-    any_molecule = pd.DataFrame({"smiles": ["C"], **dict.fromkeys(run.extra_columns, 0.0)})
-    new = [f"v{i}" for i in range(run.estimator.transform(any_molecule).shape[1])]
-    with writer:
-        for chunk in _chunks(options, say, new, chunk_size=2000):
-            vectors = np.zeros((0, len(new)))
-            if chunk.molecules:
-                found = run.estimator.transform(_inputs(chunk, run, options.data))
-                vectors = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
-            writer.write(chunk.whole(dict(zip(new, vectors.T, strict=True))))
-    say(f"wrote {options.out}: {writer.rows:,} rows of {len(new):,} numbers")
-
-
 def explain(options: Namespace, say: Say) -> None:
     """Writes a page of drawings and a table of the shares of atoms, bonds and walks."""
     out = output_folder(options.out, options.overwrite)
@@ -434,15 +301,26 @@ def explain(options: Namespace, say: Say) -> None:
     target = options.target or outputs[0]
     if target not in outputs:
         raise ValueError(f"--target {target}: the run has {', '.join(outputs)}")
-    chunk = next(_chunks(options, say, chunk_size=options.limit))
-    X = _inputs(chunk, run, options.data)
+    frame = next(read_chunks(options.data, options.encoding, options.limit), pd.DataFrame())
+    if not len(frame):
+        raise FileError(f"{options.data}: there is no row below the header")
+    column = find_column(
+        list(frame.columns), options.smiles_column, options.data, "--smiles-column"
+    )
+    _, valid = parse_molecules(frame, column, options.data, options.skip_invalid)
+    say_skipped(frame, valid, options.data, say)
+    for name in run.extra_columns:
+        find_column(list(frame.columns), name, options.data, "the run's extra column")
+    X: Any = frame[valid][column].tolist()
+    if run.extra_columns:
+        extra = extra_numbers(frame[valid], run.extra_columns, options.data)
+        X = pd.DataFrame(extra, columns=run.extra_columns).assign(smiles=X)
     say(f"explaining {target} of the first {len(X)} molecules ...")
     found = run.estimator.explain(X, k=options.walks, target=outputs.index(target))
     out.mkdir(parents=True, exist_ok=True)
     found.to_html(out / "explanation.html")
-    lines = chunk.frame.index[chunk.valid]
     with TableWriter(out / "explanation.csv", options.overwrite) as writer:
-        writer.write(_shares(found, lines, target))
+        writer.write(_shares(found, frame.index[valid], target))
     say(f"wrote {out}: explanation.html, explanation.csv")
 
 

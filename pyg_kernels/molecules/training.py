@@ -32,7 +32,7 @@ EPOCHS = 60  # at most
 LOGGER = logging.getLogger(__name__)
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
-PREDICTED = 512  # molecules a batch of a prediction
+PREDICTED = 2048  # molecules a batch of a prediction
 
 
 @dataclass(frozen=True)

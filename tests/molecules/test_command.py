@@ -18,7 +18,13 @@ from rdkit import Chem  # noqa: E402
 from sklearn import metrics  # noqa: E402
 
 from pyg_kernels.chem import murcko_scaffolds  # noqa: E402
-from pyg_kernels.molecules import MoleculeRegressor, load, runs, splits  # noqa: E402
+from pyg_kernels.molecules import (  # noqa: E402
+    MoleculeRegressor,
+    load,
+    runs,
+    splits,
+    streaming,
+)
 from pyg_kernels.molecules.command import main, parser  # noqa: E402
 from pyg_kernels.molecules.inputs import Molecules  # noqa: E402
 from pyg_kernels.molecules.scores import classification_scores, regression_scores  # noqa: E402
@@ -346,7 +352,7 @@ def test_columns_that_pass_through_and_columns_that_are_new(
         for line in (0, 1):
             yield frame[line : line + 1].set_axis([line + 2])
 
-    monkeypatch.setattr(runs, "read_chunks", one_row_each)
+    monkeypatch.setattr(streaming, "read_chunks", one_row_each)
     for words, name, width in (("predict +ridge", "predicted_size", 9), ("embed +net", "v0", None)):
         out = f"ids_{name}.csv"
         assert run(folder, f"{words} +ids.csv --skip-invalid --out +{out}") == 0

@@ -1,0 +1,194 @@
+"""Predictions and vectors of files and folders: in chunks, in processes, on Ray, taken up again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("rdkit")
+pd = pytest.importorskip("pandas")
+
+from pyg_kernels.chem import DefaultFeaturizer  # noqa: E402
+from pyg_kernels.datasets import MoleculeDataset  # noqa: E402
+from pyg_kernels.molecules import environments, streaming  # noqa: E402
+from pyg_kernels.molecules.command import main  # noqa: E402
+from pyg_kernels.molecules.files import TableWriter  # noqa: E402
+from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network  # noqa: E402
+from pyg_kernels.molecules.runs import rounded  # noqa: E402
+from tests.molecules.sets import LOGP, SMILES  # noqa: E402
+
+ROWS = [*SMILES, "C(", *SMILES[::-1]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of a network and a kernel method, a table, and the same rows in a folder of tables."""
+    folder = tmp_path_factory.mktemp("streaming")
+    pd.DataFrame({"smiles": SMILES, "logp": LOGP}).to_csv(folder / "m.csv", index=False)
+    for name, words in (("net", "wl --epochs 1 --ensemble-size 2"), ("ridge", "wl-ridge")):
+        given = [str(folder / "m.csv"), "--out", str(folder / name), "--target-columns", "logp"]
+        assert main(["train", *given, "--threads", "1", "--model", *words.split()]) == 0
+    table = pd.DataFrame({"smiles": ROWS, "id": np.arange(len(ROWS)).astype(str)})
+    table.to_csv(folder / "new.csv", index=False)
+    (folder / "parts").mkdir()
+    for number, start in enumerate((0, 30)):
+        part = table[start : start + 30] if number == 0 else table[start:]
+        part.to_csv(folder / "parts" / f"{number}.csv.gz", index=False)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "CHUNK_SIZE", 20)
+
+
+def run(folder: Path, words: str) -> int:
+    """Runs words, those with a + before them as paths in the folder."""
+    return main([str(folder / w[1:]) if w[0] == "+" else w for w in words.split()])
+
+
+@pytest.mark.parametrize("words", ["predict +net", "embed +net", "predict +ridge --far 0"])
+def test_a_folder_and_several_processes_give_what_one_file_does(folder: Path, words: str) -> None:
+    name = words.replace(" ", "").replace("+", "")
+    words += " --skip-invalid"
+    assert run(folder, f"{words} +new.csv --threads 1 --out +{name}.csv") == 0
+    whole = pd.read_csv(folder / f"{name}.csv")
+    assert len(whole) == len(ROWS)
+    assert ("similarity" in whole) == ("predict" in words and "--far 0" not in words)
+    new = whole.drop(columns=["smiles", "id"])
+    assert list(np.flatnonzero(new.isna().all(axis=1))) == [ROWS.index("C(")]
+    assert new.notna().any(axis=None)
+    assert run(folder, f"{words} +new.csv --threads 2 --out +{name}_2.csv") == 0
+    assert (folder / f"{name}_2.csv").read_bytes() == (folder / f"{name}.csv").read_bytes()
+    assert run(folder, f"{words} +parts --threads 2 --out +{name}") == 0
+    parts = [pd.read_csv(folder / name / f"{number}.csv.gz") for number in (0, 1)]
+    np.testing.assert_allclose(pd.concat(parts)[new.columns], new, rtol=1e-4, atol=1e-5)
+    assert sorted(path.name for path in (folder / name).iterdir()) == ["0.csv.gz", "1.csv.gz"]
+
+
+def test_a_folder_is_taken_up_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "predict +ridge +parts --far 0 --skip-invalid --threads 1 --out +again"
+    write, written = TableWriter.write, []
+
+    def interrupted(self: TableWriter, frame: pd.DataFrame) -> None:
+        write(self, frame)
+        written.append(len(frame))
+        if len(written) == 3:  # within the second file
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableWriter, "write", interrupted)
+        assert run(folder, words) == 130
+    assert [path.name for path in (folder / "again").iterdir()] == ["0.csv.gz"]
+    first = (folder / "again" / "0.csv.gz").stat()
+    assert run(folder, words) == 2 and "--overwrite" in capsys.readouterr().err
+    assert run(folder, words + " --resume") == 0
+    assert "1 of 2 files are finished" in capsys.readouterr().err
+    assert (folder / "again" / "0.csv.gz").stat() == first
+    assert len(pd.read_csv(folder / "again" / "1.csv.gz")) == len(ROWS) - 30
+    assert run(folder, words + " --resume") == 0  # nothing is left to do
+
+
+def test_parquet_folder(folder: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (folder / "parquet").mkdir()
+    table = pd.DataFrame({"smiles": SMILES, "number": np.arange(len(SMILES)) / 7})
+    table.to_parquet(folder / "parquet" / "a.parquet")
+    assert run(folder, "predict +ridge +parquet --far 0 --threads 1 --out +parquet_out") == 0
+    found = pd.read_parquet(folder / "parquet_out" / "a.parquet")
+    assert found["number"].equals(table["number"]) and found["predicted_logp"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("predict +ridge +empty --out +o", "no table in it"),
+        ("predict +ridge +parts --out +parts", "another for --out"),
+        ("predict +ridge +parts --out +m.csv", "is to be a folder"),
+        ("embed +net +parts --out +o", "1 invalid SMILES (line 12: "),
+    ],
+)
+def test_what_is_wrong_with_folders(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: str, expected: str
+) -> None:
+    (folder / "empty").mkdir(exist_ok=True)
+    assert run(folder, words + " --threads 1") == 2
+    assert expected in capsys.readouterr().err
+    assert not list((folder / "o").glob("1.*")) + list((folder / "o").glob(".*"))
+
+
+def test_predictions_that_are_not_finite_name_the_molecule(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forward = MoleculeNet.forward
+
+    def third_is_nan(self: MoleculeNet, batch: object) -> torch.Tensor:
+        out = forward(self, batch)
+        out[2:3] = torch.nan
+        return out
+
+    monkeypatch.setattr(MoleculeNet, "forward", third_is_nan)
+    assert run(folder, "predict +net +m.csv --threads 1 --out +nan.csv") == 2
+    assert f"molecule 2, {SMILES[2]!r}" in capsys.readouterr().err
+    assert not (folder / "nan.csv").exists() and not list(folder.glob(".nan*"))
+
+
+def test_ray_gives_what_one_process_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+    pytest.importorskip("ray.data")
+    shutdown = ray.shutdown  # one start is enough for both runs
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    words = "predict +ridge +parts --far 0 --skip-invalid"
+    assert run(folder, words + " --threads 1 --out +plain") == 0
+    assert run(folder, words + " --threads 2 --ray local --out +ray") == 0
+    for name in ("0.csv.gz", "1.csv.gz"):
+        plain, found = (pd.read_csv(folder / out / name) for out in ("plain", "ray"))
+        pd.testing.assert_frame_equal(plain, found)
+    assert ray.is_initialized() and ray.cluster_resources()["CPU"] == 2
+    try:
+        assert run(folder, "predict +ridge +parts --far 0 --threads 2 --ray local --out +bad") == 2
+        assert "line 12: " in capsys.readouterr().err and not list((folder / "bad").glob("1.*"))
+    finally:
+        shutdown()
+    assert not ray.is_initialized()
+
+
+def test_environments_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = MoleculeDataset.from_smiles(
+        [*SMILES, "C[C@H](N)O", "C", "[Na+].[Cl-]"], featurizer=DefaultFeaturizer()
+    )
+    made = dataset.featurizer
+    for model in ("wl", "wl-gated"):
+        torch.manual_seed(0)
+        sizes = Sizes(made.atom_dim, 3, made.bond_dim, hidden_channels=7, num_layers=3)
+        net = MoleculeNet(build_network(model, sizes), 0, model).double().eval()
+        batch = dataset.batch(range(len(dataset)))
+        batch.x, batch.edge_attr = batch.x.double(), batch.edge_attr.double()
+        given = {key: getattr(batch, key) for key in ("edge_attr", "batch")}
+        with torch.inference_mode():
+            plain = net.net(batch.x, batch.edge_index, **given)
+            monkeypatch.setattr(environments, "FEWEST_ATOMS", 1)
+            torch.testing.assert_close(net(batch).double(), plain.float().double())
+            found = environments.wl_output(net.net, batch)
+            assert found is not None
+            torch.testing.assert_close(found, plain, rtol=1e-10, atol=1e-10)
+            assert environments.environments(batch, 2) is not None
+        assert environments.wl_output(net.net, batch) is None  # with gradients
+        sizes_of = [len(level.within) for level in environments.environments(batch, 3)[1]]
+        assert sizes_of == sorted(sizes_of) and sizes_of[0] < len(batch.x) / 2
+
+
+def test_rounding_keeps_nine_digits() -> None:
+    values = np.array([0.1 + 0.2, -123456.789012345, 1e-300, 0.0, np.nan, np.inf, 1e25 / 3, 2 / 3])
+    expected = [float(f"{value:.9g}") for value in values]
+    found = rounded(values)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert [repr(float(value)) for value in found[:2]] == ["0.3", "-123456.789"]
+    assert repr(float(found[-1])) == "0.666666667"
