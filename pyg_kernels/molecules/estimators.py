@@ -56,6 +56,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         hidden_channels: int | None = None,
         num_layers: int | None = None,
         dropout: float = 0.0,
+        network_options: dict[str, Any] | None = None,
+        training_options: dict[str, Any] | None = None,
+        refit: bool = True,
     ) -> None:
         self.model = model
         self.ensemble_size = ensemble_size
@@ -71,6 +74,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         self.hidden_channels = hidden_channels
         self.num_layers = num_layers
         self.dropout = dropout
+        self.network_options = network_options
+        self.training_options = training_options
+        self.refit = refit
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -142,7 +148,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
         self.extra_scale_ = np.where(varies, spread, 1.0)
         molecules = self._standardized(molecules)
-        if not {*models}.isdisjoint(KERNEL_METHODS):
+        if {*models} & {*KERNEL_METHODS} - {"mean"}:
             molecules.graphs()  # read once, and what cannot be read is named by its position
         random = check_random_state(self.random_state)
         members: list[Method] = []
@@ -167,7 +173,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         self.members_ = members
         self.model_weights_ = stacked_weights(held, self.task_)
         self.scores_ = self._conformal_scores(held, validation is not None)
-        if self.ensemble_size == 1:  # what was held out has said what it has to say
+        if self.refit and self.ensemble_size == 1:  # what was held out has said what it has to say
             everything = np.arange(len(molecules))
             for member in self.members_:
                 if isinstance(member, KernelMethod):
@@ -212,7 +218,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
     def _member(self, model: str) -> Method:
         if model in KERNEL_METHODS:
-            made: Method = KERNEL_METHODS[model](model, self.task_, self.featurizer)
+            made: Method = KERNEL_METHODS[model](
+                model, self.task_, self.featurizer, self.num_layers
+            )
             return made
         from pyg_kernels.molecules.training import TrainedNetwork, TrainingOptions
 
@@ -224,11 +232,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             patience=self.patience,
             device=self.device,
             progress=self.progress,
+            **(self.training_options or {}),
         )
         sizes = {
             "hidden_channels": self.hidden_channels,
             "num_layers": self.num_layers,
             "dropout": self.dropout,
+            "options": self.network_options or {},
         }
         return TrainedNetwork(model, self.task_, self.featurizer, sizes, options)
 
@@ -237,6 +247,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         """Numbers, or the numbers of classes, ``(M, T)``; sets ``task_``."""
 
     def _standardized(self, molecules: Molecules) -> Molecules:
+        if not molecules.columns:
+            return molecules
         extra = (molecules.extra - self.extra_mean_) / self.extra_scale_
         return Molecules(molecules.smiles, molecules.columns, extra)
 
@@ -396,9 +408,10 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
 
     Args:
         model: ``'gp'``, a Gaussian process with the kernels of :func:`molecule_kernels`;
-            ``'wl-gp'``, ``'wl-ridge'``, ``'wl-forest'``, ``'random-walk-gp'``; a network of this
-            package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``, ``'random-walk'``,
-            ``'gated-walk'``, or of PyG, ``'gin'``, ``'gine'``, ``'attentive-fp'``,
+            ``'wl-gp'``, ``'wl-ridge'``, ``'wl-forest'``, ``'random-walk-gp'``; ``'mean'``, that of
+            the targets; a network of this package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``,
+            ``'random-walk'``, ``'gated-walk'``, ``'embedded-mean-field'``,
+            ``'embedded-loopy-bp'``, or of PyG, ``'gin'``, ``'gine'``, ``'attentive-fp'``,
             ``'neural-fingerprint'``; the import path of another, ``'mypkg.nets:Net'`` (see
             :func:`~pyg_kernels.molecules.networks.build_network`); or several of these, which are
             added up with weights of at least 0 that fit the validation part.
@@ -415,6 +428,13 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         batch_size, learning_rate, patience: How networks are trained; `patience` None: a third of
             the epochs, at least 10, without a lower validation loss.
         hidden_channels, num_layers, dropout: The sizes of networks; None: about 260,000 parameters.
+            `num_layers` is also the number of Weisfeiler-Lehman iterations of ``'wl-gp'``,
+            ``'wl-ridge'`` and ``'wl-forest'``, and of nodes in a walk of ``'random-walk-gp'``.
+        network_options: Further arguments of networks, such as ``{'norm': 'head'}``.
+        training_options: Further fields of
+            :class:`~pyg_kernels.molecules.training.TrainingOptions`.
+        refit: Whether kernel methods are fitted to all molecules in the end, and not to those alone
+            that are not held out.
 
     Attributes:
         members_: The fitted members, models varying fastest.

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, softmax
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -160,11 +161,20 @@ class Method(ABC):
 
 
 class KernelMethod(Method):
-    """A method that keeps its molecules, and is fitted again when it is loaded."""
+    """A method that keeps its molecules, and is fitted again when it is loaded.
+
+    Args:
+        model, task, featurizer: As of :class:`Method`.
+        depth: Weisfeiler-Lehman iterations, or nodes in a walk; None: 3.
+    """
 
     rows: NDArray[Any]
     seed: int
     _counting: WLSubtreeKernel | None = None
+
+    def __init__(self, model: str, task: Task, featurizer: Any, depth: int | None = None) -> None:
+        super().__init__(model, task, featurizer)
+        self.iterations, self.nodes = depth or ITERATIONS, depth or NODES_IN_A_WALK
 
     def fit(
         self,
@@ -222,7 +232,7 @@ class KernelMethod(Method):
     def counting(self) -> WLSubtreeKernel:
         """What counts the environments of atoms that the fitted molecules have."""
         if self._counting is None:
-            kernel = WLSubtreeKernel(ITERATIONS, edge_label="edge_attr", verbose=False)
+            kernel = WLSubtreeKernel(self.iterations, edge_label="edge_attr", verbose=False)
             self._counting = kernel.fit(self.molecules.graphs())
         return self._counting
 
@@ -240,8 +250,8 @@ class ProcessMethod(KernelMethod):
     :class:`VectorKernel`.
     """
 
-    def __init__(self, model: str, task: Task, featurizer: Any) -> None:
-        super().__init__(model, task, featurizer)
+    def __init__(self, model: str, task: Task, featurizer: Any, depth: int | None = None) -> None:
+        super().__init__(model, task, featurizer, depth)
         self.weights: list[NDArray[Any]] = []  # of each process
         self.noises: list[NDArray[Any]] = []
 
@@ -293,9 +303,9 @@ class ProcessMethod(KernelMethod):
         if self.model == "gp":
             kernels = molecule_kernels()
         elif self.model == "wl-gp":
-            kernels = [WLSubtreeKernel(ITERATIONS, edge_label="edge_attr", compare="minmax")]
+            kernels = [WLSubtreeKernel(self.iterations, edge_label="edge_attr", compare="minmax")]
         else:
-            kernels = [RandomWalkKernel(NODES_IN_A_WALK, 1.0, normalize=True, dtype=torch.float64)]
+            kernels = [RandomWalkKernel(self.nodes, 1.0, normalize=True, dtype=torch.float64)]
         if molecules.columns:
             kernels.append(VectorKernel("extra"))
         found: dict[str, Any] = {"kernel": kernels, "random_state": self.seed}
@@ -351,8 +361,8 @@ class CountMethod(KernelMethod):
     ``wl-forest``: a random forest.
     """
 
-    def __init__(self, model: str, task: Task, featurizer: Any) -> None:
-        super().__init__(model, task, featurizer)
+    def __init__(self, model: str, task: Task, featurizer: Any, depth: int | None = None) -> None:
+        super().__init__(model, task, featurizer, depth)
         self.penalties: list[float] = []
 
     def learn(
@@ -459,10 +469,28 @@ class CountMethod(KernelMethod):
         self.seed, self.penalties = settings["seed"], settings["penalties"]
 
 
+class MeanMethod(CountMethod):
+    """The mean of the fitted targets, or how frequent classes are, whatever the molecule."""
+
+    def vectors(self, molecules: Molecules) -> Any:
+        """No numbers, ``(M, 0)``."""
+        return sparse.csr_matrix((len(molecules), 0))
+
+    def _fitted(
+        self, x: Any, y: NDArray[np.float64], weight: NDArray[np.float64], penalty: float | None
+    ) -> Any:
+        there = ~np.isnan(y)
+        x, y, weight = x[there], y[there], weight[there]
+        if self.task.kind == "regression":
+            return DummyRegressor().fit(x, y, weight)
+        return DummyClassifier(strategy="prior").fit(x, y.astype(int), weight)
+
+
 KERNEL_METHODS: dict[str, type[Any]] = {
     "gp": ProcessMethod,
     "wl-gp": ProcessMethod,
     "random-walk-gp": ProcessMethod,
     "wl-ridge": CountMethod,
     "wl-forest": CountMethod,
+    "mean": MeanMethod,
 }
