@@ -247,7 +247,7 @@ def training_config(
     )
 
 
-def shown(options: argparse.Namespace) -> str:
+def shown(options: Any) -> str:
     """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``, by the first process."""
     if options.quiet or not is_first():
         return "nothing"

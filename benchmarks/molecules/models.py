@@ -1,0 +1,195 @@
+"""The models of the comparison as estimators of the package, of one size."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.sizes import (
+    check_parameters,
+    count_parameters,
+    largest_width,
+    num_parameters,
+)
+from benchmarks.molecules.data import Split
+from benchmarks.molecules.options import GP_MOLECULES, PARAMETERS, Options
+from pyg_kernels.molecules import (
+    KERNEL_METHODS,
+    NETWORKS,
+    MoleculeClassifier,
+    MoleculeRegressor,
+)
+from pyg_kernels.molecules.networks import Sizes, build_network
+
+OWN = "benchmarks.molecules.networks:"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model under a name of the comparison's own.
+
+    Args:
+        model: What the estimator calls it.
+        layers: Its own `num_layers`, whatever ``--layers`` says.
+        width_of: The model whose width within a number of parameters it takes.
+    """
+
+    model: str
+    layers: int | None = None
+    width_of: str | None = None
+
+
+NAMES: Mapping[str, Named] = {
+    "wl-subtree-3": Named("wl-ridge", layers=3),
+    "wl-subtree-6": Named("wl-ridge", layers=6),
+    "gin-relu": Named(f"{OWN}ActivatedGIN"),
+    "gin-prelu": Named(f"{OWN}SlopedGIN", width_of="gin-relu"),
+    "gin-kernel": Named(f"{OWN}LearnedGIN", width_of="gin-relu"),
+}
+WITHOUT_BONDS = ("gin", "gin-relu", "gin-prelu", "gin-kernel", "neural-fingerprint", "mean")
+SEEDLESS = ("mean", "wl-ridge")  # the same with every seed
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that is to be fitted.
+
+    Args:
+        name: On the command line.
+        kind: What the estimator calls it.
+        arguments: Of the estimator.
+        most: Training molecules that it sees at most.
+    """
+
+    name: str
+    kind: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    most: int | None = None
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is trained in epochs."""
+        return self.kind not in KERNEL_METHODS
+
+    @property
+    def reads_bonds(self) -> bool:
+        """Whether bond features change its predictions."""
+        return self.name not in WITHOUT_BONDS
+
+    def seeds(self, seeds: list[int]) -> list[int]:
+        """Those that it is fitted with: one if it does not depend on them."""
+        return list(dict.fromkeys(seeds))[: 1 if self.kind in SEEDLESS else None]
+
+    def estimator(self, split: Split, seed: int, progress: bool) -> Any:
+        """The estimator, not fitted."""
+        made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier
+        return made(
+            model=self.kind, random_state=seed, progress=progress, refit=False, **self.arguments
+        )
+
+
+def models_of(options: Options, split: Split, data: str) -> list[Model]:
+    """The models of the command line for some molecules, networks with their widths.
+
+    Args:
+        options: The command line.
+        split: The molecules.
+        data: Their word of ``--data``.
+
+    Raises:
+        InputError: If there is no such model, or no width within the number of parameters.
+    """
+    return [_model(name, options, split, data) for name in dict.fromkeys(options.model)]
+
+
+def _model(name: str, options: Options, split: Split, data: str) -> Model:
+    named = NAMES.get(name, Named(name))
+    kind, layers = named.model, named.layers or options.layers
+    if kind not in (*KERNEL_METHODS, *NETWORKS) and ":" not in kind:
+        known = ", ".join([*KERNEL_METHODS, *NETWORKS, *NAMES])
+        raise InputError(f"--model {name}: expected one of {known}, or package.module:Net")
+    featurizer = options.chosen("featurizer", data)
+    arguments: dict[str, Any] = {
+        "ensemble_size": options.ensemble_size,
+        "featurizer": featurizer,
+        "num_layers": layers,
+        "device": options.device,
+    }
+    if kind in KERNEL_METHODS:
+        usual = GP_MOLECULES if kind == "random-walk-gp" else None
+        most = options.gp_molecules or usual if kind.endswith("gp") else None
+        return Model(name, kind, arguments, most)
+    network_options: dict[str, Any] = {}
+    if options.norm != "batch":
+        network_options["norm"] = None if options.norm == "none" else options.norm
+    arguments |= {
+        "hidden_channels": options.hidden or _width(named, options, split, layers, network_options),
+        "dropout": options.dropout,
+        "epochs": options.chosen("epochs", data),
+        "batch_size": options.chosen("batch_size", data),
+        "learning_rate": options.chosen("lr", data),
+        "patience": options.patience,
+        "network_options": network_options,
+        "training_options": {"schedule": options.schedule, "resample": options.resample},
+    }
+    with as_input_error():
+        number = _parameters(
+            kind, arguments["hidden_channels"], options, split, layers, network_options
+        )
+        check_parameters(name, arguments["hidden_channels"] or 0, number, "--hidden, --parameters")
+    return Model(name, kind, arguments)
+
+
+def _width(
+    named: Named, options: Options, split: Split, layers: int | None, further: dict[str, Any]
+) -> int | None:
+    """The largest width within the number of parameters; None of others' networks."""
+    if ":" in named.model and not named.model.startswith(OWN):
+        return None
+    like = NAMES[named.width_of].model if named.width_of else named.model
+    budget = options.parameters or PARAMETERS
+
+    def fits(width: int) -> bool:
+        return _parameters(like, width, options, split, layers, further) <= budget
+
+    with as_input_error():
+        width = largest_width(fits)
+    if not width:
+        raise InputError(f"no width of {named.model!r} has at most {budget} parameters")
+    return width
+
+
+def _parameters(
+    kind: str,
+    width: int | None,
+    options: Options,
+    split: Split,
+    layers: int | None,
+    further: dict[str, Any],
+) -> int:
+    features, targets = split.data.source.featurizer, len(split.data.source.target_names)
+    sizes = Sizes(
+        features.atom_dim, targets, features.bond_dim, width, layers, options.dropout, further
+    )
+    return count_parameters(lambda: build_network(kind, sizes))
+
+
+def number_of_parameters(estimator: Any) -> int | None:
+    """What a fitted estimator has learned, in numbers; None of Gaussian processes and forests."""
+    found = 0
+    for member in estimator.members_:
+        if hasattr(member, "net"):
+            found += num_parameters(member.net)
+            continue
+        learned: list[Any] = [
+            getattr(each, "coef_", None) for each in getattr(member, "estimators", [])
+        ]
+        if member.model == "mean":
+            found += len(member.estimators)
+        elif learned and learned[0] is not None:
+            found += sum(int(np.size(coefficients)) + 1 for coefficients in learned)
+        else:
+            return None
+    return found
