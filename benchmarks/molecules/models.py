@@ -61,12 +61,14 @@ class Model:
         kind: What the estimator calls it.
         arguments: Of the estimator.
         most: Training molecules that it sees at most.
+        num_parameters: Of a network.
     """
 
     name: str
     kind: str
     arguments: dict[str, Any] = field(default_factory=dict)
     most: int | None = None
+    num_parameters: int | None = None
 
     @property
     def is_network(self) -> bool:
@@ -139,7 +141,7 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
             kind, arguments["hidden_channels"], options, split, layers, network_options
         )
         check_parameters(name, arguments["hidden_channels"] or 0, number, "--hidden, --parameters")
-    return Model(name, kind, arguments)
+    return Model(name, kind, arguments, num_parameters=number)
 
 
 def _width(

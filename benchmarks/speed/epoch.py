@@ -65,19 +65,16 @@ def _measure(options: argparse.Namespace) -> int:
     with naming_extras("mol,bench"):
         import pyg_kernels.chem  # noqa: F401
         from benchmarks.harness.devices import torch_device
-        from benchmarks.harness.molecules.data import DataChoice, load_molecules
-        from benchmarks.harness.molecules.models import ModelConfig
-        from benchmarks.harness.molecules.task import MoleculeTask, model_configs
         from benchmarks.speed.epoch_timing import measure_epochs
-        from benchmarks.speed.training import check_networks
+        from benchmarks.speed.training import comparison
     device = torch_device(options.device)
     names = list(dict.fromkeys(options.model))
-    check_networks(names)
+    root = ["--root", options.root] if options.dataset == "cep" else []
+    split, models = comparison(["--data", options.dataset, *root, "--model", *names])
     with as_input_error():
         if options.out:
             Path(options.out).mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(options.threads)
-    data = load_molecules(DataChoice(options.dataset, root=options.root))
     setting = {
         "dataset": options.dataset,
         "batch_size": options.batch_size,
@@ -89,10 +86,9 @@ def _measure(options: argparse.Namespace) -> int:
         "ops": backend(device),
     }
     say(", ".join(f"{key}: {value}" for key, value in setting.items()))
-    configs = model_configs(names, data)
     rows = measure_epochs(
-        MoleculeTask(data),
-        [config for config in configs if isinstance(config, ModelConfig)],
+        split,
+        models,
         options.batch_size,
         options.batches,
         options.rounds,

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from benchmarks.harness.devices import torch_device
-from benchmarks.harness.molecules.models import ModelConfig, count_parameters
-from benchmarks.harness.task import Task
+from benchmarks.molecules.data import Split
+from benchmarks.molecules.models import Model
 from benchmarks.speed.products import BareProducts, Product, RecordProducts
 from benchmarks.speed.timing import Step, seconds_of
 from benchmarks.speed.training import BatchClock, train_batches
@@ -64,19 +64,19 @@ class AlternatingClock(BatchClock):
 
 
 def recorded(
-    task: Task, model: Any, batch_size: int, num_batches: int | None = None, device: str = "cpu"
+    split: Split, model: Model, batch_size: int, num_batches: int | None = None, device: str = "cpu"
 ) -> ProductsRecorder:
     """The products of the batches that `train_batches` trains with these arguments."""
     warm = min(WARM_BATCHES, num_batches or WARM_BATCHES)
-    train_batches(task, model, batch_size, BatchClock(), warm, device)
+    train_batches(split, model, batch_size, BatchClock(), warm, device)
     recorder = ProductsRecorder()
-    train_batches(task, model, batch_size, recorder, num_batches, device)
+    train_batches(split, model, batch_size, recorder, num_batches, device)
     return recorder
 
 
 def measure_epochs(
-    task: Task,
-    models: Sequence[ModelConfig],
+    split: Split,
+    models: Sequence[Model],
     batch_size: int,
     num_batches: int | None = None,
     rounds: int = 7,
@@ -89,8 +89,8 @@ def measure_epochs(
     before does not.
 
     Args:
-        task: The molecules.
-        models: Configurations of the networks.
+        split: The molecules.
+        models: The networks.
         batch_size (int): Molecules a batch.
         num_batches (int, optional): Batches at most; ``None``: the whole epoch.
         rounds (int): Rounds that count.
@@ -99,7 +99,7 @@ def measure_epochs(
     Returns:
         A row a network: milliseconds a batch, those of its products, and so on.
     """
-    records = [recorded(task, model, batch_size, num_batches, device) for model in models]
+    records = [recorded(split, model, batch_size, num_batches, device) for model in models]
     sets = [batch for record in records for batch in record.batches]
     bare = BareProducts(sets, torch_device(device))
     steps = [[bare.step(batch) for batch in record.batches] for record in records]
@@ -108,14 +108,14 @@ def measure_epochs(
     for round_number in range(-1, rounds):
         for k in shuffled.sample(range(len(models)), len(models)):
             clock = AlternatingClock(steps[k])
-            train_batches(task, models[k], batch_size, clock, num_batches, device)
+            train_batches(split, models[k], batch_size, clock, num_batches, device)
             if round_number >= 0:
                 clocks[k].append(clock)
     return [
         {
             "model": model.name,
-            "hidden": model.hidden,
-            "num_parameters": count_parameters(model),
+            "hidden": model.arguments["hidden_channels"],
+            "num_parameters": model.num_parameters,
             **_figures(record, rounds_of_model),
         }
         for model, record, rounds_of_model in zip(models, records, clocks, strict=True)

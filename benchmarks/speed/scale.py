@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.arguments import OneLineParser, exit_status, integer, nonempty
-from benchmarks.harness.errors import naming_extras, say
+from benchmarks.harness.errors import InputError, naming_extras, say
 from benchmarks.harness.table import Table
 from benchmarks.speed.scale_study import ScaleSetting, ScaleStudy
 
@@ -92,8 +92,9 @@ def parser() -> argparse.ArgumentParser:
 def _measure(options: argparse.Namespace) -> int:
     with naming_extras("mol,bench"):
         import pyg_kernels.chem  # noqa: F401
-        from benchmarks.speed.training import check_networks
-    check_networks([options.model])
+        from pyg_kernels.molecules import NETWORKS
+    if options.model not in NETWORKS:
+        raise InputError(f"--model {options.model}: expected one of {', '.join(NETWORKS)}")
     setting = ScaleSetting(
         dataset=options.dataset,
         model=options.model,

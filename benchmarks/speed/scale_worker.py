@@ -68,60 +68,47 @@ def train(
     """Trains on the shards through the benchmark: some steps, or a whole run of one epoch."""
     import torch
 
-    from benchmarks.harness.molecules.data import DataChoice, load_molecules
-    from benchmarks.harness.molecules.models import ModelConfig, count_parameters
-    from benchmarks.harness.molecules.task import MoleculeTask, model_configs
+    from benchmarks.speed.training import comparison
 
     torch.set_num_threads(threads)
     started = time.perf_counter()
-    data = load_molecules(DataChoice("csv", csv=csv, shards=shards))
-    (config,) = model_configs([model], data)
-    assert isinstance(config, ModelConfig)  # no baseline
-    task = MoleculeTask(data)
+    words = ["--data", csv, "--shards", shards, "--model", model, "--device", "cpu"]
+    words += ["--epochs", "1", "--batch-size", str(batch_size)]
+    split, (network,) = comparison(words)
     opened = time.perf_counter() - started
     molecules, seconds = (
-        _epoch(task, config, batch_size, Path(runs))
+        _epoch(split, network, Path(runs))
         if steps is None
-        else _steps(task, config, batch_size, steps)
+        else _steps(split, network, batch_size, steps)
     )
     return {
         "seconds_to_open": opened,
         "molecules": molecules,
         "seconds": seconds,
         "molecules_a_second": molecules / seconds,
-        "training_share": len(data.parts["train"]) / len(data.molecules),
-        "num_parameters": count_parameters(config),
+        "training_share": len(split.parts["train"]) / len(split.data.source),
+        "num_parameters": network.num_parameters,
     }
 
 
-def _steps(task: Any, config: Any, batch_size: int, steps: int) -> tuple[int, float]:
+def _steps(split: Any, network: Any, batch_size: int, steps: int) -> tuple[int, float]:
     """Molecules and seconds of the steps after the first few."""
     from benchmarks.speed.training import BatchClock, train_batches
 
     clock = BatchClock()
-    train_batches(task, config, batch_size, clock, steps)
+    train_batches(split, network, batch_size, clock, steps)
     warm = min(WARM_BATCHES, len(clock.seconds) // 2)
     return sum(clock.molecules[warm:]), sum(clock.seconds[warm:])
 
 
-def _epoch(task: Any, config: Any, batch_size: int, folder: Path) -> tuple[int, float]:
+def _epoch(split: Any, network: Any, folder: Path) -> tuple[int, float]:
     """Molecules and seconds of the batches of a run that is trained, predicts and is written."""
-    from benchmarks.harness.learner import OptimizerConfig
-    from benchmarks.harness.training import TrainingConfig, train
-    from benchmarks.speed.training import CLIP
+    from benchmarks.molecules.report import FinishedCell
+    from benchmarks.molecules.runs import RECORD, Cell
 
-    training = TrainingConfig(
-        epochs=1,
-        batch_size=batch_size,
-        patience=1,
-        clip=CLIP,
-        optimizer=OptimizerConfig(),
-        device="cpu",
-    )
-    run = train(task, config, 0, training, folder)
-    assert run is not None  # this process trains alone
-    run.write(folder)
-    return len(task.parts["train"]), run.history[0]["seconds"]
+    Cell(split, network, 0).write(folder, progress=False)
+    (epoch,) = FinishedCell.read(folder / RECORD).history
+    return len(split.parts["train"]), epoch["seconds"]
 
 
 STAGES: dict[str, Callable[..., dict[str, Any]]] = {

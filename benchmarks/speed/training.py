@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import lightning.pytorch as lightning
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 
 from benchmarks.harness.devices import trainer_devices
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.molecules.models import MODELS
-from benchmarks.harness.task import Task
+from benchmarks.harness.flags import parsed
 from benchmarks.harness.training import quieten_lightning
+from benchmarks.molecules.data import Split, load_set
+from benchmarks.molecules.models import Model, models_of
+from benchmarks.molecules.options import Options
 from benchmarks.speed.timing import synchronise
+from pyg_kernels.molecules import NETWORKS
+from pyg_kernels.molecules.methods import Task, standardization
+from pyg_kernels.molecules.training import (
+    Learner,
+    MoleculeBatches,
+    TrainedNetwork,
+    TrainingOptions,
+)
 
 CLIP = 5.0  # the largest norm of the gradient, as by default in the benchmark
 
@@ -58,34 +68,38 @@ class BatchClock(Callback):
         """What is done after a batch, off the clock: nothing, unless a subclass says otherwise."""
 
 
-def check_networks(names: Iterable[str]) -> None:
-    """Refuses models that are no networks trained on batches.
+def comparison(words: Sequence[str]) -> tuple[Split, list[Model]]:
+    """The molecules and the networks of a command line of ``benchmarks.molecules``.
 
     Raises:
-        InputError: If there is no such network.
+        InputError: If molecules cannot be read, or a model is no network.
     """
-    networks = [name for name, kind in MODELS.items() if kind.trained]
-    for name in names:
-        if name not in networks:
-            raise InputError(f"--model {name}: expected one of {', '.join(networks)}")
+    options, _ = parsed(Options, "benchmarks.speed", "", "", words)
+    (data,) = options.data
+    split = load_set(data, options).split("random", None)
+    models = models_of(options, split, data)
+    for model in models:
+        if not model.is_network:
+            raise InputError(f"--model {model.name}: expected one of {', '.join(NETWORKS)}")
+    return split, models
 
 
 def train_batches(
-    task: Task,
-    model: Any,
+    split: Split,
+    model: Model,
     batch_size: int,
     callback: Callback,
     num_batches: int | None = None,
     device: str = "cpu",
     precision: str = "32-true",
 ) -> None:
-    """Trains an untrained network on the first batches of its first epoch; keeps nothing.
+    """Trains a fresh network on the first batches of its first epoch; keeps nothing.
 
     Equal arguments give equal weights and equal batches.
 
     Args:
-        task: What is learned.
-        model: The configuration of the network.
+        split: The molecules.
+        model: The network.
         batch_size (int): Molecules a batch.
         callback: What looks on.
         num_batches (int, optional): How many batches at most; ``None``: the whole epoch.
@@ -97,8 +111,7 @@ def train_batches(
     """
     quieten_lightning()
     lightning.seed_everything(0, verbose=False)
-    learner = task.learner(model, OptimizerConfig())
-    batches = task.batches(learner, batch_size, seed=0)
+    learner, batches = _prepared(split, model, batch_size)
     trainer = lightning.Trainer(
         **trainer_devices(device),
         precision=precision,  # type: ignore[arg-type]
@@ -112,7 +125,29 @@ def train_batches(
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(learner, datamodule=batches)
+    trainer.fit(learner, batches)
+
+
+def _prepared(split: Split, model: Model, batch_size: int) -> tuple[Learner, MoleculeBatches]:
+    """What the package trains, and the batches of the training part."""
+    arguments, train, y = model.arguments, split.parts["train"], split.data.targets
+    task, featurizer = Task("regression", y.shape[1]), arguments["featurizer"]
+    sizes = {name: arguments[name] for name in ("hidden_channels", "num_layers", "dropout")}
+    options = TrainingOptions(epochs=1, batch_size=batch_size)
+    network = TrainedNetwork(model.kind, task, featurizer, sizes, options)
+    weight = np.ones(len(y))
+    mean, std = standardization(y[train], task, weight[train])
+    batches = MoleculeBatches(
+        split.data.molecules,
+        featurizer,
+        (y - mean) / std,
+        weight,
+        indices=torch.from_numpy(train),
+        batch_size=batch_size,
+        shuffle=True,
+        drop_last=len(train) % batch_size == 1,
+    )
+    return Learner(network.build(0), task, options), batches
 
 
 def _now(module: lightning.LightningModule) -> float:

@@ -232,7 +232,8 @@ class KeepBest(Callback):
         bar: What shows the epochs.
 
     Attributes:
-        history: Of each epoch its number from 1, mean losses of training and validation, seconds.
+        history: Of each epoch its number from 1, mean losses of training and validation, seconds of
+            training.
     """
 
     def __init__(self, patience: int, bar: tqdm[Any]) -> None:
@@ -240,7 +241,7 @@ class KeepBest(Callback):
         self.lowest, self.epoch = math.inf, -1
         self.state: dict[str, Any] = {}
         self.history: list[dict[str, float]] = []
-        self.started = time.perf_counter()
+        self.started = self.seconds = 0.0
 
     def on_train_epoch_start(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
@@ -248,15 +249,20 @@ class KeepBest(Callback):
         """Starts the clock."""
         self.started = time.perf_counter()
 
+    def on_validation_start(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
+    ) -> None:
+        """Stops the clock."""
+        self.seconds = time.perf_counter() - self.started
+
     def on_validation_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
     ) -> None:
         """Compares the epoch with the best one."""
         assert isinstance(pl_module, Learner)
         train_loss, loss = pl_module.mean_losses()
-        seconds = time.perf_counter() - self.started
         epoch = {"epoch": trainer.current_epoch + 1, "train_loss": train_loss, "valid_loss": loss}
-        self.history.append({**epoch, "seconds": seconds})
+        self.history.append({**epoch, "seconds": self.seconds})
         if not math.isfinite(loss):
             raise ValueError(
                 f"the validation loss of {pl_module.net.name} is {loss} after epoch "

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.harness.molecules.command_line import main
+from benchmarks.molecules.__main__ import main
 
 Rows = list[dict[str, str]]
 
@@ -86,7 +86,7 @@ def call(call_main: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[
 def compare(
     call: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> Callable[..., tuple[int, str, str]]:
-    """Trains small models for 2 epochs into ``out`` unless the words say otherwise."""
+    """Fits small models, networks for 2 epochs, into ``out`` unless the words say otherwise."""
 
     def run(*words: object) -> tuple[int, str, str]:
         small = ("--device", "cpu", "--hidden", 8, "--layers", 2, "--batch-size", 16, "--quiet")

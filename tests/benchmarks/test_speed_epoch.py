@@ -16,13 +16,12 @@ from torch.utils.flop_counter import FlopCounterMode
 pytest.importorskip("lightning", reason="training needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
-from benchmarks.harness.molecules.data import DataChoice, load_molecules
-from benchmarks.harness.molecules.models import ModelConfig
-from benchmarks.harness.molecules.task import MoleculeTask
+from benchmarks.molecules.data import Split
+from benchmarks.molecules.models import Model
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.epoch_timing import AlternatingClock, measure_epochs, recorded
 from benchmarks.speed.products import BareProducts, Operand, Product, RecordProducts
-from benchmarks.speed.training import train_batches
+from benchmarks.speed.training import BatchClock, comparison, train_batches
 from pyg_kernels.nn import WLKernelNet
 
 CPU = torch.device("cpu")
@@ -127,52 +126,49 @@ def test_products_of_a_network_agree_with_a_flop_counter() -> None:
 
 
 @pytest.fixture
-def task(molecules_csv: Path) -> MoleculeTask:
-    return MoleculeTask(load_molecules(DataChoice("csv", csv=str(molecules_csv))))
+def found(molecules_csv: Path) -> tuple[Split, Model]:
+    words = ["--data", str(molecules_csv), "--model", "gin", "--hidden", "4", "--layers", "1"]
+    split, (model,) = comparison(words)
+    return split, model
 
 
-def gin(task: MoleculeTask, hidden: int = 4, num_layers: int = 1) -> ModelConfig:
-    features = task.data.molecules.featurizer
-    return ModelConfig("gin", features.atom_dim, features.bond_dim, 1, hidden, num_layers)
-
-
-def test_products_of_the_batches_of_an_epoch(task: MoleculeTask) -> None:
+def test_products_of_the_batches_of_an_epoch(found: tuple[Split, Model]) -> None:
     """Those that the Trainer trains on, counted by hand: 48 molecules in batches of 20."""
-    record = recorded(task, gin(task), batch_size=20)
+    record = recorded(*found, batch_size=20)
     assert record.molecules == [20, 20, 8]
-    batches = list(task.batches(task.learner(gin(task), _optimizer()), 20, 0).train_dataloader())
-    for batch, products in zip(batches, record.batches, strict=True):
-        atoms, graphs = batch.num_nodes, batch.num_graphs
-        by_hand = linear(atoms, 65, 4, grad_input=False)  # features have no gradient
-        by_hand += linear(atoms, 4, 4) + linear(atoms, 4, 4)  # the layer's perceptron
-        by_hand += linear(graphs, 4, 4) + linear(graphs, 4, 1)  # the head
+    atoms, graphs = [], []
+
+    class Sizes(BatchClock):
+        def on_train_batch_start(self, trainer: Any, module: Any, batch: Any, place: int) -> None:
+            atoms.append(batch.num_nodes)
+            graphs.append(batch.num_graphs)
+
+    train_batches(*found, 20, Sizes())
+    for n, m, products in zip(atoms, graphs, record.batches, strict=True):
+        by_hand = linear(n, 65, 4, grad_input=False)  # features have no gradient
+        by_hand += linear(n, 4, 4) + linear(n, 4, 4)  # the layer's perceptron
+        by_hand += linear(m, 4, 4) + linear(m, 4, 1)  # the head
         assert shapes(products) == by_hand
 
 
-def _optimizer() -> Any:
-    from benchmarks.harness.learner import OptimizerConfig
-
-    return OptimizerConfig()
-
-
-def test_products_run_once_after_each_batch(task: MoleculeTask) -> None:
+def test_products_run_once_after_each_batch(found: tuple[Split, Model]) -> None:
     done: list[int] = []
     steps = [lambda k=k: done.append(k) for k in range(3)]  # type: ignore[misc]
     clock = AlternatingClock(steps)
-    train_batches(task, gin(task), 20, clock)
+    train_batches(*found, 20, clock)
     assert done == [0, 1, 2]
     assert len(clock.seconds) == len(clock.products_seconds) == 3
 
 
-def test_rows(task: MoleculeTask) -> None:
-    (row,) = measure_epochs(task, [gin(task)], batch_size=20, num_batches=2, rounds=1)
+def test_rows(found: tuple[Split, Model]) -> None:
+    (row,) = measure_epochs(found[0], [found[1]], batch_size=20, num_batches=2, rounds=1)
     assert (row["batches"], row["molecules"], row["products"]) == (2, 40, 14)
     seconds = row["epoch_seconds"]
     assert row["milliseconds"] == pytest.approx(1e3 * seconds / 2)
     assert row["molecules_a_second"] == pytest.approx(40 / seconds)
     ratio = row["milliseconds"] / row["products_milliseconds"]
     assert row["over_products"] == pytest.approx(ratio)
-    flop = [p.flop for batch in recorded(task, gin(task), 20, 2).batches for p in batch]
+    flop = [p.flop for batch in recorded(*found, 20, 2).batches for p in batch]
     assert row["gigaflop"] == pytest.approx(sum(flop) / 2 / 1e9)
     assert row["gigaflop_a_second"] == pytest.approx(sum(flop) / seconds / 1e9)
     assert row["products_gigaflop_a_second"] == pytest.approx(row["gigaflop_a_second"] * ratio)
@@ -196,7 +192,7 @@ def test_command(tmp_path: Path, call_main: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "nonsense"], "--model nonsense: expected one of wl-gated"),
+        (["--model", "nonsense"], "--model nonsense: expected one of"),
         (["--model", "mean"], "--model mean: expected one of"),
         (["--device", "nonsense"], "got 'nonsense'"),
         (["--rounds", "0"], "--rounds: must be an integer of at least 1"),
