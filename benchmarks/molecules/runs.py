@@ -4,7 +4,7 @@ import json
 import platform
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -246,7 +246,9 @@ def compare(options: Options, words: Sequence[str]) -> None:
             for model in models_of(options, split, data):
                 cells += [Cell(split, model, seed) for seed in model.seeds(options.seeds)]
     out = Path(options.out)
-    in_first(lambda: _open_folder(out, options, splits, words))
+    digests = {split.key: split.digest for split in splits}
+    in_first(lambda: open_folder(out, PROGRAM, options, FREE, digests, words, _remove_results))
+    in_first(lambda: _write_skipped(out, splits))
     try:
         for cell in cells:
             folder = out / RUNS / cell.name
@@ -281,26 +283,45 @@ def _write_metrics(out: Path) -> None:
         write_bytes(out / "predictions.csv", b"".join([header, *rows]))
 
 
-def _open_folder(
-    out: Path, options: Options, splits: Sequence[Split], words: Sequence[str]
+def open_folder(
+    out: Path,
+    program: str,
+    options: Any,
+    free: Sequence[str],
+    digests: Mapping[str, str],
+    words: Sequence[str],
+    remove: Callable[[Path], None],
 ) -> None:
+    """Makes a results folder, or finds the one that is to be continued; writes its configuration.
+
+    Args:
+        out: The folder.
+        program: Whose results it holds.
+        options: A dataclass; `resume` and `overwrite` say what to do with what is there.
+        free: Its fields that a continuation may have others of.
+        digests: Fingerprints of what is learned from, by name.
+        words: Of the command line, to be written down.
+        remove: Removes the results in a folder and nothing else.
+
+    Raises:
+        InputError: If it holds something else, results that are neither to be continued nor
+            replaced, or such as were made otherwise.
+    """
+    configuration = out / CONFIGURATION
     with as_input_error():
         found: dict[str, Any] = {}
         if holds_results(out, CONFIGURATION, options.resume, options.overwrite):
-            found = _read_configuration(out / CONFIGURATION)
+            found = _read_configuration(configuration, program)
             if options.resume:
-                _check_same(out, found, options, splits)
+                _check_same(out, found, options, free, digests)
             else:
-                _remove_results(out)
+                remove(out)
                 found = {}
         out.mkdir(parents=True, exist_ok=True)
-        skipped = [row for split in splits for row in split.data.source.skipped]
-        if skipped:
-            write_text(out / "skipped.csv", str(pd.DataFrame(skipped).to_csv(index=False)))
         content = {
-            "program": PROGRAM,
+            "program": program,
             "options": asdict(options),
-            "digests": {**found.get("digests", {}), **{s.key: s.digest for s in splits}},
+            "digests": {**found.get("digests", {}), **digests},
             "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
             "commit": commit_of_code(),
             "backend": backend(),
@@ -308,13 +329,13 @@ def _open_folder(
             "threads": torch.get_num_threads(),
             "arguments": list(words),
         }
-        write_text(out / CONFIGURATION, json.dumps(content, indent=1))
+        write_text(configuration, json.dumps(content, indent=1))
 
 
-def _read_configuration(path: Path) -> dict[str, Any]:
+def _read_configuration(path: Path, program: str) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        if found["program"] == PROGRAM and isinstance(found["digests"], dict):
+        if found["program"] == program and isinstance(found["digests"], dict):
             return dict(found)
     except (ValueError, KeyError, TypeError):
         pass
@@ -322,20 +343,31 @@ def _read_configuration(path: Path) -> dict[str, Any]:
 
 
 def _check_same(
-    out: Path, found: Mapping[str, Any], options: Options, splits: Sequence[Split]
+    out: Path,
+    found: Mapping[str, Any],
+    options: Any,
+    free: Sequence[str],
+    digests: Mapping[str, str],
 ) -> None:
     now = json.loads(json.dumps(asdict(options)))
     for name in now:
         before = found["options"].get(name)
-        if name not in FREE and before != now[name]:
+        if name not in free and before != now[name]:
             raise InputError(
                 f"--resume: {out} was made with {flag(name)} {before}, not {now[name]}"
             )
-    for split in splits:
-        if found["digests"].get(split.key, split.digest) != split.digest:
+    for name, digest in digests.items():
+        if found["digests"].get(name, digest) != digest:
             raise InputError(
-                f"--resume: {out} was made from other molecules, targets or parts of {split.key}"
+                f"--resume: {out} was made from other molecules, targets or parts of {name}"
             )
+
+
+def _write_skipped(out: Path, splits: Sequence[Split]) -> None:
+    skipped = [row for split in splits for row in split.data.source.skipped]
+    if skipped:
+        with naming_files(out):
+            write_text(out / "skipped.csv", str(pd.DataFrame(skipped).to_csv(index=False)))
 
 
 def _remove_results(out: Path) -> None:
