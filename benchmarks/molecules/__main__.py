@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness.arguments import OneLineParser, exit_status, nonempty
-from benchmarks.harness.errors import InputError, naming_extras, say, tell
+from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say, tell
 from benchmarks.harness.flags import parsed
 from benchmarks.molecules.options import Options
 
@@ -78,7 +78,9 @@ def _report(options: argparse.Namespace) -> int:
     unfinished = unfinished_runs(folder)
     notes = [f"left out: {line}" for line in damaged]
     notes += [f"unfinished: {line}" for line in unfinished]
-    for section in write_report([folder], out, notes):
+    with as_input_error():
+        sections = write_report([folder], out, notes)
+    for section in sections:
         say(section.text() + "\n")
     for line in notes:
         tell(f"{PROGRAM}: {line}")

@@ -108,6 +108,16 @@ class Split:
         return self.data.targets[self.parts[part]]
 
     @cached_property
+    def learned(self) -> NDArray[Any]:
+        """The targets that can be learned: numbers, and classes of which the training part has
+        both.
+        """
+        y = self.targets("train")
+        if self.data.is_regression:
+            return np.arange(y.shape[1])
+        return np.flatnonzero((y == 0).any(0) & (y == 1).any(0))
+
+    @cached_property
     def digest(self) -> str:
         """A fingerprint of molecules, targets and split: equal only if all are."""
         source = self.data.source

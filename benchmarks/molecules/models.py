@@ -106,12 +106,23 @@ def models_of(options: Options, split: Split, data: str) -> list[Model]:
     return [_model(name, options, split, data) for name in dict.fromkeys(options.model)]
 
 
+def named_model(name: str) -> Named:
+    """What a word of ``--model`` names.
+
+    Raises:
+        InputError: If it names nothing.
+    """
+    known = (*NETWORKS, *KERNEL_METHODS, *NAMES)
+    if name not in known and ":" not in name:
+        raise InputError(
+            f"--model {name}: expected one of {', '.join(known)}, or package.module:Net"
+        )
+    return NAMES.get(name, Named(name))
+
+
 def _model(name: str, options: Options, split: Split, data: str) -> Model:
-    named = NAMES.get(name, Named(name))
+    named = named_model(name)
     kind, layers = named.model, named.layers or options.layers
-    if kind not in (*KERNEL_METHODS, *NETWORKS) and ":" not in kind:
-        known = ", ".join([*KERNEL_METHODS, *NETWORKS, *NAMES])
-        raise InputError(f"--model {name}: expected one of {known}, or package.module:Net")
     featurizer = options.chosen("featurizer", data)
     arguments: dict[str, Any] = {
         "ensemble_size": options.ensemble_size,

@@ -25,7 +25,7 @@ from benchmarks.harness.flags import flag
 from benchmarks.harness.folder import holds_results
 from benchmarks.harness.processes import processes
 from benchmarks.molecules.data import PARTS, Split, load_set
-from benchmarks.molecules.models import Model, models_of, number_of_parameters
+from benchmarks.molecules.models import Model, models_of, named_model, number_of_parameters
 from benchmarks.molecules.options import FREE, Options
 from benchmarks.molecules.report import FILES, read_cells, write_report
 from benchmarks.molecules.scores import score
@@ -72,7 +72,7 @@ class Cell:
             InputError: If it cannot be fitted, or diverges.
         """
         split, rows = self.split, self.fitted_rows()
-        y, valid = split.data.targets, split.parts["valid"]
+        y, valid = split.data.targets[:, split.learned], split.parts["valid"]
         y = y[:, 0] if y.shape[1] == 1 else y
         molecules = split.data.molecules
         estimator = self.model.estimator(split, self.seed, progress)
@@ -92,17 +92,29 @@ class Cell:
 
     def predictions(self, estimator: Any) -> dict[str, tuple[Any, Any]]:
         """Of each part the positions, and ``(rows, T, 2)`` predictions and standard deviations;
-        those of classes are NaN. Training molecules that the model has not seen are left out.
+        those of classes are NaN. Training molecules that the model has not seen are left out. A
+        class that is never seen has the probability 0.
         """
         parts = {**self.split.parts, "train": self.fitted_rows()}
         molecules = self.split.data.molecules
         if self.model.is_network:
-            whole = _predicted(estimator, molecules)
+            whole = self._predicted(estimator, molecules)
             return {part: (rows, whole[rows]) for part, rows in parts.items()}
         return {
-            part: (rows, _predicted(estimator, molecules.part(rows)))
+            part: (rows, self._predicted(estimator, molecules.part(rows)))
             for part, rows in parts.items()
         }
+
+    def _predicted(self, estimator: Any, molecules: Any) -> Any:
+        split = self.split
+        if split.data.is_regression:
+            mean, std = estimator.predict(molecules, return_std=True)
+            return np.stack([mean.reshape(len(mean), -1), std.reshape(len(mean), -1)], 2)
+        found = estimator.predict_proba(molecules)
+        usual = (split.targets("train") == 1).any(0).astype(float)
+        whole = np.tile(usual, (len(found), 1))
+        whole[:, split.learned] = found[:, 1:] if len(split.learned) == 1 else found
+        return np.stack([whole, np.full_like(whole, np.nan)], 2)
 
     def record(self, estimator: Any, found: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         """One object of ``metrics.json``."""
@@ -180,11 +192,12 @@ class Cell:
         with open(folder / "test.npz", "wb") as file:
             np.savez(file, y=data.targets[rows], prediction=values[..., 0])
         names = data.source.target_names
+        learned = [names[place] for place in self.split.learned]
         settings = {  # of a run of pyg-kernels, whose predict, explain and embed take the folder
             "data": data.name,
             "task": "regression" if data.is_regression else "classification",
-            "targets": names,
-            "classes": None if data.is_regression else [["0", "1"]] * len(names),
+            "targets": learned,
+            "classes": None if data.is_regression else [["0", "1"]] * len(learned),
             "extra_columns": [],
             "model": [self.model.kind],
             "ensemble_size": estimator.ensemble_size,
@@ -206,15 +219,6 @@ class Cell:
         write_text(folder / RECORD, json.dumps(content, indent=1))
 
 
-def _predicted(estimator: Any, molecules: Any) -> Any:
-    if hasattr(estimator, "predict_proba"):
-        found = estimator.predict_proba(molecules)
-        found = found[:, 1:] if estimator.flat_ else found
-        return np.stack([found, np.full_like(found, np.nan)], 2)
-    mean, std = estimator.predict(molecules, return_std=True)
-    return np.stack([mean.reshape(len(mean), -1), std.reshape(len(mean), -1)], 2)
-
-
 def compare(options: Options, words: Sequence[str]) -> None:
     """Fits what is not finished yet in the results folder, and writes the report.
 
@@ -227,6 +231,8 @@ def compare(options: Options, words: Sequence[str]) -> None:
             else or was made otherwise, or a model cannot be fitted.
         KeyboardInterrupt: If interrupted, with a hint how to continue.
     """
+    for name in options.model:  # before anything is read
+        named_model(name)
     torch_device(options.device or "auto")
     number = processes().number
     if min(options.chosen("batch_size", data) for data in options.data) < number:

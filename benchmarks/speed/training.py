@@ -75,13 +75,12 @@ def comparison(words: Sequence[str]) -> tuple[Split, list[Model]]:
         InputError: If molecules cannot be read, or a model is no network.
     """
     options, _ = parsed(Options, "benchmarks.speed", "", "", words)
+    for name in options.model:
+        if name not in NETWORKS:
+            raise InputError(f"--model {name}: expected one of {', '.join(NETWORKS)}")
     (data,) = options.data
     split = load_set(data, options).split("random", None)
-    models = models_of(options, split, data)
-    for model in models:
-        if not model.is_network:
-            raise InputError(f"--model {model.name}: expected one of {', '.join(NETWORKS)}")
-    return split, models
+    return split, models_of(options, split, data)
 
 
 def train_batches(

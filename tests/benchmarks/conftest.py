@@ -1,10 +1,12 @@
 """Small molecule files, and command lines called in this process."""
 
 import csv
+import json
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,11 @@ import torch
 from benchmarks.molecules.__main__ import main
 
 Rows = list[dict[str, str]]
+
+
+def metrics_of(out: Path) -> Any:
+    """What ``metrics.json`` of a results folder holds."""
+    return json.loads((out / "metrics.json").read_text())
 
 
 @pytest.fixture(autouse=True)
