@@ -8,8 +8,10 @@ what has no epochs, ``experiment`` keeps the results folder and its resumption, 
 says which of several processes this is, ``collective`` what they do together, ``devices`` where
 they compute, ``commit`` which version of the code it is.
 
-For molecules: ``benchmarks.molecules``. ``flags`` makes a command line of a dataclass,
-``bootstrap`` says which differences are beyond chance. For texts: ``text``. For recordings, of which one subject at a time is
-left out: ``lfp``. For the time and the values of exact kernels: ``kernels``. For parity, charging
-and long memory of units with a learned activation: ``activations``.
+``flags`` makes a command line of a dataclass, ``bootstrap`` says which differences are beyond
+chance.
+
+For molecules: ``benchmarks.molecules``. For texts: ``text``. For recordings, of which one subject at
+a time is left out: ``lfp``. For the time and the values of exact kernels: ``kernels``. For parity,
+charging and long memory of units with a learned activation: ``activations``.
 """

@@ -15,7 +15,7 @@ from benchmarks.harness.explanations.measures import (
     precision,
     selected_atoms,
 )
-from tests.benchmarks.harness.explanations.small import SMILES, molecules
+from tests.benchmarks.harness.explanations.small import SMILES, molecules, network
 
 
 def test_the_atoms_with_the_largest_values_are_selected() -> None:
