@@ -11,7 +11,7 @@ they compute, ``commit`` which version of the code it is.
 ``flags`` makes a command line of a dataclass, ``bootstrap`` says which differences are beyond
 chance.
 
-For molecules: ``benchmarks.molecules``. For texts: ``text``. For recordings, of which one subject at
-a time is left out: ``lfp``. For the time and the values of exact kernels: ``kernels``. For parity,
-charging and long memory of units with a learned activation: ``activations``.
+For molecules: ``benchmarks.molecules``. For texts: ``text``. For recordings, of which one subject
+at a time is left out: ``lfp``. For the time and the values of exact kernels: ``kernels``. For
+parity, charging and long memory of units with a learned activation: ``activations``.
 """

@@ -1,7 +1,7 @@
 """The models of the comparison as estimators of the package, of one size."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -123,10 +123,9 @@ def named_model(name: str) -> Named:
 def _model(name: str, options: Options, split: Split, data: str) -> Model:
     named = named_model(name)
     kind, layers = named.model, named.layers or options.layers
-    featurizer = options.chosen("featurizer", data)
     arguments: dict[str, Any] = {
         "ensemble_size": options.ensemble_size,
-        "featurizer": featurizer,
+        "featurizer": options.chosen("featurizer", data),
         "num_layers": layers,
         "device": options.device,
     }
@@ -137,8 +136,23 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     network_options: dict[str, Any] = {}
     if options.norm != "batch":
         network_options["norm"] = None if options.norm == "none" else options.norm
+    sizes = Sizes(
+        in_channels=split.data.source.featurizer.atom_dim,
+        out_channels=len(split.learned),
+        edge_dim=split.data.source.featurizer.bond_dim,
+        hidden_channels=options.hidden,
+        num_layers=layers,
+        dropout=options.dropout,
+        options=network_options,
+    )
+    with as_input_error():
+        if not options.hidden and (":" not in kind or kind.startswith(OWN)):
+            width = _width(named, sizes, options.parameters or PARAMETERS)
+            sizes = replace(sizes, hidden_channels=width)
+        number = _parameters(kind, sizes)
+        check_parameters(name, sizes.hidden_channels or 0, number, "--hidden, --parameters")
     arguments |= {
-        "hidden_channels": options.hidden or _width(named, options, split, layers, network_options),
+        "hidden_channels": sizes.hidden_channels,
         "dropout": options.dropout,
         "epochs": options.chosen("epochs", data),
         "batch_size": options.chosen("batch_size", data),
@@ -147,45 +161,21 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "network_options": network_options,
         "training_options": {"schedule": options.schedule, "resample": options.resample},
     }
-    with as_input_error():
-        number = _parameters(
-            kind, arguments["hidden_channels"], options, split, layers, network_options
-        )
-        check_parameters(name, arguments["hidden_channels"] or 0, number, "--hidden, --parameters")
     return Model(name, kind, arguments, num_parameters=number)
 
 
-def _width(
-    named: Named, options: Options, split: Split, layers: int | None, further: dict[str, Any]
-) -> int | None:
-    """The largest width within the number of parameters; None of others' networks."""
-    if ":" in named.model and not named.model.startswith(OWN):
-        return None
+def _width(named: Named, sizes: Sizes, most: int) -> int:
+    """The largest width with at most so many parameters."""
     like = NAMES[named.width_of].model if named.width_of else named.model
-    budget = options.parameters or PARAMETERS
-
-    def fits(width: int) -> bool:
-        return _parameters(like, width, options, split, layers, further) <= budget
-
-    with as_input_error():
-        width = largest_width(fits)
+    width = largest_width(
+        lambda width: _parameters(like, replace(sizes, hidden_channels=width)) <= most
+    )
     if not width:
-        raise InputError(f"no width of {named.model!r} has at most {budget} parameters")
+        raise ValueError(f"no width of {named.model!r} has at most {most} parameters")
     return width
 
 
-def _parameters(
-    kind: str,
-    width: int | None,
-    options: Options,
-    split: Split,
-    layers: int | None,
-    further: dict[str, Any],
-) -> int:
-    features, targets = split.data.source.featurizer, len(split.data.source.target_names)
-    sizes = Sizes(
-        features.atom_dim, targets, features.bond_dim, width, layers, options.dropout, further
-    )
+def _parameters(kind: str, sizes: Sizes) -> int:
     return count_parameters(lambda: build_network(kind, sizes))
 
 

@@ -227,6 +227,8 @@ class Section:
             display = RocCurveDisplay if self.metric == "roc-auc" else PrecisionRecallDisplay
             found = display.from_predictions(y, prediction, ax=axes)
             found.line_.set(color=color, linewidth=1.0, label=label)
+        else:  # no curve
+            axes.plot([], [], color=color, label=label)
 
     def learning_figure(self) -> Figure:
         """Losses of validation (solid) and training (dotted) by epoch, a line a run."""
