@@ -204,7 +204,7 @@ class Section:
                     self._draw(axes[row][column], cell, row, label, f"C{place % 10}")
                 if self.metric == "rmse":
                     axes[row][column].set_title(line.label, fontsize="small")
-                    axes[row][column].set_ylabel(f"measured {target}")
+                    axes[row][column].set(xlabel=f"predicted {target}", ylabel=f"measured {target}")
             if self.metric != "rmse":
                 axes[row][0].set_title(target, fontsize="small")
                 axes[row][0].legend(fontsize="x-small")

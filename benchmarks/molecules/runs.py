@@ -36,6 +36,7 @@ CONFIGURATION, RECORD, RUNS = "configuration.json", "record.json", "runs"
 PACKAGES = ("torch", "torch-geometric", "lightning", "rdkit", "numpy", "scikit-learn")
 MOST_ROWS = 10_000_000  # of a table of predictions with all parts
 SKIPPED_SHOWN = 10
+TRAINING_SAMPLE = 10_000  # of molecules on disk, for the similarity of new ones
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ class Cell:
             in_first(lambda: self._write(folder, *self.fit(progress)))
 
     def _write(self, folder: Path, estimator: Any, seconds: float) -> None:
-        with naming_files(folder):
+        with as_input_error(), naming_files(folder):
             self._write_files(folder, estimator, seconds)
 
     def _write_files(self, folder: Path, estimator: Any, seconds: float) -> None:
@@ -183,6 +184,8 @@ class Cell:
         folder.mkdir(parents=True, exist_ok=True)
         estimator.save(folder / "model", overwrite=True)
         rows = self.fitted_rows()
+        if not isinstance(data.source.smiles, list):  # on disk: a sample
+            rows = np.random.default_rng(0).permutation(rows)[:TRAINING_SAMPLE]
         lines = [int(data.source.row_numbers[i]) for i in rows]
         smiles = [data.source.smiles[i] for i in rows]
         training = pd.DataFrame({"line": lines, "smiles": smiles})

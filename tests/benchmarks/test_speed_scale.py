@@ -360,7 +360,7 @@ def test_hours_of_the_full_set(stages: Stages, tmp_path: Path, call_main: Call) 
     ("words", "message"),
     [
         (["--molecules", "5"], "--molecules: must be an integer of at least 20"),
-        (["--model", "nonsense"], "--model nonsense: expected one of wl-gated"),
+        (["--model", "nonsense"], "--model nonsense: expected one of wl"),
         (["--steps", "epochs"], "--steps: must be an integer"),
         (["--out", __file__], "Not a directory"),
     ],
