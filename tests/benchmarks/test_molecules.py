@@ -192,6 +192,17 @@ def test_presets_and_configurations_are_read(call, compare, molecules_csv, tmp_p
     assert options.seeds == [1, 2] and "exponential" in said
     assert set(options.model) <= {*NETWORKS, *KERNEL_METHODS, *NAMES}
 
+    for text, said in (
+        ("color: red", "'color' is no option"),
+        ("lr: fast", "--lr: must be a number above 0, got fast"),
+        ("- lr", "expected names of options"),
+        ("lr: [", "flow"),
+    ):
+        (tmp_path / "odd.yaml").write_text(text)
+        status, _, err = call("--config", tmp_path / "odd.yaml")
+        assert (status, err.count("\n")) == (2, 1)
+        assert said in err
+
     words = ("--data", molecules_csv, "--model", "wl", "--schedule", "exponential")
     assert compare(*words, "--resample", 0.5)[0] == 0
     again = tmp_path / "again"
