@@ -174,18 +174,17 @@ def _named(name: str, root: str) -> Any:
     """The molecules of a set that the harness knows, without the validation part."""
     import pandas as pd
 
-    from benchmarks.harness.molecules.data import DataChoice, load_molecules
-
     with naming_extras("mol"):
-        data = load_molecules(DataChoice(name, NAMED[name], root=root))
-    places = {part: data.parts[part].tolist() for part in ("train", "test")}
-    return pd.DataFrame(
-        {
-            "smiles": [data.molecules.smiles[i] for rows in places.values() for i in rows],
-            "y": [y for part in places for y in data.targets(part)[:, 0].tolist()],
-            "split": [part for part, rows in places.items() for _ in rows],
-        }
-    )
+        from benchmarks.molecules.data import load_set
+        from benchmarks.molecules.options import Options
+
+        split = load_set(name, Options(data=[name], root=root)).split(NAMED[name], None)
+    frames = []
+    for part in ("train", "test"):
+        smiles = [split.data.source.smiles[i] for i in split.parts[part]]
+        y = split.targets(part)[:, 0]
+        frames.append(pd.DataFrame({"smiles": smiles, "y": y, "split": part}))
+    return pd.concat(frames, ignore_index=True)
 
 
 def _fingerprints() -> list[Any]:

@@ -10,5 +10,7 @@ show results, ``files``, ``folder`` and ``errors`` write and end cleanly. ``proc
 of several processes this is, ``collective`` what they do together, ``devices`` where they compute,
 ``commit`` which version of the code it is.
 
-For molecules: ``molecules``. For texts: ``text``.
+``bootstrap`` says which differences are beyond chance.
+
+For molecules: ``benchmarks.molecules``. For texts: ``text``.
 """

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.molecules.labels import labeled
+from benchmarks.kernels.labels import labeled
 from benchmarks.kernels.options import (
     DECAY,
     EDGES,

@@ -17,7 +17,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import KernelCenterer
 
-from benchmarks.harness.molecules.labels import labeled
+from benchmarks.kernels.labels import labeled
 from benchmarks.kernels.libraries import PARTS, as_list, parts_of
 from benchmarks.kernels.options import ITERATIONS, ORDER, SEED
 from pyg_kernels.features import RandomFeatures

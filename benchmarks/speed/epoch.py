@@ -8,20 +8,28 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import lightning.pytorch as lightning
+import numpy as np
 import torch
 from lightning.pytorch.callbacks import Callback
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.harness.devices import torch_device, trainer_devices
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.molecules.data import DataChoice, load_molecules
-from benchmarks.harness.molecules.models import MODELS, ModelConfig, count_parameters
-from benchmarks.harness.molecules.task import MoleculeTask, model_configs
-from benchmarks.harness.task import Task
+from benchmarks.harness.flags import parsed
 from benchmarks.harness.training import quieten_lightning
+from benchmarks.molecules.data import Split, load_set
+from benchmarks.molecules.models import Model, models_of
+from benchmarks.molecules.options import Options
 from benchmarks.speed.options import Speed
 from benchmarks.speed.timing import Row, Step, seconds_of, synchronise
+from pyg_kernels.molecules import NETWORKS
+from pyg_kernels.molecules.methods import Task, standardization
+from pyg_kernels.molecules.training import (
+    Learner,
+    MoleculeBatches,
+    TrainedNetwork,
+    TrainingOptions,
+)
 
 BATCH_SIZE = 128
 CLIP = 5.0  # the largest norm of the gradient, as by default in the benchmark
@@ -127,15 +135,26 @@ def check_networks(names: Iterable[str]) -> None:
     Raises:
         InputError: If there is no such network.
     """
-    networks = [name for name, kind in MODELS.items() if kind.trained]
     for name in names:
-        if name not in networks:
-            raise InputError(f"--models {name}: expected one of {', '.join(networks)}")
+        if name not in NETWORKS:
+            raise InputError(f"--models {name}: expected one of {', '.join(NETWORKS)}")
+
+
+def comparison(words: Sequence[str]) -> tuple[Split, list[Model]]:
+    """The molecules and the networks of a command line of ``benchmarks.molecules``.
+
+    Raises:
+        InputError: If molecules cannot be read.
+    """
+    options, _ = parsed(Options, "benchmarks.speed", "", "", words)
+    (data,) = options.data
+    split = load_set(data, options).split("random", None)
+    return split, models_of(options, split, data)
 
 
 def train_batches(
-    task: Task,
-    model: Any,
+    split: Split,
+    model: Model,
     callback: Callback,
     num_batches: int | None = None,
     device: str = "cpu",
@@ -147,7 +166,7 @@ def train_batches(
     """
     quieten_lightning()
     lightning.seed_everything(0, verbose=False)
-    learner = task.learner(model, OptimizerConfig())
+    learner, batches = _prepared(split, model, batch_size)
     trainer = lightning.Trainer(
         **trainer_devices(device),
         precision="32-true",
@@ -161,7 +180,29 @@ def train_batches(
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    trainer.fit(learner, datamodule=task.batches(learner, batch_size, seed=0))
+    trainer.fit(learner, batches)
+
+
+def _prepared(split: Split, model: Model, batch_size: int) -> tuple[Learner, MoleculeBatches]:
+    """What the package trains, and the batches of the training part."""
+    arguments, train, y = model.arguments, split.parts["train"], split.data.targets
+    task, featurizer = Task("regression", y.shape[1]), arguments["featurizer"]
+    sizes = {name: arguments[name] for name in ("hidden_channels", "num_layers", "dropout")}
+    options = TrainingOptions(epochs=1, batch_size=batch_size)
+    network = TrainedNetwork(model.kind, task, featurizer, sizes, options)
+    weight = np.ones(len(y))
+    mean, std = standardization(y[train], task, weight[train])
+    batches = MoleculeBatches(
+        split.data.molecules,
+        featurizer,
+        (y - mean) / std,
+        weight,
+        indices=torch.from_numpy(train),
+        batch_size=batch_size,
+        shuffle=True,
+        drop_last=len(train) % batch_size == 1,
+    )
+    return Learner(network.build(0), task, options), batches
 
 
 def measure_epochs(options: Speed) -> list[Row]:
@@ -172,16 +213,15 @@ def measure_epochs(options: Speed) -> list[Row]:
     does not.
     """
     check_networks(options.models)
-    data = load_molecules(DataChoice(options.dataset, root=options.root))
-    task = MoleculeTask(data)
-    models = [one for one in model_configs(options.models, data) if isinstance(one, ModelConfig)]
+    root = ["--root", options.root] if options.dataset == "cep" and options.root else []
+    split, models = comparison(["--data", options.dataset, *root, "--model", *options.models])
     device, number = options.device, options.batches
     records = []
     for model in models:
         warm = min(WARM_BATCHES, number or WARM_BATCHES)
-        train_batches(task, model, BatchClock(), warm, device)
+        train_batches(split, model, BatchClock(), warm, device)
         records.append(BatchClock(record=True))
-        train_batches(task, model, records[-1], number, device)
+        train_batches(split, model, records[-1], number, device)
     steps = [
         [products_alone(batch, torch_device(device)) for batch in record.products]
         for record in records
@@ -194,11 +234,11 @@ def measure_epochs(options: Speed) -> list[Row]:
             break
         for k in shuffled.sample(range(len(models)), len(models)):
             clock = BatchClock(steps[k])
-            train_batches(task, models[k], clock, number, device)
+            train_batches(split, models[k], clock, number, device)
             if round_number >= 0:
                 clocks[k].append(clock)
     return [
-        {"name": model.name, "parameters": count_parameters(model), **_figures(record, rounds)}
+        {"name": model.name, "parameters": model.num_parameters, **_figures(record, rounds)}
         for model, record, rounds in zip(models, records, clocks, strict=True)
     ]
 

@@ -222,19 +222,17 @@ def featurise(path: Path, shards: Path, number: int, workers: int) -> Record:
 
 def train(path: Path, shards: Path, model: str, steps: int) -> Record:
     """Trains some batches of the shards through the benchmark; the first few do not count."""
-    from benchmarks.harness.molecules.data import DataChoice, load_molecules
-    from benchmarks.harness.molecules.task import MoleculeTask, model_configs
-    from benchmarks.speed.epoch import BatchClock, train_batches
+    from benchmarks.speed.epoch import BatchClock, comparison, train_batches
 
-    data = load_molecules(DataChoice("csv", csv=str(path), shards=str(shards)))
-    (config,) = model_configs([model], data)
+    words = ["--data", str(path), "--shards", str(shards), "--model", model, "--device", "cpu"]
+    split, (network,) = comparison([*words, "--epochs", "1", "--batch-size", str(BATCH_SIZE)])
     clock = BatchClock()
-    train_batches(MoleculeTask(data), config, clock, steps, batch_size=BATCH_SIZE)
+    train_batches(split, network, clock, steps, batch_size=BATCH_SIZE)
     warm = min(WARM_BATCHES, len(clock.seconds) // 2)
     molecules, seconds = sum(clock.molecules[warm:]), sum(clock.seconds[warm:])
     return {
         "molecules_a_second": molecules / seconds,
-        "training_share": len(data.parts["train"]) / len(data.molecules),
+        "training_share": len(split.parts["train"]) / len(split.data.source),
     }
 
 

@@ -234,9 +234,9 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     model = train.add_argument_group("model")
     model.add_argument(
         "--model", nargs="+", default=["gp"], metavar="NAME",
-        help="gp, wl-gp, wl-ridge, wl-forest, random-walk-gp, wl, wl-gated, graph-kernel, "
-        "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, or "
-        "package.module:Net; several are stacked (gp)",
+        help="gp, wl-gp, wl-ridge, wl-forest, random-walk-gp, mean, wl, wl-gated, graph-kernel, "
+        "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, "
+        "embedded-mean-field, embedded-loopy-bp, or package.module:Net; several are stacked (gp)",
     )  # fmt: skip
     model.add_argument("--task", choices=("regression", "classification"), help="(by the targets)")
     model.add_argument("--ensemble-size", type=_count, default=1, metavar="N", help="(1)")

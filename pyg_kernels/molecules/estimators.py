@@ -67,6 +67,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         num_layers: int | None = None,
         dropout: float = 0.0,
         standardize: bool = False,
+        network_options: dict[str, Any] | None = None,
+        training_options: dict[str, Any] | None = None,
+        refit: bool = True,
     ) -> None:
         self.model = model
         self.ensemble_size = ensemble_size
@@ -83,6 +86,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         self.num_layers = num_layers
         self.dropout = dropout
         self.standardize = standardize
+        self.network_options = network_options
+        self.training_options = training_options
+        self.refit = refit
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -140,7 +146,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             varies = spread > 1e-12 * np.abs(self.extra_mean_)
             self.extra_scale_ = np.where(varies, spread, 1.0)
             molecules = self._scaled(molecules)
-            if not {*models}.isdisjoint(KERNEL_METHODS):
+            if {*models} & ({*KERNEL_METHODS} - {"mean"}):
                 molecules.graphs()  # read once, and what cannot be read is named by its position
             random = check_random_state(self.random_state)
             members: list[Method] = []
@@ -166,7 +172,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             self.members_ = members
             self.model_weights_ = stacked_weights(held, self.task_)
             self.scores_ = self._conformal_scores(held, validation is not None)
-            if self.ensemble_size == 1:  # what was held out has said what it has to say
+            if (
+                self.refit and self.ensemble_size == 1
+            ):  # what was held out has said what it has to say
                 everything = replace(examples, train=np.arange(len(molecules)))
                 for member in self.members_:
                     if isinstance(member, KernelMethod):
@@ -237,9 +245,11 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             self.patience,
             self.device,
             self.progress,
+            **(self.training_options or {}),
         )
         names = ("hidden_channels", "num_layers", "dropout")
-        sizes = {name: getattr(self, name) for name in names}
+        sizes: dict[str, Any] = {name: getattr(self, name) for name in names}
+        sizes["options"] = self.network_options or {}
         return TrainedNetwork(model, self.task_, self.featurizer, sizes, options)
 
     @abstractmethod
@@ -252,6 +262,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         return Molecules(standardize_many(molecules.smiles)[0], molecules.columns, molecules.extra)
 
     def _scaled(self, molecules: Molecules) -> Molecules:
+        if not molecules.columns:
+            return molecules
         extra = (molecules.extra - self.extra_mean_) / self.extra_scale_
         return molecules.with_extra(molecules.columns, extra)
 
@@ -406,9 +418,10 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
 
     Args:
         model: ``'gp'``, a Gaussian process with the kernels of :func:`molecule_kernels`;
-            ``'wl-gp'``, ``'wl-ridge'``, ``'wl-forest'``, ``'random-walk-gp'``; a network of this
-            package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``, ``'random-walk'``,
-            ``'gated-walk'``, or of PyG, ``'gin'``, ``'gine'``, ``'attentive-fp'``,
+            ``'wl-gp'``, ``'wl-ridge'``, ``'wl-forest'``, ``'random-walk-gp'``; ``'mean'``, that of
+            the targets; a network of this package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``,
+            ``'random-walk'``, ``'gated-walk'``, ``'embedded-mean-field'``,
+            ``'embedded-loopy-bp'``, or of PyG, ``'gin'``, ``'gine'``, ``'attentive-fp'``,
             ``'neural-fingerprint'``; the import path of another, ``'mypkg.nets:Net'`` (see
             :func:`~pyg_kernels.molecules.networks.build_network`); or several of these, which are
             added up with weights of at least 0 that fit the validation part.
@@ -429,6 +442,11 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             a walk; None: 3.
         standardize: Whether molecules are standardized first, fitted and predicted ones:
             :func:`~pyg_kernels.chem.standardize`.
+        network_options: Further arguments of networks, such as ``{'norm': 'head'}``.
+        training_options: Further fields of
+            :class:`~pyg_kernels.molecules.training.TrainingOptions`.
+        refit: Whether kernel methods are fitted to all molecules in the end, and not to those alone
+            that are not held out.
 
     Attributes:
         members_: The fitted members, models varying fastest.

@@ -43,15 +43,24 @@ class Molecules:
     def part(self, rows: NDArray[Any]) -> Molecules:
         """The molecules at these positions."""
         part = Molecules([self.smiles[i] for i in rows], self.columns, self.extra[rows])
-        for key in ("rdkit", "graphs"):
-            if key in self._read:
-                part._read[key] = [self._read[key][i] for i in rows]
+        for key, read in self._read.items():
+            part._read[key] = [read[i] for i in rows] if isinstance(read, list) else read[rows]
         return part
 
     def with_extra(self, columns: list[str], extra: NDArray[np.float64]) -> Molecules:
         """The same molecules, as they were read, with other columns."""
         read = {key: value for key, value in self._read.items() if key != "graphs"}
         return Molecules(self.smiles, columns, extra, read)
+
+    @classmethod
+    def of_dataset(cls, dataset: Any) -> Molecules:
+        """The molecules of a data set, whose features are not read again.
+
+        Args:
+            dataset: A ``MoleculeDataset``, or ``MoleculeShards``, which stay on disk.
+        """
+        known = {dataset.featurizer.fingerprint: dataset}
+        return cls(dataset.smiles, [], np.zeros((len(dataset), 0)), known)
 
     def unread(self) -> Molecules:
         """The same molecules, without what was made of them."""

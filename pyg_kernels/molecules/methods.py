@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, softmax
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -443,10 +444,28 @@ class CountMethod(KernelMethod):
         self.penalties = settings["penalties"]
 
 
+class MeanMethod(CountMethod):
+    """The mean of the fitted targets, or how frequent classes are, whatever the molecule."""
+
+    def vectors(self, molecules: Molecules) -> Any:
+        """No numbers, ``(M, 0)``."""
+        return sparse.csr_matrix((len(molecules), 0))
+
+    def _fitted(
+        self, x: Any, y: NDArray[np.float64], weight: NDArray[np.float64], penalty: float | None
+    ) -> Any:
+        there = ~np.isnan(y)
+        x, y, weight = x[there], y[there], weight[there]
+        if self.task.kind == "regression":
+            return DummyRegressor().fit(x, y, weight)
+        return DummyClassifier(strategy="prior").fit(x, y.astype(int), weight)
+
+
 KERNEL_METHODS: dict[str, type[Any]] = {
     "gp": ProcessMethod,
     "wl-gp": ProcessMethod,
     "random-walk-gp": ProcessMethod,
     "wl-ridge": CountMethod,
     "wl-forest": CountMethod,
+    "mean": MeanMethod,
 }

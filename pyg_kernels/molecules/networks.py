@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Self
 
@@ -17,8 +17,14 @@ from torch_geometric.data import Batch
 from torch_geometric.nn.models import AttentiveFP, NeuralFingerprint
 
 from pyg_kernels.molecules.environments import wl_output
-from pyg_kernels.nn import GraphKernelNet, RandomWalkNet, WLKernelNet
-from pyg_kernels.nn.models.graph_vector import GraphHead
+from pyg_kernels.nn import (
+    EmbeddedLoopyBP,
+    EmbeddedMeanField,
+    GraphKernelNet,
+    RandomWalkNet,
+    WLKernelNet,
+)
+from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm
 
 FINGERPRINT_LENGTH = 256
 MAX_DEGREE = 5  # Duvenaud et al. 2015: one weight matrix for each number of bonds, 0 to 5
@@ -35,6 +41,7 @@ class IsomorphismNet(nn.Module):
         num_layers: The number of layers.
         edge_dim: The number of bond features, or None: GIN.
         dropout: The probability of dropping a channel.
+        norm: As of the networks of this package.
     """
 
     def __init__(
@@ -45,6 +52,7 @@ class IsomorphismNet(nn.Module):
         num_layers: int,
         edge_dim: int | None,
         dropout: float,
+        norm: str | None = "batch",
     ) -> None:
         super().__init__()
         width, self.dropout = hidden_channels, dropout
@@ -52,14 +60,13 @@ class IsomorphismNet(nn.Module):
         self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
         for _ in range(num_layers):
             mlp = nn.Sequential(
-                nn.Linear(width, width), gnn.BatchNorm(width, allow_single_element=True), nn.ReLU(),
-                nn.Linear(width, width),
-            )  # fmt: skip
+                nn.Linear(width, width), _norm(norm, width), nn.ReLU(), nn.Linear(width, width)
+            )
             conv = gnn.GINConv(mlp) if edge_dim is None else gnn.GINEConv(mlp, edge_dim=edge_dim)
             self.convs.append(conv)
-            self.norms.append(gnn.BatchNorm(width, allow_single_element=True))
+            self.norms.append(_norm(norm, width))
         self.bonds = edge_dim is not None
-        self.head = GraphHead(width, width, out_channels, "batch", "relu")
+        self.head = GraphHead(width, width, out_channels, norm, "relu")
 
     def forward(
         self, x: Tensor, edge_index: Tensor, *, edge_attr: Tensor, batch: Tensor, batch_size: int
@@ -69,6 +76,10 @@ class IsomorphismNet(nn.Module):
         for conv, norm in zip(self.convs, self.norms, strict=True):
             x = F.dropout(norm(conv(x, edge_index, *bonds)).relu(), self.dropout, self.training)
         return self.head(gnn.global_add_pool(x, batch, batch_size))
+
+
+def _norm(norm: str | None, width: int) -> nn.Module:
+    return build_norm(norm, width) or nn.Identity()
 
 
 class FingerprintNet(nn.Module):
@@ -81,13 +92,14 @@ class FingerprintNet(nn.Module):
         out_channels: int,
         num_layers: int,
         dropout: float,
+        norm: str | None = "batch",
     ) -> None:
         super().__init__()
         self.dropout = dropout
         self.fingerprint = NeuralFingerprint(
             in_channels, hidden_channels, FINGERPRINT_LENGTH, num_layers, max_degree=MAX_DEGREE
         )
-        self.head = GraphHead(FINGERPRINT_LENGTH, hidden_channels, out_channels, "batch", "relu")
+        self.head = GraphHead(FINGERPRINT_LENGTH, hidden_channels, out_channels, norm, "relu")
 
     def forward(self, x: Tensor, edge_index: Tensor, *, batch: Tensor, batch_size: int) -> Tensor:
         found = self.fingerprint(x, edge_index, batch, batch_size)
@@ -105,6 +117,7 @@ class Sizes:
         hidden_channels: The width; None: the network's own default, as is the next.
         num_layers: Layers, iterations, or nodes in a walk.
         dropout: The probability of dropping a channel.
+        options: Further arguments of the network, such as ``{'norm': 'head'}``.
     """
 
     in_channels: int
@@ -113,6 +126,7 @@ class Sizes:
     hidden_channels: int | None = None
     num_layers: int | None = None
     dropout: float = 0.0
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -120,56 +134,73 @@ class NetworkKind:
     """A network by name.
 
     Args:
-        build: From input, width, output, depth, bond features and dropout to a network.
+        build: From input, width, output, depth, bond features, dropout and further arguments to a
+            network.
         hidden_channels: The default width, close to 260,000 parameters.
         num_layers: The default depth.
     """
 
-    build: Callable[[int, int, int, int, int, float], nn.Module]
+    build: Callable[..., nn.Module]
     hidden_channels: int
     num_layers: int = 4
 
 
 def _wl(gated: bool) -> Callable[..., nn.Module]:
-    return lambda f, d, out, depth, bonds, dropout: WLKernelNet(
-        f, d, out, depth, gated=gated, edge_dim=bonds, tie_weights=None, dropout=dropout
+    return lambda f, d, out, depth, bonds, dropout, **options: WLKernelNet(
+        f, d, out, depth, gated=gated, edge_dim=bonds, tie_weights=None, dropout=dropout, **options
     )
 
 
 def _random_walk(gated: bool) -> Callable[..., nn.Module]:
-    def build(f: int, d: int, out: int, depth: int, bonds: int, dropout: float) -> nn.Module:
+    def build(
+        f: int, d: int, out: int, depth: int, bonds: int, dropout: float, **options: Any
+    ) -> nn.Module:
         if dropout:
             raise ValueError(f"dropout={dropout}: networks of random walks have none, expected 0")
-        return RandomWalkNet(f, d, out, order=depth, gated=gated, act="relu", edge_dim=bonds)
+        sizes = {"order": depth, "edge_dim": bonds, "act": "relu", **options}
+        return RandomWalkNet(f, d, out, gated=gated, **sizes)
 
     return build
+
+
+def _embedded(kind: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
+    return lambda f, d, out, depth, bonds, dropout, **options: kind(
+        f, d, out, depth, edge_dim=bonds, dropout=dropout, **options
+    )
 
 
 NETWORKS: dict[str, NetworkKind] = {
     "wl": NetworkKind(_wl(gated=False), 112),
     "wl-gated": NetworkKind(_wl(gated=True), 92),
     "graph-kernel": NetworkKind(
-        lambda f, d, out, depth, bonds, dropout: GraphKernelNet(
-            f, d, out, num_layers=depth, order=2, edge_dim=bonds, dropout=dropout
+        lambda f, d, out, depth, bonds, dropout, **options: GraphKernelNet(
+            f, d, out, num_layers=depth, edge_dim=bonds, dropout=dropout, **{"order": 2, **options}
         ),
         140,
     ),
     "random-walk": NetworkKind(_random_walk(gated=False), 560),
     "gated-walk": NetworkKind(_random_walk(gated=True), 380),
     "gin": NetworkKind(
-        lambda f, d, out, depth, bonds, dropout: IsomorphismNet(f, d, out, depth, None, dropout),
+        lambda f, d, out, depth, bonds, dropout, **options: IsomorphismNet(
+            f, d, out, depth, None, dropout, **options
+        ),
         160,
     ),
     "gine": NetworkKind(IsomorphismNet, 160),
     "attentive-fp": NetworkKind(
-        lambda f, d, out, depth, bonds, dropout: AttentiveFP(
-            f, d, out, bonds, depth, ATTENTIVE_STEPS, dropout
+        lambda f, d, out, depth, bonds, dropout, **options: AttentiveFP(
+            f, d, out, bonds, depth, ATTENTIVE_STEPS, dropout, **options
         ),
         80,
     ),
     "neural-fingerprint": NetworkKind(
-        lambda f, d, out, depth, bonds, dropout: FingerprintNet(f, d, out, depth, dropout), 56
+        lambda f, d, out, depth, bonds, dropout, **options: FingerprintNet(
+            f, d, out, depth, dropout, **options
+        ),
+        56,
     ),
+    "embedded-mean-field": NetworkKind(_embedded(EmbeddedMeanField), 160),
+    "embedded-loopy-bp": NetworkKind(_embedded(EmbeddedLoopyBP), 160),
 }
 
 
@@ -189,14 +220,18 @@ def build_network(model: str, sizes: Sizes) -> nn.Module:
     """
     if ":" not in model:
         kind = NETWORKS[model]
-        return kind.build(
-            sizes.in_channels,
-            sizes.hidden_channels or kind.hidden_channels,
-            sizes.out_channels,
-            sizes.num_layers or kind.num_layers,
-            sizes.edge_dim,
-            sizes.dropout,
-        )
+        try:
+            return kind.build(
+                sizes.in_channels,
+                sizes.hidden_channels or kind.hidden_channels,
+                sizes.out_channels,
+                sizes.num_layers or kind.num_layers,
+                sizes.edge_dim,
+                sizes.dropout,
+                **sizes.options,
+            )
+        except TypeError as error:
+            raise ValueError(f"network_options={sizes.options!r} of {model}: {error}") from error
     path, _, name = model.partition(":")
     try:
         made = getattr(import_module(path), name)
@@ -210,7 +245,7 @@ def build_network(model: str, sizes: Sizes) -> nn.Module:
         value = getattr(sizes, option)
         if option in taken and value is not None:
             named[option] = value
-    return made(**named)
+    return made(**named, **sizes.options)
 
 
 class MoleculeNet(nn.Module):

@@ -1,17 +1,24 @@
 """Small molecule files, and command lines called in this process."""
 
 import csv
+import json
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from benchmarks.harness.molecules.command_line import main
+from benchmarks.molecules.__main__ import main
 
 Rows = list[dict[str, str]]
+
+
+def metrics_of(out: Path) -> Any:
+    """What ``metrics.json`` of a results folder holds."""
+    return json.loads((out / "metrics.json").read_text())
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +93,7 @@ def call(call_main: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[
 def compare(
     call: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> Callable[..., tuple[int, str, str]]:
-    """Trains small models for 2 epochs into ``out`` unless the words say otherwise."""
+    """Fits small models, networks for 2 epochs, into ``out`` unless the words say otherwise."""
 
     def run(*words: object) -> tuple[int, str, str]:
         small = ("--device", "cpu", "--hidden", 8, "--layers", 2, "--batch-size", 16, "--quiet")

@@ -152,18 +152,24 @@ def test_benchmark_on_a_set_of_its_own(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_benchmark_on_a_named_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The training and the test part of the harness's split, without the validation part."""
+    """The training and the test part of the comparison's split, without the validation part."""
+    pytest.importorskip("lightning", reason="the comparison needs the extra 'bench'")
     from benchmarks import molecule_gp
-    from benchmarks.harness.molecules import data
+    from benchmarks.molecules import data
 
-    def load(choice: data.DataChoice) -> data.MoleculeData:
-        assert (choice.dataset, choice.split, choice.root) == ("cep", "random", "there")
-        molecules = SimpleNamespace(smiles=SMILES, targets=torch.arange(7.0)[:, None])
-        parts = {"train": [4, 0, 2], "valid": [1, 6], "test": [5, 3]}
-        places = {part: torch.tensor(rows) for part, rows in parts.items()}
-        return data.MoleculeData(molecules, places, choice)
+    source = SimpleNamespace(smiles=SMILES, targets=torch.arange(7.0)[:, None])
+    parts = {"train": [4, 0, 2], "valid": [1, 6], "test": [5, 3]}
 
-    monkeypatch.setattr(data, "load_molecules", load)
+    def load(name: str, options: Any) -> Any:
+        assert (name, options.root) == ("cep", "there")
+        return SimpleNamespace(split=split)
+
+    def split(kind: str, seed: int | None) -> data.Split:
+        assert (kind, seed) == ("random", None)
+        places = {part: np.array(rows) for part, rows in parts.items()}
+        return data.Split(data.MoleculeSet("cep", source, "rmse"), kind, places)
+
+    monkeypatch.setattr(data, "load_set", load)
     table = molecule_gp._named("cep", "there")
     assert table.y.tolist() == [4, 0, 2, 5, 3]
     assert table.smiles.tolist() == [SMILES[i] for i in (4, 0, 2, 5, 3)]

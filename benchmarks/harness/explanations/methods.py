@@ -17,8 +17,6 @@ from torch_geometric.explain import (
 )
 from torch_geometric.explain.algorithm import ExplainerAlgorithm
 
-from benchmarks.harness.explanations.setting import Compared
-
 REGRESSION = {"mode": "regression", "task_level": "graph"}
 
 
@@ -27,13 +25,13 @@ class Method:
     """A row of the table.
 
     Args:
-        algorithm: Made of what the command line says.
+        algorithm: Made of the number of steps of GNNExplainer, and of integrated gradients.
         node_mask (str): PyG's type of a mask: ``'object'`` one value an atom, ``'attributes'`` one
             for each of its features, which are summed.
         by_position (bool): Whether it calls the network by position.
     """
 
-    algorithm: Callable[[Compared], ExplainerAlgorithm]
+    algorithm: Callable[[int, int], ExplainerAlgorithm]
     node_mask: str = "object"
     by_position: bool = False
 
@@ -55,21 +53,21 @@ class ByPosition(nn.Module):
         return out
 
 
-def _walks(compared: Compared) -> ExplainerAlgorithm:
+def _walks(gnn_epochs: int, ig_steps: int) -> ExplainerAlgorithm:
     from pyg_kernels.explain import WalkExplainer
 
     return WalkExplainer(k=0)
 
 
-def _integrated_gradients(compared: Compared) -> ExplainerAlgorithm:
-    return CaptumExplainer("IntegratedGradients", n_steps=compared.steps)
+def _integrated_gradients(gnn_epochs: int, ig_steps: int) -> ExplainerAlgorithm:
+    return CaptumExplainer("IntegratedGradients", n_steps=ig_steps)
 
 
 METHODS: Mapping[str, Method] = {
     "walks": Method(_walks),
-    "gnn-explainer": Method(lambda compared: GNNExplainer(epochs=compared.gnn_epochs)),
+    "gnn-explainer": Method(lambda gnn_epochs, ig_steps: GNNExplainer(epochs=gnn_epochs)),
     "integrated-gradients": Method(_integrated_gradients, node_mask="attributes", by_position=True),
-    "random": Method(lambda compared: DummyExplainer()),
+    "random": Method(lambda gnn_epochs, ig_steps: DummyExplainer()),
 }
 
 
@@ -95,7 +93,7 @@ def graph_arguments(molecule: Data) -> dict[str, Tensor]:
     return {"batch": batch, "edge_attr": molecule.edge_attr}
 
 
-def explainer_of(name: str, net: nn.Module, compared: Compared) -> Explainer:
+def explainer_of(name: str, net: nn.Module, gnn_epochs: int = 100, ig_steps: int = 50) -> Explainer:
     """The explainer of a method for a network on graphs, of which it gets a copy.
 
     GNNExplainer leaves parameters in the layers, through which Captum's gradients do not pass.
@@ -104,7 +102,7 @@ def explainer_of(name: str, net: nn.Module, compared: Compared) -> Explainer:
     net = copy.deepcopy(net)
     return Explainer(
         model=ByPosition(net) if method.by_position else net,
-        algorithm=method.algorithm(compared),
+        algorithm=method.algorithm(gnn_epochs, ig_steps),
         explanation_type="model",
         model_config=REGRESSION,
         node_mask_type=method.node_mask,

@@ -1,33 +1,33 @@
 """The table, the pictures and the page of a study."""
 
 import base64
-import html
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import matplotlib
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.harness.explanations.attributions import Attribution
-from benchmarks.harness.explanations.comparison import MEASURES
 from benchmarks.harness.explanations.sentences import Sentence
-from benchmarks.harness.explanations.setting import Setting
 from benchmarks.harness.figures import picture_grid
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table, one_line
 from pyg_kernels.explain import draw_molecule, draw_text, text_html
+from pyg_kernels.molecules import MoleculeExplanation
 
 FILES = ("metrics.json", "table.md", "planted.png", "molecules.png", "explanations.html")
 SENTENCE_FILES = "sentence-*.png"
 HEADER = ("method", "precision", "fid+", "fid-", "without", "alone", "s/molecule")
 COLUMNS = 3  # of the picture of measured targets
 PIXELS = (420, 280)
+MEANS = ("precision", "fid+", "fid-", "change without", "change alone")
 Record = dict[str, Any]
 
 
@@ -36,32 +36,30 @@ class Results:
     """All that a study found.
 
     Args:
-        setting: What was asked for.
+        about: The molecules and the planted target.
         records: Of each method, one a molecule.
         evidence: ``(N,)`` bool of each drawn molecule of the planted target.
-        chance (float): The precision of atoms drawn at random, in expectation.
+        chance: The precision of atoms drawn at random, in expectation.
         planted: Attributions of these molecules.
+        counts: Their planted targets.
         measured: Attributions of molecules with measured targets.
+        values: These targets.
         sentences: Attributions of texts.
         runs: Records of what was trained.
-        target (str): The measured target.
+        target: The measured target.
     """
 
-    setting: Setting
+    about: str
     records: Mapping[str, Sequence[Record]]
     evidence: Sequence[Tensor]
     chance: float
-    planted: Sequence[Attribution]
-    measured: Sequence[Attribution]
+    planted: MoleculeExplanation
+    counts: Sequence[float]
+    measured: MoleculeExplanation
+    values: Sequence[float]
     sentences: Sequence[Sentence]
-    runs: Mapping[str, Record | None]
+    runs: Mapping[str, Record]
     target: str
-
-    @property
-    def gap(self) -> float:
-        """The largest difference between a sum of contributions and the prediction."""
-        gaps = [one.gap for one in (*self.planted, *self.measured)]
-        return max([*gaps, *[one.gap for one in self.sentences]], default=0.0)
 
     def metrics(self) -> Record:
         """What ``metrics.json`` holds."""
@@ -72,97 +70,82 @@ class Results:
         return {
             "methods": methods,
             "chance": self.chance,
-            "gap": self.gap,
-            "runs": {name: run for name, run in self.runs.items() if run is not None},
+            "runs": dict(self.runs),
             "sentences": [sentence.record() for sentence in self.sentences],
         }
 
 
 def means(records: Sequence[Record]) -> dict[str, float]:
     """The mean of each measure over molecules, of seconds the median."""
-    found = {key: statistics.fmean(record[key] for record in records) for key in MEASURES}
+    found = {key: statistics.fmean(record[key] for record in records) for key in MEANS}
     return {**found, "seconds": statistics.median(record["seconds"] for record in records)}
 
 
 def table(results: Results) -> Table:
     """A row a method: precision, fidelity and time on the planted target."""
-    choice, run = results.setting.molecules, results.runs["planted"] or {}
+    run = results.runs["planted"]
     number = len(next(iter(results.records.values())))
-    rows = [
-        [
-            name,
-            f"{mean['precision']:.3f}",
-            *[f"{mean[key]:.2f}" for key in ("fid+", "fid-", "change without", "change alone")],
-            f"{mean['seconds']:.4f}",
-        ]
-        for name, mean in ((name, means(records)) for name, records in results.records.items())
-    ]
+    rows = []
+    for name, records in results.records.items():
+        mean = means(records)
+        shares = [f"{mean[key]:.2f}" for key in MEANS[1:]]
+        rows.append([name, f"{mean['precision']:.3f}", *shares, f"{mean['seconds']:.4f}"])
     caption = (
-        f"{choice.dataset}: the number of {choice.smarts} in a molecule, predicted by "
-        f"{run.get('model')} ({run.get('num_parameters', 0):,} parameters, test RMSE "
-        f"{run.get('test', float('nan')):.3f}, seed {results.setting.seed})\n"
+        f"{results.about} in a molecule, predicted by {run['model']} "
+        f"({run['num_parameters']:,} parameters, test RMSE {run['test']:.3f}, seed {run['seed']})\n"
         f"{number} test molecules that have the group; of each, as many atoms are selected as "
         "belong to it, those that raise the number most, or are the most important to methods "
         f"without a sign. precision: the share of these that do ({results.chance:.3f} by chance); "
         "fid+ and fid-: of PyG, how often the number nearest to the prediction changes without "
         "these atoms, and with them alone; without, alone: the mean change of the predicted "
-        "number; s/molecule: the median\n"
-        f"Contributions add up to predictions within {results.gap:.0e}"
+        "number; s/molecule: the median"
     )
     return Table(caption, HEADER, rows)
 
 
 def write_report(out: Path, results: Results) -> None:
-    """Writes ``planted.png``, ``molecules.png``, ``sentence-N.png`` and ``explanations.html``.
-
-    Pictures of sentences that an earlier call explained are removed.
-    """
+    """Writes `FILES` and ``sentence-N.png``; pictures of other sentences are removed."""
     for path in out.glob(SENTENCE_FILES):
         path.unlink()
+    write_text(out / "metrics.json", json.dumps(results.metrics(), indent=1))
+    write_text(out / "table.md", f"{table(results).markdown()}\n")
     with matplotlib.rc_context({"text.parse_math": False}):
         write_bytes(out / "planted.png", png(planted_figure(results)))
         write_bytes(out / "molecules.png", png(measured_figure(results)))
-        sentences = [png(sentence_figure(sentence)) for sentence in results.sentences]
-    for number, picture in enumerate(sentences, start=1):
+        pictures = [png(sentence_figure(sentence)) for sentence in results.sentences]
+    for number, picture in enumerate(pictures, start=1):
         write_bytes(out / f"sentence-{number}.png", picture)
-    write_text(out / "explanations.html", page(results, sentences))
+    write_text(out / "explanations.html", page(results, pictures))
 
 
 def planted_figure(results: Results) -> Figure:
     """A row a molecule: the planted atoms, then what each method says; colours are each picture's
     own.
     """
-    names = ["planted", *results.records]
-    rows = []
-    for number, attribution in enumerate(results.planted):
-        evidence = results.evidence[number].double()
-        parts = [(evidence, torch.zeros(attribution.edge_index.size(1)))]
-        for records in results.records.values():
-            record = records[number]
-            parts.append((torch.tensor(record["nodes"]), torch.tensor(record["edges"])))
-        bonds = ["planted", "walks"]
-        pictures = [
-            drawn(attribution, nodes, edges if name in bonds else None)
-            for name, (nodes, edges) in zip(names, parts, strict=True)
-        ]
-        titles = [
-            f"predicted {attribution.prediction:.2f}, true {attribution.measured:g}",
-            *names[1:],
-        ]
-        rows.append(list(zip(titles, pictures, strict=True)))
+    rows, found = [], results.planted
+    for i, (smiles, evidence) in enumerate(zip(found.smiles, results.evidence, strict=True)):
+        title = f"predicted {found.output[i]:.2f}, true {results.counts[i]:g}"
+        row = [(title, drawn(smiles, evidence.double()))]
+        for name, records in results.records.items():
+            walks = name == "walks"
+            nodes = torch.tensor(records[i]["nodes"])
+            options = {"size": PIXELS, "file_format": "png"}
+            row.append((name, found.draw(i, **options) if walks else drawn(smiles, nodes)))
+        rows.append(row)
     return picture_grid(rows)
 
 
 def measured_figure(results: Results) -> Figure:
     """Molecules with a measured target, atoms and bonds coloured on one scale."""
-    scale = common_scale(results.measured)
+    found = results.measured
+    options = {"scale": common_scale(found), "size": PIXELS, "file_format": "png"}
     cells = [
         (
-            f"{one_line(results.target)}: predicted {attribution.prediction:.2f}, measured "
-            f"{attribution.measured:.2f}",
-            drawn(attribution, attribution.nodes, attribution.edges, scale),
+            f"{one_line(results.target)}: predicted {found.output[i]:.2f}, measured "
+            f"{results.values[i]:.2f}",
+            found.draw(i, **options),
         )
-        for attribution in results.measured
+        for i in range(len(found))
     ]
     return picture_grid([cells[i : i + COLUMNS] for i in range(0, len(cells), COLUMNS)])
 
@@ -174,22 +157,15 @@ def sentence_figure(sentence: Sentence) -> Figure:
     )
 
 
-def common_scale(attributions: Sequence[Attribution]) -> float | None:
-    """The largest contribution of all; ``None`` where there is none."""
-    parts = [
-        part.abs().max() for one in attributions for part in (one.nodes, one.edges) if len(part)
-    ]
-    return (float(max(parts)) or None) if parts else None
+def common_scale(found: MoleculeExplanation) -> float | None:
+    """The largest share of all atoms and bonds; None where there is none."""
+    sizes = [abs(parts).max() for parts in (*found.atoms, *found.bonds) if len(parts)]
+    return (float(max(sizes)) or None) if sizes else None
 
 
-def drawn(
-    attribution: Attribution, nodes: Tensor, edges: Tensor | None, scale: float | None = None
-) -> bytes:
-    """A molecule as the content of a PNG file."""
-    index = None if edges is None else attribution.edge_index
-    return draw_molecule(
-        attribution.smiles, nodes, edges, index, scale=scale, size=PIXELS, file_format="png"
-    )
+def drawn(smiles: str, nodes: Tensor) -> bytes:
+    """A molecule with coloured atoms as the content of a PNG file."""
+    return draw_molecule(smiles, nodes, size=PIXELS, file_format="png")
 
 
 def page(results: Results, pictures: Sequence[bytes]) -> str:
@@ -199,59 +175,36 @@ def page(results: Results, pictures: Sequence[bytes]) -> str:
         results: What a study found.
         pictures: PNG files of its sentences.
     """
-    found = table(results)
-    rows = [f"<tr>{''.join(f'<th>{html.escape(cell)}</th>' for cell in found.header)}</tr>"]
-    rows += [
-        f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in found.rows
+    sentences = [
+        {
+            "title": sentence.title(),
+            "html": text_html(sentence.words, sentence.tokens, sentence.ngrams),
+            "picture": base64.b64encode(picture).decode(),
+        }
+        for sentence, picture in zip(results.sentences, pictures, strict=True)
     ]
-    parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8"><title>Exact explanations</title>',
-        "<style>body{font-family:sans-serif;max-width:70em;margin:2em auto}"
-        "td,th{padding:2px 10px;text-align:right}td:first-child,th:first-child{text-align:left}"
-        "figure{display:inline-block;margin:6px}figcaption{font-size:small;max-width:420px}"
-        "</style></head><body>",
-        "<h1>Exact explanations</h1>",
-        *[f"<p>{html.escape(line)}</p>" for line in found.caption.splitlines()],
-        f"<table>{''.join(rows)}</table>",
-        "<p>Red raises the prediction, blue lowers it. Atoms add up to it, and bonds once more."
-        "</p>",
-        f"<h2>The number of {html.escape(results.setting.molecules.smarts)}</h2>",
-        *_molecule_figures(results.planted),
-        f"<h2>{html.escape(one_line(results.target))}</h2>",
-        *_molecule_figures(results.measured),
+    kinds = [
+        (results.about, _molecules(results.planted, results.counts)),
+        (one_line(results.target), _molecules(results.measured, results.values)),
     ]
-    if results.sentences:
-        parts.append("<h2>Texts</h2>")
-    for sentence, picture in zip(results.sentences, pictures, strict=True):
-        encoded = base64.b64encode(picture).decode()
-        parts += [
-            f"<h3>{html.escape(sentence.title())}</h3>",
-            text_html(sentence.words, sentence.tokens, sentence.ngrams),
-            f'<img alt="" style="max-width:100%" src="data:image/png;base64,{encoded}">',
-        ]
-    return "\n".join([*parts, "</body></html>", ""])
+    template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
+    made = jinja2.Environment(autoescape=True).from_string(template)
+    return made.render(table=table(results), kinds=kinds, sentences=sentences)
 
 
-def _molecule_figures(attributions: Sequence[Attribution]) -> list[str]:
-    scale = common_scale(attributions)
-    figures = []
-    for attribution in attributions:
-        svg = draw_molecule(
-            attribution.smiles,
-            attribution.nodes,
-            attribution.edges,
-            attribution.edge_index,
-            scale=scale,
-            size=PIXELS,
-        ).decode()
-        walks = "; ".join(
-            f"{'-'.join(map(str, atoms))}: {value:+.3f}" for atoms, value in attribution.walks
+def _molecules(found: MoleculeExplanation, values: Sequence[float]) -> list[Record]:
+    scale = common_scale(found)
+    shown = []
+    for i in range(len(found)):
+        svg = found.draw(i, scale=scale, size=PIXELS).decode()
+        walks = [f"{'-'.join(map(str, atoms))}: {value:+.3f}" for atoms, value in found.walks[i]]
+        shown.append(
+            {
+                "svg": svg[svg.index("<svg") :],
+                "smiles": found.smiles[i],
+                "sums": f"predicted {found.output[i]:.3f}, true {values[i]:g}: atoms "
+                f"{found.atoms[i].sum():+.3f}, the rest {found.constant[i]:+.3f}",
+                "walks": "; ".join(walks),
+            }
         )
-        figures.append(
-            f"<figure>{svg[svg.index('<svg') :]}<figcaption>{html.escape(attribution.smiles)}<br>"
-            f"predicted {attribution.prediction:.3f}, true {attribution.measured:g}: atoms "
-            f"{float(attribution.nodes.sum()):+.3f}, the rest {attribution.offset:+.3f}<br>"
-            f"best walks, by atoms from 0: {walks}</figcaption></figure>"
-        )
-    return figures
+    return shown

@@ -1,23 +1,29 @@
-"""Exact attributions of what a text classifier says: tokens, n-grams and gates."""
+"""A text classifier, and exact attributions of what it says: tokens, n-grams and gates."""
 
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.harness.errors import InputError
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextData
 from benchmarks.harness.text.encoders import RCNNEncoder
+from benchmarks.harness.text.explanation import load_classifier
+from benchmarks.harness.text.task import TextTask, text_model_configs
+from benchmarks.harness.training import BEST, Run, TrainingConfig, train
 from pyg_kernels.datasets.text import TextBatch, Vocabulary, tokenize
 from pyg_kernels.explain import TextNet
 from pyg_kernels.explain.ngrams import cell_of, ngram_sum
 from pyg_kernels.explain.text_net import text_contributions
 
 MOST_GAP = 1e-6  # of a score in double precision, relative to one above 1
+HIDDEN, BATCH_SIZE, LEARNING_RATE = 100, 50, 0.003
 LENGTHS = range(6, 21)  # of the test texts that are shown where none is given
 
 
@@ -63,6 +69,48 @@ class Sentence:
                 for positions, value in self.ngrams
             ],
         }
+
+
+def trained_classifier(
+    data: TextData, epochs: int, seed: int, folder: Path, device: str, show: str
+) -> tuple[TextClassifier, dict[str, Any]]:
+    """The classifier of some texts, trained in a folder unless it lies there, and its record.
+
+    One layer of an RCNN of order 2 with an input-gated decay, the sum over orders, ReLU, and the
+    output at the last word: up to a constant its scores are sums over words and pairs of words.
+
+    Raises:
+        DivergenceError: If the training error is no finite number.
+        InputError: If the folder cannot be written or read.
+        KeyboardInterrupt: If interrupted.
+    """
+    (config,) = text_model_configs(
+        ["rcnn"],
+        data,
+        hidden=HIDDEN,
+        num_layers=1,
+        order=2,
+        decay="input",
+        activation="relu",
+        rcnn_readout="sum",
+        readout="last",
+    )
+    training = TrainingConfig(
+        epochs=epochs,
+        batch_size=BATCH_SIZE,
+        patience=max(10, epochs // 3),
+        clip=5.0,
+        optimizer=OptimizerConfig(learning_rate=LEARNING_RATE),
+        device=device,
+        precision="32-true",
+        show=show,
+    )
+    run = Run.read(folder)
+    if run is None:
+        run = train(TextTask(data), config, seed, training, folder)
+        assert run is not None  # there is one process
+        run.write(folder)
+    return load_classifier(folder / BEST), run.record
 
 
 def chosen_texts(texts: Sequence[str], data: TextData, number: int) -> list[list[str]]:

@@ -1,162 +1,197 @@
 """The results folder: what is trained, explained and drawn, each once."""
 
 import json
-import platform
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 from tqdm import tqdm
 
+from benchmarks.harness.arguments import shown
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
-from benchmarks.harness.explanations.attributions import Attribution, Attributor, scale_of
-from benchmarks.harness.explanations.comparison import Comparison
-from benchmarks.harness.explanations.measured import Given, given_network, measured_attributions
-from benchmarks.harness.explanations.networks import (
-    graph_network,
-    trained_on_molecules,
-    trained_on_texts,
+from benchmarks.harness.explanations.measures import (
+    Fidelity,
+    NumberNet,
+    precision,
+    selected_atoms,
 )
-from benchmarks.harness.explanations.planted import PlantedData, measured_data, planted_data
-from benchmarks.harness.explanations.report import (
-    FILES,
-    SENTENCE_FILES,
-    Results,
-    table,
-    write_report,
+from benchmarks.harness.explanations.methods import explain, explainer_of
+from benchmarks.harness.explanations.options import (
+    BATCH_SIZE,
+    EPOCHS,
+    FREE,
+    SMARTS,
+    TEXT_DATASETS,
+    TEXT_EPOCHS,
+    Options,
 )
-from benchmarks.harness.explanations.sentences import Sentence, TextAttributor, chosen_texts
-from benchmarks.harness.explanations.setting import PROGRAM, Setting, Shown
+from benchmarks.harness.explanations.report import FILES, SENTENCE_FILES, Results, write_report
+from benchmarks.harness.explanations.sentences import (
+    Sentence,
+    TextAttributor,
+    chosen_texts,
+    trained_classifier,
+)
 from benchmarks.harness.files import write_text
-from benchmarks.harness.folder import holds_results
-from benchmarks.harness.molecules.data import MoleculeData
 from benchmarks.harness.text.data import TextChoice, TextData, load_texts
+from benchmarks.molecules.data import PARTS, MoleculeSet, Split, load_set
+from benchmarks.molecules.models import models_of
+from benchmarks.molecules.options import Options as Comparison
+from benchmarks.molecules.report import FinishedCell
+from benchmarks.molecules.runs import CONFIGURATION, RECORD, RUNS, Cell, open_folder
+from pyg_kernels.molecules import load
 
-CONFIGURATION = "configuration.json"
-RUNS = "runs"
+PROGRAM = "benchmarks.explanations"
 EXPLAINED = "explained"
-PACKAGES = ("torch", "torch-geometric", "captum", "rdkit", "numpy")
-FREE = ("root", "csv", "checkpoint")  # where files lie: Data.identity() has what is in them
-IDENTITIES = {  # what a folder was made from, by the key of Data.identity()
-    "measured": "from other molecules",
-    "planted": "from other molecules",
-    "texts": "from other texts",
-    "checkpoint": "with another network of --checkpoint, or without one",
-}
+MEASURES = ("precision", "fid+", "fid-", "change without", "change alone", "seconds")
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Data:
-    """What is learned from.
+class Planted:
+    """Molecules whose target is the number of a functional group.
 
     Args:
-        measured: Molecules with their own targets.
-        planted: The same with the number of a group.
-        texts: ``None`` for molecules alone.
-        given: A trained network of the measured target, ``None``: one is trained.
-        sentences: The words of the texts that are explained.
+        split: The molecules, the target and the split.
+        evidence: ``(N,)`` bool of each molecule, True for atoms of the group.
     """
 
-    measured: MoleculeData
-    planted: PlantedData
-    texts: TextData | None
-    given: Given | None
-    sentences: Sequence[Sequence[str]]
+    split: Split
+    evidence: Sequence[Tensor]
 
-    def identity(self) -> Record:
-        """Fingerprints of what decides the numbers: all but the sentences."""
-        return {
-            "measured": self.measured.digest(),
-            "planted": self.planted.data.digest(),
-            "texts": None if self.texts is None else self.texts.identity(),
-            "checkpoint": None if self.given is None else self.given.digest,
-        }
+    def explained(self, number: int, seed: int) -> list[int]:
+        """Positions of test molecules that have the group, drawn at random if there are more.
+
+        Raises:
+            InputError: If the test part has none.
+        """
+        places = [int(i) for i in self.split.parts["test"] if self.evidence[i].any()]
+        if not places:
+            raise InputError("no molecule of the test part has the group of --smarts")
+        order = torch.randperm(len(places), generator=torch.Generator().manual_seed(seed))
+        return sorted(places[i] for i in order[:number].tolist())
+
+    def chance(self, places: Sequence[int]) -> float:
+        """The mean share of a molecule's atoms that belong to the group."""
+        return float(np.mean([self.evidence[i].double().mean().item() for i in places]))
 
 
-def load(setting: Setting, shown: Shown, progress: bool) -> Data:
-    """Reads all that a study takes from files and from the command line, and tries the network.
+def planted(measured: Split, smarts: str) -> Planted:
+    """The same molecules with the number of a group as their target, split at random.
 
     Raises:
-        InputError: If something cannot be read, or the network has no attribution.
+        InputError: If there is no such group, or all molecules have equally many.
     """
-    given = None if setting.checkpoint is None else given_network(setting.checkpoint)
-    texts, sentences = None, list[list[str]]()
-    if setting.texts is not None:
-        texts = load_texts(TextChoice(dataset=setting.texts.dataset, root=setting.texts.root))
-        sentences = chosen_texts(shown.sentences, texts, shown.drawn)
-    measured = measured_data(setting.molecules, progress)
-    if given is not None:
-        given.check(measured)
-    return Data(measured, planted_data(setting.molecules, measured), texts, given, sentences)
+    from benchmarks.corpora.planted_substructure import PlantedSubstructure
+
+    with as_input_error():
+        source: Any = PlantedSubstructure(measured.data.source, smarts)
+    parts = {part: getattr(source.split, part).numpy() for part in PARTS}
+    return Planted(Split(MoleculeSet("planted", source, "rmse"), "random", parts), source.evidence)
 
 
-@dataclass(frozen=True)
+def spread_places(split: Split, number: int) -> list[int]:
+    """Positions of test molecules from the smallest to the largest first target."""
+    y = split.targets("test")[:, 0]
+    known: NDArray[Any] = split.parts["test"][~np.isnan(y)]
+    order = known[y[~np.isnan(y)].argsort()]
+    chosen = np.linspace(0, len(order) - 1, min(number, len(order))).round().astype(int)
+    return [int(place) for place in order[chosen]]
+
+
+def given_run(path: str, target: str) -> Any:
+    """The estimator of ``--run``.
+
+    Raises:
+        InputError: If it is none, or of another target than `target`.
+    """
+    try:
+        settings = json.loads((Path(path) / "run.json").read_text(encoding="utf-8"))
+        found, task = settings["targets"][0], settings["task"]
+        estimator = load(Path(path) / "model")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"--run {path} is no finished run: {error}") from error
+    if found != target:
+        raise InputError(f"--run {path} was trained on the target {found!r}, not on {target!r}")
+    if task != "regression":
+        raise InputError(f"--run {path} classifies, but {target!r} is a number here")
+    return estimator
+
+
+def attributed(estimator: Any, split: Split, places: Sequence[int], best: int) -> Any:
+    """The exact shares of atoms, bonds and walks of some molecules.
+
+    Raises:
+        InputError: If the estimator is no sum over walks; the message names it.
+    """
+    with as_input_error():
+        return estimator.explain([split.data.source.smiles[i] for i in places], k=best)
+
+
 class Study:
-    """A setting in a folder.
+    """All that is read before anything is trained, and what is then done with it.
 
     Args:
-        setting: What decides the numbers.
-        shown: What is drawn.
-        methods: Those of the table.
-        data: Of the setting.
-        out (Path): The results folder.
-        device (str): As on the command line.
-        show (str): ``'bar'``, ``'lines'`` or ``'nothing'``.
-        arguments: The words of the command line, to be written down.
+        options: What to explain.
+
+    Raises:
+        InputError: If something cannot be read, or the run has no attribution.
     """
 
-    setting: Setting
-    shown: Shown
-    methods: Sequence[str]
-    data: Data
-    out: Path
-    device: str
-    show: str
-    arguments: Sequence[str] = ()
+    def __init__(self, options: Options) -> None:
+        self.options, self.out, self.show = options, Path(options.out), shown(options)
+        self.device = torch_device(options.device)
+        read = Comparison(
+            data=[options.data],
+            root=options.root,
+            smiles_column=options.smiles_column,
+            target_columns=options.target_columns,
+        )
+        self.measured = load_set(options.data, read).split("random", None)
+        self.target: str = self.measured.data.source.target_names[0]
+        self.given = None if options.run is None else given_run(options.run, self.target)
+        if self.given is not None:
+            attributed(self.given, self.measured, spread_places(self.measured, 1), 1)
+        self.texts: TextData | None = None
+        self.words: list[list[str]] = []
+        if options.text_root is not None:
+            dataset = options.text_dataset or TEXT_DATASETS[0]
+            self.texts = load_texts(TextChoice(dataset=dataset, root=options.text_root))
+            self.words = chosen_texts(options.sentences or [], self.texts, options.drawn)
+        self.planted = planted(self.measured, options.smarts or SMARTS[options.data])
+        self.places = self.planted.explained(options.molecules, options.seed)
 
-    def open_folder(self, resume: bool, overwrite: bool) -> None:
+    def open_folder(self, words: Sequence[str]) -> None:
         """Makes the results folder, or finds the interrupted study in it.
 
         Raises:
-            InputError: If the folder is not empty and neither is asked for, holds something else,
-                or was made with another setting.
+            InputError: If it holds something else, or was made with other options.
         """
-        path = self.out / CONFIGURATION
+        run = self.options.run
+        weights = None if run is None else Path(run) / "model" / "manifest.json"
+        digests = {
+            "the measured target": self.measured.digest,
+            "the planted target": self.planted.split.digest,
+            "--text-root": "" if self.texts is None else self.texts.identity()["digest"],
+            "--run": "" if weights is None else weights.read_text(encoding="utf-8"),
+        }
+        open_folder(self.out, PROGRAM, self.options, FREE, digests, words, _remove_results)
         with as_input_error():
-            if holds_results(self.out, CONFIGURATION, resume, overwrite):
-                found = self._read(path)
-                if resume:
-                    self._compare(found)
-                else:
-                    self._remove_results()
-            self.out.mkdir(parents=True, exist_ok=True)
             (self.out / EXPLAINED).mkdir(exist_ok=True)
-            content = {
-                "program": PROGRAM,
-                "setting": asdict(self.setting),
-                "data": self.data.identity(),
-                "versions": {
-                    "python": platform.python_version(),
-                    **{name: version(name) for name in PACKAGES},
-                },
-                "threads": torch.get_num_threads(),
-                "arguments": list(self.arguments),
-            }
-            write_text(path, json.dumps(content, indent=1))
 
     def carry_out(self) -> Results:
         """Trains, explains, writes the report; what is finished in the folder is taken from it.
 
         Raises:
-            InputError: If results cannot be written, or a checkpoint has no attribution.
-            DivergenceError: If a training error is no finite number.
+            InputError: If results cannot be written.
             KeyboardInterrupt: If interrupted, with a hint how to continue.
         """
         try:
@@ -164,79 +199,109 @@ class Study:
         except KeyboardInterrupt:
             raise KeyboardInterrupt("continue with the same command and --resume") from None
         with naming_files(self.out):
-            write_text(self.out / "metrics.json", json.dumps(results.metrics(), indent=1))
-            write_text(self.out / "table.md", f"{table(results).markdown()}\n")
             write_report(self.out, results)
         return results
 
     def _results(self) -> Results:
-        setting, planted = self.setting, self.data.planted
-        learner, run = trained_on_molecules(
-            planted.data,
-            setting.network,
-            setting.seed,
-            self._run("planted"),
-            self.device,
-            self.show,
-        )
-        device = torch_device(self.device)
-        places = planted.explained(setting.compared.molecules, setting.seed)
-        comparison = Comparison(
-            planted=planted,
-            places=places,
-            net=graph_network(learner).to(device),
-            scale=scale_of(learner),
-            compared=setting.compared,
-            seed=setting.seed,
-            device=device,
-            folder=self.out / EXPLAINED,
-        )
-        with self._progress(len(places)) as tell:
-            records = comparison.run(self.methods, tell)
-        drawn = places[: self.shown.drawn]
-        attributor = Attributor(learner.cpu(), self.shown.best)
-        attributions = [attributor(planted.data.molecules[place]) for place in drawn]
-        measured, measured_run = self._measured_attributions()
-        sentences, text_run = self._sentences()
-        return Results(
-            setting=setting,
-            records=records,
-            evidence=[planted.evidence[place] for place in drawn],
-            chance=_chance(planted, places),
-            planted=attributions,
-            measured=measured,
-            sentences=sentences,
-            runs={"planted": run, "measured": measured_run, "texts": text_run},
-            target=self.data.measured.molecules.target_names[0],
-        )
-
-    def _measured_attributions(self) -> tuple[list[Attribution], Record]:
-        data, setting, given = self.data.measured, self.setting, self.data.given
-        if given is not None:
-            learner, run = given.learner, {"checkpoint": given.path}
+        options = self.options
+        estimator, run = self._trained(self.planted.split, "planted")
+        with self._progress() as tell:
+            records = self._compared(estimator, tell)
+        drawn = self.places[: options.drawn]
+        runs: dict[str, Record] = {"planted": run}
+        if self.given is not None:
+            measured, runs["measured"] = self.given, {"run": options.run}
         else:
-            learner, run = trained_on_molecules(
-                data, setting.network, setting.seed, self._run("measured"), self.device, self.show
+            measured, runs["measured"] = self._trained(self.measured, "measured")
+        chosen = spread_places(self.measured, options.drawn)
+        sentences: list[Sentence] = []
+        if self.texts is not None:
+            epochs = options.text_epochs or TEXT_EPOCHS
+            folder = self.out / RUNS / "texts"
+            classifier, runs["texts"] = trained_classifier(
+                self.texts, epochs, options.seed, folder, options.device, self.show
             )
-        return measured_attributions(learner.cpu(), data, self.shown.drawn, self.shown.best), run
-
-    def _sentences(self) -> tuple[list[Sentence], Record | None]:
-        setting, data = self.setting, self.data.texts
-        if setting.texts is None or data is None:
-            return [], None
-        classifier, run = trained_on_texts(
-            data, setting.texts, setting.seed, self._run("texts"), self.device, self.show
+            attributor = TextAttributor(classifier.cpu(), options.best)
+            sentences = [attributor(words) for words in self.words]
+        return Results(
+            about=f"{options.data}: the number of {options.smarts or SMARTS[options.data]}",
+            records=records,
+            evidence=[self.planted.evidence[place] for place in drawn],
+            chance=self.planted.chance(self.places),
+            planted=attributed(estimator, self.planted.split, drawn, options.best),
+            counts=[float(self.planted.split.data.targets[place, 0]) for place in drawn],
+            measured=attributed(measured, self.measured, chosen, options.best),
+            values=[float(self.measured.data.targets[place, 0]) for place in chosen],
+            sentences=sentences,
+            runs=runs,
+            target=self.target,
         )
-        attributor = TextAttributor(classifier.cpu(), self.shown.best)
-        return [attributor(words) for words in self.data.sentences], run
 
-    def _run(self, name: str) -> Path:
-        return self.out / RUNS / name
+    def _trained(self, split: Split, name: str) -> tuple[Any, Record]:
+        """The network of some molecules, trained in the folder unless it lies there."""
+        options, folder = self.options, self.out / RUNS / name
+        known = options.data if options.data in EPOCHS else "chembl"
+        compared = Comparison(
+            data=[options.data],
+            model=[options.model],
+            hidden=options.hidden,
+            layers=options.layers,
+            norm=options.norm,
+            epochs=options.epochs or EPOCHS[known],
+            batch_size=options.batch_size or BATCH_SIZE[known],
+            lr=options.lr,
+            device=None if options.device == "auto" else options.device,
+        )
+        (model,) = models_of(compared, split, options.data)
+        if not (folder / RECORD).exists():
+            if not options.quiet:
+                say(f"training on the {name} target ...")
+            Cell(split, model, options.seed).write(folder, self.show == "bar")
+        return load(folder / "model"), FinishedCell.read(folder / RECORD).record
+
+    def _compared(
+        self, estimator: Any, tell: Callable[[str, int], None]
+    ) -> dict[str, list[Record]]:
+        """The records of each method, one a molecule; those in the folder are taken from it."""
+        return {name: self._records(estimator, name, tell) for name in self.options.methods}
+
+    def _records(self, estimator: Any, name: str, tell: Callable[[str, int], None]) -> list[Record]:
+        path, options, source = self._file(name), self.options, self.planted.split.data.source
+        done = {record["molecule"]: record for record in read_records(path)}
+        todo = [place for place in self.places if place not in done]
+        (member,) = estimator.members_
+        net = member.net.net.to(self.device)
+        number = NumberNet(net, float(member.mean[0]), float(member.std[0]))
+        fidelity = Fidelity(number, int(self.planted.split.data.targets.max()))
+        explainer = explainer_of(name, net, options.gnn_epochs, options.ig_steps)
+        if todo:  # what is done once must not be counted as the time of the first molecule
+            explain(explainer, source[todo[0]].to(self.device), options.seed)
+        for place in todo:
+            molecule, evidence = source[place].to(self.device), self.planted.evidence[place]
+            found = explain(explainer, molecule, options.seed + place)
+            selected = selected_atoms(found.nodes, int(evidence.sum()))
+            done[place] = {
+                "molecule": place,
+                "smiles": molecule.smiles,
+                "precision": precision(selected, evidence),
+                **fidelity(molecule, selected),
+                "seconds": found.seconds,
+                "nodes": found.nodes.tolist(),
+                "edges": found.edges.tolist(),
+            }
+            with naming_files(path):
+                write_text(path, json.dumps(list(done.values())))
+            tell(name, len(done))
+        return [done[place] for place in self.places]
+
+    def _file(self, name: str) -> Path:
+        return self.out / EXPLAINED / f"{name}.json"
 
     @contextmanager
-    def _progress(self, number: int) -> Iterator[Callable[[str, int], None]]:
+    def _progress(self) -> Iterator[Callable[[str, int], None]]:
         """What to call after each explained molecule."""
-        total = number * len(self.methods)
+        number = len(self.places)
+        total = number * len(self.options.methods)
         with tqdm(total=total, desc="explaining", disable=self.show != "bar", leave=False) as bar:
 
             def tell(name: str, done: int) -> None:
@@ -247,49 +312,29 @@ class Study:
 
             yield tell
 
-    def _read(self, path: Path) -> Record:
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            if found["program"] == PROGRAM and isinstance(found["setting"], dict):
-                return dict(found)
-        except (ValueError, KeyError, TypeError):
-            pass
-        raise InputError(f"{path} is damaged or not of this module; remove its folder yourself")
 
-    def _compare(self, found: Record) -> None:
-        before, now = _flat(found["setting"]), _flat(json.loads(json.dumps(asdict(self.setting))))
-        for name in sorted({*before, *now}):
-            if name.rpartition(".")[2] not in FREE and before.get(name) != now.get(name):
-                raise InputError(
-                    f"--resume: {self.out} was made with {name} {before.get(name)!r}, "
-                    f"not {now.get(name)!r}"
-                )
-        read, reads = found.get("data"), json.loads(json.dumps(self.data.identity()))
-        for name, what in IDENTITIES.items():
-            if not isinstance(read, dict) or name not in read or read[name] != reads[name]:
-                raise InputError(f"--resume: {self.out} was made {what}")
+def read_records(path: Path) -> list[Record]:
+    """The records of a method that lie in a file, none where there is no file.
 
-    def _remove_results(self) -> None:
-        """Removes what a study wrote and nothing else."""
-        for folder in (RUNS, EXPLAINED):
-            shutil.rmtree(self.out / folder, ignore_errors=True)
-        for path in self.out.glob(SENTENCE_FILES):
-            path.unlink()
-        for name in (*FILES, CONFIGURATION):
-            (self.out / name).unlink(missing_ok=True)
+    Raises:
+        InputError: If the file is damaged.
+    """
+    if not path.exists():
+        return []
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))
+        if all({"molecule", "nodes", "edges", *MEASURES} <= set(record) for record in records):
+            return list(records)
+    except (OSError, ValueError, TypeError):
+        pass
+    raise InputError(f"{path} is damaged; remove it to explain its molecules again")
 
 
-def _chance(planted: PlantedData, places: Sequence[int]) -> float:
-    """The mean share of a molecule's atoms that belong to the group."""
-    return float(torch.stack([planted.evidence[i].double().mean() for i in places]).mean())
-
-
-def _flat(settings: Record, prefix: str = "") -> Record:
-    """Nested settings as one dictionary with dotted names."""
-    flat: Record = {}
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
+def _remove_results(out: Path) -> None:
+    """Removes what a study wrote and nothing else."""
+    for folder in (RUNS, EXPLAINED):
+        shutil.rmtree(out / folder, ignore_errors=True)
+    for path in out.glob(SENTENCE_FILES):
+        path.unlink()
+    for name in (*FILES, CONFIGURATION):
+        (out / name).unlink(missing_ok=True)

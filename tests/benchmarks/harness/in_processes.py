@@ -14,18 +14,19 @@ from typing import Any
 import torch
 
 from benchmarks.harness.arguments import exit_status
-from benchmarks.harness.collective import in_all, in_first, in_turn
+from benchmarks.harness.collective import in_all, in_first
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment
+from benchmarks.harness.flags import parsed
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.molecules.data import DataChoice, load_molecules
-from benchmarks.harness.molecules.task import MoleculeTask, model_configs
 from benchmarks.harness.processes import processes
 from benchmarks.harness.progress import EpochHistory
 from benchmarks.harness.task import Task
 from benchmarks.harness.text.data import TextChoice, load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
 from benchmarks.harness.training import TrainingConfig
+from benchmarks.molecules.options import Options
+from benchmarks.molecules.runs import compare
 
 PIECES = ("C", "N", "O", "CC", "CO", "c1ccccc1", "C1CC1", "F", "C=C", "C#N")
 SIZES = {"train": 34, "valid": 5, "test": 4}  # in batches of 4: the last ones have 2, 1 and 4
@@ -64,27 +65,36 @@ def experiment(folder: Path, name: str, task: Task, models: Any, batch_size: int
 
 
 def experiments(folder: Path) -> Mapping[str, Experiment]:
-    """Those on the files of a folder."""
-    csv = str(folder / "molecules.csv")
-    choice = DataChoice("csv", "column", csv=csv, split_column="part", target_columns=["a", "b"])
-    data = in_turn(lambda: load_molecules(choice))
-    sizes = {"hidden": 8, "num_layers": 2, "norm": None}
-    molecules = MoleculeTask(data)
-    networks = model_configs(["wl-gated", "mean", "wl-subtree-3"], data, **sizes)
-    last = model_configs(["wl"], data, **sizes, readout="last")
-    normalized = model_configs(["gine"], data, hidden=8, num_layers=2, norm="batch", dropout=0.5)
+    """Those on the texts of a folder."""
     texts = load_texts(TextChoice("csv", glove="none", csv=[str(folder / "texts.csv")]))
     rcnn = text_model_configs(["rcnn"], texts, hidden=6, dropout=0.0, embedding_dim=5)
     return {
-        "molecules": experiment(folder, "molecules", molecules, networks, 4),
-        "interrupted": experiment(folder, "interrupted", molecules, last, 4),
-        "normalized": experiment(folder, "normalized", molecules, normalized, 4),
-        "texts": experiment(folder, "texts", TextTask(texts), rcnn, 16),
+        name: experiment(folder, name, TextTask(texts), rcnn, 16)
+        for name in ("texts", "interrupted")
     }
+
+
+def molecules(folder: Path, name: str, *words: str) -> None:
+    """Compares models on the molecules of a folder."""
+    sizes = ("--hidden", "8", "--layers", "2", "--epochs", "4", "--batch-size", "4", "--lr", "0.02")
+    data = ("--data", str(folder / "molecules.csv"), "--split-column", "part")
+    options = (
+        "--target-columns",
+        "a",
+        "b",
+        "--device",
+        "cpu",
+        "--quiet",
+        "--out",
+        str(folder / name),
+    )
+    compare(*parsed(Options, "in_processes", "", "", [*data, *options, *sizes, *words]))
 
 
 def carry_out(folder: Path) -> None:
     """Carries out the experiments, one of them in two halves; the first is kept as ``half``."""
+    molecules(folder, "molecules", "--norm", "none", "--model", "wl-gated", "mean", "wl-subtree-3")
+    molecules(folder, "normalized", "--model", "gine", "--dropout", "0.5")
     for name, each in experiments(folder).items():
         each.check()
         each.open_folder(resume=False, overwrite=False)

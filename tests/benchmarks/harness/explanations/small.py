@@ -1,12 +1,14 @@
-"""A few molecules with and without fluorine on a ring, and an untrained network on them."""
+"""A few molecules with and without fluorine on a ring, and networks and splits of them."""
 
-from dataclasses import asdict
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from torch import nn
 
-from benchmarks.harness.molecules.model_config import ModelConfig
-from benchmarks.harness.molecules.regressor import MoleculeRegressor
+from benchmarks.molecules.data import MoleculeSet, Split
+from pyg_kernels.molecules.networks import Sizes, build_network
 
 SMILES = (
     *("c1ccccc1F", "Fc1ccc(F)cc1", "c1ccccc1", "CC(F)(F)F", "CCO", "Cc1ccc(F)cc1C(F)(F)F"),
@@ -20,18 +22,15 @@ def molecules() -> Any:
     return MoleculeDataset.from_smiles(SMILES, torch.arange(10.0), ["size"])
 
 
-def regressor(name: str = "wl-gated", seed: int = 0, **options: object) -> MoleculeRegressor:
-    """In evaluation mode, of targets with mean 1.5 and standard deviation 2."""
-    torch.manual_seed(seed)
+def split(test: Sequence[int] = (6, 7, 9)) -> Split:
+    """Six molecules to learn from, one for validation."""
+    parts = {"train": np.arange(6), "valid": np.array([8]), "test": np.array(test)}
+    return Split(MoleculeSet("small", molecules(), "rmse"), "random", parts)
+
+
+def network(name: str = "wl-gated") -> nn.Module:
+    """An untrained network in evaluation mode."""
+    torch.manual_seed(0)
     features = molecules().featurizer
-    config = ModelConfig(
-        name,
-        features.atom_dim,
-        features.bond_dim,
-        num_targets=1,
-        hidden=4,
-        num_layers=2,
-        **{"norm": None, **options},
-    )
-    targets = {"names": ["size"], "mean": [1.5], "std": [2.0]}
-    return MoleculeRegressor(asdict(config), targets, features.description()).eval()
+    sizes = Sizes(features.atom_dim, 1, features.bond_dim, 4, 2, options={"norm": None})
+    return build_network(name, sizes).eval()

@@ -15,8 +15,7 @@ from benchmarks.harness.explanations.measures import (
     precision,
     selected_atoms,
 )
-from benchmarks.harness.explanations.networks import graph_network
-from tests.benchmarks.harness.explanations.small import SMILES, molecules, regressor
+from tests.benchmarks.harness.explanations.small import SMILES, molecules, network
 
 
 def test_the_atoms_with_the_largest_values_are_selected() -> None:
@@ -54,8 +53,7 @@ def test_scores_are_best_at_the_nearest_number() -> None:
 @pytest.mark.parametrize("place", [0, 1, 5, 9], ids=[SMILES[i] for i in (0, 1, 5, 9)])
 def test_fidelity_is_the_network_on_what_is_left(place: int) -> None:
     """Without normalisation a masked atom is no atom: the network reads the rest as a graph."""
-    learner = regressor(seed=place)
-    net = NumberNet(graph_network(learner), 1.5, 8.0)
+    net = NumberNet(network(), 1.5, 8.0)
     molecule = molecules()[place]
     selected = torch.zeros(molecule.num_nodes, dtype=torch.bool)
     selected[[0, 2, 3]] = True
@@ -88,10 +86,9 @@ def nearest(number: float) -> int:
 
 
 def test_masks_leave_the_network_as_it_was() -> None:
-    learner = regressor()
     molecule = molecules()[1]
     batch = torch.zeros(molecule.num_nodes, dtype=torch.long)
-    net = NumberNet(graph_network(learner), 0.0, 1.0)
+    net = NumberNet(network(), 0.0, 1.0)
     graph = {"x": molecule.x, "edge_index": molecule.edge_index, "batch": batch}
     graph["edge_attr"] = molecule.edge_attr
     before = net(**graph)

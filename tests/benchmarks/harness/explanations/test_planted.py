@@ -1,42 +1,35 @@
-"""Molecules with a planted target."""
+"""Molecules with a planted target, and runs of measured ones."""
+
+from dataclasses import replace
 
 import pytest
-import torch
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+pytest.importorskip("captum", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.explanations.measured import spread_places
-from benchmarks.harness.explanations.planted import PlantedData, planted_data
-from benchmarks.harness.explanations.setting import Molecules
-from benchmarks.harness.molecules.data import DataChoice, MoleculeData
-from tests.benchmarks.harness.explanations.small import molecules
-
-
-def measured(test: tuple[int, ...] = (6, 7, 9)) -> MoleculeData:
-    parts = {"train": torch.arange(6), "valid": torch.tensor([8]), "test": torch.tensor(test)}
-    return MoleculeData(molecules(), parts, DataChoice())
+from benchmarks.harness.explanations.study import Planted, planted, spread_places
+from tests.benchmarks.harness.explanations.small import split
 
 
 def test_counts_and_atoms_of_the_group() -> None:
-    found = planted_data(Molecules(smarts="cF"), measured())
-    assert found.data.molecules.targets.flatten().tolist() == [1, 2, 0, 0, 0, 1, 0, 1, 0, 3]
+    found = planted(split(), "cF")
+    assert found.split.data.targets.ravel().tolist() == [1, 2, 0, 0, 0, 1, 0, 1, 0, 3]
     assert found.evidence[0].tolist() == [False] * 5 + [True, True]
     assert not found.evidence[3].any()
 
 
 def test_molecules_with_the_group_are_explained() -> None:
-    data, found = measured(), planted_data(Molecules(smarts="cF"), measured())
-    planted = PlantedData(
-        MoleculeData(found.data.molecules, data.parts, data.choice), found.evidence
-    )
-    assert planted.explained(10, seed=0) == [7, 9]
-    assert planted.explained(1, seed=0) in ([7], [9])
-    assert planted.explained(1, seed=0) == planted.explained(1, seed=0)
-    without = MoleculeData(found.data.molecules, {"test": torch.tensor([2, 3])}, data.choice)
+    made = planted(split(), "cF")
+    found = Planted(replace(made.split, parts=split().parts), made.evidence)
+    assert found.explained(10, seed=0) == [7, 9]
+    assert found.explained(1, seed=0) in ([7], [9])
+    assert found.explained(1, seed=0) == found.explained(1, seed=0)
+    assert found.chance([7, 9]) == pytest.approx((2 / 7 + 6 / 9) / 2)
+    without = Planted(replace(made.split, parts=split((2, 3)).parts), made.evidence)
     with pytest.raises(InputError, match="no molecule of the test part has the group"):
-        PlantedData(without, found.evidence).explained(1, seed=0)
+        without.explained(1, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +37,10 @@ def test_molecules_with_the_group_are_explained() -> None:
 )
 def test_groups_that_cannot_be_planted(smarts: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        planted_data(Molecules(smarts=smarts), measured())
+        planted(split(), smarts)
 
 
 def test_drawn_molecules_are_spread_over_their_targets() -> None:
-    data = measured((9, 0, 3, 7, 5))
+    data = split((9, 0, 3, 7, 5))
     assert spread_places(data, 3) == [0, 5, 9]
     assert spread_places(data, 99) == [0, 3, 5, 7, 9]

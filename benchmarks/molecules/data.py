@@ -1,0 +1,211 @@
+"""The molecules of a comparison, and their splits."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.flags import flag
+from benchmarks.molecules.options import CEP_ROOT, OGB_ROOT, OGB_SETS, Options
+from pyg_kernels.chem import featurizer_by_name
+from pyg_kernels.datasets import (
+    CEP,
+    ChEMBLSulfonamides,
+    MoleculeCSV,
+    MoleculeShards,
+    column_split,
+    ogb_dataset,
+    random_split,
+    scaffold_split,
+)
+from pyg_kernels.molecules.inputs import Molecules
+
+PARTS = ("train", "valid", "test")
+COLUMN_OPTIONS = ("smiles_column", "target_columns", "split_column", "skip_invalid")
+METRICS = {"rmse": "rmse", "rocauc": "roc-auc", "ap": "pr-auc"}  # OGB's names and ours
+
+
+@dataclass(frozen=True)
+class MoleculeSet:
+    """Molecules with targets.
+
+    Args:
+        name: Of the data set, or of its file without the ending.
+        source: A ``MoleculeDataset``, or ``MoleculeShards``.
+        metric: ``'rmse'``, ``'roc-auc'`` or ``'pr-auc'``, a mean over targets.
+    """
+
+    name: str
+    source: Any
+    metric: str
+
+    @cached_property
+    def molecules(self) -> Molecules:
+        """What estimators take, with its features."""
+        return Molecules.of_dataset(self.source)
+
+    @property
+    def targets(self) -> NDArray[np.float64]:
+        """``(M, T)``, NaN where one was not measured."""
+        return np.asarray(self.source.targets.numpy())
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether targets are numbers, and not classes 0 and 1."""
+        return self.metric == "rmse"
+
+    def split(self, kind: str, seed: int | None) -> "Split":
+        """The parts of a split.
+
+        Args:
+            kind: ``'random'``, ``'scaffold'``, ``'column'`` or ``'official'``.
+            seed: Of the first two; None: 0, and the largest scaffolds first.
+
+        Raises:
+            InputError: If it cannot be split so, or a part has nothing to learn or to compare.
+        """
+        source = self.source
+        with as_input_error():
+            if kind == "random":
+                found = random_split(len(source), seed=seed or 0)
+            elif kind == "scaffold":
+                found = scaffold_split(source.smiles, seed=seed)
+            else:
+                found = source.split if kind == "official" else column_split(source.split_values)
+        named = kind if seed is None else f"{kind}{seed}"
+        split = Split(self, named, {part: getattr(found, part).numpy() for part in PARTS})
+        split.check()
+        return split
+
+
+@dataclass(frozen=True)
+class Split:
+    """The parts of a set of molecules.
+
+    Args:
+        data: The molecules.
+        name: Such as ``'random'`` or ``'scaffold1'``, with its seed if that was given.
+        parts: Of each part the positions.
+    """
+
+    data: MoleculeSet
+    name: str
+    parts: Mapping[str, NDArray[Any]]
+
+    @property
+    def key(self) -> str:
+        """What results call it."""
+        return f"{self.data.name}-{self.name}"
+
+    def targets(self, part: str) -> NDArray[np.float64]:
+        """``(M, T)`` of a part."""
+        return self.data.targets[self.parts[part]]
+
+    @cached_property
+    def learned(self) -> NDArray[Any]:
+        """The targets that can be learned: numbers, and classes of which the training part has
+        both.
+        """
+        y = self.targets("train")
+        if self.data.is_regression:
+            return np.arange(y.shape[1])
+        return np.flatnonzero((y == 0).any(0) & (y == 1).any(0))
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of molecules, targets and split: equal only if all are."""
+        source = self.data.source
+        content = hashlib.sha256(str(getattr(source, "digest", "")).encode())
+        if not hasattr(source, "digest"):
+            content.update("\n".join(source.smiles).encode())
+            content.update(np.ascontiguousarray(self.data.targets).tobytes())
+        for part in PARTS:
+            content.update(self.parts[part].astype(np.int64).tobytes())
+        return content.hexdigest()[:16]
+
+    def describe(self) -> str:
+        """One line."""
+        sizes = ", ".join(f"{len(self.parts[part]):,} {part}" for part in PARTS)
+        return f"{self.data.name}: {len(self.data.source):,} molecules, {self.name} split: {sizes}"
+
+    def check(self) -> None:
+        """Whether each part has something to learn from, or to compare with.
+
+        Raises:
+            InputError: If one has not.
+        """
+        if len(self.parts["train"]) < 2:
+            raise InputError("the training part has a single molecule; at least 2 are needed")
+        advice = "another --split or other --target-columns may have one"
+        for part in PARTS:
+            y = self.targets(part)
+            if not self.data.is_regression:
+                if not ((y == 0).any(0) & (y == 1).any(0)).any():
+                    raise InputError(f"the {part} part has no target with both classes; {advice}")
+                continue
+            for name, column in zip(self.data.source.target_names, y.T, strict=True):
+                if np.isnan(column).all():
+                    raise InputError(
+                        f"the {part} part has no measured value of target {name!r}; {advice}"
+                    )
+
+
+def load_set(data: str, options: Options, progress: bool = False) -> MoleculeSet:
+    """The molecules of one word of ``--data``.
+
+    Raises:
+        InputError: If they cannot be read.
+    """
+    with as_input_error():
+        featurizer = featurizer_by_name(options.chosen("featurizer", data))
+        if data in OGB_SETS:
+            found: Any = ogb_dataset(data, options.root or OGB_ROOT)
+            if featurizer.fingerprint != found.featurizer.fingerprint:
+                raise InputError(f"--featurizer: {data} has the features ogb")
+            return MoleculeSet(data, found, METRICS[found.eval_metric])
+        if data == "chembl":
+            return MoleculeSet(data, ChEMBLSulfonamides(featurizer=featurizer), "rmse")
+        if data == "cep" and options.shards is None:
+            root = options.root or CEP_ROOT
+            return MoleculeSet(data, CEP(root, progress=progress, featurizer=featurizer), "rmse")
+        return _of_classes_or_numbers(data, _of_file(data, options, featurizer), options)
+
+
+def _of_file(data: str, options: Options, featurizer: Any) -> Any:
+    """The molecules of a CSV, or of cep on disk; errors name the options of the command line."""
+    columns: dict[str, Any] = {"target_columns": ["PCE"]}
+    path: Any = CEP.source(options.root or CEP_ROOT) if data == "cep" else data
+    if data != "cep":
+        columns = {name: getattr(options, name) for name in COLUMN_OPTIONS}
+    try:
+        if options.shards is not None:
+            return MoleculeShards.from_csv(path, options.shards, featurizer=featurizer, **columns)
+        return MoleculeCSV(path, featurizer=featurizer, **columns)
+    except (OSError, ValueError) as error:
+        text = str(error).replace("; target_columns=() reads molecules without targets", "")
+        for name in COLUMN_OPTIONS:
+            text = text.replace(f"{name}=True", name).replace(name, flag(name))
+        if isinstance(error, FileNotFoundError) and error.strerror:
+            text = f"{data}: no such file"
+        raise InputError(" ".join(text.split())) from error
+
+
+def _of_classes_or_numbers(data: str, source: Any, options: Options) -> MoleculeSet:
+    metric = "roc-auc" if options.task == "classification" else "rmse"
+    if metric == "roc-auc":
+        y = source.targets.numpy()
+        unfit = np.argwhere(~(np.isnan(y) | (y == 0) | (y == 1)))
+        if len(unfit):
+            row, column = unfit[0]
+            raise InputError(
+                f"--task classification needs targets of 0 and 1, but line "
+                f"{source.row_numbers[row]} has {source.target_names[column]!r} = "
+                f"{y[row, column]:g}"
+            )
+    return MoleculeSet(Path(data).name.partition(".")[0], source, metric)

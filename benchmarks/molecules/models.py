@@ -1,0 +1,198 @@
+"""The models of the comparison as estimators of the package, of one size."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.sizes import (
+    check_parameters,
+    count_parameters,
+    largest_width,
+    num_parameters,
+)
+from benchmarks.molecules.data import Split
+from benchmarks.molecules.options import GP_MOLECULES, PARAMETERS, Options
+from pyg_kernels.molecules import (
+    KERNEL_METHODS,
+    NETWORKS,
+    MoleculeClassifier,
+    MoleculeRegressor,
+)
+from pyg_kernels.molecules.networks import Sizes, build_network
+
+OWN = "benchmarks.molecules.networks:"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model under a name of the comparison's own.
+
+    Args:
+        model: What the estimator calls it.
+        layers: Its own `num_layers`, whatever ``--layers`` says.
+        width_of: The model whose width within a number of parameters it takes.
+    """
+
+    model: str
+    layers: int | None = None
+    width_of: str | None = None
+
+
+NAMES: Mapping[str, Named] = {
+    "wl-subtree-3": Named("wl-ridge", layers=3),
+    "wl-subtree-6": Named("wl-ridge", layers=6),
+    "gin-relu": Named(f"{OWN}ActivatedGIN"),
+    "gin-prelu": Named(f"{OWN}SlopedGIN", width_of="gin-relu"),
+    "gin-kernel": Named(f"{OWN}LearnedGIN", width_of="gin-relu"),
+}
+WITHOUT_BONDS = ("gin", "gin-relu", "gin-prelu", "gin-kernel", "neural-fingerprint", "mean")
+SEEDLESS = ("mean", "wl-ridge")  # the same with every seed
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that is to be fitted.
+
+    Args:
+        name: On the command line.
+        kind: What the estimator calls it.
+        arguments: Of the estimator.
+        most: Training molecules that it sees at most.
+        num_parameters: Of a network.
+    """
+
+    name: str
+    kind: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    most: int | None = None
+    num_parameters: int | None = None
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is trained in epochs."""
+        return self.kind not in KERNEL_METHODS
+
+    @property
+    def reads_bonds(self) -> bool:
+        """Whether bond features change its predictions."""
+        return self.name not in WITHOUT_BONDS
+
+    def seeds(self, seeds: list[int]) -> list[int]:
+        """Those that it is fitted with: one if it does not depend on them."""
+        return list(dict.fromkeys(seeds))[: 1 if self.kind in SEEDLESS else None]
+
+    def estimator(self, split: Split, seed: int, progress: bool) -> Any:
+        """The estimator, not fitted."""
+        made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier
+        return made(
+            model=self.kind, random_state=seed, progress=progress, refit=False, **self.arguments
+        )
+
+
+def models_of(options: Options, split: Split, data: str) -> list[Model]:
+    """The models of the command line for some molecules, networks with their widths.
+
+    Args:
+        options: The command line.
+        split: The molecules.
+        data: Their word of ``--data``.
+
+    Raises:
+        InputError: If there is no such model, or no width within the number of parameters.
+    """
+    return [_model(name, options, split, data) for name in dict.fromkeys(options.model)]
+
+
+def named_model(name: str) -> Named:
+    """What a word of ``--model`` names.
+
+    Raises:
+        InputError: If it names nothing.
+    """
+    known = (*NETWORKS, *KERNEL_METHODS, *NAMES)
+    if name not in known and ":" not in name:
+        raise InputError(
+            f"--model {name}: expected one of {', '.join(known)}, or package.module:Net"
+        )
+    return NAMES.get(name, Named(name))
+
+
+def _model(name: str, options: Options, split: Split, data: str) -> Model:
+    named = named_model(name)
+    kind, layers = named.model, named.layers or options.layers
+    arguments: dict[str, Any] = {
+        "ensemble_size": options.ensemble_size,
+        "featurizer": options.chosen("featurizer", data),
+        "num_layers": layers,
+        "device": options.device,
+    }
+    if kind in KERNEL_METHODS:
+        usual = GP_MOLECULES if kind == "random-walk-gp" else None
+        most = options.gp_molecules or usual if kind.endswith("gp") else None
+        return Model(name, kind, arguments, most)
+    network_options: dict[str, Any] = {}
+    if options.norm != "batch":
+        network_options["norm"] = None if options.norm == "none" else options.norm
+    sizes = Sizes(
+        in_channels=split.data.source.featurizer.atom_dim,
+        out_channels=len(split.learned),
+        edge_dim=split.data.source.featurizer.bond_dim,
+        hidden_channels=options.hidden,
+        num_layers=layers,
+        dropout=options.dropout,
+        options=network_options,
+    )
+    with as_input_error():
+        if not options.hidden and (":" not in kind or kind.startswith(OWN)):
+            width = _width(named, sizes, options.parameters or PARAMETERS)
+            sizes = replace(sizes, hidden_channels=width)
+        number = _parameters(kind, sizes)
+        check_parameters(name, sizes.hidden_channels or 0, number, "--hidden, --parameters")
+    arguments |= {
+        "hidden_channels": sizes.hidden_channels,
+        "dropout": options.dropout,
+        "epochs": options.chosen("epochs", data),
+        "batch_size": options.chosen("batch_size", data),
+        "learning_rate": options.chosen("lr", data),
+        "patience": options.patience,
+        "network_options": network_options,
+        "training_options": {"schedule": options.schedule, "resample": options.resample},
+    }
+    return Model(name, kind, arguments, num_parameters=number)
+
+
+def _width(named: Named, sizes: Sizes, most: int) -> int:
+    """The largest width with at most so many parameters."""
+    like = NAMES[named.width_of].model if named.width_of else named.model
+    width = largest_width(
+        lambda width: _parameters(like, replace(sizes, hidden_channels=width)) <= most
+    )
+    if not width:
+        raise ValueError(f"no width of {named.model!r} has at most {most} parameters")
+    return width
+
+
+def _parameters(kind: str, sizes: Sizes) -> int:
+    return count_parameters(lambda: build_network(kind, sizes))
+
+
+def number_of_parameters(estimator: Any) -> int | None:
+    """What a fitted estimator has learned, in numbers; None of Gaussian processes and forests."""
+    found = 0
+    for member in estimator.members_:
+        if hasattr(member, "net"):
+            found += num_parameters(member.net)
+            continue
+        learned: list[Any] = [
+            getattr(each, "coef_", None) for each in getattr(member, "estimators", [])
+        ]
+        if member.model == "mean":
+            found += len(member.estimators)
+        elif learned and learned[0] is not None:
+            found += sum(int(np.size(coefficients)) + 1 for coefficients in learned)
+        else:
+            return None
+    return found

@@ -1,0 +1,113 @@
+"""The networks that are compared: what they read, their sizes, their activations."""
+
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
+from rdkit import Chem
+
+from benchmarks.harness.errors import InputError
+from benchmarks.molecules.data import load_set
+from benchmarks.molecules.models import NAMES, WITHOUT_BONDS, models_of
+from benchmarks.molecules.options import Options
+from pyg_kernels.datasets import MoleculeDataset
+from pyg_kernels.molecules import NETWORKS
+from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
+from pyg_kernels.nn import KernelActivation
+
+SMILES = ["CC(=O)Nc1ccc(O)cc1", "c1ccc2c(c1)[nH]c1ccsc12", "C", "C#CC1CC1[Si](C)C", "[Na+].[Cl-]"]
+GIN = ("gin-relu", "gin-prelu", "gin-kernel")
+NAMES_OF_NETWORKS = [*NETWORKS, *GIN]
+
+
+def network(name: str, hidden: int = 8, **options: object) -> MoleculeNet:
+    torch.manual_seed(0)
+    kind = NAMES[name].model if name in NAMES else name
+    sizes = Sizes(65, 2, 7, hidden, 2, options=dict(options))
+    return MoleculeNet(build_network(kind, sizes), 0, name)
+
+
+@pytest.fixture(scope="module")
+def split():
+    return load_set("chembl", Options()).split("random", None)
+
+
+def permuted(smiles: str) -> str:
+    """The same molecule with its atoms in another order."""
+    molecule = Chem.MolFromSmiles(smiles)
+    generator = torch.Generator().manual_seed(1)
+    order = torch.randperm(molecule.GetNumAtoms(), generator=generator).tolist()
+    return Chem.MolToSmiles(Chem.RenumberAtoms(molecule, order), canonical=False)
+
+
+@pytest.mark.parametrize("name", NAMES_OF_NETWORKS)
+def test_rows_are_molecules_whatever_the_batch_and_the_order_of_atoms(name):
+    net = network(name).eval()
+    molecules = MoleculeDataset.from_smiles(SMILES)
+    again = MoleculeDataset.from_smiles([permuted(smiles) for smiles in SMILES])
+    assert again.smiles != molecules.smiles
+    with torch.no_grad():
+        whole = net(molecules.batch(range(5)))
+        single = torch.cat([net(molecules.batch([k])) for k in range(5)])
+        other = net(again.batch(range(5)))
+    assert whole.shape == (5, 2)
+    torch.testing.assert_close(single, whole, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(other, whole, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES_OF_NETWORKS)
+def test_bond_features_are_read_as_the_table_says(name):
+    net, batch = network(name).eval(), MoleculeDataset.from_smiles(SMILES).batch(range(5))
+    with torch.no_grad():
+        before = net(batch)
+        batch.edge_attr = 1 - batch.edge_attr
+        assert torch.equal(net(batch), before) == (name in WITHOUT_BONDS)
+
+
+@pytest.mark.parametrize("norm", ["layer", "head", None])
+@pytest.mark.parametrize("name", ["wl", "gated-walk", "graph-kernel", "gine", "neural-fingerprint"])
+def test_normalization_is_the_one_asked_for(name, norm):
+    kinds = {type(module).__name__ for module in network(name, norm=norm).modules()}
+    assert ("LayerNorm" in kinds) == (norm == "layer")
+    usual = {type(module).__name__ for module in network(name).modules()}
+    assert "BatchNorm" in usual
+    number = sum("BatchNorm1d" in type(m).__name__ for m in network(name, norm=norm).modules())
+    assert number == (norm == "head")
+
+
+def test_networks_are_of_one_size(split):
+    options = Options(model=list(NETWORKS))
+    for model in models_of(options, split, "chembl"):
+        assert 230_000 < model.num_parameters <= 260_000, model.name
+    options = Options(model=list(GIN), parameters=20_000)
+    found = models_of(options, split, "chembl")
+    assert len({model.arguments["hidden_channels"] for model in found}) == 1
+    relu, prelu, learned = (model.num_parameters for model in found)
+    assert relu <= 20_000 and relu < prelu < learned
+    with pytest.raises(InputError, match="no width of 'wl' has at most 3 parameters"):
+        models_of(Options(model=["wl"], parameters=3), split, "chembl")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("gin-prelu", nn.PReLU), ("gin-kernel", KernelActivation)]
+)
+def test_each_place_has_an_activation_of_its_own(name, kind):
+    net, batch = network(name), MoleculeDataset.from_smiles(SMILES).batch(range(5))
+    acts = [module for module in net.modules() if isinstance(module, kind)]
+    assert len(acts) == 2 * 2 + 1
+    weights = [weight for act in acts for weight in act.parameters()]
+    assert len({id(weight) for weight in weights}) == len(weights)
+    net(batch).square().sum().backward()
+    assert all(weight.grad is not None and weight.grad.any() for weight in weights)
+
+
+def test_learned_activations_start_as_relu():
+    batch = MoleculeDataset.from_smiles(SMILES).batch(range(5))
+    learned, relu = network("gin-kernel").eval(), network("gin-relu").eval()
+    weights = {k: v for k, v in learned.state_dict().items() if k in relu.state_dict()}
+    relu.load_state_dict(weights)
+    with torch.no_grad():
+        torch.testing.assert_close(learned(batch), relu(batch), rtol=0.05, atol=0.05)

@@ -1,0 +1,160 @@
+"""Gathered tables: lines, sections, what is beyond chance, what is damaged."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from benchmarks.harness.bootstrap import paired_differences
+from benchmarks.molecules.__main__ import main
+from benchmarks.molecules.scores import each_score, score
+
+Y = np.random.default_rng(0).normal(size=(80, 1))
+
+
+def write(folder: Path, model: str, seed: int, error: float, **more: Any) -> Path:
+    """A finished run whose predictions err by noise of this size."""
+    prediction = Y + error * np.random.default_rng([seed, len(model)]).normal(size=Y.shape)
+    scores = dict.fromkeys(("train", "valid"), error)
+    record = {
+        "dataset": "set", "split": "random", "model": model, "seed": seed, "num_parameters": 7,
+        "metric": "rmse", **scores, "test": score("rmse", Y, prediction), "epochs": 1,
+        "seconds_per_epoch": 0.5, "seconds": 1.0, "fitted_on": 9,
+    }  # fmt: skip
+    content = {
+        "program": "benchmarks.molecules", "record": record, "digest": "d", "about": "set: 80",
+        "history": [{"epoch": 1, "train_loss": 1.0, "valid_loss": 1.0, "seconds": 0.5}],
+        "targets": ["a<b>"], "bonds": True, "settings": {"lr": 0.1}, **more,
+    }  # fmt: skip
+    run = folder / "runs" / f"set-random-{model}-seed{seed}"
+    (run / "model").mkdir(parents=True)
+    (run / "record.json").write_text(json.dumps(content))
+    np.savez(run / "test.npz", y=Y, prediction=prediction)
+    made = {"versions": {"torch": "2"}, "commit": "c", "backend": "b", "processes": 1}
+    configuration = {**made, "threads": 1, "arguments": ["--model", model]}
+    (folder / "configuration.json").write_text(json.dumps(configuration))
+    return run
+
+
+@pytest.fixture
+def gather(call_main, tmp_path):
+    return lambda *words: call_main(main, "report", tmp_path, *words)
+
+
+def rows(out: str) -> dict[str, list[str]]:
+    lines = [line.split("  ") for line in out.splitlines() if "  " in line]
+    found = [[cell.strip() for cell in line if cell.strip()] for line in lines]
+    return {line[0]: line[1:] for line in found}
+
+
+def test_lines_are_models_over_seeds_and_folders_the_best_first(gather, tmp_path):
+    for seed in (0, 1):
+        write(tmp_path / "deep" / f"part{seed}", "good", seed, 0.1)
+        write(tmp_path / "all", "bad", seed, 1.0)
+    write(tmp_path / "all", "equal", 0, 0.1)
+    status, out, err = gather("--out", tmp_path / "report")
+    assert (status, err) == (0, "")
+    found = rows(out)
+    names = [name for name in found if name in ("good", "bad", "equal")]
+    assert names[-1] == "bad" and found[names[0]][-2] == "best"
+    assert found["good"][1] == "2" and "±" in found["good"][6]
+    assert "*" in found["bad"][-2] and "*" not in found[names[1]][-2]
+    report = tmp_path / "report"
+    assert {path.name for path in report.iterdir()} == {
+        *("table.md", "report.html", "predictions-set-random.png", "learning-set-random.png"),
+    }
+    page = (report / "report.html").read_text()
+    assert "a&lt;b&gt;" in page and "<b>" not in page and "<script" not in page
+    assert page.count("data:image/png;base64,") == 2
+    assert "commit c; torch 2; backend b; 1 processes, 1 threads; --model good" in page
+    first = {path.name: path.read_bytes() for path in report.iterdir()}
+    gather("--out", report)
+    assert {path.name: path.read_bytes() for path in report.iterdir()} == first
+
+
+def test_settings_and_results_that_differ_name_lines_apart(gather, tmp_path):
+    write(tmp_path / "a", "net", 0, 0.1)
+    write(tmp_path / "copy", "net", 0, 0.1)
+    write(tmp_path / "b", "net", 0, 0.2, settings={"lr": 0.5})
+    write(tmp_path / "z", "net", 0, 0.3)
+    status, out, _ = gather()
+    assert status == 0
+    names = [name for name in rows(out) if name.startswith("net")]
+    assert names == ["net (lr 0.1)", "net (lr 0.5)", f"net (lr 0.1) in {tmp_path / 'z'}"]
+
+
+def test_sections_are_of_the_same_molecules(gather, tmp_path):
+    write(tmp_path / "a", "net", 0, 0.1)
+    write(tmp_path / "b", "net", 0, 0.1, digest="e")
+    status, out, _ = gather()
+    assert status == 0
+    assert "set: 80 (identity d)" in out and "set: 80 (identity e)" in out
+    assert (tmp_path / "predictions-set-random-e.png").exists()
+
+
+def test_what_is_damaged_or_unfinished_is_named_and_the_rest_reported(gather, tmp_path):
+    write(tmp_path / "a", "net", 0, 0.1)
+    (write(tmp_path / "a", "net", 1, 0.1) / "record.json").unlink()
+    for name, file, content in (
+        ("record", "record.json", b"{"),
+        ("fields", "record.json", b'{"record": {}, "history": []}'),
+        ("numbers", "test.npz", b"PK"),
+    ):
+        run = write(tmp_path / name, "net", 2, 0.1)
+        (run / file).write_bytes(content)
+    status, out, err = gather()
+    assert status == 1
+    assert rows(out)["net"][1] == "1"
+    assert err.count("is damaged") == 3 and err.count("unfinished: ") == 1
+    assert (tmp_path / "report.html").read_text().count("is damaged") == 3
+    assert gather("--out", tmp_path / "a" / "configuration.json")[0] == 2
+
+
+def test_nothing_to_report_is_one_line(call_main, tmp_path):
+    for folder, said in ((tmp_path, "no finished run"), (tmp_path / "no", "no such folder")):
+        status, out, err = call_main(main, "report", folder)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert said in err
+
+
+def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said():
+    """Predictions that share most of their error: the difference is known well, the errors not."""
+    random, inside, widths = np.random.default_rng(0), 0, []
+    for _ in range(60):
+        y, shared = random.normal(size=(2, 60, 1))
+        seeds = [[y + shared + random.normal(size=y.shape) * 0.1 for _ in range(3)] for _ in "ab"]
+        same, (low, high) = paired_differences(
+            y, seeds, 0, lambda y, p, n: score("rmse", y, p, n), rounds=200
+        )
+        assert same == (0, 0)
+        inside += low <= 0 <= high
+        widths.append(high - low)
+    assert inside >= 50
+    assert np.mean(widths) < 0.1  # of errors of about 1, whose own intervals are four times as wide
+
+
+@pytest.mark.parametrize(
+    ("metric", "definition"), [("roc-auc", roc_auc_score), ("pr-auc", average_precision_score)]
+)
+def test_scores_of_drawn_molecules_are_those_of_their_copies(metric, definition):
+    random = np.random.default_rng(0)
+    y = random.integers(2, size=(50, 3)).astype(float)
+    y[random.random(y.shape) < 0.2] = np.nan
+    y[:, 2] = np.where(np.isnan(y[:, 2]), np.nan, 1.0)  # a single class
+    prediction = random.random(y.shape).round(1)  # with ties
+    drawn = random.integers(4, size=50)
+    found = each_score(metric, y, prediction, drawn)
+    for k in (0, 1):
+        there = np.repeat(np.arange(50), drawn)
+        there = there[~np.isnan(y[there, k])]
+        expected = definition(y[there, k], prediction[there, k])
+        assert found[k] == pytest.approx(expected)
+    assert np.isnan(found[2])
+    assert score(metric, y, prediction, drawn) == pytest.approx(found[:2].mean())

@@ -1,0 +1,120 @@
+"""Further options of networks, training and kernel methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+from pyg_kernels.chem import MolFeaturizer
+from pyg_kernels.datasets import MoleculeDataset
+from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, load
+from pyg_kernels.molecules.inputs import Molecules
+from pyg_kernels.molecules.training import DECAY, Learner, TrainingOptions
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
+
+
+def regressor(model: Any, **options: Any) -> Any:
+    return MoleculeRegressor(model, **{**SMALL, **options})
+
+
+def test_options_reach_the_network_and_are_saved(tmp_path: Path) -> None:
+    options = {"norm": None, "readout": "concat"}
+    first = regressor("wl", network_options=options, dropout=0.1).fit(SMILES, LOGP)
+    assert not any("Norm" in type(m).__name__ for m in first.members_[0].net.modules())
+    assert clone(first).get_params()["network_options"] == options
+    first.save(tmp_path / "run")
+    again = load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict(SMILES), first.predict(SMILES))
+    with pytest.raises(ValueError, match=r"network_options=.*'color'.* of gine"):
+        regressor("gine", network_options={"color": 1}).fit(SMILES, LOGP)
+
+
+def test_schedules_of_the_learning_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    step = Learner.training_step
+
+    def watched(self: Learner, *arguments: Any) -> Any:
+        seen.append(self.trainer.optimizers[0].param_groups[0]["lr"])
+        return step(self, *arguments)
+
+    monkeypatch.setattr(Learner, "training_step", watched)
+    options = {"epochs": 3, "batch_size": 18, "training_options": {"schedule": "exponential"}}
+    regressor("gin", **options).fit(SMILES, LOGP)
+    assert seen == pytest.approx([1e-3 * DECAY**epoch for epoch in (0, 0, 1, 1, 2, 2)])
+    with pytest.raises(ValueError, match="schedule='linear': expected 'cosine' or 'exponential'"):
+        TrainingOptions(schedule="linear")
+
+
+def test_molecules_are_drawn_from_equal_bins() -> None:
+    y = np.zeros(40)
+    y[:2] = 10.0
+    options = {"epochs": 30, "hidden_channels": 4, "validation_fraction": 0.05}
+    found = []
+    for resample in (None, 5.0):
+        reg = regressor("gin", training_options={"resample": resample}, **options)
+        reg.fit(SMILES, y, validation=[38, 39])
+        found.append(reg.members_[0].history[0]["train_loss"])
+    assert found[1] > 3 * found[0]  # half of what is drawn is far from the mean
+    with pytest.raises(ValueError, match="one target of regression"):
+        regressor("gin", training_options={"resample": 1.0}).fit(SMILES, np.stack([y, y], 1))
+
+
+def test_epochs_are_kept() -> None:
+    reg = regressor("gin", epochs=3).fit(SMILES, LOGP)
+    history = reg.members_[0].history
+    assert [epoch["epoch"] for epoch in history] == [1, 2, 3]
+    assert all(np.isfinite(list(epoch.values())).all() for epoch in history)
+    noise = min(epoch["valid_loss"] for epoch in history) * reg.members_[0].std ** 2
+    assert reg.members_[0].noise == pytest.approx(noise, rel=1e-4)  # of the best one's weights
+
+
+def test_kernel_methods_without_what_was_held_out() -> None:
+    held = np.arange(8)
+    for refit in (True, False):
+        reg = regressor("wl-ridge", refit=refit).fit(SMILES, LOGP, validation=held)
+        assert set(held).issubset(reg.members_[0].rows) == refit
+    same = regressor("wl-ridge").fit(
+        SMILES[8:] + SMILES[:8], np.roll(LOGP, -8), validation=np.arange(32, 40)
+    )
+    assert len(same.members_[0].rows) == 40
+
+
+def test_iterations_of_kernel_methods(tmp_path: Path) -> None:
+    sizes = []
+    for number in (1, 3):
+        reg = regressor("wl-ridge", num_layers=number).fit(SMILES, LOGP)
+        reg.save(tmp_path / str(number))
+        np.testing.assert_allclose(
+            load(tmp_path / str(number)).predict(SMILES), reg.predict(SMILES)
+        )
+        sizes.append(reg.transform(SMILES).shape[1])
+    usual = MoleculeRegressor("wl-ridge").fit(SMILES, LOGP).transform(SMILES).shape[1]
+    assert sizes[0] < sizes[1] == usual
+
+
+def test_the_mean_is_that_of_what_was_measured(tmp_path: Path) -> None:
+    y = np.stack([LOGP, np.where(LOGP > 2, np.nan, LOGP)], 1)
+    reg = MoleculeRegressor("mean", refit=False).fit(SMILES, y, validation=np.arange(5))
+    np.testing.assert_allclose(reg.predict(SMILES[:2]), [np.nanmean(y[5:], 0)] * 2)
+    reg.save(tmp_path / "mean")
+    np.testing.assert_allclose(load(tmp_path / "mean").predict(["C"])[0], np.nanmean(y[5:], 0))
+    clf = MoleculeClassifier("mean").fit(SMILES, AROMATIC)
+    assert clf.predict_proba(["C"])[0] == pytest.approx([0.25, 0.75])
+
+
+def test_data_sets_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = MoleculeDataset.from_smiles(SMILES, featurizer=MolFeaturizer())
+    expected = regressor("gin", featurizer="duvenaud").fit(SMILES, LOGP)
+    monkeypatch.setattr(MoleculeDataset, "from_smiles", None)
+    molecules = Molecules.of_dataset(dataset)
+    found = regressor("gin", featurizer="duvenaud").fit(molecules, LOGP)
+    assert torch.equal(
+        found.members_[0].net.reader().weight, expected.members_[0].net.reader().weight
+    )
+    part = molecules.part(np.arange(3, 9))
+    assert found.predict(part) == pytest.approx(found.predict(molecules)[3:9], rel=1e-5)
