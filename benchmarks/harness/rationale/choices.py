@@ -40,7 +40,9 @@ def item_choice(options: argparse.Namespace) -> dict[str, Any]:
         "smarts": options.smarts,
         "split_seed": options.split_seed,
         "files": options.data if options.dataset == OWN else [],
-        "columns": [options.text_column, options.target_column, options.evidence_column],
+        "text_column": options.text_column,
+        "target_column": options.target_column,
+        "evidence_column": options.evidence_column,
         "task": options.task,
         "encoding": options.encoding,
     }

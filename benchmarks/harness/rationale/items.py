@@ -9,7 +9,7 @@ import lightning.pytorch as lightning
 import torch
 from torch import Tensor
 
-from benchmarks.harness.rationale.names import QUESTIONS_AROUND
+from benchmarks.harness.rationale.names import QUESTIONS_AROUND, TARGET_COLUMN, TEXT_COLUMN
 from benchmarks.harness.task import PARTS
 
 
@@ -27,7 +27,9 @@ class RationaleChoice:
         smarts (str, optional): The group that is planted; ``None``: the data set's own.
         split_seed (int): Of the parts.
         files (list of str): Of texts of one's own: all of them, or those to train and to test on.
-        columns (list of str, optional): Their columns of texts, targets and, if known, evidence.
+        text_column (str): Of these files, the column of texts.
+        target_column (str): The column of targets.
+        evidence_column (str, optional): The column of evidence, where it is known.
         task (str, optional): What their targets are; ``None``: as they look.
         encoding (str): Of these files.
     """
@@ -41,7 +43,9 @@ class RationaleChoice:
     smarts: str | None = None
     split_seed: int = 0
     files: list[str] = field(default_factory=list)
-    columns: list[str | None] = field(default_factory=list)
+    text_column: str = TEXT_COLUMN
+    target_column: str = TARGET_COLUMN
+    evidence_column: str | None = None
     task: str | None = None
     encoding: str = "utf-8"
 

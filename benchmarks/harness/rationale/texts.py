@@ -109,12 +109,14 @@ def load_texts(choice: RationaleChoice) -> TextItems:
         glove = glove_file(choice)
         corpus: PlantedEvidence | BeerAdvocate | AnnotatedTexts
         if choice.dataset == OWN:
-            text, target, evidence = choice.columns
+            first, *second = choice.files
+            target = choice.target_column
             corpus = AnnotatedTexts(
-                *choice.files,
-                text_column=text,
+                first,
+                second[0] if second else None,
+                text_column=choice.text_column,
                 target_column=target,
-                evidence_column=evidence,
+                evidence_column=choice.evidence_column,
                 task=choice.task,
                 seed=choice.split_seed,
                 encoding=choice.encoding,

@@ -59,10 +59,19 @@ class QuestionChoice:
 CORPORA: dict[str, Callable[[QuestionChoice], QuestionCorpus]] = {
     "askubuntu": lambda choice: AskUbuntu(choice.root, leave_out=choice.leave_out),
     "msrp": lambda choice: MSRPQuestions(choice.root, seed=choice.split_seed),
-    OWN: lambda choice: OwnPairs(
-        *choice.files, columns=choice.columns, seed=choice.split_seed, encoding=choice.encoding
-    ),
+    OWN: lambda choice: _own_pairs(choice),
 }
+
+
+def _own_pairs(choice: QuestionChoice) -> OwnPairs:
+    first, *second = choice.files
+    return OwnPairs(
+        first,
+        second[0] if second else None,
+        columns=choice.columns,
+        seed=choice.split_seed,
+        encoding=choice.encoding,
+    )
 
 
 @dataclass(frozen=True)

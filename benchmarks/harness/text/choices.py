@@ -126,7 +126,8 @@ def _own_files(options: argparse.Namespace) -> tuple[list[str], str]:
 
 def text_choice(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of the :class:`TextChoice` of the options."""
-    dataset, files = dataset_of(options), []
+    dataset = dataset_of(options)
+    files: list[str] = []
     root = options.root or ROOTS.get(dataset)
     if dataset == OWN:
         files, root = _own_files(options)
