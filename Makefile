@@ -12,7 +12,7 @@ install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[mol,tune,bench,docs,test,export,gp]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[mol,tune,scale,bench,docs,test,export,gp]"
 	touch $@
 
 demo: install

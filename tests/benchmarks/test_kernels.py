@@ -13,10 +13,10 @@ pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'"
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
 from benchmarks.harness.memory import PeakMemory
-from benchmarks.harness.molecules.labels import labeled
 from benchmarks.harness.task import PARTS
 from benchmarks.kernels import __main__ as kernels
 from benchmarks.kernels import accuracy, libraries, measure, options, regression
+from benchmarks.kernels.labels import labeled
 from benchmarks.kernels.options import (
     ACCURACY,
     EXACT_GRAM,

@@ -769,7 +769,7 @@ TAKEN: list[dict[str, Any]] = [
 
 
 class TestErrors:
-    @pytest.mark.parametrize(("message", "options"), REFUSED, ids=str)
+    @pytest.mark.parametrize(("message", "options"), REFUSED, ids=range(len(REFUSED)))
     def test_options(self, message: str, options: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match=message):
             KernelActivation(**{"num_units": 3, **options})
