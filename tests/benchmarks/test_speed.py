@@ -248,23 +248,17 @@ def test_epoch(epoch, tmp_path: Path, call_main) -> None:
 
 
 def test_products_run_once_after_each_batch(epoch, molecules_csv: Path) -> None:
-    from benchmarks.harness.molecules.data import DataChoice, load_molecules
-    from benchmarks.harness.molecules.models import ModelConfig
-    from benchmarks.harness.molecules.task import MoleculeTask
-
-    task = MoleculeTask(load_molecules(DataChoice("csv", csv=str(molecules_csv))))
-    features = task.data.molecules.featurizer
-    gin = ModelConfig("gin", features.atom_dim, features.bond_dim, 1, 4, 1)
+    words = ["--data", str(molecules_csv), "--target-columns", "pIC50", "--model", "gin"]
+    split, (gin,) = epoch.comparison([*words, "--hidden", "4", "--layers", "1"])
+    features = split.data.source.featurizer
     done: list[int] = []
     clock = epoch.BatchClock([lambda k=k: done.append(k) for k in range(3)], record=True)  # type: ignore[misc]
-    epoch.train_batches(task, gin, clock, batch_size=20)
+    epoch.train_batches(split, gin, clock, batch_size=20)
     assert done == [0, 1, 2]
     assert clock.molecules == [20, 20, 8]
     assert len(clock.seconds) == len(clock.after_seconds) == len(clock.products) == 3
-    learner = task.learner(gin, epoch.OptimizerConfig())
-    for batch, products in zip(
-        task.batches(learner, 20, 0).train_dataloader(), clock.products, strict=True
-    ):
+    _, batches = epoch._prepared(split, gin, 20)
+    for batch, products in zip(batches, clock.products, strict=True):
         atoms, graphs = batch.num_nodes, batch.num_graphs
         by_hand = linear(atoms, features.atom_dim, 4, grad_input=False)
         by_hand += linear(atoms, 4, 4) + linear(atoms, 4, 4)  # the layer's perceptron
