@@ -31,11 +31,6 @@ def test_scans(decay: torch.Tensor, x: torch.Tensor, initial: torch.Tensor) -> N
         linear_scan(decay, x, LAYOUT, initial)
 
 
-def test_maxima_have_no_weights() -> None:
-    with pytest.raises(ValueError, match="largest=True"):
-        linear_scan(torch.ones(1), X, LAYOUT, INITIAL, normalize=True, largest=True)
-
-
 @pytest.mark.parametrize("ptr", [[0, 3, 9], [0, 3, 4]])
 def test_texts_that_do_not_fit_the_rows(ptr: list[int]) -> None:
     layout = Layout.of_ptr(torch.tensor(ptr), 6, 6)

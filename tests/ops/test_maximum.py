@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan import maximum, walk
+from pyg_kernels.ops.scan import maximum
 from pyg_kernels.ops.scan import operator as scan_operator
 from pyg_kernels.ops.scan.maximum import SumTable, product_max_scan, sum_max_scan
 from tests.ngram_maxima import largest_sums, ngram_maxima
@@ -32,15 +32,10 @@ every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYO
 close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 
 
-def by_definition(patch: pytest.MonkeyPatch) -> None:
-    for module in (scan_operator, walk):
-        patch.setattr(module, "runs_compiled", lambda _: False)
-
-
 @pytest.fixture(params=["numba", "definition"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "definition":
-        by_definition(monkeypatch)
+        monkeypatch.setattr(scan_operator, "runs_compiled", lambda _: False)
     return request.param
 
 
@@ -131,8 +126,7 @@ def test_kernels_against_definitions(
     _, state = SCANS[mapping](make(order, kind, before.num_rows)[0], order, 0.7, before)
     found = []
     for compiled in (True, False):
-        if not compiled:
-            by_definition(monkeypatch)
+        monkeypatch.setattr(scan_operator, "runs_compiled", lambda _, here=compiled: here)
         # What a state holds where no n-gram is must not matter.
         kept = [t.where(t != 0, 50.0 * compiled).detach().requires_grad_() for t in state[:-1]]
         leaves = [x, decay, *kept]
@@ -236,10 +230,10 @@ def test_compiles_and_opcheck(mapping: str) -> None:
     wanted = numbers(scan(x, decay=decay))
     found = numbers(torch.compile(scan, fullgraph=True, backend="aot_eager")(x, decay=decay))
     assert_same(found, wanted, (x, decay))
-    if mapping == "add":
-        table = carried[0].detach().requires_grad_()
-        tensors = (x, decay, table, carried.seen, layout.start, layout.length)
-        torch.library.opcheck(maximum._SUM.op, (*tensors, 2, *layout.settings))
+    before = torch.stack(carried[:2]) if mapping == "mul" else carried[0]
+    kept = [x, decay, before.detach().requires_grad_(), carried.seen]
+    op, form = (maximum._PRODUCT, "sum") if mapping == "mul" else (maximum._SUM, 2)
+    torch.library.opcheck(op.op, (*kept, layout.start, layout.length, form, *layout.settings))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -280,7 +274,7 @@ def test_two_threads_and_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
             first, second = pool.map(run, range(2))
         assert all(a.equal(b) for a, b in zip(first, second, strict=True))
         with monkeypatch.context() as patch:
-            by_definition(patch)
+            patch.setattr(scan_operator, "runs_compiled", lambda _: False)
             close(first, run())
 
 

@@ -35,7 +35,6 @@ def arguments(form: Form, layout: Layout, number: int, dtype: torch.dtype) -> di
         highway=number % 5 < 2,
         act=("tanh", "relu", "none")[number % 3],
         hold=number % 2 == 1 or not select,
-        largest=not (form.normalize or select or number % 2),
     )
     n, texts = layout.num_rows, layout.num_texts
     gate = D if form.output_gate else 0

@@ -32,9 +32,8 @@ from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.operator import is_plain
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.maximum import definition
-from pyg_kernels.ops.scan.maximum.definition import Form
+from pyg_kernels.ops.scan.maximum.definition import ProductForm, SumForm
 from pyg_kernels.ops.scan.operator import Scan
-from pyg_kernels.ops.scan.walk import linear_scan
 
 __all__ = ["ProductExtremes", "SumTable", "product_max_scan", "sum_max_scan"]
 
@@ -110,26 +109,15 @@ def product_max_scan(
     x, decay, result = _prepared(x, order, decay, layout, readout)
     shape = (order, layout.num_texts, x.size(1) // order)
     if state is None:
-        zeros = x.new_zeros(shape)
-        state = ProductExtremes(zeros, zeros, torch.zeros_like(layout.length))
-    wanted = {"c_max": shape, "c_min": shape, "seen": shape[1:2]}
-    _check_state(state, wanted)
-    # The smallest are the largest of the negatives, beside which they are computed.
-    given = torch.cat((state.c_max, -state.c_min), 2).to(x.dtype)
-    decay = decay if decay.size(-1) == 1 else torch.cat((decay, decay), -1)
-    found: list[_Largest] = []
-    for j, p in enumerate(x.split(shape[2], 1)):
-        high = low = p
-        if j:
-            most, least = layout.before(found[-1].c, found[-1].initial).chunk(2, 1)
-            high = p * torch.where(p < 0, -least, most)
-            low = p * torch.where(p < 0, most, -least)
-        z = torch.cat((high, -low), 1)
-        found.append(_Largest.of(z, j + 1, decay, layout, given[j], state.seen))
-    h = _read_out(readout, found)[:, : shape[2]]
-    ends = torch.stack([layout.last(of.c, of.initial) for of in found])
-    c_max, c_min = ends.chunk(2, 2)
-    return h.to(result), ProductExtremes(c_max, -c_min, state.seen + layout.length)
+        initial, seen = x.new_zeros(2, *shape), torch.zeros_like(layout.length)
+    else:
+        _check_state(state, {"c_max": shape, "c_min": shape, "seen": shape[1:2]})
+        seen, j = state.seen, torch.arange(1, order + 1, device=x.device)
+        is_there = (seen >= j.unsqueeze(1)).unsqueeze(2)
+        initial = torch.stack([state.c_max, state.c_min]).to(x.dtype)
+        initial = torch.where(is_there, initial, 0)
+    h, end = _PRODUCT.scan(ProductForm(readout), layout, x, decay, initial, seen)
+    return h.to(result), ProductExtremes(end[0], end[1], seen + layout.length)
 
 
 def sum_max_scan(
@@ -178,49 +166,19 @@ def sum_max_scan(
         _check_starts(state)
         best, seen = state.best.to(x.dtype), state.seen
         best = torch.where(definition.gaps(order, best.size(2), seen) >= 0, best, 0)
-    z, table, *_ = _SUM.scan(Form(order), layout, x, decay, best, seen)
+    z, table, *_ = _SUM.scan(SumForm(order), layout, x, decay, best, seen)
     ends = [x[:, :channels], *z.unbind(1)]
     given = definition.largest_sums(best, decay, seen)
-    orders = range(order) if readout == "sum" else (order - 1,)
-    found = [_Largest.of(ends[j], j + 1, decay, layout, given[j], seen) for j in orders]
+    orders, each = (range(order), "c") if readout == "sum" else (range(order - 1, order), readout)
+    found = []
+    for j in orders:  # c follows from z as for products of one factor, from token j on
+        initial = given[j].expand(2, 1, texts, channels)
+        h, _ = _PRODUCT.scan(ProductForm(each), layout, ends[j], decay, initial, seen - j)
+        found.append(h)
     read = seen + layout.length
     if _is_readable(read):
         table = table[:, :, : int(read.max())]
-    return _read_out(readout, found).to(result), SumTable(table, read)
-
-
-class _Largest(NamedTuple):
-    """The largest n-grams of j tokens, and 0 where there is none.
-
-    Attributes:
-        z: The values of those that end at each token, :obj:`(N, D)`.
-        c: The largest up to it, decayed, :obj:`(N, D)`.
-        initial: The largest before the first token, :obj:`(B, D)`.
-    """
-
-    z: Tensor
-    c: Tensor
-    initial: Tensor
-
-    @classmethod
-    def of(
-        cls, z: Tensor, j: int, decay: Tensor, layout: Layout, initial: Tensor, seen: Tensor
-    ) -> _Largest:
-        """From what ends at each token, and the largest of the tokens read before."""
-        text, step = layout.places()
-        there = (seen.index_select(0, text) + step + 1 >= j).unsqueeze(1)
-        begun, none = (seen >= j).unsqueeze(1), -torch.inf
-        before = torch.where(begun, initial, none)
-        c = linear_scan(decay, torch.where(there, z, none), layout, before, largest=True)
-        z, c = (torch.where(there, rows, 0) for rows in (z, c))
-        return cls(z, c, torch.where(begun, initial, 0))
-
-
-def _read_out(readout: str, found: Sequence[_Largest]) -> Tensor:
-    """The state that is put out, from those of all orders, or of the last."""
-    if readout == "sum":
-        return torch.stack([of.c for of in found]).sum(0)
-    return found[-1].c if readout == "c" else found[-1].z
+    return torch.stack(found).sum(0).to(result), SumTable(table, read)
 
 
 def _prepared(
@@ -271,7 +229,12 @@ def _is_readable(counts: Tensor) -> bool:
     return counts.numel() > 0 and not torch.compiler.is_compiling() and is_plain(counts)
 
 
-def _fake(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+def _fake_product(form: ProductForm, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    x, _, initial, _ = tensors
+    return x.new_empty(x.size(0), initial.size(3)), initial.new_empty(initial.shape)
+
+
+def _fake_sum(form: SumForm, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     x, _, table, _ = tensors
     order, texts, size, channels = table.shape
     grown = x.new_empty(order, texts, size + layout.num_steps, channels)
@@ -279,11 +242,20 @@ def _fake(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, .
     return z, grown, z.new_empty(z.shape, dtype=torch.int32)
 
 
+_PRODUCT = Scan(
+    "x decay initial seen",
+    ProductForm,
+    definition.product_max_scan,
+    _fake_product,
+    num_outputs=2,
+    num_defined=2,
+    first_kept=1,
+)
 _SUM = Scan(
     "x decay table seen",
-    Form,
+    SumForm,
     definition.sum_max_scan,
-    _fake,
+    _fake_sum,
     num_outputs=3,
     num_defined=2,
     first_kept=2,

@@ -85,24 +85,17 @@ def walk_scan(
         feed=(feed, (gates, channels)),
         mask=(mask, (texts, channels)),
     )
-    if form.largest and (form.normalize or select is not None):
-        raise ValueError("largest=True: a maximum has no weights to normalize or select by")
     tensors = (x, params, select, carried, feed, mask, h0, c0)
     if act is not None or output_map is not None:
         return definition.walk_scan(form, layout, *tensors, act, output_map)
-    if _runs_triton(form, x, select, feed) and not _is_bare(form):
+    if _runs_triton(x, select, feed) and not _is_bare(form):
         return _around_bare(form, layout, x, params, c0, h0, carried)
     h, c, end, *_ = _SCAN.scan(form, layout, *tensors)
     return h, c, end
 
 
 def linear_scan(
-    decay: Tensor,
-    x: Tensor,
-    layout: Layout,
-    initial: Tensor,
-    normalize: bool = False,
-    largest: bool = False,
+    decay: Tensor, x: Tensor, layout: Layout, initial: Tensor, normalize: bool = False
 ) -> Tensor:
     r"""The recurrence :math:`c_t = \lambda_t \odot c_{t-1} + (1 - \lambda_t)^\nu \odot x_t`.
 
@@ -112,8 +105,6 @@ def linear_scan(
         layout: The texts.
         initial: c before the first token, :obj:`(B, D)`.
         normalize: Whether :math:`\nu` is 1 or 0.
-        largest: Whether the larger of the two is taken in place of their sum; minus infinity then
-            stands for no c yet. Not with `normalize`.
 
     Returns:
         c, :obj:`(N, D)`, of the operands' common precision.
@@ -135,7 +126,7 @@ def linear_scan(
         width, x = decay.size(1), torch.cat((decay, x), 1)
     else:
         params = torch.cat((decay.expand(1, params.size(1)), params[1:]))
-    form = Form(1, "mul", normalize, "values" if width else "none", width, largest=largest)
+    form = Form(1, "mul", normalize, "values" if width else "none", width)
     h, _, _ = walk_scan(form, layout, x, params, initial.unsqueeze(0), initial)
     return h.to(result)
 
@@ -143,18 +134,17 @@ def linear_scan(
 def path_in_use(device: torch.device) -> str:
     """``'numba'`` on CPU, ``'triton'`` on CUDA, or ``'definition'``: PyTorch's own ops.
 
-    The definition also serves what is fed back, selections and maxima on CUDA, ONNX, the
-    transforms of ``torch.func`` and second derivatives.
+    The definition also serves what is fed back and selections on CUDA, ONNX, the transforms of
+    ``torch.func`` and second derivatives.
     """
     if device.type == "cuda" and _HAS_TRITON:
         return "triton"
     return cpu_backend() if device.type == "cpu" else "definition"
 
 
-def _runs_triton(form: Form, x: Tensor, select: Tensor | None, feed: Tensor | None) -> bool:
+def _runs_triton(x: Tensor, select: Tensor | None, feed: Tensor | None) -> bool:
     known = x.is_cuda and x.dtype in (torch.float32, torch.float64)
-    defined = select is not None or feed is not None or form.largest
-    return known and _HAS_TRITON and not defined
+    return known and _HAS_TRITON and select is None and feed is None
 
 
 def _is_bare(form: Form) -> bool:
@@ -196,7 +186,7 @@ def _around_bare(
 def _path(form: Form, tensors: Sequence[Tensor | None]) -> str | None:
     x, _, select, _, feed, *_ = tensors
     assert x is not None
-    if _runs_triton(form, x, select, feed) and _is_bare(form):
+    if _runs_triton(x, select, feed) and _is_bare(form):
         return "cuda"
     return "cpu" if runs_compiled(x) else None
 

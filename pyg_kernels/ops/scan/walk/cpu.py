@@ -44,7 +44,6 @@ class _Numbers(NamedTuple):
     output_gate: bool
     highway: bool
     hold: bool
-    largest: bool
     begin: int
     highway_at: int
 
@@ -132,18 +131,6 @@ def _select_decay(tokens, select, decay):
 
 
 @inlined
-def _decayed(keep, before):
-    """What is left of a state; nothing decays where there is none."""
-    return before if before == -np.inf else keep * before
-
-
-@inlined
-def _stays(kept, new):
-    """Whether the earlier value stays the largest; NaN stays."""
-    return (kept >= new) | (kept != kept)
-
-
-@inlined
 def _add_up(numbers, tokens, first, last, x, select, decay, c):
     """The states of all orders."""
     order, mul, normalize, begin = numbers.order, numbers.mul, numbers.normalize, numbers.begin
@@ -173,11 +160,7 @@ def _add_up(numbers, tokens, first, last, x, select, decay, c):
                 else:
                     for k in range(count):
                         now[k] = below[k] + p[k]
-            if numbers.largest:
-                for k in range(count):
-                    kept, new = _decayed(keep[k], before[k]), weight * now[k]
-                    now[k] = kept if _stays(kept, new) else new
-            elif normalize:
+            if normalize:
                 for k in range(count):
                     now[k] = keep[k] * before[k] + (one - keep[k]) * now[k]
             else:
@@ -454,8 +437,7 @@ def _add_up_back(cell, tokens, first, last, decay, g_y, g_decay, z):
             else:
                 for k in range(count):
                     share[k] = now[k] * weight
-            # Without a constant weight of the inputs, or where the larger is taken:
-            if normalize or select.size or numbers.largest:
+            if normalize or select.size:  # the inputs' weight is not constant
                 if j == 0:
                     for k in range(count):
                         z[k] = p[k]
@@ -463,21 +445,14 @@ def _add_up_back(cell, tokens, first, last, decay, g_y, g_decay, z):
                     below = c[j - 1][before_row][first:last]
                     for k in range(count):
                         z[k] = below[k] * p[k] if mul else below[k] + p[k]
-                if numbers.largest:
-                    for k in range(count):
-                        stays = _stays(_decayed(keep[k], before[k]), weight * z[k])
-                        total += zero if stays else now[k] * z[k]
-                        share[k] = zero if stays else share[k]
-                        now[k] = now[k] if stays else zero
-                elif normalize:
+                if normalize:
                     for k in range(count):
                         g_keep[k] -= now[k] * z[k]
                 else:
                     for k in range(count):
                         total += now[k] * z[k]
             for k in range(count):
-                none = numbers.largest and before[k] == -np.inf
-                g_keep[k] += zero if none else now[k] * before[k]
+                g_keep[k] += now[k] * before[k]
                 now[k] *= keep[k]
             if readout == _Z and j == order - 1:
                 for k in range(count):
@@ -639,7 +614,6 @@ def _numbers(form: Form, channels: int) -> _Numbers:
         form.output_gate,
         form.highway,
         form.hold,
-        form.largest,
         begin,
         begin + form.order * channels,
     )

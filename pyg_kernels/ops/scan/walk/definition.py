@@ -30,8 +30,6 @@ class Form(NamedTuple):
         output_gate: Whether x has logits of an output gate.
         highway: Whether x has logits of a highway.
         hold: Whether a token that counts in part holds the output before for the rest.
-        largest: Whether a state is the larger of what is kept and what is new in place of their
-            sum; minus infinity then stands for no state yet, and does not decay.
     """
 
     order: int
@@ -44,7 +42,6 @@ class Form(NamedTuple):
     output_gate: bool = False
     highway: bool = False
     hold: bool = True
-    largest: bool = False
 
 
 def walk_scan(
@@ -104,8 +101,7 @@ def walk_step(
         decay = 1 - select * (1 - decay)
     z = walk(p, lambda _, step: c[step - 2], _combine(form))
     weight = 1 - decay if form.normalize else 1.0 if select is None else select
-    pooled = _larger if form.largest else _summed
-    c = torch.stack([pooled(decay, c_j, weight * z_j) for c_j, z_j in zip(c, z, strict=True)])
+    c = torch.stack([decay * c_j + weight * z_j for c_j, z_j in zip(c, z, strict=True)])
     state = {"c": lambda: c[-1], "z": lambda: z[-1], "sum": lambda: c.sum(0)}[form.readout]()
     state = state if output_map is None else torch.nn.functional.linear(state, output_map)
     state = state + params[1]
@@ -117,17 +113,6 @@ def walk_step(
         opened = torch.sigmoid(highway + params[3])
         out = opened * out + (1 - opened) * carried
     return out if select is None or not form.hold else select * out + (1 - select) * h, c
-
-
-def _summed(decay: Tensor, before: Tensor, new: Tensor) -> Tensor:
-    return decay * before + new
-
-
-def _larger(decay: Tensor, before: Tensor, new: Tensor) -> Tensor:
-    """The larger of what is kept and what is new; of equals what is kept, and so of NaN."""
-    none = before == -torch.inf
-    kept = torch.where(none, before, decay * before.masked_fill(none, 0))
-    return torch.where((kept >= new) | kept.isnan(), kept, new)
 
 
 def activated(act: str, x: Tensor) -> Tensor:
