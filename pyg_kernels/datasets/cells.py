@@ -1,15 +1,15 @@
-"""The cells of CSV files and the lines on which they stand, read by pandas."""
+"""The cells of CSV files and the lines on which they stand."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -36,53 +36,58 @@ def stream_cells(
 
     Yields:
         Frames of strings; one without rows if the file has none. The index is the line on which
-        each row begins, from 1. Blank lines are left out; cells that a row lacks at its end are
-        empty.
+        each row begins, from 1. Blank lines are left out.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it is not such a table, when the place that shows it is reached.
+        ValueError: if it is not such a table, or a row has another number of cells than the first,
+            when the place that shows it is reached.
         ImportError: if pandas is not installed.
     """
     pandas, path = _pandas(), Path(path)
-    with naming(path):
-        reader = pandas.read_csv(
-            path,
-            header=None,
-            dtype=str,
-            na_filter=False,
-            skip_blank_lines=False,
-            encoding="utf-8-sig",
-            compression="gzip" if path.suffix == ".gz" else None,
-            iterator=True,
-        )
-    names, line, anything = None, 1, False
-    with reader:
+    lines = _rows(path)
+    first = next(lines, None)
+    if first is None:
+        raise ValueError(f"{path.name} is empty")
+    names = first[1] if header else list(range(len(first[1])))
+    found = lines if header else chain([first], lines)
+    anything = False
+    while True:
+        block = list(islice(found, rows))
+        if not block and anything:
+            return
+        numbers = [line for line, _ in block]
+        frame = pandas.DataFrame([row for _, row in block], numbers, dtype=object)
+        yield frame.set_axis(names, axis=1) if block else pandas.DataFrame(columns=names)
+        anything = True
+        if not block:
+            return
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file that are not blank, each with the line on which it begins."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    line, width = 1, 0
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
         while True:
-            with naming(path):
-                try:
-                    frame = reader.get_chunk(1 if header and names is None else rows)
-                except StopIteration:
-                    break
-            lines = line + np.arange(len(frame) + 1)
-            lines[1:] += np.cumsum(sum(frame[k].str.count("\n").to_numpy(int) for k in frame))
-            frame.index, line = lines[:-1], int(lines[-1])
-            if header and names is None:
-                names, frame = frame.iloc[0].tolist(), frame[:0]
-            frame.columns = frame.columns if names is None else names
-            frame = frame[(frame != "").any(axis=1).to_numpy()]
-            if len(frame):
-                anything = True
-                yield frame
-    if not anything:
-        yield frame
+            with naming(path, f"{path.name}, at line {line},"):
+                row = next(reader, None)
+            if row is None:
+                return
+            if any(row):
+                width = width or len(row)
+                if len(row) != width:
+                    raise ValueError(
+                        f"line {line} of {path.name} has {len(row)} cells, the first row {width}"
+                    )
+                yield line, row
+            line = reader.line_num + 1
 
 
 @contextmanager
 def naming(path: Path, name: str = "") -> Iterator[None]:
-    """What pandas says of a file that it cannot read, in one line that names the file.
-
-    The lines that pandas names are rows: one with line breaks in its cells counts once.
+    """What is said of a file that cannot be read, in one line that names the file.
 
     Args:
         path: the file.
@@ -97,6 +102,7 @@ def naming(path: Path, name: str = "") -> Iterator[None]:
     except errors.EmptyDataError as error:
         raise ValueError(f"{name} is empty, or begins with a blank line") from error
     except (
+        csv.Error,
         errors.ParserError,
         UnicodeError,
         EOFError,

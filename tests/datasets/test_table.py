@@ -87,7 +87,6 @@ def test_cells_are_as_they_stand_and_lines_are_the_index(written: Write) -> None
     cells = read_cells(str(written('\ufeff smiles,y\n\n C ,"1\n"\nCC,\n')))
     assert cells.columns.tolist() == [" smiles", "y"]
     assert list(cells.itertuples(name=None)) == [(3, " C ", "1\n"), (5, "CC", "")]
-    assert read_cells(written("smiles,y\nC\n")).values.tolist() == [["C", ""]]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
@@ -145,9 +144,10 @@ def test_damaged_gzip(tmp_path: Path) -> None:
         ("smiles,y\nC,\nCC,\n", {}, "no column of numbers"),
         ("smiles\nC\n", {}, "no column of numbers"),
         ("smiles,y\nC,\nCC,\n", {"target_columns": ["y"]}, "'y' of molecules.csv has no values"),
-        ("smiles,y\nC\n", {}, "no column of numbers"),
-        ("smiles,y\nC,1,2\n", {}, "molecules.csv is not a CSV.*Expected 2 fields in line 2, saw 3"),
-        ('smiles,y\n"C,1\n', {}, "molecules.csv is not a CSV.*EOF inside string starting at row 1"),
+        ("smiles,y\nC\n", {}, "line 2 of molecules.csv has 1 cells, the first row 2"),
+        ("smiles,y\nC,1,2\n", {}, "line 2 of molecules.csv has 3 cells, the first row 2"),
+        ('smiles,y\n"C,1\n', {}, "molecules.csv, at line 2, is not a CSV.*end of data"),
+        ('a,y\n"C",1\n"D"x,2\n', {}, "molecules.csv, at line 3, is not a CSV.*expected after"),
     ],
 )
 def test_bad_files_are_one_clear_line(
@@ -174,7 +174,7 @@ def test_some_rows_at_a_time(written: Write) -> None:
     assert (table.smiles, table.row_numbers) == (["CC", "CO"], [5, 6])
     assert table.targets.nan_to_num(9).tolist() == [[9, 2], [3, -1]]
     assert table.split_values == ["y", "x"]
-    with pytest.raises(ValueError, match=r"Expected 2 fields in line 4, saw 3"):
+    with pytest.raises(ValueError, match=r"line 4 of molecules.csv has 3 cells"):
         list(stream_cells(written("smiles,y\nC,1\nCC,2\nCO,3,4\n"), 2))
 
 

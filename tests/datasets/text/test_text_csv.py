@@ -122,11 +122,12 @@ def test_a_file_without_a_test_part_is_split_within_each_class(tmp_path: Path) -
         ("1.0,text", "line 4 of .*must be a whole number from 1, got '1.0'"),
         ("\u0661,text", "line 4 of .*must be a whole number from 1"),
         (",text", "line 4 of .*must be a whole number from 1, got ''"),
-        ("1", "line 4 of .*train.csv has no text"),
-        ("1,a,b", "train.csv is not a CSV file in UTF-8: .* Expected 2 fields in line 3, saw 3"),
+        ("1", "line 4 of train.csv has 1 cells, the first row 2"),
+        ("1,a,b", "line 4 of train.csv has 3 cells, the first row 2"),
         ("1,", "line 4 of .*train.csv has no text"),
         ('1," \n "', "line 4 of .*train.csv has no text"),
-        ('1,"a', "train.csv is not a CSV file in UTF-8: .*EOF inside string"),
+        ('1,"a', "train.csv, at line 4, is not a CSV file in UTF-8: .*end of data"),
+        ('1,"a" b', "train.csv, at line 4, is not a CSV file in UTF-8: .*expected after"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, row: str, said: str) -> None:
@@ -151,11 +152,11 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"line 1 of .*train.csv has 1 cell, expected a class"):
         TextCSV(write(path, "1;a\n"))
     path.write_bytes("1,a\n1,Zürich\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"train.csv is not a CSV file in UTF-8"):
+    with pytest.raises(ValueError, match=r"train.csv, at line 1, is not a CSV file in UTF-8"):
         TextCSV(path)
     damaged = tmp_path / "damaged.csv.gz"
     damaged.write_bytes(gzip.compress(b"1,a\n" * 1000)[:20])
-    with pytest.raises(ValueError, match=r"damaged.csv.gz is not a CSV file in UTF-8"):
+    with pytest.raises(ValueError, match=r"damaged.csv.gz, at line 1, is not a CSV file in UTF-8"):
         TextCSV(damaged)
     write(tmp_path / "test.csv", "3,a\n")
     with pytest.raises(ValueError, match="the training part has no text of class '3'"):
