@@ -210,6 +210,6 @@ def find_parts(root: str | Path) -> tuple[str, dict[str, Path]]:
             files[part] = file
         return name, files
     if not root.is_dir():
-        raise FileNotFoundError(f"{root} is not a folder")
+        raise FileNotFoundError(f"{root}: no such folder or file")
     wanted = ", ".join(pattern.format("train") for pattern in FILES.values())
     raise FileNotFoundError(f"{root} has none of the training files {wanted}, nor one with .gz")

@@ -33,6 +33,31 @@ def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
             raise InputError(f"{path} exists; --overwrite replaces it")
 
 
+def refuse_columns(table: pandas.DataFrame, names: Iterable[str], path: str) -> None:
+    """Refuses to replace columns of a table.
+
+    Raises:
+        InputError: If it has one of these names.
+    """
+    taken = [name for name in names if name in table]
+    if taken:
+        raise InputError(
+            f"{path} has a column {taken[0]!r} already, which is to be added: rename it"
+        )
+
+
+def check_output(path: Path) -> None:
+    """Refuses names of tables that :func:`write_table` does not write.
+
+    Raises:
+        InputError: If the name ends in something else.
+    """
+    if not path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt")) and not (
+        path.name.endswith(PARQUET)
+    ):
+        raise InputError(f"--out {path}: expected a name that ends in .csv, .tsv (.gz) or .parquet")
+
+
 def checkpoint_of(run: str) -> Path:
     """The checkpoint that a run's folder, a results folder with one run, or a file is.
 

@@ -99,8 +99,6 @@ def naming(path: Path, name: str = "") -> Iterator[None]:
     errors, name = _pandas().errors, name or path.name
     try:
         yield
-    except errors.EmptyDataError as error:
-        raise ValueError(f"{name} is empty, or begins with a blank line") from error
     except (
         csv.Error,
         errors.ParserError,

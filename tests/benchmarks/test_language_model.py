@@ -359,7 +359,7 @@ def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path
         (("--epochs", 0), "--epochs: must be an integer of at least 1"),
         (("--prset", "cnn"), "unrecognized arguments: --prset"),
         (("--resume", "--overwrite"), "--resume and --overwrite exclude each other"),
-        (("--data", "nowhere"), "nowhere is not a folder"),
+        (("--data", "nowhere"), "nowhere: no such folder or file"),
         (("--words",), "--words and --encoding go with a text file of your own"),
         (("--device", "tpu"), "--device must be"),
         (("--hidden", 65536), "at most 500,000,000 are allowed (--hidden, --parameters, --layers)"),

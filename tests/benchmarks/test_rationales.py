@@ -428,10 +428,12 @@ def test_own_texts_from_training_to_explanations(call, tmp_path) -> None:
     explain = ("explain", "--checkpoint", tmp_path / "out", "--data", new, "--text-column", "body")
     status, _, err = call(*explain, "--out", tmp_path / "explained")
     assert (status, err.count("\n")) == (0, 1)
-    assert "1 of 3 texts have no words and are left out" in err
+    assert "1 of 3 texts have no words and no rationale: 2" in err
     table = pandas.read_csv(tmp_path / "explained" / "rationales.csv", keep_default_na=False)
     assert list(table) == ["body", "n", "predicted", "full", "rest", "selection", "words"]
-    assert table["n"].tolist() == [0, 2]
+    assert table["n"].tolist() == [0, 1, 2]
+    assert table.loc[1, "predicted"] == table.loc[1, "words"] == ""
+    table = table.drop(index=1)
     assert set(table["predicted"]) | set(table["full"]) <= {"n", "c"}
     for body, selection, chosen in table[["body", "selection", "words"]].itertuples(index=False):
         words = body.split()
@@ -440,6 +442,10 @@ def test_own_texts_from_training_to_explanations(call, tmp_path) -> None:
     page = (tmp_path / "explained" / "rationales.html").read_text()
     assert re.sub("</?mark>", "", page).count("awful film") == 1
     assert "--overwrite replaces it" in call(*explain, "--out", tmp_path / "explained")[2]
+    taken = tmp_path / "taken.csv"
+    taken.write_text("body,full\na film,1\n")
+    words = ("explain", "--checkpoint", tmp_path / "out", "--data", taken, "--text-column", "body")
+    assert "has a column 'full' already" in call(*words, "--out", tmp_path / "no")[2]
     again = (*explain, "--out", tmp_path / "again", "--batch-size", 1)
     assert call(*again)[0] == 0
     assert (tmp_path / "again" / "rationales.csv").read_text() == (

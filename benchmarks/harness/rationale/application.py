@@ -16,13 +16,15 @@ from benchmarks.harness.rationale.readers import SELECTED
 from benchmarks.harness.rationale.spans import spans_text
 from benchmarks.harness.tables_of_texts import (
     checkpoint_of,
+    refuse_columns,
     refuse_existing,
     texts_of,
     write_table,
 )
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
 
-COLUMNS = ("predicted", "full", "rest")  # from the rationale, from everything, from the rest
+ADDED = ("predicted", "full", "rest", "selection", "words")
+COLUMNS = ADDED[:3]  # from the rationale, from everything, from the rest
 
 
 def explain(options: argparse.Namespace) -> None:
@@ -39,9 +41,13 @@ def explain(options: argparse.Namespace) -> None:
     kept = [row for row, text in enumerate(words) if text]
     if not kept:
         raise InputError(f"no text of {options.data} has words")
+    refuse_columns(table, ADDED, options.data)
     if len(kept) < len(words):
-        tell(f"{len(words) - len(kept)} of {len(words)} texts have no words and are left out")
-    table = table.iloc[kept].reset_index(drop=True)
+        rows = ", ".join(str(row + 1) for row in range(len(words)) if not words[row])
+        tell(
+            f"{len(words) - len(kept)} of {len(words)} texts have no words and no rationale: {rows}"
+        )
+    whole, table = table, table.iloc[kept].reset_index(drop=True)
     words = [words[row] for row in kept]
     answers, chosen = rationales(learner, words, options.batch_size)
     classes = learner.hparams["classes"]
@@ -60,7 +66,8 @@ def explain(options: argparse.Namespace) -> None:
         out.mkdir(parents=True, exist_ok=True)
         about = [f"{options.checkpoint} on {options.data}", "Marked: selected words."]
         write_text(out / "rationales.html", page("Rationales", about, entries))
-    write_table(out / "rationales.csv", table)
+    added = table[list(ADDED)].set_axis(kept)
+    write_table(out / "rationales.csv", whole.join(added))
     say(f"rationales of {len(words)} texts in {out}")
 
 

@@ -13,6 +13,7 @@ from benchmarks.harness.checkpoint import read_checkpoint
 from benchmarks.harness.errors import InputError, say
 from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.tables_of_texts import (
+    check_output,
     checkpoint_of,
     refuse_existing,
     texts_of,
@@ -30,6 +31,7 @@ def rank(options: argparse.Namespace) -> None:
     """
     out = Path(options.out)
     refuse_existing([out], options.overwrite)
+    check_output(out)
     ranker = load_ranker(checkpoint_of(options.checkpoint))
     texts, vectors = [], []
     for name in (options.data, options.among):

@@ -12,7 +12,9 @@ from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.summary import png
 from benchmarks.harness.table import Table
 from benchmarks.harness.tables_of_texts import (
+    check_output,
     checkpoint_of,
+    refuse_columns,
     refuse_existing,
     texts_of,
     write_table,
@@ -37,6 +39,10 @@ def predict(options: argparse.Namespace) -> None:
     if options.data and not outputs:
         raise InputError("--data needs --out FILE, --explain DIR, or both")
     refuse_existing(outputs, options.overwrite)
+    if options.out:
+        check_output(Path(options.out))
+    if options.text and options.text_column:
+        raise InputError("--text-column goes with --data, not --text")
     classifier = load_classifier(checkpoint_of(options.checkpoint))
     if options.text:
         table = pandas.DataFrame({"text": options.text})
@@ -46,9 +52,7 @@ def predict(options: argparse.Namespace) -> None:
         table, texts = texts_of(options.data, columns, options.encoding)
     words = [tokenize(text) for text in texts]
     predictions = predicted(classifier, words, options.batch_size)
-    taken = [column for column in predictions if column in table]
-    if taken:
-        raise InputError(f"{options.data} has a column {taken[0]!r} already")
+    refuse_columns(table, predictions, options.data)
     table = pandas.concat([table, predictions], axis=1)
     empty = [str(row) for row, text in enumerate(words, start=1) if not text]
     if empty:
@@ -57,7 +61,10 @@ def predict(options: argparse.Namespace) -> None:
     if options.out:
         write_table(Path(options.out), table)
     elif options.text:
-        rows = [[str(cell) for cell in row] for row in table.itertuples(index=False)]
+        rows = [
+            [cell if isinstance(cell, str) else f"{cell:.4f}".replace("nan", "") for cell in row]
+            for row in table.itertuples(index=False)
+        ]
         say(Table("", list(table), rows).text())
     if options.explain:
         _explain(classifier, [text for text in words if text][: options.limit], options)

@@ -88,7 +88,7 @@ class TextTable(TextCorpus):
 def read_text_table(
     path: str | Path, columns: Sequence[str], encoding: str = "utf-8"
 ) -> pandas.DataFrame:
-    """A table with named columns, all of its cells as strings, empty where there is nothing.
+    """A table with named columns, those that are asked for as strings, empty where nothing is.
 
     Args:
         path: a file with a header, its columns separated by commas, tabs or semicolons, also
@@ -105,8 +105,9 @@ def read_text_table(
     name = Path(path).name
     try:
         if name.endswith(PARQUET):
-            table = pandas.read_parquet(path).astype(object)
-            table = table.where(table.notna(), "").astype(str)
+            table = pandas.read_parquet(path)
+            is_named = any(level is not None for level in table.index.names)
+            table = table.reset_index(drop=not is_named)
         else:
             separator, header = _header(path, columns, encoding)
             table = pandas.read_csv(
@@ -117,6 +118,10 @@ def read_text_table(
                 keep_default_na=False,
                 encoding=encoding,
             ).fillna("")
+            if not isinstance(table.index, pandas.RangeIndex):
+                raise ValueError("its rows have more cells than its header")
+            if separator == "\t" and _has_joined_rows(table):
+                raise ValueError("a quote joins rows: double the quotes within cells")
     except UnicodeError as error:
         raise ValueError(f"{path} is not in the encoding {encoding}: {error}") from error
     except LookupError as error:
@@ -127,10 +132,11 @@ def read_text_table(
     if missing:
         found = ", ".join(map(str, table.columns))
         raise ValueError(f"{path} has no column {missing[0]!r}; its columns are {found}")
-    if not isinstance(table.index, pandas.RangeIndex):
-        raise ValueError(f"{path}: its rows have more cells than its header")
     if table.empty:
         raise ValueError(f"{path} has no rows")
+    for column in dict.fromkeys(columns):
+        cells = table[column].astype(object)
+        table[column] = cells.where(cells.notna(), "").astype(str)
     return table
 
 
@@ -145,6 +151,14 @@ def has_columns(path: str | Path, columns: Sequence[str], encoding: str = "utf-8
 def joined(table: pandas.DataFrame, columns: Sequence[str]) -> list[str]:
     """The text of each row: its cells in some columns."""
     return [" ".join(cells) for cells in table[list(columns)].itertuples(index=False)]
+
+
+def _has_joined_rows(table: pandas.DataFrame) -> bool:
+    """Whether a cell has a tab and a line break: a quote that was meant as itself began it."""
+    return any(
+        bool((table[column].str.contains("\t") & table[column].str.contains("\n")).any())
+        for column in table
+    )
 
 
 def _header(path: str | Path, columns: Sequence[str], encoding: str) -> tuple[str, list[str]]:

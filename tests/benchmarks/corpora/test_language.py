@@ -73,7 +73,7 @@ def test_a_padding_word_of_a_text_is_a_word() -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere is not a folder"):
+    with pytest.raises(FileNotFoundError, match="nowhere: no such folder or file"):
         LanguageCorpus(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"ptb.train.txt, wiki.train.tokens, train.txt"):
         LanguageCorpus(tmp_path)

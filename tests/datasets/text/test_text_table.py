@@ -35,6 +35,7 @@ def test_files_of_every_kind_say_the_same(tmp_path: Path, name: str) -> None:
         ("text,label\n", "has no rows"),
         ("words,label\na,b\n", "no column 'text'; its columns are words, label"),
         ("text,label\na,b,c\nd,e,f\n", "its rows have more cells than its header"),
+        ('text\tlabel\n"a\tx\nb\ty\n"c\tx\n', "a quote joins rows"),
         ("text,label\na,b\nc,d,e\n", r"cannot be read as a table: .* line 3"),
         ('text,label\n"a,b\n', "cannot be read as a table: .*EOF inside string"),
         ("text,label\na\nb,c\n", "row 1 of .* has no class"),
@@ -49,6 +50,16 @@ def test_a_bad_table_is_named(tmp_path: Path, content: str | bytes, said: str) -
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=said):
         TextTable(path)
+
+
+def test_rows_of_parquet_are_numbered_anew(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    frame = pandas.DataFrame(ROWS)
+    for stored in (frame[::-1], frame[5:], frame[frame["label"] == "1"], frame.set_index("text")):
+        stored.to_parquet(path)
+        table = read_text_table(path, ["text"])
+        assert table.index.tolist() == list(range(len(stored)))
+        assert table["text"].tolist() == stored.reset_index()["text"].tolist()
 
 
 def test_a_blank_line_of_one_column_is_an_empty_text(tmp_path: Path) -> None:
