@@ -22,6 +22,7 @@ No such recurrence is given for the layer's other variants:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -169,16 +170,17 @@ def sum_max_scan(
     z, table, *_ = _SUM.scan(SumForm(order), layout, x, decay, best, seen)
     ends = [x[:, :channels], *z.unbind(1)]
     given = definition.largest_sums(best, decay, seen)
-    orders, each = (range(order), "c") if readout == "sum" else (range(order - 1, order), readout)
+    orders = {"c": [order - 1], "z": [], "sum": range(order)}[readout]
     found = []
     for j in orders:  # c follows from z as for products of one factor, from token j on
         initial = given[j].expand(2, 1, texts, channels)
-        h, _ = _PRODUCT.scan(ProductForm(each), layout, ends[j], decay, initial, seen - j)
+        h, _ = _PRODUCT.scan(ProductForm("c"), layout, ends[j], decay, initial, seen - j)
         found.append(h)
+    h = reduce(torch.add, found) if found else ends[-1]
     read = seen + layout.length
     if _is_readable(read):
         table = table[:, :, : int(read.max())]
-    return torch.stack(found).sum(0).to(result), SumTable(table, read)
+    return h.to(result), SumTable(table, read)
 
 
 def _prepared(

@@ -188,9 +188,10 @@ def _product_backward(
         for t in range(size - 1, -1, -1):
             row, read = start[text] + t * stride, seen[text] + t
             _decay_at(decay, row, first, weight)
+            to_decay = g_decay[row if len(g_decay) == len(x) else text, first:last]
             _products_back(
                 x[row], g_x[row], first, weight, read, states, t, readout, g_h[row, first:last],
-                g, g_z, g_decay[row, first:last],
+                g, g_z, to_decay,
             )  # fmt: skip
         for side in range(2):
             for j in range(order):
@@ -416,7 +417,8 @@ def _backward_of_products(
     channels = initial.size(3)
     g_h = x.new_zeros(layout.num_rows, channels) if grads[0] is None else grads[0]
     g_x, g_initial = x.new_zeros(x.shape), initial.new_empty(initial.shape)
-    g_decay = decay.new_zeros(layout.num_rows, channels)
+    # One row a token, or one a text.
+    g_decay = decay.new_zeros(layout.num_rows if decay.dim() == 2 else layout.num_texts, channels)
     tasks = Tasks.of(layout, channels, None)
     arguments = _arguments(tasks, form, tensors)
     given = array(g_h), array(grads[1], x, 4), *map(array, (g_x, g_decay, g_initial))
