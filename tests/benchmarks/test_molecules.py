@@ -207,6 +207,11 @@ def test_presets_and_configurations_are_read(call, compare, molecules_csv, tmp_p
     assert compare(*words, "--resample", 0.5)[0] == 0
     again = tmp_path / "again"
     configuration = tmp_path / "out" / "configuration.json"
+    saved = json.loads(configuration.read_text())
+    saved["options"]["overwrite"] = True
+    (tmp_path / "saved.json").write_text(json.dumps(saved))
+    replayed, _ = parsed(Options, "p", "", "", ["--config", str(tmp_path / "saved.json")])
+    assert (replayed.out, replayed.overwrite, replayed.quiet) == ("runs/molecules", False, False)
     assert call("--config", configuration, "--out", again)[0] == 0
     (one,), (other,) = metrics(tmp_path / "out"), metrics(again)
     assert all(one[part] == other[part] for part in PARTS)
