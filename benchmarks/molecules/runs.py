@@ -209,6 +209,8 @@ class Cell:
         }
         write_text(folder / "run.json", json.dumps(settings, indent=1))
         free = ("device", "model", "random_state")
+        most = {} if self.model.most is None else {"gp_molecules": self.model.most}
+        used = {k: v for k, v in self.model.arguments.items() if k not in free} | most
         content = {
             "program": PROGRAM,
             "record": record,
@@ -217,7 +219,7 @@ class Cell:
             "about": self.split.describe(),
             "targets": names,
             "bonds": self.model.reads_bonds,
-            "settings": {k: v for k, v in self.model.arguments.items() if k not in free},
+            "settings": used,
         }
         write_text(folder / RECORD, json.dumps(content, indent=1))
 

@@ -155,6 +155,8 @@ def test_gaussian_processes_see_at_most_so_many_molecules(compare, molecules_csv
     records = metrics(tmp_path / "out")
     assert [record["fitted_on"] for record in records] == [20, 20]
     assert records[0]["test"] != records[1]["test"]
+    run = tmp_path / "out" / "runs" / "molecules-random-wl-gp-seed0"
+    assert json.loads((run / "record.json").read_text())["settings"]["gp_molecules"] == 20
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
     assert (table["part"] == "train").sum() == 40
 
