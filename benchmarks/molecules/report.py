@@ -23,6 +23,7 @@ from benchmarks.harness.summary import png, spread
 from benchmarks.harness.table import Table, number_format, one_line
 from benchmarks.molecules.scores import TITLES, each_score, is_higher_better, score
 
+PROGRAM = "benchmarks.molecules"
 FILES = ("table.md", "report.html", "predictions-*.png", "learning-*.png")
 PARTS = ("train", "valid", "test")
 RECORDS = "runs/*-seed*/record.json"
@@ -80,12 +81,17 @@ def _equal(one: float, other: float) -> bool:
 
 
 def read_cells(folders: Iterable[Path]) -> tuple[list[FinishedCell], list[str]]:
-    """The finished runs below some folders, and what of them is damaged, a line each."""
+    """The finished runs below some folders, and what of them is damaged, a line each.
+
+    Runs of other programs are passed over.
+    """
     cells, damaged = [], []
     for folder in folders:
         for path in sorted(folder.rglob(RECORDS)):
             try:
-                cells.append(FinishedCell.read(path))
+                content = json.loads(path.read_text(encoding="utf-8"))
+                if isinstance(content, dict) and content.get("program") == PROGRAM:
+                    cells.append(FinishedCell.read(path))
             except DAMAGE:
                 damaged.append(f"{path.parent} is damaged")
     return cells, damaged

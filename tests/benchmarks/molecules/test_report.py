@@ -129,11 +129,12 @@ def test_what_is_damaged_or_unfinished_is_named_and_the_rest_reported(gather, tm
     (write(tmp_path / "a", "net", 1, 0.1) / "record.json").unlink()
     for name, file, content in (
         ("record", "record.json", b"{"),
-        ("fields", "record.json", b'{"record": {}, "history": []}'),
+        ("fields", "record.json", b'{"program": "benchmarks.molecules", "record": {}}'),
         ("numbers", "test.npz", b"PK"),
     ):
         run = write(tmp_path / name, "net", 2, 0.1)
         (run / file).write_bytes(content)
+    (write(tmp_path / "other", "net", 3, 0.1) / "record.json").write_text('{"task": "lfp"}')
     status, out, err = gather()
     assert status == 1
     assert rows(out)["net"][1] == "1"
