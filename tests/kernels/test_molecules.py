@@ -175,7 +175,7 @@ def test_benchmark_on_a_named_set(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {"train": [4, 0, 2], "valid": [1, 6], "test": [5, 3]}
 
     def load(name: str, options: Any) -> Any:
-        assert (name, options.root) == ("cep", "there")
+        assert (name, options.root) == ("cep", root)
         return SimpleNamespace(split=split)
 
     def split(kind: str, seed: int | None) -> data.Split:
@@ -184,7 +184,9 @@ def test_benchmark_on_a_named_set(monkeypatch: pytest.MonkeyPatch) -> None:
         return data.Split(data.MoleculeSet("cep", source, "rmse"), kind, places)
 
     monkeypatch.setattr(data, "load_set", load)
-    table = molecule_gp._named("cep", "there")
+    root = molecule_gp.parser().parse_args(["cep"]).root  # of the comparison's own choice
+    assert root is None
+    table = molecule_gp._named("cep", root)
     assert table.y.tolist() == [4, 0, 2, 5, 3]
     assert table.smiles.tolist() == [SMILES[i] for i in (4, 0, 2, 5, 3)]
     assert table.split.tolist() == ["train"] * 3 + ["test"] * 2
