@@ -16,18 +16,20 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.arguments import OneLineParser, exit_status, integer
-from benchmarks.harness.errors import InputError, naming_extras
+from benchmarks.harness.errors import InputError, as_input_error, naming_extras, naming_files
+from benchmarks.harness.files import write_text
 from benchmarks.harness.table import Table
 
 PROGRAM = "benchmarks.molecule_gp"
 LEVELS = {"50 %": 0.6745, "80 %": 1.2816, "95 %": 1.96}  # of a normal distribution, in deviations
 MODELS = ("sum", "three", "wl", "fingerprints")
+PUBLISHED = ("dataset", "algorithm", "descriptor", "rmse", "cliff_rmse")
 NAMED = {"cep": "random", "ogbg-molesol": "official", "ogbg-molfreesolv": "official"}
 
 EPILOG = """\
 SET is a CSV with the columns smiles, y, split (train or test) and, optionally, cliff_mol (0 or 1),
 as the files of MoleculeACE have them; or cep (random split, seed 0), ogbg-molesol or
-ogbg-molfreesolv (official split), under --root. sum: environments, label sequences, shortest paths
+ogbg-molfreesolv (official split), downloaded. sum: environments, label sequences, shortest paths
 and descriptors. three: the first three of them, under one way to label atoms, for many molecules.
 wl: environments alone. fingerprints: RDKit's counts of Morgan's environments up to
 radius 3, atom pairs and topological torsions, in the same process. All weights and the noise are
@@ -52,9 +54,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("sets", nargs="+", metavar="SET", help="sets of molecules")
     models = ("sum", "wl", "fingerprints")
     parser.add_argument("--model", nargs="+", choices=MODELS, default=models, help="processes")
-    parser.add_argument("--root", default="data", help="folder of the data sets that are named")
+    parser.add_argument("--root", help="folder of cep (data/cep), or of the ogbg- sets (data/ogb)")
     parser.add_argument(
-        "--published", type=Path, metavar="CSV", help="columns dataset, algorithm, descriptor, rmse"
+        "--published", type=Path, metavar="CSV", help=f"columns {', '.join(PUBLISHED)}"
     )
     parser.add_argument("--seed", type=integer(0), default=0, help="of the items to tune on (0)")
     parser.add_argument("--out", type=Path, metavar="JSON", help="also write the results here")
@@ -62,15 +64,25 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _run(options: argparse.Namespace) -> int:
-    published = None if options.published is None else _table(options.published)
+    published = None if options.published is None else _table(options.published, PUBLISHED)
+    if options.out is not None:
+        with as_input_error():
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+        if options.out.is_dir():
+            raise InputError(f"--out {options.out} is a folder")
+    sets = {
+        name: _named(name, options.root) if name in NAMED else _parted(Path(name))
+        for name in options.sets
+    }
     rows: list[dict[str, Any]] = []
-    for name in options.sets:
+    for name, data in sets.items():
         file = Path(name)
-        is_named = name in NAMED
-        data = _named(name, options.root) if is_named else _table(file, ("smiles", "y", "split"))
         for model in options.model:
-            with naming_extras("mol"):
-                found = measured(data, model, options.seed)
+            try:
+                with naming_extras("mol"):
+                    found = measured(data, model, options.seed)
+            except ValueError as error:  # such as a SMILES that does not parse
+                raise InputError(f"{name}: {' '.join(str(error).split())}") from error
             rows.append({"set": file.stem, "model": model, **found})
             print(f"{file.stem} {model}: test RMSE {found['rmse']:.3f}", file=sys.stderr)
         if published is not None:
@@ -80,9 +92,10 @@ def _run(options: argparse.Namespace) -> int:
                 if row is not None:
                     numbers = {"rmse": float(row.rmse), "cliff": float(row.cliff_rmse)}
                     rows.append({"set": file.stem, "model": name, **numbers})
-    if options.out is not None:
-        options.out.write_text(json.dumps(rows, indent=1))
     print(table(rows).text())
+    if options.out is not None:
+        with naming_files(options.out):
+            write_text(options.out, json.dumps(rows, indent=1))
     return 0
 
 
@@ -170,7 +183,19 @@ def _table(file: Path, columns: Sequence[str] = ()) -> Any:
     return found
 
 
-def _named(name: str, root: str) -> Any:
+def _parted(file: Path) -> Any:
+    """The molecules of a CSV, of a training and a test part."""
+    found = _table(file, ("smiles", "y", "split"))
+    others = found.split[~found.split.isin(("train", "test"))]
+    if len(others):
+        raise InputError(f"{file}: split {others.iloc[0]!r}: expected train or test")
+    for part in ("train", "test"):
+        if not (found.split == part).any():
+            raise InputError(f"{file} has no {part} molecules")
+    return found
+
+
+def _named(name: str, root: str | None) -> Any:
     """The molecules of a set that the harness knows, without the validation part."""
     import pandas as pd
 

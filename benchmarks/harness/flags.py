@@ -14,6 +14,7 @@ from benchmarks.harness.errors import InputError
 
 T = TypeVar("T")
 CONFIG = "--config"
+PLACES = ("out", "resume", "overwrite", "quiet")  # of one call, not of what it computes
 
 
 def option(
@@ -110,7 +111,8 @@ def _words(path: str, kind: Any) -> list[str]:
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         raise InputError(f"{CONFIG} {path}: {' '.join(str(error).split())}") from error
     if isinstance(found, dict) and isinstance(found.get("options"), dict):
-        found = found["options"]  # of configuration.json
+        saved = found["options"]  # of configuration.json
+        found = {name: value for name, value in saved.items() if name not in PLACES}
     if not isinstance(found, dict):
         raise InputError(f"{CONFIG} {path}: expected names of options and their values")
     known = {each.name for each in fields(kind)}

@@ -67,7 +67,7 @@ def carry_out(asked: Kernels) -> None:
     run = partial(
         study.run,
         compute=lambda cell, folder: measure.measured(options, cell, folder),
-        is_done=lambda cell, record: "failed" not in record,
+        is_done=_is_done,
         outcome=report.outcome,
     )
     cells = [cell for cell in planned(options, number) if cell.task in options.tasks]
@@ -79,10 +79,16 @@ def carry_out(asked: Kernels) -> None:
         found = [one for one in study.records() if Measurement(*_key(one)) == exact]
         largest = largest_subset(options, train, number - train, size, found[0]) if found else 0
         size = min(2 * size, largest) if largest >= 1.2 * size else 0
-    for path in out.glob(f"runs/*/{measure.VALUES}"):
-        path.unlink()
+    if not options.report:  # those of a study that still runs are needed
+        for path in out.glob(f"runs/*/{measure.VALUES}"):
+            path.unlink()
     records = sorted(study.records(), key=lambda one: TASKS.index(one["task"]))
     study.finish(report.tables(records, options, number), report.pictures(records, options))
+
+
+def _is_done(cell: Measurement, record: dict[str, Any]) -> bool:
+    """Whether it has been measured, on the file's present content."""
+    return "failed" not in record and cell.content in (None, record.get("content"))
 
 
 def _key(record: dict[str, Any]) -> tuple[str, str, int]:

@@ -95,7 +95,7 @@ def measure(options: Kernels, measurement: Measurement, folder: Path) -> Result:
     elif task == ACCURACY:
         with PeakMemory(torch.device("cpu")) as memory, regression.Clock() as clock:
             result = accuracy.accuracies(measurement.method, SEED)
-        result["seconds"] = clock.seconds
+        result |= {"seconds": clock.seconds, "content": measurement.content}
     else:
         call = libraries.prepared(measurement, options)
         with PeakMemory(device) as memory:

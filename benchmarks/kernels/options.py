@@ -1,7 +1,9 @@
 """What is measured and how, in plain values: nothing here imports torch."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from benchmarks.harness.errors import InputError
@@ -107,7 +109,18 @@ class Measurement:
     def name(self) -> str:
         """The name of its folder."""
         method = "".join(letter if letter.isalnum() else "-" for letter in self.method.lower())
-        return f"{self.task}_{method}_{self.size:07}"
+        name = f"{self.task}_{method}_{self.size:07}"
+        if self.task != ACCURACY or self.method == MUTAG:
+            return name
+        return f"{name}-{hashlib.sha256(self.method.encode()).hexdigest()[:8]}"
+
+    @property
+    def content(self) -> str | None:
+        """A fingerprint of the file of a set; None where there is none."""
+        file = Path(self.method.rpartition(":")[0])
+        if self.task != ACCURACY or not file.is_file():
+            return None
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
     @property
     def title(self) -> str:

@@ -145,12 +145,15 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         dropout=options.dropout,
         options=network_options,
     )
-    with as_input_error():
-        if not options.hidden and (":" not in kind or kind.startswith(OWN)):
-            width = _width(named, sizes, options.parameters or PARAMETERS)
-            sizes = replace(sizes, hidden_channels=width)
-        number = _parameters(kind, sizes)
-        check_parameters(name, sizes.hidden_channels or 0, number, "--hidden, --parameters")
+    try:
+        with as_input_error():
+            if not options.hidden and (":" not in kind or kind.startswith(OWN)):
+                width = _width(named, sizes, options.parameters or PARAMETERS)
+                sizes = replace(sizes, hidden_channels=width)
+            number = _parameters(kind, sizes)
+            check_parameters(name, sizes.hidden_channels or 0, number, "--hidden, --parameters")
+    except TypeError as error:  # an option that it does not take
+        raise InputError(f"--model {name}: {error}") from error
     arguments |= {
         "hidden_channels": sizes.hidden_channels,
         "dropout": options.dropout,

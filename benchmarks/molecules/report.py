@@ -23,6 +23,7 @@ from benchmarks.harness.summary import png, spread
 from benchmarks.harness.table import Table, number_format, one_line
 from benchmarks.molecules.scores import TITLES, each_score, is_higher_better, score
 
+PROGRAM = "benchmarks.molecules"
 FILES = ("table.md", "report.html", "predictions-*.png", "learning-*.png")
 PARTS = ("train", "valid", "test")
 RECORDS = "runs/*-seed*/record.json"
@@ -80,12 +81,17 @@ def _equal(one: float, other: float) -> bool:
 
 
 def read_cells(folders: Iterable[Path]) -> tuple[list[FinishedCell], list[str]]:
-    """The finished runs below some folders, and what of them is damaged, a line each."""
+    """The finished runs below some folders, and what of them is damaged, a line each.
+
+    Runs of other programs are passed over.
+    """
     cells, damaged = [], []
     for folder in folders:
         for path in sorted(folder.rglob(RECORDS)):
             try:
-                cells.append(FinishedCell.read(path))
+                content = json.loads(path.read_text(encoding="utf-8"))
+                if isinstance(content, dict) and content.get("program") == PROGRAM:
+                    cells.append(FinishedCell.read(path))
             except DAMAGE:
                 damaged.append(f"{path.parent} is damaged")
     return cells, damaged
@@ -271,16 +277,27 @@ class Section:
 
 
 def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
-    """Lines by model and settings; of runs that are there twice the first, unless they differ."""
-    groups: dict[tuple[str, str, str], dict[int, FinishedCell]] = {}
+    """Lines by model and settings. Of runs that are there twice the first counts, unless they
+    differ: then each folder has a line of its own, but for copies of another.
+    """
+    folders: dict[tuple[str, str], dict[str, dict[int, FinishedCell]]] = {}
     for cell in cells:
-        settings = json.dumps(cell.about["settings"], sort_keys=True)
-        for folder in ("", str(cell.folder.parent.parent)):
-            runs = groups.setdefault((cell.record["model"], settings, folder), {})
-            same = runs.setdefault(cell.record["seed"], cell)
-            if same is cell or same.same_result(cell):
-                break
-    groups = {key: runs for key, runs in groups.items() if runs}
+        key = (cell.record["model"], json.dumps(cell.about["settings"], sort_keys=True))
+        found = folders.setdefault(key, {}).setdefault(str(cell.folder.parent.parent), {})
+        found[cell.record["seed"]] = cell
+    groups: dict[tuple[str, str, str], dict[int, FinishedCell]] = {}
+    for key, each in folders.items():
+        united: dict[int, FinishedCell] = {}
+        for runs in each.values():
+            united = {**runs, **united}
+        if all(_is_copy(runs, united) for runs in each.values()):
+            groups[*key, ""] = united
+            continue
+        kept: list[dict[int, FinishedCell]] = []
+        for folder, runs in each.items():
+            if not any(_is_copy(runs, other) for other in kept):
+                kept.append(runs)
+                groups[*key, folder] = runs
     lines = []
     for (model, settings, folder), runs in groups.items():
         others = [json.loads(key[1]) for key in groups if key[0] == model]
@@ -294,6 +311,10 @@ def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
                           *([f"in {folder}"] if folder else [])])  # fmt: skip
         lines.append(Line(label, [runs[seed] for seed in sorted(runs)]))
     return lines
+
+
+def _is_copy(runs: dict[int, FinishedCell], other: dict[int, FinishedCell]) -> bool:
+    return all(seed in other and cell.same_result(other[seed]) for seed, cell in runs.items())
 
 
 def _last_nan(value: float) -> float:
@@ -312,17 +333,23 @@ def _spread_or_dash(values: Sequence[float], digits: str) -> str:
 
 
 def sections_of(cells: Sequence[FinishedCell]) -> list[Section]:
-    """The sections of some runs, by name; those of two identities have the digest in theirs."""
+    """The sections of some runs, by name; of two kinds of score, or of two identities, the metric
+    or the digest is in theirs.
+    """
     groups: dict[tuple[Any, ...], list[FinishedCell]] = {}
     for cell in cells:
-        key = (cell.record["dataset"], cell.record["split"], cell.about["digest"])
+        key = tuple(cell.record[name] for name in ("dataset", "split", "metric"))
+        key += (cell.about["digest"],)
         groups.setdefault(key, []).append(cell)
     sections = []
     for key, own in sorted(groups.items()):
         section = Section(own)
-        if sum(other[:2] == key[:2] for other in groups) > 1:
+        alike = [other for other in groups if other[:2] == key[:2]]
+        if len({other[2] for other in alike}) > 1:
             section.name += f"-{key[2]}"
-            section.about += f" (identity {key[2]})"
+        if len({other[3] for other in alike}) > 1:
+            section.name += f"-{key[3]}"
+            section.about += f" (identity {key[3]})"
         sections.append(section)
     return sections
 

@@ -27,12 +27,12 @@ from benchmarks.harness.processes import processes
 from benchmarks.molecules.data import PARTS, Split, load_set
 from benchmarks.molecules.models import Model, models_of, named_model, number_of_parameters
 from benchmarks.molecules.options import FREE, Options
-from benchmarks.molecules.report import FILES, read_cells, write_report
+from benchmarks.molecules.report import FILES, PROGRAM, read_cells, write_report
 from benchmarks.molecules.scores import score
 from pyg_kernels.ops import backend
 
-PROGRAM = "benchmarks.molecules"
 CONFIGURATION, RECORD, RUNS = "configuration.json", "record.json", "runs"
+SKIPPED = "skipped.csv"
 PACKAGES = ("torch", "torch-geometric", "lightning", "rdkit", "numpy", "scikit-learn")
 MOST_ROWS = 10_000_000  # of a table of predictions with all parts
 SKIPPED_SHOWN = 10
@@ -209,6 +209,8 @@ class Cell:
         }
         write_text(folder / "run.json", json.dumps(settings, indent=1))
         free = ("device", "model", "random_state")
+        most = {} if self.model.most is None else {"gp_molecules": self.model.most}
+        used = {k: v for k, v in self.model.arguments.items() if k not in free} | most
         content = {
             "program": PROGRAM,
             "record": record,
@@ -217,7 +219,7 @@ class Cell:
             "about": self.split.describe(),
             "targets": names,
             "bonds": self.model.reads_bonds,
-            "settings": {k: v for k, v in self.model.arguments.items() if k not in free},
+            "settings": used,
         }
         write_text(folder / RECORD, json.dumps(content, indent=1))
 
@@ -373,17 +375,26 @@ def _check_same(
 
 
 def _write_skipped(out: Path, splits: Sequence[Split]) -> None:
-    skipped = [row for split in splits for row in split.data.source.skipped]
-    if skipped:
-        with naming_files(out):
-            write_text(out / "skipped.csv", str(pd.DataFrame(skipped).to_csv(index=False)))
+    """Of each data set what was left out; those of other sets in the file stay."""
+    sets = {split.data.name: split.data.source.skipped for split in splits}
+    frames = [pd.DataFrame(rows).assign(dataset=name) for name, rows in sets.items() if rows]
+    file = out / SKIPPED
+    with as_input_error(), naming_files(out):
+        if file.exists():
+            before = pd.read_csv(file, dtype=str, keep_default_na=False)
+            if "dataset" in before:
+                frames.insert(0, before[~before["dataset"].isin(list(sets))])
+        if frames:
+            table = pd.concat(frames, ignore_index=True)
+            table.insert(0, "dataset", table.pop("dataset"))
+            write_text(file, table.to_csv(index=False))
 
 
 def _remove_results(out: Path) -> None:
     """Removes what a comparison wrote and nothing else."""
     for folder in _run_folders(out):
         shutil.rmtree(folder, ignore_errors=True)
-    for pattern in (*FILES, "metrics.json", "predictions.csv", "skipped.csv", CONFIGURATION):
+    for pattern in (*FILES, "metrics.json", "predictions.csv", SKIPPED, CONFIGURATION):
         for path in out.glob(pattern):
             path.unlink()
 

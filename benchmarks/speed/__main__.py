@@ -56,6 +56,8 @@ def carry_out(options: Speed) -> None:
     with as_input_error():
         if options.out:
             Path(options.out).mkdir(parents=True, exist_ok=True)
+            if (Path(options.out) / METRICS).exists():
+                raise InputError(f"--out {options.out} holds a {METRICS}; give another --out")
     with naming_extras("mol,bench"):
         import torch
 

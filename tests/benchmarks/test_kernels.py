@@ -297,6 +297,25 @@ def test_accuracy_of_a_file(tmp_path, monkeypatch):
         assert result["failed"]
 
 
+def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path):
+    run, measured = study
+    names = ("Set.csv", "set.csv")
+    for name in names:
+        rows = [f"{'C' * n}{'O' if n % 2 else 'N'},{n % 2}" for n in range(1, 31)]
+        (tmp_path / name).write_text("\n".join(["smiles,kind", *rows]))
+    words = ("--tasks", ACCURACY, "--sets", *(f"{tmp_path / name}:kind" for name in names))
+    assert run(*words)[0] == 0
+    assert len(list(tmp_path.glob("out/runs/*/record.json"))) == 2
+    assert run(*words, "--resume")[0] == 0 and len(measured) == 2
+    (tmp_path / "set.csv").write_text("\n".join(["smiles,kind", *rows[:24]]))
+    assert run(*words, "--resume")[0] == 0 and len(measured) == 3
+    assert result_of(tmp_path / "out", ACCURACY, words[-1], 0)["molecules"] == 24
+    values = tmp_path / "out" / "runs" / "other" / measure.VALUES
+    values.parent.mkdir()
+    values.write_bytes(b"")
+    assert run(*words, "--report")[0] == 0 and values.exists()
+
+
 def test_process_is_calibrated_enough(molecules):
     found = regression.regress_with_process(molecules, 60)
     assert found["fitted_on"] == 60 and len(found["covered"]) == 3

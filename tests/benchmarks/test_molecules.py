@@ -155,6 +155,8 @@ def test_gaussian_processes_see_at_most_so_many_molecules(compare, molecules_csv
     records = metrics(tmp_path / "out")
     assert [record["fitted_on"] for record in records] == [20, 20]
     assert records[0]["test"] != records[1]["test"]
+    run = tmp_path / "out" / "runs" / "molecules-random-wl-gp-seed0"
+    assert json.loads((run / "record.json").read_text())["settings"]["gp_molecules"] == 20
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
     assert (table["part"] == "train").sum() == 40
 
@@ -162,11 +164,18 @@ def test_gaussian_processes_see_at_most_so_many_molecules(compare, molecules_csv
 def test_invalid_molecules_are_listed_when_skipped(compare, sulfonamides, write_csv, tmp_path):
     rows = [dict(row) for row in sulfonamides]
     rows[3]["smiles"], rows[7]["smiles"] = "C1CC", "not-a-molecule"
-    status, _, err = compare("--data", write_csv(rows), "--model", "mean", "--skip-invalid")
+    words = ("--model", "mean", "--skip-invalid", "--split", "random", "scaffold", "--data")
+    status, _, err = compare(*words, write_csv(rows))
     assert status == 0
     assert all(text in err for text in ("left out 2", "line 5", "line 9"))
     assert pandas.read_csv(tmp_path / "out" / "skipped.csv")["row"].tolist() == [5, 9]
-    assert len(pandas.read_csv(tmp_path / "out" / "predictions.csv")) == 58
+    assert len(pandas.read_csv(tmp_path / "out" / "predictions.csv")) == 2 * 58
+    rows[3]["smiles"] = "CC"
+    assert compare(*words, write_csv(rows, "others"), "--resume")[0] == 0
+    skipped = pandas.read_csv(tmp_path / "out" / "skipped.csv")
+    assert list(skipped)[:3] == ["dataset", "row", "smiles"]
+    assert skipped["dataset"].tolist() == ["molecules"] * 2 + ["others"]
+    assert skipped["row"].tolist() == [5, 9, 9]
 
 
 def test_shards_give_the_same_results(compare, molecules_csv, tmp_path):
@@ -207,6 +216,11 @@ def test_presets_and_configurations_are_read(call, compare, molecules_csv, tmp_p
     assert compare(*words, "--resample", 0.5)[0] == 0
     again = tmp_path / "again"
     configuration = tmp_path / "out" / "configuration.json"
+    saved = json.loads(configuration.read_text())
+    saved["options"]["overwrite"] = True
+    (tmp_path / "saved.json").write_text(json.dumps(saved))
+    replayed, _ = parsed(Options, "p", "", "", ["--config", str(tmp_path / "saved.json")])
+    assert (replayed.out, replayed.overwrite, replayed.quiet) == ("runs/molecules", False, False)
     assert call("--config", configuration, "--out", again)[0] == 0
     (one,), (other,) = metrics(tmp_path / "out"), metrics(again)
     assert all(one[part] == other[part] for part in PARTS)
@@ -244,6 +258,7 @@ BAD_INPUT = [
     ("shards of two", GOOD, ("--shards", "s", "--data", "chembl", "cep"), "--shards goes with one"),
     ("dropout of a walk", GOOD, ("--model", "gated-walk", "--dropout", "0.5"), "dropout=0.5"),
     ("norm of attentive-fp", GOOD, ("--model", "attentive-fp", "--norm", "layer"), "norm"),
+    ("norm of gin-relu", GOOD, ("--model", "gin-relu", "--norm", "layer"), "--model gin-relu: "),
     ("missing smiles column", GOOD, ("--smiles-column", "SMILES"), "SMILES"),
     ("missing target column", GOOD, ("--target-columns", "z"), "z"),
     ("missing split column", GOOD, ("--split-column", "part"), "part"),

@@ -53,6 +53,10 @@ def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main)
     assert content["versions"]["torch"] == torch.__version__
     name = "cpu" if device == "cpu" else torch.cuda.get_device_name()
     assert f"device: {name}, " in out
+    before = path.read_bytes()
+    status, _, err = call_main(main, *words)
+    assert (status, path.read_bytes()) == (2, before)
+    assert "holds a metrics.json; give another --out" in err
     for one in content["tables"]:
         rows = {row["name"]: row for row in one["rows"]}
         for row in rows.values():

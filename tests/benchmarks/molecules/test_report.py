@@ -87,7 +87,18 @@ def test_settings_and_results_that_differ_name_lines_apart(gather, tmp_path):
     status, out, _ = gather()
     assert status == 0
     names = [name for name in rows(out) if name.startswith("net")]
-    assert names == ["net (lr 0.1)", "net (lr 0.5)", f"net (lr 0.1) in {tmp_path / 'z'}"]
+    folders = [f"net (lr 0.1) in {tmp_path / name}" for name in "az"]
+    assert names == [folders[0], "net (lr 0.5)", folders[1]]
+
+
+def test_folders_that_differ_in_a_seed_share_no_line(gather, tmp_path):
+    """What only one of them has is not averaged with the other's."""
+    for folder, seed, error in (("a", 0, 0.1), ("z", 0, 0.3), ("z", 1, 0.3)):
+        write(tmp_path / folder, "net", seed, error)
+    status, out, _ = gather()
+    assert status == 0
+    found = {name: line[1] for name, line in rows(out).items() if name.startswith("net")}
+    assert found == {f"net in {tmp_path / 'a'}": "1", f"net in {tmp_path / 'z'}": "2"}
 
 
 def test_sections_are_of_the_same_molecules(gather, tmp_path):
@@ -99,16 +110,31 @@ def test_sections_are_of_the_same_molecules(gather, tmp_path):
     assert (tmp_path / "predictions-set-random-e.png").exists()
 
 
+def test_sections_are_of_one_kind_of_score(gather, tmp_path):
+    write(tmp_path / "a", "net", 0, 0.1)
+    run = write(tmp_path / "b", "net", 0, 0.1)
+    content = json.loads((run / "record.json").read_text())
+    content["record"]["metric"] = "roc-auc"
+    (run / "record.json").write_text(json.dumps(content))
+    np.savez(run / "test.npz", y=(Y > 0).astype(float), prediction=Y)
+    status, out, _ = gather()
+    assert status == 0
+    assert "RMSE of a<b>" in out and "ROC-AUC of a<b>" in out
+    for metric in ("rmse", "roc-auc"):
+        assert (tmp_path / f"predictions-set-random-{metric}.png").exists()
+
+
 def test_what_is_damaged_or_unfinished_is_named_and_the_rest_reported(gather, tmp_path):
     write(tmp_path / "a", "net", 0, 0.1)
     (write(tmp_path / "a", "net", 1, 0.1) / "record.json").unlink()
     for name, file, content in (
         ("record", "record.json", b"{"),
-        ("fields", "record.json", b'{"record": {}, "history": []}'),
+        ("fields", "record.json", b'{"program": "benchmarks.molecules", "record": {}}'),
         ("numbers", "test.npz", b"PK"),
     ):
         run = write(tmp_path / name, "net", 2, 0.1)
         (run / file).write_bytes(content)
+    (write(tmp_path / "other", "net", 3, 0.1) / "record.json").write_text('{"task": "lfp"}')
     status, out, err = gather()
     assert status == 1
     assert rows(out)["net"][1] == "1"
