@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -111,7 +112,9 @@ def _csv_chunks(path: Path, encoding: str, chunk_size: int) -> Iterator[pd.DataF
         ) from error
     except pd.errors.ParserWarning as error:
         raise FileError(f"{path}, line 2: it has more cells than the header") from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, EOFError, gzip.BadGzipFile) as error:
+    except (
+        pd.errors.ParserError, pd.errors.EmptyDataError, EOFError, gzip.BadGzipFile, zlib.error
+    ) as error:  # fmt: skip
         raise FileError(f"{path}: {error}") from error
     except LookupError as error:
         raise FileError(f"--encoding {encoding}: {error}") from error
