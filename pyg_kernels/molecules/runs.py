@@ -69,15 +69,18 @@ def train(options: Namespace, say: Say) -> None:
         f"{len(data):,} molecules, {data.targets.task} of {', '.join(data.targets.names)}; "
         f"measured: {', '.join(map(str, (~np.isnan(data.targets.values)).sum(0)))}"
     )
-    begin(out, options, say)
+    estimator, name = made_estimator(options, data.targets), split_name(options)
+    estimator.check_arguments(start, options.freeze)
+    parts = list(splits(data, options, say))
+    begin(out, options, say)  # from here on, what an earlier run has left is gone
     if options.resume and (out / SETTINGS).is_file():
         say(f"{out} is finished")
         return
     if not options.resume:
         shutil.rmtree(out / MEMBERS, ignore_errors=True)
     (out / SETTINGS).unlink(missing_ok=True)  # it is written last: without it, this is no run
-    scored, predicted, name = [], [], split_name(options)
-    for part in splits(data, options, say):
+    scored, predicted = [], []
+    for part in parts:
         models = ", ".join(options.model)
         say(f"{name}, {part.label}: fitting {models} to {len(part.fitted):,} molecules ...")
         estimator = made_estimator(options, data.targets)

@@ -221,6 +221,31 @@ def test_a_run_starts_from_another(table: Path, capsys: pytest.CaptureFixture[st
     assert "start_from" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--model wl-rigde", "model='wl-rigde'"),
+        ("--model tests.molecules.nets:Nothing", "cannot be imported"),
+        ("--model wl-ridge --featurizer ogbb", "ogbb"),
+        ("--model gin --device cudda", "cudda"),
+        ("--model gin --freeze", "start_from"),
+        ("--model gin --start-from {}", "start_from has no 'gin'"),
+        ("--model wl-ridge --folds 50", "number of splits"),
+        ("--model wl-ridge --groups-column kind --fractions 0.8 0.8 0.1", "add up to 1"),
+    ],
+)
+def test_what_cannot_begin_replaces_no_run(
+    table: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
+) -> None:
+    words = f"--target-columns y --overwrite {words.format(table.parent / 'run')}"
+    assert train(table, "run", "--target-columns y --model mean") == 0
+    before = {path: path.read_bytes() for path in (table.parent / "run").glob("*.*")}
+    capsys.readouterr()
+    assert train(table, "run", words) == 2
+    assert message in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in (table.parent / "run").glob("*.*")}
+
+
 @pytest.mark.parametrize("model", ["wl-ridge", "gin"])
 def test_what_an_estimator_has_saved_is_taken_as_a_run(table: Path, model: str) -> None:
     small = {"epochs": 1, "hidden_channels": 4, "progress": False}
