@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from argparse import Namespace
@@ -285,6 +286,11 @@ class Run:
             estimator.each_classes_ = [np.arange(len(each)) for each in words]
             codes = estimator.each_classes_
             estimator.classes_ = codes[0] if number == 1 else codes
+
+    def digest(self) -> str:
+        """The SHA-256 of the list of what was saved, and of its content."""
+        folder = self.folder / MODEL if (self.folder / SETTINGS).is_file() else self.folder
+        return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
 
     def training_smiles(self) -> list[str]:
         """The molecules that it has learned from, none if they are not known."""

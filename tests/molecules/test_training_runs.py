@@ -108,6 +108,14 @@ def test_duplicates_across_parts_are_warned_of(
     assert "1 test molecules are fitted, too: lines 38" in said
 
 
+def test_empty_groups_are_warned_of(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    groups = ["", "", "", *(str(row % 9) for row in range(37))]
+    pd.read_csv(table).assign(group=groups).to_csv(table, index=False)
+    words = "--target-columns y --model mean --groups-column group"
+    assert train(table, "run", words) == 0
+    assert "3 empty cells in 'group'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", ["yaml", "json"])
 def test_options_of_a_file(table: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     options = {"target_columns": ["y"], "model": ["wl-ridge"], "seed": 4, "standardize": True,
