@@ -201,10 +201,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             torch.empty(0, device=self.device)
         if frozen and start_from is None:
             raise ValueError("frozen=True freezes what start_from has learned: expected one")
-        for model in models if start_from is not None else []:
-            start_from._starting(model, 0)
-            if model not in networks:
-                raise ValueError(f"model={model!r} is fitted at once: start_from takes networks")
+        if start_from is not None:
+            for model in models:
+                start_from._starting(model, 0)
+                if model not in networks:
+                    raise ValueError(
+                        f"model={model!r} is fitted at once: start_from takes networks"
+                    )
         for model in networks:
             if ":" in model:
                 imported(model)
