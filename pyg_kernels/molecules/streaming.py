@@ -133,7 +133,8 @@ class Predictor(Annotator):
         self.coverage, self.nearest, self.limit = options.coverage, None, 0.0
         self.is_standardized = any(run.estimator.standardize for run in runs)
         seen = [text for run in runs for text in run.training_smiles()]
-        if options.far != 0 and seen:
+        self.is_wanted = options.far != 0
+        if self.is_wanted and seen:
             self.nearest = MoleculeSimilarity().fit(seen)
             self.limit = self.nearest.threshold_ if options.far is None else options.far
         self.warnings: list[str] = []
@@ -159,6 +160,8 @@ class Predictor(Annotator):
                 smiles = standardize_many(smiles, num_workers=self.num_workers)[0]
             nearest = self.nearest.nearest(smiles, self.num_workers)
             columns["similarity"] = nearest.similarity
+        elif self.is_wanted:  # of a run that does not know what it has learned from
+            columns["similarity"] = np.full(len(frame), np.nan)
         return columns
 
 

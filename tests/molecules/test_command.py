@@ -354,7 +354,7 @@ def test_columns_that_pass_through_and_columns_that_are_new(
     frame = pd.DataFrame({"smiles": ["C(", "CCO"], "id": [1234567.0, 12345678.9]})
     frame.to_csv(folder / "ids.csv", index=False)
 
-    def one_row_each(*_: object) -> object:  # numbers, as a Parquet file has them
+    def one_row_each(*_: object, **__: object) -> object:  # numbers, as a Parquet file has them
         for line in (0, 1):
             yield frame[line : line + 1].set_axis([line + 2])
 
