@@ -42,7 +42,7 @@ class MoleculeSimilarity:
 
     Args:
         num_iterations: bonds around an atom that are looked at.
-        percentile: of the similarities of training molecules to the nearest other one, which is
+        percentile: of the similarities of training molecules to the nearest different one, which is
             the threshold below which a molecule is far from the training set. With 5, of held-out
             molecules of the same set about 5 % are far, and of another set most (docs: molecules).
         sample_size: most training molecules that the threshold is computed from, drawn at random.
@@ -50,7 +50,7 @@ class MoleculeSimilarity:
 
     Attributes:
         threshold_: after ``fit``, the similarity below which a molecule is far; 0 where there is
-            one training molecule.
+            one different training molecule.
 
     Raises:
         ValueError: on an argument out of range, or no molecules.
@@ -82,6 +82,8 @@ class MoleculeSimilarity:
             InvalidSmiles: if one cannot be read.
             ValueError: if there are none.
         """
+        from pyg_kernels.chem import canonical_smiles
+
         molecules, readable = _coded(train)
         if not readable.all():
             from pyg_kernels.chem.encoding import parse
@@ -89,15 +91,19 @@ class MoleculeSimilarity:
             parse(train[int(np.argmin(readable))])  # raises, and says why
         if not molecules:
             raise ValueError("expected at least one training molecule, got none")
+        # The threshold is that of different molecules, however often each was measured.
+        first = np.unique(canonical_smiles(train), return_index=True)[1]
+        self._positions = np.sort(first)
+        distinct = [train[k] for k in self._positions]
         shared: dict[str, Any] = {"output": "gram", "max_memory": self.max_memory, "verbose": False}
         self._kernel = WLSubtreeKernel(
             self.num_iterations, edge_label="edge_attr", compare="minmax", **shared
-        ).fit(molecules)
+        ).fit([molecules[k] for k in self._positions])
         generator = np.random.default_rng(0)
-        size = min(self.sample_size, len(train))
-        sample = np.sort(generator.choice(len(train), size, replace=False))
-        others = self._nearest([train[k] for k in sample], exclude=sample).similarity
-        self.threshold_ = float(np.percentile(others, self.percentile)) if len(train) > 1 else 0.0
+        number = len(distinct)
+        sample = np.sort(generator.choice(number, min(self.sample_size, number), replace=False))
+        others = self._nearest([distinct[k] for k in sample], exclude=sample).similarity
+        self.threshold_ = float(np.percentile(others, self.percentile)) if number > 1 else 0.0
         return self
 
     def nearest(self, new: Sequence[str], num_workers: int | None = None) -> Nearest:
@@ -121,7 +127,7 @@ class MoleculeSimilarity:
         exclude: NDArray[np.int64] | None = None,
         num_workers: int | None = None,
     ) -> Nearest:
-        """As :meth:`nearest`; molecule k is not compared with training molecule exclude[k]."""
+        """As :meth:`nearest`; molecule k is not compared with different molecule exclude[k]."""
         similarity = np.full(len(new), np.nan)
         position = np.full(len(new), -1)
         # Four float64 matrices of a block's size are alive at once.
@@ -134,7 +140,7 @@ class MoleculeSimilarity:
             gram = self._kernel.transform(molecules)
             if exclude is not None:
                 gram[np.arange(len(places)), exclude[places]] = -1
-            position[places] = gram.argmax(1)
+            position[places] = self._positions[gram.argmax(1)]
             similarity[places] = gram.max(1)
         return Nearest(similarity, position)
 

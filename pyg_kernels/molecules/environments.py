@@ -50,6 +50,8 @@ def wl_output(net: Module, batch: Batch) -> Tensor | None:
     Returns:
         ``(B, out)``; None where there is nothing to gain, or walks are of other than two atoms.
     """
+    if not isinstance(batch, Batch):  # of an export, which is to keep any number of atoms
+        return None
     if not isinstance(net, WLKernelNet) or net.training or torch.is_grad_enabled():
         return None
     if net.readout != "sum" or any(conv.order != 2 for conv in net.convs):

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from pyg_kernels.chem import standardize_many
+from pyg_kernels.chem import featurizer_by_name, standardize_many
 from pyg_kernels.molecules.inputs import (
     Molecules,
     read_classes,
@@ -35,7 +36,7 @@ from pyg_kernels.molecules.methods import (
     Task,
 )
 from pyg_kernels.molecules.mixture import mixture_of, stacked_weights
-from pyg_kernels.molecules.networks import NETWORKS
+from pyg_kernels.molecules.networks import NETWORKS, imported
 from pyg_kernels.molecules.store import fit_once
 
 
@@ -128,10 +129,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 positions), targets that do not fit, or networks that do not.
         """
         with self._unchanged_on_error():
-            models = self._models()
-            self._check()
-            if frozen and start_from is None:
-                raise ValueError("frozen=True freezes what start_from has learned: expected one")
+            models = self.check_arguments(start_from, frozen)
             if y is None:
                 raise ValueError(
                     f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -182,6 +180,38 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
             self.training_ = (molecules.unread(), targets, weight) if kept else None
             return self
+
+    def check_arguments(
+        self, start_from: MoleculeEstimator | None = None, frozen: bool = False
+    ) -> list[str]:
+        """What :meth:`fit` can refuse before it has read anything.
+
+        Returns:
+            The names of the models.
+
+        Raises:
+            ValueError: On arguments out of range, or a network to start from that is not there.
+            RuntimeError: On a device that is not there.
+        """
+        models = self._models()
+        self._check()
+        featurizer_by_name(self.featurizer)
+        networks = [model for model in models if model not in KERNEL_METHODS]
+        if networks and self.device is not None:
+            torch.empty(0, device=self.device)
+        if frozen and start_from is None:
+            raise ValueError("frozen=True freezes what start_from has learned: expected one")
+        if start_from is not None:
+            for model in models:
+                start_from._starting(model, 0)
+                if model not in networks:
+                    raise ValueError(
+                        f"model={model!r} is fitted at once: start_from takes networks"
+                    )
+        for model in networks:
+            if ":" in model:
+                imported(model)
+        return models
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -30,7 +31,10 @@ class FileError(ValueError):
 
 
 def read_chunks(
-    path: str | Path, encoding: str = "utf-8", chunk_size: int = CHUNK_SIZE
+    path: str | Path,
+    encoding: str = "utf-8",
+    chunk_size: int = CHUNK_SIZE,
+    keep_blank: bool = False,
 ) -> Iterator[pd.DataFrame]:
     """The rows of a table, a bounded number at a time.
 
@@ -39,6 +43,7 @@ def read_chunks(
             gzipped where the name ends in ``.gz``. Parquet where it ends in ``.parquet``.
         encoding: of a CSV.
         chunk_size: how many rows at most.
+        keep_blank: whether blank rows of a table of one column, but those at its end, are rows.
 
     Yields:
         Frames whose index is the line in the file, the header being line 1 (the row of a Parquet
@@ -57,11 +62,28 @@ def read_chunks(
         _parquet_chunks(path, chunk_size) if parquet else _csv_chunks(path, encoding, chunk_size)
     )
     start = 1 if parquet else 2
+    blank: list[pd.DataFrame] = []  # rows that are kept if others follow
     for chunk in chunks:
-        chunk.index = range(start, start + len(chunk))
-        start += len(chunk)
-        # A row of one empty cell may be a target that is missing from a table of one column.
-        yield chunk if parquet else chunk[(chunk != "").any(axis=1)]
+        if parquet:
+            chunk.index = range(start, start + len(chunk))
+            start += len(chunk)
+            yield chunk
+            continue
+        start += sum(name.count("\n") for name in chunk.columns) if start == 2 else 0
+        breaks = chunk.apply(lambda cells: cells.str.count("\n")).sum(axis=1).to_numpy(int)
+        lines = start + np.arange(len(chunk)) + breaks.cumsum()
+        chunk.index = lines - breaks
+        start += len(chunk) + int(breaks.sum())
+        filled = (chunk != "").any(axis=1).to_numpy()
+        if not keep_blank or len(chunk.columns) > 1 or not len(chunk):
+            yield chunk[filled]
+            continue
+        end = int(filled.nonzero()[0].max(initial=-1)) + 1
+        if end:
+            yield from blank
+            blank = []
+        yield chunk[:end]
+        blank.append(chunk[end:])
 
 
 def table_files(folder: Path) -> list[Path]:
@@ -111,7 +133,9 @@ def _csv_chunks(path: Path, encoding: str, chunk_size: int) -> Iterator[pd.DataF
         ) from error
     except pd.errors.ParserWarning as error:
         raise FileError(f"{path}, line 2: it has more cells than the header") from error
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, EOFError, gzip.BadGzipFile) as error:
+    except (
+        pd.errors.ParserError, pd.errors.EmptyDataError, EOFError, gzip.BadGzipFile, zlib.error
+    ) as error:  # fmt: skip
         raise FileError(f"{path}: {error}") from error
     except LookupError as error:
         raise FileError(f"--encoding {encoding}: {error}") from error
@@ -143,8 +167,24 @@ def _undecodable_line(path: Path, encoding: str) -> int:
 
 def _parquet_chunks(path: Path, chunk_size: int) -> Iterator[pd.DataFrame]:
     parquet = _pyarrow(path)
-    for batch in parquet.ParquetFile(path).iter_batches(chunk_size):
-        yield batch.to_pandas()
+    file, is_empty = parquet.ParquetFile(path), True
+    for batch in file.iter_batches(chunk_size):
+        is_empty = False
+        yield batch.to_pandas(types_mapper=_integers().get)
+    if is_empty:
+        yield file.schema_arrow.empty_table().to_pandas(types_mapper=_integers().get)
+
+
+def _integers() -> dict[Any, Any]:
+    """pandas' types for Arrow's integers, which stay integers where some are missing."""
+    import pandas as pd
+    import pyarrow
+
+    kinds = (
+        pd.Int8Dtype(), pd.Int16Dtype(), pd.Int32Dtype(), pd.Int64Dtype(),
+        pd.UInt8Dtype(), pd.UInt16Dtype(), pd.UInt32Dtype(), pd.UInt64Dtype(),
+    )  # fmt: skip
+    return {pyarrow.type_for_alias(kind.name.lower()): kind for kind in kinds}
 
 
 def _pyarrow(path: Path) -> Any:
@@ -184,7 +224,7 @@ def numbers(frame: pd.DataFrame, column: str, path: str | Path) -> NDArray[Any]:
     """
     import pandas as pd
 
-    cells = frame[column].mask(_missing(frame[column]))
+    cells = frame[column].mask(missing(frame[column]))
     values = pd.to_numeric(cells, errors="coerce").to_numpy(float, na_value=np.nan)
     wrong = (np.isnan(values) & cells.notna().to_numpy()) | np.isinf(values)
     if wrong.any():
@@ -196,7 +236,8 @@ def numbers(frame: pd.DataFrame, column: str, path: str | Path) -> NDArray[Any]:
     return values
 
 
-def _missing(cells: pd.Series, words: set[str] = MISSING) -> NDArray[Any]:
+def missing(cells: pd.Series, words: set[str] = MISSING) -> NDArray[Any]:
+    """Which cells have nothing, or one of these words, in any case."""
     return (cells.isna() | cells.astype(str).str.strip().str.lower().isin(words)).to_numpy(bool)
 
 
@@ -273,7 +314,7 @@ def _word(cell: Any) -> str:
 def _classes(frame: pd.DataFrame, column: str) -> list[str]:
     """The classes of a column: numbers in their order, words in that of the alphabet."""
     cells = frame[column]
-    known = set(cells[~_missing(cells, MISSING_CLASS)].map(_word))
+    known = set(cells[~missing(cells, MISSING_CLASS)].map(_word))
     return sorted(known, key=lambda word: (float(word) if _is_number(word) else np.inf, word))
 
 

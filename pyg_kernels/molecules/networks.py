@@ -204,6 +204,22 @@ NETWORKS: dict[str, NetworkKind] = {
 }
 
 
+def imported(model: str) -> type[nn.Module]:
+    """The network of an import path, ``'mypkg.nets:Net'``.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    path, _, name = model.partition(":")
+    try:
+        made = getattr(import_module(path), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"model={model!r} cannot be imported: {error}") from error
+    if not (isinstance(made, type) and issubclass(made, nn.Module)):
+        raise ValueError(f"model={model!r} is {made!r}: expected a class of torch.nn.Module")
+    return made
+
+
 def build_network(model: str, sizes: Sizes) -> nn.Module:
     """A network with fresh weights of torch's global generator.
 
@@ -232,13 +248,7 @@ def build_network(model: str, sizes: Sizes) -> nn.Module:
             )
         except TypeError as error:
             raise ValueError(f"network_options={sizes.options!r} of {model}: {error}") from error
-    path, _, name = model.partition(":")
-    try:
-        made = getattr(import_module(path), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"model={model!r} cannot be imported: {error}") from error
-    if not (isinstance(made, type) and issubclass(made, nn.Module)):
-        raise ValueError(f"model={model!r} is {made!r}: expected a class of torch.nn.Module")
+    made = imported(model)
     named = {"in_channels": sizes.in_channels, "out_channels": sizes.out_channels}
     taken = inspect.signature(made).parameters
     for option in ("edge_dim", "hidden_channels", "num_layers", "dropout"):

@@ -55,28 +55,42 @@ def begin(out: Path, options: Namespace, say: Say) -> None:
     """
     content = hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
     told = {name: value for name, value in vars(options).items() if name not in FREE}
-    now = json.loads(json.dumps({**told, "content of DATA": content}))
-    threads = torch.get_num_threads()
+    told["content of DATA"] = content
     if options.resume and (out / BEGUN).is_file():
-        began = json.loads((out / BEGUN).read_text(encoding="utf-8"))
-        before = began["options"]
-        changed = [
-            f"{_option(name)} was {_shown(before.get(name))}, is {_shown(now.get(name))}"
-            for name in dict.fromkeys([*before, *now])
-            if before.get(name) != now.get(name)
-        ]
-        if changed:
-            raise ValueError(f"--resume: {out} began with other options: {'; '.join(changed)}")
-        if began["threads"] != threads:
-            say(
-                f"warning: {out} began with {began['threads']} threads, now {threads}: "
-                "the last bits of numbers may differ"
-            )
+        check_begun(out / BEGUN, told, out, say)
         say(f"going on with {out}")
         return
     out.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"options": now, "threads": threads}, indent=1)
-    (out / BEGUN).write_text(text + "\n", encoding="utf-8")
+    write_begun(out / BEGUN, told)
+
+
+def write_begun(path: Path, told: dict[str, Any]) -> None:
+    """Keeps what something begins with, by its names, and the number of threads."""
+    text = json.dumps({"options": told, "threads": torch.get_num_threads()}, indent=1)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def check_begun(path: Path, told: dict[str, Any], out: Path, say: Say) -> None:
+    """Compares it with what :func:`write_begun` has kept.
+
+    Raises:
+        ValueError: If something differs; other threads are a warning.
+    """
+    began = json.loads(path.read_text(encoding="utf-8"))
+    before, now = began["options"], json.loads(json.dumps(told))
+    changed = [
+        f"{_option(name)} was {_shown(before.get(name))}, is {_shown(now.get(name))}"
+        for name in dict.fromkeys([*before, *now])
+        if before.get(name) != now.get(name)
+    ]
+    if changed:
+        raise ValueError(f"--resume: {out} began with other options: {'; '.join(changed)}")
+    threads = torch.get_num_threads()
+    if began["threads"] != threads:
+        say(
+            f"warning: {out} began with {began['threads']} threads, now {threads}: "
+            "the last bits of numbers may differ"
+        )
 
 
 def _option(name: str) -> str:

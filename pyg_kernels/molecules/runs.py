@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from argparse import Namespace
@@ -69,15 +70,18 @@ def train(options: Namespace, say: Say) -> None:
         f"{len(data):,} molecules, {data.targets.task} of {', '.join(data.targets.names)}; "
         f"measured: {', '.join(map(str, (~np.isnan(data.targets.values)).sum(0)))}"
     )
-    begin(out, options, say)
+    estimator, name = made_estimator(options, data.targets), split_name(options)
+    estimator.check_arguments(start, options.freeze)
+    parts = list(splits(data, options, say))
+    begin(out, options, say)  # from here on, what an earlier run has left is gone
     if options.resume and (out / SETTINGS).is_file():
         say(f"{out} is finished")
         return
     if not options.resume:
         shutil.rmtree(out / MEMBERS, ignore_errors=True)
     (out / SETTINGS).unlink(missing_ok=True)  # it is written last: without it, this is no run
-    scored, predicted, name = [], [], split_name(options)
-    for part in splits(data, options, say):
+    scored, predicted = [], []
+    for part in parts:
         models = ", ".join(options.model)
         say(f"{name}, {part.label}: fitting {models} to {len(part.fitted):,} molecules ...")
         estimator = made_estimator(options, data.targets)
@@ -282,6 +286,11 @@ class Run:
             estimator.each_classes_ = [np.arange(len(each)) for each in words]
             codes = estimator.each_classes_
             estimator.classes_ = codes[0] if number == 1 else codes
+
+    def digest(self) -> str:
+        """The SHA-256 of the list of what was saved, and of its content."""
+        folder = self.folder / MODEL if (self.folder / SETTINGS).is_file() else self.folder
+        return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
 
     def training_smiles(self) -> list[str]:
         """The molecules that it has learned from, none if they are not known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -40,6 +41,8 @@ def check_split(options: Namespace) -> None:
         raise ValueError("--split column is one split: leave --folds and --repeats out")
     if options.groups_column and options.split != "random":
         raise ValueError("--groups-column is a split of its own: leave --split out")
+    if not options.folds and not math.isclose(sum(options.fractions), 1):
+        raise ValueError(f"--fractions: {listed(options.fractions)} do not add up to 1")
 
 
 def split_name(options: Namespace) -> str:

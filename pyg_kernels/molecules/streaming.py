@@ -28,9 +28,12 @@ from pyg_kernels.molecules.files import (
 )
 from pyg_kernels.molecules.inputs import Molecules, read_valid
 from pyg_kernels.molecules.methods import KernelMethod
+from pyg_kernels.molecules.resuming import BEGUN, check_begun, write_begun
 from pyg_kernels.molecules.runs import Run, predictions, rounded
 
 CHUNK_SIZE = 2000  # rows that are read, predicted and written at a time
+# Options that change what predict and embed write.
+TOLD = ("command", "coverage", "far", "smiles_column", "encoding", "skip_invalid")
 LISTED = 10  # lines in a warning
 
 Say = Callable[[str], None]
@@ -130,7 +133,8 @@ class Predictor(Annotator):
         self.coverage, self.nearest, self.limit = options.coverage, None, 0.0
         self.is_standardized = any(run.estimator.standardize for run in runs)
         seen = [text for run in runs for text in run.training_smiles()]
-        if options.far != 0 and seen:
+        self.is_wanted = options.far != 0
+        if self.is_wanted and seen:
             self.nearest = MoleculeSimilarity().fit(seen)
             self.limit = self.nearest.threshold_ if options.far is None else options.far
         self.warnings: list[str] = []
@@ -156,6 +160,8 @@ class Predictor(Annotator):
                 smiles = standardize_many(smiles, num_workers=self.num_workers)[0]
             nearest = self.nearest.nearest(smiles, self.num_workers)
             columns["similarity"] = nearest.similarity
+        elif self.is_wanted:  # of a run that does not know what it has learned from
+            columns["similarity"] = np.full(len(frame), np.nan)
         return columns
 
 
@@ -202,7 +208,8 @@ def _outputs(options: Namespace, say: Say) -> dict[str, Path]:
     """What is to be written for each file that is to be read.
 
     Of a folder they are files of the same names in another one. With ``--resume`` those that are
-    there are kept: files appear under their names only when they are whole.
+    there are kept: files appear under their names only when they are whole. A hidden file beside
+    them tells with which runs and options they were begun; others are refused.
     """
     data, out = Path(options.data), Path(options.out)
     if not data.is_dir():
@@ -225,6 +232,18 @@ def _annotate(
     annotator: Annotator, outputs: dict[str, Path], options: Namespace, say: Say, limit: float = 0.0
 ) -> None:
     """Writes all files with new columns, and warns of molecules that are left out or far."""
+    out, is_folder = Path(options.out), Path(options.data).is_dir()
+    # For a single file it is written only with --resume, which alone reads it.
+    begun = out / f".{BEGUN}" if is_folder else out.with_name(f".{out.name}.{BEGUN}")
+    told = {name: getattr(options, name) for name in TOLD if hasattr(options, name)}
+    told["content of RUN"] = [run.digest() for run in annotator.runs]
+    compared = False
+    if options.resume and (any(out.glob("[!.]*")) if is_folder else out.is_file()):
+        compared = begun.is_file()
+        if compared:
+            check_begun(begun, told, out, say)
+        else:
+            say(f"warning: it is not known with which run and options {out} was begun")
     if not outputs:
         return
     size = CHUNK_SIZE
@@ -243,6 +262,8 @@ def _annotate(
         invalid, far = _Lines(), _Lines()
         with TableWriter(outputs[path], options.overwrite) as writer:
             for _, frame in of_file:
+                if not len(frame) and not is_folder:
+                    raise FileError(f"{path}: there is no row below the header")
                 writer.write(frame)
                 unread = frame[annotator.new].isna().all(axis=1)
                 invalid.add(frame.index[unread])
@@ -250,6 +271,13 @@ def _annotate(
                     far.add(frame.index[frame["similarity"] < limit])
                 done += len(frame)
                 say(f"{done:,} molecules done")
+            if not compared:  # before the first file is there, and not if it fails
+                compared = True
+                if not options.resume:  # else a later --resume would take them for its own
+                    for file in outputs.values():
+                        file.unlink(missing_ok=True)
+                if is_folder or options.resume or begun.is_file():
+                    write_begun(begun, told)
         if invalid.number:
             say(f"warning: {path}: {invalid.number:,} invalid SMILES left out, {invalid}")
         if far.number:
@@ -261,19 +289,20 @@ def _annotate(
 
 
 def read_parts(files: Sequence[str], encoding: str, chunk_size: int) -> Iterator[Part]:
-    """The rows of files, some at a time.
+    """The rows of files, some at a time; of a file without any, its columns.
 
     Raises:
-        FileError: If a file cannot be read, or has no rows.
+        FileError: If a file cannot be read.
     """
     for path in files:
-        is_empty = True
-        for frame in read_chunks(path, encoding, chunk_size):
+        is_empty, header = True, None
+        for frame in read_chunks(path, encoding, chunk_size, keep_blank=True):
+            header = frame[:0]
             if len(frame):
                 is_empty = False
                 yield path, frame
-        if is_empty:
-            raise FileError(f"{path}: there is no row below the header")
+        if is_empty and header is not None:
+            yield path, header
 
 
 def on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:

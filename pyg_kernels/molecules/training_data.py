@@ -17,6 +17,7 @@ from pyg_kernels.molecules.files import (
     FileError,
     Targets,
     find_column,
+    missing,
     numbers,
     parse_molecules,
     read_table,
@@ -94,6 +95,10 @@ def read_data(options: Namespace, say: Say) -> Data:
         given = getattr(options, option) or []
         for column in [given] if isinstance(given, str) else given:
             find_column(columns, column, path, "--" + option.replace("_", "-"))
+    learned = [smiles, *options.target_columns, *options.extra_columns]
+    for column in learned:
+        if learned.count(column) > 1:
+            raise FileError(f"{path}: {column!r} is given twice, of SMILES, targets and extra ones")
     _, valid = parse_molecules(frame, smiles, path, options.skip_invalid)
     say_skipped(frame, valid, path, say)
     frame = frame[valid]
@@ -101,6 +106,11 @@ def read_data(options: Namespace, say: Say) -> Data:
         raise FileError(f"{path}: no molecule can be read")
     targets = read_targets(frame, options.target_columns, options.task, path)
     _warn_of_classes(targets, options.task, say)
+
+    if options.groups_column is not None:
+        empty = int(missing(frame[options.groups_column]).sum())
+        if empty:
+            say(f"warning: {empty} empty cells in {options.groups_column!r}: rows of one group")
 
     def cells(column: str | None) -> Any:
         return None if column is None else frame[column].astype(str).to_numpy()
@@ -118,7 +128,7 @@ def read_data(options: Namespace, say: Say) -> Data:
         np.array(canonical_smiles(molecules.smiles)),
         targets,
         frame.index.to_numpy(),
-        options.weight_column and numbers(frame, options.weight_column, path),
+        options.weight_column and _weights(frame, options.weight_column, path),
         cells(options.split_column),
         cells(options.groups_column),
         changes,
@@ -139,6 +149,16 @@ def extra_numbers(frame: pd.DataFrame, columns: list[str], path: str) -> Rows:
         if np.isnan(found[:, place]).any():
             line = frame.index[int(np.isnan(found[:, place]).argmax())]
             raise FileError(f"{path}, line {line}: no number in the extra column {name!r}")
+    return found
+
+
+def _weights(frame: pd.DataFrame, column: str, path: str) -> Rows:
+    """The weights of the rows; a cell without a number of at least 0 is an error."""
+    found = numbers(frame, column, path)
+    wrong = ~(found >= 0)
+    if wrong.any():
+        line = frame.index[int(wrong.argmax())]
+        raise FileError(f"{path}, line {line}: no weight of at least 0 in column {column!r}")
     return found
 
 

@@ -49,6 +49,8 @@ def search_space(model: str) -> tuple[Space, dict[str, Any]]:
     """
     if model == "gp":
         raise ValueError("--model gp has nothing to tune: it learns the weights of its kernels")
+    if model == "mean":
+        raise ValueError("--model mean has nothing to tune: it has no options")
     if model in KERNEL_METHODS:
         least = 2 if model == "random-walk-gp" else 1
         layers: Space = {"num_layers": lambda trial: trial.suggest_int("num_layers", least, 6)}

@@ -262,13 +262,16 @@ def test_training_molecules_are_like_themselves_however_they_are_written() -> No
 
 @pytest.mark.parametrize("percentile", [0, 5, 50])
 def test_threshold_leaves_each_molecule_itself_out(percentile: float) -> None:
-    train = [*TRAIN, "OCC"]  # a duplicate is another molecule
+    train = list(TRAIN)
     every = min_max(train, train)
     np.fill_diagonal(every, -1)
-    similarity = MoleculeSimilarity(percentile=percentile, max_memory=600).fit(train)
+    similarity = MoleculeSimilarity(percentile=percentile, max_memory=600).fit([*train, "OCC"])
     assert similarity.threshold_ == pytest.approx(np.percentile(every.max(1), percentile))
     assert 0 <= MoleculeSimilarity(sample_size=3).fit(train).threshold_ <= 1
     assert MoleculeSimilarity().fit(["CCO"]).threshold_ == 0
+    again = MoleculeSimilarity(percentile=percentile).fit([train[0], *train, *train])
+    assert again.threshold_ == similarity.threshold_  # of each molecule once
+    assert list(again.nearest(train[1:3]).position) == [2, 3]
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,10 @@ def one_line(capsys: pytest.CaptureFixture[str], command: str) -> str:
         ("train +m.csv --target-columns size --split column --out +o", "--split-column"),
         ("train +m.csv --target-columns size --smiles-column x --out +o", "--smiles-column"),
         ("train +m.csv --target-columns size --metric roc-auc --out +o", "--metric roc-auc"),
+        ("train +m.csv --target-columns size size --out +o", "'size' is given twice"),
+        ("train +w.csv --target-columns y --weight-column w --out +o", "line 3: no weight"),
+        ("train +w.csv --target-columns y --weight-column n --out +o", "line 4: no weight"),
+        ("predict +ridge +none.csv --out +o.csv", "no row below the header"),
         ("predict +no +new.csv --out +o.csv", "no finished run"),
         ("predict +ridge +no.csv --out +o.csv", "no.csv: no such file"),
         ("predict +extra +bad.csv --out +o.csv", "no column 'extra'"),
@@ -145,6 +149,8 @@ def test_bad_input_is_one_line_and_status_2(
     (folder / "bad.csv").write_text("smiles\nC\n")
     (folder / "again.csv").write_text("smiles,similarity,std_half\nC,1,2\n")
     (folder / "vector.csv").write_text("smiles,v0\nC,1\n")
+    (folder / "w.csv").write_text("smiles,y,w,n\nC,1,1,1\nCC,2,,1\nCCC,3,1,-1\n")
+    (folder / "none.csv").write_text("smiles\n\n\n")
     (folder / "empty").mkdir(exist_ok=True)
     assert run(folder, words) == 2
     assert expected in one_line(capsys, words.split()[0])
@@ -348,7 +354,7 @@ def test_columns_that_pass_through_and_columns_that_are_new(
     frame = pd.DataFrame({"smiles": ["C(", "CCO"], "id": [1234567.0, 12345678.9]})
     frame.to_csv(folder / "ids.csv", index=False)
 
-    def one_row_each(*_: object) -> object:  # numbers, as a Parquet file has them
+    def one_row_each(*_: object, **__: object) -> object:  # numbers, as a Parquet file has them
         for line in (0, 1):
             yield frame[line : line + 1].set_axis([line + 2])
 

@@ -56,6 +56,20 @@ def test_chunks_are_the_table(tmp_path: Path) -> None:
     assert list(read_table(path).index) == list(range(2, 9))
 
 
+def test_blank_rows_and_line_breaks_keep_the_lines(tmp_path: Path) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text("smiles\nC\n\n\n\nN\n\nO\n\n\n\n")
+    for size in (1, 2, 3, 100):
+        kept = pd.concat(read_chunks(path, chunk_size=size, keep_blank=True))
+        assert list(kept["smiles"]) == ["C", "", "", "", "N", "", "O"]
+        assert list(kept.index) == list(range(2, 9))
+    assert list(read_table(path).index) == [2, 6, 8]
+    path.write_text('smiles,"a\nnote"\nC,"one\ntwo"\n\nN,"\n\n"\nO,\n')
+    for size in (1, 2, 100):
+        chunks = pd.concat(read_chunks(path, chunk_size=size, keep_blank=True))
+        assert list(chunks.index) == [3, 6, 9]
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -82,6 +96,11 @@ def test_other_errors_of_reading(tmp_path: Path) -> None:
         read_table(written(tmp_path / "m.csv"), "latin-99")
     (tmp_path / "m.csv.gz").write_bytes(b"smiles\nC\n")
     with pytest.raises(FileError, match="gzip"):
+        read_table(tmp_path / "m.csv.gz")
+    damaged = bytearray(gzip.compress(b"smiles\n" + b"CCO\n" * 9))
+    damaged[12:] = bytes(255 - byte for byte in damaged[12:])
+    (tmp_path / "m.csv.gz").write_bytes(damaged)
+    with pytest.raises(FileError, match="decompressing"):
         read_table(tmp_path / "m.csv.gz")
     with pytest.raises(FileError, match="no column named smiles"):
         find_column(["a", "b"], None, "m.csv", "--smiles-column")
@@ -198,9 +217,12 @@ def test_parquet(tmp_path: Path) -> None:
             read_table(tmp_path / "m.parquet")
         return
     frame = pd.DataFrame({"smiles": ["C", "CC"], "y": [1.0, np.nan]}, index=range(1, 3))
+    frame["id"] = pd.array([2**53 + 1, None], "Int64")
     with TableWriter(tmp_path / "o.parquet") as writer:
         writer.write(frame[:1])
         writer.write(frame[1:])
     back = read_table(tmp_path / "o.parquet")
     assert list(back["smiles"]) == ["C", "CC"] and list(back.index) == [1, 2]
     np.testing.assert_array_equal(numbers(back, "y", "o.parquet"), [1, np.nan])
+    assert back["id"].dtype == "Int64" and back["id"].equals(frame["id"])
+    np.testing.assert_array_equal(numbers(back, "id", "o.parquet"), [2.0**53, np.nan])

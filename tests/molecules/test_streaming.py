@@ -66,7 +66,8 @@ def test_a_folder_and_several_processes_give_what_one_file_does(folder: Path, wo
     assert run(folder, f"{words} +parts --threads 2 --out +{name}") == 0
     parts = [pd.read_csv(folder / name / f"{number}.csv.gz") for number in (0, 1)]
     np.testing.assert_allclose(pd.concat(parts)[new.columns], new, rtol=1e-4, atol=1e-5)
-    assert sorted(path.name for path in (folder / name).iterdir()) == ["0.csv.gz", "1.csv.gz"]
+    found = sorted(path.name for path in (folder / name).iterdir())
+    assert found == [".begun.json", "0.csv.gz", "1.csv.gz"]
 
 
 def test_a_folder_is_taken_up_again(
@@ -84,7 +85,7 @@ def test_a_folder_is_taken_up_again(
     with monkeypatch.context() as patch:
         patch.setattr(TableWriter, "write", interrupted)
         assert run(folder, words) == 130
-    assert [path.name for path in (folder / "again").iterdir()] == ["0.csv.gz"]
+    assert {path.name for path in (folder / "again").iterdir()} == {".begun.json", "0.csv.gz"}
     first = (folder / "again" / "0.csv.gz").stat()
     assert run(folder, words) == 2 and "--overwrite" in capsys.readouterr().err
     assert run(folder, words + " --resume") == 0
@@ -92,6 +93,41 @@ def test_a_folder_is_taken_up_again(
     assert (folder / "again" / "0.csv.gz").stat() == first
     assert len(pd.read_csv(folder / "again" / "1.csv.gz")) == len(ROWS) - 30
     assert run(folder, words + " --resume") == 0  # nothing is left to do
+
+
+@pytest.mark.parametrize("data", ["parts", "new.csv"])
+def test_resume_mixes_no_runs_and_options(
+    folder: Path, capsys: pytest.CaptureFixture[str], data: str
+) -> None:
+    out = f"mixed_{data}"
+    words = f"predict +ridge +{data} --far 0 --skip-invalid --resume --threads 1 --out +{out}"
+    assert run(folder, words) == 0
+    for before, after, message in (
+        ("--far 0", "--far 0.5", "--far was 0.0, is 0.5"),
+        ("--far 0", "--far 0 --coverage 0.5", "--coverage was 0.9, is 0.5"),
+        ("+ridge", "+net", "content of RUN was"),
+        ("--far 0", "--far 0 --encoding latin-1", "--encoding was utf-8, is latin-1"),
+    ):
+        assert run(folder, words.replace(before, after)) == 2
+        assert message in capsys.readouterr().err
+    assert run(folder, words) == 0
+    assert "finished and kept" in capsys.readouterr().err
+    other = words.replace("--far 0", "--far 0 --coverage 0.5")
+    assert run(folder, other.replace("--resume", "--overwrite")) == 0
+    assert run(folder, other) == 0 and run(folder, words) == 2
+
+
+@pytest.mark.parametrize("words", ["predict +net", "predict +ridge", "embed +ridge"])
+def test_parts_without_rows_and_blank_rows(folder: Path, words: str) -> None:
+    parts = folder / words.replace(" +", "_")
+    parts.mkdir()
+    (parts / "a.csv").write_text("smiles\n")
+    (parts / "b.csv").write_text("smiles\nCCO\n\nCCN\n\n")
+    assert run(folder, f"{words} +{parts.name} --skip-invalid --out +{parts.name}_out") == 0
+    empty, found = (pd.read_csv(folder / f"{parts.name}_out" / name) for name in ("a.csv", "b.csv"))
+    assert not len(empty) and list(empty.columns) == list(found.columns) != ["smiles"]
+    assert list(found["smiles"].fillna("")) == ["CCO", "", "CCN"]
+    assert list(found.iloc[:, 1].isna()) == [False, True, False]
 
 
 def test_parquet_folder(folder: Path) -> None:
@@ -119,7 +155,7 @@ def test_what_is_wrong_with_folders(
     (folder / "empty").mkdir(exist_ok=True)
     assert run(folder, words + " --threads 1") == 2
     assert expected in capsys.readouterr().err
-    assert not list((folder / "o").glob("1.*")) + list((folder / "o").glob(".*"))
+    assert not list((folder / "o").glob("1.*")) + list((folder / "o").glob(".*.partial"))
 
 
 def test_predictions_that_are_not_finite_name_the_molecule(

@@ -108,6 +108,14 @@ def test_duplicates_across_parts_are_warned_of(
     assert "1 test molecules are fitted, too: lines 38" in said
 
 
+def test_empty_groups_are_warned_of(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    groups = ["", "", "", *(str(row % 9) for row in range(37))]
+    pd.read_csv(table).assign(group=groups).to_csv(table, index=False)
+    words = "--target-columns y --model mean --groups-column group"
+    assert train(table, "run", words) == 0
+    assert "3 empty cells in 'group'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("kind", ["yaml", "json"])
 def test_options_of_a_file(table: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     options = {"target_columns": ["y"], "model": ["wl-ridge"], "seed": 4, "standardize": True,
@@ -219,6 +227,31 @@ def test_a_run_starts_from_another(table: Path, capsys: pytest.CaptureFixture[st
     assert train(table, "third", plain) == 0  # what failed at once is in nobody's way
     assert train(table, "fourth", f"{words} --freeze") == 2
     assert "start_from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--model wl-rigde", "model='wl-rigde'"),
+        ("--model tests.molecules.nets:Nothing", "cannot be imported"),
+        ("--model wl-ridge --featurizer ogbb", "ogbb"),
+        ("--model gin --device cudda", "cudda"),
+        ("--model gin --freeze", "start_from"),
+        ("--model gin --start-from {}", "start_from has no 'gin'"),
+        ("--model wl-ridge --folds 50", "number of splits"),
+        ("--model wl-ridge --groups-column kind --fractions 0.8 0.8 0.1", "add up to 1"),
+    ],
+)
+def test_what_cannot_begin_replaces_no_run(
+    table: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
+) -> None:
+    words = f"--target-columns y --overwrite {words.format(table.parent / 'run')}"
+    assert train(table, "run", "--target-columns y --model mean") == 0
+    before = {path: path.read_bytes() for path in (table.parent / "run").glob("*.*")}
+    capsys.readouterr()
+    assert train(table, "run", words) == 2
+    assert message in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in (table.parent / "run").glob("*.*")}
 
 
 @pytest.mark.parametrize("model", ["wl-ridge", "gin"])
