@@ -101,6 +101,7 @@ def naming(path: Path, name: str = "") -> Iterator[None]:
         yield
     except (
         csv.Error,
+        errors.EmptyDataError,
         errors.ParserError,
         UnicodeError,
         EOFError,

@@ -165,7 +165,7 @@ BAD_INPUT = {
     ],
     "speed scale": [
         ("--molecules 5", "of at least 20"),
-        ("--model nonsense", "--models nonsense: expected one of wl-gated"),
+        ("--model nonsense", "--models nonsense: expected one of wl"),
         ("--steps epochs", "expected an integer, got epochs"),
     ],
     "speed compare": [("a b c", "unrecognized arguments"), ("a b", "a: No such file")],
