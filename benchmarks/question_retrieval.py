@@ -11,7 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.arguments import check_training_options, exit_status, training_config
+from benchmarks.harness.arguments import (
+    check_own_files,
+    check_training_options,
+    exit_status,
+    training_config,
+)
 from benchmarks.harness.errors import InputError, naming_extras
 from benchmarks.harness.retrieval.options import (
     BATCH_SIZE,
@@ -127,15 +132,7 @@ def _check_options(options: argparse.Namespace) -> None:
     if options.dataset != OWN and (options.columns or options.encoding != "utf-8"):
         raise InputError(f"--columns and --encoding go with your own file, not {options.dataset}")
     if options.dataset == OWN:
-        if options.root:
-            raise InputError(f"--root goes with {', '.join(NAMED)}, not a file of your own")
-        if len(options.data) > 2:
-            raise InputError(
-                f"--data takes a file, or a training and a test file, not {len(options.data)}"
-            )
-        for name in options.data:
-            if not Path(name).is_file():
-                raise InputError(f"--data {name}: no such file, nor one of {', '.join(NAMED)}")
+        check_own_files(options, NAMED)
     if options.pretraining == "no":
         for name in ("epochs", "batch_size"):
             if getattr(options, f"pretraining_{name}"):

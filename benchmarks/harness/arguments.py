@@ -9,7 +9,8 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from benchmarks.harness.errors import (
@@ -245,6 +246,31 @@ def training_config(
         precision=options.precision,
         show=shown(options),
     )
+
+
+def check_own_files(
+    options: argparse.Namespace, names: Iterable[str], folders: bool = False
+) -> None:
+    """Refuses files of one's own in ``--data`` that cannot be read.
+
+    Args:
+        options: With ``data`` and ``root``.
+        names: The data sets that have names.
+        folders (bool): Whether folders are taken, too.
+
+    Raises:
+        InputError: If they are more than two or not there, or ``--root`` is given as well.
+    """
+    known = ", ".join(names)
+    if options.root:
+        raise InputError(f"--root goes with {known}, not a file of your own")
+    if len(options.data) > 2:
+        raise InputError(
+            f"--data takes a file, or a training and a test file, not {len(options.data)}"
+        )
+    for name in options.data:
+        if not (Path(name).is_file() or (folders and Path(name).is_dir())):
+            raise InputError(f"--data {name}: no such file, nor one of {known}")
 
 
 def shown(options: Any) -> str:

@@ -482,7 +482,7 @@ def test_own_numbers(call, tmp_path) -> None:
             ),
             "row 1 of .*: its text does not have the words 'far'",
         ),
-        (("--data", "OWN", "--root", "x"), "--root goes with a data set by name"),
+        (("--data", "OWN", "--root", "x"), "--root goes with planted, beer, "),
         (("--evidence-column", "c"), "--evidence-column goes with your own file, not planted"),
         (("explain", "--checkpoint", "x", "--data", "y"), "required: --out"),
         (("explain", "--checkpoint", "x", "--data", "y", "--out", "z"), "x: no such file"),

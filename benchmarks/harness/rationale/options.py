@@ -1,7 +1,6 @@
 """The options of the comparison of rationales; nothing here imports torch."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.arguments import (
@@ -11,6 +10,7 @@ from benchmarks.harness.arguments import (
     add_result_options,
     add_training_options,
     by_dataset,
+    check_own_files,
     integer,
     nonempty,
     number,
@@ -361,7 +361,7 @@ def check_options(options: argparse.Namespace) -> None:
     """Refuses options that contradict each other or would have no effect."""
     name = options.dataset
     if name == OWN:
-        _check_own(options)
+        check_own_files(options, NAMED)
     elif _own_options(options):
         raise InputError(f"{_own_options(options)[0]} goes with your own file, not {name}")
     for option, datasets in OF_DATASETS.items():
@@ -395,18 +395,6 @@ def _own_options(options: argparse.Namespace) -> list[str]:
         for option, value in unless_given.items()
         if getattr(options, option) != value
     ]
-
-
-def _check_own(options: argparse.Namespace) -> None:
-    if options.root:
-        raise InputError("--root goes with a data set by name, not a file of your own")
-    if len(options.data) > 2:
-        raise InputError(
-            f"--data takes a file, or a training and a test file, not {len(options.data)}"
-        )
-    for name in options.data:
-        if not Path(name).is_file():
-            raise InputError(f"--data {name}: no such file, nor one of {', '.join(NAMED)}")
 
 
 def _check_rationale_options(options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from benchmarks.harness.arguments import check_own_files
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.text.model_config import CELLS, LAYERED, variant_name
 from benchmarks.harness.text.names import (
@@ -110,15 +111,7 @@ def dataset_of(options: argparse.Namespace) -> str:
 
 def _own_files(options: argparse.Namespace) -> tuple[list[str], str]:
     """One's own training and test file, none for a folder that has both, and their folder."""
-    if options.root:
-        raise InputError(f"--root goes with {', '.join(ROOTS)}, not a file of your own")
-    if len(options.data) > 2:
-        raise InputError(
-            f"--data takes a file, or a training and a test file, not {len(options.data)}"
-        )
-    for name in options.data:
-        if not Path(name).exists():
-            raise InputError(f"--data {name}: no such file, nor one of {', '.join(ROOTS)}")
+    check_own_files(options, ROOTS, folders=True)
     if len(options.data) == 1 and Path(options.data[0]).is_dir():
         return [], options.data[0]
     return options.data, str(Path(options.data[0]).parent)
