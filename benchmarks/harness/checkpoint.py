@@ -46,7 +46,9 @@ def read_checkpoint(
         if set(content) in whole:
             return content, content
         found = content.get("hyper_parameters")
-        if isinstance(found, dict) and set(found) in arguments:
+        if isinstance(found, dict) and set(found) not in arguments and found.get("model"):
+            what = "is a checkpoint of another command"
+        elif isinstance(found, dict) and set(found) in arguments:
             words = found.get("words", [])
             known = isinstance(words, list) and all(isinstance(word, str) for word in words)
             if known and isinstance(found["model"], dict):

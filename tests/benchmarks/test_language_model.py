@@ -305,25 +305,14 @@ def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path
         good | {"hyper_parameters": arguments | {"words": [1, 2, 3]}},
         good | {"hyper_parameters": arguments | {"model": {}}},
         good | {"state_dict": {}},
+        good | {"hyper_parameters": arguments | {"classes": ["a", "b"]}},
     ):
         torch.save(content, other)
         words = ("--checkpoint", other, "--text", "w1", "--device", "cpu")
         status, out, err = call("score", *words)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert f"--checkpoint {other} " in err
-
-
-def test_bad_corpora_are_one_line(compare: Call, corpus: Path) -> None:
-    test = corpus / "ptb.test.txt"
-    text = test.read_text()
-    for content, said in (("\n \n", "ptb.test.txt has no words"), (None, "no file ptb.test.txt")):
-        test.unlink()
-        if content:
-            test.write_text(content)
-        status, out, err = compare()
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert said in err
-        test.write_text(text)
+    assert "is a checkpoint of another command" in err
 
 
 def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> None:
