@@ -90,6 +90,13 @@ COMMANDS = {
         "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch "
         "subject filters ngram hidden_size pooling layer_norm center_hz planted",
     ),
+    "explanations": Promise(
+        "benchmarks.papers.explanations",
+        "",
+        "--device cpu --hidden 3 --layers 1 --epochs 1 --molecules 2 --drawn 1 --methods random",
+        ("--norm batch", "--norm 'none', not 'batch'"),
+        "method molecules precision fid+ fid- change_without change_alone seconds chance",
+    ),
     "kernels": Promise(
         "benchmarks.kernels",
         "",
@@ -146,6 +153,17 @@ BAD_INPUT = {
         ("--amplitude -1", "of at least 0"),
         ("--trials 1 --hidden 65536", "parameters; at most"),
         ("--trials 1 --device tpu9", "tpu9"),
+    ],
+    "explanations": [
+        ("--data m.csv", "--data m.csv needs --smarts PATTERN"),
+        ("--target-columns x", "--target-columns goes with a CSV in --data, not chembl"),
+        ("--root data", "--root goes with --data cep, not chembl"),
+        ("--sentences film", "--sentences goes with --text-root DIR"),
+        ("--methods saliency", "saliency"),
+        ("--model gine", "gine"),
+        ("--molecules 0", "of at least 1"),
+        ("--device tpu", "--device must be auto, cpu, cuda"),
+        ("--data missing.csv --smarts cF", "missing.csv: no such file"),
     ],
     "kernels": [
         ("--dataset zinc", "zinc"),
