@@ -14,6 +14,7 @@ from benchmarks.harness.study import Record
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextData
 from benchmarks.harness.text.encoders import RCNNEncoder
+from benchmarks.harness.text.options import TextModels
 from benchmarks.harness.text.task import TextTask, text_model_configs
 from benchmarks.harness.training import LAST, TrainingConfig, train
 from pyg_kernels.datasets.text import TextBatch, Vocabulary, tokenize
@@ -80,17 +81,8 @@ def train_classifier(data: TextData, seed: int, folder: Path, **options: Any) ->
         InputError: If the folder cannot be written or read.
         KeyboardInterrupt: If interrupted.
     """
-    (config,) = text_model_configs(
-        ["rcnn"],
-        data,
-        hidden=100,
-        num_layers=1,
-        order=2,
-        decay="input",
-        activation="relu",
-        rcnn_readout="sum",
-        readout="last",
-    )
+    models = TextModels(models=("rcnn",), hidden=100, layers=(1,), readout="last")
+    (config,) = text_model_configs(models, data)
     run = train(TextTask(data), config, seed, replace(TRAINING, **options), folder)
     assert run is not None  # there is one process
     (folder / LAST).unlink(missing_ok=True)

@@ -17,8 +17,9 @@ from benchmarks.corpora.planted_substructure import PlantedSubstructure
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.study import RUNS, Record
-from benchmarks.harness.text.data import TextChoice, load_texts
+from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.explanation import load_classifier
+from benchmarks.harness.text.options import Texts
 from benchmarks.harness.training import BEST
 from benchmarks.molecules.data import PARTS, MoleculeSet, Split, load_set
 from benchmarks.molecules.models import models_of
@@ -80,7 +81,7 @@ class Task:
             _drawn(self.target, self.given, self.measured, spread_places(self.measured, 1))
         self.texts, self.words = None, []
         if options.text_root is not None:
-            self.texts = load_texts(TextChoice(dataset="sst-binary", root=options.text_root))
+            self.texts = load_texts(Texts(data=("sst-binary",), root=options.text_root))
             self.words = chosen_texts(options.sentences, self.texts, options.drawn)
         self.smarts = options.smarts or SMARTS[options.data]
         self.planted, self.evidence = planted(self.measured, self.smarts)
