@@ -23,11 +23,18 @@ from benchmarks.harness.options import (
 from benchmarks.harness.retrieval.options import FIELDS, Networks, Questions
 
 PROGRAM = "benchmarks.question_retrieval"
-TRAINING: dict[str, Any] = {"epochs": 5, "batch_size": 20, "schedule": "cosine"}
-PRETRAINING: dict[str, Any] = {"epochs": 3, "batch_size": 64}
-# The thesis has Adam alone.
-ASKUBUNTU: dict[str, Any] = {"epochs": 50, "batch_size": 40, "schedule": "none"}
-ASKUBUNTU_PRETRAINING: dict[str, Any] = {"epochs": 40, "batch_size": 256}
+# Of training and of pre-training by data set, of which one's own have the first; the thesis has
+# Adam alone.
+DEFAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "msrp": (
+        {"epochs": 5, "batch_size": 20, "schedule": "cosine"},
+        {"epochs": 3, "batch_size": 64},
+    ),
+    "askubuntu": (
+        {"epochs": 50, "batch_size": 40, "schedule": "none"},
+        {"epochs": 40, "batch_size": 256},
+    ),
+}
 DETAILS = """\
 Lei's thesis (2017), section 2.5.3. A question's vector is the mean of those of title and body, each
 pooled from the states of one encoder; candidates are ranked by the cosine. Training makes a similar
@@ -71,8 +78,8 @@ class QuestionRetrieval(Questions, Networks, Training):
     batch_size: int | None = setting(None, least=1)
     schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting(None)
     pretraining: Literal["no", "yes", "both"] = setting("both", free=True)
-    pretraining_epochs: int | None = setting(None, least=1)
-    pretraining_batch_size: int | None = setting(None, least=1)
+    pretraining_epochs: int | None = setting(None, least=1, free=True)
+    pretraining_batch_size: int | None = setting(None, least=1, free=True)
 
     def check(self) -> None:
         super().check()
@@ -117,7 +124,7 @@ def compare(options: QuestionRetrieval) -> None:
         from benchmarks.harness.retrieval.baselines import Baselines
         from benchmarks.harness.retrieval.data import load_questions
     out = Path(options.out or f"runs/questions-{options.dataset}")
-    thesis = options.dataset == "askubuntu"
+    usual, usual_pretraining = DEFAULTS.get(options.dataset, DEFAULTS["msrp"])
     data = load_questions(options)
     ranking = task.RetrievalTask(data, out / "pretraining")
     experiment = Experiment(
@@ -126,25 +133,22 @@ def compare(options: QuestionRetrieval) -> None:
         out=out,
         task=ranking,
         models=task.question_model_configs(options, data, options.pretrained()),
-        training=options.training(**(ASKUBUNTU if thesis else TRAINING)),
+        training=options.training(**usual),
         files=report.FILES,
     )
     experiments = [experiment]
     if True in options.pretrained():
-        usual = ASKUBUNTU_PRETRAINING if thesis else PRETRAINING
-        epochs = options.pretraining_epochs or usual["epochs"]
         writing = task.PretrainingTask(data)
-        pretraining = replace(
-            experiment,
+        first = replace(
+            options, epochs=options.pretraining_epochs, batch_size=options.pretraining_batch_size
+        )
+        pretraining = Experiment(
+            program=PROGRAM,
+            options=first,
             out=out / "pretraining",
             task=writing,
             models=task.pretraining_configs(experiment.models),
-            training=replace(
-                experiment.config,
-                epochs=epochs,
-                batch_size=options.pretraining_batch_size or usual["batch_size"],
-                patience=options.patience or max(10, epochs // 3),
-            ),
+            training=first.training(**{**usual, **usual_pretraining}),
             files=report.PRETRAINING_FILES,
         )
         experiments.append(pretraining)

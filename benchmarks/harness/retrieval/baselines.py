@@ -94,6 +94,10 @@ class Baselines:
 
     def reranked(self, *others: Scores) -> Measures:
         """The measures of the re-ranker over the baselines and other scores."""
+        return self._measured(self.reranked_scores(*others))
+
+    def reranked_scores(self, *others: Scores) -> Scores:
+        """Its scores; those of a query of dev are learned from other queries."""
         rankers = [*self.scores.values(), *others]
         valid, test = (standardized([ranker[part] for ranker in rankers]) for part in RANKED)
         similar = self.relevance["valid"]
@@ -102,11 +106,10 @@ class Baselines:
             weights = _weights([valid[q] for q in train], [similar[q] for q in train])
             held |= {q: valid[q] @ weights for q in places.tolist()}
         weights = _weights(valid, similar)
-        scores = {
+        return {
             "valid": [held[q] for q in range(len(valid))],
             "test": [features @ weights for features in test],
         }
-        return self._measured(scores)
 
     def _add(self, name: str, corpus: QuestionCorpus, ranker: Ranker) -> None:
         self.scores[name] = {part: ranker(corpus.parts[own]) for part, own in RANKED.items()}

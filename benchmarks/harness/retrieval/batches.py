@@ -1,6 +1,6 @@
 """Batches of questions to compare in training, of candidates to rank, and of titles to write."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import lightning.pytorch as lightning
@@ -221,12 +221,20 @@ class Batches(lightning.LightningDataModule):
 
     Args:
         batch_size (int): Of training.
-        training: The loader of the training part.
+        training: What is trained on.
+        parts: The loader of each part, in its order.
+        also: What is measured after each epoch besides the validation part.
     """
 
-    def __init__(self, batch_size: int, training: NegativesLoader | TitleLoader) -> None:
+    def __init__(
+        self,
+        batch_size: int,
+        training: NegativesLoader | TitleLoader,
+        parts: Mapping[str, Any],
+        also: Sequence[Any] = (),
+    ) -> None:
         super().__init__()
-        self.batch_size, self.training = batch_size, training
+        self.batch_size, self.training, self.parts, self.also = batch_size, training, parts, also
 
     def train_dataloader(self) -> Any:
         """The training part in the order of this epoch."""
@@ -235,15 +243,11 @@ class Batches(lightning.LightningDataModule):
 
     def val_dataloader(self) -> Any:
         """What is measured after an epoch."""
-        return self.part("valid")
+        return [self.parts["valid"], *self.also] if self.also else self.parts["valid"]
 
     def all_parts(self) -> list[Any]:
         """One loader for each part, in its order."""
-        return [self.part(part) for part in PARTS]
-
-    def part(self, name: str) -> Any:
-        """The loader of a part."""
-        raise NotImplementedError
+        return [self.parts[part] for part in PARTS]
 
 
 class QuestionBatches(Batches):
@@ -264,44 +268,11 @@ class QuestionBatches(Batches):
         training = NegativesLoader(
             data.texts, train, num_negatives, batch_size, bodies, 10_000 * seed
         )
-        super().__init__(batch_size, training)
-        self.data, self.bodies = data, bodies
-
-    def part(self, name: str) -> PairLoader:
-        """The candidates of one part."""
-        pairs = ranked_pairs(self.data.rankings[name])
-        return PairLoader(self.data.texts, pairs, PAIRS_A_QUERY * self.batch_size, self.bodies)
+        parts = {part: candidates(data, part, batch_size, bodies) for part in PARTS}
+        super().__init__(batch_size, training, parts)
 
 
-class TitleBatches(Batches):
-    """Titles; those of validation are followed by the candidates of the dev part, by titles alone.
-
-    Args:
-        data: The questions.
-        pairs: Of each part those to measure, see :class:`TitleLoader`.
-        written: Those to learn from.
-        batch_size (int): Titles a batch.
-        seed (int): Of the order of titles.
-    """
-
-    def __init__(
-        self,
-        data: QuestionData,
-        pairs: dict[str, Tensor],
-        written: Tensor,
-        batch_size: int,
-        seed: int,
-    ) -> None:
-        training = TitleLoader(data, written, batch_size, shuffle=True, seed=10_000 * seed)
-        super().__init__(batch_size, training)
-        self.data, self.pairs = data, pairs
-
-    def val_dataloader(self) -> Any:
-        """Titles that are held out, and candidates to rank by their titles."""
-        pairs = ranked_pairs(self.data.rankings["valid"])
-        size = PAIRS_A_QUERY * self.batch_size
-        return [self.part("valid"), PairLoader(self.data.texts, pairs, size, bodies=False)]
-
-    def part(self, name: str) -> TitleLoader:
-        """The titles of one part, in their order."""
-        return TitleLoader(self.data, self.pairs[name], self.batch_size)
+def candidates(data: QuestionData, part: str, batch_size: int, bodies: bool) -> PairLoader:
+    """The candidates of a part, in larger batches than those to train on."""
+    pairs = ranked_pairs(data.rankings[part])
+    return PairLoader(data.texts, pairs, PAIRS_A_QUERY * batch_size, bodies)

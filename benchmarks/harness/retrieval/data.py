@@ -74,9 +74,6 @@ class QuestionData:
 def load_questions(choice: Questions) -> QuestionData:
     """Reads questions and word vectors.
 
-    With word vectors, words without one are the unknown word; without, words that the questions to
-    train on do not have or have once.
-
     Raises:
         InputError: If a file is missing or cannot be read, or a part has nothing to be found.
     """
@@ -87,30 +84,41 @@ def load_questions(choice: Questions) -> QuestionData:
             hint = "--leave-out leaves such out and counts them"
             raise InputError(f"{error.problem} ({hint})") from error
         corpus.hold_out(seed=choice.split_seed)
-        titles = [question.title for question in corpus.questions]
-        texts = [*titles, *(question.body for question in corpus.questions)]
-        vectors, source = None, vector_file(choice.folder, choice.vectors)
+        source = vector_file(choice.folder, choice.vectors)
         if choice.vectors is None and isinstance(corpus, AskUbuntu):
             source = corpus.vectors or source
         if choice.tune_vectors and source is None:
             raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
-        if source is None:
-            trained = (corpus.questions[place] for place in _questions_of(corpus, "train"))
-            learned = (text for question in trained for text in (question.title, question.body))
-            vocabulary = Vocabulary.build(learned, min_count=2, specials=(END,))
-        else:
-            vocabulary = Vocabulary.build(texts, specials=(END,))
-            every, found = read_word_vectors(source, vocabulary)
-            kept = found | (torch.arange(len(vocabulary)) <= vocabulary[END])
-            words = vocabulary.decode(kept.nonzero().flatten())
-            vocabulary = Vocabulary(words[3:], specials=(END,))
-            vectors = WordVectors(every[kept], found[kept])
-        encoded = EncodedTexts(*vocabulary.encode(texts), torch.zeros(len(texts), dtype=torch.long))
-        rankings = {"train": _train_rankings(corpus, choice.split_seed)}
-        rankings |= {part: corpus.parts[name] for part, name in RANKED.items()}
+        data = question_data(corpus, choice, source)
     for part in RANKED:
-        if not any(any(ranking.relevant) for ranking in rankings[part]):
+        if not any(any(ranking.relevant) for ranking in data.rankings[part]):
             raise InputError(f"{choice.folder}: no question of the {part} part has a similar one")
+    return data
+
+
+def question_data(corpus: QuestionCorpus, choice: Questions, source: Path | None) -> QuestionData:
+    """Questions as numbers, with the word vectors of a file or none.
+
+    With word vectors, words without one are the unknown word; without, words that the questions to
+    train on do not have or have once.
+    """
+    titles = [question.title for question in corpus.questions]
+    texts = [*titles, *(question.body for question in corpus.questions)]
+    vectors = None
+    if source is None:
+        trained = (corpus.questions[place] for place in _questions_of(corpus, "train"))
+        learned = (text for question in trained for text in (question.title, question.body))
+        vocabulary = Vocabulary.build(learned, min_count=2, specials=(END,))
+    else:
+        vocabulary = Vocabulary.build(texts, specials=(END,))
+        every, found = read_word_vectors(source, vocabulary)
+        kept = found | (torch.arange(len(vocabulary)) <= vocabulary[END])
+        words = vocabulary.decode(kept.nonzero().flatten())
+        vocabulary = Vocabulary(words[3:], specials=(END,))
+        vectors = WordVectors(every[kept], found[kept])
+    encoded = EncodedTexts(*vocabulary.encode(texts), torch.zeros(len(texts), dtype=torch.long))
+    rankings = {"train": _train_rankings(corpus, choice.split_seed)}
+    rankings |= {part: corpus.parts[name] for part, name in RANKED.items()}
     return QuestionData(corpus, vocabulary, encoded, rankings, vectors, source, choice)
 
 

@@ -53,16 +53,6 @@ class RCNNEncoder(nn.Module):
         """
         return self.rcnn(x, state, ptr=words.ptr)
 
-    def gates(self, x: Tensor, words: TextBatch) -> Tensor:
-        r"""What is taken in of each word, :math:`1 - \lambda_t`: ``(N, H)``, or ``(N, 1)`` of a
-        scalar decay.
-        """
-        cell: Any = self.rcnn.cells[0]
-        output, _ = self.rcnn(x, ptr=words.ptr)
-        before = output.roll(1, dims=0)
-        before[words.ptr[:-1]] = 0
-        return 1 - torch.sigmoid(cell.decay_lin(x) + cell.decay_recurrent(before) + cell.decay_bias)
-
 
 class CNNEncoder(nn.Module):
     """Windows of three words that end at each word, as an RCNN of decay 0 has them.
@@ -192,6 +182,20 @@ class QuestionNet(nn.Module):
         # Of unit length as in the authors' code: title and body weigh the same.
         vectors = pooled(F.normalize(states, dim=1), words, self.config.pooling)
         return F.dropout(vectors, self.config.dropout, self.training)
+
+    @torch.no_grad()
+    def gates(self, words: TextBatch) -> Tensor:
+        r"""What an RCNN takes in of each of N words, :math:`1 - \lambda_t`.
+
+        Returns:
+            ``(N, H)``, or ``(N, 1)`` of a scalar decay.
+        """
+        encoder: Any = self.encoder
+        (cell,), x = encoder.rcnn.cells, self.embedding(words.ids)
+        output, _ = encoder(x, words)
+        before = output.roll(1, dims=0)
+        before[words.ptr[:-1]] = 0
+        return 1 - torch.sigmoid(cell.decay_lin(x) + cell.decay_recurrent(before) + cell.decay_bias)
 
     def forward(self, batch: QuestionBatch) -> Tensor:
         """The cosine between the first question of each group and the others, ``(B, K - 1)``."""

@@ -4,7 +4,6 @@ import json
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +17,11 @@ from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Report
 from benchmarks.harness.files import write_text
-from benchmarks.harness.retrieval.baselines import (
-    RERANKER,
-    TF_IDF,
-    Baselines,
-    Measures,
-    baseline_name,
-)
+from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
 from benchmarks.harness.retrieval.data import QuestionData
 from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.retrieval.metrics import METRICS
-from benchmarks.harness.retrieval.models import QuestionNet, RCNNEncoder
-from benchmarks.harness.retrieval.options import FIELDS
+from benchmarks.harness.retrieval.models import QuestionNet
 from benchmarks.harness.retrieval.task import PretrainingTask, RetrievalTask
 from benchmarks.harness.study import RUNS, grouped
 from benchmarks.harness.summary import (
@@ -50,7 +42,6 @@ FILES = (BASELINES, CURVES, PRETRAINING, *GATES)
 PRETRAINING_FILES = (CURVES,)
 DIGITS = ".1f"
 RANKED = ("valid", "test")
-READS = dict(zip(FIELDS, ("title only", "title + body"), strict=True))
 RCNNS = ("rcnn-scalar", "rcnn")  # a scalar decay needs no mean over units
 FEWEST_TEXTS = 10  # that have a word at a position that is drawn
 TEXTS_AT_ONCE = 256  # of which a gate's weights are in memory
@@ -90,14 +81,9 @@ def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path
         baselines: Their scores.
         out: The results folder.
     """
-    groups, title = by_model(runs), f"{task.dataset}"
-    found = [_methods(groups, runs, task, baselines)]
-    if _several(runs, "pooling"):
-        found.append(_poolings(groups))
-    if _several(runs, "fields"):
-        found.append(_fields(groups, baselines))
+    found = [_methods(runs, task, baselines)]
     pictures: dict[str, Callable[[], Figure]] = {
-        CURVES: partial(learning_curves, runs, task.measure, "MRR in percent", title)
+        CURVES: partial(learning_curves, runs, task.measure, "MRR in percent", task.dataset)
     }
     if pretraining := _runs_of_pretraining(task, runs):
         found.append(_perplexities(pretraining))
@@ -118,10 +104,9 @@ def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
     return Report([_perplexities(runs)], {CURVES: curves})
 
 
-def _methods(
-    groups: Sequence[Sequence[Run]], runs: Sequence[Run], task: RetrievalTask, baselines: Baselines
-) -> Table:
-    """Thesis Table 2.9."""
+def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
+    """Thesis Table 2.9 and, where there are several poolings or fields, 2.10 and 2.11."""
+    groups = by_model(runs)
     rows = [[name, "-", *_numbers([each]), "-"] for name, each in baselines.measures.items()]
     for group in groups:
         record, seconds = group[0].record, f"{mean_seconds(group):.2f}"
@@ -141,43 +126,13 @@ def _methods(
         "Mean average precision, mean reciprocal rank, precision at 1 and at 5 in percent, of the "
         "dev part (valid), by whose MRR the epoch is chosen, and of the test part; "
         f"{seeds_text(runs)}\n"
-        "-pt: pre-trained; parameters are those of the encoder, without word vectors\n"
+        "-pt: pre-trained; -title: reads titles alone; parameters are those of the encoder, "
+        "without word vectors\n"
         f"{'; '.join(baselines.notes)}\n"
         f"{reranker}"
     )
-    return Table(caption, ["method", "parameters", *_names(RANKED), "s/epoch"], rows)
-
-
-def _poolings(groups: Sequence[Sequence[Run]]) -> Table:
-    """Thesis Table 2.10."""
-    kind = itemgetter("encoder", "pretrained", "fields")
-    rows = []
-    for group in sorted(groups, key=lambda group: kind(group[0].record)):
-        record = group[0].record
-        name = f"{record['encoder']}{', pt' if record['pretrained'] else ''}"
-        numbers = _numbers(_measures(group))
-        rows.append([name, READS[record["fields"]], record["pooling"], *numbers])
-    header = ["encoder", "reads", "pooling", *_names(RANKED)]
-    return Table("Poolings (thesis Table 2.10)", header, rows)
-
-
-def _fields(groups: Sequence[Sequence[Run]], baselines: Baselines) -> Table:
-    """Thesis Table 2.11."""
-    methods: dict[str, dict[str, list[Measures]]] = {
-        TF_IDF: {field: [baselines.measures[baseline_name(TF_IDF, field)]] for field in FIELDS}
-    }
-    for group in groups:
-        record = group[0].record
-        name = str(record["model"]).removesuffix("-title")
-        methods.setdefault(name, {})[record["fields"]] = _measures(group)
-    rows = [
-        [name, READS[field], *_numbers(fields[field], ["test"])]
-        for name, fields in methods.items()
-        if len(fields) == len(FIELDS)
-        for field in FIELDS
-    ]
-    caption = "Titles alone, and titles and bodies (thesis Table 2.11), test part"
-    return Table(caption, ["method", "reads", *METRICS], rows)
+    names = [f"{part} {key}" for part in RANKED for key in METRICS]
+    return Table(caption, ["method", "parameters", *names, "s/epoch"], rows)
 
 
 def _perplexities(runs: Sequence[Run]) -> Table:
@@ -229,22 +184,11 @@ def _measures(group: Sequence[Run]) -> list[Measures]:
     ]
 
 
-def _numbers(measures: Sequence[Measures], parts: Sequence[str] = RANKED) -> list[str]:
-    """Each measure of some parts, over some runs."""
+def _numbers(measures: Sequence[Measures]) -> list[str]:
+    """Each measure of both parts, over some runs."""
     return [
-        spread([one[part][key] for one in measures], DIGITS) for part in parts for key in METRICS
+        spread([one[part][key] for one in measures], DIGITS) for part in RANKED for key in METRICS
     ]
-
-
-def _names(parts: Sequence[str]) -> list[str]:
-    return [f"{part} {key}" for part in parts for key in METRICS]
-
-
-def _several(runs: Sequence[Run], key: str) -> bool:
-    """Whether there is a model that differs from another in this alone."""
-    other = "fields" if key == "pooling" else "pooling"
-    groups = grouped([run.record for run in runs], "encoder", "pretrained", other)
-    return any(len({record[key] for record in group}) > 1 for group in groups)
 
 
 def pretraining_plot(runs: Sequence[Run]) -> Figure:
@@ -300,13 +244,6 @@ def _nets_with_gates(runs: Sequence[Run], out: Path) -> dict[str, QuestionNet]:
     return nets
 
 
-@torch.no_grad()
-def gate_weights(net: QuestionNet, words: TextBatch) -> Tensor:
-    """What an RCNN takes in of each word of texts: ``(N, H)``, or ``(N, 1)`` of a scalar decay."""
-    assert isinstance(net.encoder, RCNNEncoder)
-    return net.encoder.gates(net.embedding(words.ids), words)
-
-
 def weights_by_position(
     net: QuestionNet, batches: Sequence[TextBatch]
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -315,7 +252,7 @@ def weights_by_position(
     """
     means, largest, positions = [], [], []
     for words in batches:
-        weights = gate_weights(net, words)
+        weights = net.gates(words)
         means.append(weights.mean(dim=1))
         largest.append(weights.amax(dim=1))
         positions.append(torch.arange(len(words.ids)) - words.ptr[words.text])
@@ -363,7 +300,7 @@ def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
     drawn = list(dict.fromkeys(tuple(title[:MOST_WORDS]) for title in long_enough))[:TITLES]
     encoded, ptr = data.vocabulary.encode(drawn)
     words = TextBatch(encoded, ptr, torch.zeros(len(drawn), dtype=torch.long))
-    weights = gate_weights(nets[name], words).mean(dim=1).split(ptr.diff().tolist())
+    weights = nets[name].gates(words).mean(dim=1).split(ptr.diff().tolist())
     figure = Figure(figsize=(8, 1.7 * len(drawn)), layout="constrained")
     panels = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
     for panel, title, heights in zip(panels, drawn, weights, strict=True):

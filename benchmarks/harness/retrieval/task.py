@@ -15,8 +15,10 @@ from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import (
+    Batches,
     QuestionBatches,
-    TitleBatches,
+    TitleLoader,
+    candidates,
     held_out_pairs,
     written_pairs,
 )
@@ -215,9 +217,14 @@ class PretrainingTask(QuestionTask):
         self.set_word_vectors(writer.net.question.embedding)
         return writer
 
-    def batches(self, learner: TitleWriter, batch_size: int, seed: int) -> TitleBatches:
-        """Titles and their contexts."""
-        return TitleBatches(self.data, self.pairs, self.written, batch_size, seed)
+    def batches(self, learner: TitleWriter, batch_size: int, seed: int) -> Batches:
+        """Titles and their contexts; after an epoch also the candidates of dev, by titles alone."""
+        training = TitleLoader(
+            self.data, self.written, batch_size, shuffle=True, seed=10_000 * seed
+        )
+        parts = {part: TitleLoader(self.data, self.pairs[part], batch_size) for part in PARTS}
+        also = [candidates(self.data, "valid", batch_size, bodies=False)]
+        return Batches(batch_size, training, parts, also)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """The perplexity of each part: of a sample of the titles to learn, of those held out."""
