@@ -248,6 +248,7 @@ def quieten_lightning() -> None:
         r".*Checkpoint directory .* exists and is not empty.*",
         r".*Trying to infer the `batch_size`.*",
         r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",
+        r".*number of training batches .* is smaller than the logging interval.*",
         r".*It is recommended to use `self.log\(.* sync_dist=True\)`.*",
     ):
         warnings.filterwarnings("ignore", message=message)

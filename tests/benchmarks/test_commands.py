@@ -224,7 +224,10 @@ BAD_INPUT = {
         ("--hidden 4 --parameters 9", "--hidden and --parameters exclude each other"),
         ("--data askubuntu --root nowhere", "text_tokenized.txt"),
         ("--data askubuntu --root IN/askubuntu --vectors nowhere.txt", "nowhere.txt: no such file"),
-        ("--data askubuntu --root IN/askubuntu --parameters 9", "no width of rcnn stays within 9"),
+        (
+            "--data askubuntu --root IN/askubuntu --parameters 9",
+            "no width of 'rcnn' has at most 9 parameters",
+        ),
         ("--data askubuntu --root IN/askubuntu --device tpu", "tpu"),
         ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of msrp, askubuntu"),
         ("--data FILE IN IN/pairs.csv", "not 3"),

@@ -414,10 +414,7 @@ def test_what_the_questions_do_not_have_is_one_line(compare, root, tmp_path) -> 
     for words, said in (
         (("--root", titles, "--fields", "title"), "--fields goes with questions that have bodies"),
         (("--tune-vectors",), "--tune-vectors goes with a file of word vectors"),
-        (("--parameters", 9, "--config", "no-hidden.yaml"), "no width of rcnn stays within 9"),
     ):
-        (tmp_path / "no-hidden.yaml").write_text("hidden: null\n")
-        words = [tmp_path / word if word == "no-hidden.yaml" else word for word in words]
         status, _, err = compare(*words)
         assert (status, err.count("\n")) == (2, 1)
         assert said in err

@@ -8,7 +8,7 @@ have been pre-trained: ``rcnn-pt-last`` is a pre-trained RCNN whose last state s
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch_geometric.utils import scatter
 
 from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
-from benchmarks.harness.sizes import count_parameters, largest_width
+from benchmarks.harness.sizes import count_parameters
 from benchmarks.harness.text.encoders import recurrent_outputs
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN
@@ -140,21 +140,6 @@ class QuestionModelConfig:
     def encoder_parameters(self) -> int:
         """Number of trained numbers in an encoder."""
         return count_parameters(self.new_encoder)
-
-    def within(self, budget: int) -> "QuestionModelConfig":
-        """The same with the largest width whose encoder has at most so many parameters.
-
-        Raises:
-            ValueError: If not even a width of 1 has.
-        """
-
-        def fits(hidden: int) -> bool:
-            return replace(self, hidden=hidden).encoder_parameters() <= budget
-
-        width = largest_width(fits)
-        if not width:
-            raise ValueError(f"no width of {self.encoder} stays within {budget:,} parameters")
-        return replace(self, hidden=width)
 
 
 class QuestionNet(nn.Module):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from benchmarks.harness.retrieval.learner import QuestionRanker, TitleWriter
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
 from benchmarks.harness.retrieval.models import QuestionModelConfig
 from benchmarks.harness.retrieval.options import FIELDS, Networks
-from benchmarks.harness.sizes import check_parameters
+from benchmarks.harness.sizes import check_parameters, fit_hidden_size
 from benchmarks.harness.study import RUNS
 from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.training import BEST
@@ -50,10 +51,6 @@ class QuestionTask(Task):
 
     def __init__(self, data: QuestionData) -> None:
         self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
-
-    def has_model(self, name: str) -> bool:
-        """Any name is a model's."""
-        return True
 
     def identity(self) -> dict[str, Any]:
         """The number of questions, and fingerprints of questions and word vectors."""
@@ -299,7 +296,10 @@ def question_model_configs(
             margin=options.margin,
         )
         with as_input_error():
-            config = config if options.hidden else config.within(options.parameters or usual)
+            if not options.hidden:
+                budget, sized = options.parameters or usual, partial(_of_width, config)
+                count = QuestionModelConfig.encoder_parameters
+                config = fit_hidden_size(encoder, sized, budget, count)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
             number = config.encoder_parameters() + learned
             check_parameters(encoder, config.hidden, number, "--hidden, --parameters, --embedding")
@@ -308,6 +308,10 @@ def question_model_configs(
             name = f"{encoder}{'-pt' * pt}-{pooling}{'-title' * (field == 'title')}"
             configs.append(replace(config, name=name, pretrained=pt, pooling=pooling, fields=field))
     return configs
+
+
+def _of_width(config: QuestionModelConfig, hidden: int) -> QuestionModelConfig:
+    return replace(config, hidden=hidden)
 
 
 def pretraining_configs(models: Iterable[QuestionModelConfig]) -> list[QuestionModelConfig]:
