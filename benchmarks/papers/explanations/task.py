@@ -123,16 +123,15 @@ class Task:
         return found
 
     def findings(self, records: Sequence[Record]) -> Findings:
-        """What is shown of all records in the folder.
+        """What is shown of all records in the folder, those of unfinished methods left out.
 
         Raises:
-            InputError: If some are missing, or a trained network is.
+            InputError: If some that are asked for are missing, or a trained network is.
         """
         by_name = {record["cell"]: record for record in records}
         names = {method: [f"{method}-{place}" for place in self.places] for method in METHODS}
-        begun = [method for method in METHODS if not by_name.keys().isdisjoint(names[method])]
-        missing = {cell.name for cell in self.cells()} - by_name.keys()
-        if missing or not all(by_name.keys() >= set(names[method]) for method in begun):
+        done = [method for method in METHODS if by_name.keys() >= set(names[method])]
+        if not by_name.keys() >= {cell.name for cell in self.cells()}:
             raise InputError("the study is not finished; continue with --resume")
         places = self.places[: self.options.drawn]
         chosen = spread_places(self.measured, self.options.drawn)
@@ -140,7 +139,7 @@ class Task:
         measured = self.given or load(self.runs / MEASURED / MODEL)
         classifier = None if self.texts is None else load_classifier(self.runs / TEXTS / BEST)
         return Findings(
-            methods={name: [by_name[cell] for cell in names[name]] for name in begun},
+            methods={name: [by_name[cell] for cell in names[name]] for name in done},
             chance=float(np.mean([self.evidence[i].double().mean() for i in self.places])),
             evidence=[self.evidence[place] for place in places],
             planted=_drawn(about, self._estimator, self.planted, places),
