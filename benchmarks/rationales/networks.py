@@ -1,0 +1,333 @@
+"""The networks that are compared: word vectors, what selects, an encoder.
+
+All have generator and encoder of one size: what differs is whether and how they select. ``inputs``
+are those of a :class:`~pyg_kernels.rationale.Rationalizer`: rows with ``ptr``, or with edges and
+graphs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.utils import softmax
+
+from benchmarks.rationales.options import ANNEAL, ATTENTION, SELECTING
+from benchmarks.rationales.selections import top_share
+from pyg_kernels.nn import WLKernelNet
+from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder, WLStates
+from pyg_kernels.rationale.structures import read_structure
+from pyg_kernels.sequence import RCNN
+
+ORDER = 2  # words in an n-gram, atoms in a walk
+SELECTION_SIZE = 30  # units that dependent selections are carried on with
+EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
+SELECTED = 0.5  # the score of what is selected, at least
+START = 0.5  # the share that generators select at first
+Inputs = dict[str, Any]
+Loss = Callable[[Tensor], Tensor]  # (S B, out) outputs to (S, B) losses
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything that builds a network; plain values, so a checkpoint can carry it.
+
+    Args:
+        name (str): Its kind and, where several are compared, the share it selects.
+        kind (str): One of ``options.Kind``.
+        inputs (str): ``'texts'``, ``'molecules'`` or ``'questions'``.
+        input_size (int): Size of a word vector, or features of an atom.
+        out (int): Number of outputs: classes, 1 number, or the size of a question's vector.
+        hidden (int): Width of generator and encoder.
+        rate (float): The share to select.
+        num_words (int): Size of the vocabulary; 0 for molecules.
+        fixed_embedding (bool): Whether word vectors are kept as they are.
+        edge_dim (int): Features of a bond; 0 for texts.
+        mean (float): Of the numbers to predict, over the training part.
+        std (float): Their standard deviation.
+        layers (int): Of the encoder of texts; iterations of networks on molecules.
+        dropout (float): Of word vectors and of the vector of what is read.
+        estimator (str): Of the gradient.
+        warm_up (float): The fraction of all steps in which the encoder reads everything and alone
+            learns.
+        coherence (float): The price of a transition.
+        samples (int): Selections drawn of each text in training.
+        fields (str): Of questions, what is read: ``'title'`` or ``'body'``.
+    """
+
+    name: str
+    kind: str
+    inputs: str
+    input_size: int
+    out: int
+    hidden: int
+    rate: float = 0.1
+    num_words: int = 0
+    fixed_embedding: bool = True
+    edge_dim: int = 0
+    mean: float = 0.0
+    std: float = 1.0
+    layers: int = 1
+    dropout: float = 0.2
+    estimator: str = "reinforce"
+    warm_up: float = 0.0
+    coherence: float = 0.0
+    samples: int = 1
+    fields: str = "body"
+
+    @property
+    def selects(self) -> bool:
+        """Whether it learns a rationale."""
+        return self.kind in SELECTING
+
+
+class Reading(NamedTuple):
+    """What a network makes of B items of N words or atoms.
+
+    Attributes:
+        output: ``(B, out)``, from the rationale alone where it has learned to select, else from all
+            there is.
+        scores: ``(N,)`` from 0 to 1, at least :data:`SELECTED` for what is selected; higher ones
+            for what would be taken first.
+        transitions: ``(B,)``, changes between neighbours of which one is selected.
+    """
+
+    output: Tensor
+    scores: Tensor
+    transitions: Tensor
+
+
+class RationaleNet(nn.Module):
+    """An encoder that reads all there is, and the base of those that take a part.
+
+    Args:
+        config: Sizes.
+    """
+
+    encoder: nn.Module
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding: nn.Embedding | None = None
+        if config.num_words:
+            self.embedding = nn.Embedding(config.num_words, config.input_size)
+            self.embedding.weight.data.mul_(EMBEDDING_SCALE)
+            self.embedding.weight.requires_grad_(not config.fixed_embedding)
+        self.build()
+
+    def build(self) -> None:
+        """Makes what reads."""
+        self.encoder = _encoder(self.config)
+
+    def set_word_vectors(self, vectors: Tensor) -> None:
+        """Gives the words of the vocabulary these vectors, ``(V, D)``."""
+        assert self.embedding is not None
+        with torch.no_grad():
+            self.embedding.weight.copy_(vectors)
+
+    def inputs(self, batch: Any) -> Inputs:
+        """What the other methods are called with, of a batch of texts or molecules."""
+        if self.embedding is None:
+            names = ("x", "edge_index", "edge_attr", "batch")
+            return {name: batch[name] for name in names} | {"batch_size": batch.num_graphs}
+        words = F.dropout(self.embedding(batch.ids), self.config.dropout, self.training)
+        return {"x": words, "ptr": batch.ptr}
+
+    def set_stage(self, done: float) -> None:
+        """Readies what learns to select for the next step, after a fraction of all steps."""
+
+    def learn(self, inputs: Inputs, loss: Loss) -> tuple[Tensor, Tensor]:
+        """The objective of a batch, and its mean cost; all is read."""
+        losses = loss(self.answer(inputs, _all_of(inputs)))
+        return losses.mean(), losses.detach().mean()
+
+    def read(self, inputs: Inputs) -> Reading:
+        """What it makes of a batch, without chance."""
+        chosen = _all_of(inputs)
+        output = self.answer(inputs, chosen)
+        return Reading(output, chosen.float(), output.new_zeros(len(output)))
+
+    def answer(self, inputs: Inputs, chosen: Tensor) -> Tensor:
+        """What it makes of the words or atoms that are chosen, ``(N,)`` bool, alone, (B, out)."""
+        structure = read_structure(**inputs)
+        return structure.encode(self.encoder, inputs["x"], chosen.unsqueeze(0))
+
+
+class SelectingNet(RationaleNet):
+    """Generator and encoder; in the warm-up the encoder alone, on everything."""
+
+    def build(self) -> None:
+        """Makes both."""
+        config = self.config
+        encoder, estimator = _encoder(config), cast(Any, config.estimator)
+        self.rationalizer = Rationalizer(
+            _generator(config),
+            encoder,
+            rate=config.rate,
+            coherence=config.coherence,
+            estimator=estimator,
+            num_samples=config.samples,
+        )
+        self.whole = False
+
+    def set_stage(self, done: float) -> None:
+        """Whether to select, and how much: encoders learn to read before they are given little."""
+        config = self.config
+        self.whole = done < config.warm_up
+        assert self.rationalizer.control is not None
+        self.rationalizer.control.rate = annealed_rate(config.rate, done - config.warm_up)
+
+    def learn(self, inputs: Inputs, loss: Loss) -> tuple[Tensor, Tensor]:
+        """Of selections that are drawn, or of everything."""
+        if self.whole:
+            return super().learn(inputs, loss)
+        rationale = self.rationalizer(**inputs)
+        losses = loss(rationale.output)
+        costs = self.rationalizer.cost(rationale, losses).detach()
+        return self.rationalizer.objective(rationale, losses), costs.mean()
+
+    def read(self, inputs: Inputs) -> Reading:
+        """The most probable selection."""
+        found = self.rationalizer(**inputs)
+        return Reading(found.output, found.selection[0].float(), found.transitions[0])
+
+    def answer(self, inputs: Inputs, chosen: Tensor) -> Tensor:
+        """The encoder on the chosen ones."""
+        return self.rationalizer.encode(chosen, **inputs)
+
+
+class AttentionNet(RationaleNet):
+    """Attention: it reads all words, and is said to select those of the largest weights."""
+
+    encoder: "Attention"
+
+    def build(self) -> None:
+        """Makes the encoder."""
+        config = self.config
+        self.encoder = Attention(_two_directions(config), _one_direction(config), config)
+
+    def read(self, inputs: Inputs) -> Reading:
+        """The answer from all words, and their weights."""
+        output, weights = self.encoder.attend(**inputs)
+        chosen = top_share(weights, self.config.rate, inputs["ptr"])
+        # No weight of several words is 1: what is not selected stays below one half.
+        return Reading(output, SELECTED * (weights + chosen), output.new_zeros(len(output)))
+
+
+class Attention(nn.Module):
+    r"""The attention model that Lei's thesis (2017), section 3.4.1, sets beside rationales.
+
+    A network that reads the text from both ends, as a generator does, says how much each word
+    counts, and the states of an encoder are averaged accordingly:
+
+    .. math::
+        a_t = \mathrm{softmax}_t(w^\top s_t + b), \qquad
+        y = W \sum_t a_t h_t + b'
+
+    Of a text without words the average is zero.
+
+    Args:
+        network: From words to s.
+        encoder: From words to h.
+        config: Sizes.
+    """
+
+    def __init__(self, network: RCNN, encoder: RCNN, config: ModelConfig) -> None:
+        super().__init__()
+        self.network, self.dropout = network, config.dropout
+        self.score = nn.Linear(2 * config.hidden, 1)
+        self.encoder = encoder
+        self.lin = nn.Linear(config.hidden, config.out)
+
+    def attend(self, x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
+        """What is predicted of each text, ``(B, out)``, and a of each word, ``(N,)``."""
+        num_texts = len(ptr) - 1
+        text = torch.repeat_interleave(ptr.diff(), output_size=len(x))
+        scores = self.score(self.network(x, ptr=ptr)[0]).squeeze(1)
+        weights = softmax(scores, text, num_nodes=num_texts)
+        states = self.encoder(x, ptr=ptr)[0] * weights.unsqueeze(1)
+        average = states.new_zeros(num_texts, states.size(1)).index_add(0, text, states)
+        return self.lin(F.dropout(average, self.dropout, self.training)), weights
+
+    def forward(self, x: Tensor, ptr: Tensor) -> Tensor:
+        """What is predicted of each text alone."""
+        return self.attend(x, ptr)[0]
+
+
+def network(config: ModelConfig) -> RationaleNet:
+    """The network of a configuration."""
+    if config.selects:
+        return SelectingNet(config)
+    return AttentionNet(config) if config.kind == ATTENTION else RationaleNet(config)
+
+
+def annealed_rate(rate: float, done: float) -> float:
+    """The share to select after a fraction of all steps since the warm-up, less than 0 in it.
+
+    It falls from one half to the rate by equal factors, over the fraction :data:`ANNEAL`.
+    """
+    return float(START * (rate / START) ** min(1.0, max(0.0, done) / ANNEAL))
+
+
+def _all_of(inputs: Inputs) -> Tensor:
+    rows: Tensor = inputs["x"]
+    return torch.ones(len(rows), dtype=torch.bool, device=rows.device)
+
+
+def _one_direction(config: ModelConfig) -> RCNN:
+    """An RCNN that reads on: what an encoder reads with."""
+    return RCNN(
+        config.input_size,
+        config.hidden,
+        order=ORDER,
+        num_layers=config.layers,
+        combine="add",
+        decay="input",
+        dropout=config.dropout if config.layers > 1 else 0.0,
+    )
+
+
+def _two_directions(config: ModelConfig) -> RCNN:
+    """An RCNN that reads from both ends: what a generator decides on, and attention."""
+    return RCNN(
+        config.input_size,
+        config.hidden,
+        order=ORDER,
+        combine="add",
+        decay="input",
+        bidirectional=True,
+    )
+
+
+def _encoder(config: ModelConfig) -> nn.Module:
+    if config.inputs != "molecules":
+        reads = _one_direction(config)
+        return SequenceEncoder(reads, config.hidden, config.out, "mean", config.dropout)
+    return WLKernelNet(
+        config.input_size,
+        config.hidden,
+        config.out,
+        num_iterations=config.layers,
+        order=ORDER,
+        edge_dim=config.edge_dim or None,
+        norm=None,
+        dropout=config.dropout,
+    )
+
+
+def _generator(config: ModelConfig) -> Generator:
+    if config.inputs != "molecules":
+        kind: Any = config.kind
+        states = _two_directions(config)
+        return Generator(states, 2 * config.hidden, kind, hidden_size=SELECTION_SIZE)
+    atoms = WLStates(
+        config.input_size,
+        config.hidden,
+        num_iterations=config.layers,
+        order=ORDER,
+        edge_dim=config.edge_dim or None,
+    )
+    return Generator(atoms, config.hidden)
