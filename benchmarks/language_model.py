@@ -264,7 +264,6 @@ def _compare(options: argparse.Namespace) -> int:
         if getattr(options, one) and getattr(options, other):
             raise InputError(f"--{one} and --{other} exclude each other")
     with naming_extras("bench"):
-        from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.language_model.data import load_corpus
         from benchmarks.harness.language_model.report import (
             comparison,
@@ -276,6 +275,7 @@ def _compare(options: argparse.Namespace) -> int:
             RunSettings,
             language_setups,
         )
+        from benchmarks.harness.old_experiment import Experiment
     if not (options.data or options.hidden or options.parameters):
         options.parameters = DEFAULT_PARAMETERS
     data = load_corpus(_choice(options))

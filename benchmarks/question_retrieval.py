@@ -68,7 +68,7 @@ def _compare(options: argparse.Namespace) -> int:
     _check_options(options)
     out = Path(options.out or f"runs/questions-{options.dataset}")
     with naming_extras("bench"):
-        from benchmarks.harness.experiment import Experiment
+        from benchmarks.harness.old_experiment import Experiment
         from benchmarks.harness.retrieval.data import load_questions
         from benchmarks.harness.retrieval.report import describe, tables, write_question_report
         from benchmarks.harness.retrieval.standing import baselines_of

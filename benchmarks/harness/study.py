@@ -78,6 +78,9 @@ class Study:
         data: A fingerprint of the data, compared as options are.
         packages: Those whose versions are written down.
         files: The names of all pictures and other files that a report may leave.
+        models: What makes each model, by name: one that the folder has must be the same. Those
+            that earlier calls have left in the folder stand before these once it is open.
+        notes: What else is written down.
     """
 
     program: str
@@ -86,6 +89,16 @@ class Study:
     data: Mapping[str, Any] = field(default_factory=dict)
     packages: Sequence[str] = ("torch", "numpy")
     files: Sequence[str] = ()
+    models: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuses what :meth:`open` would refuse, and writes nothing.
+
+        Raises:
+            InputError: As there.
+        """
+        _in_first(self._found)
 
     def open(self) -> None:
         """Makes the folder, or finds the study in it that is to be continued or shown.
@@ -96,7 +109,8 @@ class Study:
         """
         _in_first(self._open)
 
-    def _open(self) -> None:
+    def _found(self) -> dict[str, Any]:
+        """The configuration in the folder, whose study this one may continue, show or replace."""
         options = self.options
         with as_input_error():
             keep = options.resume or options.report
@@ -104,11 +118,19 @@ class Study:
                 found = self._configuration()
                 if keep:
                     self._compare(found)
-                else:
-                    self._remove_results()
-            elif options.report:
+                return found
+            if options.report:
                 raise InputError(f"--report: {self.out} holds no results")
-            if not options.report:
+            return {}
+
+    def _open(self) -> None:
+        found = self._found()
+        with as_input_error():
+            if found and self.options.overwrite:
+                self._remove_results()
+            else:
+                self.models = {**found.get("models", {}), **self.models}
+            if not self.options.report:
                 (self.out / RUNS).mkdir(parents=True, exist_ok=True)
                 self._write_configuration()
 
@@ -270,12 +292,21 @@ class Study:
             if made.get(name) != value:
                 before = f"{name} {made.get(name)!r}"
                 raise InputError(f"{word}: {self.out} was made with {before}, not {value!r}")
+        models = found.get("models", {})
+        for name, model in json.loads(json.dumps(dict(self.models))).items():
+            if models.get(name, model) != model:
+                raise InputError(
+                    f"{word}: {self.out} holds {name} of another size or with other options "
+                    f"({models[name]})"
+                )
 
     def _write_configuration(self) -> None:
         content = {
             "program": self.program,
             "options": self.options.values(),
             "data": dict(self.data),
+            **({"models": dict(self.models)} if self.models else {}),
+            **self.notes,
             **machine(self.packages),
             "commit": commit_of_code(),
             "processes": processes().number,

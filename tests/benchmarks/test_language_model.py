@@ -93,12 +93,12 @@ def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path) -> None:
         for part in streams:
             (loss,) = rows[rows["part"] == part]["loss"]
             assert record[part] == pytest.approx(math.exp(loss))
-    for path in sorted((tmp_path / "out" / "runs").glob("*/run.json")):
+    for path in sorted((tmp_path / "out" / "runs").glob("*/record.json")):
         content = json.loads(path.read_text())
         assert [list(epoch) for epoch in content["history"]] == [EPOCH] * 2
         best = min(content["history"], key=lambda epoch: epoch["valid_error"])
         for part in ("valid", "test"):
-            assert content["record"][part] == pytest.approx(best[f"{part}_perplexity"], rel=1e-5)
+            assert content[part] == pytest.approx(best[f"{part}_perplexity"], rel=1e-5)
 
     written = (tmp_path / "out" / "table.md").read_text()
     assert f"{len(streams['test']):,} test (1 unknown)" in out

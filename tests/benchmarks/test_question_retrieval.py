@@ -21,7 +21,7 @@ pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
 
 import pandas
 
-from benchmarks.harness.experiment import Experiment
+from benchmarks.harness.old_experiment import Experiment
 from benchmarks.harness.progress import EpochHistory
 from benchmarks.harness.retrieval import baselines, data, encoders, options, report, standing
 from benchmarks.harness.retrieval.baselines import bm25, tuned_tf_idf
@@ -234,7 +234,7 @@ def test_pretraining_lowers_the_perplexity(compare, tmp_path) -> None:
     words = ("--encoders", "gru", "--pretraining", "yes", "--lr", 0.02, "--hidden", 16)
     words = (*words, "--pretraining-batch-size", 16)
     assert compare(*words, "--pretraining-epochs", 6)[0] == 0
-    run = tmp_path / "out" / "pretraining" / "runs" / "gru-seed0" / "run.json"
+    run = tmp_path / "out" / "pretraining" / "runs" / "gru-seed0" / "record.json"
     history = json.loads(run.read_text())["history"]
     assert history[-1]["valid_perplexity"] < 0.8 * history[0]["valid_perplexity"]
     assert all(0 < epoch["valid_MRR"] <= 100 for epoch in history)
@@ -309,11 +309,11 @@ def test_a_run_that_was_interrupted_twice_is_that_of_one_go(compare, tmp_path, m
 
 def test_resume_adds_encoders_and_refuses_other_settings(compare, tmp_path) -> None:
     assert compare("--encoders", "gru", "--pretraining", "no")[0] == 0
-    before = (tmp_path / "out" / "runs" / "gru-last-seed0" / "run.json").read_text()
+    before = (tmp_path / "out" / "runs" / "gru-last-seed0" / "record.json").read_text()
     assert compare("--encoders", "lstm", "--pretraining", "yes", "--resume")[0] == 0
     records = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert [record["model"] for record in records] == ["gru-last", "lstm-pt-mean"]
-    assert (tmp_path / "out" / "runs" / "gru-last-seed0" / "run.json").read_text() == before
+    assert (tmp_path / "out" / "runs" / "gru-last-seed0" / "record.json").read_text() == before
     words = ("--encoders", "lstm", "--pretraining", "yes", "--resume")
     status, _, err = compare(*words, "--pretraining-epochs", 2)
     assert (status, err.count("\n")) == (2, 1)

@@ -15,6 +15,7 @@ from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextData
 from benchmarks.harness.text.encoders import RCNNEncoder
 from benchmarks.harness.text.explanation import load_classifier
+from benchmarks.harness.text.options import TextModels
 from benchmarks.harness.text.task import TextTask, text_model_configs
 from benchmarks.harness.training import BEST, Run, TrainingConfig, train
 from pyg_kernels.datasets.text import TextBatch, Vocabulary, tokenize
@@ -84,17 +85,8 @@ def trained_classifier(
         InputError: If the folder cannot be written or read.
         KeyboardInterrupt: If interrupted.
     """
-    (config,) = text_model_configs(
-        ["rcnn"],
-        data,
-        hidden=HIDDEN,
-        num_layers=1,
-        order=2,
-        decay="input",
-        activation="relu",
-        rcnn_readout="sum",
-        readout="last",
-    )
+    models = TextModels(models=("rcnn",), hidden=HIDDEN, layers=(1,), readout="last")
+    (config,) = text_model_configs(models, data)
     training = TrainingConfig(
         epochs=epochs,
         batch_size=BATCH_SIZE,

@@ -41,7 +41,8 @@ from benchmarks.harness.explanations.sentences import (
     trained_classifier,
 )
 from benchmarks.harness.files import write_text
-from benchmarks.harness.text.data import TextChoice, TextData, load_texts
+from benchmarks.harness.text.data import TextData, load_texts
+from benchmarks.harness.text.options import Texts
 from benchmarks.molecules.data import PARTS, MoleculeSet, Split, load_set
 from benchmarks.molecules.models import models_of
 from benchmarks.molecules.options import Options as Comparison
@@ -164,7 +165,7 @@ class Study:
         self.words: list[list[str]] = []
         if options.text_root is not None:
             dataset = options.text_dataset or TEXT_DATASETS[0]
-            self.texts = load_texts(TextChoice(dataset=dataset, root=options.text_root))
+            self.texts = load_texts(Texts(data=(dataset,), root=options.text_root))
             self.words = chosen_texts(options.sentences or [], self.texts, options.drawn)
         self.planted = planted(self.measured, options.smarts or SMARTS[options.data])
         self.places = self.planted.explained(options.molecules, options.seed)

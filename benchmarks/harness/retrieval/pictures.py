@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.experiment import RUNS
+from benchmarks.harness.old_experiment import RUNS
 from benchmarks.harness.retrieval.data import QuestionData
 from benchmarks.harness.retrieval.gates import gate_weights, weights_by_position
 from benchmarks.harness.retrieval.learner import QuestionRanker

@@ -8,8 +8,8 @@ from pathlib import Path
 import matplotlib
 import torch
 
-from benchmarks.harness.experiment import RUNS
 from benchmarks.harness.files import write_bytes, write_text
+from benchmarks.harness.old_experiment import RUNS
 from benchmarks.harness.retrieval.data import QuestionData
 from benchmarks.harness.retrieval.metrics import METRICS
 from benchmarks.harness.retrieval.pictures import gate_pictures, pretraining_plot

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.experiment import RUNS
 from benchmarks.harness.learner import OptimizerConfig
+from benchmarks.harness.old_experiment import RUNS
 from benchmarks.harness.retrieval.batches import QuestionBatches
 from benchmarks.harness.retrieval.data import QuestionData
 from benchmarks.harness.retrieval.learner import QuestionRanker
