@@ -8,27 +8,26 @@ from typing import Any
 
 import lightning.pytorch as lightning
 import torch
+import torch.nn.functional as F
 from markupsafe import Markup
 from torch import Tensor
 
 from benchmarks.corpora.annotated_texts import AnnotatedTexts
 from benchmarks.corpora.beer_advocate import BeerAdvocate
 from benchmarks.corpora.planted_evidence import PlantedEvidence
-from benchmarks.harness.errors import InputError, as_input_error, naming_extras
+from benchmarks.harness.errors import as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
-from benchmarks.harness.text.data import BUCKET, known_words
-from benchmarks.rationales.goals import goal_for
+from benchmarks.harness.text.data import BUCKET, known_words, vector_file
+from benchmarks.rationales.goals import ClassGoal, NumberGoal
 from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
-from benchmarks.rationales.selections import marked_words
+from benchmarks.rationales.selections import marked_words, precision
 from pyg_kernels.datasets.text import (
     EncodedTexts,
     TextLoader,
     Vocabulary,
     WordVectors,
-    find_glove,
 )
 
-NO_VECTORS = "none"
 QUESTIONS_AROUND = (3, 6)  # a planted sentence
 THIOPHENE = "c1ccsc1"
 EMBEDDING = 100
@@ -36,46 +35,24 @@ EMBEDDING = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Items:
-    """M texts or molecules with a class or a number each, in parts.
+    """M texts or molecules with a class or a number each, in parts."""
 
-    Args:
-        name: The data set's.
-        kind: ``'texts'`` or ``'molecules'``.
-        unit: What is selected.
-        split: How the parts came about, in a few words.
-        parts: Of :data:`PARTS`, the positions of their items.
-        y: ``(M,)``, the number of the class, or the number to predict in its own units (float64).
-        classes: Names of the classes; none where a number is predicted.
-        evidence: For each item ``(N,)`` bool, whether a word or atom says what is to be predicted;
-            ``None`` where that is not known.
-        lengths: ``(M,)`` int64, words or atoms.
-        lines: Each item as text: its words with spaces between, or SMILES.
-        sizes: The fields of a network's configuration on what it reads.
-        identity: Fingerprints of all that is learned from.
-        about: A line on them.
-        loader: Makes the batches of some positions; with ``bucket`` texts of similar length come
-            together.
-        vocabulary: Of texts, the training part's words and, with word vectors, further words that
-            have one.
-        vectors: Word vectors of the vocabulary; ``None``: learned from nothing.
-    """
-
-    name: str
-    kind: str
-    unit: str
-    split: str
-    parts: Mapping[str, Tensor]
-    y: Tensor
-    classes: Sequence[str]
-    evidence: Sequence[Tensor | None]
-    lengths: Tensor
-    lines: Sequence[str]
-    sizes: dict[str, Any]
-    identity: dict[str, Any]
-    about: str
-    loader: Callable[..., Any]
-    vocabulary: Vocabulary | None = None
-    vectors: WordVectors | None = None
+    name: str  # of the data set
+    kind: str  # texts or molecules
+    unit: str  # what is selected
+    split: str  # how the parts came about, in a few words
+    parts: Mapping[str, Tensor]  # of PARTS, the positions of their items
+    y: Tensor  # (M,) numbers of classes, or float64 in their own units
+    classes: Sequence[str]  # none where a number is predicted
+    evidence: Sequence[Tensor | None]  # (N,) bool of each item, whether a word or atom says y
+    lines: Sequence[str]  # each item as text: words with spaces between, or SMILES
+    lengths: Tensor  # (M,) int64 words or atoms
+    sizes: dict[str, Any]  # the fields of a network's configuration on what it reads
+    identity: dict[str, Any]  # fingerprints of all that is learned from
+    about: str  # a line on them
+    loader: Callable[..., Any]  # makes the batches of positions; bucket: of similar length together
+    vocabulary: Vocabulary | None = None  # of texts
+    vectors: WordVectors | None = None  # of the vocabulary; None: learned from nothing
 
     def describe(self) -> str:
         """Lines on items and parts, and on evidence."""
@@ -113,9 +90,25 @@ class Items:
 
     def config(self) -> dict[str, Any]:
         """The fields of a network's configuration on what it reads and predicts."""
-        goal = goal_for(len(self.classes), self.right("train"))
-        scale = {name: getattr(goal, name) for name in ("mean", "std") if not self.classes}
+        goal = self.goal()
+        scale = {"mean": goal.mean, "std": goal.std} if isinstance(goal, NumberGoal) else {}
         return {"inputs": self.kind, "out": max(1, len(self.classes)), **scale, **self.sizes}
+
+    def goal(self) -> ClassGoal | NumberGoal:
+        """What is to be predicted."""
+        if self.classes:
+            return ClassGoal()
+        values = self.right("train").double()
+        # Numbers that do not vary need no scale.
+        return NumberGoal(float(values.mean()), float(values.std(correction=0)) or 1.0)
+
+    def ptr(self, part: str) -> Tensor:
+        """Where each item of a part begins, if they lie one after the other, ``(B + 1,)``."""
+        return F.pad(self.lengths[self.parts[part]].cumsum(0), (1, 0))
+
+    def precision(self, part: str, chosen: Tensor) -> float | None:
+        """That of selections from all items of a part, ``(N,)`` bool."""
+        return precision(chosen, *self.evidence_of(part))
 
     def annotated_part(self) -> str | None:
         """The part on which precision is followed in training: valid, or test where it alone can.
@@ -131,15 +124,12 @@ class Items:
     def evidence_of(self, part: str) -> tuple[Tensor, Tensor]:
         """The evidence of all items of a part, one after the other, and where it is known.
 
-        Returns:
-            Both ``(N,)`` bool.
+        Both ``(N,)`` bool.
         """
-        found, known = [], []
-        for place in self.parts[part].tolist():
-            marks = self.evidence[place]
-            length = int(self.lengths[place])
-            found.append(torch.zeros(length, dtype=torch.bool) if marks is None else marks)
-            known.append(torch.full((length,), marks is not None))
+        places = self.parts[part]
+        each = [(self.evidence[k], int(self.lengths[k])) for k in places.tolist()]
+        found = [torch.zeros(n, dtype=torch.bool) if marks is None else marks for marks, n in each]
+        known = [torch.full((n,), marks is not None) for marks, n in each]
         return torch.cat(found), torch.cat(known)
 
     def _evidence_line(self) -> str:
@@ -160,11 +150,6 @@ class Batches(lightning.LightningDataModule):
 
     The order of the training items depends on seed and epoch alone, so that a resumed run sees the
     batches that the uninterrupted one would have seen.
-
-    Args:
-        items: Texts or molecules.
-        batch_size (int): Items a batch.
-        seed (int): Of the order.
     """
 
     def __init__(self, items: Items, batch_size: int, seed: int) -> None:
@@ -203,7 +188,7 @@ def load_items(options: Rationales) -> Items:
 
 def _texts(options: Rationales) -> Items:
     corpus, y = _corpus(options)
-    file = vectors_file(options)
+    file = vector_file(options.folder, options.vectors)
     if file is None:
         # A word that occurs once teaches what to make of unknown words.
         vocabulary, vectors = Vocabulary.build(corpus.part("train"), min_count=2), None
@@ -292,10 +277,8 @@ def _corpus(options: Rationales) -> tuple[Any, Tensor]:
     """The texts, and what is to be predicted of each."""
     root, seed = Path(options.folder), options.split_seed
     if options.dataset == OWN:
-        first, *second = options.data
         own = AnnotatedTexts(
-            first,
-            second[0] if second else None,
+            *options.data,
             text_columns=options.text_column or ("text",),
             target_column=options.target_column or "target",
             evidence_column=options.evidence_column,
@@ -310,19 +293,3 @@ def _corpus(options: Rationales) -> tuple[Any, Tensor]:
         return beer, beer.ratings[:, aspect].double()
     planted = PlantedEvidence(root / "mr", root / "trec", questions=QUESTIONS_AROUND, seed=seed)
     return planted, planted.labels
-
-
-def vectors_file(options: Rationales) -> Path | None:
-    """The file of word vectors that is named, or lies beside the data.
-
-    Raises:
-        InputError: If the file that is named is not there.
-    """
-    if options.vectors == NO_VECTORS:
-        return None
-    if options.vectors is None:
-        return find_glove(options.folder)
-    path = Path(options.vectors).expanduser()
-    if not path.is_file():
-        raise InputError(f"--vectors {options.vectors}: no such file")
-    return path

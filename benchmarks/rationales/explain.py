@@ -1,12 +1,13 @@
 """The rationales of new texts, by a trained run."""
 
 from collections.abc import Sequence
+from itertools import compress, islice
 from pathlib import Path
 
+import pandas
 import torch
-from torch import Tensor
 
-from benchmarks.harness.checkpoint import UNREADABLE
+from benchmarks.harness.checkpoint import UNREADABLE, read_checkpoint
 from benchmarks.harness.errors import InputError, naming_files, say, tell
 from benchmarks.harness.files import write_text
 from benchmarks.harness.tables_of_texts import (
@@ -18,9 +19,9 @@ from benchmarks.harness.tables_of_texts import (
 )
 from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED
-from benchmarks.rationales.options import EXAMPLES, PROGRAM, Explain
+from benchmarks.rationales.options import EXAMPLES, Explain
 from benchmarks.rationales.report import page
-from benchmarks.rationales.selections import marked_words, spans_text
+from benchmarks.rationales.selections import marked_words, read_spans, spans_text
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
 
 COLUMNS = ("predicted", "full", "rest")  # from the rationale, from everything, from the rest
@@ -48,20 +49,11 @@ def explain(options: Explain) -> None:
         number = len(every) - len(kept)
         tell(f"{number} of {len(every)} texts have no words and no rationale: {rows}")
     read = [every[row] for row in kept]
-    answers, chosen = rationales(learner, read, options.batch_size)
-    classes = learner.hparams["classes"]
-    added = table.iloc[kept][[]]
-    for name, column in zip(COLUMNS, answers.t().tolist(), strict=True):
-        added[name] = [classes[int(answer)] for answer in column] if classes else column
-    added["selection"] = [spans_text(marks) for marks in chosen]
-    added["words"] = [
-        " ".join(word for word, is_chosen in zip(words, marks.tolist(), strict=True) if is_chosen)
-        for words, marks in zip(read, chosen, strict=True)
-    ]
-    said = list(map(str, added[COLUMNS[0]]))[:EXAMPLES]
+    added = rationales(learner, read, options.batch_size).set_index(table.index[kept])
+    shown = zip(added["predicted"], added["selection"], read, strict=True)
     sections = [
-        [(name, marked_words(words, marks))]
-        for name, words, marks in zip(said, read, chosen, strict=False)
+        [(str(said), marked_words(words, read_spans(spans, len(words))))]
+        for said, spans, words in islice(shown, EXAMPLES)
     ]
     about = f"{options.checkpoint} on {options.data}\nMarked: selected words."
     with naming_files(out):
@@ -74,27 +66,25 @@ def explain(options: Explain) -> None:
 @torch.inference_mode()
 def rationales(
     learner: RationaleLearner, texts: Sequence[Sequence[str]], batch_size: int
-) -> tuple[Tensor, list[Tensor]]:
-    """The answers for texts and their selected words.
-
-    Args:
-        learner: A trained one.
-        texts: Lists of words, at least one each.
-        batch_size (int): Texts that are read together.
-
-    Returns:
-        ``(M, 3)``, from the rationale, from everything and from the rest; and for each text
-        ``(N,)`` bool.
-    """
+) -> pandas.DataFrame:
+    """For each text, lists of words, what is predicted from what, and what is selected."""
     ids, ptr = Vocabulary(learner.hparams["words"]).encode(texts)
     encoded = EncodedTexts(ids, ptr, torch.zeros(len(texts), dtype=torch.long))
-    lengths = encoded.lengths.tolist()
-    learner.longest = max(lengths)
+    learner.longest, classes = int(encoded.lengths.max()), learner.hparams["classes"]
     loader = TextLoader(encoded, batch_size=batch_size)
     found = torch.cat([learner.predict_step(batch, k) for k, batch in enumerate(loader)])
-    scores = found[:, len(READINGS) :] >= SELECTED
-    chosen = [row[:length] for row, length in zip(scores, lengths, strict=True)]
-    return found[:, : len(READINGS)], chosen
+    answers = found[:, : len(READINGS)].t().tolist()
+    table = {
+        name: [classes[int(answer)] for answer in column] if classes else column
+        for name, column in zip(COLUMNS, answers, strict=True)
+    }
+    chosen = [
+        row[: len(words)]
+        for row, words in zip(found[:, len(READINGS) :] >= SELECTED, texts, strict=True)
+    ]
+    table["selection"] = list(map(spans_text, chosen))
+    table["words"] = [" ".join(compress(words, c)) for words, c in zip(texts, chosen, strict=True)]
+    return pandas.DataFrame(table)
 
 
 def load_rationales(path: Path) -> RationaleLearner:
@@ -103,17 +93,9 @@ def load_rationales(path: Path) -> RationaleLearner:
     Raises:
         InputError: If there is no such file, or it is no such checkpoint.
     """
-    if not path.is_file():
-        raise InputError(f"--checkpoint {path}: no such file")
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        arguments = checkpoint["hyper_parameters"]
-        program = arguments.get("program", "another command, or of an earlier version")
-        inputs = arguments["model"]["inputs"] if program == PROGRAM else ""
-    except UNREADABLE as error:
-        raise InputError(f"--checkpoint {path} is not one of a network") from error
-    if program != PROGRAM:
-        raise InputError(f"--checkpoint {path} is of {program}, not of {PROGRAM}")
+    keys = {"model", "words", "classes", "optimizer", "program"}
+    checkpoint, arguments = read_checkpoint(path, [keys])
+    inputs = arguments["model"].get("inputs")
     if inputs != "texts":
         raise InputError(f"--checkpoint {path} reads {inputs}, not texts")
     try:

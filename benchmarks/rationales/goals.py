@@ -52,12 +52,7 @@ class ClassGoal:
 
 
 class NumberGoal(ClassGoal):
-    """A number: the squared error on the scale of the training part, and that in its own units.
-
-    Args:
-        mean (float): Of the training part.
-        std (float): Its standard deviation.
-    """
+    """A number: the squared error on the scale of the training part, and that in its own units."""
 
     measure = Measure("MSE", "mean squared error")
 
@@ -122,15 +117,9 @@ Goal = ClassGoal | NumberGoal | RankingGoal
 
 
 def cosines(vectors: Tensor, batch: QuestionBatch) -> Tensor:
-    """The cosine between the first question of each group and the others.
+    """The cosine between the first question of each group and the others, ``(S, B, K - 1)``.
 
-    Args:
-        vectors: ``(S, T, H)``, of the T texts of the batch, S times. A question without a text has
-            the vector 0.
-        batch: B groups of K questions.
-
-    Returns:
-        ``(S, B, K - 1)``.
+    Vectors are ``(S, T, H)``, of the T texts of the batch; a question without a text has 0.
     """
     questions = scatter(vectors, batch.question, dim=1, dim_size=batch.num_questions)
     questions = F.normalize(questions.float(), dim=2)
@@ -139,12 +128,3 @@ def cosines(vectors: Tensor, batch: QuestionBatch) -> Tensor:
     grouped = grouped.view(len(vectors), groups, size, -1)
     # No product of matrices: in mixed precision its digits would not tell candidates apart.
     return (grouped[:, :, 1:] * grouped[:, :, :1]).sum(dim=3)
-
-
-def goal_for(classes: int, y: Tensor) -> ClassGoal:
-    """The goal of some classes or, where there are none, of the numbers of the training part."""
-    if classes:
-        return ClassGoal()
-    values = y.double()
-    # Numbers that do not vary need no scale.
-    return NumberGoal(float(values.mean()), float(values.std(correction=0)) or 1.0)

@@ -10,7 +10,7 @@ from torchmetrics import MeanMetric, Metric
 
 from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.rationales.goals import ClassGoal, Goal, NumberGoal, RankingGoal
-from benchmarks.rationales.networks import SELECTED, Inputs, ModelConfig, Reading, network
+from benchmarks.rationales.networks import SELECTED, ModelConfig, RationaleNet, Reading, network
 from benchmarks.rationales.options import PROGRAM
 from benchmarks.rationales.selections import precision
 from pyg_kernels.rationale.structures import read_structure
@@ -27,11 +27,6 @@ class SelectionCost(Metric):
 
     for the goal's risk R, transitions :math:`\Omega` and the share p of all words or atoms: an
     epoch that selects more than the rate r pays for it. Of models that do not learn to select, R.
-
-    Args:
-        goal: What is predicted.
-        config: Of the network.
-        right: What is right.
     """
 
     full_state_update = False
@@ -73,17 +68,13 @@ class SelectionCost(Metric):
 class RationaleLearner(Learner):
     """A network on batches of texts, molecules or groups of questions.
 
-    Args:
-        model (dict): The fields of a :class:`ModelConfig`.
-        words (list of str): The vocabulary without padding and unknown word; none for molecules.
-        classes (list of str): Names of the classes; none where no class is predicted.
-        optimizer (dict): The fields of an :class:`OptimizerConfig`.
-        longest (int): Words or atoms of the largest item, the columns of predicted scores.
-        right: What is right of the validation part.
-        evidence: Of the items on which precision is followed: what is, and where it is known.
-        program (str): What made the checkpoint.
+    What a checkpoint keeps are the fields of ``ModelConfig`` and ``OptimizerConfig``, the
+    vocabulary without padding and unknown word, the names of classes and what made it. To train
+    it takes what is ``right`` of the validation part, the ``evidence`` of the items on which
+    precision is followed and where it is known, and the words of the ``longest`` item to predict.
     """
 
+    net: RationaleNet
     valid_error: SelectionCost
     train_error: MeanMetric
 
@@ -150,16 +141,14 @@ class RationaleLearner(Learner):
             self.valid_error.update(self.goal.predicted(reading.output, batch), reading)
 
     def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """Answers and scores.
-
-        Returns:
-            ``(B, 3 + longest)``: the answers from the rationale, from all there is and from the
-                rest, then the score of each word or atom. Of questions ``(P, 1 + 2 longest)``, for
-                each pair its cosine, and the scores of both.
+        """The answers from rationale, all there is and the rest, ``(B, 3)``, then the scores of
+        words or atoms, ``(B, longest)``. Of pairs of questions the cosines, and the scores of both.
         """
         inputs = self.net.inputs(_items(batch))
         reading = self.net.read(inputs)
-        scores = self._rows(reading.scores, inputs)
+        items = read_structure(**inputs)
+        size = {"max_num_nodes": self.longest, "batch_size": items.num_groups}
+        scores: Tensor = to_dense_batch(reading.scores, items.group, **size)[0]
         if isinstance(self.goal, RankingGoal):
             each = scores.new_zeros(batch.num_questions, self.longest)
             each[batch.question] = scores
@@ -170,13 +159,6 @@ class RationaleLearner(Learner):
             parts = (chosen, torch.ones_like(chosen), ~chosen)
             answers = [self.goal.answers(self.net.answer(inputs, part)) for part in parts]
         return torch.cat([torch.stack(answers, dim=1), scores], dim=1).float().cpu()
-
-    def _rows(self, scores: Tensor, inputs: Inputs) -> Tensor:
-        """The scores of each item in a row, ``(B, longest)``."""
-        items = read_structure(**inputs)
-        size = {"max_num_nodes": self.longest, "batch_size": items.num_groups}
-        rows: Tensor = to_dense_batch(scores, items.group, **size)[0]
-        return rows
 
 
 def goal_of(config: ModelConfig) -> Goal:

@@ -22,6 +22,7 @@ from pyg_kernels.rationale.structures import read_structure
 from pyg_kernels.sequence import RCNN
 
 ORDER = 2  # words in an n-gram, atoms in a walk
+RECURRENT: dict[str, Any] = {"order": ORDER, "combine": "add", "decay": "input"}
 SELECTION_SIZE = 30  # units that dependent selections are carried on with
 EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
 SELECTED = 0.5  # the score of what is selected, at least
@@ -32,50 +33,27 @@ Loss = Callable[[Tensor], Tensor]  # (S B, out) outputs to (S, B) losses
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Everything that builds a network; plain values, so a checkpoint can carry it.
+    """Everything that builds a network; plain values, so a checkpoint can carry it."""
 
-    Args:
-        name (str): Its kind and, where several are compared, the share it selects.
-        kind (str): One of ``options.Kind``.
-        inputs (str): ``'texts'``, ``'molecules'`` or ``'questions'``.
-        input_size (int): Size of a word vector, or features of an atom.
-        out (int): Number of outputs: classes, 1 number, or the size of a question's vector.
-        hidden (int): Width of generator and encoder.
-        rate (float): The share to select.
-        num_words (int): Size of the vocabulary; 0 for molecules.
-        fixed_embedding (bool): Whether word vectors are kept as they are.
-        edge_dim (int): Features of a bond; 0 for texts.
-        mean (float): Of the numbers to predict, over the training part.
-        std (float): Their standard deviation.
-        layers (int): Of the encoder of texts; iterations of networks on molecules.
-        dropout (float): Of word vectors and of the vector of what is read.
-        estimator (str): Of the gradient.
-        warm_up (float): The fraction of all steps in which the encoder reads everything and alone
-            learns.
-        coherence (float): The price of a transition.
-        samples (int): Selections drawn of each text in training.
-        fields (str): Of questions, what is read: ``'title'`` or ``'body'``.
-    """
-
-    name: str
-    kind: str
-    inputs: str
-    input_size: int
-    out: int
-    hidden: int
-    rate: float = 0.1
-    num_words: int = 0
-    fixed_embedding: bool = True
-    edge_dim: int = 0
-    mean: float = 0.0
-    std: float = 1.0
-    layers: int = 1
-    dropout: float = 0.2
-    estimator: str = "reinforce"
-    warm_up: float = 0.0
-    coherence: float = 0.0
-    samples: int = 1
-    fields: str = "body"
+    name: str  # its kind and, where several are compared, the share it selects
+    kind: str  # one of options.Kind
+    inputs: str  # texts, molecules or questions
+    input_size: int  # of a word vector, or features of an atom
+    out: int  # classes, 1 number, or the size of a question's vector
+    hidden: int  # of generator and encoder
+    rate: float = 0.1  # the share to select
+    num_words: int = 0  # of the vocabulary; 0 for molecules
+    fixed_embedding: bool = True  # word vectors are kept as they are
+    edge_dim: int = 0  # features of a bond; 0 for texts
+    mean: float = 0.0  # of the numbers to predict, over the training part
+    std: float = 1.0  # their standard deviation
+    layers: int = 1  # of the encoder of texts; iterations on molecules
+    dropout: float = 0.2  # of word vectors and of the vector of what is read
+    estimator: str = "reinforce"  # of the gradient
+    warm_up: float = 0.0  # fraction of all steps in which the encoder alone learns, on everything
+    coherence: float = 0.0  # price of a transition
+    samples: int = 1  # selections drawn of each text in training
+    fields: str = "body"  # of questions, what is read: title or body
 
     @property
     def selects(self) -> bool:
@@ -84,27 +62,15 @@ class ModelConfig:
 
 
 class Reading(NamedTuple):
-    """What a network makes of B items of N words or atoms.
+    """What a network makes of B items of N words or atoms."""
 
-    Attributes:
-        output: ``(B, out)``, from the rationale alone where it has learned to select, else from all
-            there is.
-        scores: ``(N,)`` from 0 to 1, at least :data:`SELECTED` for what is selected; higher ones
-            for what would be taken first.
-        transitions: ``(B,)``, changes between neighbours of which one is selected.
-    """
-
-    output: Tensor
-    scores: Tensor
-    transitions: Tensor
+    output: Tensor  # (B, out), from the rationale alone where it has learned to select, else of all
+    scores: Tensor  # (N,) from 0 to 1: at least SELECTED for what is selected, the best the highest
+    transitions: Tensor  # (B,) changes between neighbors of which one is selected
 
 
 class RationaleNet(nn.Module):
-    """An encoder that reads all there is, and the base of those that take a part.
-
-    Args:
-        config: Sizes.
-    """
+    """An encoder that reads all there is, and the base of those that take a part."""
 
     encoder: nn.Module
 
@@ -162,23 +128,27 @@ class SelectingNet(RationaleNet):
     def build(self) -> None:
         """Makes both."""
         config = self.config
-        encoder, estimator = _encoder(config), cast(Any, config.estimator)
+        encoder, generator = _encoder(config), _generator(config)
         self.rationalizer = Rationalizer(
-            _generator(config),
+            generator,
             encoder,
             rate=config.rate,
             coherence=config.coherence,
-            estimator=estimator,
+            estimator=cast(Any, config.estimator),
             num_samples=config.samples,
         )
         self.whole = False
 
     def set_stage(self, done: float) -> None:
-        """Whether to select, and how much: encoders learn to read before they are given little."""
-        config = self.config
+        """Whether to select, and how much: encoders learn to read before they are given little.
+
+        After the warm-up the share falls from one half to the rate by equal factors.
+        """
+        config, control = self.config, self.rationalizer.control
+        assert control is not None
         self.whole = done < config.warm_up
-        assert self.rationalizer.control is not None
-        self.rationalizer.control.rate = annealed_rate(config.rate, done - config.warm_up)
+        fallen = min(1.0, max(0.0, done - config.warm_up) / ANNEAL)
+        control.rate = START * (config.rate / START) ** fallen
 
     def learn(self, inputs: Inputs, loss: Loss) -> tuple[Tensor, Tensor]:
         """Of selections that are drawn, or of everything."""
@@ -205,9 +175,8 @@ class AttentionNet(RationaleNet):
     encoder: "Attention"
 
     def build(self) -> None:
-        """Makes the encoder."""
-        config = self.config
-        self.encoder = Attention(_two_directions(config), _one_direction(config), config)
+        """Makes what reads."""
+        self.encoder = Attention(self.config)
 
     def read(self, inputs: Inputs) -> Reading:
         """The answer from all words, and their weights."""
@@ -228,18 +197,13 @@ class Attention(nn.Module):
         y = W \sum_t a_t h_t + b'
 
     Of a text without words the average is zero.
-
-    Args:
-        network: From words to s.
-        encoder: From words to h.
-        config: Sizes.
     """
 
-    def __init__(self, network: RCNN, encoder: RCNN, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.network, self.dropout = network, config.dropout
+        self.network, self.encoder = _two_directions(config), _one_direction(config)
+        self.dropout = config.dropout
         self.score = nn.Linear(2 * config.hidden, 1)
-        self.encoder = encoder
         self.lin = nn.Linear(config.hidden, config.out)
 
     def attend(self, x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
@@ -264,14 +228,6 @@ def network(config: ModelConfig) -> RationaleNet:
     return AttentionNet(config) if config.kind == ATTENTION else RationaleNet(config)
 
 
-def annealed_rate(rate: float, done: float) -> float:
-    """The share to select after a fraction of all steps since the warm-up, less than 0 in it.
-
-    It falls from one half to the rate by equal factors, over the fraction :data:`ANNEAL`.
-    """
-    return float(START * (rate / START) ** min(1.0, max(0.0, done) / ANNEAL))
-
-
 def _all_of(inputs: Inputs) -> Tensor:
     rows: Tensor = inputs["x"]
     return torch.ones(len(rows), dtype=torch.bool, device=rows.device)
@@ -279,55 +235,32 @@ def _all_of(inputs: Inputs) -> Tensor:
 
 def _one_direction(config: ModelConfig) -> RCNN:
     """An RCNN that reads on: what an encoder reads with."""
-    return RCNN(
-        config.input_size,
-        config.hidden,
-        order=ORDER,
-        num_layers=config.layers,
-        combine="add",
-        decay="input",
-        dropout=config.dropout if config.layers > 1 else 0.0,
-    )
+    dropout = config.dropout if config.layers > 1 else 0.0
+    sizes = config.input_size, config.hidden
+    return RCNN(*sizes, num_layers=config.layers, dropout=dropout, **RECURRENT)
 
 
 def _two_directions(config: ModelConfig) -> RCNN:
     """An RCNN that reads from both ends: what a generator decides on, and attention."""
-    return RCNN(
-        config.input_size,
-        config.hidden,
-        order=ORDER,
-        combine="add",
-        decay="input",
-        bidirectional=True,
-    )
+    return RCNN(config.input_size, config.hidden, bidirectional=True, **RECURRENT)
+
+
+def _walks(config: ModelConfig) -> dict[str, Any]:
+    """The arguments of networks on molecules."""
+    return {"num_iterations": config.layers, "order": ORDER, "edge_dim": config.edge_dim or None}
 
 
 def _encoder(config: ModelConfig) -> nn.Module:
+    hidden, out, dropout = config.hidden, config.out, config.dropout
     if config.inputs != "molecules":
-        reads = _one_direction(config)
-        return SequenceEncoder(reads, config.hidden, config.out, "mean", config.dropout)
-    return WLKernelNet(
-        config.input_size,
-        config.hidden,
-        config.out,
-        num_iterations=config.layers,
-        order=ORDER,
-        edge_dim=config.edge_dim or None,
-        norm=None,
-        dropout=config.dropout,
-    )
+        return SequenceEncoder(_one_direction(config), hidden, out, "mean", dropout)
+    sizes = config.input_size, hidden, out
+    return WLKernelNet(*sizes, norm=None, dropout=dropout, **_walks(config))
 
 
 def _generator(config: ModelConfig) -> Generator:
-    if config.inputs != "molecules":
-        kind: Any = config.kind
-        states = _two_directions(config)
-        return Generator(states, 2 * config.hidden, kind, hidden_size=SELECTION_SIZE)
-    atoms = WLStates(
-        config.input_size,
-        config.hidden,
-        num_iterations=config.layers,
-        order=ORDER,
-        edge_dim=config.edge_dim or None,
-    )
-    return Generator(atoms, config.hidden)
+    if config.inputs == "molecules":
+        atoms = WLStates(config.input_size, config.hidden, **_walks(config))
+        return Generator(atoms, config.hidden)
+    kind, states = cast(Any, config.kind), _two_directions(config)
+    return Generator(states, 2 * config.hidden, kind, hidden_size=SELECTION_SIZE)

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import (
@@ -12,6 +12,7 @@ from benchmarks.harness.options import (
     TextColumns,
     Training,
     flag,
+    own_files,
     setting,
 )
 
@@ -34,7 +35,7 @@ MODELS_OF = {
     "msrp": (DEPENDENT, INDEPENDENT, FULL),
 }
 Aspect = Literal["appearance", "smell", "palate", "taste", "overall"]
-ASPECTS = ("appearance", "smell", "palate", "taste", "overall")
+ASPECTS = get_args(Aspect)
 # Which data sets an option is of.
 OF_DATASETS = {
     "vectors": (*TEXTS, *QUESTIONS),
@@ -84,11 +85,11 @@ DEFAULTS = {
 
 def defaults_text() -> str:
     """A line on what each data set has unless options say otherwise."""
-    lines = []
-    for data, values in DEFAULTS.items():
-        named = ", ".join(f"{name} {value}" for name, value in asdict(values).items())
-        lines.append(f"  {'FILE' if data == OWN else data}: {named}")
-    return "\n".join(lines)
+    named = {
+        data: ", ".join(f"{name} {value}" for name, value in asdict(values).items())
+        for data, values in DEFAULTS.items()
+    }
+    return "\n".join(f"  {'FILE' if data == OWN else data}: {text}" for data, text in named.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,14 +113,14 @@ class Networks(Training):
 
     models: tuple[Kind, ...] = setting((), "model", free=True)
     rates: tuple[float, ...] = setting((), "rate", above=0, below=1, free=True)
-    coherence: float | None = setting(None, least=0)
-    warm_up: float = setting(0.0, least=0, most=1 - ANNEAL)
-    estimator: Literal["reinforce", "gumbel", "hardkuma"] | None = setting(None)
-    samples: int | None = setting(None, least=1, most=1000)
-    hidden: int | None = setting(None, least=1, most=LARGEST_WIDTH)
-    layers: int | None = setting(None, least=1, most=MOST_LAYERS)
-    dropout: float | None = setting(None, least=0, below=1)
-    embedding: int | None = setting(None, least=1, most=LARGEST_WIDTH)
+    coherence: float | None = setting(None, least=0, free=True)
+    warm_up: float = setting(0.0, least=0, most=1 - ANNEAL, free=True)
+    estimator: Literal["reinforce", "gumbel", "hardkuma"] | None = setting(None, free=True)
+    samples: int | None = setting(None, least=1, most=1000, free=True)
+    hidden: int | None = setting(None, least=1, most=LARGEST_WIDTH, free=True)
+    layers: int | None = setting(None, least=1, most=MOST_LAYERS, free=True)
+    dropout: float | None = setting(None, least=0, below=1, free=True)
+    embedding: int | None = setting(None, least=1, most=LARGEST_WIDTH, free=True)
     epochs: int | None = setting(None, least=1)
     batch_size: int | None = setting(None, least=1)
     lr: float | None = setting(None, above=0)
@@ -145,7 +146,7 @@ class Rationales(TextColumns, Networks):
         split_seed: of parts and draws
     """
 
-    data: tuple[str, ...] = setting(("planted",))
+    data: tuple[str, ...] = setting(("planted",), free=True)
     target_column: str | None = setting(None)
     evidence_column: str | None = setting(None)
     task: Literal["classification", "regression"] | None = setting(None)
@@ -175,9 +176,9 @@ class Rationales(TextColumns, Networks):
                 known = ", ".join("FILE" if other == OWN else other for other in datasets)
                 raise InputError(f"{flag(option)} goes with --data {known}, not {name}")
         if name == OWN:
-            self._check_files()
-        if self.root and name in (OWN, "chembl"):
-            raise InputError(f"--root goes with {', '.join(ROOTS)}, molecules, not {name}")
+            own_files(self.data, self.root, NAMED)
+        if self.root and name == "chembl":
+            raise InputError("--root goes with other data sets: chembl is inside RDKit")
         for model in self.models:
             if model not in MODELS_OF[name]:
                 why = "; atoms have no order" if name in MOLECULES and model == DEPENDENT else ""
@@ -186,15 +187,6 @@ class Rationales(TextColumns, Networks):
             for option in ("coherence", "estimator", "samples", "warm_up"):
                 if getattr(self, option):
                     raise InputError(f"{flag(option)} goes with --models {' or '.join(SELECTING)}")
-
-    def _check_files(self) -> None:
-        if len(self.data) > 2:
-            number = len(self.data)
-            raise InputError(f"--data takes a file, or a training and a test file, not {number}")
-        for name in self.data:
-            if not Path(name).is_file():
-                known = ", ".join(NAMED)
-                raise InputError(f"--data {name}: no such file, nor one of {known}")
 
     def kinds(self) -> tuple[str, ...]:
         """The models asked for."""

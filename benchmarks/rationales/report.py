@@ -1,7 +1,7 @@
 """The tables, the pictures and the page of rationales."""
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 import jinja2
 import torch
 from markupsafe import Markup
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -25,7 +24,7 @@ from benchmarks.harness.summary import (
 )
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
-from benchmarks.rationales.learner import RationaleLearner
+from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.options import EXAMPLES, FULL, SELECTING, TITLE
 from benchmarks.rationales.selections import marked_words, read_spans
 from benchmarks.rationales.task import CURVE, ItemRationales, RankingRationales
@@ -39,7 +38,9 @@ COLUMNS = 3
 PIXELS = (420, 280)
 SEED = 0  # of the choice of examples
 BATCH = 256  # items that are read at once
+ERRORS = ("test", "test_full", "test_rest")
 Entries = list[tuple[str, Markup]]  # models, and what each selects
+Examples = list[tuple[str, tuple[int, Tensor]]]  # what each model says, the item and its words
 
 
 def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales) -> Report:
@@ -51,11 +52,9 @@ def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales)
         judged = _judge_table(out, runs, task)
         tables = [_table(runs, task), *([] if judged is None else [judged])]
         found = _examples(runs, task, EXAMPLES)
-        sections = [[(name, task.data.marked(*one)) for name, *one in each] for each in found]
-        about, label = (
-            f"Marked: selected {task.data.unit}.",
-            f"{task.measure.title}, rationale alone",
-        )
+        sections = [[(name, task.data.marked(*what)) for name, what in each] for each in found]
+        about = f"Marked: selected {task.data.unit}."
+        label = f"{task.measure.title}, rationale alone"
         if any(marks is not None for marks in task.data.evidence):
             about += " Underlined: those that say it."
     pictures: dict[str, Callable[[], Figure]] = {
@@ -65,14 +64,10 @@ def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales)
     if any("test_precision" in run.record for run in runs):
         draw = partial(share_plot, runs, "test_precision", "precision in percent")
         pictures["precision_by_share.png"] = draw
-    if isinstance(task, ItemRationales) and (drawn := _drawings(runs, task)):
-        pictures["rationales.png"] = partial(picture_grid, drawn)
-    title, lines = f"Rationales: {task.dataset}", f"{task.about}\n{about}"
-    return Report(
-        tables,
-        pictures,
-        lambda out: write_text(out / "rationales.html", page(title, lines, sections)),
-    )
+    if isinstance(task, ItemRationales) and task.data.kind == "molecules":
+        pictures["rationales.png"] = partial(drawings, runs, task)
+    html = page(f"Rationales: {task.dataset}", f"{task.about}\n{about}", sections)
+    return Report(tables, pictures, lambda out: write_text(out / "rationales.html", html))
 
 
 def page(title: str, about: str, sections: Sequence[Entries]) -> str:
@@ -85,40 +80,52 @@ def page(title: str, about: str, sections: Sequence[Entries]) -> str:
 def _table(runs: Sequence[Run], task: ItemRationales) -> Table:
     """The comparison of models, each reading what is there and what it selects itself."""
     digits = task.measure.format(run.record["test_full"] for run in runs)
-    rows = []
-    for group in by_model(runs):
-        records = [run.record for run in group]
-        keys = ("test", "test_full", "test_rest")
-        rows.append(
-            [
-                records[0]["model"],
-                f"{records[0]['num_parameters']:,}",
-                spread_or_dash([r.get("test_precision") for r in records], ".1f"),
-                spread([r["test_share"] for r in records], ".1f"),
-                *(spread([r[key] for r in records], digits) for key in keys),
-                f"{mean_seconds(group):.1f}",
-            ]
-        )
-    unit = task.data.unit
-    number, whole = task.data.num_annotated("test"), len(task.parts["test"])
-    where = f" of the {number:,} {task.data.kind} with evidence" if 0 < number < whole else ""
+    measures = {"precision": ("test_precision", ".1f"), "selected": ("test_share", ".1f")}
+    measures |= {name: (key, digits) for name, key in zip(READINGS, ERRORS, strict=True)}
+    unit, number = task.data.unit, task.data.num_annotated("test")
+    partial_ = 0 < number < len(task.parts["test"])
+    where = f" of the {number:,} {task.data.kind} with evidence" if partial_ else ""
     caption = (
         f"{task.about}\n"
         f"Test part: of the {unit} selected{where}, percent that say it (precision); percent of "
         f"all {unit} selected; {task.measure.title} with the rationale alone, with all {unit}, and "
         f"with all but the rationale, each read by the model itself; {seeds_text(runs)}"
     )
-    header = ("model", "parameters", "precision", "selected", "rationale", "full", "rest")
-    return Table(caption, (*header, "s/epoch"), rows)
+    return _comparison(caption, runs, measures)
+
+
+def _ranking_table(runs: Sequence[Run], task: RankingRationales) -> Table:
+    """Rationales beside whole titles and whole bodies: thesis Table 3.4."""
+    keys = {"MAP dev": "valid", "MAP test": "test", "words": "test_share"}
+    caption = (
+        f"{task.about}\n"
+        "Mean average precision in percent of the dev part, by which the epoch is chosen, and of "
+        "the test part, and what percent of the words of its questions stand for them; "
+        f"{seeds_text(runs)}"
+    )
+    return _comparison(caption, runs, {name: (key, ".1f") for name, key in keys.items()})
+
+
+def _comparison(
+    caption: str, runs: Sequence[Run], measures: Mapping[str, tuple[str, str]]
+) -> Table:
+    """A row a model: its name, parameters, measures (keys of records, digits) and seconds."""
+    rows = []
+    for group in by_model(runs):
+        records = [run.record for run in group]
+        cells = [
+            spread_or_dash([r.get(key) for r in records], digits)
+            for key, digits in measures.values()
+        ]
+        number, seconds = f"{records[0]['num_parameters']:,}", f"{mean_seconds(group):.1f}"
+        rows.append([records[0]["model"], number, *cells, seconds])
+    return Table(caption, ("model", "parameters", *measures, "s/epoch"), rows)
 
 
 def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> Table | None:
-    """The errors of the network that reads everything on each model's selections.
+    """The errors of the network that reads everything on each model's selections, if there is one.
 
     A run is read by the network of its own seed, or of the first seed where there is none.
-
-    Returns:
-        ``None`` where there is no such network, or nothing besides it.
     """
     seeds = sorted(run.record["seed"] for run in runs if run.record["model"] == FULL)
     groups = [group for group in by_model(runs) if group[0].record["model"] != FULL]
@@ -162,32 +169,6 @@ def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[fl
     return rationale, rest
 
 
-def _ranking_table(runs: Sequence[Run], task: RankingRationales) -> Table:
-    """Rationales beside whole titles and whole bodies: thesis Table 3.4."""
-    rows = []
-    for group in by_model(runs):
-        records = [run.record for run in group]
-        name, kind = records[0]["model"], records[0]["kind"]
-        reads = f" ({records[0]['fields']})" if task.data.has_bodies() else ""
-        keys = ("valid", "test", "test_share")
-        rows.append(
-            [
-                name if kind in SELECTING else f"{name}{reads}",
-                f"{records[0]['num_parameters']:,}",
-                *(spread([r[key] for r in records], ".1f") for key in keys),
-                f"{mean_seconds(group):.1f}",
-            ]
-        )
-    caption = (
-        f"{task.about}\n"
-        "Mean average precision in percent of the dev part, by which the epoch is chosen, and of "
-        "the test part, and what percent of the words of its questions stand for them; "
-        f"{seeds_text(runs)}"
-    )
-    header = ("model", "parameters", "MAP dev", "MAP test", "words", "s/epoch")
-    return Table(caption, header, rows)
-
-
 def _shown(runs: Sequence[Run]) -> list[tuple[str, Any]]:
     """One run of each model that does not read everything: its name and its test predictions."""
     firsts = [group[0] for group in by_model(runs) if group[0].record["kind"] not in (FULL, TITLE)]
@@ -200,49 +181,49 @@ def _shown(runs: Sequence[Run]) -> list[tuple[str, Any]]:
     ]
 
 
-def _examples(
-    runs: Sequence[Run], task: ItemRationales, most: int
-) -> list[list[tuple[str, int, Tensor]]]:
-    """Some items of the test part: for each model that selects what it says, and of what."""
+def _examples(runs: Sequence[Run], task: ItemRationales, most: int) -> list[Examples]:
+    """Some items of the test part: what each model that selects says, the item and its words."""
     shown, places = _shown(runs), task.parts["test"].tolist()
-    order = torch.randperm(len(places), generator=torch.Generator().manual_seed(SEED))
     found = []
-    for row in order[:most].tolist() if shown else ():
+    for row in _drawn(len(places), most) if shown else ():
         place, each = places[row], []
         for name, table in shown:
             line = table.iloc[row].to_dict()
             chosen = read_spans(str(line["selection"]), int(task.data.lengths[place]))
-            each.append((f"{name}: {_said(line)}", place, chosen))
+            each.append((f"{name}: {_said(line)}", (place, chosen)))
         found.append(each)
     return found
 
 
 def _queries(runs: Sequence[Run], task: RankingRationales) -> Iterator[Entries]:
     """Some queries of the test part with what each model that selects takes of them."""
-    shown, corpus = _shown(runs), task.data.corpus
-    fields = {run.record["model"]: run.record["fields"] for run in runs}
+    shown, corpus, bodies = _shown(runs), task.data.corpus, task.data.has_bodies()
     rankings = task.data.rankings["test"]
-    order = torch.randperm(len(rankings), generator=torch.Generator().manual_seed(SEED))
-    for place in order[:EXAMPLES].tolist() if shown else ():
+    for place in _drawn(len(rankings), EXAMPLES) if shown else ():
         question = corpus.questions[rankings[place].query]
-        entries = [("title", Markup.escape(" ".join(question.title)))]
+        entries = [("title", Markup.escape(" ".join(question.title)))] if bodies else []
+        words = question.body if bodies else question.title
         for name, table in shown:
-            words = question.title if fields[name.split()[0]] == TITLE else question.body
             spans = table[table["query"] == question.id]["query_selection"].iloc[0]
             entries.append((name, marked_words(words, read_spans(str(spans), len(words)))))
-        yield entries if task.data.has_bodies() else entries[1:]
+        yield entries
 
 
-def _drawings(runs: Sequence[Run], task: ItemRationales) -> list[list[tuple[str, bytes]]]:
-    """Some molecules of the page, a row each, a column for each model that selects."""
-    rows: list[list[tuple[str, bytes]]] = []
-    for each in _examples(runs, task, DRAWN) if task.data.kind == "molecules" else ():
-        drawn = partial(task.data.drawn, size=PIXELS, file_format="png")
-        rows.append([(name.replace(": ", "\n", 1), drawn(*one)) for name, *one in each])
-    if not rows or len(rows[0]) > 1:
-        return rows
-    flat = [cell for row in rows for cell in row]
-    return [flat[k : k + COLUMNS] for k in range(0, len(flat), COLUMNS)]
+def _drawn(number: int, most: int) -> list[int]:
+    generator = torch.Generator().manual_seed(SEED)
+    order: list[int] = torch.randperm(number, generator=generator).tolist()
+    return order[:most]
+
+
+def drawings(runs: Sequence[Run], task: ItemRationales) -> Figure:
+    """Some molecules of the page, as each model that selects reads them."""
+    draw = partial(task.data.drawn, size=PIXELS, file_format="png")
+    cells = [
+        (name.replace(": ", "\n", 1), draw(*what))
+        for each in _examples(runs, task, DRAWN)
+        for name, what in each
+    ]
+    return picture_grid([cells[k : k + COLUMNS] for k in range(0, len(cells), COLUMNS)])
 
 
 def _said(line: dict[str, object]) -> str:
@@ -287,11 +268,6 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
 
     A point is a model, over its seeds; points of one kind are joined. What reads everything is a
     level. The precision of what scores words is drawn at several shares.
-
-    Args:
-        runs: Finished runs, model by model.
-        key (str): Of the measure in records.
-        label (str): Of the vertical axis.
     """
     kinds: dict[str, list[list[Run]]] = {}
     for group in by_model(runs):
@@ -300,15 +276,20 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     for j, (kind, groups) in enumerate(kinds.items()):
-        curve = CURVE if key == "test_precision" and "precision@0.1" in groups[0][0].record else {}
-        points = [(100 * share, _values(groups[0], name)) for name, share in curve.items()] or [
-            (statistics.mean(_values(group, "test_share")), _values(group, key)) for group in groups
-        ]
+        points = {
+            statistics.mean(run.record["test_share"] for run in group): _values(group, key)
+            for group in groups
+        }
+        if key == "test_precision" and "precision@0.1" in groups[0][0].record:
+            points = {100 * share: _values(groups[0], name) for name, share in CURVE.items()}
+        shares, values = zip(*sorted(points.items()), strict=True)
+        means = [statistics.mean(one) for one in values]
         if kind in (FULL, TITLE):
-            level = statistics.mean(points[0][1])
-            axes.axhline(level, color=f"C{j % 10}", linestyle=":", label=kind)
+            axes.axhline(means[0], color=f"C{j % 10}", linestyle=":", label=kind)
         else:
-            _points(axes, sorted(points), kind, f"C{j % 10}")
+            bars = [statistics.stdev(one) for one in values if len(one) > 1]
+            style: dict[str, Any] = {"color": f"C{j % 10}", "marker": "o", "markersize": 4}
+            axes.errorbar(shares, means, bars or None, label=kind, capsize=2, **style)
     axes.set(xlabel="percent selected", ylabel=label)
     axes.set_title(f"{runs[0].record['dataset']}, test part", fontsize="medium")
     axes.legend(fontsize="small")
@@ -317,20 +298,3 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
 
 def _values(group: Sequence[Run], key: str) -> list[float]:
     return [run.record[key] for run in group]
-
-
-def _points(
-    axes: Axes, points: Sequence[tuple[float, Sequence[float]]], label: str, color: str
-) -> None:
-    bars = [statistics.stdev(values) if len(values) > 1 else 0.0 for _, values in points]
-    axes.errorbar(
-        [share for share, _ in points],
-        [statistics.mean(values) for _, values in points],
-        bars if any(bars) else None,
-        label=label,
-        color=color,
-        marker="o",
-        markersize=4,
-        linewidth=1.2,
-        capsize=2,
-    )

@@ -11,13 +11,7 @@ from torch import Tensor
 def top_share(scores: Tensor, share: float, ptr: Tensor) -> Tensor:
     """Selects a share of the words of each text: those with the highest scores.
 
-    Args:
-        scores: ``(N,)``; of equal ones the earlier word comes first.
-        share (float): As in :func:`num_selected`.
-        ptr: ``(B + 1,)``, where each text begins.
-
-    Returns:
-        Tensor: ``(N,)`` bool.
+    Scores and what is selected are ``(N,)``; of equal ones the earlier word comes first.
     """
     lengths = ptr.diff()
     text = torch.repeat_interleave(lengths, output_size=len(scores))
@@ -37,15 +31,9 @@ def num_selected(lengths: Tensor, share: float) -> Tensor:
 
 
 def precision(chosen: Tensor, evidence: Tensor, known: Tensor) -> float | None:
-    """The percentage of selected words that are evidence, of texts whose evidence is known.
+    """The percentage of selected words that are evidence, in texts where it is `known`.
 
-    Args:
-        chosen: ``(N,)`` bool.
-        evidence: ``(N,)`` bool.
-        known: ``(N,)`` bool, whether a word stands in a text whose evidence is known.
-
-    Returns:
-        ``None`` where nothing of these texts is selected.
+    All ``(N,)`` bool; ``None`` where nothing of these texts is selected.
     """
     selected = int((chosen & known).sum())
     return 100 * (int((chosen & evidence & known).sum()) / selected) if selected else None

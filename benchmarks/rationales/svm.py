@@ -1,7 +1,7 @@
 """A linear support vector machine on words and pairs of words: a baseline of rationales."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.task import PARTS
 from benchmarks.rationales.data import Items
-from benchmarks.rationales.goals import goal_for
 from benchmarks.rationales.options import SVM
-from benchmarks.rationales.selections import num_selected, precision
+from benchmarks.rationales.selections import num_selected
 
 COSTS = (0.001, 0.01, 0.1, 1.0)  # of errors, from which C is chosen
 ITERATIONS = 10_000
@@ -30,12 +29,8 @@ class SVMEstimator(Estimator):
 
     The baseline of Lei's thesis (2017), section 3.4.1: a text's features are 1 for what occurs in
     it, and the words of the features with the largest weights are its rationale. scikit-learn's
-    ``LinearSVC`` for classes, and ``LinearSVR`` with the squared loss for numbers.
-
-    Args:
-        data: The texts.
-        rate (float): The share of the words of each text to select.
-        curve: Further shares at which precision is measured, by name.
+    ``LinearSVC`` for classes, and ``LinearSVR`` with the squared loss for numbers. A share of each
+    text is selected; precision is measured at the further ones of a curve, by name.
     """
 
     uses_seed = False
@@ -49,18 +44,19 @@ class SVMEstimator(Estimator):
         """Learns from the training part; C is chosen by the error on the validation part, of equal
         ones the smallest.
         """
-        texts, y = self.data.words("train"), self.data.right("train")
-        goal, right = goal_for(len(self.data.classes), y), self.data.right("valid")
-        best = np.inf
+        texts, y = self.data.words("train"), self.data.right("train").numpy()
+        machines = {}
         with as_input_error():
             for cost in COSTS:
-                machine = make_pipeline(
-                    CountVectorizer(analyzer=_ngrams, binary=True, dtype=np.float64),
-                    self._machine(cost),
-                ).fit(texts, y.numpy())
-                error = goal.error(_predicted(machine, self.data.words("valid")), right)
-                if error < best:
-                    best, self.cost, self.machine = error, cost, machine
+                counter = CountVectorizer(analyzer=_ngrams, binary=True, dtype=np.float64)
+                machines[cost] = make_pipeline(counter, self._machine(cost)).fit(texts, y)
+
+        def error(cost: float) -> float:
+            found = _predicted(machines[cost], self.data.words("valid"))
+            return self.data.goal().error(found, self.data.right("valid"))
+
+        self.cost = min(COSTS, key=error)
+        self.machine = machines[self.cost]
 
     def predictions(self, progress: bool) -> dict[str, Tensor]:
         """Answers and selections of each part, as a network's ``predict_step`` gives them."""
@@ -76,22 +72,17 @@ class SVMEstimator(Estimator):
         number, texts = len(self.data.parts["train"]), self.data.words("test")
         found = {"method": f"C = {self.cost:g}", "fitted_on": number, "kind": SVM}
         found["rate"] = self.rate
-        if self.data.num_annotated("test"):
-            evidence = self.data.evidence_of("test")
-            for key, share in self.curve.items():
-                found[key] = precision(torch.cat(self.select(texts, share)), *evidence)
+        for key, share in self.curve.items():
+            value = self.data.precision("test", torch.cat(self.select(texts, share)))
+            found |= {} if value is None else {key: value}
         return found
 
     def checkpoint(self) -> dict[str, Any]:
         """Weights and biases, a column for each word and pair of words."""
         weights, bias = map(torch.from_numpy, self._weights())
         ngrams = list(self.machine[0].get_feature_names_out())
-        return {
-            "weights": weights,
-            "bias": bias,
-            "ngrams": ngrams,
-            "classes": list(self.data.classes),
-        }
+        classes = list(self.data.classes)
+        return {"weights": weights, "bias": bias, "ngrams": ngrams, "classes": classes}
 
     def select(self, texts: Texts, share: float) -> list[Tensor]:
         """Takes the words of the features with the largest weights, one feature after the other.
@@ -100,13 +91,7 @@ class SVMEstimator(Estimator):
         class which is predicted. Of equal ones words come before pairs, and earlier ones before
         later ones. A pair that would take one word too many is passed over, so that every text
         has the same share of its words selected, as :func:`~.selections.num_selected` rounds it.
-
-        Args:
-            texts: Lists of words.
-            share (float): Of the words of each text.
-
-        Returns:
-            list of Tensor: For each text ``(T,)`` bool.
+        Of each text ``(T,)`` bool.
         """
         numbers = num_selected(torch.tensor([len(text) for text in texts]), share).tolist()
         weights = np.abs(self._weights()[0])
@@ -133,8 +118,8 @@ class SVMEstimator(Estimator):
     def _predictions(self, part: str) -> Tensor:
         texts = self.data.words(part)
         chosen = self.select(texts, self.rate)
-        selected = [_words(text, marks) for text, marks in zip(texts, chosen, strict=True)]
-        rest = [_words(text, ~marks) for text, marks in zip(texts, chosen, strict=True)]
+        selected = [list(compress(*each)) for each in zip(texts, chosen, strict=True)]
+        rest = [list(compress(text, ~marks)) for text, marks in zip(texts, chosen, strict=True)]
         answers = [_predicted(self.machine, some) for some in (selected, texts, rest)]
         scores = torch.zeros(len(texts), int(self.data.lengths.max()))
         for row, marks in zip(scores, chosen, strict=True):
@@ -167,7 +152,3 @@ def _selected(
 def _ngrams(text: Sequence[str]) -> list[str]:
     """The words of a text, then its pairs of neighbouring words."""
     return [*text, *(f"{first} {second}" for first, second in pairwise(text))]
-
-
-def _words(text: Sequence[str], chosen: Tensor) -> list[str]:
-    return [word for word, taken in zip(text, chosen.tolist(), strict=True) if taken]

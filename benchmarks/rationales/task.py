@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import pandas
@@ -19,13 +20,13 @@ from benchmarks.harness.retrieval.task import RetrievalTask
 from benchmarks.harness.sizes import check_parameters, count_parameters
 from benchmarks.harness.task import PARTS, Task
 from benchmarks.rationales.data import EMBEDDING, Batches, Items, load_items
-from benchmarks.rationales.goals import RankingGoal, goal_for
+from benchmarks.rationales.goals import RankingGoal
 from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
 from benchmarks.rationales.options import ATTENTION, QUESTIONS, SVM, TITLE, Rationales
-from benchmarks.rationales.selections import precision, spans_text, top_share
+from benchmarks.rationales.selections import spans_text, top_share
 from benchmarks.rationales.svm import SVMEstimator
-from pyg_kernels.datasets.text import EncodedTexts
+from pyg_kernels.datasets.text import EncodedTexts, Vocabulary, WordVectors
 
 BODY = "body"
 NEGATIVES = 20  # random questions for each similar one, drawn anew each epoch
@@ -34,20 +35,16 @@ CURVE = {f"precision@{share:g}": share for share in (0.02, 0.05, 0.1, 0.15, 0.2,
 
 
 class RationaleTask(Task):
-    """Prediction from a part of what there is to read.
-
-    Attributes:
-        longest (int): Words or atoms of the largest item.
-        vocabulary: Of texts, what its words are; none of molecules.
-        vectors: Their word vectors, if they are fixed.
-        about (str): Lines on the data.
-    """
+    """Prediction from a part of what there is to read."""
 
     items = "rationales"
-    longest: int
-    vocabulary: Any = None
-    vectors: Any = None
-    about: str
+    about: str  # lines on the data
+    longest: int  # words or atoms of the largest item
+    fields: dict[str, Any]  # of configurations, on what is read and predicted
+    validation: dict[str, Any]  # arguments of learners on what is right, and what says it
+    bodies = True  # questions have them
+    vocabulary: Vocabulary | None = None
+    vectors: WordVectors | None = None  # fixed ones
 
     def models(self, options: Rationales) -> list[ModelConfig]:
         """The configuration of each model.
@@ -57,22 +54,20 @@ class RationaleTask(Task):
         """
         chosen = options.chosen()
         names = ("hidden", "layers", "dropout", "estimator", "coherence", "samples")
-        common = {name: getattr(chosen, name) for name in names} | {"warm_up": options.warm_up}
+        common = {name: getattr(chosen, name) for name in names} | self.fields
         found = []
         for name, kind, rate in options.variants():
-            fields = common | self.inputs(kind, options)
-            config = ModelConfig(name=name, kind=kind, rate=rate, **fields)
+            reads = BODY if self.bodies and kind != TITLE else TITLE
+            config = ModelConfig(
+                name, kind, rate=rate, warm_up=options.warm_up, fields=reads, **common
+            )
             if kind != SVM:
                 with as_input_error():
-                    number = count_parameters(lambda config=config: network(config))  # type: ignore[misc]
+                    number = count_parameters(partial(network, config))
                     flags = "--hidden, --layers, --embedding"
                     check_parameters(name, config.hidden, number, flags)
             found.append(config)
         return found
-
-    def inputs(self, kind: str, options: Rationales) -> dict[str, Any]:
-        """The fields of a configuration on what is read and predicted."""
-        raise NotImplementedError
 
     def has_model(self, name: str) -> bool:
         """Whatever it is called."""
@@ -84,20 +79,14 @@ class RationaleTask(Task):
 
     def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
         """An untrained network, with the word vectors."""
+        words = [] if self.vocabulary is None else self.vocabulary.words[2:]
+        settings = asdict(optimizer)
         learner = RationaleLearner(
-            asdict(model),
-            [] if self.vocabulary is None else self.vocabulary.words[2:],
-            optimizer=asdict(optimizer),
-            longest=self.longest,
-            **self.validation(),
+            asdict(model), words, optimizer=settings, longest=self.longest, **self.validation
         )
         if self.vectors is not None:
             learner.net.set_word_vectors(self.vectors.vectors)
         return learner
-
-    def validation(self) -> dict[str, Any]:
-        """The arguments of a learner on what is right, and what says it."""
-        raise NotImplementedError
 
     def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
         """What a network is, and how much it selects for what price."""
@@ -105,40 +94,28 @@ class RationaleTask(Task):
         if isinstance(learner.net, SelectingNet):
             details |= {name: getattr(model, name) for name in ("estimator", "rate", "coherence")}
             details["sparsity"] = learner.net.rationalizer.sparsity
-        if model.kind == ATTENTION:
-            details["rate"] = model.rate
-        return details
+        return details | ({"rate": model.rate} if model.kind == ATTENTION else {})
 
 
 class ItemRationales(RationaleTask):
-    """Prediction from some words or atoms; a run's measure is its error from these alone.
-
-    Args:
-        data: Texts or molecules.
-    """
+    """Prediction from some words or atoms; a run's measure is its error from these alone."""
 
     def __init__(self, data: Items) -> None:
-        self.data = data
+        self.data, self.vocabulary, self.vectors = data, data.vocabulary, data.vectors
         self.dataset, self.split, self.parts = data.name, data.split, data.parts
-        self.goal = goal_for(len(data.classes), data.right("train"))
-        self.measure = self.goal.measure
+        self.goal = data.goal()
+        self.measure, self.fields = self.goal.measure, data.config()
         self.longest, self.about = int(data.lengths.max()), data.describe()
-        self.vocabulary, self.vectors = data.vocabulary, data.vectors
+        part = data.annotated_part()
+        self.validation = {
+            "right": data.right("valid"),
+            "evidence": None if part is None else data.evidence_of(part),
+            "classes": list(data.classes),
+        }
 
     def identity(self) -> dict[str, Any]:
         """The number of texts or molecules, and fingerprints of all that is learned from."""
         return self.data.identity
-
-    def inputs(self, kind: str, options: Rationales) -> dict[str, Any]:
-        """Those of all models."""
-        return self.data.config()
-
-    def validation(self) -> dict[str, Any]:
-        """Classes or numbers, and evidence where some is known."""
-        part = self.data.annotated_part()
-        evidence = None if part is None else self.data.evidence_of(part)
-        classes = list(self.data.classes)
-        return {"right": self.data.right("valid"), "evidence": evidence, "classes": classes}
 
     def estimator(self, model: ModelConfig) -> Estimator | None:
         """The SVM of a configuration, ``None`` if it is a network."""
@@ -163,11 +140,12 @@ class ItemRationales(RationaleTask):
         for part in ("valid", "test"):
             chosen = self.selection(part, predictions[part])
             found[f"{part}_share"] = 100 * float(chosen.double().mean())
-            if self.data.num_annotated(part):
-                found[f"{part}_annotated"] = self.data.num_annotated(part)
-                known = {f"{part}_precision": precision(chosen, *self.data.evidence_of(part))}
-                found |= {key: value for key, value in known.items() if value is not None}
-        return found | self._curve(predictions["test"])
+            found |= self._precisions(part, {f"{part}_precision": chosen})
+        scores, ptr = self._scores_of("test", predictions["test"]), self.data.ptr("test")
+        if bool(((scores == 0) | (scores == 1)).all()):  # mere selections
+            return found
+        tops = {key: top_share(scores, share, ptr) for key, share in CURVE.items()}
+        return found | self._precisions("test", tops)
 
     def prediction_table(
         self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
@@ -197,14 +175,9 @@ class ItemRationales(RationaleTask):
         lengths = self.data.lengths[self.parts[part]]
         return predictions[:, len(READINGS) :][torch.arange(self.longest) < lengths.unsqueeze(1)]
 
-    def _curve(self, predictions: Tensor) -> dict[str, float]:
-        """The precision at several shares, where what is predicted are not mere selections."""
-        scores, lengths = self._scores_of("test", predictions), self.data.lengths
-        if bool(((scores == 0) | (scores == 1)).all()) or not self.data.num_annotated("test"):
-            return {}
-        ptr = torch.cat([torch.zeros(1).long(), lengths[self.parts["test"]].cumsum(0)])
-        evidence = self.data.evidence_of("test")
-        found = {k: precision(top_share(scores, s, ptr), *evidence) for k, s in CURVE.items()}
+    def _precisions(self, part: str, chosen: Mapping[str, Tensor]) -> dict[str, float]:
+        """The precision of selections, where evidence is known and something is selected."""
+        found = {key: self.data.precision(part, marks) for key, marks in chosen.items()}
         return {key: value for key, value in found.items() if value is not None}
 
     def _answers(self, part: str, predictions: Tensor) -> dict[str, list[Any]]:
@@ -221,39 +194,30 @@ class ItemRationales(RationaleTask):
 class RankingRationales(RationaleTask):
     """The ranking of candidates by some words of each question, measured by MAP in percent.
 
-    Args:
-        data: Questions and candidates.
+    Words are selected from the body, or from the title where questions have no bodies.
     """
 
     measure = RankingGoal.measure
 
-    def __init__(self, data: QuestionData) -> None:
-        self.data, self.ranking = data, RetrievalTask(data)
+    def __init__(self, data: QuestionData, options: Rationales) -> None:
+        self.data, self.vocabulary, self.vectors = data, data.vocabulary, data.vectors
+        self.ranking, self.bodies = RetrievalTask(data), data.has_bodies()
         self.dataset, self.split = self.ranking.dataset, self.ranking.split
         self.parts, self.relevance = self.ranking.parts, self.ranking.relevance
         self.longest, self.about = int(data.texts.lengths.max()), describe(data)
-        self.vocabulary, self.vectors = data.vocabulary, data.vectors
+        self.validation = {"right": self.relevance["valid"], "classes": []}
+        size = options.embedding or EMBEDDING
+        self.fields = {
+            "inputs": "questions",
+            "input_size": size if self.vectors is None else self.vectors.vectors.size(1),
+            "out": options.chosen().hidden,
+            "num_words": len(data.vocabulary),
+            "fixed_embedding": self.vectors is not None,
+        }
 
     def identity(self) -> dict[str, Any]:
         """The number of questions, and fingerprints of questions and word vectors."""
         return self.data.identity()
-
-    def inputs(self, kind: str, options: Rationales) -> dict[str, Any]:
-        """Words are selected from the body, or from the title where questions have no bodies."""
-        size = options.embedding or EMBEDDING
-        size = size if self.vectors is None else self.vectors.vectors.size(1)
-        return {
-            "inputs": "questions",
-            "input_size": size,
-            "out": options.chosen().hidden,
-            "num_words": len(self.vocabulary),
-            "fixed_embedding": self.vectors is not None,
-            "fields": BODY if kind != TITLE and self.data.has_bodies() else TITLE,
-        }
-
-    def validation(self) -> dict[str, Any]:
-        """Which candidates are similar."""
-        return {"right": self.relevance["valid"], "classes": []}
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> QuestionBatches:
         """Similar questions with random others, and candidates to rank, of what is read alone."""
@@ -275,8 +239,7 @@ class RankingRationales(RationaleTask):
 
     def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
         """The same, and what is read."""
-        details = super().details(model, learner)
-        return {"kind": details.pop("kind"), "fields": model.fields, **details}
+        return {"fields": model.fields, **super().details(model, learner)}
 
     def prediction_table(
         self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
@@ -326,4 +289,4 @@ def task_of(options: Rationales) -> ItemRationales | RankingRationales:
         vectors=options.vectors,
         split_seed=options.split_seed,
     )
-    return RankingRationales(load_questions(choice))
+    return RankingRationales(load_questions(choice), options)
