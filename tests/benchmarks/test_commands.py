@@ -4,6 +4,7 @@ A command joins by a row of :data:`COMMANDS`, and by its bad input in :data:`BAD
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,10 +18,16 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.__main__ import COMMANDS as LISTED
+from tests.benchmarks.small_texts import write_questions
 
 ROOT = Path(__file__).parents[2]
 ACTIVATIONS = "benchmarks.papers.activations"
 LFP = "benchmarks.papers.lfp"
+
+
+def within(folder: Path, words: str) -> list[str]:
+    """The words with a folder in place of ``IN``."""
+    return [re.sub(r"^IN(?=/|$)", str(folder), word) for word in words.split()]
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,7 @@ class Promise:
         small (str): Words of a run of a second.
         other (str): An option that makes another result, with the words of the refusal.
         keys (str): Of the first record of ``metrics.json``.
+        prepare: Writes what the words call ``IN/...`` into a folder.
     """
 
     module: str
@@ -40,6 +48,7 @@ class Promise:
     small: str = ""
     other: tuple[str, str] = ("", "")
     keys: str = ""
+    prepare: Callable[[Path], object] | None = None
 
     @property
     def program(self) -> str:
@@ -97,6 +106,16 @@ COMMANDS = {
         ("--bond-labels", "--bond-labels False, not True"),
         "task method size calls peak_mib seconds molecules columns entries copies_equal threads",
     ),
+    "texts": Promise(
+        "benchmarks.text_classification",
+        "",
+        "--device cpu --root IN/trec --vectors none --embedding 3 --hidden 2 --models cnn "
+        "--epochs 1",
+        ("--lr 0.5", "--lr 0.003, not 0.5"),
+        "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch",
+        lambda folder: write_questions(folder / "trec"),
+    ),
+    "texts predict": Promise("benchmarks.text_classification", "predict"),
     "speed": Promise("benchmarks.speed"),
     "speed scale": Promise("benchmarks.speed", "scale"),
     "speed compare": Promise("benchmarks.speed", "compare"),
@@ -154,6 +173,45 @@ BAD_INPUT = {
         ("--rounds 0", "of at least 1"),
         ("--device cuda:99", "cuda:99"),
     ],
+    "texts": [
+        ("--models transformer", "transformer"),
+        ("--ngram 0", "of at least 1"),
+        ("--ngram x", "expected an integer"),
+        ("--models rcnn --ngram 2", "rcnn does not go with --ngram"),
+        ("--models rcnn ran", "rcnn does not go with ran"),
+        ("--models bi-lstm ran", "bi-lstm does not go with ran"),
+        ("--decays 0.5 1", "must be a number from 0 to below 1, learned"),
+        ("--preset lei2015", "--preset must be one of lei2017-sst, got 'lei2015'"),
+        ("--phrases yes", "--phrases goes with sst-fine and sst-binary"),
+        ("--root IN/trec --vectors FILE", "is not in GloVe's text format"),
+        ("--data FILE --root x", "--root goes with trec, "),
+        ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of trec, "),
+        ("--data FILE IN IN/trec", "not 3"),
+        ("--text-column a", "go with your own file, not trec"),
+        ("--epochs 0", "of at least 1"),
+        ("--hidden 0", "of at least 1"),
+        ("--lr -1", "above 0"),
+        ("--dropout 1", "below 1"),
+        ("--root IN/trec --device tpu9", "tpu9"),
+        ("--root IN/trec --vectors nowhere.txt", "--vectors nowhere.txt: no such file"),
+        ("--root IN/trec --tune-vectors", "--tune-vectors goes with a file of word vectors"),
+        ("--lr-factor 0.5", "--lr-factor goes with"),
+        ("--split-seed 1 --data sst-fine", "--split-seed goes with"),
+        ("--hidden 3 --parameters 9999", "--hidden and --parameters exclude each other"),
+        ("--resume --overwrite", "--resume and --overwrite exclude each other"),
+        ("--root IN/trec --parameters 3 --models lstm", "3 parameters"),
+        ("--root IN/trec --hidden 65536 --models lstm", "parameters; at most"),
+    ],
+    "texts predict": [
+        ("--text a --checkpoint nowhere.ckpt", "nowhere.ckpt: no such file"),
+        ("--text a --checkpoint IN", "has neither best.ckpt nor runs"),
+        ("--text a --checkpoint FILE", "is not a checkpoint of this module"),
+        ("--text a", "--checkpoint must be given"),
+        ("--checkpoint x", "--data or --text must be given"),
+        ("--data x.csv --checkpoint x", "--data needs --out FILE, --explain DIR"),
+        ("--data x.csv --text a --checkpoint x", "--data and --text exclude each other"),
+        ("--text a --checkpoint x --epochs 3", "--epochs"),
+    ],
     "speed": [
         ("graph --device nonsense", "nonsense"),
         ("graph --rounds 0", "of at least 1"),
@@ -170,6 +228,16 @@ BAD_INPUT = {
     ],
     "speed compare": [("a b c", "unrecognized arguments"), ("a b", "a: No such file")],
 }
+
+
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the commands read."""
+    folder = tmp_path_factory.mktemp("inputs")
+    for promise in COMMANDS.values():
+        if promise.prepare is not None:
+            promise.prepare(folder)
+    return folder
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -205,10 +273,10 @@ def test_help_answers_without_torch() -> None:
     [(name, *case) for name, cases in BAD_INPUT.items() for case in cases],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
-    name: str, words: str, said: str, call_main, tmp_path: Path
+    name: str, words: str, said: str, call_main, inputs: Path, tmp_path: Path
 ) -> None:
     promise = COMMANDS[name]
-    given = [__file__ if word == "FILE" else word for word in words.split()]
+    given = [__file__ if word == "FILE" else word for word in within(inputs, words)]
     if promise.small and "--out=" not in given:
         given += ["--out", str(tmp_path / "out")]
     status, out, err = call_main(promise.main(), *promise.words(*given))
@@ -222,12 +290,12 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_results_are_neither_mixed_nor_lost(
-    name: str, call_main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, call_main, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     promise, out = COMMANDS[name], tmp_path / "out"
     measure = import_module("benchmarks.kernels.measure")
     monkeypatch.setattr(measure, "in_own_process", lambda work, *words: work(*words))
-    words = promise.words(*promise.small.split(), "--quiet", "--out", out)
+    words = promise.words(*within(inputs, promise.small), "--quiet", "--out", out)
 
     def run(*more: str) -> tuple[int, str, str]:
         return call_main(promise.main(), *words, *more)
