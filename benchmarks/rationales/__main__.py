@@ -24,7 +24,7 @@ against annotations; molecules: how often a functional group occurs (RDKit's ChE
 with --root); chembl: the potency of that assay; askubuntu, msrp: similar questions or sentences,
 found by what is selected of their bodies. Your own: --data FILE, a table with a header (CSV, TSV,
 Parquet, also compressed) of texts and targets, classes or numbers, and perhaps of the phrases that
-say it, against which selections are then measured.
+say it, against which selections are then measured, on the texts that have some.
 
 What is not given is of the data:
 {defaults_text()}
@@ -32,11 +32,9 @@ What is not given is of the data:
 To predict new texts, with the words that the predictions are made from:
   explain --checkpoint OUT/runs/dependent-seed0 --data new.csv --out explained
 
-OUT holds metrics.json, predictions.csv, table.md, rationales.html (selections in color),
-learning_curves.png, error_by_share.png, where evidence is known precision_by_share.png, of
-molecules rationales.png, configuration.json and runs/, with the record and the best checkpoint of
-each run: that of the epoch with the lowest cost on the validation part, which knows nothing of
-evidence.
+OUT holds metrics.json, predictions.csv, table.md, rationales.html (selections in color), pictures,
+configuration.json and runs/, with the checkpoint of each run's epoch with the lowest cost on the
+validation part, which knows nothing of evidence.
 Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 """
 
@@ -54,15 +52,9 @@ def compare(options: Rationales) -> None:
         from benchmarks.rationales.task import task_of
     task, chosen = task_of(options), options.chosen()
     out = Path(options.out or f"runs/rationales-{options.dataset}")
-    experiment = Experiment(
-        program=PROGRAM,
-        options=options,
-        out=out,
-        task=task,
-        models=task.models(options),
-        training=options.training(epochs=chosen.epochs, batch_size=chosen.batch_size, lr=chosen.lr),
-        files=FILES,
-    )
+    training = options.training(epochs=chosen.epochs, batch_size=chosen.batch_size, lr=chosen.lr)
+    models = task.models(options)
+    experiment = Experiment(PROGRAM, options, out, task, models, training=training, files=FILES)
     experiment.carry_out(lambda runs: report(out, runs, task), task.about)
 
 

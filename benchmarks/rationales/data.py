@@ -8,7 +8,6 @@ from typing import Any
 
 import lightning.pytorch as lightning
 import torch
-import torch.nn.functional as F
 from markupsafe import Markup
 from torch import Tensor
 
@@ -102,10 +101,6 @@ class Items:
         # Numbers that do not vary need no scale.
         return NumberGoal(float(values.mean()), float(values.std(correction=0)) or 1.0)
 
-    def ptr(self, part: str) -> Tensor:
-        """Where each item of a part begins, if they lie one after the other, ``(B + 1,)``."""
-        return F.pad(self.lengths[self.parts[part]].cumsum(0), (1, 0))
-
     def precision(self, part: str, chosen: Tensor) -> float | None:
         """That of selections from all items of a part, ``(N,)`` bool."""
         return precision(chosen, *self.evidence_of(part))
@@ -158,8 +153,7 @@ class Batches(lightning.LightningDataModule):
 
     def train_dataloader(self) -> Any:
         """Shuffled batches of this epoch."""
-        seed = 10_000 * self.seed
-        places = self.items.parts["train"]
+        places, seed = self.items.parts["train"], 10_000 * self.seed
         loader = self.items.loader(places, self.batch_size, True, shuffle=True, seed=seed)
         loader.set_epoch(self.trainer.current_epoch if self.trainer else 0)
         return loader
@@ -192,16 +186,15 @@ def _texts(options: Rationales) -> Items:
     if file is None:
         # A word that occurs once teaches what to make of unknown words.
         vocabulary, vectors = Vocabulary.build(corpus.part("train"), min_count=2), None
-        size, fingerprint = options.embedding or EMBEDDING, None
+        fingerprint = None
         why = "" if options.vectors else " (no GloVe file at hand; --vectors FILE names one)"
         about = f"{len(vocabulary):,} words, learned vectors{why}"
     else:
         vocabulary, vectors = known_words(corpus, file)
-        size = vectors.vectors.size(1)
         fingerprint = hashlib.sha256(vectors.vectors.numpy().tobytes()).hexdigest()[:16]
         about = (
-            f"{len(vocabulary):,} words, {int(vectors.found.sum()):,} with fixed vectors of {size} "
-            f"numbers from {file.name}, not counted as parameters"
+            f"{len(vocabulary):,} words, {int(vectors.found.sum()):,} with fixed vectors of "
+            f"{vectors.vectors.size(1)} numbers from {file.name}, not counted as parameters"
         )
     encoded = EncodedTexts(*vocabulary.encode(corpus.texts), y)
 
@@ -219,11 +212,7 @@ def _texts(options: Rationales) -> Items:
         evidence=corpus.evidence,
         lengths=encoded.lengths,
         lines=[" ".join(words) for words in corpus.texts],
-        sizes={
-            "input_size": size,
-            "num_words": len(vocabulary),
-            "fixed_embedding": vectors is not None,
-        },
+        sizes=word_sizes(vocabulary, vectors, options),
         identity={"number": len(y), "digest": corpus.digest(), "vectors": fingerprint},
         about=about,
         loader=loader,
@@ -232,14 +221,22 @@ def _texts(options: Rationales) -> Items:
     )
 
 
+def word_sizes(
+    vocabulary: Vocabulary, vectors: WordVectors | None, options: Rationales
+) -> dict[str, Any]:
+    """The fields of a network's configuration on its words, whose vectors may be fixed."""
+    size = options.embedding or EMBEDDING if vectors is None else vectors.vectors.size(1)
+    fixed = vectors is not None
+    return {"input_size": size, "num_words": len(vocabulary), "fixed_embedding": fixed}
+
+
 def _molecules(options: Rationales) -> Items:
     """Those of the ChEMBL assay, or of CEP where a folder is named."""
     from benchmarks.corpora.planted_substructure import ARYL_FLUORIDE, PlantedSubstructure
     from pyg_kernels.datasets import CEP, ChEMBLSulfonamides, MoleculeLoader, random_split
 
-    seed, molecules = options.split_seed, ChEMBLSulfonamides()
-    if options.folder:
-        molecules = CEP(options.folder)
+    seed = options.split_seed
+    molecules: Any = CEP(options.folder) if options.folder else ChEMBLSulfonamides()
     split: Any = random_split(len(molecules), seed=seed)
     evidence = [None] * len(molecules)
     if options.dataset == "molecules":

@@ -174,10 +174,6 @@ class AttentionNet(RationaleNet):
 
     encoder: "Attention"
 
-    def build(self) -> None:
-        """Makes what reads."""
-        self.encoder = Attention(self.config)
-
     def read(self, inputs: Inputs) -> Reading:
         """The answer from all words, and their weights."""
         output, weights = self.encoder.attend(**inputs)
@@ -252,6 +248,8 @@ def _walks(config: ModelConfig) -> dict[str, Any]:
 
 def _encoder(config: ModelConfig) -> nn.Module:
     hidden, out, dropout = config.hidden, config.out, config.dropout
+    if config.kind == ATTENTION:
+        return Attention(config)
     if config.inputs != "molecules":
         return SequenceEncoder(_one_direction(config), hidden, out, "mean", dropout)
     sizes = config.input_size, hidden, out

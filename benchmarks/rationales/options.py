@@ -184,7 +184,7 @@ class Rationales(TextColumns, Networks):
                 why = "; atoms have no order" if name in MOLECULES and model == DEPENDENT else ""
                 raise InputError(f"--models {model}: {name} has {', '.join(MODELS_OF[name])}{why}")
         if not set(SELECTING) & set(self.kinds()):
-            for option in ("coherence", "estimator", "samples", "warm_up"):
+            for option in ("coherence", "estimator", "warm_up"):
                 if getattr(self, option):
                     raise InputError(f"{flag(option)} goes with --models {' or '.join(SELECTING)}")
 

@@ -100,7 +100,7 @@ class SVMEstimator(Estimator):
             rows = np.searchsorted(self.machine[1].classes_, self.machine.predict(texts))
         places = self.machine[0].vocabulary_
         return [
-            _selected(text, number, places, weights[row])
+            best_words(text, number, places, weights[row])
             for text, number, row in zip(texts, numbers, rows, strict=True)
         ]
 
@@ -132,7 +132,7 @@ def _predicted(machine: Pipeline, texts: Texts) -> Tensor:
     return torch.from_numpy(machine.predict(texts))
 
 
-def _selected(
+def best_words(
     text: Sequence[str], number: int, places: dict[str, int], weights: NDArray[Any]
 ) -> Tensor:
     """The words of one text, `number` of them."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
@@ -19,7 +20,7 @@ from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
 from benchmarks.harness.sizes import check_parameters, count_parameters
 from benchmarks.harness.task import PARTS, Task
-from benchmarks.rationales.data import EMBEDDING, Batches, Items, load_items
+from benchmarks.rationales.data import Batches, Items, load_items, word_sizes
 from benchmarks.rationales.goals import RankingGoal
 from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
@@ -80,10 +81,8 @@ class RationaleTask(Task):
     def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
         """An untrained network, with the word vectors."""
         words = [] if self.vocabulary is None else self.vocabulary.words[2:]
-        settings = asdict(optimizer)
-        learner = RationaleLearner(
-            asdict(model), words, optimizer=settings, longest=self.longest, **self.validation
-        )
+        given = {"optimizer": asdict(optimizer), "longest": self.longest, **self.validation}
+        learner = RationaleLearner(asdict(model), words, **given)
         if self.vectors is not None:
             learner.net.set_word_vectors(self.vectors.vectors)
         return learner
@@ -141,9 +140,10 @@ class ItemRationales(RationaleTask):
             chosen = self.selection(part, predictions[part])
             found[f"{part}_share"] = 100 * float(chosen.double().mean())
             found |= self._precisions(part, {f"{part}_precision": chosen})
-        scores, ptr = self._scores_of("test", predictions["test"]), self.data.ptr("test")
+        scores = self._scores_of("test", predictions["test"])
         if bool(((scores == 0) | (scores == 1)).all()):  # mere selections
             return found
+        ptr = F.pad(self.data.lengths[self.parts["test"]].cumsum(0), (1, 0))
         tops = {key: top_share(scores, share, ptr) for key, share in CURVE.items()}
         return found | self._precisions("test", tops)
 
@@ -206,14 +206,8 @@ class RankingRationales(RationaleTask):
         self.parts, self.relevance = self.ranking.parts, self.ranking.relevance
         self.longest, self.about = int(data.texts.lengths.max()), describe(data)
         self.validation = {"right": self.relevance["valid"], "classes": []}
-        size = options.embedding or EMBEDDING
-        self.fields = {
-            "inputs": "questions",
-            "input_size": size if self.vectors is None else self.vectors.vectors.size(1),
-            "out": options.chosen().hidden,
-            "num_words": len(data.vocabulary),
-            "fixed_embedding": self.vectors is not None,
-        }
+        words = word_sizes(data.vocabulary, data.vectors, options)
+        self.fields = {"inputs": "questions", "out": options.chosen().hidden, **words}
 
     def identity(self) -> dict[str, Any]:
         """The number of questions, and fingerprints of questions and word vectors."""
@@ -283,10 +277,6 @@ def task_of(options: Rationales) -> ItemRationales | RankingRationales:
     """
     if options.dataset not in QUESTIONS:
         return ItemRationales(load_items(options))
-    choice = QuestionChoice(
-        dataset=options.dataset,
-        root=options.folder,
-        vectors=options.vectors,
-        split_seed=options.split_seed,
-    )
+    named = {"dataset": options.dataset, "root": options.folder, "vectors": options.vectors}
+    choice = QuestionChoice(**named, split_seed=options.split_seed)
     return RankingRationales(load_questions(choice), options)
