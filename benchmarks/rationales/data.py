@@ -274,8 +274,10 @@ def _corpus(options: Rationales) -> tuple[Any, Tensor]:
     """The texts, and what is to be predicted of each."""
     root, seed = Path(options.folder), options.split_seed
     if options.dataset == OWN:
+        first, *second = options.data
         own = AnnotatedTexts(
-            *options.data,
+            first,
+            next(iter(second), None),
             text_columns=options.text_column or ("text",),
             target_column=options.target_column or "target",
             evidence_column=options.evidence_column,

@@ -15,6 +15,7 @@ from torch import Tensor
 from benchmarks.harness.experiment import Report
 from benchmarks.harness.figures import picture_grid
 from benchmarks.harness.files import write_text
+from benchmarks.harness.study import Record
 from benchmarks.harness.summary import (
     by_model,
     mean_seconds,
@@ -171,14 +172,12 @@ def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[fl
 
 def _shown(runs: Sequence[Run]) -> list[tuple[str, Any]]:
     """One run of each model that does not read everything: its name and its test predictions."""
-    firsts = [group[0] for group in by_model(runs) if group[0].record["kind"] not in (FULL, TITLE)]
-    return [
-        (
-            f"{run.record['model']} (seed {run.record['seed']})",
-            run.predictions[run.predictions["part"] == "test"],
-        )
-        for run in firsts
-    ]
+    found = []
+    for record, table in ((group[0].record, group[0].predictions) for group in by_model(runs)):
+        if record["kind"] not in (FULL, TITLE):
+            name = f"{record['model']} (seed {record['seed']})"
+            found.append((name, table[table["part"] == "test"]))
+    return found
 
 
 def _examples(runs: Sequence[Run], task: ItemRationales, most: int) -> list[Examples]:
@@ -269,32 +268,29 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
     A point is a model, over its seeds; points of one kind are joined. What reads everything is a
     level. The precision of what scores words is drawn at several shares.
     """
-    kinds: dict[str, list[list[Run]]] = {}
+    kinds: dict[str, list[list[Record]]] = {}
     for group in by_model(runs):
         if all(key in run.record for run in group):
-            kinds.setdefault(group[0].record["kind"], []).append(group)
+            records = [run.record for run in group]
+            kinds.setdefault(records[0]["kind"], []).append(records)
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     for j, (kind, groups) in enumerate(kinds.items()):
-        points = {
-            statistics.mean(run.record["test_share"] for run in group): _values(group, key)
+        points = [
+            (statistics.mean(one["test_share"] for one in group), [one[key] for one in group])
             for group in groups
-        }
-        if key == "test_precision" and "precision@0.1" in groups[0][0].record:
-            points = {100 * share: _values(groups[0], name) for name, share in CURVE.items()}
-        shares, values = zip(*sorted(points.items()), strict=True)
+        ]
+        if key == "test_precision" and "precision@0.1" in groups[0][0]:
+            points = [(100 * x, [one[name] for one in groups[0]]) for name, x in CURVE.items()]
+        shares, values = zip(*sorted(points), strict=True)
         means = [statistics.mean(one) for one in values]
         if kind in (FULL, TITLE):
             axes.axhline(means[0], color=f"C{j % 10}", linestyle=":", label=kind)
         else:
-            bars = [statistics.stdev(one) for one in values if len(one) > 1]
+            bars = [statistics.stdev(one) if len(one) > 1 else 0.0 for one in values]
             style: dict[str, Any] = {"color": f"C{j % 10}", "marker": "o", "markersize": 4}
-            axes.errorbar(shares, means, bars or None, label=kind, capsize=2, **style)
+            axes.errorbar(shares, means, bars, label=kind, capsize=2, **style)
     axes.set(xlabel="percent selected", ylabel=label)
     axes.set_title(f"{runs[0].record['dataset']}, test part", fontsize="medium")
     axes.legend(fontsize="small")
     return figure
-
-
-def _values(group: Sequence[Run], key: str) -> list[float]:
-    return [run.record[key] for run in group]

@@ -277,6 +277,6 @@ def task_of(options: Rationales) -> ItemRationales | RankingRationales:
     """
     if options.dataset not in QUESTIONS:
         return ItemRationales(load_items(options))
-    named = {"dataset": options.dataset, "root": options.folder, "vectors": options.vectors}
-    choice = QuestionChoice(**named, split_seed=options.split_seed)
+    name, seed = options.dataset, options.split_seed
+    choice = QuestionChoice(name, options.folder, options.vectors, split_seed=seed)
     return RankingRationales(load_questions(choice), options)
