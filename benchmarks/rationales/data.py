@@ -56,11 +56,9 @@ class Items:
     def describe(self) -> str:
         """Lines on items and parts, and on evidence."""
         sizes = ", ".join(f"{len(self.parts[part]):,} {part}" for part in PARTS)
-        mean = self.lengths.double().mean()
-        return (
-            f"{self.name}: {len(self.y):,} {self.kind}, {self.split}: {sizes}\n"
-            f"{mean:.1f} {self.unit} each; {self._evidence_line()}\n{self.about}"
-        )
+        about = f"{self.name}: {len(self.y):,} {self.kind}, {self.split}: {sizes}"
+        each = f"{self.lengths.double().mean():.1f} {self.unit} each; {self._evidence_line()}"
+        return f"{about}\n{each}\n{self.about}"
 
     def words(self, part: str) -> list[list[str]]:
         """The words of the texts of a part."""
@@ -117,10 +115,7 @@ class Items:
         return sum(self.evidence[place] is not None for place in self.parts[part].tolist())
 
     def evidence_of(self, part: str) -> tuple[Tensor, Tensor]:
-        """The evidence of all items of a part, one after the other, and where it is known.
-
-        Both ``(N,)`` bool.
-        """
+        """The evidence of a part, item after item, and where it is known, both ``(N,)`` bool."""
         places = self.parts[part]
         each = [(self.evidence[k], int(self.lengths[k])) for k in places.tolist()]
         found = [torch.zeros(n, dtype=torch.bool) if marks is None else marks for marks, n in each]
@@ -132,12 +127,9 @@ class Items:
         if part is None:
             return f"which {self.unit} say it is not known"
         marks, known = self.evidence_of(part)
-        number, whole = self.num_annotated(part), len(self.parts[part])
-        where = f"{part} part"
-        if number < whole:
-            where = f"{number:,} of {whole:,} {self.kind} with evidence of the {where}"
-        share = 100 * marks[known].double().mean()
-        return f"{share:.1f}% of the {self.unit} of the {where} say it"
+        number, share = self.num_annotated(part), marks[known].double().mean()
+        some = f"{number:,} {self.kind} with evidence of the " if bool((~known).any()) else ""
+        return f"{100 * share:.1f}% of the {self.unit} of the {some}{part} part say it"
 
 
 class Batches(lightning.LightningDataModule):

@@ -29,11 +29,7 @@ ADDED = (*COLUMNS, "selection", "words")
 
 
 def explain(options: Explain) -> None:
-    """Writes what is predicted of new texts, from which words, and a page of them.
-
-    Raises:
-        InputError: If the table or the checkpoint cannot be read, or the folder exists.
-    """
+    """Writes what is predicted of new texts, from which words, and a page of them."""
     assert options.checkpoint and options.data and options.out
     out = Path(options.out)
     refuse_existing([out], options.overwrite)
@@ -78,21 +74,15 @@ def rationales(
         name: [classes[int(answer)] for answer in column] if classes else column
         for name, column in zip(COLUMNS, answers, strict=True)
     }
-    chosen = [
-        row[: len(words)]
-        for row, words in zip(found[:, len(READINGS) :] >= SELECTED, texts, strict=True)
-    ]
+    rows = found[:, len(READINGS) :] >= SELECTED
+    chosen = [row[: len(words)] for row, words in zip(rows, texts, strict=True)]
     table["selection"] = list(map(spans_text, chosen))
     table["words"] = [" ".join(compress(words, c)) for words, c in zip(texts, chosen, strict=True)]
     return pandas.DataFrame(table)
 
 
 def load_rationales(path: Path) -> RationaleLearner:
-    """The network of a checkpoint on texts, in evaluation mode.
-
-    Raises:
-        InputError: If there is no such file, or it is no such checkpoint.
-    """
+    """The network of a checkpoint on texts, in evaluation mode."""
     keys = {"model", "words", "classes", "optimizer", "program"}
     checkpoint, arguments = read_checkpoint(path, [keys])
     inputs = arguments["model"].get("inputs")

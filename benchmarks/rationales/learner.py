@@ -121,7 +121,7 @@ class RationaleLearner(Learner):
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """The objective of a batch."""
-        inputs = self.net.inputs(_items(batch))
+        inputs = self.net.inputs(batch)
         objective, cost = self.net.learn(inputs, lambda output: self.goal.losses(output, batch))
         self.train_error.update(cost)
         return objective
@@ -133,7 +133,7 @@ class RationaleLearner(Learner):
 
     def validation_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Adds a batch of the part to validate to the cost, one of the annotated to precision."""
-        reading = self.net.read(self.net.inputs(_items(batch)))
+        reading = self.net.read(self.net.inputs(batch))
         loaders: Any = self.trainer.val_dataloaders
         if self.evidence is not None and dataloader_idx == len(loaders) - 1:
             self._chosen.append((reading.scores >= SELECTED).cpu())
@@ -144,7 +144,7 @@ class RationaleLearner(Learner):
         """The answers from rationale, all there is and the rest, ``(B, 3)``, then the scores of
         words or atoms, ``(B, longest)``. Of pairs of questions the cosines, and the scores of both.
         """
-        inputs = self.net.inputs(_items(batch))
+        inputs = self.net.inputs(batch)
         reading = self.net.read(inputs)
         items = read_structure(**inputs)
         size = {"max_num_nodes": self.longest, "batch_size": items.num_groups}
@@ -166,8 +166,3 @@ def goal_of(config: ModelConfig) -> Goal:
     if config.inputs == "questions":
         return RankingGoal()
     return ClassGoal() if config.out > 1 else NumberGoal(config.mean, config.std)
-
-
-def _items(batch: Any) -> Any:
-    """The texts or molecules of a batch; of questions their words."""
-    return getattr(batch, "words", batch)

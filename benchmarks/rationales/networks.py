@@ -88,14 +88,9 @@ class RationaleNet(nn.Module):
         """Makes what reads."""
         self.encoder = _encoder(self.config)
 
-    def set_word_vectors(self, vectors: Tensor) -> None:
-        """Gives the words of the vocabulary these vectors, ``(V, D)``."""
-        assert self.embedding is not None
-        with torch.no_grad():
-            self.embedding.weight.copy_(vectors)
-
     def inputs(self, batch: Any) -> Inputs:
-        """What the other methods are called with, of a batch of texts or molecules."""
+        """What the other methods are called with, of a batch of texts, questions or molecules."""
+        batch = getattr(batch, "words", batch)
         if self.embedding is None:
             names = ("x", "edge_index", "edge_attr", "batch")
             return {name: batch[name] for name in names} | {"batch_size": batch.num_graphs}
@@ -170,19 +165,6 @@ class SelectingNet(RationaleNet):
 
 
 class AttentionNet(RationaleNet):
-    """Attention: it reads all words, and is said to select those of the largest weights."""
-
-    encoder: "Attention"
-
-    def read(self, inputs: Inputs) -> Reading:
-        """The answer from all words, and their weights."""
-        output, weights = self.encoder.attend(**inputs)
-        chosen = top_share(weights, self.config.rate, inputs["ptr"])
-        # No weight of several words is 1: what is not selected stays below one half.
-        return Reading(output, SELECTED * (weights + chosen), output.new_zeros(len(output)))
-
-
-class Attention(nn.Module):
     r"""The attention model that Lei's thesis (2017), section 3.4.1, sets beside rationales.
 
     A network that reads the text from both ends, as a generator does, says how much each word
@@ -192,15 +174,28 @@ class Attention(nn.Module):
         a_t = \mathrm{softmax}_t(w^\top s_t + b), \qquad
         y = W \sum_t a_t h_t + b'
 
-    Of a text without words the average is zero.
+    Of a text without words the average is zero. It reads all words, and is said to select those of
+    the largest weights.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
+    def build(self) -> None:
+        """Makes the networks of s and h, w and W."""
+        config = self.config
         self.network, self.encoder = _two_directions(config), _one_direction(config)
-        self.dropout = config.dropout
         self.score = nn.Linear(2 * config.hidden, 1)
         self.lin = nn.Linear(config.hidden, config.out)
+
+    def read(self, inputs: Inputs) -> Reading:
+        """The answer from all words, and their weights."""
+        output, weights = self.attend(**inputs)
+        chosen = top_share(weights, self.config.rate, inputs["ptr"])
+        # No weight of several words is 1: what is not selected stays below one half.
+        return Reading(output, SELECTED * (weights + chosen), output.new_zeros(len(output)))
+
+    def answer(self, inputs: Inputs, chosen: Tensor) -> Tensor:
+        """What it makes of a text of the chosen words alone."""
+        lengths = read_structure(**inputs).total(chosen.long().unsqueeze(0))[0]
+        return self.attend(inputs["x"][chosen], F.pad(lengths.cumsum(0), (1, 0)))[0]
 
     def attend(self, x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor]:
         """What is predicted of each text, ``(B, out)``, and a of each word, ``(N,)``."""
@@ -210,11 +205,7 @@ class Attention(nn.Module):
         weights = softmax(scores, text, num_nodes=num_texts)
         states = self.encoder(x, ptr=ptr)[0] * weights.unsqueeze(1)
         average = states.new_zeros(num_texts, states.size(1)).index_add(0, text, states)
-        return self.lin(F.dropout(average, self.dropout, self.training)), weights
-
-    def forward(self, x: Tensor, ptr: Tensor) -> Tensor:
-        """What is predicted of each text alone."""
-        return self.attend(x, ptr)[0]
+        return self.lin(F.dropout(average, self.config.dropout, self.training)), weights
 
 
 def network(config: ModelConfig) -> RationaleNet:
@@ -248,8 +239,6 @@ def _walks(config: ModelConfig) -> dict[str, Any]:
 
 def _encoder(config: ModelConfig) -> nn.Module:
     hidden, out, dropout = config.hidden, config.out, config.dropout
-    if config.kind == ATTENTION:
-        return Attention(config)
     if config.inputs != "molecules":
         return SequenceEncoder(_one_direction(config), hidden, out, "mean", dropout)
     sizes = config.input_size, hidden, out

@@ -38,16 +38,12 @@ Aspect = Literal["appearance", "smell", "palate", "taste", "overall"]
 ASPECTS = get_args(Aspect)
 # Which data sets an option is of.
 OF_DATASETS = {
-    "vectors": (*TEXTS, *QUESTIONS),
-    "embedding": (*TEXTS, *QUESTIONS),
-    "estimator": (*TEXTS, *QUESTIONS),
+    **dict.fromkeys(("vectors", "embedding", "estimator"), (*TEXTS, *QUESTIONS)),
+    **dict.fromkeys(
+        ("text_column", "target_column", "evidence_column", "encoding", "task"), (OWN,)
+    ),
     "aspect": ("beer",),
     "smarts": ("molecules",),
-    "target_column": (OWN,),
-    "text_column": (OWN,),
-    "evidence_column": (OWN,),
-    "encoding": (OWN,),
-    "task": (OWN,),
 }
 ANNEAL = 0.4  # of all steps, over which the share to select falls from one half
 EXAMPLES = 20  # on a page
@@ -55,10 +51,7 @@ EXAMPLES = 20  # on a page
 
 @dataclass(frozen=True)
 class Defaults:
-    """What an option of the same name is on a data set unless it is given.
-
-    Drawn selections of questions were not learned from: docs/rationales.rst has the figures.
-    """
+    """What an option of the same name is on a data set unless it is given."""
 
     epochs: int
     batch_size: int
@@ -72,6 +65,7 @@ class Defaults:
     estimator: str = "reinforce"
 
 
+# Drawn selections of questions were not learned from: docs/rationales.rst has the figures.
 DEFAULTS = {
     "planted": Defaults(10, 64, 64, 0.12, 0.005),
     "beer": Defaults(50, 256, 200, 0.13, 0.01),
@@ -200,10 +194,7 @@ class Rationales(TextColumns, Networks):
         return Defaults(**values | {k: v for k, v in given.items() if v is not None})
 
     def variants(self) -> list[tuple[str, str, float]]:
-        """Name, kind and rate of each model: one for each rate of those that select.
-
-        The others are there once; those that score words take the first rate.
-        """
+        """Name, kind and rate of each model: one a rate of those that select, the others once."""
         rates = self.rates or (self.chosen().rate,)
         found = []
         for kind in self.kinds():

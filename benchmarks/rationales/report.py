@@ -25,10 +25,10 @@ from benchmarks.harness.summary import (
 )
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
-from benchmarks.rationales.learner import READINGS, RationaleLearner
+from benchmarks.rationales.learner import RationaleLearner
 from benchmarks.rationales.options import EXAMPLES, FULL, SELECTING, TITLE
-from benchmarks.rationales.selections import marked_words, read_spans
-from benchmarks.rationales.task import CURVE, ItemRationales, RankingRationales
+from benchmarks.rationales.selections import CURVE, marked_words, read_spans
+from benchmarks.rationales.task import ItemRationales, RankingRationales
 
 FILES = (
     *("rationales.html", "rationales.png", "learning_curves.png"),
@@ -39,7 +39,12 @@ COLUMNS = 3
 PIXELS = (420, 280)
 SEED = 0  # of the choice of examples
 BATCH = 256  # items that are read at once
-ERRORS = ("test", "test_full", "test_rest")
+COST = "valid_cost"
+LABELS = {
+    COST: "cost, validation part",
+    "share": "percent selected",
+    "precision": "precision in percent",
+}
 Entries = list[tuple[str, Markup]]  # models, and what each selects
 Examples = list[tuple[str, tuple[int, Tensor]]]  # what each model says, the item and its words
 
@@ -82,7 +87,8 @@ def _table(runs: Sequence[Run], task: ItemRationales) -> Table:
     """The comparison of models, each reading what is there and what it selects itself."""
     digits = task.measure.format(run.record["test_full"] for run in runs)
     measures = {"precision": ("test_precision", ".1f"), "selected": ("test_share", ".1f")}
-    measures |= {name: (key, digits) for name, key in zip(READINGS, ERRORS, strict=True)}
+    keys = {"rationale": "test", "full": "test_full", "rest": "test_rest"}
+    measures |= {name: (key, digits) for name, key in keys.items()}
     unit, number = task.data.unit, task.data.num_annotated("test")
     partial_ = 0 < number < len(task.parts["test"])
     where = f" of the {number:,} {task.data.kind} with evidence" if partial_ else ""
@@ -239,17 +245,15 @@ def learning_plot(runs: Sequence[Run]) -> Figure:
     and, where evidence is known, the precision.
     """
     groups = [group for group in by_model(runs) if group[0].history]
-    labels = {"valid_cost": "cost, validation part"}
-    if any(group[0].record["kind"] in SELECTING for group in groups):
-        labels["share"] = "percent selected"
-    if any("precision" in epoch for group in groups for epoch in group[0].history):
-        labels["precision"] = "precision in percent"
+    selecting = [group for group in groups if group[0].record["kind"] in SELECTING]
+    known = {key for group in selecting for epoch in group[0].history for key in epoch}
+    labels = {key: label for key, label in LABELS.items() if key in known or key == COST}
     figure = Figure(figsize=(max(5.0, 3.4 * len(labels)), 3.8), layout="constrained")
     panels = figure.subplots(1, len(labels), squeeze=False)[0]
     for (key, label), panel in zip(labels.items(), panels, strict=True):
         for j, group in enumerate(groups):
-            name, kind = group[0].record["model"], group[0].record["kind"]
-            for run in group if key == "valid_cost" or kind in SELECTING else ():
+            name: str | None = group[0].record["model"]
+            for run in group if key == COST or group in selecting else ():
                 points = [(epoch["epoch"], epoch[key]) for epoch in run.history if key in epoch]
                 panel.plot(
                     *zip(*points, strict=True), color=f"C{j % 10}", linewidth=1.2, label=name

@@ -7,6 +7,9 @@ import torch
 from markupsafe import Markup
 from torch import Tensor
 
+# Shares at which the precision of scored words is measured.
+CURVE = {f"precision@{share:g}": share for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)}
+
 
 def top_share(scores: Tensor, share: float, ptr: Tensor) -> Tensor:
     """Selects a share of the words of each text: those with the highest scores.

@@ -1,6 +1,7 @@
 """A linear support vector machine on words and pairs of words: a baseline of rationales."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import compress, pairwise
 from typing import Any
 
@@ -17,7 +18,7 @@ from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.task import PARTS
 from benchmarks.rationales.data import Items
 from benchmarks.rationales.options import SVM
-from benchmarks.rationales.selections import num_selected
+from benchmarks.rationales.selections import CURVE, num_selected
 
 COSTS = (0.001, 0.01, 0.1, 1.0)  # of errors, from which C is chosen
 ITERATIONS = 10_000
@@ -29,27 +30,30 @@ class SVMEstimator(Estimator):
 
     The baseline of Lei's thesis (2017), section 3.4.1: a text's features are 1 for what occurs in
     it, and the words of the features with the largest weights are its rationale. scikit-learn's
-    ``LinearSVC`` for classes, and ``LinearSVR`` with the squared loss for numbers. A share of each
-    text is selected; precision is measured at the further ones of a curve, by name.
+    ``LinearSVC`` for classes, and ``LinearSVR`` with the squared loss for numbers.
     """
 
     uses_seed = False
     machine: Pipeline
     cost: float
 
-    def __init__(self, data: Items, rate: float, curve: dict[str, float]) -> None:
-        self.data, self.rate, self.curve = data, rate, curve
+    def __init__(self, data: Items, rate: float) -> None:
+        self.data, self.rate = data, rate
 
     def fit(self, seed: int, device: torch.device, progress: bool) -> None:
         """Learns from the training part; C is chosen by the error on the validation part, of equal
         ones the smallest.
         """
         texts, y = self.data.words("train"), self.data.right("train").numpy()
+        kind: Any = LinearSVC
+        if not self.data.classes:
+            kind = partial(LinearSVR, loss="squared_epsilon_insensitive")
         machines = {}
         with as_input_error():
             for cost in COSTS:
                 counter = CountVectorizer(analyzer=_ngrams, binary=True, dtype=np.float64)
-                machines[cost] = make_pipeline(counter, self._machine(cost)).fit(texts, y)
+                machine = kind(C=cost, dual="auto", max_iter=ITERATIONS, random_state=0)
+                machines[cost] = make_pipeline(counter, machine).fit(texts, y)
 
         def error(cost: float) -> float:
             found = _predicted(machines[cost], self.data.words("valid"))
@@ -72,7 +76,7 @@ class SVMEstimator(Estimator):
         number, texts = len(self.data.parts["train"]), self.data.words("test")
         found = {"method": f"C = {self.cost:g}", "fitted_on": number, "kind": SVM}
         found["rate"] = self.rate
-        for key, share in self.curve.items():
+        for key, share in CURVE.items():
             value = self.data.precision("test", torch.cat(self.select(texts, share)))
             found |= {} if value is None else {key: value}
         return found
@@ -103,12 +107,6 @@ class SVMEstimator(Estimator):
             best_words(text, number, places, weights[row])
             for text, number, row in zip(texts, numbers, rows, strict=True)
         ]
-
-    def _machine(self, cost: float) -> Any:
-        settings: dict[str, Any] = {"C": cost, "max_iter": ITERATIONS, "random_state": 0}
-        if self.data.classes:
-            return LinearSVC(dual="auto", **settings)
-        return LinearSVR(loss="squared_epsilon_insensitive", dual="auto", **settings)
 
     def _weights(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """``(K, V)`` and ``(K,)``, a row for each class, one where there are two or numbers."""

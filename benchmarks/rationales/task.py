@@ -25,14 +25,12 @@ from benchmarks.rationales.goals import RankingGoal
 from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
 from benchmarks.rationales.options import ATTENTION, QUESTIONS, SVM, TITLE, Rationales
-from benchmarks.rationales.selections import spans_text, top_share
+from benchmarks.rationales.selections import CURVE, spans_text, top_share
 from benchmarks.rationales.svm import SVMEstimator
 from pyg_kernels.datasets.text import EncodedTexts, Vocabulary, WordVectors
 
 BODY = "body"
 NEGATIVES = 20  # random questions for each similar one, drawn anew each epoch
-# Shares at which the precision of scored words is measured.
-CURVE = {f"precision@{share:g}": share for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)}
 
 
 class RationaleTask(Task):
@@ -84,7 +82,7 @@ class RationaleTask(Task):
         given = {"optimizer": asdict(optimizer), "longest": self.longest, **self.validation}
         learner = RationaleLearner(asdict(model), words, **given)
         if self.vectors is not None:
-            learner.net.set_word_vectors(self.vectors.vectors)
+            learner.net.load_state_dict({"embedding.weight": self.vectors.vectors}, strict=False)
         return learner
 
     def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
@@ -118,7 +116,7 @@ class ItemRationales(RationaleTask):
 
     def estimator(self, model: ModelConfig) -> Estimator | None:
         """The SVM of a configuration, ``None`` if it is a network."""
-        return SVMEstimator(self.data, model.rate, CURVE) if model.kind == SVM else None
+        return SVMEstimator(self.data, model.rate) if model.kind == SVM else None
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
         """Texts or molecules in an order of each epoch."""
@@ -137,7 +135,7 @@ class ItemRationales(RationaleTask):
                 error = self.goal.error(predictions[part][:, number], self.data.right(part))
                 found[part if not number else f"{part}_{reading}"] = error
         for part in ("valid", "test"):
-            chosen = self.selection(part, predictions[part])
+            chosen = self._scores_of(part, predictions[part]) >= SELECTED
             found[f"{part}_share"] = 100 * float(chosen.double().mean())
             found |= self._precisions(part, {f"{part}_precision": chosen})
         scores = self._scores_of("test", predictions["test"])
@@ -155,6 +153,7 @@ class ItemRationales(RationaleTask):
         for part in PARTS:
             places, found = self.parts[part].tolist(), predictions[part]
             sizes = self.data.lengths[self.parts[part]].tolist()
+            chosen = (self._scores_of(part, found) >= SELECTED).split(sizes)
             frame = {
                 "model": record["model"],
                 "seed": record["seed"],
@@ -162,16 +161,13 @@ class ItemRationales(RationaleTask):
                 "row": places,
                 "text": [self.data.lines[place] for place in places],
                 **self._answers(part, found),
-                "selection": list(map(spans_text, self.selection(part, found).split(sizes))),
+                "selection": list(map(spans_text, chosen)),
             }
             frames.append(pandas.DataFrame(frame))
         return pandas.concat(frames, ignore_index=True)
 
-    def selection(self, part: str, predictions: Tensor) -> Tensor:
-        """What is selected of all items of a part, one after the other, ``(N,)`` bool."""
-        return self._scores_of(part, predictions) >= SELECTED
-
     def _scores_of(self, part: str, predictions: Tensor) -> Tensor:
+        """Those of all items of a part, one after the other, ``(N,)``."""
         lengths = self.data.lengths[self.parts[part]]
         return predictions[:, len(READINGS) :][torch.arange(self.longest) < lengths.unsqueeze(1)]
 
@@ -182,13 +178,12 @@ class ItemRationales(RationaleTask):
 
     def _answers(self, part: str, predictions: Tensor) -> dict[str, list[Any]]:
         """The columns of what is right, and what is said from rationale, all and the rest."""
-        right = self.data.right(part).tolist()
-        rationale, full, rest = (column.tolist() for column in predictions[:, :3].t())
-        names = self.data.classes
+        names, columns = self.data.classes, predictions[:, :3].t().tolist()
+        columns = [self.data.right(part).tolist(), *columns]
         if not names:
-            return {"y": right, "prediction": rationale, "full": full, "rest": rest}
-        columns = {"label": right, "predicted": rationale, "full": full, "rest": rest}
-        return {key: [names[int(k)] for k in column] for key, column in columns.items()}
+            return dict(zip(("y", "prediction", "full", "rest"), columns, strict=True))
+        columns = [[names[int(k)] for k in column] for column in columns]
+        return dict(zip(("label", "predicted", "full", "rest"), columns, strict=True))
 
 
 class RankingRationales(RationaleTask):

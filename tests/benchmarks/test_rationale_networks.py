@@ -76,18 +76,17 @@ def test_in_the_warm_up_the_encoder_learns_from_everything() -> None:
 def test_attention_is_the_average_of_states_and_selects_its_largest_weights() -> None:
     net = net_of("attention")
     x, scores = net.inputs(BATCH)["x"], net.read(net.inputs(BATCH)).scores
-    output, weights = net.encoder.attend(x, PTR)
+    output, weights = net.attend(x, PTR)
     for text, (a, b) in enumerate(zip(PTR[:-1].tolist(), PTR[1:].tolist(), strict=True)):
         if a == b:
-            torch.testing.assert_close(output[text], net.encoder.lin.bias)
+            torch.testing.assert_close(output[text], net.lin.bias)
             continue
         states, hidden = (
-            each(x[a:b], ptr=torch.tensor([0, b - a]))[0]
-            for each in (net.encoder.network, net.encoder.encoder)
+            each(x[a:b], ptr=torch.tensor([0, b - a]))[0] for each in (net.network, net.encoder)
         )
-        expected = torch.softmax(states @ net.encoder.score.weight[0], dim=0)
+        expected = torch.softmax(states @ net.score.weight[0], dim=0)
         torch.testing.assert_close(weights[a:b], expected)
-        torch.testing.assert_close(output[text], net.encoder.lin(expected @ hidden))
+        torch.testing.assert_close(output[text], net.lin(expected @ hidden))
         largest = expected.topk(max(1, int(0.4 * (b - a) + 0.5))).indices
         assert set((scores[a:b] >= SELECTED).nonzero().flatten().tolist()) == set(largest.tolist())
 
