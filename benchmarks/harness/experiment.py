@@ -20,7 +20,7 @@ from benchmarks.harness.devices import check_devices
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.fitting import fit
-from benchmarks.harness.options import Training
+from benchmarks.harness.options import Runs, Training
 from benchmarks.harness.study import Record, Study
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS, Task
@@ -76,11 +76,13 @@ class Report:
         tables: Printed, and written as ``table.md``.
         pictures: By the name of their file.
         write: Writes other files into the results folder.
+        written: Tables that are written and not printed.
     """
 
     tables: Sequence[Table]
     pictures: Mapping[str, Callable[[], "Figure"]] = field(default_factory=dict)
     write: Callable[[Path], None] = lambda out: None
+    written: Sequence[Table] = ()
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Experiment:
     """
 
     program: str
-    options: Training
+    options: Runs
     out: Path
     task: Task
     models: Sequence[Any]
@@ -110,7 +112,10 @@ class Experiment:
     @cached_property
     def config(self) -> TrainingConfig:
         """How runs are trained."""
-        return self.training or self.options.training()
+        if self.training is not None:
+            return self.training
+        assert isinstance(self.options, Training)
+        return self.options.training()
 
     @cached_property
     def study(self) -> Study:
@@ -226,6 +231,7 @@ class Experiment:
                 shown.pictures,
                 [run.record for run in runs],
                 lambda: shown.write(self.out),
+                shown.written,
             )
 
     def carry_out(self, report: Callable[[list[Run]], Report], heading: str = "") -> None:

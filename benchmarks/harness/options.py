@@ -32,6 +32,7 @@ from typing import (
 
 try:
     import jsonargparse
+    import yaml
 except ImportError:
     print("jsonargparse is not installed: pip install '.[bench]'", file=sys.stderr)
     raise SystemExit(2) from None
@@ -152,7 +153,7 @@ class Device(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training(Device, Results):
+class Runs(Device, Results):
     """Training.
 
     Args:
@@ -160,10 +161,6 @@ class Training(Device, Results):
         epochs: at most
         batch_size: items a batch
         lr: the highest learning rate of Adam
-        schedule: of the learning rate: short warm-up and cosine over --epochs; times --lr-factor
-            every epoch; times --lr-factor after 5 epochs without progress; constant
-        lr_factor: (0.9 for exponential, 0.5 for plateau)
-        weight_decay: L2 penalty
         clip: largest norm of the gradient, 0 for any
         patience: stop after N epochs without a better validation error (a third of --epochs, at
             least 10)
@@ -175,13 +172,26 @@ class Training(Device, Results):
     epochs: int | None = setting(20, least=1)
     batch_size: int | None = setting(50, least=1)
     lr: float | None = setting(0.001, above=0)
-    schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting("cosine")
-    lr_factor: float | None = setting(None, above=0, below=1)
-    weight_decay: float = setting(0.0, least=0)
-    clip: float = setting(5.0, least=0)
+    clip: float | None = setting(5.0, least=0)
     patience: int | None = setting(None, least=1)
     precision: Literal["auto", "32-true", "16-mixed", "bf16-mixed"] = setting("auto")
     logger: Literal["none", "csv", "tensorboard"] = setting("none", free=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(Runs):
+    """The learning rate.
+
+    Args:
+        schedule: of the learning rate: short warm-up and cosine over --epochs; times --lr-factor
+            every epoch; times --lr-factor after 5 epochs without progress; constant
+        lr_factor: (0.9 for exponential, 0.5 for plateau)
+        weight_decay: L2 penalty
+    """
+
+    schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting("cosine")
+    lr_factor: float | None = setting(None, above=0, below=1)
+    weight_decay: float = setting(0.0, least=0)
 
     def check(self) -> None:
         super().check()
@@ -211,7 +221,7 @@ class Training(Device, Results):
             epochs=epochs,
             batch_size=options["batch_size"],
             patience=self.patience or max(10, epochs // 3),
-            clip=self.clip,
+            clip=self.clip or 0.0,
             optimizer=OptimizerConfig(
                 learning_rate=options["lr"],
                 schedule=schedule,
@@ -489,7 +499,7 @@ def _load(text: str) -> Any:
     return content
 
 
-jsonargparse.set_loader(MODE, _load, exceptions=())
+jsonargparse.set_loader(MODE, _load, exceptions=(yaml.YAMLError,))
 
 
 class _Parser(jsonargparse.ArgumentParser):

@@ -193,6 +193,7 @@ class Study:
         pictures: Mapping[str, Callable[[], "Figure"]] | None = None,
         records: Sequence[Record] | None = None,
         also: Callable[[], None] = lambda: None,
+        written: Sequence[Table] = (),
     ) -> None:
         """Prints the tables and writes them, the pictures and ``metrics.json``.
 
@@ -201,8 +202,9 @@ class Study:
             pictures: By the name of their file.
             records: What goes into ``metrics.json``, but for ``history``; by default all.
             also: Writes the other files.
+            written: Tables that are written and not printed.
         """
-        _in_first(lambda: self._finish(tables, pictures or {}, records, also))
+        _in_first(lambda: self._finish(tables, pictures or {}, records, also, written))
 
     def _finish(
         self,
@@ -210,11 +212,12 @@ class Study:
         pictures: Mapping[str, Callable[[], "Figure"]],
         records: Sequence[Record] | None,
         also: Callable[[], None],
+        written: Sequence[Table],
     ) -> None:
         say("\n\n".join(table.text() for table in tables))
         with naming_files(self.out):
             self._write_metrics(self.records() if records is None else records)
-            text = "\n\n".join(table.markdown() for table in tables)
+            text = "\n\n".join(table.markdown() for table in (*tables, *written))
             write_text(self.out / "table.md", f"{text}\n")
             for name, draw in pictures.items():
                 write_bytes(self.out / name, _png(draw))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas
 import torch
 
-from benchmarks.harness.checkpoint import UNREADABLE, read_checkpoint
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, naming_files, say, tell
 from benchmarks.harness.files import write_text
 from benchmarks.harness.tables_of_texts import (
@@ -24,6 +24,7 @@ from benchmarks.rationales.report import page
 from benchmarks.rationales.selections import marked_words, read_spans, spans_text
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
 
+KEYS = {"model", "words", "classes", "optimizer", "program"}
 COLUMNS = ("predicted", "full", "rest")  # from the rationale, from everything, from the rest
 ADDED = (*COLUMNS, "selection", "words")
 
@@ -33,7 +34,10 @@ def explain(options: Explain) -> None:
     assert options.checkpoint and options.data and options.out
     out = Path(options.out)
     refuse_existing([out], options.overwrite)
-    learner = load_rationales(checkpoint_of(options.checkpoint))
+    learner = load_learner(checkpoint_of(options.checkpoint), RationaleLearner, KEYS)
+    reads = learner.net.config.inputs
+    if reads != "texts":
+        raise InputError(f"--checkpoint {options.checkpoint} reads {reads}, not texts")
     table, texts = texts_of(options.data, list(options.text_column or ("text",)), options.encoding)
     refuse_columns(table, ADDED, options.data)
     every = [tokenize(text) for text in texts]
@@ -79,19 +83,3 @@ def rationales(
     table["selection"] = list(map(spans_text, chosen))
     table["words"] = [" ".join(compress(words, c)) for words, c in zip(texts, chosen, strict=True)]
     return pandas.DataFrame(table)
-
-
-def load_rationales(path: Path) -> RationaleLearner:
-    """The network of a checkpoint on texts, in evaluation mode."""
-    keys = {"model", "words", "classes", "optimizer", "program"}
-    checkpoint, arguments = read_checkpoint(path, [keys])
-    inputs = arguments["model"].get("inputs")
-    if inputs != "texts":
-        raise InputError(f"--checkpoint {path} reads {inputs}, not texts")
-    try:
-        learner = RationaleLearner(**arguments)
-        weights = checkpoint["state_dict"]
-        learner.load_state_dict({k: v for k, v in weights.items() if k.startswith("net.")})
-    except UNREADABLE as error:
-        raise InputError(f"--checkpoint {path} does not fit this version") from error
-    return learner.eval()

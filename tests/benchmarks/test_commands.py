@@ -18,6 +18,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.__main__ import COMMANDS as LISTED
+from tests.benchmarks.harness.language_model.streams import write_corpus
 from tests.benchmarks.small_rationales import write_own
 from tests.benchmarks.small_texts import write_questions
 
@@ -116,6 +117,17 @@ COMMANDS = {
         "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch",
         lambda folder: write_questions(folder / "trec"),
     ),
+    "language": Promise(
+        "benchmarks.language_model",
+        "",
+        "--device cpu --data IN/corpus --hidden 2 --models lstm-5m --epochs 1",
+        ("--lr 0.5", "--lr None, not 0.5"),
+        "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch "
+        "hidden_size num_words training_words",
+        lambda folder: write_corpus(folder / "corpus"),
+    ),
+    "language generate": Promise("benchmarks.language_model", "generate"),
+    "language score": Promise("benchmarks.language_model", "score"),
     "texts predict": Promise("benchmarks.text_classification", "predict"),
     "rationales": Promise(
         "benchmarks.rationales",
@@ -214,6 +226,29 @@ BAD_INPUT = {
         ("--resume --overwrite", "--resume and --overwrite exclude each other"),
         ("--root IN/trec --parameters 3 --models lstm", "3 parameters"),
         ("--root IN/trec --hidden 65536 --models lstm", "parameters; at most"),
+    ],
+    "language": [
+        ("--preset rcnn-6m", "rcnn-6m: expected one of rcnn-5m, "),
+        ("--epochs 0", "of at least 1"),
+        ("--prset cnn", "--prset"),
+        ("--hidden 3 --parameters 9999", "--hidden and --parameters exclude each other"),
+        ("--data nowhere", "nowhere: no such folder or file"),
+        ("--words", "--words and --encoding go with a text file of your own"),
+        ("--data IN/corpus --device tpu", "--device must be"),
+        ("--data IN/corpus --hidden 65536", "at most 500,000,000 are allowed (--hidden, "),
+        ("--data IN/corpus --parameters 3", "at most 3 parameters"),
+    ],
+    "language generate": [
+        ("--prompt a", "--checkpoint must be given"),
+        ("--checkpoint nowhere", "--checkpoint nowhere: no such file"),
+        ("--checkpoint x --top-k 0", "of at least 1"),
+        ("--checkpoint x --temperature -1", "of at least 0"),
+    ],
+    "language score": [
+        ("--checkpoint x", "--data or --text must be given"),
+        ("--checkpoint x --text a --data FILE", "--data and --text exclude each other"),
+        ("--checkpoint x --text=", "--text must not be empty"),
+        ("--checkpoint FILE --text a", "is not a checkpoint of this module"),
     ],
     "texts predict": [
         ("--text a --checkpoint nowhere.ckpt", "nowhere.ckpt: no such file"),
