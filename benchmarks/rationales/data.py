@@ -20,12 +20,7 @@ from benchmarks.harness.text.data import BUCKET, known_words, vector_file
 from benchmarks.rationales.goals import ClassGoal, NumberGoal
 from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
 from benchmarks.rationales.selections import marked_words, precision
-from pyg_kernels.datasets.text import (
-    EncodedTexts,
-    TextLoader,
-    Vocabulary,
-    WordVectors,
-)
+from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, WordVectors
 
 QUESTIONS_AROUND = (3, 6)  # a planted sentence
 THIOPHENE = "c1ccsc1"

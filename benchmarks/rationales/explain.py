@@ -17,14 +17,13 @@ from benchmarks.harness.tables_of_texts import (
     texts_of,
     write_table,
 )
-from benchmarks.rationales.learner import READINGS, RationaleLearner
+from benchmarks.rationales.learner import KEYS, READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED
 from benchmarks.rationales.options import EXAMPLES, Explain
 from benchmarks.rationales.report import page
 from benchmarks.rationales.selections import marked_words, read_spans, spans_text
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
 
-KEYS = {"model", "words", "classes", "optimizer", "program"}
 COLUMNS = ("predicted", "full", "rest")  # from the rationale, from everything, from the rest
 ADDED = (*COLUMNS, "selection", "words")
 

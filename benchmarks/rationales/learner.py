@@ -16,6 +16,7 @@ from benchmarks.rationales.selections import precision
 from pyg_kernels.rationale.structures import read_structure
 
 READINGS = ("rationale", "full", "rest")  # the first columns of predictions of texts and molecules
+KEYS = {"model", "words", "classes", "optimizer", "program"}  # arguments in a checkpoint
 EXCESS = 0.5  # cost of selecting twice the rate that is wanted
 
 

@@ -12,20 +12,15 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.experiment import Report
 from benchmarks.harness.figures import picture_grid
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import Record
-from benchmarks.harness.summary import (
-    by_model,
-    mean_seconds,
-    seeds_text,
-    spread,
-    spread_or_dash,
-)
+from benchmarks.harness.summary import by_model, mean_seconds, seeds_text, spread, spread_or_dash
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
-from benchmarks.rationales.learner import RationaleLearner
+from benchmarks.rationales.learner import KEYS, RationaleLearner
 from benchmarks.rationales.options import EXAMPLES, FULL, SELECTING, TITLE
 from benchmarks.rationales.selections import CURVE, marked_words, read_spans
 from benchmarks.rationales.task import ItemRationales, RankingRationales
@@ -139,9 +134,7 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> Table 
     if not seeds or not groups:
         return None
     judges = {
-        seed: RationaleLearner.load_from_checkpoint(
-            out / "runs" / f"{FULL}-seed{seed}" / BEST, map_location="cpu", weights_only=True
-        ).eval()
+        seed: load_learner(out / "runs" / f"{FULL}-seed{seed}" / BEST, RationaleLearner, KEYS)
         for seed in seeds
     }
     rows = []

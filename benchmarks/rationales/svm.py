@@ -68,14 +68,13 @@ class SVMEstimator(Estimator):
 
     def num_parameters(self) -> int:
         """Weights and biases."""
-        weights, bias = self._weights()
-        return weights.size + bias.size
+        return sum(each.size for each in self._weights())
 
     def details(self) -> dict[str, Any]:
         """What it is, and its precision at several shares."""
         number, texts = len(self.data.parts["train"]), self.data.words("test")
-        found = {"method": f"C = {self.cost:g}", "fitted_on": number, "kind": SVM}
-        found["rate"] = self.rate
+        method = f"C = {self.cost:g}"
+        found = {"method": method, "fitted_on": number, "kind": SVM, "rate": self.rate}
         for key, share in CURVE.items():
             value = self.data.precision("test", torch.cat(self.select(texts, share)))
             found |= {} if value is None else {key: value}
@@ -84,9 +83,8 @@ class SVMEstimator(Estimator):
     def checkpoint(self) -> dict[str, Any]:
         """Weights and biases, a column for each word and pair of words."""
         weights, bias = map(torch.from_numpy, self._weights())
-        ngrams = list(self.machine[0].get_feature_names_out())
-        classes = list(self.data.classes)
-        return {"weights": weights, "bias": bias, "ngrams": ngrams, "classes": classes}
+        named = {"ngrams": list(self.machine[0].get_feature_names_out())}
+        return {"weights": weights, "bias": bias, **named, "classes": list(self.data.classes)}
 
     def select(self, texts: Texts, share: float) -> list[Tensor]:
         """Takes the words of the features with the largest weights, one feature after the other.

@@ -30,7 +30,7 @@ from benchmarks.rationales.svm import SVMEstimator
 from pyg_kernels.datasets.text import EncodedTexts, Vocabulary, WordVectors
 
 BODY = "body"
-NEGATIVES = 20  # random questions for each similar one, drawn anew each epoch
+NEGATIVES = 20  # random questions for each similar one, anew each epoch
 
 
 class RationaleTask(Task):
@@ -265,11 +265,7 @@ def read_texts(data: QuestionData, fields: str) -> EncodedTexts:
 
 
 def task_of(options: Rationales) -> ItemRationales | RankingRationales:
-    """The task of the data that are asked for.
-
-    Raises:
-        InputError: If they cannot be read.
-    """
+    """The task of the data that are asked for, which are read."""
     if options.dataset not in QUESTIONS:
         return ItemRationales(load_items(options))
     name, seed = options.dataset, options.split_seed
