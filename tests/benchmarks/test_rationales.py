@@ -115,7 +115,7 @@ def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> N
     assert status == 2 and "holds independent-rate-0.1 of another size or with other options" in err
 
 
-@pytest.mark.parametrize("kind", ["dependent", "attention", "questions"])
+@pytest.mark.parametrize("kind", ["dependent", "questions"])
 def test_a_resumed_run_is_the_uninterrupted_one(
     own: Call, compare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
