@@ -4,24 +4,16 @@ Nothing here imports torch: ``--help`` and a misspelt option answer at once.
 """
 
 import argparse
-import io
 import math
-import os
-import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from benchmarks.harness.errors import (
-    DivergenceError,
-    EndedElsewhere,
-    InputError,
-    MeasurementError,
-    as_input_error,
-    tell,
-)
-from benchmarks.harness.processes import is_first, processes
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.errors import exit_status as exit_status
+from benchmarks.harness.errors import progress as progress
+from benchmarks.harness.processes import is_first
 
 # The keys of learner.SCHEDULES, repeated.
 SCHEDULES = ("cosine", "exponential", "plateau", "none")
@@ -58,52 +50,6 @@ class OneLineParser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: Any = None) -> None:
         if is_first():
             super()._print_message(message, file)
-
-
-def exit_status(program: str, command: Callable[[], int], several: bool = False) -> int:
-    """Runs a command of a program, and says in one line why it ended early.
-
-    Args:
-        program (str): The name that the line begins with.
-        command: What to run; gives the status of success.
-        several (bool): Whether processes that ``torchrun`` starts can share the work.
-
-    Returns:
-        The exit status: the command's, 1 training diverged or a measurement failed, 2 bad input,
-            130 interrupted.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name may have letters that it cannot write
-            stream.reconfigure(errors="replace")
-    line, number = "", 1
-    try:
-        with as_input_error():
-            number = processes().number
-        if number > 1 and not several:
-            raise InputError(f"this runs in one process, not {number}; start it without torchrun")
-        status = command()
-    except EndedElsewhere as ended:
-        status = ended.status
-    except (InputError, DivergenceError, MeasurementError) as error:
-        status, line = error.status, f"{program}: error: {error}"
-        tell(line)
-    except KeyboardInterrupt as interrupt:
-        if number > 1:  # torchrun passes it on once more
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        hint = f"; {interrupt}" if str(interrupt) else ""
-        tell(f"\n{program}: interrupted{hint}")
-        return 130
-    except SystemExit as stop:  # the argument parser's, which has said why
-        if number == 1:
-            raise
-        status = int(stop.code or 0)
-    return status if number == 1 else _end_together(status, line)
-
-
-def _end_together(status: int, line: str) -> int:
-    from benchmarks.harness.collective import end
-
-    return end(status, line)
 
 
 def add_result_options(group: Any, folder: str) -> None:
@@ -274,11 +220,8 @@ def check_own_files(
 
 
 def shown(options: Any) -> str:
-    """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``, by the first process."""
-    if options.quiet or not is_first():
-        return "nothing"
-    terminal = sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).lines > 0
-    return "bar" if terminal else "lines"
+    """As :meth:`Results.show`, of any options with ``quiet``."""
+    return progress(options.quiet)
 
 
 def by_dataset(values: Mapping[str, float | str]) -> str:

@@ -37,18 +37,23 @@ def read_checkpoint(
     """
     if not Path(path).is_file():
         raise InputError(f"--checkpoint {path}: no such file")
-    other = "not a checkpoint of this module"
+    what = "is not a checkpoint of this module"
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-        if isinstance(content, dict):
-            if set(content) in whole:
-                return content, content
-            found = content["hyper_parameters"]
-            if set(found) in arguments and isinstance(found["model"], dict):
+    except UNREADABLE as error:
+        raise InputError(f"--checkpoint {path} {what}, or damaged") from error
+    if isinstance(content, dict):
+        if set(content) in whole:
+            return content, content
+        found = content.get("hyper_parameters")
+        if isinstance(found, dict) and set(found) not in arguments and found.get("model"):
+            what = "is a checkpoint of another command"
+        elif isinstance(found, dict) and set(found) in arguments:
+            words = found.get("words", [])
+            known = isinstance(words, list) and all(isinstance(word, str) for word in words)
+            if known and isinstance(found["model"], dict):
                 return content, found
-    except UNREADABLE:
-        other += ", or damaged"
-    raise InputError(f"--checkpoint {path} is {other}")
+    raise InputError(f"--checkpoint {path} {what}")
 
 
 def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":

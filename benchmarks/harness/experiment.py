@@ -120,16 +120,16 @@ class Experiment:
     @cached_property
     def study(self) -> Study:
         """The results folder."""
-        sizes = {fold: _sizes(task) for fold, task in self.folds.items()} or _sizes(self.task)
+        sizes = {} if self.folds else {"parts": _sizes(self.task)}  # folds may be added
         return Study(
             self.program,
             self.options,
             self.out,
-            data={"dataset": self.task.dataset, **self.task.identity(), "parts": sizes},
+            data={"dataset": self.task.dataset, **self.task.identity(), **sizes},
             packages=PACKAGES,
             files=("predictions.csv", *self.files),
             models={model.name: asdict(model) for model in self.models},
-            notes={"backend": backend(), "threads": torch.get_num_threads()},
+            facts={"backend": backend(), "threads": torch.get_num_threads()},
         )
 
     def check(self) -> None:

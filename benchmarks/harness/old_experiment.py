@@ -19,8 +19,8 @@ from benchmarks.harness.devices import check_devices
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.fitting import fit
-from benchmarks.harness.folder import holds_results
 from benchmarks.harness.processes import processes
+from benchmarks.harness.study import holds_results
 from benchmarks.harness.task import PARTS, Task
 from benchmarks.harness.training import Run, predictions_text, train
 from pyg_kernels.ops import backend
@@ -48,7 +48,7 @@ class Experiment:
         arguments: The words of the command line, to be written down.
     """
 
-    task: Task
+    task: Any
     models: Sequence[Any]
     seeds: Sequence[int]
     training: Any
@@ -126,7 +126,6 @@ class Experiment:
                 self._remove_results(found)
                 found = {}
             self.out.mkdir(parents=True, exist_ok=True)
-            self.task.write_data_notes(self.out)
             write_text(configuration, json.dumps(self._configuration(found), indent=1))
 
     def carry_out(

@@ -37,8 +37,7 @@ except ImportError:
     print("jsonargparse is not installed: pip install '.[bench]'", file=sys.stderr)
     raise SystemExit(2) from None
 
-from benchmarks.harness.arguments import exit_status, shown
-from benchmarks.harness.errors import InputError
+from benchmarks.harness.errors import InputError, exit_status, progress
 from benchmarks.harness.processes import is_first
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ class Results(Options):
 
     def show(self) -> str:
         """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``, by the first process."""
-        return shown(self)
+        return progress(self.quiet)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,12 @@
 """Numbers of parameters, and the width of a network that stays within a number of them."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import nn
 
+T = TypeVar("T")
 MOST_PARAMETERS = 100_000_000
 
 
@@ -57,3 +59,23 @@ def largest_width(fits: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def fit_hidden_size(
+    name: str, sized: Callable[[int], T], budget: int, count: Callable[[T], int]
+) -> T:
+    """The configuration with the largest width within a number of parameters.
+
+    Args:
+        name (str): Of the network.
+        sized: The configuration of a width.
+        budget (int): The number.
+        count: The number of parameters of a configuration.
+
+    Raises:
+        ValueError: If even width 1 exceeds it.
+    """
+    width = largest_width(lambda width: count(sized(width)) <= budget)
+    if not width:
+        raise ValueError(f"no width of {name!r} has at most {budget:,} parameters")
+    return sized(width)

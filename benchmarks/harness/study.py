@@ -34,7 +34,6 @@ from benchmarks.harness.errors import (
     say,
 )
 from benchmarks.harness.files import write_bytes, write_text
-from benchmarks.harness.folder import holds_results
 from benchmarks.harness.options import Results, flag
 from benchmarks.harness.processes import processes
 from benchmarks.harness.table import Table
@@ -80,7 +79,7 @@ class Study:
         files: The names of all pictures and other files that a report may leave.
         models: What makes each model, by name: one that the folder has must be the same. Those
             that earlier calls have left in the folder stand before these once it is open.
-        notes: What else is written down.
+        facts: What else is written down.
     """
 
     program: str
@@ -90,7 +89,7 @@ class Study:
     packages: Sequence[str] = ("torch", "numpy")
     files: Sequence[str] = ()
     models: Mapping[str, Any] = field(default_factory=dict)
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
         """Refuses what :meth:`open` would refuse, and writes nothing.
@@ -309,7 +308,7 @@ class Study:
             "options": self.options.values(),
             "data": dict(self.data),
             **({"models": dict(self.models)} if self.models else {}),
-            **self.notes,
+            **self.facts,
             **machine(self.packages),
             "commit": commit_of_code(),
             "processes": processes().number,
@@ -321,6 +320,30 @@ class Study:
         shutil.rmtree(self.out / RUNS, ignore_errors=True)
         for name in (METRICS, "table.md", *self.files, CONFIGURATION):
             (self.out / name).unlink(missing_ok=True)
+
+
+def holds_results(out: Path, configuration: str, resume: bool, overwrite: bool) -> bool:
+    """Whether a folder holds results, which are then to be continued or replaced.
+
+    Args:
+        out (Path): The folder; it need not exist.
+        configuration (str): The file that every results folder has.
+        resume (bool): Continue the results that are there.
+        overwrite (bool): Replace them.
+
+    Raises:
+        InputError: If it holds other files, or results and neither is asked for.
+    """
+    if not out.exists() or not any(out.iterdir()):
+        return False
+    if not (out / configuration).exists():
+        raise InputError(f"--out {out} holds files that are not results of this module")
+    if not (resume or overwrite):
+        raise InputError(
+            f"--out {out} already holds results; give --resume to continue them, "
+            f"--overwrite to replace them, or another --out"
+        )
+    return True
 
 
 def asked_to_stop() -> bool:

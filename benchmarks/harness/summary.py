@@ -3,16 +3,21 @@
 import io
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 
-from benchmarks.harness.task import Measure
+from benchmarks.harness.task import PARTS, Measure
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
+
+# How the parts of the data are drawn, and what that is called.
+LINES = {"valid": ("-", "solid"), "test": ("--", "dashed"), "train": (":", "dotted")}
+PART_NAMES = {"valid": "validation", "test": "test", "train": "training"}
 
 
 def by_model(runs: Sequence["Run"]) -> list[list["Run"]]:
@@ -48,14 +53,32 @@ def mean_seconds(runs: Sequence["Run"]) -> float:
     return statistics.mean(run.record["seconds_per_epoch"] for run in runs)
 
 
-def learning_curves(runs: Sequence["Run"], measure: Measure, label: str, title: str) -> Figure:
-    """A measure of validation (solid) and training (dotted) by epoch, a line a run.
+def part_columns(digits: str) -> dict[str, Callable[[list["Run"]], object]]:
+    """The columns of a table that has a row for each model: the measure of each part."""
+
+    def column(part: str) -> Callable[[list["Run"]], object]:
+        return lambda group: spread([run.record[part] for run in group], digits)
+
+    return {part: column(part) for part in PARTS}
+
+
+def learning_curves(
+    runs: Sequence["Run"],
+    measure: Measure,
+    label: str,
+    title: str,
+    parts: Sequence[str] = ("valid", "train"),
+    log: bool = False,
+) -> Figure:
+    """A measure by epoch, a color a model, a line a run and part.
 
     Args:
         runs: Finished runs, model by model.
         measure: What is drawn.
         label (str): Of the vertical axis.
         title (str): The first words of the title.
+        parts: Of :data:`LINES`.
+        log (bool): Whether the vertical axis is logarithmic.
     """
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
@@ -64,17 +87,24 @@ def learning_curves(runs: Sequence["Run"], measure: Measure, label: str, title: 
     for j, group in enumerate(groups):
         style: dict[str, Any] = {"color": colors(j % colors.N), "linewidth": 1.2}
         name = group[0].record["model"]
+        axes.plot([], [], label=name, **style)
         if not group[0].history:
-            axes.axhline(group[0].record["valid"], label=name, linestyle="--", **style)
-        for k, run in enumerate(group):
+            axes.axhline(group[0].record["valid"], linestyle="--", **style)
+        for run in group:
             epochs = [epoch["epoch"] for epoch in run.history]
-            valid = [epoch[f"valid_{measure.key}"] for epoch in run.history]
-            train = [epoch.get(f"train_{measure.key}", math.nan) for epoch in run.history]
-            axes.plot(epochs, valid, label=name if k == 0 and epochs else None, **style)
-            axes.plot(epochs, train, linestyle=":", **style)
+            for part in parts:
+                line, _ = LINES[part]
+                values = [epoch.get(f"{part}_{measure.key}", math.nan) for epoch in run.history]
+                axes.plot(epochs, values, line, marker="." if len(epochs) == 1 else None, **style)
+    if log:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 3, 5)))
+        axes.yaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("epoch")
     axes.set_ylabel(label)
-    axes.set_title(f"{title}; solid: validation, dotted: training", fontsize="medium")
+    lines = ", ".join(f"{LINES[part][1]}: {PART_NAMES[part]}" for part in parts)
+    axes.set_title(f"{title}; {lines}", fontsize="medium")
     axes.legend(fontsize="medium" if len(groups) <= 10 else "xx-small")
     return figure
 

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import lightning.pytorch as lightning
@@ -47,15 +46,9 @@ class Task(ABC):
     A model's configuration is a dataclass with a ``name``.
     """
 
-    items: ClassVar[str]  # what is learned from: a group of ``configuration.json``
+    items: ClassVar[str]  # what is learned from, in words
+    files: ClassVar[tuple[str, ...]]
     measure: Measure
-    packages: ClassVar[tuple[str, ...]]  # whose versions are kept
-    files: ClassVar[tuple[str, ...]]  # that a report leaves in the results folder
-    # Settings of the choice of data that may differ between an interrupted run and its
-    # continuation: where the data was read, since the identity of what was read is compared.
-    free_settings: ClassVar[tuple[str, ...]] = ()
-
-    choice: Any  # a dataclass: what the command line says of the data
     dataset: str
     split: str
     parts: Mapping[str, Tensor]  # of PARTS, the positions of their items
@@ -63,10 +56,6 @@ class Task(ABC):
     @abstractmethod
     def identity(self) -> dict[str, Any]:
         """The number of items and a fingerprint of all that is learned from."""
-
-    @abstractmethod
-    def has_model(self, name: str) -> bool:
-        """Whether there is a model of this name."""
 
     def is_trained(self, name: str) -> bool:
         """Whether the network of this name learns from batches."""
@@ -113,6 +102,3 @@ class Task(ABC):
     def run_name(self, model: str, seed: int) -> str:
         """What a run is called where it is shown."""
         return f"{model} (seed {seed})"
-
-    def write_data_notes(self, out: Path) -> None:  # noqa: B027
-        """Writes into the results folder what was peculiar about the data."""

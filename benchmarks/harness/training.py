@@ -21,7 +21,7 @@ from torch import Tensor
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.collective import from_first, in_first, put_together
 from benchmarks.harness.devices import trainer_devices
-from benchmarks.harness.errors import DivergenceError, InputError, naming_extras, naming_files
+from benchmarks.harness.errors import DivergenceError, InputError, naming_files
 from benchmarks.harness.files import write_text
 from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.processes import processes
@@ -248,6 +248,7 @@ def quieten_lightning() -> None:
         r".*Checkpoint directory .* exists and is not empty.*",
         r".*Trying to infer the `batch_size`.*",
         r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",
+        r".*number of training batches .* is smaller than the logging interval.*",
         r".*It is recommended to use `self.log\(.* sync_dist=True\)`.*",
     ):
         warnings.filterwarnings("ignore", message=message)
@@ -315,9 +316,7 @@ def _trainer(
 def _logger(name: str, folder: Path) -> Logger | bool:
     if name == "none":
         return False
-    with naming_extras("bench"):
-        kind = CSVLogger if name == "csv" else TensorBoardLogger
-        return kind(folder, name=name)
+    return CSVLogger(folder, name) if name == "csv" else TensorBoardLogger(folder, name)
 
 
 def _fit(

@@ -22,8 +22,8 @@ from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say, tell
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.flags import flag
-from benchmarks.harness.folder import holds_results
 from benchmarks.harness.processes import processes
+from benchmarks.harness.study import holds_results
 from benchmarks.molecules.data import PARTS, Split, load_set
 from benchmarks.molecules.models import Model, models_of, named_model, number_of_parameters
 from benchmarks.molecules.options import FREE, Options

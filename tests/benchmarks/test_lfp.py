@@ -232,9 +232,9 @@ def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tm
     records = records_of(tmp_path / "out")
     assert first[0] in records
     assert [(r["model"], r["subject"]) for r in records] == [
+        ("cnn", "s01"),
         ("linear", "s01"),
         ("linear", "s02"),
-        ("cnn", "s01"),
     ]
     assert re.search(r"cnn +\S+ +1 ", out)
     assert re.search(r"linear +\S+ +2 ", out)
@@ -458,7 +458,7 @@ def test_a_checkpoint_knows_the_filters_that_training_started_from(compare, tmp_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RecordingClassifier, "__init__", remember)
         assert compare("--models", "cnn", "--folds", 1, "--seed", 3)[0] == 0
-    trained, restored = seen  # the last for the pictures
+    _, trained, restored = seen  # the first looks whether one can be made, the last is drawn
     assert torch.equal(restored.weight, trained.weight)
     path = tmp_path / "out" / "runs" / "fold01-cnn-seed3" / "best.ckpt"
     classifier = load_classifier(path, seed=3)

@@ -541,7 +541,7 @@ def test_several_processes_are_refused(compare, monkeypatch) -> None:
     for name, value in started.items():
         monkeypatch.setenv(name, str(value))
     ended: list[int] = []
-    monkeypatch.setattr("benchmarks.harness.arguments._end_together", lambda s, _: ended.append(s))
+    monkeypatch.setattr("benchmarks.harness.errors._end_together", lambda s, _: ended.append(s))
     _, _, err = compare()
     assert ended == [2]
     assert err.count("\n") == 1

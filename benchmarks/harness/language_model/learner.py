@@ -8,15 +8,37 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.optim import Optimizer
+from torchmetrics import Metric
 
 from benchmarks.corpora.language_loader import LanguageBatch
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
 from benchmarks.harness.language_model.models import LanguageModel, build_language_model, penalty
 from benchmarks.harness.language_model.optimizer import NTASGD, build_optimizer
-from benchmarks.harness.language_model.word_loss import WordLoss
 from benchmarks.harness.learner import IGNORED, Learner, OptimizerConfig
 
 LARGEST_EXPONENT = 700.0  # of a finite double
+
+
+class WordLoss(Metric):
+    """The sum of losses over the number of words, in nats a word; NaN where one of them is."""
+
+    full_state_update = False
+    total: Tensor
+    words: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("total", torch.tensor(0.0), dist_reduce_fx="sum")
+        self.add_state("words", torch.tensor(0.0), dist_reduce_fx="sum")
+
+    def update(self, total: Tensor, words: Tensor | int) -> None:
+        """Adds words and the sum of their losses."""
+        self.total += total
+        self.words += words
+
+    def compute(self) -> Tensor:
+        """The mean so far."""
+        return self.total / self.words
 
 
 class LanguageLearner(Learner):

@@ -164,15 +164,6 @@ def fitted(
     Raises:
         ValueError: If no width stays within the budget, or the network is too large.
     """
-    config = _fitted(preset, num_words, hidden, parameters)
-    number, options = count_parameters(config), "--hidden, --parameters, --layers"
-    sizes.check_parameters(preset.name, config.hidden, number, options, MOST_PARAMETERS)
-    return config
-
-
-def _fitted(
-    preset: Preset, num_words: int, hidden: int | None, parameters: int | None
-) -> LanguageModelConfig:
     config = replace(preset.model, num_words=num_words)
     budget = parameters or (None if config.hidden else preset.parameters)
 
@@ -181,13 +172,9 @@ def _fitted(
         embedding = max(1, config.embedding * width // config.hidden) if config.embedding else 0
         return replace(config, hidden=width, embedding=embedding)
 
-    if hidden:
-        return sized(hidden)
-    if budget is None:
-        return config
-    width = sizes.largest_width(lambda width: count_parameters(sized(width)) <= budget)
-    if not width:
-        raise ValueError(
-            f"no width of {preset.name} has at most {budget:,} parameters with {num_words:,} words"
-        )
-    return sized(width)
+    found = sized(hidden) if hidden else config
+    if budget is not None and not hidden:
+        found = sizes.fit_hidden_size(preset.name, sized, budget, count_parameters)
+    number, options = count_parameters(found), "--hidden, --parameters, --layers"
+    sizes.check_parameters(preset.name, found.hidden, number, options, MOST_PARAMETERS)
+    return found

@@ -1,18 +1,24 @@
 """The tables and the picture of a comparison of language models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 
 from benchmarks.corpora.language import TextStreams
 from benchmarks.harness.experiment import Report
 from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.models import count_parameters, fitted
 from benchmarks.harness.language_model.task import LanguageTask
-from benchmarks.harness.summary import by_model, mean_seconds, seeds_text, spread
+from benchmarks.harness.study import rows_table
+from benchmarks.harness.summary import (
+    by_model,
+    learning_curves,
+    mean_seconds,
+    part_columns,
+    seeds_text,
+    spread,
+)
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 
@@ -41,20 +47,19 @@ def comparison(runs: Sequence["Run"], corpus: TextStreams) -> Table:
         runs: Finished runs, model by model.
         corpus: What they learned from.
     """
-    published = _is_penn_treebank(corpus)
-    header = ["model", "parameters", "epochs", "best", *PARTS, "words/s"]
-    header += ["paper's test"] if published else []
-    rows = []
-    for group in by_model(runs):
-        record = group[0].record
-        row = [record["model"], f"{record['num_parameters']:,}", _epochs(group), _best(group)]
-        row += [spread([run.record[part] for run in group], DIGITS) for part in PARTS]
-        row.append(f"{record['training_words'] / mean_seconds(group):,.0f}")
-        if published:
-            row.append(_published(record, len(corpus.vocabulary)))
-        rows.append(row)
+    columns: dict[str, Callable[[list[Run]], object]] = {
+        "model": lambda group: group[0].record["model"],
+        "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
+        "epochs": lambda group: _range([len(run.history) for run in group]),
+        "best": lambda group: _range([_best_epoch(run) for run in group]),
+        **part_columns(DIGITS),
+        "words/s": lambda group: f"{group[0].record['training_words'] / mean_seconds(group):,.0f}",
+    }
+    if _is_penn_treebank(corpus):
+        words = len(corpus.vocabulary)
+        columns["paper's test"] = lambda group: _published(group[0].record, words)
     measured = f"Perplexity at the best epoch of the validation part; {seeds_text(runs)}"
-    return Table(f"{describe(corpus)}\n{measured}", header, rows)
+    return rows_table(f"{describe(corpus)}\n{measured}", by_model(runs), columns)
 
 
 def _is_penn_treebank(corpus: TextStreams) -> bool:
@@ -100,56 +105,16 @@ def report(runs: Sequence["Run"], corpus: TextStreams) -> Report:
         runs: Finished runs, model by model.
         corpus: What they learned from.
     """
-    curves = {"perplexity.png": lambda: perplexity_curves(runs, corpus.name)}
-    return Report([comparison(runs, corpus)], curves, written=[by_epoch(runs)])
+
+    def curves() -> Figure:
+        parts, name = ("valid", "test", "train"), LanguageTask.measure.title
+        return learning_curves(runs, LanguageTask.measure, name, corpus.name, parts, log=True)
+
+    return Report([comparison(runs, corpus)], {"perplexity.png": curves}, written=[by_epoch(runs)])
 
 
-def perplexity_curves(runs: Sequence["Run"], title: str) -> Figure:
-    """Perplexity of validation, test and training (with dropout) by epoch, a colour a model.
-
-    Args:
-        runs: Finished runs, model by model.
-        title (str): The first words of the title.
-    """
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
-    groups = by_model(runs)
-    colors = matplotlib.colormaps["tab10" if len(groups) <= 10 else "tab20"]
-    lines = {"valid": "-", "test": "--", "train": ":"}
-    for j, group in enumerate(groups):
-        for k, run in enumerate(group):
-            epochs = [epoch["epoch"] for epoch in run.history]
-            for part, line in lines.items():
-                values = [epoch[f"{part}_perplexity"] for epoch in run.history]
-                label = run.record["model"] if k == 0 and part == "valid" else None
-                marker = "." if len(epochs) == 1 else None
-                axes.plot(
-                    epochs,
-                    values,
-                    line,
-                    color=colors(j % colors.N),
-                    linewidth=1.2,
-                    label=label,
-                    marker=marker,
-                )
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(10, subs=(1, 2, 3, 5)))
-    axes.yaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("epoch")
-    axes.set_ylabel("perplexity")
-    axes.set_title(f"{title}; solid: validation, dashed: test, dotted: training", fontsize="medium")
-    axes.legend(fontsize="medium" if len(groups) <= 10 else "xx-small")
-    return figure
-
-
-def _epochs(group: Sequence["Run"]) -> str:
-    return _range([len(run.history) for run in group])
-
-
-def _best(group: Sequence["Run"]) -> str:
-    best = [min(run.history, key=lambda epoch: epoch["valid_error"]) for run in group]
-    return _range([int(epoch["epoch"]) for epoch in best])
+def _best_epoch(run: "Run") -> int:
+    return int(min(run.history, key=lambda epoch: epoch["valid_error"])["epoch"])
 
 
 def _range(numbers: Sequence[int]) -> str:

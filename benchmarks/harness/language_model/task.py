@@ -57,10 +57,6 @@ class LanguageTask(Task):
         number = sum(map(len, self.parts.values()))
         return {"number": number, "digest": self.corpus.digest()}
 
-    def has_model(self, name: str) -> bool:
-        """Whether it is a preset."""
-        return name in PRESETS
-
     def training(self, model: LanguageSetup, training: TrainingConfig) -> TrainingConfig:
         """That of the set-up."""
         settings = model.training

@@ -15,6 +15,9 @@ VARIANT_NAME = re.compile(r"(.+?)(?:-([1-9]\d*)layers)?(?:-decay-([\w.]+))?")
 class TextModelConfig:
     """Everything that ``build_text_model`` needs; plain values, so a checkpoint can carry it.
 
+    What is not said here is as the option of the same name in
+    :class:`~benchmarks.harness.text.options.TextModels`.
+
     Args:
         name (str): A key of ``models.MODELS``, with the number of layers and the decay behind it
             where several are compared (``rcnn-3layers-decay-0.5``), or one of :data:`CELLS` with a
@@ -23,16 +26,8 @@ class TextModelConfig:
         embedding_dim (int): Size of a word vector.
         fixed_embedding (bool): Whether word vectors are kept as they are.
         num_classes (int): Number of classes.
-        hidden (int): Width.
         num_layers (int): Layers of :data:`LAYERED`; the others have one.
-        dropout (float): Of word vectors, between layers, and of the text's vector.
-        readout (str): What :data:`LAYERED` make of a text: ``'last'``, the output of the last layer
-            at the last word; ``'mean'``, the mean over words of each layer, side by side.
-        order (int): Words in an n-gram of ``'rcnn'``.
-        decay (float or str): Of ``'rcnn'``: a number, ``'learned'``, ``'input'`` or
-            ``'recurrent'``.
-        activation (str): Of ``'rcnn'``; ``'none'`` for the identity.
-        rcnn_readout (str): The readout of ``'rcnn'``: ``'c'``, ``'z'`` or ``'sum'``.
+        decay (float or str): A number, ``'learned'``, ``'input'`` or ``'recurrent'``.
     """
 
     name: str

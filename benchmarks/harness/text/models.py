@@ -72,11 +72,6 @@ MODELS: dict[str, Callable[[TextModelConfig], Encoder]] = {
 }
 
 
-def has_model(name: str) -> bool:
-    """Whether there is a network of this name."""
-    return variant_of(name)[0] in MODELS or is_cell(name)
-
-
 def maps_of(cell: str) -> tuple[int, int]:
     """The number of filter sets that a cell applies to the input, and of maps of the output."""
     with torch.device("meta"):
@@ -113,9 +108,8 @@ def fit_hidden_size(config: TextModelConfig, budget: int = DEFAULT_PARAMETERS) -
     Raises:
         ValueError: If even width 1 exceeds `budget`.
     """
-    width = sizes.largest_width(
-        lambda width: count_parameters(replace(config, hidden=width)) <= budget
-    )
-    if not width:
-        raise ValueError(f"no width of {config.name!r} has at most {budget} parameters")
-    return replace(config, hidden=width)
+
+    def sized(width: int) -> TextModelConfig:
+        return replace(config, hidden=width)
+
+    return sizes.fit_hidden_size(config.name, sized, budget, count_parameters)

@@ -1,17 +1,21 @@
 """The table and the pictures of an experiment on texts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+import matplotlib
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.harness.experiment import Report
+from benchmarks.harness.study import rows_table
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
     mean_seconds,
+    part_columns,
     seeds_text,
     spread,
 )
@@ -21,14 +25,17 @@ from benchmarks.harness.text.data import TextData
 from benchmarks.harness.text.models import maps_of
 from benchmarks.harness.text.options import TextModels
 from benchmarks.harness.text.task import TextTask
-from benchmarks.harness.text.variants import FILES as VARIANT_FILES
-from benchmarks.harness.text.variants import variant_plots
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
 
-FILES = ("confusion.png", "learning_curves.png", *VARIANT_FILES)
-HEADER = ("model", "parameters", "train", "valid", "test", "s/epoch")
+# What is compared, the file of its picture, and its name.
+VARIANTS = {
+    "layers": ("accuracy_by_layers.png", "layers"),
+    "decay": ("accuracy_by_decay.png", "decay"),
+}
+MARKERS = "osD^vP*X"
+FILES = ("confusion.png", "learning_curves.png", *(file for file, _ in VARIANTS.values()))
 MOST_CLASSES_NAMED = 12
 PANELS_A_ROW = 4
 PAPER_SIZE = 300  # of word vectors and memory in Liang et al. 2019
@@ -53,21 +60,14 @@ def text_table(runs: Sequence["Run"], data: TextData) -> Table:
         runs: Finished runs, model by model.
         data: Texts in parts.
     """
-    digits = TextTask.measure.digits
-    rows = [
-        [
-            group[0].record["model"],
-            f"{group[0].record['num_parameters']:,}",
-            *[spread([run.record[part] for run in group], digits) for part in PARTS],
-            f"{mean_seconds(group):.2f}",
-        ]
-        for group in by_model(runs)
-    ]
-    caption = (
-        f"{describe(data)}\nAccuracy in percent at the best epoch of the validation part; "
-        f"{seeds_text(runs)}"
-    )
-    return Table(caption, HEADER, rows)
+    columns = {
+        "model": lambda group: group[0].record["model"],
+        "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
+        **part_columns(TextTask.measure.digits),
+        "s/epoch": lambda group: f"{mean_seconds(group):.2f}",
+    }
+    measured = f"Accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
+    return rows_table(f"{describe(data)}\n{measured}", by_model(runs), columns)
 
 
 def cell_table(runs: Sequence["Run"], data: TextData) -> Table:
@@ -225,3 +225,44 @@ def _confusion_panel(axes: Axes, counts: pandas.DataFrame) -> None:
             if value:
                 shade = "white" if value > 0.5 else "black"
                 axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=6, color=shade)
+
+
+def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Callable[[], Figure]]:
+    """Test against validation accuracy, a point a run, by file.
+
+    A picture for each of layers and decay of which some runs of ``rcnn`` have different ones.
+
+    Args:
+        runs: Finished runs.
+        title (str): The first words of the titles.
+    """
+    figures: dict[str, Callable[[], Figure]] = {}
+    for key, (file, name) in VARIANTS.items():
+        groups: dict[float | str, list[Run]] = {}
+        for run in runs:
+            if run.record.get("kind") == "rcnn":
+                groups.setdefault(run.record[key], []).append(run)
+        if len(groups) > 1:
+            figures[file] = partial(_scatter, groups, name, title)
+    return figures
+
+
+def _scatter(groups: dict[float | str, list["Run"]], name: str, title: str) -> Figure:
+    figure = Figure(figsize=(5.2, 4.4), layout="constrained")
+    axes = figure.subplots()
+    colors = matplotlib.colormaps["tab10"]
+    for k, value in enumerate(sorted(groups, key=lambda value: (isinstance(value, str), value))):
+        records = [run.record for run in groups[value]]
+        axes.scatter(
+            [record["valid"] for record in records],
+            [record["test"] for record in records],
+            color=colors(k % colors.N),
+            marker=MARKERS[k % len(MARKERS)],
+            alpha=0.8,
+            label=f"{name} {value} (runs: {len(records)})",
+        )
+    axes.set_xlabel("validation accuracy in percent")
+    axes.set_ylabel("test accuracy in percent")
+    axes.set_title(f"{title}: rcnn, a point a run", fontsize="medium")
+    axes.legend(fontsize="small")
+    return figure

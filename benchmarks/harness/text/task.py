@@ -1,16 +1,13 @@
 """Classification of texts as a task of the harness."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-import pandas
-from torch import Tensor
-
+from benchmarks.harness.classification import ClassificationTask
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
-from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextBatches, TextData
 from benchmarks.harness.text.encoders import RKMEncoder
@@ -19,7 +16,6 @@ from benchmarks.harness.text.models import (
     DEFAULT_PARAMETERS,
     count_parameters,
     fit_hidden_size,
-    has_model,
 )
 from benchmarks.harness.text.options import CELL_WIDTH, TextModels
 
@@ -27,29 +23,22 @@ EMBEDDING = 100
 SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
 
 
-class TextTask(Task):
+class TextTask(ClassificationTask):
     """Classification of texts, measured by the accuracy in percent.
 
     Args:
         data: Texts in parts.
     """
 
-    items = "texts"
-    measure = Measure("accuracy", "accuracy", ".2f")
-
     def __init__(self, data: TextData) -> None:
         self.data = data
-        self.choice = data.choice
         self.dataset, self.split = data.choice.dataset, data.corpus.split
         self.parts = data.corpus.parts
+        self.labels, self.classes = data.corpus.labels, data.corpus.classes
 
     def identity(self) -> dict[str, Any]:
         """The number of texts, and fingerprints of texts and word vectors."""
         return self.data.identity()
-
-    def has_model(self, name: str) -> bool:
-        """Whether it is one of ``models.MODELS`` or a recurrent kernel machine."""
-        return has_model(name)
 
     def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
         """An untrained classifier, with the word vectors."""
@@ -63,13 +52,9 @@ class TextTask(Task):
         """Texts of similar length together."""
         return TextBatches(self.data, batch_size, seed)
 
-    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The accuracy of each part in percent."""
-        labels = self.data.corpus.labels
-        return {
-            part: 100 * (predictions[part] == labels[self.parts[part]]).double().mean().item()
-            for part in PARTS
-        }
+    def columns(self, places: Sequence[int]) -> dict[str, Any]:
+        """The words of texts."""
+        return {"text": [" ".join(self.data.corpus.texts[i]) for i in places]}
 
     def details(self, model: TextModelConfig, learner: TextClassifier) -> dict[str, Any]:
         """For recurrent kernel machines, the cell, its sizes and the number of its weights.
@@ -91,26 +76,6 @@ class TextTask(Task):
             "hidden_size": model.hidden,
             "cell_parameters": encoder.cell_parameters(),
         }
-
-    def prediction_table(
-        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
-    ) -> pandas.DataFrame:
-        """A row for each text, with its place in the corpus, its class and the predicted one."""
-        corpus = self.data.corpus
-        frames = []
-        for part in PARTS:
-            places = self.parts[part].tolist()
-            frame = {
-                "model": record["model"],
-                "seed": record["seed"],
-                "part": part,
-                "row": places,
-                "text": [" ".join(corpus.texts[i]) for i in places],
-                "label": [corpus.classes[corpus.labels[i]] for i in places],
-                "predicted": [corpus.classes[k] for k in predictions[part].tolist()],
-            }
-            frames.append(pandas.DataFrame(frame))
-        return pandas.concat(frames, ignore_index=True)
 
 
 def text_model_configs(options: TextModels, data: TextData) -> list[TextModelConfig]:

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.harness.errors import naming_extras, say
+from benchmarks.harness.errors import naming_extras
 from benchmarks.harness.options import Command, run_command
-from benchmarks.papers.lfp.options import CELLS, Lfp
+from benchmarks.papers.lfp.options import Lfp
 
 PROGRAM = "benchmarks.papers.lfp"
 DETAILS = """\
@@ -36,31 +36,26 @@ def main(words: Sequence[str] | None = None) -> int:
 def carry_out(options: Lfp) -> None:
     """Trains what has not been trained yet, prints the tables and writes the report."""
     with naming_extras("bench"):
-        from benchmarks.harness.collective import in_all, in_turn
-        from benchmarks.harness.study import Study
+        from benchmarks.harness.collective import in_turn
+        from benchmarks.harness.experiment import Experiment
         from benchmarks.papers.lfp import report, task
         from benchmarks.papers.lfp.data import leave_one_out, load_recordings
     recordings = in_turn(lambda: load_recordings(options))
-    folds = leave_one_out(recordings)
-    tasks = task.recording_tasks(recordings, folds)
-    chosen = list(tasks.items())[: options.number_of_folds(len(tasks))]
-    cells = in_all(lambda: task.cells(options, chosen))
+    tasks = task.recording_tasks(recordings, leave_one_out(recordings))
+    folds = dict(list(tasks.items())[: options.number_of_folds(len(tasks))])
     name = "lfp" if options.data is None else f"lfp-{Path(options.data).stem}"
-    identity = {"number": len(recordings), "digest": recordings.digest()}
-    packages = ("torch", "torch-geometric", "lightning", "numpy")
-    out = Path(options.out or f"runs/{name}")
-    study = Study(PROGRAM, options, out, identity, packages, report.FILES)
-    study.open()
-    if not options.quiet:
-        say(report.describe(recordings))
-    study.run(cells, task.trained)
-    places = {subject: place for place, subject in enumerate(recordings.subjects)}
-    records = sorted(
-        study.records(), key=lambda r: (CELLS.index(r["model"]), places[r["subject"]], r["seed"])
+    experiment = Experiment(
+        program=PROGRAM,
+        options=options,
+        out=Path(options.out or f"runs/{name}"),
+        task=next(iter(folds.values())),
+        models=task.model_configs(options, recordings),
+        folds=folds,
+        files=report.FILES,
     )
-    pictures = report.pictures(study, records, recordings)
-    tables = report.tables(records, recordings)
-    study.finish(tables, pictures, records, lambda: report.write_predictions(study))
+    experiment.carry_out(
+        lambda runs: report.report(experiment.study, runs, recordings), report.describe(recordings)
+    )
 
 
 COMMAND = Command(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.options import Device, Results, setting
+from benchmarks.harness.options import Training, setting
 
 CellName = Literal[
     "lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "linear", "gated-cnn", "cnn", "ran"
@@ -16,8 +16,8 @@ MADE = {"subjects": 6, "trials": 40, "amplitude": 0.08}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Network(Device, Results):
-    """The networks and their training.
+class Network(Training):
+    """The networks.
 
     Args:
         models: cells
@@ -28,10 +28,6 @@ class Network(Device, Results):
         pooling: of a filter's output over time, logarithm of the mean square, or maximum of the
             positive part
         layer_norm: normalise the memory over filters where the output reads it
-        seeds: of the weights and of the order of the trials
-        epochs: at most
-        batch_size: trials
-        lr: the highest learning rate of Adam, which falls to 0 as a cosine
     """
 
     models: tuple[CellName, ...] = setting(("rkm-lstm", "gated-cnn", "cnn"), "model", free=True)
@@ -40,7 +36,6 @@ class Network(Device, Results):
     hidden: int = setting(30, least=1, most=WIDEST)
     pooling: Literal["power", "max"] = setting("power")
     layer_norm: bool = setting(True)
-    seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
     epochs: int = setting(10, least=1)
     batch_size: int = setting(32, least=2)
     lr: float = setting(0.02, above=0)
@@ -67,6 +62,7 @@ class Lfp(Network):
     folds: int | None = setting(None, least=0, free=True)
 
     def check(self) -> None:
+        super().check()
         if self.data is None and self.rate != 1000:
             raise InputError("--rate goes with --data; made recordings have 1000 Hz")
         for name in MADE:

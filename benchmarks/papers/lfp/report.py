@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import matplotlib
-import pandas
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings
-from benchmarks.harness.files import write_text
-from benchmarks.harness.study import RUNS, Record, Study, grouped, rows_table
+from benchmarks.harness.experiment import Report
+from benchmarks.harness.study import Record, Study, grouped, rows_table
 from benchmarks.harness.summary import spread
 from benchmarks.harness.table import Table
-from benchmarks.harness.training import PREDICTIONS, predictions_text
+from benchmarks.harness.training import Run
 from benchmarks.papers.lfp.filters import NEAR, FilterBank
+from benchmarks.papers.lfp.options import CELLS
 from benchmarks.papers.lfp.task import (
     RecordingClassifier,
     RecordingTask,
@@ -24,9 +24,19 @@ from benchmarks.papers.lfp.task import (
     load_classifier,
 )
 
-FILES = ("predictions.csv", "accuracy_by_subject.png", "wavelets.png", "spectra.png")
+FILES = ("accuracy_by_subject.png", "wavelets.png", "spectra.png")
 DIGITS = RecordingTask.measure.digits
 WAVELETS = 3  # drawn of each cell
+
+
+def report(study: Study, runs: Sequence[Run], recordings: Recordings) -> Report:
+    """Tables and pictures, cell by cell in one order, whatever the order of training."""
+    places = {subject: place for place, subject in enumerate(recordings.subjects)}
+    records = sorted(
+        (run.record for run in runs),
+        key=lambda r: (CELLS.index(r["model"]), places[r["subject"]], r["seed"]),
+    )
+    return Report(tables(records, recordings), pictures(study, records, recordings))
 
 
 def tables(records: Sequence[Record], recordings: Recordings) -> list[Table]:
@@ -46,13 +56,6 @@ def describe(recordings: Recordings) -> str:
         f"({samples / recordings.rate:g} s at {recordings.rate:g} Hz), "
         f"{len(recordings.classes)} classes, {len(recordings.subjects)} subjects"
     )
-
-
-def write_predictions(study: Study) -> None:
-    """Puts the predictions of all runs together."""
-    paths = sorted(study.out.glob(f"{RUNS}/*/{PREDICTIONS}"))
-    frames = [pandas.read_csv(path, dtype=str, keep_default_na=False) for path in paths]
-    write_text(study.out / PREDICTIONS, predictions_text(pandas.concat(frames)))
 
 
 def pictures(

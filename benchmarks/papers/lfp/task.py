@@ -1,7 +1,7 @@
 """What Lightning trains on recordings, and the task that it is: one subject left out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +11,19 @@ from torch import Tensor
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings
 from benchmarks.harness.checkpoint import UNREADABLE
-from benchmarks.harness.devices import check_devices
-from benchmarks.harness.error_rate import ErrorRate
+from benchmarks.harness.classification import ClassificationTask, Classifier
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.files import write_text
-from benchmarks.harness.learner import Learner, OptimizerConfig, mean_cross_entropy
+from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
-from benchmarks.harness.task import PARTS, Measure, Task
-from benchmarks.harness.training import LAST, PREDICTIONS, TrainingConfig, predictions_text, train
 from benchmarks.papers.lfp.data import Fold, RecordingBatches
 from benchmarks.papers.lfp.filters import FilterBank, found
 from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet, count_parameters
-from benchmarks.papers.lfp.options import CELLS, Lfp
+from benchmarks.papers.lfp.options import Lfp
 
 Batch = tuple[Tensor, Tensor]
 
 
-class RecordingClassifier(Learner):
+class RecordingClassifier(Classifier):
     """A network on batches of standardised trials, trained on the cross-entropy of their classes.
 
     All arguments are plain values, so that a checkpoint alone rebuilds the classifier.
@@ -53,39 +49,15 @@ class RecordingClassifier(Learner):
         )
         self.net: RecordingNet = RecordingNet(RecordingModelConfig(**model))
         self.filters_at_start = FilterBank.of(self.net, rate)
-        self.train_error: ErrorRate = ErrorRate()
-        self.valid_error: ErrorRate = ErrorRate()
 
     def filters(self) -> FilterBank:
         """The filters as they are now; ``filters_at_start`` are those of the fresh network."""
         return FilterBank.of(self.net, self.hparams["rate"])
 
-    def forward(self, batch: Batch) -> Tensor:
-        """The most probable class of each trial, ``(B,)``, on the CPU."""
-        return self.net(batch[0]).argmax(dim=1).cpu()
-
-    def epoch_measures(self) -> dict[str, float]:
-        """Accuracy in percent of training and validation so far."""
-        errors = {"train": self.train_error, "valid": self.valid_error}
-        return {
-            f"{part}_accuracy": 100 * (1 - error.compute().item()) for part, error in errors.items()
-        }
-
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The loss of a batch."""
+    def scores(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The scores of the classes of each trial, ``(B, C)``, and the classes, ``(B,)``."""
         x, y = batch
-        scores = self.net(x).float()
-        self.train_error.update(scores.detach(), y)
-        return mean_cross_entropy(scores, y)
-
-    def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Adds a batch to the validation error."""
-        x, y = batch
-        self.valid_error.update(self.net(x), y)
-
-    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The most probable class of each trial of a batch, ``(B,)``."""
-        return self(batch)
+        return self.net(x), y
 
 
 def load_classifier(path: Path, seed: int) -> RecordingClassifier:
@@ -109,7 +81,7 @@ def load_classifier(path: Path, seed: int) -> RecordingClassifier:
     return classifier.eval()
 
 
-class RecordingTask(Task):
+class RecordingTask(ClassificationTask):
     """Classification of recordings, measured by the accuracy in percent.
 
     Args:
@@ -118,21 +90,15 @@ class RecordingTask(Task):
         fold: Who is left out.
     """
 
-    items = "recordings"
-    measure = Measure("accuracy", "accuracy", ".2f")
-
     def __init__(self, recordings: Recordings, x: Tensor, fold: Fold) -> None:
         self.recordings, self.x, self.fold = recordings, x, fold
         self.dataset = "planted" if isinstance(recordings, PlantedRecordings) else "npz"
         self.split, self.parts = fold.split, fold.parts
+        self.labels, self.classes = recordings.y, recordings.classes
 
     def identity(self) -> dict[str, Any]:
         """The number of trials and a fingerprint of samples, classes and subjects."""
         return {"number": len(self.recordings), "digest": self.recordings.digest()}
-
-    def has_model(self, name: str) -> bool:
-        """Whether it is a cell."""
-        return name in CELLS
 
     def run_name(self, model: str, seed: int) -> str:
         """The cell, who is left out, and the seed."""
@@ -149,13 +115,10 @@ class RecordingTask(Task):
         """Standardised trials."""
         return RecordingBatches(self.x, self.recordings.y, self.parts, batch_size, seed)
 
-    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The accuracy of each part in percent."""
-        y = self.recordings.y
-        return {
-            part: 100 * (predictions[part] == y[self.parts[part]]).double().mean().item()
-            for part in PARTS
-        }
+    def columns(self, places: Sequence[int]) -> dict[str, Any]:
+        """Of whom trials are."""
+        data = self.recordings
+        return {"subject": [data.subjects[data.subject[i]] for i in places]}
 
     def details(self, model: RecordingModelConfig, learner: RecordingClassifier) -> dict[str, Any]:
         """Who was left out, and what the filters have become.
@@ -183,52 +146,10 @@ class RecordingTask(Task):
     def prediction_table(
         self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
     ) -> pandas.DataFrame:
-        """A row for each trial, with its place, its subject, its class and the predicted one."""
-        data = self.recordings
-        frames = []
-        for part in PARTS:
-            places = self.parts[part].tolist()
-            frame = {
-                "model": record["model"],
-                "seed": record["seed"],
-                "part": part,
-                "left_out": self.fold.subject,
-                "row": places,
-                "subject": [data.subjects[data.subject[i]] for i in places],
-                "label": [data.classes[data.y[i]] for i in places],
-                "predicted": [data.classes[k] for k in predictions[part].tolist()],
-            }
-            frames.append(pandas.DataFrame(frame))
-        return pandas.concat(frames, ignore_index=True)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One network on one fold with one seed.
-
-    Args:
-        fold (str): The name of the fold, by number.
-        task: Who is left out.
-        model: The network.
-        seed (int): Of the run.
-        training: How it is trained.
-    """
-
-    fold: str
-    task: RecordingTask
-    model: RecordingModelConfig
-    seed: int
-    training: TrainingConfig
-
-    @property
-    def name(self) -> str:
-        """The name of its folder."""
-        return f"{self.fold}-{self.model.name}-seed{self.seed}"
-
-    @property
-    def title(self) -> str:
-        """What is shown of it."""
-        return self.task.run_name(self.model.name, self.seed)
+        """A row for each trial; the fourth column says who is left out."""
+        table = super().prediction_table(record, predictions)
+        table.insert(3, "left_out", self.fold.subject)
+        return table
 
 
 def recording_tasks(recordings: Recordings, folds: Iterable[Fold]) -> dict[str, RecordingTask]:
@@ -245,14 +166,12 @@ def fold_name(recordings: Recordings, subject: str) -> str:
     return f"fold{recordings.subjects.index(subject) + 1:0{digits}d}"
 
 
-def cells(options: Lfp, tasks: Sequence[tuple[str, RecordingTask]]) -> list[Cell]:
-    """Every fold, cell and seed.
+def model_configs(options: Lfp, recordings: Recordings) -> list[RecordingModelConfig]:
+    """A network for each cell.
 
     Raises:
-        InputError: If the device is not there, or a network cannot be made or is too large.
+        InputError: If one cannot be made or is too large.
     """
-    check_devices(options.device, options.batch_size)
-    recordings = tasks[0][1].recordings
     models = []
     for name in options.models:
         model = RecordingModelConfig(
@@ -269,28 +188,4 @@ def cells(options: Lfp, tasks: Sequence[tuple[str, RecordingTask]]) -> list[Cell
             number = count_parameters(model)
             check_parameters(name, options.hidden, number, "--hidden, --filters, --ngram")
         models.append(model)
-    training = TrainingConfig(
-        epochs=options.epochs,
-        batch_size=options.batch_size,
-        patience=max(10, options.epochs // 3),
-        clip=5.0,
-        optimizer=OptimizerConfig(learning_rate=options.lr, factor=1.0),
-        device=options.device,
-        show=options.show(),
-    )
-    return [
-        Cell(fold, task, model, seed, training)
-        for fold, task in tasks
-        for model in models
-        for seed in options.seeds
-    ]
-
-
-def trained(cell: Cell, folder: Path) -> dict[str, Any] | None:
-    """The record of a cell; leaves its best checkpoint and its predictions."""
-    run = train(cell.task, cell.model, cell.seed, cell.training, folder)
-    if run is None:  # another process than the first
-        return None
-    write_text(folder / PREDICTIONS, predictions_text(run.predictions))
-    (folder / LAST).unlink(missing_ok=True)
-    return {**run.record, "history": run.history}
+    return models

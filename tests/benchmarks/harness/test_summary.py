@@ -23,6 +23,6 @@ def test_an_epoch_without_a_training_score_leaves_a_gap():
     ]
     run = Run({"model": "gin", "valid": 0.6}, history, pandas.DataFrame())
     figure = learning_curves([run], Measure("rocauc", "ROC-AUC"), "ROC-AUC", "made")
-    _, train = figure.axes[0].lines
+    *_, train = figure.axes[0].lines
     assert train.get_xdata().tolist() == [1, 2, 3]
     assert [math.isnan(value) for value in train.get_ydata()] == [False, True, False]

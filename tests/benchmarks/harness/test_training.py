@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pandas
 import pytest
 import torch
 
@@ -177,6 +178,14 @@ def test_metrics_are_those_of_the_best_epoch(experiment):
     best = min(run.history, key=lambda epoch: epoch["valid_error"])
     assert len(run.history) == run.record["epochs"]
     assert run.record["valid"] == pytest.approx(best[f"valid_{made.task.measure.key}"], rel=1e-5)
+
+
+def test_epochs_are_logged_on_request(experiment, tmp_path):
+    (run,) = experiment(logger="csv", epochs=2).run()
+    (path,) = (tmp_path / "out" / "runs").glob("rcnn-seed0/csv/version_0/metrics.csv")
+    table = pandas.read_csv(path).dropna(subset="epoch")
+    found = table["valid_accuracy"].dropna().tolist()
+    assert found == pytest.approx([epoch["valid_accuracy"] for epoch in run.history])
 
 
 def test_divergence_names_the_run(experiment, monkeypatch):

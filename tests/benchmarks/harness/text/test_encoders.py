@@ -8,9 +8,23 @@ import torch
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
-from benchmarks.harness.text.encoders import CNNEncoder, Encoder, LayeredEncoder
-from benchmarks.harness.text.model_config import TextModelConfig, variant_name, variant_of
-from benchmarks.harness.text.models import MODELS, build_text_model, count_parameters, has_model
+from benchmarks.harness import sizes
+from benchmarks.harness.text.encoders import CNNEncoder, Encoder, LayeredEncoder, RKMEncoder
+from benchmarks.harness.text.model_config import (
+    CELLS,
+    TextModelConfig,
+    cell_of,
+    is_cell,
+    variant_name,
+    variant_of,
+)
+from benchmarks.harness.text.models import (
+    MODELS,
+    build_text_model,
+    count_parameters,
+    fit_hidden_size,
+    maps_of,
+)
 from pyg_kernels.datasets.text import TextBatch
 
 LENGTHS = (2, 4, 1)
@@ -168,10 +182,122 @@ def test_a_constant_decay_of_zero_reads_pairs_of_words() -> None:
 def test_names_of_variants(kind, layers, decay, name) -> None:
     assert variant_name(kind, layers, decay) == name
     assert variant_of(name) == (kind, layers, decay)
-    assert has_model(name)
 
 
-def test_names_of_no_model() -> None:
-    for name in ("gru", "rcnn-0layers", "rcnn-decay-", "rkm-lstm", "bag"):
-        assert not has_model(name)
-    assert all(map(has_model, [*MODELS, "cnn-3gram"]))
+@pytest.mark.parametrize("readout", ["last", "mean"])
+@pytest.mark.parametrize("model", [*MODELS, "rkm-lstm-1gram", "cnn-3gram"])
+def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, readout) -> None:
+    torch.manual_seed(0)
+    config = TextModelConfig(model, 20, 6, False, 3, hidden=5, dropout=0.4, readout=readout)
+    net = build_text_model(config).double().eval()
+    texts = [torch.randint(20, (length,)) for length in (1, 9, 2, 30, 3)]
+
+    def batch(chosen: list[torch.Tensor]) -> TextBatch:
+        ptr = torch.tensor([0, *map(len, chosen)]).cumsum(0)
+        return TextBatch(torch.cat(chosen), ptr, torch.zeros(len(chosen), dtype=torch.long))
+
+    together = net(batch(texts))
+    for text, scores in zip(texts, together, strict=True):
+        torch.testing.assert_close(net(batch([text]))[0], scores, rtol=1e-10, atol=1e-12)
+    # Nor do the other texts' gradients: those of the longest do not reach the shortest's word.
+    net.zero_grad()
+    alone = torch.tensor([19])
+    others = [text.clamp(max=18) for text in texts[1:]]
+    net(batch([alone, *others]))[1:].sum().backward()
+    assert not net.embedding.weight.grad[19].any()
+
+
+def test_cnn_is_the_maximum_over_windows() -> None:
+    torch.manual_seed(0)
+    config = TextModelConfig("cnn", 9, 4, False, 2, hidden=3)
+    encoder = CNNEncoder(config).double()
+    words = torch.randn(2, 4, dtype=torch.double)
+    batch = TextBatch(torch.arange(2), torch.tensor([0, 2]), torch.zeros(1))
+    expected = []
+    for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
+        ends = torch.zeros(width - 1, 4, dtype=torch.double)
+        padded = torch.cat([ends, words, ends])
+        windows = [
+            torch.einsum("hdw,wd->h", conv.weight, padded[i : i + width]) + conv.bias
+            for i in range(2 + width - 1)
+        ]
+        expected.append(torch.stack(windows).amax(0).clamp(min=0))
+    torch.testing.assert_close(encoder(words, batch)[0], torch.cat(expected), rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("name", ["lstm", "rcnn"])
+def test_recurrent_encoders_give_the_output_at_the_last_word(name: str) -> None:
+    encoder = built(config(name, num_layers=2))
+    x = words()
+    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
+        expected = getattr(encoder, name)(text)[0][-1]
+        torch.testing.assert_close(row, expected, rtol=1e-10, atol=0)
+
+
+def test_recurrent_kernel_machines_give_the_mean_over_words() -> None:
+    torch.manual_seed(0)
+    config = TextModelConfig("rkm-cifg-2gram", 9, 4, False, 2, hidden=3)
+    net = build_text_model(config).double().eval()
+    assert isinstance(net.encoder, RKMEncoder)
+    words = torch.randn(7, 4, dtype=torch.double)
+    found = net.encoder(
+        words, TextBatch(torch.arange(7), torch.tensor([0, 2, 6, 7]), torch.ones(3))
+    )
+    (cell,) = net.encoder.rkm.cells
+    for row, (start, end) in zip(found, [(0, 2), (2, 6), (6, 7)], strict=True):
+        state, outputs = None, []
+        for word in words[start:end]:
+            state = cell(word, state)
+            outputs.append(state.h)
+        torch.testing.assert_close(row, torch.stack(outputs).mean(0), rtol=1e-10, atol=0)
+    first, _, second = net.head
+    expected = (found @ first.weight.T + first.bias).clamp(min=0) @ second.weight.T + second.bias
+    torch.testing.assert_close(net.head(found), expected, rtol=1e-10, atol=1e-12)
+    assert (first.weight.shape, second.weight.shape) == ((3, 3), (2, 3))
+    assert isinstance(cell.norm, torch.nn.LayerNorm)
+
+
+# Thousands of weights of 1-gram and 3-gram cells: table 2 of Liang et al. 2019, and of RAN, which
+# it does not have, three filters and two maps of the output before.
+PAPER = {
+    "lstm": (720, 1440),
+    "rkm-lstm": (720, 1440),
+    "rkm-cifg": (540, 1080),
+    "linear-gated": (360, 720),
+    "linear": (180, 360),
+    "gated-cnn": (180, 540),
+    "cnn": (90, 270),
+    "ran": (3 * 90 + 2 * 90, 3 * 270 + 2 * 90),
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_cells_have_the_weights_of_the_paper(cell) -> None:
+    for ngram, thousands in zip((1, 3), PAPER[cell], strict=True):
+        config = TextModelConfig(f"{cell}-{ngram}gram", 9, 300, True, 2, hidden=300)
+        with torch.device("meta"):
+            encoder = build_text_model(config).encoder
+        assert encoder.cell_parameters() == 1000 * thousands
+        filters, recurrent = maps_of(cell)
+        assert 300 * (filters * ngram * 300 + recurrent * 300) == 1000 * thousands
+
+
+def test_names_of_cells() -> None:
+    assert cell_of("rkm-lstm-12gram") == ("rkm-lstm", 12)
+    for name in ("rkm-lstm", "rcnn-1gram", "lstm-0gram", "lstm-3grams", "general-1gram"):
+        assert not is_cell(name)
+        with pytest.raises(ValueError, match=f"'{name}' is not one of"):
+            cell_of(name)
+    with pytest.raises(ValueError, match="got 'rkm-lstm'"):
+        build_text_model(TextModelConfig("rkm-lstm", 9, 3, True, 2, hidden=3))
+
+
+def test_networks_get_about_the_same_number_of_parameters() -> None:
+    config = TextModelConfig("rcnn", 50, 20, True, 6, hidden=1)
+    for name in MODELS:
+        fitted = fit_hidden_size(replace(config, name=name), 20_000)
+        assert 19_000 < count_parameters(fitted) <= 20_000
+        wider = replace(fitted, hidden=fitted.hidden + 1)
+        assert count_parameters(wider) > 20_000
+        learned = build_text_model(replace(fitted, fixed_embedding=False))
+        assert sizes.num_parameters(learned) == count_parameters(fitted) + 50 * 20

@@ -1,0 +1,93 @@
+"""Classification, whatever is classified: what Lightning trains, and its scores and tables."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas
+from torch import Tensor
+
+from benchmarks.harness.error_rate import ErrorRate
+from benchmarks.harness.learner import Learner, OptimizerConfig, mean_cross_entropy
+from benchmarks.harness.task import PARTS, Measure, Task
+
+
+class Classifier(Learner):
+    """A network trained on the cross-entropy of classes; a subclass builds ``net``."""
+
+    def __init__(self, optimizer: OptimizerConfig) -> None:
+        super().__init__(optimizer)
+        self.train_error: ErrorRate = ErrorRate()
+        self.valid_error: ErrorRate = ErrorRate()
+
+    @abstractmethod
+    def scores(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """The scores of the classes, ``(B, C)``, and the classes, ``(B,)``."""
+
+    def forward(self, batch: Any) -> Tensor:
+        """The most probable class of each item, ``(B,)``, on the CPU."""
+        return self.scores(batch)[0].argmax(dim=1).cpu()
+
+    def epoch_measures(self) -> dict[str, float]:
+        """Accuracy in percent of training (with dropout) and validation so far."""
+        errors = {"train": self.train_error, "valid": self.valid_error}
+        return {
+            f"{part}_accuracy": 100 * (1 - error.compute().item()) for part, error in errors.items()
+        }
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
+        """The loss of a batch."""
+        scores, y = self.scores(batch)
+        self.train_error.update(scores.detach().float(), y)
+        return mean_cross_entropy(scores.float(), y)
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        """Adds a batch to the validation error."""
+        self.valid_error.update(*self.scores(batch))
+
+    def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """The most probable class of each item of a batch, ``(B,)``."""
+        return self(batch)
+
+
+class ClassificationTask(Task):
+    """Classification, measured by the accuracy in percent; a subclass sets these attributes.
+
+    Attributes:
+        labels: ``(M,)``, the class of each item.
+        classes: Names of the classes.
+    """
+
+    measure = Measure("accuracy", "accuracy", ".2f")
+    labels: Tensor
+    classes: Sequence[str]
+
+    def columns(self, places: Sequence[int]) -> dict[str, Any]:
+        """What the table of predictions says of items besides their places and classes."""
+        return {}
+
+    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
+        """The accuracy of each part in percent."""
+        return {
+            part: 100 * (predictions[part] == self.labels[self.parts[part]]).double().mean().item()
+            for part in PARTS
+        }
+
+    def prediction_table(
+        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
+    ) -> pandas.DataFrame:
+        """A row for each item, with its place, its class and the predicted one."""
+        frames = []
+        for part in PARTS:
+            places = self.parts[part].tolist()
+            frame = {
+                "model": record["model"],
+                "seed": record["seed"],
+                "part": part,
+                "row": places,
+                **self.columns(places),
+                "label": [self.classes[k] for k in self.labels[places].tolist()],
+                "predicted": [self.classes[k] for k in predictions[part].tolist()],
+            }
+            frames.append(pandas.DataFrame(frame))
+        return pandas.concat(frames, ignore_index=True)
