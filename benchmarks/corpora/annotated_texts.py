@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyg_kernels.datasets.text import read_text_table, tokenize
 from pyg_kernels.datasets.text.corpus import PARTS, drawn
+from pyg_kernels.datasets.text.text_table import joined
 
 SEPARATOR = "|"  # between phrases of evidence
 MOST_CLASSES = 20  # of whole numbers; more are a quantity
@@ -23,7 +24,7 @@ class AnnotatedTexts:
     Args:
         path: a table, see :func:`~pyg_kernels.datasets.text.read_text_table`.
         test: the table to test on; a fifth of the rows is drawn (of each class) unless given.
-        text_column: the column of the texts.
+        text_columns: the columns of the texts, joined where there are several.
         target_column: the column of classes or numbers.
         evidence_column: a column of phrases of the text that say what its target is, several with
             ``|`` between them; an empty cell: it is not known.
@@ -53,7 +54,7 @@ class AnnotatedTexts:
         self,
         path: str | Path,
         test: str | Path | None = None,
-        text_column: str = "text",
+        text_columns: Sequence[str] = ("text",),
         target_column: str = "target",
         evidence_column: str | None = None,
         task: str | None = None,
@@ -62,14 +63,16 @@ class AnnotatedTexts:
         seed: int = 0,
         encoding: str = "utf-8",
     ) -> None:
-        columns = [text_column, target_column, *([evidence_column] if evidence_column else [])]
+        others = [target_column, *([evidence_column] if evidence_column else [])]
         self.texts: list[list[str]] = []
         self.evidence: list[Tensor | None] = []
         targets: list[str] = []
         sizes = []
         for file in [path] if test is None else [path, test]:
-            table = read_text_table(file, columns, encoding)[columns]
-            for row, (text, target, *phrases) in enumerate(table.itertuples(index=False), start=1):
+            table = read_text_table(file, [*text_columns, *others], encoding)
+            cells = table[others].itertuples(index=False)
+            texts = joined(table, text_columns)
+            for row, (text, (target, *phrases)) in enumerate(zip(texts, cells, strict=True), 1):
                 where = f"row {row} of {file}"
                 words = tokenize(text)
                 if not words or not target.strip():

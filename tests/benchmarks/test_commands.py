@@ -20,6 +20,7 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 from benchmarks.__main__ import COMMANDS as LISTED
 from tests.benchmarks.askubuntu_format import write_questions as write_askubuntu
 from tests.benchmarks.harness.language_model.streams import write_corpus
+from tests.benchmarks.small_rationales import write_own
 from tests.benchmarks.small_texts import write_questions
 
 ROOT = Path(__file__).parents[2]
@@ -153,6 +154,18 @@ COMMANDS = {
     "language generate": Promise("benchmarks.language_model", "generate"),
     "language score": Promise("benchmarks.language_model", "score"),
     "texts predict": Promise("benchmarks.text_classification", "predict"),
+    "rationales": Promise(
+        "benchmarks.rationales",
+        "",
+        "--device cpu --data IN/own.csv --text-column body --target-column kind --evidence-column "
+        "why --vectors none --embedding 2 --hidden 2 --models full --epochs 1",
+        ("--clip 1", "--clip 5.0, not 1.0"),
+        "dataset split model seed num_parameters metric train valid test train_full valid_full "
+        "test_full train_rest valid_rest test_rest valid_share valid_precision test_share "
+        "test_precision epochs seconds_per_epoch kind",
+        write_own,
+    ),
+    "rationales explain": Promise("benchmarks.rationales", "explain"),
     "speed": Promise("benchmarks.speed"),
     "speed scale": Promise("benchmarks.speed", "scale"),
     "speed compare": Promise("benchmarks.speed", "compare"),
@@ -312,6 +325,45 @@ BAD_INPUT = {
         ("--data x.csv --checkpoint x", "--data needs --out FILE, --explain DIR"),
         ("--data x.csv --text a --checkpoint x", "--data and --text exclude each other"),
         ("--text a --checkpoint x --epochs 3", "--epochs"),
+    ],
+    "rationales": [
+        ("--models transformer", "transformer"),
+        ("--models title", "--models title: planted has dependent, independent"),
+        ("--data molecules --models dependent", "atoms have no order"),
+        ("--rate 1", "below 1"),
+        ("--coherence -1", "of at least 0"),
+        ("--warm-up 0.7", "of at most 0.6"),
+        ("--models svm --coherence 1", "goes with --models dependent or independent"),
+        ("--data chembl --estimator gumbel", "--estimator goes with --data planted, beer, FILE"),
+        ("--smarts cF", "--smarts goes with --data molecules, not planted"),
+        ("--aspect smell", "--aspect goes with --data beer"),
+        ("--evidence-column c", "--evidence-column goes with --data FILE, not planted"),
+        ("--data chembl --root x", "chembl is inside RDKit"),
+        ("--data FILE --root x", "--root goes with planted, beer, "),
+        ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of planted, beer, "),
+        ("--data IN/own.csv", "has no column 'text'"),
+        ("--data IN/own.csv --text-column body --target-column why", "has no target"),
+        (
+            "--data IN/own.csv --text-column body --target-column kind --task regression",
+            "could not convert string to float: 'n'",
+        ),
+        (
+            "--data IN/own.csv --text-column kind --target-column stars --evidence-column body",
+            "its text does not have the words",
+        ),
+        (
+            "--data IN/own.csv --text-column body --target-column kind --vectors nowhere.txt",
+            "no such",
+        ),
+        ("--data beer --root nowhere", "nowhere"),
+        ("--data molecules --smarts ((", "SMARTS"),
+        ("--data molecules --smarts [U]", "[U]"),
+        ("--data chembl --models full --hidden 65536", "parameters; at most"),
+    ],
+    "rationales explain": [
+        ("--checkpoint x --data y", "--out must be given"),
+        ("--checkpoint x --data y --out z", "x: no such file"),
+        ("--checkpoint FILE --data y --out z", "is not a checkpoint of this module"),
     ],
     "speed": [
         ("graph --device nonsense", "nonsense"),

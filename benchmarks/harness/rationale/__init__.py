@@ -1,1 +1,0 @@
-"""Rationales: the few words or atoms that suffice for a prediction, measured."""

@@ -1,0 +1,81 @@
+"""``python -m benchmarks.rationales``: learns which few words or atoms suffice, and measures them.
+
+Heavy imports happen after the options have been read.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.harness.errors import naming_extras
+from benchmarks.harness.options import Command, run_commands
+from benchmarks.rationales.options import PROGRAM, Explain, Rationales, defaults_text
+
+DETAILS = f"""\
+Lei's thesis (2017), chapter 3. A generator selects some words and an encoder predicts from them
+alone. With --rate the price of a word is moved until that share is selected. dependent: each
+selection depends on those before; independent: it does not; attention, svm: the words with the
+largest weights of a model that reads all of them; full: a model that reads all words; title: titles
+of questions.
+
+planted: a sentence of a film review among questions, so that it is known where its polarity is said
+(DIR/mr and DIR/trec, downloaded where they are not there); beer: ratings of one aspect, measured
+against annotations; molecules: how often a functional group occurs (RDKit's ChEMBL assay, or CEP
+with --root); chembl: the potency of that assay; askubuntu, msrp: similar questions or sentences,
+found by what is selected of their bodies. Your own: --data FILE, a table with a header (CSV, TSV,
+Parquet, also compressed) of texts and targets, classes or numbers, and perhaps of the phrases that
+say it, against which selections are then measured, on the texts that have some.
+
+What is not given is of the data:
+{defaults_text()}
+
+To predict new texts, with the words that the predictions are made from:
+  explain --checkpoint OUT/runs/dependent-seed0 --data new.csv --out explained
+
+OUT holds metrics.json, predictions.csv, table.md, rationales.html (selections in color), pictures,
+configuration.json and runs/, with the checkpoint of each run's epoch with the lowest cost on the
+validation part, which knows nothing of evidence.
+Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command line and gives the exit status."""
+    return run_commands(PROGRAM, COMMANDS, words)
+
+
+def compare(options: Rationales) -> None:
+    """Trains what is not finished yet, prints the tables and writes the report."""
+    with naming_extras("bench"):
+        from benchmarks.harness.experiment import Experiment
+        from benchmarks.rationales.report import FILES, report
+        from benchmarks.rationales.task import task_of
+    task, chosen = task_of(options), options.chosen()
+    out = Path(options.out or f"runs/rationales-{options.dataset}")
+    training = options.training(epochs=chosen.epochs, batch_size=chosen.batch_size, lr=chosen.lr)
+    models = task.models(options)
+    experiment = Experiment(PROGRAM, options, out, task, models, training=training, files=FILES)
+    experiment.carry_out(lambda runs: report(out, runs, task), task.about)
+
+
+def explain(options: Explain) -> None:
+    """Predicts new texts and marks the words that the predictions are made from."""
+    with naming_extras("bench"):
+        from benchmarks.rationales.explain import explain as carry_out
+    carry_out(options)
+
+
+COMMANDS = {
+    "": Command(
+        Rationales,
+        compare,
+        "Learns which few words or atoms suffice for a prediction, and measures them.",
+        DETAILS,
+    ),
+    "explain": Command(
+        Explain, explain, "Predicts new texts and marks the words that say what is predicted."
+    ),
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

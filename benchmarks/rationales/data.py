@@ -1,0 +1,281 @@
+"""What rationales are picked from: texts or molecules in three parts."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as lightning
+import torch
+from markupsafe import Markup
+from torch import Tensor
+
+from benchmarks.corpora.annotated_texts import AnnotatedTexts
+from benchmarks.corpora.beer_advocate import BeerAdvocate
+from benchmarks.corpora.planted_evidence import PlantedEvidence
+from benchmarks.harness.errors import as_input_error, naming_extras
+from benchmarks.harness.task import PARTS
+from benchmarks.harness.text.data import BUCKET, known_words, vector_file
+from benchmarks.rationales.goals import ClassGoal, NumberGoal
+from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
+from benchmarks.rationales.selections import marked_words, precision
+from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, WordVectors
+
+QUESTIONS_AROUND = (3, 6)  # a planted sentence
+THIOPHENE = "c1ccsc1"
+EMBEDDING = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items:
+    """M texts or molecules with a class or a number each, in parts."""
+
+    name: str  # of the data set
+    kind: str  # texts or molecules
+    unit: str  # what is selected
+    split: str  # how the parts came about, in a few words
+    parts: Mapping[str, Tensor]  # of PARTS, the positions of their items
+    y: Tensor  # (M,) numbers of classes, or float64 in their own units
+    classes: Sequence[str]  # none where a number is predicted
+    evidence: Sequence[Tensor | None]  # (N,) bool of each item, whether a word or atom says y
+    lines: Sequence[str]  # each item as text: words with spaces between, or SMILES
+    lengths: Tensor  # (M,) int64 words or atoms
+    sizes: dict[str, Any]  # the fields of a network's configuration on what it reads
+    identity: dict[str, Any]  # fingerprints of all that is learned from
+    about: str  # a line on them
+    loader: Callable[..., Any]  # makes the batches of positions; bucket: of similar length together
+    vocabulary: Vocabulary | None = None  # of texts
+    vectors: WordVectors | None = None  # of the vocabulary; None: learned from nothing
+
+    def describe(self) -> str:
+        """Lines on items and parts, and on evidence."""
+        sizes = ", ".join(f"{len(self.parts[part]):,} {part}" for part in PARTS)
+        about = f"{self.name}: {len(self.y):,} {self.kind}, {self.split}: {sizes}"
+        each = f"{self.lengths.double().mean():.1f} {self.unit} each; {self._evidence_line()}"
+        return f"{about}\n{each}\n{self.about}"
+
+    def words(self, part: str) -> list[list[str]]:
+        """The words of the texts of a part."""
+        return [self.lines[place].split(" ") for place in self.parts[part].tolist()]
+
+    def marked(self, place: int, chosen: Tensor) -> Markup:
+        """One item as HTML, with what is selected in color, and evidence where it is known."""
+        known = self.evidence[place]
+        if self.vocabulary is not None:
+            return marked_words(self.lines[place].split(" "), chosen, known)
+        svg = Markup(self.drawn(place, chosen).decode().partition("?>")[2])
+        if known is None:
+            return svg
+        atoms = ", ".join(map(str, known.nonzero().flatten().tolist())) or "none"
+        return svg + Markup("<p>Atoms that say it: {}</p>").format(atoms)
+
+    def drawn(self, place: int, chosen: Tensor, **options: Any) -> bytes:
+        """The drawing of a molecule, selected atoms in color."""
+        from pyg_kernels.explain.pictures import draw_molecule
+
+        return draw_molecule(self.lines[place], chosen.double(), scale=1.0, **options)
+
+    def right(self, part: str) -> Tensor:
+        """The targets of a part."""
+        return self.y[self.parts[part]]
+
+    def config(self) -> dict[str, Any]:
+        """The fields of a network's configuration on what it reads and predicts."""
+        goal = self.goal()
+        scale = {"mean": goal.mean, "std": goal.std} if isinstance(goal, NumberGoal) else {}
+        return {"inputs": self.kind, "out": max(1, len(self.classes)), **scale, **self.sizes}
+
+    def goal(self) -> ClassGoal | NumberGoal:
+        """What is to be predicted."""
+        if self.classes:
+            return ClassGoal()
+        values = self.right("train").double()
+        # Numbers that do not vary need no scale.
+        return NumberGoal(float(values.mean()), float(values.std(correction=0)) or 1.0)
+
+    def precision(self, part: str, chosen: Tensor) -> float | None:
+        """That of selections from all items of a part, ``(N,)`` bool."""
+        return precision(chosen, *self.evidence_of(part))
+
+    def annotated_part(self) -> str | None:
+        """The part on which precision is followed in training: valid, or test where it alone can.
+
+        It has no influence on which epoch is chosen.
+        """
+        return next((part for part in ("valid", "test") if self.num_annotated(part)), None)
+
+    def num_annotated(self, part: str) -> int:
+        """The items of a part whose evidence is known."""
+        return sum(self.evidence[place] is not None for place in self.parts[part].tolist())
+
+    def evidence_of(self, part: str) -> tuple[Tensor, Tensor]:
+        """The evidence of a part, item after item, and where it is known, both ``(N,)`` bool."""
+        places = self.parts[part]
+        each = [(self.evidence[k], int(self.lengths[k])) for k in places.tolist()]
+        found = [torch.zeros(n, dtype=torch.bool) if marks is None else marks for marks, n in each]
+        known = [torch.full((n,), marks is not None) for marks, n in each]
+        return torch.cat(found), torch.cat(known)
+
+    def _evidence_line(self) -> str:
+        part = self.annotated_part()
+        if part is None:
+            return f"which {self.unit} say it is not known"
+        marks, known = self.evidence_of(part)
+        number, share = self.num_annotated(part), marks[known].double().mean()
+        some = f"{number:,} {self.kind} with evidence of the " if bool((~known).any()) else ""
+        return f"{100 * share:.1f}% of the {self.unit} of the {some}{part} part say it"
+
+
+class Batches(lightning.LightningDataModule):
+    """Batches of the training part, and of those to validate and to measure precision on.
+
+    The order of the training items depends on seed and epoch alone, so that a resumed run sees the
+    batches that the uninterrupted one would have seen.
+    """
+
+    def __init__(self, items: Items, batch_size: int, seed: int) -> None:
+        super().__init__()
+        self.items, self.batch_size, self.seed = items, batch_size, seed
+
+    def train_dataloader(self) -> Any:
+        """Shuffled batches of this epoch."""
+        places, seed = self.items.parts["train"], 10_000 * self.seed
+        loader = self.items.loader(places, self.batch_size, True, shuffle=True, seed=seed)
+        loader.set_epoch(self.trainer.current_epoch if self.trainer else 0)
+        return loader
+
+    def val_dataloader(self) -> list[Any]:
+        """The validation part and, where evidence is known of the test part alone, that."""
+        parts = dict.fromkeys(["valid", self.items.annotated_part() or "valid"])
+        return [self.items.loader(self.items.parts[part], self.batch_size) for part in parts]
+
+    def all_parts(self) -> list[Any]:
+        """One loader for each of the parts, in their own order."""
+        return [self.items.loader(self.items.parts[part], self.batch_size) for part in PARTS]
+
+
+def load_items(options: Rationales) -> Items:
+    """Reads texts or molecules.
+
+    Raises:
+        InputError: If a file is neither at hand nor to be downloaded, cannot be read, or the group
+            of molecules does not vary.
+    """
+    is_molecules = options.dataset in MOLECULES
+    with naming_extras("bench,mol" if is_molecules else "bench"), as_input_error():
+        return _molecules(options) if is_molecules else _texts(options)
+
+
+def _texts(options: Rationales) -> Items:
+    corpus, y = _corpus(options)
+    file = vector_file(options.folder, options.vectors)
+    if file is None:
+        # A word that occurs once teaches what to make of unknown words.
+        vocabulary, vectors = Vocabulary.build(corpus.part("train"), min_count=2), None
+        fingerprint = None
+        why = "" if options.vectors else " (no GloVe file at hand; --vectors FILE names one)"
+        about = f"{len(vocabulary):,} words, learned vectors{why}"
+    else:
+        vocabulary, vectors = known_words(corpus, file)
+        fingerprint = hashlib.sha256(vectors.vectors.numpy().tobytes()).hexdigest()[:16]
+        about = (
+            f"{len(vocabulary):,} words, {int(vectors.found.sum()):,} with fixed vectors of "
+            f"{vectors.vectors.size(1)} numbers from {file.name}, not counted as parameters"
+        )
+    encoded = EncodedTexts(*vocabulary.encode(corpus.texts), y)
+
+    def loader(places: Tensor, batch_size: int, bucket: bool = False, **more: Any) -> Any:
+        return TextLoader(encoded, places, batch_size, bucket=BUCKET if bucket else 1, **more)
+
+    return Items(
+        name=options.dataset,
+        kind="texts",
+        unit="words",
+        split=corpus.split,
+        parts=corpus.parts,
+        y=y,
+        classes=getattr(corpus, "classes", ()),
+        evidence=corpus.evidence,
+        lengths=encoded.lengths,
+        lines=[" ".join(words) for words in corpus.texts],
+        sizes=word_sizes(vocabulary, vectors, options),
+        identity={"number": len(y), "digest": corpus.digest(), "vectors": fingerprint},
+        about=about,
+        loader=loader,
+        vocabulary=vocabulary,
+        vectors=vectors,
+    )
+
+
+def word_sizes(
+    vocabulary: Vocabulary, vectors: WordVectors | None, options: Rationales
+) -> dict[str, Any]:
+    """The fields of a network's configuration on its words, whose vectors may be fixed."""
+    size = options.embedding or EMBEDDING if vectors is None else vectors.vectors.size(1)
+    fixed = vectors is not None
+    return {"input_size": size, "num_words": len(vocabulary), "fixed_embedding": fixed}
+
+
+def _molecules(options: Rationales) -> Items:
+    """Those of the ChEMBL assay, or of CEP where a folder is named."""
+    from benchmarks.corpora.planted_substructure import ARYL_FLUORIDE, PlantedSubstructure
+    from pyg_kernels.datasets import CEP, ChEMBLSulfonamides, MoleculeLoader, random_split
+
+    seed = options.split_seed
+    molecules: Any = CEP(options.folder) if options.folder else ChEMBLSulfonamides()
+    split: Any = random_split(len(molecules), seed=seed)
+    evidence = [None] * len(molecules)
+    if options.dataset == "molecules":
+        smarts = options.smarts or (THIOPHENE if options.folder else ARYL_FLUORIDE)
+        molecules = PlantedSubstructure(molecules, smarts, seed=seed)
+        split, evidence = molecules.split, molecules.evidence
+    parts = {part: torch.as_tensor(getattr(split, part)) for part in PARTS}
+    y, one = molecules.targets[:, 0], molecules[0]
+    content = hashlib.sha256(repr(molecules.smiles).encode())
+    for numbers in (y, *parts.values()):
+        content.update(numbers.contiguous().numpy().tobytes() + b";")
+
+    def loader(places: Tensor, batch_size: int, bucket: bool = False, **more: Any) -> Any:
+        return MoleculeLoader(molecules, places, batch_size, **more)
+
+    return Items(
+        name=options.dataset,
+        kind="molecules",
+        unit="atoms",
+        split=f"random split (seed {seed})",
+        parts=parts,
+        y=y,
+        classes=(),
+        evidence=evidence,
+        lengths=molecules.slices["atom_codes"].diff(),
+        lines=molecules.smiles,
+        sizes={"input_size": one.x.size(1), "edge_dim": one.edge_attr.size(1)},
+        identity={"number": len(y), "digest": content.hexdigest()[:16]},
+        about=f"predicted: {molecules.target_names[0]}",
+        loader=loader,
+    )
+
+
+def _corpus(options: Rationales) -> tuple[Any, Tensor]:
+    """The texts, and what is to be predicted of each."""
+    root, seed = Path(options.folder), options.split_seed
+    if options.dataset == OWN:
+        first, *second = options.data
+        own = AnnotatedTexts(
+            first,
+            next(iter(second), None),
+            text_columns=options.text_column or ("text",),
+            target_column=options.target_column or "target",
+            evidence_column=options.evidence_column,
+            task=options.task,
+            seed=seed,
+            encoding=options.encoding,
+        )
+        return own, own.y
+    if options.dataset == "beer":
+        aspect = ASPECTS.index(options.aspect or ASPECTS[0])
+        beer = BeerAdvocate(root, aspect)
+        return beer, beer.ratings[:, aspect].double()
+    planted = PlantedEvidence(root / "mr", root / "trec", questions=QUESTIONS_AROUND, seed=seed)
+    return planted, planted.labels

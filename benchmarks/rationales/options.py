@@ -1,0 +1,210 @@
+"""What is asked for, in plain values: nothing here imports torch."""
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Literal, get_args
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.options import (
+    LARGEST_WIDTH,
+    MOST_LAYERS,
+    Application,
+    TextColumns,
+    Training,
+    flag,
+    own_files,
+    setting,
+)
+
+PROGRAM = "benchmarks.rationales"
+OWN = "texts"  # of one's own
+TEXTS = ("planted", "beer", OWN)
+MOLECULES = ("molecules", "chembl")
+QUESTIONS = ("askubuntu", "msrp")
+NAMED = ("planted", "beer", *MOLECULES, *QUESTIONS)
+ROOTS = {"planted": "data", "beer": "data/beer", "askubuntu": "data/askubuntu", "msrp": "data/msrp"}
+
+Kind = Literal["dependent", "independent", "attention", "svm", "full", "title"]
+DEPENDENT, INDEPENDENT, ATTENTION, SVM = "dependent", "independent", "attention", "svm"
+FULL, TITLE = "full", "title"
+SELECTING = (DEPENDENT, INDEPENDENT)  # that learn a rationale
+MODELS_OF = {
+    **dict.fromkeys(TEXTS, (DEPENDENT, INDEPENDENT, ATTENTION, SVM, FULL)),
+    **dict.fromkeys(MOLECULES, (INDEPENDENT, FULL)),
+    "askubuntu": (DEPENDENT, INDEPENDENT, FULL, TITLE),
+    "msrp": (DEPENDENT, INDEPENDENT, FULL),
+}
+Aspect = Literal["appearance", "smell", "palate", "taste", "overall"]
+ASPECTS = get_args(Aspect)
+# Which data sets an option is of.
+OF_DATASETS = {
+    **dict.fromkeys(("vectors", "embedding", "estimator"), (*TEXTS, *QUESTIONS)),
+    **dict.fromkeys(
+        ("text_column", "target_column", "evidence_column", "encoding", "task"), (OWN,)
+    ),
+    "aspect": ("beer",),
+    "smarts": ("molecules",),
+}
+ANNEAL = 0.4  # of all steps, over which the share to select falls from one half
+EXAMPLES = 20  # on a page
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What an option of the same name is on a data set unless it is given."""
+
+    epochs: int
+    batch_size: int
+    hidden: int
+    rate: float
+    coherence: float = 0.0
+    lr: float = 0.001
+    layers: int = 1
+    dropout: float = 0.2
+    samples: int = 4
+    estimator: str = "reinforce"
+
+
+# Drawn selections of questions were not learned from: docs/rationales.rst has the figures.
+DEFAULTS = {
+    "planted": Defaults(10, 64, 64, 0.12, 0.005),
+    "beer": Defaults(50, 256, 200, 0.13, 0.01),
+    OWN: Defaults(20, 64, 100, 0.15, 0.005),
+    "molecules": Defaults(40, 32, 32, 0.04, lr=0.003, layers=2, dropout=0.0),
+    "chembl": Defaults(100, 32, 32, 0.3, 0.01, lr=0.003, layers=2, dropout=0.0),
+    "askubuntu": Defaults(30, 40, 200, 0.1, samples=1, estimator="gumbel"),
+    "msrp": Defaults(6, 20, 100, 0.3, samples=1, estimator="gumbel"),
+}
+
+
+def defaults_text() -> str:
+    """A line on what each data set has unless options say otherwise."""
+    named = {
+        data: ", ".join(f"{name} {value}" for name, value in asdict(values).items())
+        for data, values in DEFAULTS.items()
+    }
+    return "\n".join(f"  {'FILE' if data == OWN else data}: {text}" for data, text in named.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Networks(Training):
+    """Models; what is not given depends on the data.
+
+    Args:
+        models: all that the data set has, unless given
+        rates: shares of words or atoms to select, a model for each
+        coherence: price of a transition between a word that is selected and one that is not, of a
+            bond between atoms
+        warm_up: fraction of the training in which the encoder reads everything and the generator
+            waits
+        estimator: of the gradient, selections are drawn, or relaxed in training
+        samples: selections drawn of each text or molecule in training
+        hidden: width of generator and encoder
+        layers: of the encoder; iterations on molecules
+        dropout: of word vectors and of the vector of what is read
+        embedding: size of learned word vectors (100)
+    """
+
+    models: tuple[Kind, ...] = setting((), "model", free=True)
+    rates: tuple[float, ...] = setting((), "rate", above=0, below=1, free=True)
+    coherence: float | None = setting(None, least=0, free=True)
+    warm_up: float = setting(0.0, least=0, most=1 - ANNEAL, free=True)
+    estimator: Literal["reinforce", "gumbel", "hardkuma"] | None = setting(None, free=True)
+    samples: int | None = setting(None, least=1, most=1000, free=True)
+    hidden: int | None = setting(None, least=1, most=LARGEST_WIDTH, free=True)
+    layers: int | None = setting(None, least=1, most=MOST_LAYERS, free=True)
+    dropout: float | None = setting(None, least=0, below=1, free=True)
+    embedding: int | None = setting(None, least=1, most=LARGEST_WIDTH, free=True)
+    epochs: int | None = setting(None, least=1)
+    batch_size: int | None = setting(None, least=1)
+    lr: float | None = setting(None, above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rationales(TextColumns, Networks):
+    """Texts and molecules.
+
+    Args:
+        data: planted, beer, molecules, chembl, askubuntu, msrp, or a file of your own, of which a
+            fifth is drawn to test on, or a training and a test file
+        target_column: of classes or numbers in your file (target)
+        evidence_column: of phrases of a text that say what its target is, | between several
+        task: what the targets of your file are (regression where all are numbers, and one has a
+            fraction or more than 20 differ)
+        root: folder of a data set with a name
+        vectors: file of word vectors, GloVe's or word2vec's text format, also compressed; none to
+            learn them (askubuntu's own, or glove*.txt in the folder or a folder glove beside it)
+        aspect: of beer (appearance)
+        smarts: the group that is counted in molecules (fluorine on an aromatic ring; thiophene in
+            those of CEP)
+        split_seed: of parts and draws
+    """
+
+    data: tuple[str, ...] = setting(("planted",), free=True)
+    target_column: str | None = setting(None)
+    evidence_column: str | None = setting(None)
+    task: Literal["classification", "regression"] | None = setting(None)
+    root: str | None = setting(None, free=True)
+    vectors: str | None = setting(None, free=True)
+    aspect: Aspect | None = setting(None)
+    smarts: str | None = setting(None)
+    split_seed: int = setting(0, least=0)
+
+    @property
+    def dataset(self) -> str:
+        """The data set: one by name, or :data:`OWN`."""
+        return self.data[0] if len(self.data) == 1 and self.data[0] in NAMED else OWN
+
+    @property
+    def folder(self) -> str:
+        """Where its files lie, and perhaps word vectors; empty for molecules inside RDKit."""
+        own = str(Path(self.data[0]).parent) if self.dataset == OWN else ""
+        return self.root or own or ROOTS.get(self.dataset, "")
+
+    def check(self) -> None:
+        super().check()
+        name = self.dataset
+        unless_given = {one.name: one.default for one in fields(self)}
+        for option, datasets in OF_DATASETS.items():
+            if getattr(self, option) != unless_given[option] and name not in datasets:
+                known = ", ".join("FILE" if other == OWN else other for other in datasets)
+                raise InputError(f"{flag(option)} goes with --data {known}, not {name}")
+        if name == OWN:
+            own_files(self.data, self.root, NAMED)
+        if self.root and name == "chembl":
+            raise InputError("--root goes with other data sets: chembl is inside RDKit")
+        for model in self.models:
+            if model not in MODELS_OF[name]:
+                why = "; atoms have no order" if name in MOLECULES and model == DEPENDENT else ""
+                raise InputError(f"--models {model}: {name} has {', '.join(MODELS_OF[name])}{why}")
+        if not set(SELECTING) & set(self.kinds()):
+            for option in ("coherence", "estimator", "warm_up"):
+                if getattr(self, option):
+                    raise InputError(f"{flag(option)} goes with --models {' or '.join(SELECTING)}")
+
+    def kinds(self) -> tuple[str, ...]:
+        """The models asked for."""
+        return self.models or MODELS_OF[self.dataset]
+
+    def chosen(self) -> Defaults:
+        """What is given, and the defaults of the data set for the rest; the first rate."""
+        values = asdict(DEFAULTS[self.dataset])
+        given = {name: getattr(self, name, None) for name in values}
+        given["rate"] = self.rates[0] if self.rates else None
+        return Defaults(**values | {k: v for k, v in given.items() if v is not None})
+
+    def variants(self) -> list[tuple[str, str, float]]:
+        """Name, kind and rate of each model: one a rate of those that select, the others once."""
+        rates = self.rates or (self.chosen().rate,)
+        found = []
+        for kind in self.kinds():
+            if kind in SELECTING and len(rates) > 1:
+                found += [(f"{kind}-rate-{rate:g}", kind, rate) for rate in rates]
+            else:
+                found.append((kind, kind, rates[0]))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explain(TextColumns, Application):
+    """New texts, and a trained run on texts; --out is a folder."""

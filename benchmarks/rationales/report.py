@@ -1,0 +1,293 @@
+"""The tables, the pictures and the page of rationales."""
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import torch
+from markupsafe import Markup
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from benchmarks.harness.checkpoint import load_learner
+from benchmarks.harness.experiment import Report
+from benchmarks.harness.figures import picture_grid
+from benchmarks.harness.files import write_text
+from benchmarks.harness.study import Record
+from benchmarks.harness.summary import by_model, mean_seconds, seeds_text, spread, spread_or_dash
+from benchmarks.harness.table import Table, number_format
+from benchmarks.harness.training import BEST, Run
+from benchmarks.rationales.learner import KEYS, RationaleLearner
+from benchmarks.rationales.options import EXAMPLES, FULL, SELECTING, TITLE
+from benchmarks.rationales.selections import CURVE, marked_words, read_spans
+from benchmarks.rationales.task import ItemRationales, RankingRationales
+
+FILES = (
+    *("rationales.html", "rationales.png", "learning_curves.png"),
+    *("error_by_share.png", "precision_by_share.png"),
+)
+DRAWN = 6  # molecules of the picture
+COLUMNS = 3
+PIXELS = (420, 280)
+SEED = 0  # of the choice of examples
+BATCH = 256  # items that are read at once
+COST = "valid_cost"
+LABELS = {
+    COST: "cost, validation part",
+    "share": "percent selected",
+    "precision": "precision in percent",
+}
+Entries = list[tuple[str, Markup]]  # models, and what each selects
+Examples = list[tuple[str, tuple[int, Tensor]]]  # what each model says, the item and its words
+
+
+def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales) -> Report:
+    """What finished runs, model by model, are shown by."""
+    if isinstance(task, RankingRationales):
+        tables, sections = [_ranking_table(runs, task)], list(_queries(runs, task))
+        about, label = "Marked: the words that stand for the question.", "MAP in percent, test part"
+    else:
+        judged = _judge_table(out, runs, task)
+        tables = [_table(runs, task), *([] if judged is None else [judged])]
+        found = _examples(runs, task, EXAMPLES)
+        sections = [[(name, task.data.marked(*what)) for name, what in each] for each in found]
+        about = f"Marked: selected {task.data.unit}."
+        label = f"{task.measure.title}, rationale alone"
+        if any(marks is not None for marks in task.data.evidence):
+            about += " Underlined: those that say it."
+    pictures: dict[str, Callable[[], Figure]] = {
+        "learning_curves.png": partial(learning_plot, runs),
+        "error_by_share.png": partial(share_plot, runs, "test", label),
+    }
+    if any("test_precision" in run.record for run in runs):
+        draw = partial(share_plot, runs, "test_precision", "precision in percent")
+        pictures["precision_by_share.png"] = draw
+    if isinstance(task, ItemRationales) and task.data.kind == "molecules":
+        pictures["rationales.png"] = partial(drawings, runs, task)
+    html = page(f"Rationales: {task.dataset}", f"{task.about}\n{about}", sections)
+    return Report(tables, pictures, lambda out: write_text(out / "rationales.html", html))
+
+
+def page(title: str, about: str, sections: Sequence[Entries]) -> str:
+    """A page of HTML that needs nothing besides itself."""
+    template = Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8")
+    made = jinja2.Environment(autoescape=True, keep_trailing_newline=True).from_string(template)
+    return str(made.render(title=title, about=about, sections=sections))
+
+
+def _table(runs: Sequence[Run], task: ItemRationales) -> Table:
+    """The comparison of models, each reading what is there and what it selects itself."""
+    digits = task.measure.format(run.record["test_full"] for run in runs)
+    measures = {"precision": ("test_precision", ".1f"), "selected": ("test_share", ".1f")}
+    keys = {"rationale": "test", "full": "test_full", "rest": "test_rest"}
+    measures |= {name: (key, digits) for name, key in keys.items()}
+    unit, number = task.data.unit, task.data.num_annotated("test")
+    partial_ = 0 < number < len(task.parts["test"])
+    where = f" of the {number:,} {task.data.kind} with evidence" if partial_ else ""
+    caption = (
+        f"{task.about}\n"
+        f"Test part: of the {unit} selected{where}, percent that say it (precision); percent of "
+        f"all {unit} selected; {task.measure.title} with the rationale alone, with all {unit}, and "
+        f"with all but the rationale, each read by the model itself; {seeds_text(runs)}"
+    )
+    return _comparison(caption, runs, measures)
+
+
+def _ranking_table(runs: Sequence[Run], task: RankingRationales) -> Table:
+    """Rationales beside whole titles and whole bodies: thesis Table 3.4."""
+    keys = {"MAP dev": "valid", "MAP test": "test", "words": "test_share"}
+    caption = (
+        f"{task.about}\n"
+        "Mean average precision in percent of the dev part, by which the epoch is chosen, and of "
+        "the test part, and what percent of the words of its questions stand for them; "
+        f"{seeds_text(runs)}"
+    )
+    return _comparison(caption, runs, {name: (key, ".1f") for name, key in keys.items()})
+
+
+def _comparison(
+    caption: str, runs: Sequence[Run], measures: Mapping[str, tuple[str, str]]
+) -> Table:
+    """A row a model: its name, parameters, measures (keys of records, digits) and seconds."""
+    rows = []
+    for group in by_model(runs):
+        records = [run.record for run in group]
+        cells = [
+            spread_or_dash([r.get(key) for r in records], digits)
+            for key, digits in measures.values()
+        ]
+        number, seconds = f"{records[0]['num_parameters']:,}", f"{mean_seconds(group):.1f}"
+        rows.append([records[0]["model"], number, *cells, seconds])
+    return Table(caption, ("model", "parameters", *measures, "s/epoch"), rows)
+
+
+def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> Table | None:
+    """The errors of the network that reads everything on each model's selections, if there is one.
+
+    A run is read by the network of its own seed, or of the first seed where there is none.
+    """
+    seeds = sorted(run.record["seed"] for run in runs if run.record["model"] == FULL)
+    groups = [group for group in by_model(runs) if group[0].record["model"] != FULL]
+    if not seeds or not groups:
+        return None
+    judges = {
+        seed: load_learner(out / "runs" / f"{FULL}-seed{seed}" / BEST, RationaleLearner, KEYS)
+        for seed in seeds
+    }
+    rows = []
+    for group in groups:
+        errors = [
+            judge(judges.get(run.record["seed"], judges[seeds[0]]), run, task) for run in group
+        ]
+        digits = task.measure.format(error for pair in errors for error in pair)
+        columns = zip(*errors, strict=True)
+        rows.append([group[0].record["model"], *(spread(column, digits) for column in columns)])
+    caption = (
+        f"Test part: {task.measure.title} of the network {FULL}, which has learned from whole "
+        f"{task.data.kind}, on rationales alone and on all but them; {seeds_text(runs)}"
+    )
+    return Table(caption, ("rationales of", "rationale", "rest"), rows)
+
+
+@torch.no_grad()
+def judge(learner: RationaleLearner, run: Run, task: ItemRationales) -> tuple[float, float]:
+    """The errors of a network on the rationales of a run and on the rest, test part."""
+    lengths = task.data.lengths[task.parts["test"]].tolist()
+    spans = run.predictions[run.predictions["part"] == "test"]["selection"]
+    chosen = map(read_spans, map(str, spans), lengths)
+    answers: list[list[Tensor]] = [[], []]
+    for batch in task.data.loader(task.parts["test"], BATCH):
+        inputs = learner.net.inputs(batch)
+        marks = torch.cat([next(chosen) for _ in range(len(batch.y))])
+        for found, part in zip(answers, (marks, ~marks), strict=True):
+            found.append(task.goal.answers(learner.net.answer(inputs, part)))
+    right = task.data.right("test")
+    rationale, rest = (task.goal.error(torch.cat(found), right) for found in answers)
+    return rationale, rest
+
+
+def _shown(runs: Sequence[Run]) -> list[tuple[str, Any]]:
+    """One run of each model that does not read everything: its name and its test predictions."""
+    found = []
+    for record, table in ((group[0].record, group[0].predictions) for group in by_model(runs)):
+        if record["kind"] not in (FULL, TITLE):
+            name = f"{record['model']} (seed {record['seed']})"
+            found.append((name, table[table["part"] == "test"]))
+    return found
+
+
+def _examples(runs: Sequence[Run], task: ItemRationales, most: int) -> list[Examples]:
+    """Some items of the test part: what each model that selects says, the item and its words."""
+    shown, places = _shown(runs), task.parts["test"].tolist()
+    found = []
+    for row in _drawn(len(places), most) if shown else ():
+        place, each = places[row], []
+        for name, table in shown:
+            line = table.iloc[row].to_dict()
+            chosen = read_spans(str(line["selection"]), int(task.data.lengths[place]))
+            each.append((f"{name}: {_said(line)}", (place, chosen)))
+        found.append(each)
+    return found
+
+
+def _queries(runs: Sequence[Run], task: RankingRationales) -> Iterator[Entries]:
+    """Some queries of the test part with what each model that selects takes of them."""
+    shown, corpus, bodies = _shown(runs), task.data.corpus, task.data.has_bodies()
+    rankings = task.data.rankings["test"]
+    for place in _drawn(len(rankings), EXAMPLES) if shown else ():
+        question = corpus.questions[rankings[place].query]
+        entries = [("title", Markup.escape(" ".join(question.title)))] if bodies else []
+        words = question.body if bodies else question.title
+        for name, table in shown:
+            spans = table[table["query"] == question.id]["query_selection"].iloc[0]
+            entries.append((name, marked_words(words, read_spans(str(spans), len(words)))))
+        yield entries
+
+
+def _drawn(number: int, most: int) -> list[int]:
+    generator = torch.Generator().manual_seed(SEED)
+    order: list[int] = torch.randperm(number, generator=generator).tolist()
+    return order[:most]
+
+
+def drawings(runs: Sequence[Run], task: ItemRationales) -> Figure:
+    """Some molecules of the page, as each model that selects reads them."""
+    draw = partial(task.data.drawn, size=PIXELS, file_format="png")
+    cells = [
+        (name.replace(": ", "\n", 1), draw(*what))
+        for each in _examples(runs, task, DRAWN)
+        for name, what in each
+    ]
+    return picture_grid([cells[k : k + COLUMNS] for k in range(0, len(cells), COLUMNS)])
+
+
+def _said(line: dict[str, object]) -> str:
+    """What is right, and what is said from the rationale."""
+    if "label" in line:
+        return f"{line['predicted']}, right: {line['label']}"
+    numbers = [float(str(line[key])) for key in ("prediction", "y")]
+    digits = number_format(numbers)
+    return f"{numbers[0]:{digits}}, right: {numbers[1]:{digits}}"
+
+
+def learning_plot(runs: Sequence[Run]) -> Figure:
+    """Cost of the validation part by epoch (thesis Figure 3-6), and of models that select the share
+    and, where evidence is known, the precision.
+    """
+    groups = [group for group in by_model(runs) if group[0].history]
+    selecting = [group for group in groups if group[0].record["kind"] in SELECTING]
+    known = {key for group in selecting for epoch in group[0].history for key in epoch}
+    labels = {key: label for key, label in LABELS.items() if key in known or key == COST}
+    figure = Figure(figsize=(max(5.0, 3.4 * len(labels)), 3.8), layout="constrained")
+    panels = figure.subplots(1, len(labels), squeeze=False)[0]
+    for (key, label), panel in zip(labels.items(), panels, strict=True):
+        for j, group in enumerate(groups):
+            name: str | None = group[0].record["model"]
+            for run in group if key == COST or group in selecting else ():
+                points = [(epoch["epoch"], epoch[key]) for epoch in run.history if key in epoch]
+                panel.plot(
+                    *zip(*points, strict=True), color=f"C{j % 10}", linewidth=1.2, label=name
+                )
+                name = None
+        panel.set(xlabel="epoch", ylabel=label)
+    if groups:
+        panels[0].legend(fontsize="small")
+    figure.suptitle(f"{runs[0].record['dataset']}: learning rationales", fontsize="medium")
+    return figure
+
+
+def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
+    """A measure of the test part against the share selected (thesis Figures 3-4 and 3-5).
+
+    A point is a model, over its seeds; points of one kind are joined. What reads everything is a
+    level. The precision of what scores words is drawn at several shares.
+    """
+    kinds: dict[str, list[list[Record]]] = {}
+    for group in by_model(runs):
+        if all(key in run.record for run in group):
+            records = [run.record for run in group]
+            kinds.setdefault(records[0]["kind"], []).append(records)
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for j, (kind, groups) in enumerate(kinds.items()):
+        points = [
+            (statistics.mean(one["test_share"] for one in group), [one[key] for one in group])
+            for group in groups
+        ]
+        if key == "test_precision" and "precision@0.1" in groups[0][0]:
+            points = [(100 * x, [one[name] for one in groups[0]]) for name, x in CURVE.items()]
+        shares, values = zip(*sorted(points), strict=True)
+        means = [statistics.mean(one) for one in values]
+        if kind in (FULL, TITLE):
+            axes.axhline(means[0], color=f"C{j % 10}", linestyle=":", label=kind)
+        else:
+            bars = [statistics.stdev(one) if len(one) > 1 else 0.0 for one in values]
+            style: dict[str, Any] = {"color": f"C{j % 10}", "marker": "o", "markersize": 4}
+            axes.errorbar(shares, means, bars, label=kind, capsize=2, **style)
+    axes.set(xlabel="percent selected", ylabel=label)
+    axes.set_title(f"{runs[0].record['dataset']}, test part", fontsize="medium")
+    axes.legend(fontsize="small")
+    return figure

@@ -1,0 +1,150 @@
+"""A linear support vector machine on words and pairs of words: a baseline of rationales."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import compress, pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.svm import LinearSVC, LinearSVR
+from torch import Tensor
+
+from benchmarks.harness.errors import as_input_error
+from benchmarks.harness.estimator import Estimator
+from benchmarks.harness.task import PARTS
+from benchmarks.rationales.data import Items
+from benchmarks.rationales.options import SVM
+from benchmarks.rationales.selections import CURVE, num_selected
+
+COSTS = (0.001, 0.01, 0.1, 1.0)  # of errors, from which C is chosen
+ITERATIONS = 10_000
+Texts = Sequence[Sequence[str]]
+
+
+class SVMEstimator(Estimator):
+    r"""A linear SVM on the words and pairs of neighbouring words that a text has.
+
+    The baseline of Lei's thesis (2017), section 3.4.1: a text's features are 1 for what occurs in
+    it, and the words of the features with the largest weights are its rationale. scikit-learn's
+    ``LinearSVC`` for classes, and ``LinearSVR`` with the squared loss for numbers.
+    """
+
+    uses_seed = False
+    machine: Pipeline
+    cost: float
+
+    def __init__(self, data: Items, rate: float) -> None:
+        self.data, self.rate = data, rate
+
+    def fit(self, seed: int, device: torch.device, progress: bool) -> None:
+        """Learns from the training part; C is chosen by the error on the validation part, of equal
+        ones the smallest.
+        """
+        texts, y = self.data.words("train"), self.data.right("train").numpy()
+        kind: Any = LinearSVC
+        if not self.data.classes:
+            kind = partial(LinearSVR, loss="squared_epsilon_insensitive")
+        machines = {}
+        with as_input_error():
+            for cost in COSTS:
+                counter = CountVectorizer(analyzer=_ngrams, binary=True, dtype=np.float64)
+                machine = kind(C=cost, dual="auto", max_iter=ITERATIONS, random_state=0)
+                machines[cost] = make_pipeline(counter, machine).fit(texts, y)
+
+        def error(cost: float) -> float:
+            found = _predicted(machines[cost], self.data.words("valid"))
+            return self.data.goal().error(found, self.data.right("valid"))
+
+        self.cost = min(COSTS, key=error)
+        self.machine = machines[self.cost]
+
+    def predictions(self, progress: bool) -> dict[str, Tensor]:
+        """Answers and selections of each part, as a network's ``predict_step`` gives them."""
+        return {part: self._predictions(part) for part in PARTS}
+
+    def num_parameters(self) -> int:
+        """Weights and biases."""
+        return sum(each.size for each in self._weights())
+
+    def details(self) -> dict[str, Any]:
+        """What it is, and its precision at several shares."""
+        number, texts = len(self.data.parts["train"]), self.data.words("test")
+        method = f"C = {self.cost:g}"
+        found = {"method": method, "fitted_on": number, "kind": SVM, "rate": self.rate}
+        for key, share in CURVE.items():
+            value = self.data.precision("test", torch.cat(self.select(texts, share)))
+            found |= {} if value is None else {key: value}
+        return found
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Weights and biases, a column for each word and pair of words."""
+        weights, bias = map(torch.from_numpy, self._weights())
+        named = {"ngrams": list(self.machine[0].get_feature_names_out())}
+        return {"weights": weights, "bias": bias, **named, "classes": list(self.data.classes)}
+
+    def select(self, texts: Texts, share: float) -> list[Tensor]:
+        """Takes the words of the features with the largest weights, one feature after the other.
+
+        A feature's weight counts by its absolute value; with more than two classes, by that for the
+        class which is predicted. Of equal ones words come before pairs, and earlier ones before
+        later ones. A pair that would take one word too many is passed over, so that every text
+        has the same share of its words selected, as :func:`~.selections.num_selected` rounds it.
+        Of each text ``(T,)`` bool.
+        """
+        numbers = num_selected(torch.tensor([len(text) for text in texts]), share).tolist()
+        weights = np.abs(self._weights()[0])
+        rows = np.zeros(len(texts), dtype=int)
+        if len(weights) > 1:  # of several classes
+            rows = np.searchsorted(self.machine[1].classes_, self.machine.predict(texts))
+        places = self.machine[0].vocabulary_
+        return [
+            best_words(text, number, places, weights[row])
+            for text, number, row in zip(texts, numbers, rows, strict=True)
+        ]
+
+    def _weights(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """``(K, V)`` and ``(K,)``, a row for each class, one where there are two or numbers."""
+        fitted = self.machine[1]
+        return np.atleast_2d(fitted.coef_), np.atleast_1d(fitted.intercept_)
+
+    def _predictions(self, part: str) -> Tensor:
+        texts = self.data.words(part)
+        chosen = self.select(texts, self.rate)
+        selected = [list(compress(*each)) for each in zip(texts, chosen, strict=True)]
+        rest = [list(compress(text, ~marks)) for text, marks in zip(texts, chosen, strict=True)]
+        answers = [_predicted(self.machine, some) for some in (selected, texts, rest)]
+        scores = torch.zeros(len(texts), int(self.data.lengths.max()))
+        for row, marks in zip(scores, chosen, strict=True):
+            row[: len(marks)] = marks.float()
+        return torch.cat([torch.stack(answers, dim=1).float(), scores], dim=1)
+
+
+def _predicted(machine: Pipeline, texts: Texts) -> Tensor:
+    """The class or number of each text, ``(M,)``; a text may have no words."""
+    return torch.from_numpy(machine.predict(texts))
+
+
+def best_words(
+    text: Sequence[str], number: int, places: dict[str, int], weights: NDArray[Any]
+) -> Tensor:
+    """The words of one text, `number` of them."""
+    spans = [(t, t + 1) for t in range(len(text))] + [(t, t + 2) for t in range(len(text) - 1)]
+    # A feature that no training text has weighs nothing.
+    found = [weights[places[name]] if name in places else 0.0 for name in _ngrams(text)]
+    chosen = torch.zeros(len(text), dtype=torch.bool)
+    for place in np.argsort(-np.array(found), kind="stable"):
+        start, end = spans[place]
+        new = int((~chosen[start:end]).sum())
+        if new <= number:
+            chosen[start:end] = True
+            number -= new
+    return chosen
+
+
+def _ngrams(text: Sequence[str]) -> list[str]:
+    """The words of a text, then its pairs of neighbouring words."""
+    return [*text, *(f"{first} {second}" for first, second in pairwise(text))]

@@ -1,0 +1,273 @@
+"""Rationales as tasks of the harness: of texts and molecules, and of similar questions."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import pandas
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.harness.errors import as_input_error
+from benchmarks.harness.estimator import Estimator
+from benchmarks.harness.learner import OptimizerConfig
+from benchmarks.harness.retrieval.batches import QuestionBatches, ranked_pairs
+from benchmarks.harness.retrieval.data import QuestionChoice, QuestionData, load_questions
+from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+from benchmarks.harness.retrieval.report import describe
+from benchmarks.harness.retrieval.task import RetrievalTask
+from benchmarks.harness.sizes import check_parameters, count_parameters
+from benchmarks.harness.task import PARTS, Task
+from benchmarks.rationales.data import Batches, Items, load_items, word_sizes
+from benchmarks.rationales.goals import RankingGoal
+from benchmarks.rationales.learner import READINGS, RationaleLearner
+from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
+from benchmarks.rationales.options import ATTENTION, QUESTIONS, SVM, TITLE, Rationales
+from benchmarks.rationales.selections import CURVE, spans_text, top_share
+from benchmarks.rationales.svm import SVMEstimator
+from pyg_kernels.datasets.text import EncodedTexts, Vocabulary, WordVectors
+
+BODY = "body"
+NEGATIVES = 20  # random questions for each similar one, anew each epoch
+
+
+class RationaleTask(Task):
+    """Prediction from a part of what there is to read."""
+
+    items = "rationales"
+    about: str  # lines on the data
+    longest: int  # words or atoms of the largest item
+    fields: dict[str, Any]  # of configurations, on what is read and predicted
+    validation: dict[str, Any]  # arguments of learners on what is right, and what says it
+    bodies = True  # questions have them
+    vocabulary: Vocabulary | None = None
+    vectors: WordVectors | None = None  # fixed ones
+
+    def models(self, options: Rationales) -> list[ModelConfig]:
+        """The configuration of each model.
+
+        Raises:
+            InputError: If it has too many parameters.
+        """
+        chosen = options.chosen()
+        names = ("hidden", "layers", "dropout", "estimator", "coherence", "samples")
+        common = {name: getattr(chosen, name) for name in names} | self.fields
+        found = []
+        for name, kind, rate in options.variants():
+            reads = BODY if self.bodies and kind != TITLE else TITLE
+            config = ModelConfig(
+                name, kind, rate=rate, warm_up=options.warm_up, fields=reads, **common
+            )
+            if kind != SVM:
+                with as_input_error():
+                    number = count_parameters(partial(network, config))
+                    flags = "--hidden, --layers, --embedding"
+                    check_parameters(name, config.hidden, number, flags)
+            found.append(config)
+        return found
+
+    def has_model(self, name: str) -> bool:
+        """Whatever it is called."""
+        return True
+
+    def has_unused_parameters(self, model: ModelConfig) -> bool:
+        """Those of the generator, while the encoder reads everything."""
+        return model.selects and model.warm_up > 0
+
+    def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
+        """An untrained network, with the word vectors."""
+        words = [] if self.vocabulary is None else self.vocabulary.words[2:]
+        given = {"optimizer": asdict(optimizer), "longest": self.longest, **self.validation}
+        learner = RationaleLearner(asdict(model), words, **given)
+        if self.vectors is not None:
+            learner.net.load_state_dict({"embedding.weight": self.vectors.vectors}, strict=False)
+        return learner
+
+    def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
+        """What a network is, and how much it selects for what price."""
+        details: dict[str, Any] = {"kind": model.kind}
+        if isinstance(learner.net, SelectingNet):
+            details |= {name: getattr(model, name) for name in ("estimator", "rate", "coherence")}
+            details["sparsity"] = learner.net.rationalizer.sparsity
+        return details | ({"rate": model.rate} if model.kind == ATTENTION else {})
+
+
+class ItemRationales(RationaleTask):
+    """Prediction from some words or atoms; a run's measure is its error from these alone."""
+
+    def __init__(self, data: Items) -> None:
+        self.data, self.vocabulary, self.vectors = data, data.vocabulary, data.vectors
+        self.dataset, self.split, self.parts = data.name, data.split, data.parts
+        self.goal = data.goal()
+        self.measure, self.fields = self.goal.measure, data.config()
+        self.longest, self.about = int(data.lengths.max()), data.describe()
+        part = data.annotated_part()
+        self.validation = {
+            "right": data.right("valid"),
+            "evidence": None if part is None else data.evidence_of(part),
+            "classes": list(data.classes),
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """The number of texts or molecules, and fingerprints of all that is learned from."""
+        return self.data.identity
+
+    def estimator(self, model: ModelConfig) -> Estimator | None:
+        """The SVM of a configuration, ``None`` if it is a network."""
+        return SVMEstimator(self.data, model.rate) if model.kind == SVM else None
+
+    def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
+        """Texts or molecules in an order of each epoch."""
+        return Batches(self.data, batch_size, seed)
+
+    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
+        """The errors of each part: from rationales, from all there is and from the rest.
+
+        Then, in percent, shares and precisions of valid and test parts, where evidence is known and
+        something is selected, and the precision of the test part at several shares, where words
+        have scores.
+        """
+        found = {}
+        for number, reading in enumerate(READINGS):
+            for part in PARTS:
+                error = self.goal.error(predictions[part][:, number], self.data.right(part))
+                found[part if not number else f"{part}_{reading}"] = error
+        for part in ("valid", "test"):
+            chosen = self._scores_of(part, predictions[part]) >= SELECTED
+            found[f"{part}_share"] = 100 * float(chosen.double().mean())
+            found |= self._precisions(part, {f"{part}_precision": chosen})
+        scores = self._scores_of("test", predictions["test"])
+        if bool(((scores == 0) | (scores == 1)).all()):  # mere selections
+            return found
+        ptr = F.pad(self.data.lengths[self.parts["test"]].cumsum(0), (1, 0))
+        tops = {key: top_share(scores, share, ptr) for key, share in CURVE.items()}
+        return found | self._precisions("test", tops)
+
+    def prediction_table(
+        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
+    ) -> pandas.DataFrame:
+        """A row for each item: what is right, what is said from what, and what is selected."""
+        frames = []
+        for part in PARTS:
+            places, found = self.parts[part].tolist(), predictions[part]
+            sizes = self.data.lengths[self.parts[part]].tolist()
+            chosen = (self._scores_of(part, found) >= SELECTED).split(sizes)
+            frame = {
+                "model": record["model"],
+                "seed": record["seed"],
+                "part": part,
+                "row": places,
+                "text": [self.data.lines[place] for place in places],
+                **self._answers(part, found),
+                "selection": list(map(spans_text, chosen)),
+            }
+            frames.append(pandas.DataFrame(frame))
+        return pandas.concat(frames, ignore_index=True)
+
+    def _scores_of(self, part: str, predictions: Tensor) -> Tensor:
+        """Those of all items of a part, one after the other, ``(N,)``."""
+        lengths = self.data.lengths[self.parts[part]]
+        return predictions[:, len(READINGS) :][torch.arange(self.longest) < lengths.unsqueeze(1)]
+
+    def _precisions(self, part: str, chosen: Mapping[str, Tensor]) -> dict[str, float]:
+        """The precision of selections, where evidence is known and something is selected."""
+        found = {key: self.data.precision(part, marks) for key, marks in chosen.items()}
+        return {key: value for key, value in found.items() if value is not None}
+
+    def _answers(self, part: str, predictions: Tensor) -> dict[str, list[Any]]:
+        """The columns of what is right, and what is said from rationale, all and the rest."""
+        names, columns = self.data.classes, predictions[:, :3].t().tolist()
+        columns = [self.data.right(part).tolist(), *columns]
+        if not names:
+            return dict(zip(("y", "prediction", "full", "rest"), columns, strict=True))
+        columns = [[names[int(k)] for k in column] for column in columns]
+        return dict(zip(("label", "predicted", "full", "rest"), columns, strict=True))
+
+
+class RankingRationales(RationaleTask):
+    """The ranking of candidates by some words of each question, measured by MAP in percent.
+
+    Words are selected from the body, or from the title where questions have no bodies.
+    """
+
+    measure = RankingGoal.measure
+
+    def __init__(self, data: QuestionData, options: Rationales) -> None:
+        self.data, self.vocabulary, self.vectors = data, data.vocabulary, data.vectors
+        self.ranking, self.bodies = RetrievalTask(data), data.has_bodies()
+        self.dataset, self.split = self.ranking.dataset, self.ranking.split
+        self.parts, self.relevance = self.ranking.parts, self.ranking.relevance
+        self.longest, self.about = int(data.texts.lengths.max()), describe(data)
+        self.validation = {"right": self.relevance["valid"], "classes": []}
+        words = word_sizes(data.vocabulary, data.vectors, options)
+        self.fields = {"inputs": "questions", "out": options.chosen().hidden, **words}
+
+    def identity(self) -> dict[str, Any]:
+        """The number of questions, and fingerprints of questions and word vectors."""
+        return self.data.identity()
+
+    def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> QuestionBatches:
+        """Similar questions with random others, and candidates to rank, of what is read alone."""
+        texts = read_texts(self.data, learner.net.config.fields)
+        return QuestionBatches(replace(self.data, texts=texts), TITLE, NEGATIVES, batch_size, seed)
+
+    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
+        """MAP of each part; the other measures and the share of words of those to rank."""
+        found: dict[str, float] = {}
+        others: dict[str, float] = {}
+        for part in PARTS:
+            lists = self.ranking.rankings(part, predictions[part][:, 0])
+            measures = evaluate(lists, self.relevance[part])
+            found[part] = measures.pop("MAP")
+            if part != "train":
+                others |= {f"{part}_{key}": measures[key] for key in METRICS if key != "MAP"}
+                others[f"{part}_share"] = 100 * self._share(part, predictions[part])
+        return found | others
+
+    def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
+        """The same, and what is read."""
+        return {"fields": model.fields, **super().details(model, learner)}
+
+    def prediction_table(
+        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
+    ) -> pandas.DataFrame:
+        """A row for each pair: whether it is similar, the cosine, and what is selected of both."""
+        cosines = {part: predictions[part][:, 0] for part in PARTS}
+        table = self.ranking.prediction_table(record, cosines)
+        chosen = torch.cat([predictions[part][:, 1:] >= SELECTED for part in PARTS])
+        both = {"query": chosen[:, : self.longest], "candidate": chosen[:, self.longest :]}
+        for name, rows in both.items():
+            table[f"{name}_selection"] = list(map(spans_text, rows))
+        return table
+
+    def _share(self, part: str, predictions: Tensor) -> float:
+        """Of the words of titles and bodies of all questions of a part, those selected."""
+        questions = ranked_pairs(self.data.rankings[part]).flatten()
+        sizes = (predictions[:, 1:] >= SELECTED).view(len(questions), -1).sum(dim=1)
+        distinct, inverse = questions.unique(return_inverse=True)
+        # A question is read alike wherever it stands.
+        selected = torch.zeros(len(distinct), dtype=torch.long)
+        selected[inverse] = sizes
+        lengths = self.data.texts.lengths
+        words = lengths[distinct] + lengths[distinct + len(self.data.corpus)]
+        return float(selected.sum() / words.sum())
+
+
+def read_texts(data: QuestionData, fields: str) -> EncodedTexts:
+    """The texts with what is read first: titles and bodies, or bodies and titles."""
+    if fields == TITLE:
+        return data.texts
+    number = len(data.corpus)
+    swapped = data.texts.batch(torch.arange(2 * number).roll(number))
+    return EncodedTexts(swapped.ids, swapped.ptr, swapped.y)
+
+
+def task_of(options: Rationales) -> ItemRationales | RankingRationales:
+    """The task of the data that are asked for, which are read."""
+    if options.dataset not in QUESTIONS:
+        return ItemRationales(load_items(options))
+    name, seed = options.dataset, options.split_seed
+    choice = QuestionChoice(name, options.folder, options.vectors, split_seed=seed)
+    return RankingRationales(load_questions(choice), options)
