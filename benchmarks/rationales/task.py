@@ -14,7 +14,8 @@ from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import QuestionBatches, ranked_pairs
-from benchmarks.harness.retrieval.data import QuestionChoice, QuestionData, load_questions
+from benchmarks.harness.retrieval.data import QuestionData, load_questions
+from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
 from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
@@ -269,5 +270,7 @@ def task_of(options: Rationales) -> ItemRationales | RankingRationales:
     if options.dataset not in QUESTIONS:
         return ItemRationales(load_items(options))
     name, seed = options.dataset, options.split_seed
-    choice = QuestionChoice(name, options.folder, options.vectors, split_seed=seed)
-    return RankingRationales(load_questions(choice), options)
+    questions = Questions(
+        data=(name,), root=options.folder, vectors=options.vectors, split_seed=seed
+    )
+    return RankingRationales(load_questions(questions), options)
