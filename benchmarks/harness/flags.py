@@ -4,16 +4,25 @@ Nothing here imports torch.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, field, fields
+import json
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, asdict, field, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.harness.arguments import OneLineParser, nonempty
-from benchmarks.harness.errors import InputError
+from benchmarks.harness.commit import commit_of_code
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.files import write_text
+from benchmarks.harness.folder import holds_results
+from benchmarks.harness.processes import processes
 
 T = TypeVar("T")
 CONFIG = "--config"
+CONFIGURATION = "configuration.json"
+PACKAGES = ("torch", "torch-geometric", "lightning", "rdkit", "numpy", "scikit-learn")
 PLACES = ("out", "resume", "overwrite", "quiet")  # of one call, not of what it computes
 
 
@@ -126,3 +135,87 @@ def _words(path: str, kind: Any) -> list[str]:
         values = [] if value is True else value if isinstance(value, list) else [value]
         words += [flag(name), *map(str, values)]
     return words
+
+
+def open_folder(
+    out: Path,
+    program: str,
+    options: Any,
+    free: Sequence[str],
+    digests: Mapping[str, str],
+    words: Sequence[str],
+    remove: Callable[[Path], None],
+) -> None:
+    """Makes a results folder, or finds the one that is to be continued; writes its configuration.
+
+    Args:
+        out: The folder.
+        program: Whose results it holds.
+        options: A dataclass; `resume` and `overwrite` say what to do with what is there.
+        free: Its fields that a continuation may have others of.
+        digests: Fingerprints of what is learned from, by name.
+        words: Of the command line, to be written down.
+        remove: Removes the results in a folder and nothing else.
+
+    Raises:
+        InputError: If it holds something else, results that are neither to be continued nor
+            replaced, or such as were made otherwise.
+    """
+    import torch
+
+    from pyg_kernels.ops import backend
+
+    configuration = out / CONFIGURATION
+    with as_input_error():
+        found: dict[str, Any] = {}
+        if holds_results(out, CONFIGURATION, options.resume, options.overwrite):
+            found = _read_configuration(configuration, program)
+            if options.resume:
+                _check_same(out, found, options, free, digests)
+            else:
+                remove(out)
+                found = {}
+        out.mkdir(parents=True, exist_ok=True)
+        content = {
+            "program": program,
+            "options": asdict(options),
+            "digests": {**found.get("digests", {}), **digests},
+            "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
+            "commit": commit_of_code(),
+            "backend": backend(),
+            "processes": processes().number,
+            "threads": torch.get_num_threads(),
+            "arguments": list(words),
+        }
+        write_text(configuration, json.dumps(content, indent=1))
+
+
+def _read_configuration(path: Path, program: str) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["program"] == program and isinstance(found["digests"], dict):
+            return dict(found)
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise InputError(f"{path} is damaged or not of this program; remove its folder yourself")
+
+
+def _check_same(
+    out: Path,
+    found: Mapping[str, Any],
+    options: Any,
+    free: Sequence[str],
+    digests: Mapping[str, str],
+) -> None:
+    now = json.loads(json.dumps(asdict(options)))
+    for name in now:
+        before = found["options"].get(name)
+        if name not in free and before != now[name]:
+            raise InputError(
+                f"--resume: {out} was made with {flag(name)} {before}, not {now[name]}"
+            )
+    for name, digest in digests.items():
+        if found["digests"].get(name, digest) != digest:
+            raise InputError(
+                f"--resume: {out} was made from other molecules, targets or parts of {name}"
+            )

@@ -41,12 +41,14 @@ from benchmarks.harness.explanations.sentences import (
     trained_classifier,
 )
 from benchmarks.harness.files import write_text
+from benchmarks.harness.flags import open_folder
+from benchmarks.harness.study import CONFIGURATION, RECORD, RUNS
 from benchmarks.harness.text.data import TextChoice, TextData, load_texts
 from benchmarks.molecules.data import PARTS, MoleculeSet, Split, load_set
 from benchmarks.molecules.models import models_of
 from benchmarks.molecules.options import Options as Comparison
 from benchmarks.molecules.report import FinishedCell
-from benchmarks.molecules.runs import CONFIGURATION, RECORD, RUNS, Cell, open_folder
+from benchmarks.molecules.runs import Cell
 from pyg_kernels.molecules import load
 
 PROGRAM = "benchmarks.explanations"
@@ -150,10 +152,10 @@ class Study:
         self.options, self.out, self.show = options, Path(options.out), shown(options)
         self.device = torch_device(options.device)
         read = Comparison(
-            data=[options.data],
+            data=(options.data,),
             root=options.root,
             smiles_column=options.smiles_column,
-            target_columns=options.target_columns,
+            target_columns=tuple(options.target_columns or ()),
         )
         self.measured = load_set(options.data, read).split("random", None)
         self.target: str = self.measured.data.source.target_names[0]
@@ -242,15 +244,15 @@ class Study:
         options, folder = self.options, self.out / RUNS / name
         known = options.data if options.data in EPOCHS else "chembl"
         compared = Comparison(
-            data=[options.data],
-            model=[options.model],
+            data=(options.data,),
+            model=(options.model,),
             hidden=options.hidden,
             layers=options.layers,
             norm=options.norm,
             epochs=options.epochs or EPOCHS[known],
             batch_size=options.batch_size or BATCH_SIZE[known],
             lr=options.lr,
-            device=None if options.device == "auto" else options.device,
+            device=options.device,
         )
         (model,) = models_of(compared, split, options.data)
         if not (folder / RECORD).exists():

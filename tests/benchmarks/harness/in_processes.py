@@ -17,16 +17,15 @@ from benchmarks.harness.arguments import exit_status
 from benchmarks.harness.collective import in_all, in_first
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment
-from benchmarks.harness.flags import parsed
 from benchmarks.harness.learner import OptimizerConfig
+from benchmarks.harness.options import parse
 from benchmarks.harness.processes import processes
 from benchmarks.harness.progress import EpochHistory
 from benchmarks.harness.task import Task
 from benchmarks.harness.text.data import TextChoice, load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
 from benchmarks.harness.training import TrainingConfig
-from benchmarks.molecules.options import Options
-from benchmarks.molecules.runs import compare
+from benchmarks.molecules.__main__ import COMPARE
 
 PIECES = ("C", "N", "O", "CC", "CO", "c1ccccc1", "C1CC1", "F", "C=C", "C#N")
 SIZES = {"train": 34, "valid": 5, "test": 4}  # in batches of 4: the last ones have 2, 1 and 4
@@ -88,7 +87,7 @@ def molecules(folder: Path, name: str, *words: str) -> None:
         "--out",
         str(folder / name),
     )
-    compare(*parsed(Options, "in_processes", "", "", [*data, *options, *sizes, *words]))
+    COMPARE.carry_out(parse("in_processes", COMPARE, [*data, *options, *sizes, *words]))
 
 
 def carry_out(folder: Path) -> None:
