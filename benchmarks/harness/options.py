@@ -110,7 +110,7 @@ class Results(Options):
         quiet: print the final tables only
     """
 
-    EXCLUSIVE = (("resume", "overwrite", "report"),)
+    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("resume", "overwrite", "report"),)
 
     out: str | None = setting(None, free=True)
     resume: bool = setting(False, free=True)

@@ -385,27 +385,25 @@ def tables_of(sections: Sequence[Section]) -> list[Table]:
 def _side_by_side(sections: Sequence[Section]) -> Table:
     """The test score of each model in each section, of a subset in brackets, and their mean."""
     labels = list(dict.fromkeys(line.label for section in sections for line in section.lines))
-    keys = ("test", "subset")
-    means = {
-        (section.name, line.label): [
-            np.mean([_number(cell.record.get(key)) for cell in line.cells]) for key in keys
-        ]
-        for section in sections
-        for line in section.lines
-    }
     names = [section.name for section in sections]
-    for label in labels:
-        known = [means.get((name, label), [np.nan, np.nan]) for name in names]
-        means["mean", label] = list(np.mean(known, axis=0))
-    digits = number_format(value for pair in means.values() for value in pair)
+    means = np.full((len(names) + 1, len(labels), 2), np.nan)
+    for row, section in enumerate(sections):
+        for line in section.lines:
+            for k, key in enumerate(("test", "subset")):
+                values = [_number(cell.record.get(key)) for cell in line.cells]
+                means[row, labels.index(line.label), k] = np.mean(values)
+    means[-1] = means[:-1].mean(axis=0)
+    digits = number_format(means.flatten().tolist())
 
-    def cell(name: str, label: str) -> str:
-        test, subset = means.get((name, label), (np.nan, np.nan))
-        inside = "" if subset != subset else f" ({subset:{digits}})"
-        return "-" if test != test else f"{test:{digits}}{inside}"
+    def cell(test: float, subset: float) -> str:
+        inside = "" if np.isnan(subset) else f" ({subset:{digits}})"
+        return "-" if np.isnan(test) else f"{test:{digits}}{inside}"
 
-    rows = [[name, *(cell(name, label) for label in labels)] for name in [*names, "mean"]]
-    inside = ", of the subset in brackets" * any(pair[1] == pair[1] for pair in means.values())
+    rows = [
+        [name, *(cell(*pair) for pair in row)]
+        for name, row in zip([*names, "mean"], means.tolist(), strict=True)
+    ]
+    inside = "" if np.isnan(means[..., 1]).all() else ", of the subset in brackets"
     caption = f"Test {TITLES[sections[0].metric]}, mean over seeds{inside}"
     return Table(caption, ("data and split", *labels), rows)
 

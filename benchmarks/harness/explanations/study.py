@@ -248,7 +248,7 @@ class Study:
             model=(options.model,),
             hidden=options.hidden,
             layers=options.layers,
-            norm=options.norm,
+            norm=options.norm,  # type: ignore[arg-type]
             epochs=options.epochs or EPOCHS[known],
             batch_size=options.batch_size or BATCH_SIZE[known],
             lr=options.lr,

@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_reads_the_published_form(root: Path) -> None:
     corpus = BeerAdvocate(root, aspect=1)
-    assert repr(corpus) == "BeerAdvocate(5 texts, smell, train=2, valid=1, test=2)"
+    assert repr(corpus) == "BeerAdvocate(5 texts, train=2, valid=1, test=2)"
     assert corpus.part("train") == [["pours", "a", "dark", "brown"], ["no", "head", "."]]
     assert corpus.part("valid") == [["smells", "of", "malt"]]
     assert corpus.part("test") == [REVIEW["x"], ["flat"]]
@@ -76,7 +76,6 @@ def test_words_on_each_aspect(root: Path) -> None:
     evidence = corpus.evidence
     assert evidence[:3] == [None, None, None]
     assert [marks.int().tolist() for marks in evidence[3:]] == [[1, 0, 0, 0, 1], [0]]
-    assert corpus.evidence_share() == 2 / 6
 
 
 def test_the_digest_is_of_all_that_is_read(root: Path) -> None:
@@ -151,7 +150,7 @@ def test_a_bad_annotation_is_named(root: Path, bad: str) -> None:
 
 def test_a_file_without_reviews(root: Path) -> None:
     (root / "annotations.json").write_text("")
-    with pytest.raises(ValueError, match=r"annotations.json has no reviews"):
+    with pytest.raises(ValueError, match=r"annotations.json has no texts"):
         BeerAdvocate(root, aspect=1)
 
 
