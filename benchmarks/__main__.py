@@ -8,13 +8,13 @@ COMMANDS = {
     "language_model": ("language models and their presets", "an hour an epoch"),
     "question_retrieval": ("find similar questions", "minutes quick, hours in full"),
     "rationales": ("texts and molecules whose predictions name their reasons", "minutes"),
-    "explanations": ("how faithful explanations are", "minutes quick, hours in full"),
     "kernels": (
         "exact kernels beside GraKeL, random features beside them",
         "minutes; cep: an hour",
     ),
     "papers.activations": ("parity, charging, long memory by learned activations", "minutes"),
     "papers.lfp": ("states of subjects by recordings of many channels", "3 minutes; full: an hour"),
+    "papers.explanations": ("how faithful explanations are", "minutes; cep: an hour"),
     "speed": ("time of layers and training; compare two results", "10 minutes"),
 }
 

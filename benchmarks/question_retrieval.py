@@ -1,209 +1,186 @@
 """Finding similar questions: RCNN, LSTM, GRU and CNN as encoders, with and without pre-training.
 
-``python -m benchmarks.question_retrieval --help``. Heavy imports happen after the arguments have
+``python -m benchmarks.question_retrieval --help``. Heavy imports happen after the options have
 been read: ``--help`` and a misspelt option answer at once.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from benchmarks.harness.arguments import (
-    check_own_files,
-    check_training_options,
-    exit_status,
-    training_config,
-)
 from benchmarks.harness.errors import InputError, naming_extras
-from benchmarks.harness.retrieval.options import (
-    BATCH_SIZE,
-    COLUMNS,
-    EMBEDDING,
-    EPOCHS,
-    FIELDS,
-    LEARNING_RATE,
-    LEAVE_OUT,
-    NAMED,
-    OWN,
-    PARAMETERS,
-    PRETRAINING_BATCH_SIZE,
-    PRETRAINING_EPOCHS,
-    PROGRAM,
-    SCHEDULE,
-    parser,
-    rank_parser,
+from benchmarks.harness.options import (
+    Application,
+    Command,
+    TextColumns,
+    Training,
+    flag,
+    run_commands,
+    setting,
 )
+from benchmarks.harness.retrieval.options import FIELDS, Networks, Questions
+
+PROGRAM = "benchmarks.question_retrieval"
+# Of training and of pre-training by data set, of which one's own have the first; the thesis has
+# Adam alone.
+DEFAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "msrp": (
+        {"epochs": 5, "batch_size": 20, "schedule": "cosine"},
+        {"epochs": 3, "batch_size": 64},
+    ),
+    "askubuntu": (
+        {"epochs": 50, "batch_size": 40, "schedule": "none"},
+        {"epochs": 40, "batch_size": 256},
+    ),
+}
+DETAILS = """\
+Lei's thesis (2017), section 2.5.3. A question's vector is the mean of those of title and body, each
+pooled from the states of one encoder; candidates are ranked by the cosine. Training makes a similar
+question score above the best of random ones by a margin. Pre-training teaches the encoder, with a
+decoder of its type, to write the title of a question from the title, from the body and from similar
+questions; fine-tuning goes on from there. The epoch with the best MRR on dev is tested.
+
+askubuntu: https://github.com/taolei87/askubuntu. Published MAP, MRR, P@1 and P@5 on its test part:
+BM25 56.0, 68.0, 53.8, 42.5; rcnn 60.7, 72.9, 59.1, 45.0, pre-trained 62.3, 75.6, 62.0, 47.1 (means
+of five runs). --seeds 0 1 2 3 4 is that set-up, but for what docs/question_retrieval.rst names.
+msrp: the paraphrases of the Microsoft Research Paraphrase Corpus, which have no bodies: a small
+set. Your own: --data FILE, a table with a header (CSV, TSV, Parquet, also compressed) of pairs, the
+columns first, second and label (0 or 1), or those of --columns; the first text of each similar pair
+is a query, its candidates are the second texts that BM25 finds.
+
+To rank the texts of a column for each query, with the cosine of each:
+  rank --checkpoint OUT/runs/rcnn-last-seed0 --data queries.csv --among texts.csv --out ranked.csv
+
+OUT (runs/questions-DATASET) holds metrics.json, predictions.csv, baselines.json, table.md,
+learning_curves.png, pretraining.png (perplexity and MRR), gates_by_position.png and
+gates_by_word.png (what an RCNN takes in of each word), configuration.json, a folder for each run,
+runs/MODEL-seedN, with its best checkpoint, and the same of pre-training in OUT/pretraining.
+Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
+"""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line.
+@dataclass(frozen=True, kw_only=True)
+class QuestionRetrieval(Questions, Networks, Training):
+    """The command.
 
     Args:
-        arguments: The words after the program's name; ``None``: those of this process.
-
-    Returns:
-        The exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
+        epochs: at most (5; askubuntu 50)
+        batch_size: pairs of similar questions (20; askubuntu 40)
+        schedule: of the learning rate, see text_classification (cosine; askubuntu none)
+        pretraining: which networks to compare, none pre-trained, all, or each with and without
+        pretraining_epochs: at most (3; askubuntu 40)
+        pretraining_batch_size: titles a batch (64; askubuntu 256)
     """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["rank"]:
-        return exit_status(PROGRAM, lambda: _rank(rank_parser().parse_args(words[1:])))
-    return exit_status(PROGRAM, lambda: _compare(parser().parse_args(words)))
+
+    epochs: int | None = setting(None, least=1)
+    batch_size: int | None = setting(None, least=1)
+    schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting(None)
+    pretraining: Literal["no", "yes", "both"] = setting("both", free=True)
+    pretraining_epochs: int | None = setting(None, least=1, free=True)
+    pretraining_batch_size: int | None = setting(None, least=1, free=True)
+
+    def check(self) -> None:
+        super().check()
+        for name in ("pretraining_epochs", "pretraining_batch_size"):
+            if self.pretraining == "no" and getattr(self, name):
+                raise InputError(f"{flag(name)} goes with --pretraining yes or both, not no")
+
+    def pretrained(self) -> list[bool]:
+        """Whether networks are pre-trained; both for each with and without."""
+        return {"no": [False], "yes": [True], "both": [False, True]}[self.pretraining]
 
 
-def _rank(options: argparse.Namespace) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Rank(Application, TextColumns):
+    """New queries.
+
+    Args:
+        data: a table with a header of queries, CSV, TSV or Parquet
+        among: such a table of texts to rank
+        text_column: of both tables; several are joined (text)
+        out: table of query, rank, text and cosine, CSV, also compressed, or Parquet, by name
+        best: texts a query
+    """
+
+    REQUIRED: ClassVar[tuple[str, ...]] = ("checkpoint", "data", "among", "out")
+
+    among: str | None = setting(None)
+    best: int = setting(10, least=1)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command line and gives the exit status."""
+    return run_commands(PROGRAM, COMMANDS, words)
+
+
+def compare(options: QuestionRetrieval) -> None:
+    """Pre-trains and trains what has not been trained yet, prints the tables, writes the report."""
     with naming_extras("bench"):
-        from benchmarks.harness.retrieval.ranking import rank
-    rank(options)
-    return 0
-
-
-def _compare(options: argparse.Namespace) -> int:
-    named = len(options.data) == 1 and options.data[0] in NAMED
-    options.dataset = options.data[0] if named else OWN
-    options.schedule = options.schedule or SCHEDULE[options.dataset]
-    check_training_options(options)
-    _check_options(options)
-    out = Path(options.out or f"runs/questions-{options.dataset}")
-    with naming_extras("bench"):
+        from benchmarks.harness.errors import say
         from benchmarks.harness.experiment import Experiment
+        from benchmarks.harness.retrieval import report, task
+        from benchmarks.harness.retrieval.baselines import Baselines
         from benchmarks.harness.retrieval.data import load_questions
-        from benchmarks.harness.retrieval.report import describe, tables, write_question_report
-        from benchmarks.harness.retrieval.standing import baselines_of
-        from benchmarks.harness.retrieval.task import RetrievalTask
-    data = load_questions(_question_choice(options), LEAVE_OUT)
-    _check_against(options, data)
-    task = RetrievalTask(data, out / "pretraining")
-    models = _models(options, data)
+    out = Path(options.out or f"runs/questions-{options.dataset}")
+    usual, usual_pretraining = DEFAULTS.get(options.dataset, DEFAULTS["msrp"])
+    data = load_questions(options)
+    ranking = task.RetrievalTask(data, out / "pretraining")
     experiment = Experiment(
-        task=task,
-        models=models,
-        seeds=list(dict.fromkeys(options.seeds)),
-        training=training_config(options, EPOCHS, BATCH_SIZE, LEARNING_RATE),
+        program=PROGRAM,
+        options=options,
         out=out,
-        arguments=options.arguments,
+        task=ranking,
+        models=task.question_model_configs(options, data, options.pretrained()),
+        training=options.training(**usual),
+        files=report.FILES,
     )
-    pretraining = _pretraining(options, experiment)
-    for one in (experiment, pretraining):
-        if one is not None:
-            one.check_folder(options.resume, options.overwrite)
-            one.check()
-    baselines = baselines_of(data.corpus, FIELDS if data.has_bodies() else FIELDS[1:])
-    experiment.open_folder(options.resume, options.overwrite)
-    if pretraining is not None:
-        _pretrain(options, pretraining, describe(data))
-    experiment.carry_out(
-        "" if pretraining else describe(data),
-        lambda runs: "\n\n".join(t.text() for t in tables(runs, task, baselines)),
-        lambda runs: write_question_report(out, runs, task, baselines),
-        options.quiet,
-    )
-    return 0
+    experiments = [experiment]
+    if True in options.pretrained():
+        writing = task.PretrainingTask(data)
+        first = replace(
+            options, epochs=options.pretraining_epochs, batch_size=options.pretraining_batch_size
+        )
+        pretraining = Experiment(
+            program=PROGRAM,
+            options=first,
+            out=out / "pretraining",
+            task=writing,
+            models=task.pretraining_configs(experiment.models),
+            training=first.training(**{**usual, **usual_pretraining}),
+            files=report.PRETRAINING_FILES,
+        )
+        experiments.append(pretraining)
+    for one in experiments:
+        one.check()
+    baselines = Baselines(data.corpus, FIELDS if data.has_bodies() else FIELDS[1:])
+    for one in experiments:
+        one.open()
+    if not options.quiet:
+        say(report.describe(data))
+    for one in experiments[1:]:
+        one.finish(one.run(), lambda runs: report.pretraining_report(runs, writing))
+    runs = experiment.run()
+    experiment.finish(runs, lambda runs: report.report(runs, ranking, baselines, out))
 
 
-def _question_choice(options: argparse.Namespace) -> Any:
-    """The :class:`QuestionChoice` of the options."""
-    from benchmarks.harness.retrieval.data import QuestionChoice
-
-    return QuestionChoice(
-        dataset=options.dataset,
-        root=options.root or _own_folder(options) or f"data/{options.dataset}",
-        vectors=options.vectors,
-        tune_vectors=options.tune_vectors,
-        leave_out=options.leave_out,
-        split_seed=options.split_seed,
-        files=options.data if options.dataset == OWN else [],
-        columns=options.columns or list(COLUMNS),
-        encoding=options.encoding,
-    )
+def rank(options: Rank) -> None:
+    """Ranks new texts for new queries."""
+    with naming_extras("bench"):
+        from benchmarks.harness.retrieval import ranking
+    ranking.rank(options)
 
 
-def _own_folder(options: argparse.Namespace) -> str:
-    """The folder of one's own pairs, where word vectors may lie too."""
-    return str(Path(options.data[0]).parent) if options.dataset == OWN else ""
-
-
-def _check_options(options: argparse.Namespace) -> None:
-    """Refuses options that would have no effect, before anything is read."""
-    if options.leave_out and options.dataset != "askubuntu":
-        raise InputError(f"--leave-out goes with --data askubuntu, not {options.dataset}")
-    if options.dataset != OWN and (options.columns or options.encoding != "utf-8"):
-        raise InputError(f"--columns and --encoding go with your own file, not {options.dataset}")
-    if options.dataset == OWN:
-        check_own_files(options, NAMED)
-    if options.pretraining == "no":
-        for name in ("epochs", "batch_size"):
-            if getattr(options, f"pretraining_{name}"):
-                words = f"--pretraining-{name.replace('_', '-')}"
-                raise InputError(f"{words} goes with --pretraining yes or both, not no")
-
-
-def _check_against(options: argparse.Namespace, data: Any) -> None:
-    """Refuses options that do not go with the questions."""
-    if options.embedding and data.source:
-        raise InputError(f"--embedding goes with --vectors none; {data.source} has its own size")
-    if options.tune_vectors and not data.source:
-        raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
-    if options.fields and not data.has_bodies():
-        raise InputError(f"--fields goes with questions that have bodies, not {options.dataset}")
-
-
-def _models(options: argparse.Namespace, data: Any) -> list[Any]:
-    """The configurations of the networks to compare."""
-    from benchmarks.harness.retrieval.task import question_model_configs
-
-    return question_model_configs(
-        dict.fromkeys(options.encoders),
-        data,
-        pretrained={"no": [False], "yes": [True], "both": [False, True]}[options.pretraining],
-        poolings=dict.fromkeys(options.pooling or ()),
-        fields=dict.fromkeys(options.fields or FIELDS[1:]),
-        hidden=options.hidden,
-        budget=options.parameters or PARAMETERS[options.dataset],
-        embedding_dim=options.embedding or EMBEDDING,
-        dropout=options.dropout,
-        num_negatives=options.negatives,
-        margin=options.margin,
-    )
-
-
-def _pretraining(options: argparse.Namespace, experiment: Any) -> Any:
-    """The experiment that comes before another, ``None`` where no network needs it."""
-    from benchmarks.harness.retrieval.pretraining import PretrainingTask
-    from benchmarks.harness.retrieval.task import pretraining_configs
-
-    models = pretraining_configs(experiment.models)
-    if not models:
-        return None
-    epochs = options.pretraining_epochs or PRETRAINING_EPOCHS[options.dataset]
-    batch_size = options.pretraining_batch_size or PRETRAINING_BATCH_SIZE[options.dataset]
-    return replace(
-        experiment,
-        task=PretrainingTask(experiment.task.data),
-        models=models,
-        training=replace(
-            experiment.training,
-            epochs=epochs,
-            batch_size=batch_size,
-            patience=options.patience or max(10, epochs // 3),
-        ),
-        out=experiment.task.pretraining,
-    )
-
-
-def _pretrain(options: argparse.Namespace, pretraining: Any, heading: str) -> None:
-    from benchmarks.harness.retrieval.report import pretraining_table, write_pretraining_report
-
-    pretraining.open_folder(options.resume, options.overwrite)
-    pretraining.carry_out(
-        heading,
-        lambda runs: f"{pretraining_table(runs).text()}\n",
-        lambda runs: write_pretraining_report(pretraining.out, runs, pretraining.task),
-        options.quiet,
-    )
-
+COMMANDS = {
+    "": Command(
+        QuestionRetrieval,
+        compare,
+        "Trains encoders of questions and compares how well they find similar ones.",
+        DETAILS,
+    ),
+    "rank": Command(Rank, rank, "Ranks the texts of one table for each text of another."),
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -55,7 +55,7 @@ def _compare(options: argparse.Namespace) -> int:
 def _predict(options: argparse.Namespace) -> int:
     """Classes and numbers, from some words or atoms."""
     with naming_extras("bench,mol" if options.dataset in MOLECULES else "bench"):
-        from benchmarks.harness.experiment import Experiment
+        from benchmarks.harness.old_experiment import Experiment
         from benchmarks.harness.rationale.data import load_items
         from benchmarks.harness.rationale.items import RationaleChoice
         from benchmarks.harness.rationale.report import tables, write_report
@@ -84,7 +84,7 @@ def _predict(options: argparse.Namespace) -> int:
 def _rank(options: argparse.Namespace) -> int:
     """Similar questions, by some words of each."""
     with naming_extras("bench"):
-        from benchmarks.harness.experiment import Experiment
+        from benchmarks.harness.old_experiment import Experiment
         from benchmarks.harness.rationale.ranking_report import table, write_ranking_report
         from benchmarks.harness.rationale.ranking_task import (
             RankingRationales,

@@ -4,12 +4,16 @@ import pickle
 import struct
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from benchmarks.harness.errors import InputError
 
+if TYPE_CHECKING:
+    from benchmarks.harness.learner import Learner
+
+T = TypeVar("T", bound="Learner")
 # What torch.load raises on files of another kind, which it may read as a stack of instructions.
 DAMAGE = (
     *(RuntimeError, pickle.UnpicklingError, struct.error, EOFError, ValueError),
@@ -33,6 +37,7 @@ def read_checkpoint(
     """
     if not Path(path).is_file():
         raise InputError(f"--checkpoint {path}: no such file")
+    other = "not a checkpoint of this module"
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
         if isinstance(content, dict):
@@ -42,8 +47,30 @@ def read_checkpoint(
             if set(found) in arguments and isinstance(found["model"], dict):
                 return content, found
     except UNREADABLE:
-        pass
-    raise InputError(f"--checkpoint {path} is not a checkpoint of this module")
+        other += ", or damaged"
+    raise InputError(f"--checkpoint {path} is {other}")
+
+
+def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":
+    """The learner of a checkpoint, in evaluation mode.
+
+    Args:
+        path: ``best.ckpt`` of a run.
+        kind: Its class.
+        keys: The names of its arguments.
+
+    Raises:
+        InputError: If there is no such file, it is damaged, of another command, or of another
+            version.
+    """
+    checkpoint, arguments = read_checkpoint(path, [keys])
+    try:
+        learner = kind(**arguments)
+        learner.load_state_dict(checkpoint["state_dict"])
+    except DAMAGE as error:
+        name = arguments["model"].get("name")
+        raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
+    return learner.eval()
 
 
 def lost_checkpoint(path: Path) -> str:

@@ -15,13 +15,24 @@ import re
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NoReturn,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 try:
     import jsonargparse
+    import yaml
 except ImportError:
     print("jsonargparse is not installed: pip install '.[bench]'", file=sys.stderr)
     raise SystemExit(2) from None
@@ -29,6 +40,9 @@ except ImportError:
 from benchmarks.harness.arguments import exit_status, shown
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.processes import is_first
+
+if TYPE_CHECKING:
+    from benchmarks.harness.training import TrainingConfig
 
 # What jsonargparse says, and what is said in its place.
 PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
@@ -43,6 +57,9 @@ PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 )
 MODE = "options"  # the name of the loader below
 LARGEST = 2**31 - 1
+LARGEST_WIDTH = 2**16
+MOST_LAYERS = 1000
+FACTOR = {"exponential": 0.9, "plateau": 0.5}  # of the learning rate, by its schedule
 BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "least": ("of at least", operator.ge),
     "most": ("of at most", operator.le),
@@ -72,15 +89,20 @@ def setting(
 class Options:
     """Options of a command; a wrong value is an :class:`InputError` that names its flag."""
 
-    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each, one may be given
+    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = ()  # of each, one may be given; inherited
+    REQUIRED: ClassVar[tuple[str, ...]] = ()  # must be given
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            _check_value(one, getattr(self, one.name))
-        for names in self.EXCLUSIVE:
-            given = [flag(name) for name in names if getattr(self, name)]
-            if len(given) > 1:
-                raise InputError(f"{' and '.join(given)} exclude each other")
+        for each in fields(self):
+            _check_value(each, getattr(self, each.name))
+        for one in type(self).mro():
+            for names in vars(one).get("EXCLUSIVE", ()):
+                given = [flag(name) for name in names if getattr(self, name)]
+                if len(given) > 1:
+                    raise InputError(f"{' and '.join(given)} exclude each other")
+        missing = [flag(name) for name in self.REQUIRED if not getattr(self, name)]
+        if missing:
+            raise InputError(f"{' and '.join(missing)} must be given")
         self.check()
 
     def check(self) -> None:
@@ -134,6 +156,123 @@ class Device(Options):
     device: str = setting("auto", free=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Runs(Device, Results):
+    """Training.
+
+    Args:
+        seeds: of the initial weights, the order of the training part and dropout
+        epochs: at most
+        batch_size: items a batch
+        lr: the highest learning rate of Adam
+        clip: largest norm of the gradient, 0 for any
+        patience: stop after N epochs without a better validation error (a third of --epochs, at
+            least 10)
+        precision: of products; auto is bf16-mixed on a GPU that has it, otherwise 32-true
+        logger: log every epoch in the run's folder besides, as metrics.csv or for TensorBoard
+    """
+
+    seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
+    epochs: int | None = setting(20, least=1)
+    batch_size: int | None = setting(50, least=1)
+    lr: float | None = setting(0.001, above=0)
+    clip: float | None = setting(5.0, least=0)
+    patience: int | None = setting(None, least=1)
+    precision: Literal["auto", "32-true", "16-mixed", "bf16-mixed"] = setting("auto")
+    logger: Literal["none", "csv", "tensorboard"] = setting("none", free=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(Runs):
+    """The learning rate.
+
+    Args:
+        schedule: of the learning rate: short warm-up and cosine over --epochs; times --lr-factor
+            every epoch; times --lr-factor after 5 epochs without progress; constant
+        lr_factor: (0.9 for exponential, 0.5 for plateau)
+        weight_decay: L2 penalty
+    """
+
+    schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting("cosine")
+    lr_factor: float | None = setting(None, above=0, below=1)
+    weight_decay: float = setting(0.0, least=0)
+
+    def check(self) -> None:
+        super().check()
+        if self.lr_factor and self.schedule in ("cosine", "none"):
+            names = " or ".join(FACTOR)
+            raise InputError(
+                f"--lr-factor goes with --schedule {names}, not {self.schedule} "
+                "(null takes that of a file back)"
+            )
+
+    def training(self, **unless_given: Any) -> "TrainingConfig":
+        """How a run is trained.
+
+        Args:
+            unless_given: The values of options that are ``None``: those that a command chooses by
+                its data.
+        """
+        from benchmarks.harness.learner import OptimizerConfig
+        from benchmarks.harness.training import TrainingConfig
+
+        options = {name: getattr(self, name) for name in ("epochs", "batch_size", "lr", "schedule")}
+        for name, value in unless_given.items():
+            if options[name] is None:
+                options[name] = value
+        schedule, epochs = options["schedule"], options["epochs"]
+        return TrainingConfig(
+            epochs=epochs,
+            batch_size=options["batch_size"],
+            patience=self.patience or max(10, epochs // 3),
+            clip=self.clip or 0.0,
+            optimizer=OptimizerConfig(
+                learning_rate=options["lr"],
+                schedule=schedule,
+                factor=self.lr_factor or FACTOR.get(schedule, 1.0),
+                weight_decay=self.weight_decay,
+            ),
+            device=self.device,
+            precision=self.precision,
+            show=self.show(),
+            logger=self.logger,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextColumns(Options):
+    """Texts of your own.
+
+    Args:
+        text_column: of the texts of your file; several are joined (text)
+        encoding: of your CSV file
+    """
+
+    text_column: tuple[str, ...] = setting(())
+    encoding: str = setting("utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application(Options):
+    """What a trained run is applied to.
+
+    Args:
+        checkpoint: best.ckpt of a run, its folder, or a results folder with one run
+        data: a table with a header: CSV, TSV or Parquet
+        out: what is written
+        batch_size: items at a time
+        overwrite: replace what lies there
+    """
+
+    REQUIRED: ClassVar[tuple[str, ...]] = ("checkpoint", "data", "out")
+
+    checkpoint: str | None = setting(None)
+    data: str | None = setting(None)
+    out: str | None = setting(None)
+    batch_size: int = setting(256, least=1)
+    overwrite: bool = setting(False, free=True)
+
+
 @dataclass(frozen=True)
 class Command:
     """What one command, or one of several words after the program's name, does.
@@ -172,10 +311,15 @@ def run_command(program: str, command: Command, words: Sequence[str] | None = No
 def run_commands(
     program: str, commands: Mapping[str, Command], words: Sequence[str] | None = None
 ) -> int:
-    """The same of a program whose first word chooses among several commands."""
+    """The same of a program whose first word chooses among several commands.
+
+    The command of the empty word is the one without such a word.
+    """
     given = list(sys.argv[1:] if words is None else words)
     if given[:1] and given[0] in commands:
         return run_command(f"{program} {given[0]}", commands[given[0]], given[1:])
+    if "" in commands:
+        return run_command(program, commands[""], given)
     if given[:1] in (["-h"], ["--help"]):
         lines = [
             f"  {name:{max(map(len, commands))}}  {c.description}" for name, c in commands.items()
@@ -252,6 +396,30 @@ def presets(options: type[Options]) -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
+def own_files(
+    data: Sequence[str], root: str | None, names: Iterable[str], folders: bool = False
+) -> None:
+    """Refuses files of one's own in ``--data`` that cannot be read.
+
+    Args:
+        data: What was named.
+        root: The folder of data sets that have names.
+        names: Those data sets.
+        folders (bool): Whether folders are taken, too.
+
+    Raises:
+        InputError: If they are more than two or not there, or `root` is given as well.
+    """
+    known = ", ".join(names)
+    if root:
+        raise InputError(f"--root goes with {known}, not a file of your own")
+    if len(data) > 2:
+        raise InputError(f"--data takes a file, or a training and a test file, not {len(data)}")
+    for name in data:
+        if not (Path(name).is_file() or (folders and Path(name).is_dir())):
+            raise InputError(f"--data {name}: no such file, nor one of {known}")
+
+
 def flag(name: str) -> str:
     """The flag of a field."""
     return f"--{name.replace('_', '-')}"
@@ -286,13 +454,13 @@ def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
         return
     words = one.default if isinstance(one.default, tuple) else (one.default,)
     shown = " ".join(str(word) for word in words if word is not None)
-    choices = get_args(hint[0] if isinstance(hint, tuple) else hint)
+    choices = _choices(hint)
     extra: dict[str, Any] = {"type": hint, "metavar": _metavar(hint)}
     if get_origin(hint) is tuple:
         kind, *rest = get_args(hint)
         extra["type"], extra["metavar"] = kind, _metavar(kind)
         extra["nargs"] = several if rest == [...] else 1 + len(rest)
-        choices = get_args(kind)
+        choices = _choices(kind)
     if choices and all(isinstance(choice, str) for choice in choices):
         text = f"{text}: {', '.join(choices)}"
         extra["metavar"] = "NAME"
@@ -301,6 +469,14 @@ def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
     if not one.metadata["positional"]:  # jsonargparse gives those no default
         extra["default"] = default
     group.add_argument(*names, help=help_.replace("%", "%%"), **extra)
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """The values of a ``Literal``, also of one that may be ``None``."""
+    for each in (hint, *get_args(hint)):
+        if get_origin(each) is Literal:
+            return get_args(each)
+    return ()
 
 
 def _metavar(hint: Any) -> str:
@@ -332,7 +508,7 @@ def _load(text: str) -> Any:
     return content
 
 
-jsonargparse.set_loader(MODE, _load, exceptions=())
+jsonargparse.set_loader(MODE, _load, exceptions=(yaml.YAMLError,))
 
 
 class _Parser(jsonargparse.ArgumentParser):

@@ -80,7 +80,9 @@ class Study:
         data: A fingerprint of the data, compared as options are; a continuation may have more.
         packages: Those whose versions are written down.
         files: The names of all pictures and other files that a report may leave, or patterns.
-        facts: What else is written down.
+        models: What makes each model, by name: one that the folder has must be the same. Those
+            that earlier calls have left in the folder stand before these once it is open.
+        notes: What else is written down.
     """
 
     program: str
@@ -89,7 +91,16 @@ class Study:
     data: Mapping[str, Any] = field(default_factory=dict)
     packages: Sequence[str] = ("torch", "numpy")
     files: Sequence[str] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuses what :meth:`open` would refuse, and writes nothing.
+
+        Raises:
+            InputError: As there.
+        """
+        _in_first(self._found)
 
     def open(self) -> None:
         """Makes the folder, or finds the study in it that is to be continued or shown.
@@ -100,23 +111,31 @@ class Study:
         """
         _in_first(self._open)
 
-    def _open(self) -> None:
+    def _found(self) -> dict[str, Any]:
+        """The configuration in the folder, whose study this one may continue, show or replace."""
         options = self.options
         with as_input_error():
             keep = options.resume or options.report
-            data = dict(self.data)
             if holds_results(self.out, CONFIGURATION, keep, options.overwrite):
                 found = self._configuration()
                 if keep:
                     self._compare(found)
-                    data = {**found.get("data", {}), **data}
-                else:
-                    self._remove_results()
-            elif options.report:
+                return found
+            if options.report:
                 raise InputError(f"--report: {self.out} holds no results")
-            if not options.report:
+            return {}
+
+    def _open(self) -> None:
+        found = self._found()
+        with as_input_error():
+            if found and self.options.overwrite:
+                self._remove_results()
+            else:
+                self.models = {**found.get("models", {}), **self.models}
+                self.data = {**found.get("data", {}), **self.data}
+            if not self.options.report:
                 (self.out / RUNS).mkdir(parents=True, exist_ok=True)
-                self._write_configuration(data)
+                self._write_configuration()
 
     def run(
         self,
@@ -177,6 +196,7 @@ class Study:
         pictures: Mapping[str, Callable[[], "Figure"]] | None = None,
         records: Sequence[Record] | None = None,
         also: Callable[[], None] = lambda: None,
+        written: Sequence[Table] = (),
     ) -> None:
         """Prints the tables and writes them, the pictures and ``metrics.json``.
 
@@ -185,8 +205,9 @@ class Study:
             pictures: By the name of their file.
             records: What goes into ``metrics.json``, but for :data:`APART`; by default all.
             also: Writes the other files.
+            written: Tables that are written and not printed.
         """
-        _in_first(lambda: self._finish(tables, pictures or {}, records, also))
+        _in_first(lambda: self._finish(tables, pictures or {}, records, also, written))
 
     def _finish(
         self,
@@ -194,11 +215,12 @@ class Study:
         pictures: Mapping[str, Callable[[], "Figure"]],
         records: Sequence[Record] | None,
         also: Callable[[], None],
+        written: Sequence[Table],
     ) -> None:
         say("\n\n".join(table.text() for table in tables))
         with naming_files(self.out):
             self._write_metrics(self.records() if records is None else records)
-            write_report(self.out, tables, pictures)
+            write_report(self.out, (*tables, *written), pictures)
             also()
         if not self.options.quiet:
             say(f"\nresults in {self.out}")
@@ -279,13 +301,21 @@ class Study:
             if made.get(name) != value:
                 before = f"{name} {made.get(name)!r}"
                 raise InputError(f"{word}: {self.out} was made with {before}, not {value!r}")
+        models = found.get("models", {})
+        for name, model in json.loads(json.dumps(dict(self.models))).items():
+            if models.get(name, model) != model:
+                raise InputError(
+                    f"{word}: {self.out} holds {name} of another size or with other options "
+                    f"({models[name]})"
+                )
 
-    def _write_configuration(self, data: Mapping[str, Any]) -> None:
+    def _write_configuration(self) -> None:
         content = {
             "program": self.program,
             "options": self.options.values(),
-            "data": data,
-            **self.facts,
+            "data": dict(self.data),
+            **({"models": dict(self.models)} if self.models else {}),
+            **self.notes,
             **machine(self.packages),
             "commit": commit_of_code(),
             "processes": processes().number,

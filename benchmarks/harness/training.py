@@ -15,12 +15,13 @@ import lightning.pytorch as lightning
 import pandas
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch import Tensor
 
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.collective import from_first, in_first, put_together
 from benchmarks.harness.devices import trainer_devices
-from benchmarks.harness.errors import DivergenceError, InputError, naming_files
+from benchmarks.harness.errors import DivergenceError, InputError, naming_extras, naming_files
 from benchmarks.harness.files import write_text
 from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.processes import processes
@@ -28,10 +29,10 @@ from benchmarks.harness.progress import EpochHistory, ProgressBar, ProgressLines
 from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.task import PARTS, Task
 
-RECORD = "run.json"
 PREDICTIONS = "predictions.csv"
 BEST = "best.ckpt"
 LAST = "last.ckpt"
+RECORD = "record.json"
 # The columns of prediction tables, of any task, that are not left to guessing.
 COLUMN_TYPES = {
     "smiles": str,
@@ -61,6 +62,7 @@ class TrainingConfig:
         precision (str): Lightning's name of a precision, or ``'auto'``.
         show (str): ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or
             ``'nothing'``.
+        logger (str): ``'csv'`` or ``'tensorboard'``: where Lightning logs every epoch besides.
     """
 
     epochs: int
@@ -71,6 +73,7 @@ class TrainingConfig:
     device: str = "auto"
     precision: str = "auto"
     show: str = "nothing"
+    logger: str = "none"
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Run:
     def write(self, folder: Path) -> None:
         """Writes the run; the record comes last and says that the rest is complete."""
         write_text(folder / PREDICTIONS, predictions_text(self.predictions))
-        content = {"record": self.record, "history": self.history}
+        content = {**self.record, "history": self.history}
         write_text(folder / RECORD, json.dumps(content, indent=1))
         (folder / LAST).unlink(missing_ok=True)
 
@@ -100,8 +103,8 @@ class Run:
         if not (folder / RECORD).exists() or not (folder / PREDICTIONS).exists():
             return None
         with _naming_damage(folder / RECORD):
-            content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-            record, history = content["record"], content["history"]
+            record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            history = record.pop("history")
         with _naming_damage(folder / PREDICTIONS):
             frame = pandas.read_csv(
                 folder / PREDICTIONS,
@@ -164,7 +167,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     callbacks = [history, *_shown(config, name, history), KeepCheckpoints(folder, history)]
     trained = task.is_trained(model.name)
     devices = trainer_devices(config.device, task.has_unused_parameters(model))
-    trainer = _trainer(config, devices, callbacks, config.epochs if trained else 0)
+    trainer = _trainer(config, devices, callbacks, config.epochs if trained else 0, folder)
     try:
         with naming_files(folder):
             _fit(trainer, learner, batches, folder)
@@ -284,7 +287,11 @@ def _shown(config: TrainingConfig, name: str, history: EpochHistory) -> list[Cal
 
 
 def _trainer(
-    config: TrainingConfig, devices: dict[str, Any], callbacks: list[Callback], epochs: int
+    config: TrainingConfig,
+    devices: dict[str, Any],
+    callbacks: list[Callback],
+    epochs: int,
+    folder: Path,
 ) -> lightning.Trainer:
     on_gpu = devices["accelerator"] == "gpu"
     precision = config.precision
@@ -297,12 +304,20 @@ def _trainer(
         max_epochs=epochs,
         gradient_clip_val=config.clip or None,
         callbacks=[*callbacks, stopping],
-        logger=False,
+        logger=_logger(config.logger, folder),
         enable_progress_bar=False,
         enable_model_summary=False,
         num_sanity_val_steps=0,
         reload_dataloaders_every_n_epochs=1,
     )
+
+
+def _logger(name: str, folder: Path) -> Logger | bool:
+    if name == "none":
+        return False
+    with naming_extras("bench"):
+        kind = CSVLogger if name == "csv" else TensorBoardLogger
+        return kind(folder, name=name)
 
 
 def _fit(

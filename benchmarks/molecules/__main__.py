@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say, tell
-from benchmarks.harness.options import Command, run_command
+from benchmarks.harness.options import Command, run_commands
 from benchmarks.molecules.options import Gather, Options
 
 PROGRAM = "benchmarks.molecules"
@@ -28,10 +28,7 @@ Exit status: 0 done, 1 damaged results were left out of a report, 2 bad input, 1
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command line and gives the exit status."""
-    given = list(sys.argv[1:] if words is None else words)
-    if given[:1] == ["report"]:
-        return run_command(f"{PROGRAM} report", GATHER, given[1:])
-    return run_command(PROGRAM, COMPARE, given)
+    return run_commands(PROGRAM, {"": COMPARE, "report": GATHER}, words)
 
 
 def compare(options: Options) -> None:
@@ -47,9 +44,9 @@ def compare(options: Options) -> None:
     cells = [] if options.report else runs.planned(options)
     splits = [cell.split for cell in cells]
     digests = {f"data {split.key}": split.digest for split in splits}
-    facts = {"backend": backend(), "threads": torch.get_num_threads()}
+    notes = {"backend": backend(), "threads": torch.get_num_threads()}
     out = Path(options.out or "runs/molecules")
-    study = Study(PROGRAM, options, out, digests, PACKAGES, report.FILES, facts)
+    study = Study(PROGRAM, options, out, digests, PACKAGES, report.FILES, notes=notes)
     study.open()
     in_first(lambda: runs.write_skipped(out, splits))
     progress = options.show() == "bar"

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from benchmarks.harness.arguments import LARGEST_WIDTH, MOST_LAYERS
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.options import Device, Results, flag, setting
+from benchmarks.harness.options import LARGEST_WIDTH, MOST_LAYERS, Device, Results, flag, setting
 from benchmarks.harness.options import Options as Base
 
 # The molecule sets of the Open Graph Benchmark; large ones have 41,127 molecules or more.
@@ -76,7 +75,7 @@ class Models(Training):
             at random (random-walk-gp 2,000, others all)
     """
 
-    EXCLUSIVE = (*Results.EXCLUSIVE, ("hidden", "parameters"))
+    EXCLUSIVE = (("hidden", "parameters"),)
 
     model: tuple[str, ...] = setting(("wl-gated", "gine", "mean"), "models", free=True)
     ensemble_size: int = setting(1, least=1)

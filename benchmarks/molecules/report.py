@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import PrecisionRecallDisplay, PredictionErrorDisplay, RocCurveDisplay
 
 from benchmarks.harness.bootstrap import paired_differences
+from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import RECORD, rows_table
 from benchmarks.harness.summary import spread
@@ -213,22 +214,20 @@ class Section:
         """Test predictions against measurements, or curves of classes: a column a target."""
         shown = self.targets[:DRAWN_TARGETS]
         number = len(self.lines) if self.metric == "rmse" else 1
-        size = (3.6 * number, 3.6 * len(shown))
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(len(shown), number, squeeze=False)
+        title = f"{self.name}, test part"
+        figure, found = panels(number * len(shown), number, (3.6, 3.6), title)
         for row, target in enumerate(shown):
             for place, line in enumerate(self.lines):
-                column = place if number > 1 else 0
+                axes = found[row * number + place % number]
                 for k, cell in enumerate(line.cells):
                     label = line.label if k == 0 else None
-                    self._draw(axes[row][column], cell, row, label, f"C{place % 10}")
+                    self._draw(axes, cell, row, label, f"C{place % 10}")
                 if self.metric == "rmse":
-                    axes[row][column].set_title(line.label, fontsize="small")
-                    axes[row][column].set(xlabel=f"predicted {target}", ylabel=f"measured {target}")
+                    axes.set_title(line.label, fontsize="small")
+                    axes.set(xlabel=f"predicted {target}", ylabel=f"measured {target}")
             if self.metric != "rmse":
-                axes[row][0].set_title(target, fontsize="small")
-                axes[row][0].legend(fontsize="x-small")
-        figure.suptitle(f"{self.name}, test part", fontsize="medium")
+                found[row].set_title(target, fontsize="small")
+                found[row].legend(fontsize="x-small")
         return figure
 
     def _draw(
@@ -252,8 +251,7 @@ class Section:
 
     def learning_figure(self) -> Figure:
         """Losses of validation (solid) and training (dotted) by epoch, a line a run."""
-        figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-        axes = figure.subplots()
+        figure, (axes,) = panels(1, 1, (6.4, 4.2))
         regression = self.metric == "rmse"
         for place, line in enumerate(self.lines):
             for k, cell in enumerate(line.cells):

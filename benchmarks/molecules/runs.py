@@ -16,7 +16,7 @@ from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, tell
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.processes import processes
-from benchmarks.harness.study import RECORD, Record
+from benchmarks.harness.study import Record
 from benchmarks.molecules.data import PARTS, Split, load_set
 from benchmarks.molecules.models import Model, models_of, named_model, number_of_parameters
 from benchmarks.molecules.options import Options
@@ -203,7 +203,6 @@ class Cell:
                 np.savez(file, y=self.split.data.targets[rows], prediction=values[..., 0])
             if hasattr(estimator, "save"):
                 self._write_run(folder, estimator)
-            write_text(folder / RECORD, json.dumps(record, indent=1))
         return record
 
     def _write_run(self, folder: Path, estimator: Any) -> None:
@@ -239,7 +238,7 @@ def planned(options: Options) -> list[Cell]:
     """
     for name in options.model:  # before anything is read
         named_model(name)
-    torch_device(options.device or "auto")
+    torch_device(options.device)
     number = processes().number
     if min(options.chosen("batch_size", data) for data in options.data) < number:
         raise InputError(f"--batch-size is shared by {number} processes; give more")

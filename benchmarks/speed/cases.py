@@ -294,8 +294,8 @@ def direct_sum(a: Tensor, act: KernelActivation) -> Tensor:
 
 def language_case(device: torch.device, num_words: int = WORDS, hidden: int | None = None) -> Case:
     """Steps of training language models on random words, and their recurrent layers alone."""
+    from benchmarks.harness.language_model.config import PRESETS
     from benchmarks.harness.language_model.models import build_language_model, fitted
-    from benchmarks.harness.language_model.presets import PRESETS
 
     contestants = []
     for name in LANGUAGE_MODELS:

@@ -11,9 +11,9 @@ import pytest
 def results(folder: Path) -> tuple[list[dict[str, Any]], str]:
     """Everything that must not depend on interruptions; seconds do."""
     runs = []
-    for path in sorted(folder.glob("runs/*/run.json")):
+    for path in sorted(folder.glob("runs/*/record.json")):
         content = json.loads(path.read_text())
-        content["record"].pop("seconds_per_epoch")
+        content.pop("seconds_per_epoch")
         for epoch in content["history"]:
             epoch.pop("seconds")
         runs.append(content)

@@ -4,6 +4,7 @@ A command joins by a row of :data:`COMMANDS`, and by its bad input in :data:`BAD
 """
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,10 +18,17 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.__main__ import COMMANDS as LISTED
+from tests.benchmarks.harness.language_model.streams import write_corpus
+from tests.benchmarks.small_texts import write_questions
 
 ROOT = Path(__file__).parents[2]
 ACTIVATIONS = "benchmarks.papers.activations"
 LFP = "benchmarks.papers.lfp"
+
+
+def within(folder: Path, words: str) -> list[str]:
+    """The words with a folder in place of ``IN``."""
+    return [re.sub(r"^IN(?=/|$)", str(folder), word) for word in words.split()]
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,7 @@ class Promise:
         small (str): Words of a run of a second.
         other (str): An option that makes another result, with the words of the refusal.
         keys (str): Of the first record of ``metrics.json``.
+        prepare: Writes what the words call ``IN/...`` into a folder.
     """
 
     module: str
@@ -40,6 +49,7 @@ class Promise:
     small: str = ""
     other: tuple[str, str] = ("", "")
     keys: str = ""
+    prepare: Callable[[Path], object] | None = None
 
     @property
     def program(self) -> str:
@@ -90,6 +100,13 @@ COMMANDS = {
         "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch "
         "subject filters ngram hidden_size pooling layer_norm center_hz planted",
     ),
+    "explanations": Promise(
+        "benchmarks.papers.explanations",
+        "",
+        "--device cpu --hidden 3 --layers 1 --epochs 1 --molecules 2 --drawn 1 --methods random",
+        ("--norm batch", "--norm 'none', not 'batch'"),
+        "method molecules precision fid+ fid- change_without change_alone seconds chance",
+    ),
     "kernels": Promise(
         "benchmarks.kernels",
         "",
@@ -106,6 +123,27 @@ COMMANDS = {
         "seconds fitted_on subset covered",
     ),
     "molecules report": Promise("benchmarks.molecules", "report"),
+    "texts": Promise(
+        "benchmarks.text_classification",
+        "",
+        "--device cpu --root IN/trec --vectors none --embedding 3 --hidden 2 --models cnn "
+        "--epochs 1",
+        ("--lr 0.5", "--lr 0.003, not 0.5"),
+        "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch",
+        lambda folder: write_questions(folder / "trec"),
+    ),
+    "language": Promise(
+        "benchmarks.language_model",
+        "",
+        "--device cpu --data IN/corpus --hidden 2 --models lstm-5m --epochs 1",
+        ("--lr 0.5", "--lr None, not 0.5"),
+        "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch "
+        "hidden_size num_words training_words",
+        lambda folder: write_corpus(folder / "corpus"),
+    ),
+    "language generate": Promise("benchmarks.language_model", "generate"),
+    "language score": Promise("benchmarks.language_model", "score"),
+    "texts predict": Promise("benchmarks.text_classification", "predict"),
     "speed": Promise("benchmarks.speed"),
     "speed scale": Promise("benchmarks.speed", "scale"),
     "speed compare": Promise("benchmarks.speed", "compare"),
@@ -156,6 +194,17 @@ BAD_INPUT = {
         ("--trials 1 --hidden 65536", "parameters; at most"),
         ("--trials 1 --device tpu9", "tpu9"),
     ],
+    "explanations": [
+        ("--data m.csv", "--data m.csv needs --smarts PATTERN"),
+        ("--target-columns x", "--target-columns goes with a CSV in --data, not chembl"),
+        ("--root data", "--root goes with --data cep, not chembl"),
+        ("--sentences film", "--sentences goes with --text-root DIR"),
+        ("--methods saliency", "saliency"),
+        ("--model gine", "gine"),
+        ("--molecules 0", "of at least 1"),
+        ("--device tpu", "--device must be auto, cpu, cuda"),
+        ("--data missing.csv --smarts cF", "missing.csv: no such file"),
+    ],
     "kernels": [
         ("--dataset zinc", "zinc"),
         ("--tasks string", "string"),
@@ -186,6 +235,68 @@ BAD_INPUT = {
         ("--data ogbg-ppa", "ogbg-ppa: no such file"),
     ],
     "molecules report": [("", "required: folder"), ("nowhere", "nowhere: no such folder")],
+    "texts": [
+        ("--models transformer", "transformer"),
+        ("--ngram 0", "of at least 1"),
+        ("--ngram x", "expected an integer"),
+        ("--models rcnn --ngram 2", "rcnn does not go with --ngram"),
+        ("--models rcnn ran", "rcnn does not go with ran"),
+        ("--models bi-lstm ran", "bi-lstm does not go with ran"),
+        ("--decays 0.5 1", "must be a number from 0 to below 1, learned"),
+        ("--preset lei2015", "--preset must be one of lei2017-sst, got 'lei2015'"),
+        ("--phrases yes", "--phrases goes with sst-fine and sst-binary"),
+        ("--root IN/trec --vectors FILE", "is not in GloVe's text format"),
+        ("--data FILE --root x", "--root goes with trec, "),
+        ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of trec, "),
+        ("--data FILE IN IN/trec", "not 3"),
+        ("--text-column a", "go with your own file, not trec"),
+        ("--epochs 0", "of at least 1"),
+        ("--hidden 0", "of at least 1"),
+        ("--lr -1", "above 0"),
+        ("--dropout 1", "below 1"),
+        ("--root IN/trec --device tpu9", "tpu9"),
+        ("--root IN/trec --vectors nowhere.txt", "--vectors nowhere.txt: no such file"),
+        ("--root IN/trec --tune-vectors", "--tune-vectors goes with a file of word vectors"),
+        ("--lr-factor 0.5", "--lr-factor goes with"),
+        ("--split-seed 1 --data sst-fine", "--split-seed goes with"),
+        ("--hidden 3 --parameters 9999", "--hidden and --parameters exclude each other"),
+        ("--resume --overwrite", "--resume and --overwrite exclude each other"),
+        ("--root IN/trec --parameters 3 --models lstm", "3 parameters"),
+        ("--root IN/trec --hidden 65536 --models lstm", "parameters; at most"),
+    ],
+    "language": [
+        ("--preset rcnn-6m", "rcnn-6m: expected one of rcnn-5m, "),
+        ("--epochs 0", "of at least 1"),
+        ("--prset cnn", "--prset"),
+        ("--hidden 3 --parameters 9999", "--hidden and --parameters exclude each other"),
+        ("--data nowhere", "nowhere: no such folder or file"),
+        ("--words", "--words and --encoding go with a text file of your own"),
+        ("--data IN/corpus --device tpu", "--device must be"),
+        ("--data IN/corpus --hidden 65536", "at most 500,000,000 are allowed (--hidden, "),
+        ("--data IN/corpus --parameters 3", "at most 3 parameters"),
+    ],
+    "language generate": [
+        ("--prompt a", "--checkpoint must be given"),
+        ("--checkpoint nowhere", "--checkpoint nowhere: no such file"),
+        ("--checkpoint x --top-k 0", "of at least 1"),
+        ("--checkpoint x --temperature -1", "of at least 0"),
+    ],
+    "language score": [
+        ("--checkpoint x", "--data or --text must be given"),
+        ("--checkpoint x --text a --data FILE", "--data and --text exclude each other"),
+        ("--checkpoint x --text=", "--text must not be empty"),
+        ("--checkpoint FILE --text a", "is not a checkpoint of this module"),
+    ],
+    "texts predict": [
+        ("--text a --checkpoint nowhere.ckpt", "nowhere.ckpt: no such file"),
+        ("--text a --checkpoint IN", "has neither best.ckpt nor runs"),
+        ("--text a --checkpoint FILE", "is not a checkpoint of this module"),
+        ("--text a", "--checkpoint must be given"),
+        ("--checkpoint x", "--data or --text must be given"),
+        ("--data x.csv --checkpoint x", "--data needs --out FILE, --explain DIR"),
+        ("--data x.csv --text a --checkpoint x", "--data and --text exclude each other"),
+        ("--text a --checkpoint x --epochs 3", "--epochs"),
+    ],
     "speed": [
         ("graph --device nonsense", "nonsense"),
         ("graph --rounds 0", "of at least 1"),
@@ -202,6 +313,16 @@ BAD_INPUT = {
     ],
     "speed compare": [("a", "required: after"), ("a b", "a: No such file")],
 }
+
+
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the commands read."""
+    folder = tmp_path_factory.mktemp("inputs")
+    for promise in COMMANDS.values():
+        if promise.prepare is not None:
+            promise.prepare(folder)
+    return folder
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -237,10 +358,10 @@ def test_help_answers_without_torch() -> None:
     [(name, *case) for name, cases in BAD_INPUT.items() for case in cases],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
-    name: str, words: str, said: str, call_main, tmp_path: Path
+    name: str, words: str, said: str, call_main, inputs: Path, tmp_path: Path
 ) -> None:
     promise = COMMANDS[name]
-    given = [__file__ if word == "FILE" else word for word in words.split()]
+    given = [__file__ if word == "FILE" else word for word in within(inputs, words)]
     if promise.small and "--out=" not in given:
         given += ["--out", str(tmp_path / "out")]
     status, out, err = call_main(promise.main(), *promise.words(*given))
@@ -254,12 +375,12 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_results_are_neither_mixed_nor_lost(
-    name: str, call_main, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, call_main, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     promise, out = COMMANDS[name], tmp_path / "out"
     measure = import_module("benchmarks.kernels.measure")
     monkeypatch.setattr(measure, "in_own_process", lambda work, *words: work(*words))
-    words = promise.words(*promise.small.split(), "--quiet", "--out", out)
+    words = promise.words(*within(inputs, promise.small), "--quiet", "--out", out)
 
     def run(*more: str) -> tuple[int, str, str]:
         return call_main(promise.main(), *words, *more)

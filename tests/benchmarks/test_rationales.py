@@ -267,7 +267,7 @@ def test_ratings_of_beer(compare, tmp_path) -> None:
         error = ((rows["y"] - rows["prediction"]) ** 2).mean()
         assert record["test"] == pytest.approx(error, rel=1e-5)
     assert "16.7% of the words of the test part say it" in text
-    run = json.loads((tmp_path / "out" / "runs" / "attention-seed0" / "run.json").read_text())
+    run = json.loads((tmp_path / "out" / "runs" / "attention-seed0" / "record.json").read_text())
     assert "precision" in run["history"][0]
 
 

@@ -14,8 +14,8 @@ from torch_geometric.utils import contains_self_loops, is_undirected
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
+from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.models import build_language_model, fitted
-from benchmarks.harness.language_model.presets import PRESETS
 from benchmarks.speed import cases
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.options import TABLES

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -23,54 +24,33 @@ import pandas
 
 from benchmarks.corpora.trec import TREC
 from benchmarks.harness import sizes
-from benchmarks.harness.arguments import training_config
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.progress import EpochHistory
-from benchmarks.harness.text import choices, encoders, model_config, models, names
-from benchmarks.harness.text import options as text_options
+from benchmarks.harness.options import parse
+from benchmarks.harness.text import encoders, model_config, models, options
 from benchmarks.harness.text.classifier import TextClassifier
-from benchmarks.harness.text.data import CORPORA, TextChoice, load_texts
+from benchmarks.harness.text.data import CORPORA, load_texts
 from benchmarks.harness.text.model_config import TextModelConfig
 from benchmarks.harness.text.models import build_text_model
+from benchmarks.harness.text.options import Texts
 from benchmarks.harness.text.task import text_model_configs
 from benchmarks.harness.text.variants import variant_plots
 from benchmarks.harness.training import Run
-from benchmarks.text_classification import main
+from benchmarks.text_classification import COMMANDS, PROGRAM, main
 from pyg_kernels.datasets.text import TextBatch
-from tests.benchmarks.interruption import interrupt_once, results
+from tests.benchmarks.interruption import results
+from tests.benchmarks.small_texts import write_glove, write_questions
 
 KEYS = [
     *("dataset", "split", "model", "seed", "num_parameters", "metric"),
     *("train", "valid", "test", "epochs", "seconds_per_epoch"),
 ]
 ROOT = Path(__file__).parents[2]
+PRESET = "--preset lei2017-sst"
 
 
-def write_questions(root: Path, train: int = 120, test: int = 30) -> Path:
-    """Questions whose class is the order of two words: no bag of words tells them apart."""
-    root.mkdir()
-    generator = random.Random(0)
-    for name, number in (("train_5500.label", train), ("TREC_10.label", test)):
-        lines = []
-        for k in range(number):
-            label, pair = (("NUM:a", "many how"), ("LOC:b", "how many"))[k % 2]
-            left, right = (
-                " ".join(f"w{generator.randrange(30)}" for _ in range(generator.randrange(4)))
-                for _ in range(2)
-            )
-            lines.append(f"{label} {' '.join(f'{left} {pair} {right}'.split())}\n")
-        (root / name).write_text("".join(lines))
-    return root
-
-
-def write_glove(path: Path, words: list[str], size: int = 6) -> Path:
-    generator = random.Random(1)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(
-        "".join(f"{w} {' '.join(f'{generator.gauss():.3f}' for _ in range(size))}\n" for w in words)
-    )
-    return path
+def parsed(words: str) -> object:
+    return parse(PROGRAM, COMMANDS[""], words.split())
 
 
 @pytest.fixture
@@ -154,7 +134,7 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
     assert (status, err) == (0, "")
     assert "with fixed vectors of 6 numbers from glove.6d.txt" in out
     assert "lstm (seed 0): epoch 1/1, valid accuracy" in out
-    data = load_texts(TextChoice(root=str(root)))
+    data = load_texts(Texts(root=str(root)))
     assert data.glove == glove
     assert "elsewhere" in data.vocabulary  # in no training text, but it has a vector
     assert "nowhere" not in data.vocabulary
@@ -178,7 +158,7 @@ def test_glove_is_found_beside_the_root_and_kept_as_it_is(call, root, tmp_path) 
 
 
 def test_cells_and_widths_in_one_table(compare, tmp_path) -> None:
-    words = ("--model", "cnn,rkm-cifg", "ran", "--ngram", "1,3", "--seeds", 0, 1, "--epochs", 1)
+    words = ("--model", "cnn", "rkm-cifg", "ran", "--ngram", 1, 3, "--seeds", 0, 1, "--epochs", 1)
     status, out, err = compare(*words)
     assert (status, err) == (0, "")
     records = json.loads((tmp_path / "out" / "metrics.json").read_text())
@@ -242,19 +222,18 @@ RCNN_LSTM_LAYERS = "rcnn-1layers rcnn-2layers lstm-1layers lstm-2layers"
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        ((), "rcnn lstm cnn"),
-        (("--models", "cnn", "rcnn,cnn"), "cnn rcnn"),
-        (("--model", "lstm,ran"), "lstm-1gram ran-1gram"),
-        (("--model", "cnn", "--ngram", "3", "1,2"), "cnn-3gram cnn-1gram cnn-2gram"),
-        (("--ngram", "2"), " ".join(f"{cell}-2gram" for cell in model_config.CELLS)),
-        (("--model", "bag-of-vectors,bi-lstm"), "bag-of-vectors bi-lstm"),
-        (("--model", "rcnn,lstm", "--layers", "1", "2"), RCNN_LSTM_LAYERS),
-        (("--layers", "3", "--decays", "learned"), "rcnn lstm cnn"),
+        ("", "rcnn lstm cnn"),
+        ("--models cnn rcnn cnn", "cnn rcnn"),
+        ("--model lstm ran", "lstm-1gram ran-1gram"),
+        ("--model cnn --ngram 3 1 2", "cnn-3gram cnn-1gram cnn-2gram"),
+        ("--ngram 2", " ".join(f"{cell}-2gram" for cell in model_config.CELLS)),
+        ("--model bag-of-vectors bi-lstm", "bag-of-vectors bi-lstm"),
+        ("--model rcnn lstm --layers 1 2", RCNN_LSTM_LAYERS),
+        ("--layers 3 --decays learned", "rcnn lstm cnn"),
     ],
 )
 def test_names_of_models(words, names) -> None:
-    options = text_options.parser().parse_args(words)
-    assert choices.model_names(options) == names.split()
+    assert parsed(words).names() == names.split()
 
 
 def test_cells_have_300_units_unless_said_otherwise(call, root, tmp_path) -> None:
@@ -263,7 +242,8 @@ def test_cells_have_300_units_unless_said_otherwise(call, root, tmp_path) -> Non
     for name, words in {"paper": (), "budget": ("--parameters", 2000)}.items():
         out = tmp_path / name
         assert call(*shared, "--model", "gated-cnn", "--embedding", 4, "--out", out, *words)[0] == 0
-        (sizes[name],) = json.loads((out / "configuration.json").read_text())["models"]
+        configuration = json.loads((out / "configuration.json").read_text())
+        (sizes[name],) = configuration["models"].values()
     assert (sizes["paper"]["hidden"], sizes["paper"]["num_layers"]) == (300, 1)
     # 2 filters of 4 H, H gate biases, 2 H of the norm, and two layers: H (H + 1) + 2 (H + 1).
     hidden = sizes["budget"]["hidden"]
@@ -289,52 +269,47 @@ def write_reviews(root: Path) -> Path:
 
 
 def test_preset_of_the_thesis() -> None:
-    preset = names.PRESETS["lei2017-sst"]
-    options = text_options.compare_options(["--preset", "lei2017-sst"])
-    assert all(getattr(options, name) == value for name, value in preset.items())
-    assert choices.model_names(options) == [
+    given = parsed(PRESET)
+    assert given.names() == [
         *("rcnn-decay-0.5", "rcnn-decay-input", "rcnn-decay-recurrent"),
         *("lstm", "bi-lstm", "cnn", "bag-of-vectors"),
     ]
-    options.dataset = choices.dataset_of(options)
-    training = training_config(options, *3 * [dict.fromkeys(names.DATASETS, 0)])
-    assert (training.epochs, training.optimizer) == (
-        50,
-        OptimizerConfig(0.001, "exponential", 0.95, 1e-6),
-    )
-    words = "--preset lei2017-sst --schedule cosine --models rcnn,cnn --depths 1 2 --decay .30,0"
-    options = text_options.compare_options([*words.split(), "--data", "a.csv"])
-    assert (choices.dataset_of(options), options.lr_factor, options.phrases) == ("csv", None, None)
-    assert choices.model_names(options) == [
+    training = given.training()
+    assert (training.epochs, training.patience) == (50, 16)
+    assert training.optimizer == OptimizerConfig(0.001, "exponential", 0.95, 1e-6)
+    assert (given.dataset, given.seeds, given.phrases) == ("sst-fine", (0, 1, 2, 3, 4), "auto")
+    words = f"{PRESET} --schedule cosine --models rcnn cnn --depths 1 2 --decay .30 0"
+    with pytest.raises(InputError, match=r"--lr-factor goes with --schedule .* \(null takes"):
+        parsed(words)
+    given = parsed(f"{words} --lr-factor null --data {__file__}")
+    assert (given.dataset, given.lr_factor) == ("csv", None)
+    assert given.names() == [
         *("rcnn-1layers-decay-0.3", "rcnn-1layers-decay-0"),
         *("rcnn-2layers-decay-0.3", "rcnn-2layers-decay-0", "cnn"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("models", "words", "said"),
+    ("words", "flags"),
     [
-        ("cnn", "--decays 0.3 --order 5", r"^--decays goes with rcnn$"),
-        ("lstm,cnn", "--order 2", r"^--order goes with rcnn$"),
-        ("cnn", "--layers 3", r"^--layers goes with rcnn, lstm, bi-lstm$"),
-        ("ran", "--ngram 2 --activation relu", r"^--activation goes with rcnn; the cells"),
-        ("ran", "--ngram 2 --rcnn-readout z", r"^--rcnn-readout goes with rcnn; the cells"),
+        ("--models cnn --decays 0.3 --order 5", "--decays --order"),
+        ("--models lstm cnn --order 3", "--order"),
+        ("--models cnn --layers 3 --readout mean", "--layers --readout"),
+        ("--models ran --ngram 2 --activation tanh", "--activation"),
+        ("--rcnn-readout z", ""),
+        (f"{PRESET} --models rcnn cnn", ""),
     ],
 )
-def test_a_preset_may_have_options_without_effect_but_none_are_given(models, words, said) -> None:
-    preset = ["--preset", "lei2017-sst", "--models", models]
-    assert choices.model_names(text_options.compare_options(preset))
-    options = text_options.compare_options([*preset, *words.split()])
-    with pytest.raises(InputError, match=said):
-        choices.model_names(options)
+def test_options_that_no_model_heeds_are_named(words, flags) -> None:
+    assert parsed(words).unheeded() == flags.split()
 
 
 def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
-    data = load_texts(TextChoice("sst-fine", str(write_reviews(tmp_path / "sst"))))
-    options = text_options.compare_options(["--preset", "lei2017-sst"])
-    names = choices.model_names(options)
-    settings = choices.model_options(options, cells=False)
-    configs = text_model_configs(names, data, **settings)
+    data = load_texts(Texts(data=("sst-fine",), root=str(write_reviews(tmp_path / "sst"))))
+    given = parsed(PRESET)
+    configs = text_model_configs(given, data)
+    names = given.names()
+    assert [config.name for config in configs] == names
     sizes = {config.name: models.count_parameters(config) for config in configs}
     assert {c.name: c.hidden for c in configs if "rcnn" in c.name} == dict.fromkeys(names[:3], 200)
     assert {(c.num_layers, c.readout, c.rcnn_readout, c.dropout) for c in configs} == {
@@ -342,9 +317,8 @@ def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
     }
     for name in names[3:]:
         assert 0.97 * sizes["rcnn-decay-input"] < sizes[name] <= sizes["rcnn-decay-input"]
-    given = text_options.compare_options(["--preset", "lei2017-sst", "--hidden", "7"])
-    settings = choices.model_options(given, cells=False)
-    assert {c.hidden for c in text_model_configs(names, data, **settings)} == {7}
+    narrow = text_model_configs(parsed(f"{PRESET} --hidden 7"), data)
+    assert {config.hidden for config in narrow} == {7}
 
 
 def test_layers_and_decays_with_pictures_and_an_explanation(call, tmp_path) -> None:
@@ -355,7 +329,7 @@ def test_layers_and_decays_with_pictures_and_an_explanation(call, tmp_path) -> N
     assert (status, err) == (0, "")
     assert "official parts, training on phrases too: 70 train, 15 valid, 20 test" in output
     assert "fixed vectors of 6 numbers from glove.6d.txt scaled to length 1" in output
-    data = load_texts(TextChoice("sst-fine", str(root), unit_norm=True, phrases=None))
+    data = load_texts(Texts(data=("sst-fine",), root=str(root), unit_norm=True, phrases="auto"))
     missing = [
         f"{sum(text.count('w8') for text in data.corpus.part(part))} of {number} in {part}"
         for part, number in (("train", 190), ("valid", 45), ("test", 60))
@@ -403,7 +377,7 @@ def test_figures_group_runs_by_what_is_compared() -> None:
     runs = [run("rcnn", 2, "input", 3), run("rcnn", 2, 0.5, 5), run("rcnn", 2, 0.5, 7)]
     plots = variant_plots([*runs, run("lstm", 1, None, 1)], "sst")
     assert list(plots) == ["accuracy_by_decay.png"]
-    (axes,) = plots["accuracy_by_decay.png"].axes
+    (axes,) = plots["accuracy_by_decay.png"]().axes
     assert [points.get_label() for points in axes.collections] == [
         "decay 0.5 (runs: 2)",
         "decay input (runs: 1)",
@@ -463,25 +437,6 @@ def test_own_table_from_training_to_predictions(call, tmp_path) -> None:
     assert re.search(r"sun +very good .*\nrain rain +null ", output)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--text", "a", "--checkpoint", "nowhere.ckpt"), "nowhere.ckpt: no such file"),
-        (("--text", "a", "--checkpoint", "."), "has neither best.ckpt nor runs"),
-        (("--text", "a"), "required: --checkpoint"),
-        (("--checkpoint", "x"), "one of the arguments --data --text is required"),
-        (("--data", "x.csv", "--checkpoint", "x"), "--data needs --out FILE, --explain DIR"),
-        (("--text=a", "--checkpoint", "x", "--epochs", "3"), "--epochs 3"),
-    ],
-)
-def test_bad_predictions_are_one_line(call, tmp_path, monkeypatch, words, said) -> None:
-    monkeypatch.chdir(tmp_path)
-    status, output, err = call("predict", *words)
-    assert (status, output, err.count("\n")) == (2, "", 1)
-    assert said in err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
     glove = write_glove(tmp_path / "glove" / "glove.6d.txt", ["how", "many", "elsewhere"])
     words = ("--root", root, "--model", "linear", "--hidden", 5, "--epochs", 1, "--device", "cpu")
@@ -491,7 +446,7 @@ def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
     assert "vectors of 6 numbers from glove.6d.txt to start from" in output
     checkpoint = torch.load(out / "runs" / "linear-1gram-seed0" / "best.ckpt", weights_only=True)
     weight = checkpoint["state_dict"]["net.embedding.weight"]
-    data = load_texts(TextChoice(root=str(root)))
+    data = load_texts(Texts(root=str(root)))
     assert (data.glove, data.vectors is None) == (glove, False)
     moved = (weight - data.vectors.vectors).norm(dim=1)
     place = data.vocabulary["many"]
@@ -501,7 +456,7 @@ def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
     assert record["num_parameters"] == weight.numel() + cell + 5 * 6 + 2 * 6
     status, _, err = call(*words, "--out", out, "--resume")
     assert (status, err.count("\n")) == (2, 1)
-    assert "tune_vectors True, not False" in err
+    assert "--tune-vectors True, not False" in err
     status, _, err = call(
         *words, "--tune-vectors", "--vectors", "none", "--out", tmp_path / "other"
     )
@@ -546,25 +501,22 @@ def test_own_texts(call, tmp_path) -> None:
     table = pandas.read_csv(tmp_path / "folder" / "predictions.csv")
     assert set(table["label"]) == {"Dry", "Wet"}
     files = json.loads((tmp_path / "files" / "configuration.json").read_text())
-    assert files["data"]["csv"] == [str(train), str(test)]
+    assert files["options"]["data"] == [str(train), str(test)]
     train.rename(tmp_path / "news" / "moved.csv")
     moved = ("--data", tmp_path / "news" / "moved.csv", test, "--resume")
     assert call(*moved, *words, "--out", tmp_path / "files")[0] == 0
 
 
 def test_ag_news_and_the_alias_of_sst() -> None:
-    options = text_options.parser().parse_args(["--data", "sst"])
-    assert choices.dataset_of(options) == "sst-fine"
-    assert choices.text_choice(options)["root"] == "data/sst"
-    options = text_options.parser().parse_args(["--data", "ag_news"])
-    assert choices.text_choice(options)["root"] == "data/ag_news"
+    assert (parsed("--data sst").dataset, parsed("--data sst").folder) == ("sst-fine", "data/sst")
+    assert parsed("--data ag_news").folder == "data/ag_news"
 
 
 def test_without_glove_unseen_words_are_unknown(root) -> None:
     (root / "TREC_10.label").write_text("NUM:a nowhere many how w1\n")
     with (root / "train_5500.label").open("a") as file:
         file.write("NUM:a once many how\n")
-    data = load_texts(TextChoice(root=str(root)))
+    data = load_texts(Texts(root=str(root)))
     assert data.vectors is None
     assert data.vocabulary["once"] == data.vocabulary["nowhere"] == data.vocabulary.unknown
     assert data.vocabulary["how"] != data.vocabulary.unknown
@@ -700,28 +652,10 @@ def test_networks_get_about_the_same_number_of_parameters() -> None:
 
 
 def test_command_line_repeats_the_registries() -> None:
-    assert tuple(models.MODELS) == names.MODELS
-    assert tuple(CORPORA) == names.DATASETS
-    assert (*names.ROOTS, "csv") == names.DATASETS
-    assert set(names.ALIASES.values()) <= set(CORPORA)
-    assert names.PARAMETERS == models.DEFAULT_PARAMETERS
-
-
-@pytest.mark.parametrize("model", ["rcnn", "lstm", "cnn", "rkm-lstm"])
-def test_resumed_run_equals_the_uninterrupted_one(compare, tmp_path, monkeypatch, model) -> None:
-    words = ("--model", model, "--epochs", 5, "--lr", 0.02)
-    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
-    raised = interrupt_once(
-        monkeypatch,
-        EpochHistory,
-        "on_train_epoch_start",
-        lambda self, trainer, module: trainer.current_epoch == 3,
-    )
-    status, _, err = compare(*words)
-    assert (status, bool(raised)) == (130, True)
-    assert "continue with the same command and --resume" in err
-    assert compare(*words, "--resume")[0] == 0
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
+    assert tuple(models.MODELS) == options.MODELS
+    assert {*options.MODELS, *model_config.CELLS} == set(get_args(options.ModelName))
+    assert tuple(CORPORA) == (*options.ROOTS, options.OWN)
+    assert set(options.ALIASES.values()) <= set(CORPORA)
 
 
 @pytest.mark.parametrize("step", ["training_step", "predict_step"])
@@ -750,27 +684,6 @@ def test_a_request_to_end_is_heard_after_the_last_epoch_too(
     assert results(tmp_path / "out") == results(tmp_path / "whole")
 
 
-def test_results_are_neither_mixed_nor_lost(compare, root, tmp_path) -> None:
-    words = ("--model", "cnn")
-    assert compare(*words)[0] == 0
-    status, _, err = compare(*words)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "--resume" in err
-    status, _, err = compare(*words, "--resume", "--lr", 0.5)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "optimizer" in err
-    assert compare("--model", "lstm", "--resume")[0] == 0
-    records = json.loads((tmp_path / "out" / "metrics.json").read_text())
-    assert [record["model"] for record in records] == ["cnn", "lstm"]
-    with (root / "TREC_10.label").open("a") as file:
-        file.write("NUM:a many how\n")
-    status, _, err = compare(*words, "--resume")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "151" in err
-    assert compare(*words, "--overwrite")[0] == 0
-    assert not (tmp_path / "out" / "runs" / "lstm-seed0").exists()
-
-
 def test_divergence_is_one_line_and_status_1(compare, monkeypatch) -> None:
     step = TextClassifier.validation_step
 
@@ -782,72 +695,6 @@ def test_divergence_is_one_line_and_status_1(compare, monkeypatch) -> None:
     status, out, err = compare("--model", "cnn")
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "cnn (seed 0): the validation error is nan after epoch 1" in err
-
-
-BAD_INPUT = [
-    ("unknown model", ("--models", "transformer"), "transformer"),
-    ("unknown model in a list", ("--models", "lstm,gru"), "invalid choice: 'gru'"),
-    ("no model after a comma", ("--models", "lstm,"), "invalid choice: ''"),
-    ("no window", ("--ngram", "0,1"), "at least 1"),
-    ("no number of words", ("--ngram", "1,x"), "at least 1"),
-    ("rcnn with a width", ("--models", "rcnn", "--ngram", "2"), "rcnn does not go with --ngram"),
-    ("rcnn and a cell", ("--models", "rcnn,ran"), "rcnn does not go with ran"),
-    ("layers of cells", ("--models", "ran", "--layers", "2"), "--layers goes with"),
-    ("decay of cells", ("--ngram", "2", "--decay", "0.5"), "--decays goes with rcnn"),
-    ("decay of an lstm", ("--model", "lstm", "--decay", "0.5"), "--decays goes with rcnn"),
-    ("readout of a cnn", ("--model", "cnn", "--readout", "mean"), "--readout goes with rcnn, lstm"),
-    ("decay of one", ("--decays", "0.5", "1"), "must be a number from 0 to below 1, learned"),
-    ("unknown preset", ("--preset", "lei2015"), "lei2015"),
-    (
-        "length of no vectors with a preset",
-        ("--preset", "lei2017-sst", "--data", "trec", "--unit-norm", "--vectors", "none"),
-        "--unit-norm goes with a file",
-    ),
-    ("phrases of questions", ("--phrases",), "--phrases goes with sst-fine and sst-binary"),
-    ("length of no vectors", ("--unit-norm", "--vectors", "none"), "--unit-norm goes with a file"),
-    ("vectors of two widths", ("--vectors", "WIDER"), "at line 2: it has more than 2 numbers"),
-    ("bi-lstm and a cell", ("--models", "bi-lstm,ran"), "bi-lstm does not go with ran"),
-    ("a root of one's own", ("--data", "TRAIN"), "--root goes with trec, "),
-    ("unknown data", ("--data", "imdb"), "--root goes with"),
-    ("columns of a corpus", ("--text-column", "a"), "go with your own file, not trec"),
-    ("unknown option", ("--color", "red"), "--color"),
-    ("no epochs", ("--epochs", "0"), "at least 1"),
-    ("no width", ("--hidden", "0"), "at least 1"),
-    ("negative rate", ("--lr", "-1"), "above 0"),
-    ("dropout of all", ("--dropout", "1"), "below 1"),
-    ("unknown device", ("--device", "tpu9"), "tpu9"),
-    ("missing vectors", ("--vectors", "nowhere.txt"), "--vectors nowhere.txt: no such file"),
-    ("size of given vectors", ("--embedding", "4", "--vectors", "GLOVE"), "--embedding goes with"),
-    ("not vectors", ("--vectors", "TRAIN"), "is not in GloVe's text format"),
-    ("factor without schedule", ("--lr-factor", "0.5"), "--lr-factor goes with"),
-    ("resume and overwrite", ("--resume", "--overwrite"), "exclude"),
-    ("seed of no split", ("--split-seed", "1", "--data", "sst-fine"), "--split-seed goes with"),
-    ("two sizes", ("--hidden", "3", "--parameters", "9999"), "exclude"),
-    ("too few parameters", ("--parameters", "3", "--models", "lstm"), "3 parameters"),
-    ("too many parameters", ("--hidden", "65536", "--models", "lstm"), "parameters; at most"),
-    ("no folder name", ("--out", ""), "--out: must not be empty"),
-]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT]
-)
-def test_bad_input_is_one_line_and_leaves_nothing(call, root, tmp_path, words, said) -> None:
-    glove = write_glove(tmp_path / "vectors.txt", ["how", "many"])
-    (root / "wider.txt").write_text("how 1 2\nmany 1 2 3\n")
-    places = {
-        "GLOVE": str(glove),
-        "TRAIN": str(root / "train_5500.label"),
-        "WIDER": str(root / "wider.txt"),
-    }
-    words = [places.get(word, word) for word in words]
-    out = tmp_path / "out"
-    status, output, err = call("--root", root, "--device", "cpu", "--out", out, *words)
-    assert (status, output) == (2, "")
-    assert err.startswith("benchmarks.text_classification: error: ")
-    assert err.count("\n") == 1
-    assert said in err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["trec", "vectors.txt"]
 
 
 def test_learned_word_vectors_count_towards_what_is_allowed(compare, tmp_path, monkeypatch) -> None:
@@ -874,10 +721,8 @@ def test_texts_that_are_nowhere_are_one_line(call, tmp_path, monkeypatch) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--data", "nowhere.csv"), "--data nowhere.csv: no such file, nor one of trec, "),
         (("--data", "BAD"), "line 2 of "),
         (("--data", "BAD"), "needs the columns text and label, or --text-column"),
-        (("--data", "BAD", "BAD", "BAD"), "not 3"),
         (("--data", "FOLDER"), "has no file train.csv"),
         (("--data", "HEADER", "--label-column", "x"), "no column 'x'; its columns are text, label"),
         (("--data", "HEADER"), "all texts of .* have the class 'y' in column 'label'"),
@@ -895,27 +740,6 @@ def test_bad_texts_are_one_line(call, tmp_path, words, said) -> None:
     assert (status, output, err.count("\n")) == (2, "", 1)
     assert re.search(said, err)
     assert {path.name for path in tmp_path.iterdir()} == {"bad.csv", "header.csv"}
-
-
-def test_help_answers_without_torch() -> None:
-    code = (
-        "import sys; import benchmarks.text_classification;"
-        "from benchmarks.harness.text.options import parser, predict_parser;"
-        "parser().format_help(), predict_parser().format_help();"
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
-
-
-def test_names_what_is_missing_without_lightning(root) -> None:
-    code = (
-        "import sys; sys.modules['lightning'] = None\n"
-        "from benchmarks.text_classification import main\n"
-        f"sys.exit(main(['--root', {str(root)!r}]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    said = "error: lightning is not installed: pip install '.[bench]'\n"
-    assert (done.returncode, done.stderr) == (2, f"benchmarks.text_classification: {said}")
 
 
 def test_needs_no_rdkit(root, tmp_path) -> None:

@@ -1,6 +1,12 @@
 """What a language model is and how it is trained, in plain values; nothing here imports torch."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import benchmarks
 
 ENCODERS = ("rcnn", "lstm", "awd")
 CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated")  # of 'awd': Liang et al. 2019, Table 3
@@ -41,8 +47,8 @@ class LanguageModelConfig:
 
     name: str
     encoder: str
-    num_words: int
-    hidden: int
+    num_words: int = 0
+    hidden: int = 0
     embedding: int = 0
     num_layers: int = 3
     tied: bool = True
@@ -117,7 +123,7 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class Preset:
-    """A set-up of a paper.
+    """A set-up of a paper: an entry of ``benchmarks/presets/language_model.yaml``.
 
     Args:
         name (str): Of the preset.
@@ -134,3 +140,24 @@ class Preset:
     model: LanguageModelConfig
     training: TrainingSettings
     parameters: int | None = None
+
+
+def _preset(
+    name: str,
+    help: str,
+    model: dict[str, Any],
+    training: dict[str, Any],
+    ptb: float | None = None,
+    parameters: int | None = None,
+) -> Preset:
+    config = LanguageModelConfig(name=name, **model)
+    return Preset(name, help, ptb, config, TrainingSettings(**training), parameters)
+
+
+def _presets() -> dict[str, Preset]:
+    file = Path(benchmarks.__file__).parent / "presets" / "language_model.yaml"
+    entries = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return {name: _preset(name, **entry) for name, entry in entries.items()}
+
+
+PRESETS = _presets()

@@ -1,9 +1,5 @@
 """Which corpus, and the batches that Lightning reads."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
 import lightning.pytorch as lightning
 
 from benchmarks.corpora.language import LanguageCorpus, LanguageVocabulary, OwnText, TextStreams
@@ -11,61 +7,24 @@ from benchmarks.corpora.language_loader import LanguageLoader
 from benchmarks.corpora.python_documentation import PythonDocumentation
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.language_model.config import TrainingSettings
+from benchmarks.harness.language_model.options import Corpus
 from benchmarks.harness.task import PARTS
 
 EVALUATION_STREAMS = 10  # each begins without a past, as the AWD-LSTM's code validates
 
 
-@dataclass(frozen=True)
-class LanguageChoice:
-    """The corpus that the command line names.
-
-    Args:
-        corpus (str, optional): Folder of its files, or one file; ``None``: the documentation of
-            this Python.
-        encoding (str): Of the file.
-        words (bool): Whether the words of the file stand between white space.
-    """
-
-    corpus: str | None = None
-    encoding: str = "utf-8"
-    words: bool = False
-
-
-@dataclass(frozen=True)
-class LanguageData:
-    """A corpus and where it comes from.
-
-    Args:
-        corpus: Streams of words in parts, and their vocabulary.
-        choice: What the command line says of it.
-    """
-
-    corpus: TextStreams
-    choice: LanguageChoice
-
-    def identity(self) -> dict[str, Any]:
-        """The number of words and a fingerprint of them."""
-        number = sum(len(stream) for stream in self.corpus.streams.values())
-        return {"number": number, "digest": self.corpus.digest()}
-
-
-def load_corpus(choice: LanguageChoice) -> LanguageData:
+def load_corpus(options: Corpus) -> TextStreams:
     """Reads a corpus.
 
     Raises:
         InputError: If a file is missing, has no words or cannot be read.
     """
     with as_input_error():
-        return LanguageData(_corpus(choice), choice)
-
-
-def _corpus(choice: LanguageChoice) -> TextStreams:
-    if choice.corpus is None:
-        return PythonDocumentation()
-    if Path(choice.corpus).expanduser().is_file():
-        return OwnText(choice.corpus, choice.encoding, choice.words)
-    return LanguageCorpus(choice.corpus)
+        if options.data is None:
+            return PythonDocumentation()
+        if options.own:
+            return OwnText(options.data, options.encoding, options.words)
+        return LanguageCorpus(options.data)
 
 
 class LanguageBatches(lightning.LightningDataModule):
@@ -76,14 +35,14 @@ class LanguageBatches(lightning.LightningDataModule):
     varies. Every word of the other parts is predicted once, the first one from an end of sentence.
 
     Args:
-        data: The corpus.
+        corpus: The corpus.
         settings: How many streams and steps a batch of training has.
         seed (int): Of the numbers of steps.
     """
 
-    def __init__(self, data: LanguageData, settings: TrainingSettings, seed: int) -> None:
+    def __init__(self, corpus: TextStreams, settings: TrainingSettings, seed: int) -> None:
         super().__init__()
-        self.data = data
+        self.corpus = corpus
         self.settings = settings
         self.seed = seed
         self.batch_size = settings.batch_size
@@ -91,7 +50,7 @@ class LanguageBatches(lightning.LightningDataModule):
 
     def _training(self) -> LanguageLoader:
         return LanguageLoader(
-            self.data.corpus.streams["train"],
+            self.corpus.streams["train"],
             self.settings.batch_size,
             self.settings.steps,
             vary=self.settings.variable_steps,
@@ -114,6 +73,6 @@ class LanguageBatches(lightning.LightningDataModule):
 
     def whole(self, name: str) -> LanguageLoader:
         """Every word of a part once."""
-        stream, steps = self.data.corpus.streams[name], self.settings.steps
+        stream, steps = self.corpus.streams[name], self.settings.steps
         streams = max(1, min(EVALUATION_STREAMS, len(stream) // steps))
         return LanguageLoader(stream, streams, steps, before=LanguageVocabulary.end, whole=True)

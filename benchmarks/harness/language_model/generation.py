@@ -64,11 +64,6 @@ def drawn(
     return kept[torch.multinomial(weights, 1, generator=generator)]
 
 
-def as_text(words: Sequence[str], eos: str) -> str:
-    """Words with spaces between, a line for each sentence."""
-    return " ".join(words).replace(f" {eos} ", "\n").replace(f" {eos}", "\n").strip("\n")
-
-
 def checked_prompt(model: TrainedModel, words: Sequence[str]) -> list[str]:
     """The prompt, if at least one of its words is known.
 

@@ -1,19 +1,18 @@
 """The tables and the picture of a comparison of language models."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, ScalarFormatter
 
-from benchmarks.harness.files import write_bytes, write_text
-from benchmarks.harness.language_model.data import LanguageData
+from benchmarks.corpora.language import TextStreams
+from benchmarks.harness.experiment import Report
+from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.models import count_parameters, fitted
-from benchmarks.harness.language_model.presets import PRESETS
 from benchmarks.harness.language_model.task import LanguageTask
-from benchmarks.harness.summary import by_model, mean_seconds, png, seeds_text, spread
+from benchmarks.harness.summary import by_model, mean_seconds, seeds_text, spread
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 
@@ -23,26 +22,26 @@ if TYPE_CHECKING:
 # The corpus of the papers' figures: words of its parts, and different ones.
 PENN_TREEBANK = {"train": 929_589, "valid": 73_760, "test": 82_430}
 PENN_WORDS = 10_000
+FILES = ("perplexity.png",)
 DIGITS = LanguageTask.measure.digits
 
 
-def describe(data: LanguageData) -> str:
+def describe(corpus: TextStreams) -> str:
     """One line on a corpus."""
-    corpus = data.corpus
     sizes = ", ".join(
         f"{len(corpus.streams[part]):,} {part} ({corpus.unknown[part]:,} unknown)" for part in PARTS
     )
     return f"{corpus.name}: {len(corpus.vocabulary):,} different words; {sizes}"
 
 
-def comparison(runs: Sequence["Run"], data: LanguageData) -> Table:
+def comparison(runs: Sequence["Run"], corpus: TextStreams) -> Table:
     """Perplexities at the best epoch, beside the papers' where they are of the same corpus.
 
     Args:
         runs: Finished runs, model by model.
-        data: The corpus.
+        corpus: What they learned from.
     """
-    published = _is_penn_treebank(data)
+    published = _is_penn_treebank(corpus)
     header = ["model", "parameters", "epochs", "best", *PARTS, "words/s"]
     header += ["paper's test"] if published else []
     rows = []
@@ -52,17 +51,15 @@ def comparison(runs: Sequence["Run"], data: LanguageData) -> Table:
         row += [spread([run.record[part] for run in group], DIGITS) for part in PARTS]
         row.append(f"{record['training_words'] / mean_seconds(group):,.0f}")
         if published:
-            row.append(_published(record, len(data.corpus.vocabulary)))
+            row.append(_published(record, len(corpus.vocabulary)))
         rows.append(row)
-    caption = (
-        f"{describe(data)}\nPerplexity at the best epoch of the validation part; {seeds_text(runs)}"
-    )
-    return Table(caption, header, rows)
+    measured = f"Perplexity at the best epoch of the validation part; {seeds_text(runs)}"
+    return Table(f"{describe(corpus)}\n{measured}", header, rows)
 
 
-def _is_penn_treebank(data: LanguageData) -> bool:
-    sizes = {part: len(stream) for part, stream in data.corpus.streams.items()}
-    return sizes == PENN_TREEBANK and len(data.corpus.vocabulary) == PENN_WORDS
+def _is_penn_treebank(corpus: TextStreams) -> bool:
+    sizes = {part: len(stream) for part, stream in corpus.streams.items()}
+    return sizes == PENN_TREEBANK and len(corpus.vocabulary) == PENN_WORDS
 
 
 def _published(record: Mapping[str, Any], num_words: int) -> str:
@@ -96,17 +93,15 @@ def by_epoch(runs: Sequence["Run"]) -> Table:
     return Table(f"Perplexity by epoch; {seeds_text(runs)}", header, rows)
 
 
-def write_language_report(out: Path, runs: Sequence["Run"], data: LanguageData) -> None:
-    """Writes ``table.md`` and ``perplexity.png``.
+def report(runs: Sequence["Run"], corpus: TextStreams) -> Report:
+    """The tables and the curves; the table of epochs is written and not printed.
 
     Args:
-        out (Path): The results folder.
         runs: Finished runs, model by model.
-        data: The corpus.
+        corpus: What they learned from.
     """
-    tables = (comparison(runs, data), by_epoch(runs))
-    write_text(out / "table.md", "\n\n".join(table.markdown() for table in tables) + "\n")
-    write_bytes(out / "perplexity.png", png(perplexity_curves(runs, data.corpus.name)))
+    curves = {"perplexity.png": lambda: perplexity_curves(runs, corpus.name)}
+    return Report([comparison(runs, corpus)], curves, written=[by_epoch(runs)])
 
 
 def perplexity_curves(runs: Sequence["Run"], title: str) -> Figure:

@@ -4,18 +4,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from benchmarks.corpora.language import LanguageVocabulary
-from benchmarks.harness.checkpoint import UNREADABLE
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.devices import torch_device
-from benchmarks.harness.errors import InputError
 from benchmarks.harness.language_model.learner import LanguageLearner
 from benchmarks.harness.language_model.models import LanguageModel
 from benchmarks.harness.language_model.splitting import WordSplitter
+from benchmarks.harness.tables_of_texts import checkpoint_of
 
 KEYS = {"model", "training", "words", "corpus"}
 SHOWN = 10  # unknown words that a message names
@@ -58,32 +57,16 @@ def load_model(path: str, device: str = "auto") -> TrainedModel:
     """The model of a checkpoint.
 
     Args:
-        path (str): ``best.ckpt`` of a run.
+        path (str): ``best.ckpt`` of a run, its folder, or a results folder with one run.
         device (str): As on the command line.
 
     Raises:
         InputError: If there is no such file, it is no such checkpoint, or the device is not there.
     """
     place = torch_device(device)
-    if not Path(path).is_file():
-        raise InputError(f"--checkpoint {path}: no such file")
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        # What else may lie in such a file, as a tensor, is indexed otherwise.
-        arguments = checkpoint["hyper_parameters"] if isinstance(checkpoint, dict) else {}
-        known = set(arguments) == KEYS and all(isinstance(w, str) for w in arguments["words"])
-        name = arguments["model"]["name"]
-    except UNREADABLE:
-        known = False
-    if not known:
-        raise InputError(f"--checkpoint {path} is not a checkpoint of this module")
-    try:
-        learner = LanguageLearner(**arguments)
-        learner.load_state_dict(checkpoint["state_dict"])
-        vocabulary = LanguageVocabulary(arguments["words"][2:])
-    except (RuntimeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
-    return TrainedModel(learner.net.to(place).eval(), vocabulary, arguments["corpus"])
+    learner = load_learner(checkpoint_of(path), LanguageLearner, KEYS)
+    words, corpus = learner.hparams["words"], learner.hparams["corpus"]
+    return TrainedModel(learner.net.to(place), LanguageVocabulary(words[2:]), corpus)
 
 
 def unknown_words(counts: Counter[str]) -> str:

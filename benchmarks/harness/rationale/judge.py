@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.harness.experiment import RUNS
+from benchmarks.harness.old_experiment import RUNS
 from benchmarks.harness.rationale.learner import RationaleLearner
 from benchmarks.harness.rationale.names import FULL
 from benchmarks.harness.rationale.spans import read_spans

@@ -17,8 +17,9 @@ from benchmarks.harness.rationale.ranking_learner import RationaleRanker
 from benchmarks.harness.rationale.readers import SELECTED, RationaleReader
 from benchmarks.harness.rationale.spans import spans_text
 from benchmarks.harness.retrieval.batches import QuestionBatches, ranked_pairs
-from benchmarks.harness.retrieval.data import QuestionChoice, QuestionData, load_questions
+from benchmarks.harness.retrieval.data import QuestionData, load_questions
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.task import RetrievalTask
 from benchmarks.harness.sizes import check_parameters, count_parameters
 from benchmarks.harness.task import PARTS, Measure
@@ -35,7 +36,7 @@ class RankingRationales(RetrievalTask):
     """
 
     measure = Measure("MAP", "MAP", ".1f", higher_is_better=True)
-    files: ClassVar[tuple[str, ...]] = (  # type: ignore[assignment]
+    files: ClassVar[tuple[str, ...]] = (
         *("table.md", "rationales.html", "learning_curves.png", "error_by_share.png"),
     )
 
@@ -138,8 +139,8 @@ def load_ranked(choice: Mapping[str, Any]) -> QuestionData:
         InputError: If a file is missing or cannot be read.
     """
     return load_questions(
-        QuestionChoice(
-            dataset=choice["dataset"],
+        Questions(
+            data=(choice["dataset"],),
             root=choice["root"],
             vectors=choice["glove"],
             split_seed=choice["split_seed"],

@@ -1,136 +1,219 @@
-"""Ranking by the words that questions share."""
+"""Ranking by the words that questions share, and one ranking out of several."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import bm25s  # noqa: F401 (used further down: a run without it must not begin)
+import numpy as np
 import torch
 from sklearn.feature_extraction.text import (
     ENGLISH_STOP_WORDS,
     CountVectorizer,
     TfidfVectorizer,
 )
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
 from torch import Tensor
 
 from benchmarks.corpora.bm25 import BM25Index
-from benchmarks.corpora.questions import QuestionCorpus
-from benchmarks.harness.errors import InputError
+from benchmarks.corpora.questions import QuestionCorpus, Ranking
+from benchmarks.harness.errors import as_input_error
+from benchmarks.harness.retrieval.data import RANKED
 from benchmarks.harness.retrieval.metrics import evaluate
 
+RERANKER, TF_IDF, BM25 = "re-ranker", "TF-IDF", "BM25"
 NGRAMS = (1, 2, 3)
+FOLDS = 5
+CONSTANT = 1e-6  # a spread relative to the largest score that is rounding
+
+Ranker = Callable[[Sequence[Ranking]], list[Tensor]]
+Scores = Mapping[str, Sequence[Tensor]]  # of both parts: for each query those of its candidates
+Measures = dict[str, dict[str, float]]  # of both parts: those of ``evaluate``
 
 
-def bm25(corpus: QuestionCorpus, part: str, fields: str = "title+body") -> list[Tensor]:
-    """The BM25 score of each candidate with the query as what is searched for.
+class Baselines:
+    """How words alone rank, and a re-ranker over their scores.
 
-    How rare a word is and how long texts are is taken from all questions of the corpus.
+    The re-ranker is a logistic regression (scikit-learn) of the scores, standardised within each
+    query, that counts similar and other candidates alike. It is learned on dev, where its own
+    numbers are cross-validated: queries are dealt to five folds.
 
     Args:
-        corpus (QuestionCorpus): The questions.
-        part (str): ``'dev'`` or ``'test'``.
-        fields (str): ``'title'`` or ``'title+body'``, one after the other.
+        corpus: Questions and candidates.
+        fields: What is read: ``'title'``, ``'title+body'`` or both.
 
-    Returns:
-        list of Tensor: For each query ``(C,)`` float32.
+    Attributes:
+        scores: For each baseline those of both parts. ``'BM25 of the corpus'`` is the search engine
+            that found the candidates, where the corpus has its scores.
+        relevance: Which candidates are similar, in both parts.
+        notes: What is to be said of some of them.
+
+    Raises:
+        InputError: If nothing can be ranked.
     """
-    texts = corpus.texts(fields)
+
+    def __init__(self, corpus: QuestionCorpus, fields: Sequence[str]) -> None:
+        self.relevance: Scores = {part: corpus.relevance(name) for part, name in RANKED.items()}
+        self.scores: dict[str, Scores] = {}
+        self.notes: list[str] = []
+        rankings = [ranking for name in RANKED.values() for ranking in corpus.parts[name]]
+        if all(ranking.bm25 for ranking in rankings):
+            self._add(f"{BM25} of the corpus", corpus, _published)
+        with as_input_error():
+            for field in fields:
+                texts = corpus.texts(field)
+                self._add(baseline_name(BM25, field), corpus, bm25(texts))
+                ngrams, pruned = tuned_tf_idf(corpus, texts)
+                name = baseline_name(TF_IDF, field)
+                self._add(name, corpus, partial(tf_idf, texts, ngrams, pruned))
+                kept = "without" if pruned else "with"
+                self.notes.append(
+                    f"{name}: n-grams up to {ngrams}, {kept} stop words, the best of six on dev"
+                )
+            assert self.measures  # found now: an error comes before hours of training
+
+    @cached_property
+    def no_reranker(self) -> str | None:
+        """Why the dev part is too small for a re-ranker, ``None`` if it is not."""
+        similar = self.relevance["valid"]
+        if len(similar) < 2:
+            return "cross-validation takes at least two queries"
+        for train, _ in _folds(len(similar)):
+            if torch.cat([similar[q] for q in train]).unique().numel() < 2:
+                return (
+                    "a fold of the cross-validation learns from similar candidates or others alone"
+                )
+        return None
+
+    @cached_property
+    def measures(self) -> dict[str, Measures]:
+        """MAP, MRR, P@1 and P@5 of each baseline and, if there can be one, the re-ranker."""
+        found = {name: self._measured(scores) for name, scores in self.scores.items()}
+        return found if self.no_reranker else {**found, RERANKER: self.reranked()}
+
+    def reranked(self, *others: Scores) -> Measures:
+        """The measures of the re-ranker over the baselines and other scores."""
+        return self._measured(self.reranked_scores(*others))
+
+    def reranked_scores(self, *others: Scores) -> Scores:
+        """Its scores; those of a query of dev are learned from other queries."""
+        rankers = [*self.scores.values(), *others]
+        valid, test = (standardized([ranker[part] for ranker in rankers]) for part in RANKED)
+        similar = self.relevance["valid"]
+        held: dict[int, Tensor] = {}
+        for train, places in _folds(len(valid)):
+            weights = _weights([valid[q] for q in train], [similar[q] for q in train])
+            held |= {q: valid[q] @ weights for q in places.tolist()}
+        weights = _weights(valid, similar)
+        return {
+            "valid": [held[q] for q in range(len(valid))],
+            "test": [features @ weights for features in test],
+        }
+
+    def _add(self, name: str, corpus: QuestionCorpus, ranker: Ranker) -> None:
+        self.scores[name] = {part: ranker(corpus.parts[own]) for part, own in RANKED.items()}
+
+    def _measured(self, scores: Scores) -> Measures:
+        return {part: evaluate(scores[part], self.relevance[part]) for part in RANKED}
+
+
+def baseline_name(title: str, field: str) -> str:
+    """What a baseline is called that reads a choice of fields."""
+    return f"{title}, title" if field == "title" else title
+
+
+def bm25(texts: Sequence[Sequence[str]]) -> Ranker:
+    """BM25, the query being what is searched for among all texts of the corpus."""
     index = BM25Index(texts)
-    return [
-        index.scores(texts[ranking.query])[list(ranking.candidates)]
-        for ranking in corpus.parts[part]
+    return lambda rankings: [
+        index.scores(texts[ranking.query])[list(ranking.candidates)] for ranking in rankings
     ]
 
 
-def published_bm25(corpus: QuestionCorpus, part: str, fields: str = "title+body") -> list[Tensor]:
-    """The scores of the search engine that found the candidates, as the corpus has them.
+def tf_idf(
+    texts: Sequence[Sequence[str]], ngrams: int, pruned: bool, rankings: Sequence[Ranking]
+) -> list[Tensor]:
+    """The cosine of the counts of words, each times the logarithm of how rare the word is.
+
+    How rare is taken from all texts of the corpus (scikit-learn's ``TfidfVectorizer``).
 
     Args:
-        corpus (QuestionCorpus): The questions.
-        part (str): ``'dev'`` or ``'test'``.
-        fields (str): Of no effect: the corpus was searched in one way.
+        texts: The words of each question.
+        ngrams: Runs of 1 to this many words count as words too.
+        pruned: Leave out scikit-learn's English stop words.
+        rankings: Queries and candidates.
 
     Returns:
-        list of Tensor: For each query ``(C,)`` float32.
-
-    Raises:
-        InputError: If a query has none.
+        For each query ``(C,)`` float32, between 0 and 1; 0 where a question has no word that
+        counts.
     """
+    if pruned:
+        texts = [[word for word in text if word not in ENGLISH_STOP_WORDS] for text in texts]
+    ranked = sorted({place for r in rankings for place in (r.query, *r.candidates)})
+    if not any(texts[place] for place in ranked):  # nothing but stop words
+        return [torch.zeros(len(ranking.candidates)) for ranking in rankings]
+    words: dict[str, Any] = {"analyzer": partial(_runs, ngrams)}
+    # Words of other questions change neither products nor lengths, and with runs of three there
+    # are millions of them.
+    counter = CountVectorizer(**words).fit(texts[place] for place in ranked)
+    vectorizer = TfidfVectorizer(vocabulary=counter.vocabulary_, **words).fit(texts)
+    vectors = vectorizer.transform([texts[place] for place in ranked])
+    row = {place: number for number, place in enumerate(ranked)}
     scores = []
-    for ranking in corpus.parts[part]:
-        if ranking.bm25 is None:
-            name = corpus.questions[ranking.query].id
-            raise InputError(f"question {name} of the {part} part has no BM25 scores")
-        scores.append(torch.tensor(ranking.bm25))
+    for ranking in rankings:
+        candidates = vectors[[row[place] for place in ranking.candidates]]
+        cosines = (candidates @ vectors[row[ranking.query]].T).toarray()[:, 0]
+        scores.append(torch.from_numpy(cosines).float())
     return scores
 
 
-@dataclass(frozen=True)
-class TfIdf:
-    """The cosine of the counts of words, each times the logarithm of how rare the word is.
-
-    How rare is taken from all questions of the corpus (scikit-learn's ``TfidfVectorizer``).
-
-    Args:
-        ngrams (int): Runs of 1 to this many words count as words too.
-        stop_words (bool): Leave out scikit-learn's English stop words.
+def tuned_tf_idf(corpus: QuestionCorpus, texts: Sequence[Sequence[str]]) -> tuple[int, bool]:
+    """The `ngrams` and `pruned` of :func:`tf_idf` with the best mean reciprocal rank on dev, as Lei
+    et al. 2016 try them; of equally good ones the first.
     """
-
-    ngrams: int = 1
-    stop_words: bool = False
-
-    def __call__(
-        self, corpus: QuestionCorpus, part: str, fields: str = "title+body"
-    ) -> list[Tensor]:
-        """As :func:`bm25`, between 0 and 1; 0 where a question has no word that counts."""
-        texts = corpus.texts(fields)
-        if self.stop_words:
-            texts = [[word for word in text if word not in ENGLISH_STOP_WORDS] for text in texts]
-        rankings = corpus.parts[part]
-        ranked = sorted({place for r in rankings for place in (r.query, *r.candidates)})
-        if not any(texts[place] for place in ranked):  # nothing but stop words
-            return [torch.zeros(len(ranking.candidates)) for ranking in rankings]
-        # Words of other questions change neither products nor lengths, and with runs of three
-        # there are millions of them.
-        counter = CountVectorizer(**self._words()).fit(texts[place] for place in ranked)
-        vectorizer = TfidfVectorizer(vocabulary=counter.vocabulary_, **self._words()).fit(texts)
-        vectors = vectorizer.transform([texts[place] for place in ranked])
-        row = {place: number for number, place in enumerate(ranked)}
-        scores = []
-        for ranking in rankings:
-            candidates = vectors[[row[place] for place in ranking.candidates]]
-            cosines = (candidates @ vectors[row[ranking.query]].T).toarray()[:, 0]
-            scores.append(torch.from_numpy(cosines).float())
-        return scores
-
-    def _words(self) -> dict[str, Any]:
-        """What makes scikit-learn take words as they are."""
-        return {
-            "tokenizer": _as_they_are,
-            "preprocessor": _as_they_are,
-            "token_pattern": None,
-            "lowercase": False,
-            "ngram_range": (1, self.ngrams),
-        }
+    rankings, relevance = corpus.parts["dev"], corpus.relevance("dev")
+    settings = [(ngrams, pruned) for ngrams in NGRAMS for pruned in (False, True)]
+    rated = [
+        evaluate(tf_idf(texts, n, pruned, rankings), relevance)["MRR"] for n, pruned in settings
+    ]
+    return settings[rated.index(max(rated))]
 
 
-def tuned_tf_idf(corpus: QuestionCorpus, fields: str = "title+body") -> TfIdf:
-    """The setting of TF-IDF with the best mean reciprocal rank on the dev part.
-
-    Runs of up to 1, 2 or 3 words, with and without stop words, as Lei et al. 2016 try them; of
-    equally good settings the first.
-
-    Args:
-        corpus (QuestionCorpus): The questions.
-        fields (str): ``'title'`` or ``'title+body'``.
-
-    Returns:
-        TfIdf: The setting.
+def standardized(rankers: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """For each query ``(C, R)`` float64, the scores of R rankers with mean 0 and standard deviation
+    1 within the query, 0 where a ranker's are all the same.
     """
-    settings = [TfIdf(ngrams, pruned) for ngrams in NGRAMS for pruned in (False, True)]
-    relevance = corpus.relevance("dev")
-    return max(settings, key=lambda s: evaluate(s(corpus, "dev", fields), relevance)["MRR"])
+    features = []
+    for columns in zip(*rankers, strict=True):
+        raw = torch.stack([column.double() for column in columns], dim=1)
+        centered = raw - raw.mean(dim=0)
+        spread = centered.square().mean(dim=0).sqrt()
+        constant = spread <= CONSTANT * raw.abs().amax(dim=0)
+        features.append(torch.where(constant, 0.0, centered / spread.where(~constant, 1.0)))
+    return features
 
 
-def _as_they_are(words: Sequence[str]) -> Sequence[str]:
-    return words
+def _weights(features: Sequence[Tensor], relevance: Sequence[Tensor]) -> Tensor:
+    model = LogisticRegression(class_weight="balanced")
+    model.fit(torch.cat(list(features)).numpy(), torch.cat(list(relevance)).numpy())
+    return torch.from_numpy(model.coef_[0])
+
+
+def _folds(number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The queries to learn from and those held out, fold by fold."""
+    queries = np.arange(number)
+    return GroupKFold(min(FOLDS, number)).split(queries, groups=queries)
+
+
+def _published(rankings: Sequence[Ranking]) -> list[Tensor]:
+    return [torch.tensor(ranking.bm25) for ranking in rankings]
+
+
+def _runs(longest: int, words: Sequence[str]) -> list[str]:
+    """All runs of 1 to so many words."""
+    return [
+        " ".join(words[start : start + length])
+        for length in range(1, longest + 1)
+        for start in range(len(words) - length + 1)
+    ]

@@ -1,19 +1,19 @@
-"""Groups of questions as batches: to compare in training, candidates to rank."""
+"""Batches of questions to compare in training, of candidates to rank, and of titles to write."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import lightning.pytorch as lightning
 import torch
 from torch import Tensor
 
-from benchmarks.corpora.questions import Ranking, TrainQuery
-from benchmarks.harness.retrieval.data import QuestionData
-from benchmarks.harness.retrieval.negatives import drawn, trained_questions
+from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery
+from benchmarks.harness.retrieval.data import END, QuestionData, drawn, trained_questions
 from benchmarks.harness.task import PARTS
-from pyg_kernels.datasets.text import EncodedTexts, TextBatch
+from pyg_kernels.datasets.text import EncodedTexts, TextBatch, TextLoader
 
 PAIRS_A_QUERY = 20  # a batch to evaluate has this many pairs for each query of one to train on
+BUCKET = 20  # batches' worth of contexts that are sorted by length together
 
 
 class QuestionBatch(NamedTuple):
@@ -66,22 +66,20 @@ class PairLoader:
     """
 
     def __init__(self, texts: EncodedTexts, pairs: Tensor, batch_size: int, bodies: bool) -> None:
-        self.texts, self.pairs, self.bodies = texts, pairs, bodies
-        self.batch_size = batch_size
+        self.texts, self.groups, self.bodies = texts, pairs.split(batch_size), bodies
 
     def __len__(self) -> int:
-        return -(-len(self.pairs) // self.batch_size)
+        return len(self.groups)
 
     def __iter__(self) -> Iterator[QuestionBatch]:
-        for pairs in self.pairs.split(self.batch_size):
-            yield question_batch(self.texts, pairs, self.bodies)
+        for groups in self.groups:
+            yield question_batch(self.texts, groups, self.bodies)
 
 
 class NegativesLoader:
     """Goes through pairs of similar questions, each with random others, in an order of each epoch.
 
-    Groups are a query, a similar question and K others, drawn anew each epoch; see
-    :func:`negatives.drawn`.
+    Groups are a query, a similar question and K others, drawn anew each epoch by seed and epoch.
 
     Args:
         texts: The titles of all questions, then their bodies.
@@ -90,9 +88,6 @@ class NegativesLoader:
         batch_size (int): Pairs a batch.
         bodies (bool): Whether bodies are read.
         seed (int): Of orders and questions.
-
-    Attributes:
-        epoch (int): The number of the next pass, from 0.
     """
 
     def __init__(
@@ -105,9 +100,8 @@ class NegativesLoader:
         seed: int,
     ) -> None:
         self.texts, self.bodies, self.batch_size, self.seed = texts, bodies, batch_size, seed
-        self.queries, self.num_negatives = queries, num_negatives
+        self.num_negatives, self.trained_on = num_negatives, trained_questions(queries)
         self.pairs = [(query, other) for query in queries for other in query.positives]
-        self.trained_on = trained_questions(queries)
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -132,11 +126,132 @@ class NegativesLoader:
         return torch.cat([torch.tensor([query.query, similar]), negatives])
 
 
-class QuestionBatches(lightning.LightningDataModule):
-    """Batches of similar questions to train on, and of candidates to rank.
+class TitleBatch(NamedTuple):
+    """B titles.
 
-    What is drawn depends on seed and epoch alone, so that a resumed run sees the batches that the
-    uninterrupted one would have seen.
+    Attributes:
+        context: The texts that the titles are written from.
+        before: For each word of the titles and for their ends, the word before it.
+        after: ``(N,)`` int64, these words and ends.
+    """
+
+    context: TextBatch
+    before: TextBatch
+    after: Tensor
+
+
+class TitleLoader:
+    """Goes through titles and their contexts.
+
+    Args:
+        data: The questions.
+        pairs: ``(P, 2)``: a text, as a position in ``data.texts``, and the question whose title is
+            written from it.
+        batch_size (int): Titles a batch.
+        shuffle (bool): Whether each epoch has an order of its own, texts of similar length
+            together.
+        seed (int): Of the orders.
+    """
+
+    def __init__(
+        self,
+        data: QuestionData,
+        pairs: Tensor,
+        batch_size: int,
+        shuffle: bool = False,
+        seed: int = 0,
+    ) -> None:
+        contexts = data.texts.batch(pairs[:, 0])
+        self.texts, self.end = data.texts, data.vocabulary[END]
+        self.contexts = TextLoader(
+            EncodedTexts(contexts.ids, contexts.ptr, pairs[:, 1]),
+            batch_size=batch_size,
+            shuffle=shuffle,
+            seed=seed,
+            bucket=BUCKET if shuffle else 1,
+        )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next pass the one with this number."""
+        self.contexts.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self.contexts)
+
+    def __iter__(self) -> Iterator[TitleBatch]:
+        for context in self.contexts:
+            titles = self.texts.batch(context.y)
+            ptr = titles.ptr + torch.arange(len(titles.ptr))
+            places = torch.arange(len(titles.ids)) + titles.text
+            before = titles.ids.new_full((int(ptr[-1]),), self.end)
+            after = before.clone()
+            before[places + 1] = titles.ids
+            after[places] = titles.ids
+            yield TitleBatch(context, TextBatch(before, ptr, context.y), after)
+
+
+def written_pairs(corpus: QuestionCorpus) -> Tensor:
+    """All contexts to learn from and the titles to write from them, ``(P, 2)``.
+
+    The title of a question is written from itself, from the question's body and, where users have
+    marked a question as similar, from the title and the body of that one. Questions that the
+    corpus holds out occur in none of them.
+    """
+    number, outside = len(corpus), set(corpus.held_out)
+    pairs = [(place, place) for place in range(number)]
+    for query in corpus.train:
+        for other in query.positives:
+            pairs += [(query.query, other), (other, query.query)]
+    pairs = [pair for pair in dict.fromkeys(pairs) if outside.isdisjoint(pair)]
+    bodies = [(number + one, other) for one, other in pairs if corpus.questions[one].body]
+    return torch.tensor(pairs + bodies)
+
+
+def held_out_pairs(corpus: QuestionCorpus, held_out: Sequence[int]) -> Tensor:
+    """The pairs to measure, ``(P, 2)``: a title from the body, or from itself if there is none."""
+    number = len(corpus)
+    return torch.tensor(
+        [(number + place if corpus.questions[place].body else place, place) for place in held_out]
+    )
+
+
+class Batches(lightning.LightningDataModule):
+    """Batches of three parts; the order and what is drawn depend on seed and epoch alone, so that a
+    resumed run sees the batches that the uninterrupted one would have seen.
+
+    Args:
+        batch_size (int): Of training.
+        training: What is trained on.
+        parts: The loader of each part, in its order.
+        also: What is measured after each epoch besides the validation part.
+    """
+
+    def __init__(
+        self,
+        batch_size: int,
+        training: NegativesLoader | TitleLoader,
+        parts: Mapping[str, Any],
+        also: Sequence[Any] = (),
+    ) -> None:
+        super().__init__()
+        self.batch_size, self.training, self.parts, self.also = batch_size, training, parts, also
+
+    def train_dataloader(self) -> Any:
+        """The training part in the order of this epoch."""
+        self.training.set_epoch(self.trainer.current_epoch if self.trainer else 0)
+        return self.training
+
+    def val_dataloader(self) -> Any:
+        """What is measured after an epoch."""
+        return [self.parts["valid"], *self.also] if self.also else self.parts["valid"]
+
+    def all_parts(self) -> list[Any]:
+        """One loader for each part, in its order."""
+        return [self.parts[part] for part in PARTS]
+
+
+class QuestionBatches(Batches):
+    """Similar questions to train on, and candidates to rank.
 
     Args:
         data: The questions.
@@ -149,27 +264,15 @@ class QuestionBatches(lightning.LightningDataModule):
     def __init__(
         self, data: QuestionData, fields: str, num_negatives: int, batch_size: int, seed: int
     ) -> None:
-        super().__init__()
-        self.data, self.bodies = data, fields != "title"
-        self.batch_size = batch_size
-        self.training = NegativesLoader(
-            data.texts, data.corpus.train, num_negatives, batch_size, self.bodies, 10_000 * seed
+        bodies, train = fields != "title", data.corpus.train
+        training = NegativesLoader(
+            data.texts, train, num_negatives, batch_size, bodies, 10_000 * seed
         )
+        parts = {part: candidates(data, part, batch_size, bodies) for part in PARTS}
+        super().__init__(batch_size, training, parts)
 
-    def train_dataloader(self) -> NegativesLoader:
-        """Pairs of this epoch, with random others."""
-        self.training.set_epoch(self.trainer.current_epoch if self.trainer else 0)
-        return self.training
 
-    def val_dataloader(self) -> PairLoader:
-        """The candidates of the validation part."""
-        return self.part("valid")
-
-    def all_parts(self) -> list[Any]:
-        """One loader for the candidates of each part."""
-        return [self.part(part) for part in PARTS]
-
-    def part(self, name: str) -> PairLoader:
-        """The candidates of one part."""
-        pairs = ranked_pairs(self.data.rankings[name])
-        return PairLoader(self.data.texts, pairs, PAIRS_A_QUERY * self.batch_size, self.bodies)
+def candidates(data: QuestionData, part: str, batch_size: int, bodies: bool) -> PairLoader:
+    """The candidates of a part, in larger batches than those to train on."""
+    pairs = ranked_pairs(data.rankings[part])
+    return PairLoader(data.texts, pairs, PAIRS_A_QUERY * batch_size, bodies)

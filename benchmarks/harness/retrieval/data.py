@@ -1,77 +1,31 @@
 """Which questions, which candidates to rank, which word vectors."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from benchmarks.corpora.ask_ubuntu import AskUbuntu, LeaveOutError
 from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
-from benchmarks.corpora.questions import QuestionCorpus, Ranking
+from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.retrieval.negatives import drawn, trained_questions
-from benchmarks.harness.retrieval.options import COLUMNS, OWN
+from benchmarks.harness.retrieval.options import COLUMNS, Questions
+from benchmarks.harness.text.data import vector_file
 from pyg_kernels.datasets.text import (
     EncodedTexts,
     Vocabulary,
     WordVectors,
-    find_glove,
     read_word_vectors,
 )
 
-NO_VECTORS = "none"
 RANKED = {"valid": "dev", "test": "test"}  # parts of runs and of corpora
 END = "<eos>"  # before and after a title that is written
 TRAIN_RANKINGS = 200  # queries of the training part whose ranking is measured
 CANDIDATES = 20  # not similar, of each of these
-
-
-@dataclass(frozen=True)
-class QuestionChoice:
-    """The questions that the command line names.
-
-    Args:
-        dataset (str): A key of :data:`CORPORA`.
-        root (str): Folder of its files.
-        vectors (str, optional): File of word vectors; ``None``: look for one, ``'none'``: use none.
-        tune_vectors (bool): Train the vectors of the file as well.
-        leave_out (bool): Leave out, and count, what is wrong in AskUbuntu's files.
-        split_seed (int): Of the questions that are held out where a corpus has no development part.
-        files (list of str): Of pairs of one's own: all of them, or those to train and to test on.
-        columns (list of str): Their columns.
-        encoding (str): Of these files.
-    """
-
-    dataset: str = "msrp"
-    root: str = "data/msrp"
-    vectors: str | None = None
-    tune_vectors: bool = False
-    leave_out: bool = False
-    split_seed: int = 0
-    files: list[str] = field(default_factory=list)
-    columns: list[str] = field(default_factory=lambda: list(COLUMNS))
-    encoding: str = "utf-8"
-
-
-CORPORA: dict[str, Callable[[QuestionChoice], QuestionCorpus]] = {
-    "askubuntu": lambda choice: AskUbuntu(choice.root, leave_out=choice.leave_out),
-    "msrp": lambda choice: MSRPQuestions(choice.root, seed=choice.split_seed),
-    OWN: lambda choice: _own_pairs(choice),
-}
-
-
-def _own_pairs(choice: QuestionChoice) -> OwnPairs:
-    first, *second = choice.files
-    return OwnPairs(
-        first,
-        second[0] if second else None,
-        columns=choice.columns,
-        seed=choice.split_seed,
-        encoding=choice.encoding,
-    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +51,7 @@ class QuestionData:
     rankings: Mapping[str, Sequence[Ranking]]
     vectors: WordVectors | None
     source: Path | None
-    choice: QuestionChoice
+    choice: Questions
 
     def identity(self) -> dict[str, Any]:
         """The number of questions, and fingerprints of corpus and word vectors."""
@@ -117,33 +71,32 @@ class QuestionData:
         return int((ids == self.vocabulary.unknown).sum()), len(ids)
 
 
-def load_questions(choice: QuestionChoice, hint: str = "") -> QuestionData:
+def load_questions(choice: Questions) -> QuestionData:
     """Reads questions and word vectors.
-
-    Args:
-        choice: Which ones.
-        hint (str): How to have ``leave_out``, to end the error with where it would help.
 
     Raises:
         InputError: If a file is missing or cannot be read, or a part has nothing to be found.
     """
     with as_input_error():
         try:
-            corpus = CORPORA[choice.dataset](choice)
+            corpus = _corpus(choice)
         except LeaveOutError as error:
-            ending = f" ({hint})" if hint else ""
-            raise InputError(f"{error.problem}{ending}") from error
+            hint = "--leave-out leaves such out and counts them"
+            raise InputError(f"{error.problem} ({hint})") from error
         corpus.hold_out(seed=choice.split_seed)
-        data = question_data(corpus, choice, _vectors_file(corpus, choice))
-    for part in ("valid", "test"):
+        source = vector_file(choice.folder, choice.vectors)
+        if choice.vectors is None and isinstance(corpus, AskUbuntu):
+            source = corpus.vectors or source
+        if choice.tune_vectors and source is None:
+            raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
+        data = question_data(corpus, choice, source)
+    for part in RANKED:
         if not any(any(ranking.relevant) for ranking in data.rankings[part]):
-            raise InputError(f"{choice.root}: no question of the {part} part has a similar one")
+            raise InputError(f"{choice.folder}: no question of the {part} part has a similar one")
     return data
 
 
-def question_data(
-    corpus: QuestionCorpus, choice: QuestionChoice, source: Path | None
-) -> QuestionData:
+def question_data(corpus: QuestionCorpus, choice: Questions, source: Path | None) -> QuestionData:
     """Questions as numbers, with the word vectors of a file or none.
 
     With word vectors, words without one are the unknown word; without, words that the questions to
@@ -164,12 +117,44 @@ def question_data(
         vocabulary = Vocabulary(words[3:], specials=(END,))
         vectors = WordVectors(every[kept], found[kept])
     encoded = EncodedTexts(*vocabulary.encode(texts), torch.zeros(len(texts), dtype=torch.long))
-
-    rankings = {
-        "train": _train_rankings(corpus, choice.split_seed),
-        **{part: corpus.parts[name] for part, name in RANKED.items()},
-    }
+    rankings = {"train": _train_rankings(corpus, choice.split_seed)}
+    rankings |= {part: corpus.parts[name] for part, name in RANKED.items()}
     return QuestionData(corpus, vocabulary, encoded, rankings, vectors, source, choice)
+
+
+def trained_questions(queries: Sequence[TrainQuery]) -> Tensor:
+    """The questions that are queries to train on or similar to one, in the order of positions."""
+    return torch.tensor(
+        sorted({place for query in queries for place in (query.query, *query.positives)})
+    )
+
+
+def drawn(query: TrainQuery, others: Tensor, number: int, generator: torch.Generator) -> Tensor:
+    """Random questions that are not similar to one.
+
+    Drawn from those that the corpus lists for it or, where it lists none, from `others` without
+    those that are known to be similar; where these are fewer than `number`, some come twice.
+
+    Args:
+        query: The question.
+        others: ``(Q,)`` int64, positions of questions.
+        number (int): How many to draw.
+        generator: What is drawn from.
+
+    Returns:
+        ``(number,)`` int64.
+
+    Raises:
+        ValueError: If there is none to draw.
+    """
+    if query.negatives:
+        pool = torch.tensor(query.negatives)
+    else:
+        pool = others[~torch.isin(others, torch.tensor([query.query, *query.positives]))]
+    if not len(pool):
+        raise ValueError("there are no questions to train on that are not similar to another one")
+    order = torch.randperm(len(pool), generator=generator)
+    return pool[order.repeat(-(-number // len(pool)))[:number]]
 
 
 def _questions_of(corpus: QuestionCorpus, part: str) -> list[int]:
@@ -195,13 +180,16 @@ def _train_rankings(corpus: QuestionCorpus, seed: int) -> list[Ranking]:
     return rankings
 
 
-def _vectors_file(corpus: QuestionCorpus, choice: QuestionChoice) -> Path | None:
-    if choice.vectors == NO_VECTORS:
-        return None
-    if choice.vectors is None:
-        own = corpus.vectors if isinstance(corpus, AskUbuntu) else None
-        return own or find_glove(choice.root)
-    path = Path(choice.vectors).expanduser()
-    if not path.is_file():
-        raise InputError(f"--vectors {choice.vectors}: no such file")
-    return path
+def _corpus(choice: Questions) -> QuestionCorpus:
+    if choice.dataset == "askubuntu":
+        return AskUbuntu(choice.folder, leave_out=choice.leave_out)
+    if choice.dataset == "msrp":
+        return MSRPQuestions(choice.folder, seed=choice.split_seed)
+    first, *second = choice.data
+    return OwnPairs(
+        first,
+        second[0] if second else None,
+        columns=choice.columns or COLUMNS,
+        seed=choice.split_seed,
+        encoding=choice.encoding,
+    )

@@ -1,4 +1,4 @@
-"""What Lightning trains on questions: a network, the hinge loss and the reciprocal rank."""
+"""What Lightning trains: the ranking of similar questions, and the writing of titles."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -9,9 +9,13 @@ from torch import Tensor
 from torchmetrics import MeanMetric, Metric
 
 from benchmarks.harness.learner import Learner, OptimizerConfig
-from benchmarks.harness.retrieval.batches import QuestionBatch
+from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
 from benchmarks.harness.retrieval.metrics import evaluate
-from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet
+from benchmarks.harness.retrieval.models import (
+    QuestionModelConfig,
+    QuestionNet,
+    TitleGenerator,
+)
 
 
 def hinge_loss(scores: Tensor, margin: float) -> Tensor:
@@ -109,3 +113,67 @@ class QuestionRanker(Learner):
     def predict_step(self, batch: QuestionBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The cosine of each pair of a batch, ``(P,)``."""
         return self(batch)
+
+
+class TitleWriter(Learner):
+    """An encoder-decoder, trained on the likelihood of titles.
+
+    Args:
+        model (dict): The fields of a :class:`QuestionModelConfig`.
+        words (list of str): The vocabulary without padding and unknown word.
+        title_words (list of int): See :class:`TitleGenerator`.
+        optimizer (dict): The fields of an :class:`OptimizerConfig`.
+        relevance: For each list of the validation part, which candidates are similar.
+    """
+
+    def __init__(
+        self,
+        model: dict[str, Any],
+        words: list[str],
+        title_words: list[int],
+        optimizer: dict[str, Any] | None = None,
+        relevance: Sequence[Tensor] = (),
+    ) -> None:
+        optimizer = optimizer or asdict(OptimizerConfig())
+        super().__init__(OptimizerConfig(**optimizer))
+        self.save_hyperparameters(
+            {"model": model, "words": words, "title_words": title_words, "optimizer": optimizer}
+        )
+        self.net: TitleGenerator = TitleGenerator(QuestionModelConfig(**model), title_words)
+        self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
+        self.valid_error: MeanMetric = MeanMetric(nan_strategy="disable")
+        self.ranking_error = RankingError(relevance)
+
+    def epoch_measures(self) -> dict[str, float]:
+        """Perplexities, and the mean reciprocal rank of the validation part by titles alone."""
+        errors = {"train": self.train_error, "valid": self.valid_error}
+        perplexities = {
+            f"{part}_perplexity": error.compute().exp().item() for part, error in errors.items()
+        }
+        return {**perplexities, "valid_MRR": 100 * (1 - self.ranking_error.compute().item())}
+
+    def on_validation_epoch_start(self) -> None:
+        """Forgets the epoch before."""
+        super().on_validation_epoch_start()
+        self.ranking_error.reset()
+
+    def training_step(self, batch: TitleBatch, batch_idx: int) -> Tensor:
+        """The loss of a batch."""
+        losses = self.net(batch)
+        self.train_error.update(losses.detach())
+        return losses.mean()
+
+    def validation_step(
+        self, batch: TitleBatch | QuestionBatch, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        """Adds titles to the validation error, or candidates to the ranking error."""
+        if isinstance(batch, TitleBatch):
+            self.valid_error.update(self.net(batch))
+        else:
+            self.ranking_error.update(self.net.question(batch).squeeze(1))
+
+    def predict_step(self, batch: TitleBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """For each title minus its log-probability and its words, the end too, ``(B, 2)``."""
+        losses = self.net(batch).double()
+        totals = losses.new_zeros(batch.before.num_texts).index_add(0, batch.before.text, losses)
+        return torch.stack([totals, batch.before.lengths.to(totals)], dim=1).cpu()

@@ -1,25 +1,104 @@
-"""The networks that turn questions into vectors, and their names.
+"""The networks that turn questions into vectors, and the one that writes titles.
 
-They differ in the encoder, in how its states are pooled, in what of a question they read and in
-whether they have been pre-trained: ``rcnn-pt-last`` is a pre-trained RCNN whose last state stands
-for a text, ``cnn-max-title`` a CNN that reads titles alone.
+An encoder goes from the words of texts to a state at each word, of which a vector of the text is
+pooled, and carries its state on, so that a decoder of its type can start from it. Networks differ
+in the encoder, in how its states are pooled, in what of a question they read and in whether they
+have been pre-trained: ``rcnn-pt-last`` is a pre-trained RCNN whose last state stands for a text,
+``cnn-max-title`` a CNN that reads titles alone.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.utils import scatter
 
-from benchmarks.harness.retrieval.batches import QuestionBatch
-from benchmarks.harness.retrieval.encoders import ENCODERS, POOLINGS, Encoder, pooled
+from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
 from benchmarks.harness.sizes import count_parameters, largest_width
+from benchmarks.harness.text.encoders import recurrent_outputs
 from pyg_kernels.datasets.text import TextBatch
+from pyg_kernels.sequence import RCNN
 
+CNN_WIDTH = 3  # thesis Table 2.8, as is the next
+RCNN_ORDER = 2
 EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
-PRETRAINED = "-pt"
-TITLE_ALONE = "-title"
+
+
+class RCNNEncoder(nn.Module):
+    r"""The thesis's RCNN: additive, normalised, with a decay gated on the word and the output.
+
+    .. math::
+        \lambda_t = \mathrm{sigmoid}(U x_t + V h_{t-1} + b), \quad
+        c_1[t] = \lambda_t c_1[t-1] + (1 - \lambda_t) W_1 x_t, \quad
+        c_2[t] = \lambda_t c_2[t-1] + (1 - \lambda_t) (c_1[t-1] + W_2 x_t), \quad
+        h_t = \tanh(c_2[t] + b')
+
+    Args:
+        input_size (int): D.
+        hidden (int): H.
+        scalar_decay (bool): One decay for all H units.
+    """
+
+    def __init__(self, input_size: int, hidden: int, scalar_decay: bool = False) -> None:
+        super().__init__()
+        options: dict[str, Any] = {"combine": "add", "decay": "recurrent"}
+        self.rcnn = RCNN(input_size, hidden, order=RCNN_ORDER, scalar_decay=scalar_decay, **options)
+
+    def forward(self, x: Tensor, words: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
+        """Words ``(N, D)`` to outputs ``(N, H)``, and the last of them with the sums
+        :math:`c_j`.
+        """
+        return self.rcnn(x, state, ptr=words.ptr)
+
+
+class CNNEncoder(nn.Module):
+    """Windows of three words that end at each word, as an RCNN of decay 0 has them.
+
+    Its state is the mean over a text; one that is given is added to every output.
+
+    Args:
+        input_size (int): D.
+        hidden (int): H.
+    """
+
+    def __init__(self, input_size: int, hidden: int) -> None:
+        super().__init__()
+        self.windows = RCNN(input_size, hidden, order=CNN_WIDTH, combine="add", decay=0.0)
+
+    def forward(self, x: Tensor, words: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
+        """The activated windows, ``(N, H)``, and their mean."""
+        output, _ = self.windows(x, ptr=words.ptr)
+        if state is not None:
+            output = output + state.index_select(0, words.text)
+        return output, scatter(output, words.text, dim_size=words.num_texts, reduce="mean")
+
+
+class TorchEncoder(nn.Module):
+    """``nn.LSTM`` or ``nn.GRU``.
+
+    Args:
+        layer: One of them.
+    """
+
+    def __init__(self, layer: nn.LSTM | nn.GRU) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor, words: TextBatch, state: Any = None) -> tuple[Tensor, Any]:
+        """The outputs, ``(N, H)``, and the layer's state."""
+        return recurrent_outputs(self.layer, x, words, state)
+
+
+ENCODERS: dict[str, Callable[[int, int], nn.Module]] = {
+    "rcnn": RCNNEncoder,
+    "rcnn-scalar": lambda input_size, hidden: RCNNEncoder(input_size, hidden, scalar_decay=True),
+    "lstm": lambda input_size, hidden: TorchEncoder(nn.LSTM(input_size, hidden)),
+    "gru": lambda input_size, hidden: TorchEncoder(nn.GRU(input_size, hidden)),
+    "cnn": CNNEncoder,
+}
 
 
 @dataclass(frozen=True)
@@ -27,8 +106,8 @@ class QuestionModelConfig:
     """Everything that builds a network; plain values, so a checkpoint can carry it.
 
     Args:
-        name (str): See :func:`model_name`.
-        encoder (str): A key of ``encoders.ENCODERS``.
+        name (str): What it is called in tables and folders.
+        encoder (str): A key of :data:`ENCODERS`.
         pooling (str): ``'last'``, ``'mean'`` or ``'max'``.
         fields (str): ``'title'``, or ``'title+body'`` for the mean of both vectors.
         pretrained (bool): Whether the encoder starts as the one that has learned to write titles.
@@ -54,6 +133,29 @@ class QuestionModelConfig:
     num_negatives: int = 20
     margin: float = 1.0
 
+    def new_encoder(self) -> nn.Module:
+        """A new encoder, or a decoder of its type."""
+        return ENCODERS[self.encoder](self.embedding_dim, self.hidden)
+
+    def encoder_parameters(self) -> int:
+        """Number of trained numbers in an encoder."""
+        return count_parameters(self.new_encoder)
+
+    def within(self, budget: int) -> "QuestionModelConfig":
+        """The same with the largest width whose encoder has at most so many parameters.
+
+        Raises:
+            ValueError: If not even a width of 1 has.
+        """
+
+        def fits(hidden: int) -> bool:
+            return replace(self, hidden=hidden).encoder_parameters() <= budget
+
+        width = largest_width(fits)
+        if not width:
+            raise ValueError(f"no width of {self.encoder} stays within {budget:,} parameters")
+        return replace(self, hidden=width)
+
 
 class QuestionNet(nn.Module):
     """Word vectors, an encoder, and the mean of the vectors of title and body.
@@ -68,7 +170,7 @@ class QuestionNet(nn.Module):
         self.embedding = nn.Embedding(config.num_words, config.embedding_dim)
         self.embedding.weight.data.mul_(EMBEDDING_SCALE)
         self.embedding.weight.requires_grad_(not config.fixed_embedding)
-        self.encoder = build_encoder(config)
+        self.encoder = config.new_encoder()
 
     def embed(self, ids: Tensor) -> Tensor:
         """The vectors of words, ``(N, D)``, with dropout in training."""
@@ -81,6 +183,20 @@ class QuestionNet(nn.Module):
         vectors = pooled(F.normalize(states, dim=1), words, self.config.pooling)
         return F.dropout(vectors, self.config.dropout, self.training)
 
+    @torch.no_grad()
+    def gates(self, words: TextBatch) -> Tensor:
+        r"""What an RCNN takes in of each of N words, :math:`1 - \lambda_t`.
+
+        Returns:
+            ``(N, H)``, or ``(N, 1)`` of a scalar decay.
+        """
+        encoder: Any = self.encoder
+        (cell,), x = encoder.rcnn.cells, self.embedding(words.ids)
+        output, _ = encoder(x, words)
+        before = output.roll(1, dims=0)
+        before[words.ptr[:-1]] = 0
+        return 1 - torch.sigmoid(cell.decay_lin(x) + cell.decay_recurrent(before) + cell.decay_bias)
+
     def forward(self, batch: QuestionBatch) -> Tensor:
         """The cosine between the first question of each group and the others, ``(B, K - 1)``."""
         vectors = self.texts(batch.words)
@@ -92,60 +208,40 @@ class QuestionNet(nn.Module):
         return (grouped[:, 1:] * grouped[:, :1]).sum(dim=2)
 
 
-def build_encoder(config: QuestionModelConfig) -> Encoder:
-    """A new encoder of a configuration, or a decoder of its type.
+class TitleGenerator(nn.Module):
+    """The probability of a title given a text, by an encoder and a decoder of its type.
 
-    Raises:
-        ValueError: If there is none of this name.
-    """
-    if config.encoder not in ENCODERS:
-        raise ValueError(f"encoder must be one of {', '.join(ENCODERS)}, got {config.encoder!r}")
-    if config.pooling not in POOLINGS:
-        raise ValueError(f"pooling must be one of {', '.join(POOLINGS)}, got {config.pooling!r}")
-    return ENCODERS[config.encoder](config.embedding_dim, config.hidden)
+    The decoder starts from the encoder's last state. Words that titles seldom have are one, the
+    unknown word, where they are predicted.
 
-
-def model_name(encoder: str, pretrained: bool, pooling: str, fields: str) -> str:
-    """What a network is called in tables and folders."""
-    ending = TITLE_ALONE if fields == "title" else ""
-    return f"{encoder}{PRETRAINED if pretrained else ''}-{pooling}{ending}"
-
-
-def is_model_name(name: str) -> bool:
-    """Whether a network can be called so."""
-    return any(
-        name == model_name(encoder, pretrained, pooling, fields)
-        for encoder in ENCODERS
-        for pretrained in (False, True)
-        for pooling in POOLINGS
-        for fields in ("title", "title+body")
-    )
-
-
-def fit_hidden_size(config: QuestionModelConfig, budget: int) -> QuestionModelConfig:
-    """The configuration with the largest width whose encoder stays within a number of parameters.
-
-    Word vectors and decoders do not count.
-
-    Raises:
-        ValueError: If not even a width of 1 does.
+    Args:
+        config: Sizes of both.
+        title_words (sequence of int): The words that can be written, besides the unknown one.
     """
 
-    def fits(hidden: int) -> bool:
-        return encoder_parameters(replace(config, hidden=hidden)) <= budget
+    word_class: Tensor
 
-    width = largest_width(fits)
-    if not width:
-        raise ValueError(f"no width of {config.encoder} stays within {budget:,} parameters")
-    return replace(config, hidden=width)
+    def __init__(self, config: QuestionModelConfig, title_words: Sequence[int]) -> None:
+        super().__init__()
+        self.question = QuestionNet(config)
+        self.decoder = config.new_encoder()
+        self.output = nn.Linear(config.hidden, 1 + len(title_words))
+        word_class = torch.zeros(config.num_words, dtype=torch.long)
+        word_class[list(title_words)] = torch.arange(1, 1 + len(title_words))
+        self.register_buffer("word_class", word_class, persistent=False)
+
+    def forward(self, batch: TitleBatch) -> Tensor:
+        """Minus the log-probability of each word of the titles and of their ends, ``(N,)``."""
+        question, context, before = self.question, batch.context, batch.before
+        _, state = question.encoder(question.embed(context.ids), context)
+        states, _ = self.decoder(question.embed(before.ids), before, state)
+        states = F.dropout(states, question.config.dropout, self.training)
+        scores = self.output(states).float()
+        return F.cross_entropy(scores, self.word_class[batch.after], reduction="none")
 
 
-def encoder_parameters(config: QuestionModelConfig) -> int:
-    """Number of trained numbers in an encoder."""
-    return count_parameters(lambda: build_encoder(config))
-
-
-def set_word_vectors(embedding: nn.Embedding, vectors: Tensor) -> None:
-    """Gives the words of the vocabulary these vectors, ``(V, D)``."""
-    with torch.no_grad():
-        embedding.weight.copy_(vectors)
+def pooled(states: Tensor, words: TextBatch, pooling: str) -> Tensor:
+    """One vector a text, ``(B, H)``, of states ``(N, H)``: ``'last'``, ``'mean'`` or ``'max'``."""
+    if pooling == "last":
+        return states.index_select(0, words.ptr[1:] - 1)
+    return scatter(states, words.text, dim_size=words.num_texts, reduce=pooling)

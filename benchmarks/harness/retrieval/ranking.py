@@ -1,8 +1,8 @@
 """New texts, ranked for new queries by a trained run."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas
 import torch
@@ -22,7 +22,7 @@ from benchmarks.harness.tables_of_texts import (
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
 
 
-def rank(options: argparse.Namespace) -> None:
+def rank(options: Any) -> None:
     """Ranks the texts of a table for each query of another and writes the best.
 
     Raises:
@@ -35,7 +35,7 @@ def rank(options: argparse.Namespace) -> None:
     ranker = load_ranker(checkpoint_of(options.checkpoint))
     texts, vectors = [], []
     for name in (options.data, options.among):
-        found = texts_of(name, [options.text_column], options.encoding)[1]
+        found = texts_of(name, list(options.text_column) or ["text"], options.encoding)[1]
         words = [tokenize(text) for text in found]
         empty = next((row for row, text in enumerate(words, start=1) if not text), None)
         if empty is not None:
@@ -45,30 +45,18 @@ def rank(options: argparse.Namespace) -> None:
     (queries, candidates), (left, right) = texts, vectors
     best = min(options.best, len(candidates))
     rows = []
-    for number, block in enumerate(left.split(options.batch_size)):
-        scores, places = (block @ right.t()).topk(best, dim=1)
-        for row, (values, found) in enumerate(
-            zip(scores.tolist(), places.tolist(), strict=True), number * options.batch_size
-        ):
-            rows += [
-                (queries[row], place + 1, candidates[at], value)
-                for place, (at, value) in enumerate(zip(found, values, strict=True))
-            ]
+    for query, vector in zip(queries, left, strict=True):
+        scores, places = (right @ vector).topk(best)
+        pairs = zip(places.tolist(), scores.tolist(), strict=True)
+        rows += [(query, k, candidates[at], score) for k, (at, score) in enumerate(pairs, start=1)]
     write_table(out, pandas.DataFrame(rows, columns=["query", "rank", "text", "cosine"]))
     say(f"the best {best} of {len(candidates)} texts for {len(queries)} queries in {out}")
 
 
 @torch.inference_mode()
 def text_vectors(ranker: QuestionRanker, texts: Sequence[Sequence[str]], batch_size: int) -> Tensor:
-    """The vectors of texts, of length 1, ``(M, H)``.
-
-    Args:
-        ranker: A trained network.
-        texts: Lists of words, at least one each.
-        batch_size (int): Texts that are read together.
-    """
-    vocabulary = Vocabulary(ranker.hparams["words"])
-    ids, ptr = vocabulary.encode(texts)
+    """The vectors of texts of at least one word each, of length 1, ``(M, H)``."""
+    ids, ptr = Vocabulary(ranker.hparams["words"]).encode(texts)
     encoded = EncodedTexts(ids, ptr, torch.zeros(len(texts), dtype=torch.long))
     found = [ranker.net.texts(batch) for batch in TextLoader(encoded, batch_size=batch_size)]
     return F.normalize(torch.cat(found).float(), dim=1)
@@ -78,13 +66,14 @@ def load_ranker(path: Path) -> QuestionRanker:
     """The network of a checkpoint, in evaluation mode.
 
     Raises:
-        InputError: If there is no such file, or it is no such checkpoint.
+        InputError: If there is no such file, or it is the checkpoint of something else.
     """
     checkpoint, arguments = read_checkpoint(path, [{"model", "words", "optimizer"}])
     try:
         ranker = QuestionRanker(**arguments)
         ranker.load_state_dict(checkpoint["state_dict"])
-    except (RuntimeError, KeyError, TypeError, ValueError) as error:
-        name = arguments["model"].get("name")
-        raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
+    except (RuntimeError, LookupError, TypeError, ValueError) as error:
+        raise InputError(
+            f"--checkpoint {path} is not of this version's benchmarks.question_retrieval"
+        ) from error
     return ranker.eval()

@@ -1,43 +1,58 @@
-"""Tables of rankings."""
+"""Tables of rankings, and pictures of pre-training and of gates."""
 
 import json
-from collections.abc import Sequence
-from operator import itemgetter
+import statistics
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import matplotlib
 import torch
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+from torch_geometric.utils import scatter
 
-from benchmarks.harness.experiment import RUNS
-from benchmarks.harness.files import write_bytes, write_text
+from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.experiment import Report
+from benchmarks.harness.files import write_text
+from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
 from benchmarks.harness.retrieval.data import QuestionData
+from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.retrieval.metrics import METRICS
-from benchmarks.harness.retrieval.pictures import gate_pictures, pretraining_plot
-from benchmarks.harness.retrieval.pretraining import PretrainingTask
-from benchmarks.harness.retrieval.standing import RERANKER, TF_IDF, Baselines, Measures
-from benchmarks.harness.retrieval.standing import baseline_name as named
-from benchmarks.harness.retrieval.task import RetrievalTask
+from benchmarks.harness.retrieval.models import QuestionNet
+from benchmarks.harness.retrieval.task import PretrainingTask, RetrievalTask
+from benchmarks.harness.study import RUNS, grouped
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
     mean_seconds,
-    png,
     seeds_text,
     spread,
 )
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
-from benchmarks.harness.training import Run
+from benchmarks.harness.training import BEST, Run
+from pyg_kernels.datasets.text import TextBatch
 
+CURVES, GATES = "learning_curves.png", ("gates_by_position.png", "gates_by_word.png")
+BASELINES, PRETRAINING = "baselines.json", "pretraining.png"
+FILES = (BASELINES, CURVES, PRETRAINING, *GATES)
+PRETRAINING_FILES = (CURVES,)
 DIGITS = ".1f"
-FIELDS = {"title": "title only", "title+body": "title + body"}
+RANKED = ("valid", "test")
+RCNNS = ("rcnn-scalar", "rcnn")  # a scalar decay needs no mean over units
+FEWEST_TEXTS = 10  # that have a word at a position that is drawn
+TEXTS_AT_ONCE = 256  # of which a gate's weights are in memory
+TITLES, LEAST_WORDS, MOST_WORDS = 6, 4, 25  # of the picture by word
 
 
 def describe(data: QuestionData) -> str:
     """Lines on questions, parts, words and what was left out."""
     corpus = data.corpus
     pairs = sum(len(query.positives) for query in corpus.train)
-    lists = ", ".join(f"{len(data.rankings[part]):,} {part}" for part in ("valid", "test"))
+    lists = ", ".join(f"{len(data.rankings[part]):,} {part}" for part in RANKED)
     lines = [
         f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
         f"similar ones to train on, lists of candidates: {lists}",
@@ -57,44 +72,51 @@ def describe(data: QuestionData) -> str:
     return "\n".join(lines)
 
 
-def tables(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> list[Table]:
-    """Networks and baselines, and poolings and fields where there are several.
+def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path) -> Report:
+    """What shows the comparison.
 
     Args:
         runs: Finished runs, model by model.
         task: What was learned.
         baselines: Their scores.
+        out: The results folder.
     """
-    found = [_table_of_methods(runs, task, baselines)]
-    groups = by_model(runs)
-    if _several(groups, "pooling"):
-        found.append(_table_of_poolings(groups))
-    if _several(groups, "fields"):
-        found.append(_table_of_fields(groups, baselines))
-    return found
+    found = [_methods(runs, task, baselines)]
+    pictures: dict[str, Callable[[], Figure]] = {
+        CURVES: partial(learning_curves, runs, task.measure, "MRR in percent", task.dataset)
+    }
+    if pretraining := _runs_of_pretraining(task, runs):
+        found.append(_perplexities(pretraining))
+        pictures[PRETRAINING] = partial(pretraining_plot, pretraining)
+    if nets := _nets_with_gates(runs, out):
+        pictures |= {
+            GATES[0]: partial(gates_by_position, nets, task.data),
+            GATES[1]: partial(gates_by_word, nets, task.data),
+        }
+    scores = json.dumps(baselines.measures, indent=1)
+    return Report(found, pictures, lambda out: write_text(out / BASELINES, scores))
 
 
-def _table_of_methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
-    """Thesis Table 2.9."""
-    header = ["method", "parameters", *_measure_names("valid"), *_measure_names("test"), "s/epoch"]
-    rows = [
-        [name, "-", *_numbers([measures], "valid"), *_numbers([measures], "test"), "-"]
-        for name, measures in baselines.measures.items()
-    ]
+def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
+    """The table and the learning curves of pre-training."""
+    title = f"{task.dataset}, titles"
+    curves = partial(learning_curves, runs, task.measure, "perplexity", title)
+    return Report([_perplexities(runs)], {CURVES: curves})
+
+
+def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
+    """Thesis Table 2.9 and, where there are several poolings or fields, 2.10 and 2.11."""
     groups = by_model(runs)
+    rows = [[name, "-", *_numbers([each]), "-"] for name, each in baselines.measures.items()]
     for group in groups:
-        measures = [_measures(run) for run in group]
-        record = group[0].record
-        numbers = [*_numbers(measures, "valid"), *_numbers(measures, "test")]
-        seconds = f"{mean_seconds(group):.2f}"
-        rows.append([record["model"], f"{record['encoder_parameters']:,}", *numbers, seconds])
-    if baselines.no_reranker:
-        reranker = f"no {RERANKER}, the dev part is too small: {baselines.no_reranker}"
-    else:
-        best = max(groups, key=lambda group: sum(r.record["valid"] for r in group) / len(group))
-        both = [_with_network(run, task, baselines) for run in best]
-        numbers = [*_numbers(both, "valid"), *_numbers(both, "test")]
-        rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *numbers, "-"])
+        record, seconds = group[0].record, f"{mean_seconds(group):.2f}"
+        parameters = f"{record['encoder_parameters']:,}"
+        rows.append([record["model"], parameters, *_numbers(_measures(group)), seconds])
+    reranker = f"no {RERANKER}, the dev part is too small: {baselines.no_reranker}"
+    if not baselines.no_reranker:
+        best = max(groups, key=lambda group: statistics.mean(run.record["valid"] for run in group))
+        both = [baselines.reranked(_scores(run, task)) for run in best]
+        rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *_numbers(both), "-"])
         reranker = (
             f"{RERANKER}: a logistic regression over the baselines' scores, and over those of the "
             "network with the best MRR on dev as well, learned on dev (cross-validated there)"
@@ -104,68 +126,26 @@ def _table_of_methods(runs: Sequence[Run], task: RetrievalTask, baselines: Basel
         "Mean average precision, mean reciprocal rank, precision at 1 and at 5 in percent, of the "
         "dev part (valid), by whose MRR the epoch is chosen, and of the test part; "
         f"{seeds_text(runs)}\n"
-        "-pt: pre-trained; parameters are those of the encoder, without word vectors\n"
+        "-pt: pre-trained; -title: reads titles alone; parameters are those of the encoder, "
+        "without word vectors\n"
         f"{'; '.join(baselines.notes)}\n"
         f"{reranker}"
     )
-    return Table(caption, header, rows)
+    names = [f"{part} {key}" for part in RANKED for key in METRICS]
+    return Table(caption, ["method", "parameters", *names, "s/epoch"], rows)
 
 
-def _table_of_poolings(groups: Sequence[Sequence[Run]]) -> Table:
-    """Thesis Table 2.10."""
-    kind = itemgetter("encoder", "pretrained", "fields")
-    ordered = sorted(groups, key=lambda group: kind(group[0].record))
-    rows = []
-    for group in ordered:
-        record, measures = group[0].record, [_measures(run) for run in group]
-        name = f"{record['encoder']}{', pt' if record['pretrained'] else ''}"
-        numbers = [*_numbers(measures, "valid"), *_numbers(measures, "test")]
-        rows.append([name, FIELDS[record["fields"]], record["pooling"], *numbers])
-    header = ["encoder", "reads", "pooling", *_measure_names("valid"), *_measure_names("test")]
-    return Table("Poolings (thesis Table 2.10)", header, rows)
-
-
-def _table_of_fields(groups: Sequence[Sequence[Run]], baselines: Baselines) -> Table:
-    """Thesis Table 2.11."""
-    methods: dict[str, dict[str, list[Measures]]] = {
-        TF_IDF: {field: [baselines.measures[named(TF_IDF, field)]] for field in FIELDS}
-    }
-    for group in groups:
-        record = group[0].record
-        name = str(record["model"]).removesuffix("-title")
-        measures = [_measures(run) for run in group]
-        methods.setdefault(name, {})[record["fields"]] = measures
-    rows = [
-        [name, FIELDS[field], *_numbers(fields[field], "test")]
-        for name, fields in methods.items()
-        if len(fields) == len(FIELDS)
-        for field in FIELDS
-    ]
-    caption = "Titles alone, and titles and bodies (thesis Table 2.11), test part"
-    return Table(caption, ["method", "reads", *METRICS], rows)
-
-
-def pretraining_table(runs: Sequence[Run]) -> Table:
-    """Perplexities of pre-trained encoder-decoders, and the ranking by their encoders as they are.
-
-    Args:
-        runs: Finished runs of pre-training, model by model.
-    """
+def _perplexities(runs: Sequence[Run]) -> Table:
+    """Perplexities of pre-trained encoder-decoders, and how their encoders rank as they are."""
     rows = []
     for group in by_model(runs):
         best = [min(run.history, key=lambda epoch: epoch["valid_error"]) for run in group]
-        rows.append(
-            [
-                group[0].record["model"],
-                f"{group[0].record['hidden_size']:,}",
-                *(
-                    spread([run.record[part] for run in group], DIGITS)
-                    for part in ("valid", "test")
-                ),
-                spread([epoch["valid_MRR"] for epoch in best], DIGITS),
-                f"{mean_seconds(group):.2f}",
-            ]
-        )
+        values = [[run.record[part] for run in group] for part in RANKED]
+        values.append([epoch["valid_MRR"] for epoch in best])
+        numbers = [spread(each, DIGITS) for each in values]
+        record = group[0].record
+        row = [record["model"], f"{record['hidden_size']:,}", *numbers]
+        rows.append([*row, f"{mean_seconds(group):.2f}"])
     caption = (
         f"Pre-training on {runs[0].record['dataset']}: perplexity of titles held out, valid: those "
         "by which the epoch is chosen\n"
@@ -176,88 +156,158 @@ def pretraining_table(runs: Sequence[Run]) -> Table:
     return Table(caption, header, rows)
 
 
-def write_question_report(
-    out: Path,
-    runs: Sequence[Run],
-    task: RetrievalTask,
-    baselines: Baselines,
-) -> None:
-    """Writes the tables, ``baselines.json`` and the pictures.
-
-    Args:
-        out (Path): The results folder.
-        runs: Finished runs, model by model.
-        task: What was learned.
-        baselines: Their scores.
-    """
-    found = tables(runs, task, baselines)
-    pretraining = _runs_of_pretraining(task, runs)
-    if pretraining:
-        found.append(pretraining_table(pretraining))
-        write_bytes(out / "pretraining.png", png(pretraining_plot(pretraining)))
-    written = "\n\n".join(table.markdown() for table in found)
-    write_text(out / "table.md", f"{written}\n")
-    write_text(out / "baselines.json", json.dumps(baselines.measures, indent=1))
-    curves = learning_curves(runs, task.measure, "MRR in percent", task.dataset)
-    write_bytes(out / "learning_curves.png", png(curves))
-    with matplotlib.rc_context({"text.parse_math": False}):  # a word may have a dollar sign
-        for name, figure in gate_pictures(out, runs, task.data).items():
-            write_bytes(out / name, png(figure))
-
-
-def write_pretraining_report(out: Path, runs: Sequence[Run], task: PretrainingTask) -> None:
-    """Writes ``table.md`` and ``learning_curves.png`` of pre-training."""
-    write_text(out / "table.md", f"{pretraining_table(runs).markdown()}\n")
-    curves = learning_curves(runs, task.measure, "perplexity", f"{task.dataset}, titles")
-    write_bytes(out / "learning_curves.png", png(curves))
-
-
 def _runs_of_pretraining(task: RetrievalTask, runs: Sequence[Run]) -> list[Run]:
     """Those from which networks of some runs have started, in the order of these."""
     if task.pretraining is None:
         return []
-    names = dict.fromkeys(
-        f"{run.record['encoder']}-seed{run.record['seed']}"
-        for run in runs
-        if run.record["pretrained"]
-    )
+    records = [run.record for run in runs if run.record["pretrained"]]
+    names = dict.fromkeys(f"{record['encoder']}-seed{record['seed']}" for record in records)
     found = (Run.read(task.pretraining / RUNS / name) for name in names)
     return [run for run in found if run is not None]
 
 
-def _with_network(run: Run, task: RetrievalTask, baselines: Baselines) -> Measures:
-    """The measures of the re-ranker over the baselines and a network."""
-    network = {}
-    for part in ("valid", "test"):
-        rows = run.predictions[run.predictions["part"] == part]
-        network[part] = task.rankings(part, torch.tensor(rows["score"].to_numpy()))
-    return baselines.measured(baselines.reranked([*baselines.scores.values(), network]))
+def _scores(run: Run, task: RetrievalTask) -> dict[str, list[Tensor]]:
+    """A network's scores of candidates."""
+    table = run.predictions
+    parts = {part: table.loc[table["part"] == part, "score"].to_numpy() for part in RANKED}
+    return {part: task.rankings(part, torch.tensor(scores)) for part, scores in parts.items()}
 
 
-def _measures(run: Run) -> Measures:
-    """The measures of a run's record."""
-    record = run.record
-    return {
-        part: {key: record[part if key == "MRR" else f"{part}_{key}"] for key in METRICS}
-        for part in ("valid", "test")
-    }
+def _measures(group: Sequence[Run]) -> list[Measures]:
+    """The measures of runs' records."""
+    return [
+        {
+            part: {key: run.record[part if key == "MRR" else f"{part}_{key}"] for key in METRICS}
+            for part in RANKED
+        }
+        for run in group
+    ]
 
 
-def _numbers(measures: Sequence[Measures], part: str) -> list[str]:
-    """Each measure of a part, over some runs."""
-    return [spread([one[part][key] for one in measures], DIGITS) for key in METRICS]
+def _numbers(measures: Sequence[Measures]) -> list[str]:
+    """Each measure of both parts, over some runs."""
+    return [
+        spread([one[part][key] for one in measures], DIGITS) for part in RANKED for key in METRICS
+    ]
 
 
-def _measure_names(part: str) -> list[str]:
-    return [f"{part} {key}" for key in METRICS]
+def pretraining_plot(runs: Sequence[Run]) -> Figure:
+    """Perplexity (dotted) against MRR (solid) by epoch, bars over seeds: thesis Figure 2-7.
+
+    Args:
+        runs: Finished runs of pre-training, model by model.
+    """
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    right = axes.twinx()
+    for k, group in enumerate(by_model(runs)):
+        epochs = range(1, 1 + min(len(run.history) for run in group))
+        for panel, key, line in ((axes, "valid_perplexity", ":"), (right, "valid_MRR", "-")):
+            values = [[run.history[j - 1][key] for run in group] for j in epochs]
+            means = [statistics.mean(column) for column in values]
+            bars = [statistics.stdev(c) for c in values] if len(group) > 1 else None
+            name = group[0].record["model"] if line == "-" else None
+            style: dict[str, Any] = {"color": f"C{k % 10}", "linewidth": 1.2, "linestyle": line}
+            panel.errorbar(epochs, means, bars, label=name, capsize=2, **style)
+    axes.set(xlabel="epoch", ylabel="perplexity of titles held out (dotted)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    right.set_ylabel("MRR on dev in percent (solid)")
+    figure.legend(loc="outside lower center", ncols=5, fontsize="small")
+    axes.set_title(f"{runs[0].record['dataset']}: pre-training", fontsize="medium")
+    return figure
 
 
-def _several(groups: Sequence[Sequence[Run]], key: str) -> bool:
-    """Whether there is a model that differs from another in this alone."""
-    kinds: dict[tuple[str, bool, str], set[str]] = {}
-    other = "fields" if key == "pooling" else "pooling"
-    for group in groups:
-        record = group[0].record
-        kind = (record["encoder"], record["pretrained"], record[other])
-        kinds.setdefault(kind, set()).add(record[key])
-    return any(len(found) > 1 for found in kinds.values())
+def _nets_with_gates(runs: Sequence[Run], out: Path) -> dict[str, QuestionNet]:
+    """RCNNs by name, those with the easiest gates first.
+
+    Of networks that differ in pooling and fields alone the one that is next to the thesis's: the
+    last state, titles and bodies.
+
+    Raises:
+        InputError: If a checkpoint is missing or damaged.
+    """
+
+    def distance(record: dict[str, Any]) -> int:
+        return (record["pooling"] != "last") + (record["fields"] == "title")
+
+    records = [run.record for run in runs if run.record["encoder"] in RCNNS]
+    nets = {}
+    for record in (min(group, key=distance) for group in grouped(records, "encoder", "pretrained")):
+        path = out / RUNS / f"{record['model']}-seed{record['seed']}" / BEST
+        try:
+            ranker = QuestionRanker.load_from_checkpoint(
+                path, map_location="cpu", weights_only=True
+            )
+        except UNREADABLE as error:
+            raise InputError(lost_checkpoint(path)) from error
+        nets[str(record["model"])] = ranker.net.eval()
+    return nets
+
+
+def weights_by_position(
+    net: QuestionNet, batches: Sequence[TextBatch]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """At the first, second, ... word of all texts the mean over units and the largest unit, each a
+    mean over texts, and how many texts have such a word.
+    """
+    means, largest, positions = [], [], []
+    for words in batches:
+        weights = net.gates(words)
+        means.append(weights.mean(dim=1))
+        largest.append(weights.amax(dim=1))
+        positions.append(torch.arange(len(words.ids)) - words.ptr[words.text])
+    position = torch.cat(positions)
+    mean, most = (scatter(torch.cat(x), position, reduce="mean") for x in (means, largest))
+    return mean, most, position.bincount()
+
+
+def gates_by_position(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
+    """Thesis Figure 2-9: over the questions of the dev and test parts."""
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    rankings = [*data.rankings["valid"], *data.rankings["test"]]
+    places = torch.tensor(sorted({p for r in rankings for p in (r.query, *r.candidates)}))
+    for k, (name, net) in enumerate(nets.items()):
+        bodies = places + len(data.corpus)
+        rows = places if net.config.fields == "title" else torch.cat([places, bodies])
+        rows = rows[data.texts.lengths[rows] > 0]
+        batches = [data.texts.batch(some) for some in rows.split(TEXTS_AT_ONCE)]
+        mean, largest, texts = weights_by_position(net, batches)
+        shown = int((texts >= min(FEWEST_TEXTS, len(rows))).sum())
+        lines = [("mean", "-", mean)]
+        if net.config.encoder != "rcnn-scalar":
+            lines.append(("largest", "--", largest))
+        for kind, style, values in lines:
+            steps, label = range(1, shown + 1), f"{name}, {kind}"
+            axes.plot(steps, values[:shown].tolist(), style, color=f"C{k % 10}", label=label)
+    axes.set(xlabel="word", ylabel="1 - λ", ylim=(0, 1))
+    title = f"{data.choice.dataset}, dev and test: what the gate takes in"
+    axes.set_title(title, fontsize="medium")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.legend(loc="outside lower center", ncols=2, fontsize="small")
+    return figure
+
+
+def gates_by_word(nets: dict[str, QuestionNet], data: QuestionData) -> Figure:
+    """Thesis Figure 2-8: the beginnings of some queries of the dev part."""
+
+    def order(name: str) -> tuple[int, bool]:
+        return RCNNS.index(nets[name].config.encoder), not nets[name].config.pretrained
+
+    name = min(nets, key=order)
+    titles = [data.corpus.questions[ranking.query].title for ranking in data.rankings["valid"]]
+    long_enough = [title for title in titles if len(title) >= LEAST_WORDS] or titles
+    drawn = list(dict.fromkeys(tuple(title[:MOST_WORDS]) for title in long_enough))[:TITLES]
+    encoded, ptr = data.vocabulary.encode(drawn)
+    words = TextBatch(encoded, ptr, torch.zeros(len(drawn), dtype=torch.long))
+    weights = nets[name].gates(words).mean(dim=1).split(ptr.diff().tolist())
+    figure = Figure(figsize=(8, 1.7 * len(drawn)), layout="constrained")
+    panels = figure.subplots(len(drawn), 1, squeeze=False)[:, 0]
+    for panel, title, heights in zip(panels, drawn, weights, strict=True):
+        panel.bar(range(len(title)), heights.tolist(), width=0.7)
+        panel.set_xticks(range(len(title)), title, rotation=30, ha="right", fontsize="x-small")
+        panel.set(ylim=(0, 1), ylabel="1 - λ")
+    scalar = nets[name].config.encoder == "rcnn-scalar"
+    kind = "scalar decay" if scalar else "mean over units"
+    figure.suptitle(f"{data.choice.dataset}, {name} ({kind})", fontsize="medium")
+    return figure

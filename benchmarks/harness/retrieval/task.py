@@ -1,5 +1,6 @@
-"""The ranking of similar questions as a task of the harness."""
+"""The ranking of similar questions, and pre-training, the writing of titles, as tasks."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from itertools import product
@@ -8,35 +9,68 @@ from typing import Any
 
 import pandas
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.experiment import RUNS
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.retrieval.batches import QuestionBatches
-from benchmarks.harness.retrieval.data import QuestionData
-from benchmarks.harness.retrieval.learner import QuestionRanker
-from benchmarks.harness.retrieval.metrics import METRICS, evaluate
-from benchmarks.harness.retrieval.models import (
-    QuestionModelConfig,
-    encoder_parameters,
-    fit_hidden_size,
-    is_model_name,
-    model_name,
-    set_word_vectors,
+from benchmarks.harness.retrieval.batches import (
+    Batches,
+    QuestionBatches,
+    TitleLoader,
+    candidates,
+    held_out_pairs,
+    written_pairs,
 )
+from benchmarks.harness.retrieval.data import QuestionData
+from benchmarks.harness.retrieval.learner import QuestionRanker, TitleWriter
+from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+from benchmarks.harness.retrieval.models import QuestionModelConfig
+from benchmarks.harness.retrieval.options import FIELDS, Networks
 from benchmarks.harness.sizes import check_parameters
+from benchmarks.harness.study import RUNS
 from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.training import BEST
 
-DEFAULT_PARAMETERS = 401_000  # thesis Table 2.8: a width of 400 with word vectors of 200 numbers
 QUESTION = "net.question."  # of the names of weights in a checkpoint of pre-training
 # Thesis Table 2.9.
 POOLING = {"rcnn": "last", "rcnn-scalar": "last", "lstm": "mean", "gru": "last", "cnn": "mean"}
+EMBEDDING = 100
+PARAMETERS, ASKUBUNTU_PARAMETERS = 100_000, 401_000  # thesis Table 2.8: a width of 400
+MIN_COUNT = 2  # how often titles must have a word that can be written
+TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured in the end
 
 
-class RetrievalTask(Task):
+class QuestionTask(Task):
+    """What both tasks have in common.
+
+    Args:
+        data: Questions and candidates.
+    """
+
+    def __init__(self, data: QuestionData) -> None:
+        self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
+
+    def has_model(self, name: str) -> bool:
+        """Any name is a model's."""
+        return True
+
+    def identity(self) -> dict[str, Any]:
+        """The number of questions, and fingerprints of questions and word vectors."""
+        return self.data.identity()
+
+    def set_word_vectors(self, embedding: nn.Embedding) -> None:
+        """Gives the words of the vocabulary their vectors, if there are any."""
+        if self.data.vectors is not None:
+            with torch.no_grad():
+                embedding.weight.copy_(self.data.vectors.vectors)
+
+    def ids(self, places: Iterable[int]) -> list[str]:
+        """The names of some questions."""
+        return [self.data.corpus.questions[place].id for place in places]
+
+
+class RetrievalTask(QuestionTask):
     """The ranking of candidates for questions, measured by the mean reciprocal rank in percent.
 
     Args:
@@ -45,39 +79,22 @@ class RetrievalTask(Task):
             from it.
     """
 
-    items = "questions"
     measure = Measure("MRR", "MRR", ".1f", higher_is_better=True)
-    packages = ("torch", "torch-geometric", "lightning", "torchmetrics", "scikit-learn", "numpy")
-    files = (
-        *("table.md", "baselines.json", "learning_curves.png", "pretraining.png"),
-        *("gates_by_position.png", "gates_by_word.png"),
-    )
-    free_settings = ("root", "vectors")
 
     def __init__(self, data: QuestionData, pretraining: Path | None = None) -> None:
-        self.data, self.pretraining = data, pretraining
-        self.choice = data.choice
-        self.dataset, self.split = data.choice.dataset, data.corpus.split
+        super().__init__(data)
+        self.pretraining = pretraining
         self.relevance = {
             part: [torch.tensor(ranking.relevant) for ranking in data.rankings[part]]
             for part in PARTS
         }
         self.parts = {part: torch.arange(sum(map(len, self.relevance[part]))) for part in PARTS}
 
-    def identity(self) -> dict[str, Any]:
-        """The number of questions, and fingerprints of questions and word vectors."""
-        return self.data.identity()
-
-    def has_model(self, name: str) -> bool:
-        """Whether a network can be called so."""
-        return is_model_name(name)
-
     def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> QuestionRanker:
         """An untrained network, with the word vectors."""
         words = self.data.vocabulary.words[2:]
         ranker = QuestionRanker(asdict(model), words, asdict(optimizer), self.relevance["valid"])
-        if self.data.vectors is not None:
-            set_word_vectors(ranker.net.embedding, self.data.vectors.vectors)
+        self.set_word_vectors(ranker.net.embedding)
         return ranker
 
     def start_from(self, learner: QuestionRanker, model: QuestionModelConfig, seed: int) -> None:
@@ -91,13 +108,8 @@ class RetrievalTask(Task):
         assert self.pretraining is not None
         path = self.pretraining / RUNS / f"{model.encoder}-seed{seed}" / BEST
         try:
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-            weights = checkpoint["state_dict"]
-            own = {
-                name.removeprefix(QUESTION): weight
-                for name, weight in weights.items()
-                if name.startswith(QUESTION)
-            }
+            weights = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+            own = {k.removeprefix(QUESTION): w for k, w in weights.items() if QUESTION in k}
             learner.net.load_state_dict(own)
         except UNREADABLE as error:
             raise InputError(lost_checkpoint(path)) from error
@@ -133,14 +145,13 @@ class RetrievalTask(Task):
             "pooling": model.pooling,
             "fields": model.fields,
             "hidden_size": model.hidden,
-            "encoder_parameters": encoder_parameters(model),
+            "encoder_parameters": model.encoder_parameters(),
         }
 
     def prediction_table(
         self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
     ) -> pandas.DataFrame:
         """A row for each pair of a query and a candidate, whether it is similar and the cosine."""
-        questions = self.data.corpus.questions
         frames = []
         for part in PARTS:
             rankings = self.data.rankings[part]
@@ -148,8 +159,8 @@ class RetrievalTask(Task):
                 "model": record["model"],
                 "seed": record["seed"],
                 "part": part,
-                "query": [questions[r.query].id for r in rankings for _ in r.candidates],
-                "candidate": [questions[place].id for r in rankings for place in r.candidates],
+                "query": self.ids(r.query for r in rankings for _ in r.candidates),
+                "candidate": self.ids(place for r in rankings for place in r.candidates),
                 "relevant": [int(relevant) for r in rankings for relevant in r.relevant],
                 "score": predictions[part].tolist(),
             }
@@ -157,37 +168,122 @@ class RetrievalTask(Task):
         return pandas.concat(frames, ignore_index=True)
 
 
-def question_model_configs(
-    encoders: Iterable[str],
-    data: QuestionData,
-    pretrained: Iterable[bool] = (False,),
-    poolings: Iterable[str] = (),
-    fields: Iterable[str] = ("title+body",),
-    hidden: int | None = None,
-    budget: int = DEFAULT_PARAMETERS,
-    embedding_dim: int = 100,
-    **options: Any,
-) -> list[QuestionModelConfig]:
-    """The configurations of some networks for some questions.
+class PretrainingTask(QuestionTask):
+    """Titles of questions, measured by the perplexity of those held out.
+
+    Half of the questions that are held out choose the epoch, the other half test it. A network's
+    configuration has the name of its encoder.
 
     Args:
-        encoders: Keys of ``encoders.ENCODERS``.
+        data: The questions.
+    """
+
+    measure = Measure("perplexity", "perplexity", ".2f")
+
+    def __init__(self, data: QuestionData) -> None:
+        super().__init__(data)
+        self.split = "titles held out of all questions"
+        generator = torch.Generator().manual_seed(data.choice.split_seed)
+        held_out = torch.tensor(data.corpus.held_out)
+        self.written = written_pairs(data.corpus)
+        if len(held_out) < 2 or not len(self.written):
+            raise InputError(
+                f"pre-training needs at least two questions held out and others to learn from, got "
+                f"{len(held_out)} held out of {len(data.corpus)}"
+            )
+        held_out = held_out[torch.randperm(len(held_out), generator=generator)]
+        half = len(held_out) // 2
+        sample = torch.randperm(len(self.written), generator=generator)[:TRAIN_SAMPLE]
+        self.pairs = {
+            "train": self.written[sample],
+            "valid": held_out_pairs(data.corpus, held_out[:half].tolist()),
+            "test": held_out_pairs(data.corpus, held_out[half:].tolist()),
+        }
+        self.parts = {part: torch.arange(len(self.pairs[part])) for part in PARTS}
+        titles = data.texts.batch(self.written[:, 1].unique())
+        counts = Counter(titles.ids.tolist())
+        unknown = data.vocabulary.unknown
+        common = {word for word, count in counts.items() if count >= MIN_COUNT and word != unknown}
+        self.title_words = sorted({*common, unknown + 1})
+
+    def identity(self) -> dict[str, Any]:
+        """The number of titles, and fingerprints of questions and word vectors."""
+        return {**self.data.identity(), "pairs": len(self.written)}
+
+    def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> TitleWriter:
+        """An untrained encoder-decoder, with the word vectors."""
+        words, relevance = self.data.vocabulary.words[2:], self.data.corpus.relevance("dev")
+        writer = TitleWriter(asdict(model), words, self.title_words, asdict(optimizer), relevance)
+        self.set_word_vectors(writer.net.question.embedding)
+        return writer
+
+    def batches(self, learner: TitleWriter, batch_size: int, seed: int) -> Batches:
+        """Titles and their contexts; after an epoch also the candidates of dev, by titles alone."""
+        training = TitleLoader(
+            self.data, self.written, batch_size, shuffle=True, seed=10_000 * seed
+        )
+        parts = {part: TitleLoader(self.data, self.pairs[part], batch_size) for part in PARTS}
+        also = [candidates(self.data, "valid", batch_size, bodies=False)]
+        return Batches(batch_size, training, parts, also)
+
+    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
+        """The perplexity of each part: of a sample of the titles to learn, of those held out."""
+        totals = {part: predictions[part].sum(dim=0) for part in PARTS}
+        return {part: (total[0] / total[1]).exp().item() for part, total in totals.items()}
+
+    def details(self, model: QuestionModelConfig, learner: TitleWriter) -> dict[str, Any]:
+        """The width, and how many words can be written."""
+        return {"hidden_size": model.hidden, "title_words": len(self.title_words)}
+
+    def prediction_table(
+        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
+    ) -> pandas.DataFrame:
+        """A row for each title: what it is written from, its words, minus its log-probability."""
+        frames, number = [], len(self.data.corpus)
+        for part in PARTS:
+            contexts, titles = self.pairs[part].T.tolist()
+            frame = {
+                "model": record["model"],
+                "seed": record["seed"],
+                "part": part,
+                "query": self.ids(place % number for place in contexts),
+                "field": ["title" if place < number else "body" for place in contexts],
+                "candidate": self.ids(titles),
+                "words": predictions[part][:, 1].long().tolist(),
+                "nats": predictions[part][:, 0].tolist(),
+            }
+            frames.append(pandas.DataFrame(frame))
+        return pandas.concat(frames, ignore_index=True)
+
+    def run_name(self, model: str, seed: int) -> str:
+        """What a run is called where it is shown."""
+        return f"{model} (pre-training, seed {seed})"
+
+
+def question_model_configs(
+    options: Networks, data: QuestionData, pretrained: Iterable[bool] = (False,)
+) -> list[QuestionModelConfig]:
+    """The configurations of the networks that are asked for, for some questions.
+
+    Args:
+        options: Encoders, poolings, fields and sizes.
         data: The questions.
         pretrained: Whether encoders are pre-trained; both for a network of each kind.
-        poolings: How states are pooled; none for that of thesis Table 2.9, :data:`POOLING`.
-        fields: What is read.
-        hidden (int, optional): Width; ``None``: the largest within `budget` parameters.
-        budget (int): Number of parameters of an encoder, without word vectors.
-        embedding_dim (int): Size of learned word vectors.
-        options: Further fields of :class:`QuestionModelConfig`.
 
     Raises:
-        InputError: If no width of an encoder stays within `budget`, or it has too many.
+        InputError: If no width of an encoder stays within the number of parameters, it has too
+            many, or an option does not go with the questions.
     """
     vectors = None if data.vectors is None else data.vectors.vectors
-    poolings, fields, pretrained = list(poolings), list(fields), list(pretrained)
+    if options.embedding and vectors is not None:
+        raise InputError(f"--embedding goes with --vectors none; {data.source} has its own size")
+    if options.fields and not data.has_bodies():
+        raise InputError(
+            f"--fields goes with questions that have bodies, not {data.choice.dataset}"
+        )
+    usual = ASKUBUNTU_PARAMETERS if data.choice.dataset == "askubuntu" else PARAMETERS
     configs = []
-    for encoder in encoders:
+    for encoder in options.models:
         config = QuestionModelConfig(
             name=encoder,
             encoder=encoder,
@@ -195,18 +291,21 @@ def question_model_configs(
             fields="title",
             pretrained=False,
             num_words=len(data.vocabulary),
-            embedding_dim=embedding_dim if vectors is None else vectors.size(1),
+            embedding_dim=options.embedding or EMBEDDING if vectors is None else vectors.size(1),
             fixed_embedding=vectors is not None and not data.choice.tune_vectors,
-            hidden=hidden or 1,
-            **options,
+            hidden=options.hidden or 1,
+            dropout=options.dropout,
+            num_negatives=options.negatives,
+            margin=options.margin,
         )
         with as_input_error():
-            config = config if hidden else fit_hidden_size(config, budget)
+            config = config if options.hidden else config.within(options.parameters or usual)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
-            number = encoder_parameters(config) + learned
+            number = config.encoder_parameters() + learned
             check_parameters(encoder, config.hidden, number, "--hidden, --parameters, --embedding")
-        for pt, pooling, field in product(pretrained, poolings or [config.pooling], fields):
-            name = model_name(encoder, pt, pooling, field)
+        poolings = options.pooling or (config.pooling,)
+        for pt, pooling, field in product(pretrained, poolings, options.fields or FIELDS[1:]):
+            name = f"{encoder}{'-pt' * pt}-{pooling}{'-title' * (field == 'title')}"
             configs.append(replace(config, name=name, pretrained=pt, pooling=pooling, fields=field))
     return configs
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from benchmarks.corpora.trec import TREC
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
-from benchmarks.harness.text.names import OWN
+from benchmarks.harness.text.options import OWN, Texts
 from pyg_kernels.datasets.text import (
     EncodedTexts,
     TextCorpus,
@@ -31,68 +31,39 @@ from pyg_kernels.datasets.text import (
 from pyg_kernels.datasets.text.text_table import PARQUET, has_columns
 
 NO_GLOVE = "none"
+PHRASES = {"no": False, "yes": True, "auto": None}
 HELD_OUT = 0.1
 BUCKET = 20  # batches' worth of texts that are sorted by length together
 
 
-@dataclass(frozen=True)
-class TextChoice:
-    """The texts that the command line names.
-
-    Args:
-        dataset (str): A key of :data:`CORPORA`.
-        root (str): Folder of its files.
-        glove (str, optional): File of word vectors; ``None``: look for one, ``'none'``: use none.
-        tune_vectors (bool): Train the vectors of the file as well.
-        split_seed (int): Of the texts held out of training where a corpus has no part to validate
-            on, and of all parts where it has none.
-        csv (list of str): For ``'csv'``: a file, or a training and a test file, in place of `root`.
-        text_columns (list of str): Of these files, the columns of texts; none: ``text``, or files
-            without a header.
-        label_column (str, optional): The column of classes, ``label`` unless given.
-        encoding (str): Of these files.
-        unit_norm (bool): Scale the vectors of the file to length 1.
-        phrases (bool, optional): Whether to train on the labelled phrases of ``'sst-...'`` too;
-            ``None``: where its folder has them.
-    """
-
-    dataset: str = "trec"
-    root: str = "data/trec"
-    glove: str | None = None
-    tune_vectors: bool = False
-    split_seed: int = 0
-    csv: list[str] = field(default_factory=list)
-    text_columns: list[str] = field(default_factory=list)
-    label_column: str | None = None
-    encoding: str = "utf-8"
-    unit_norm: bool = False
-    phrases: bool | None = False
-
-
-CORPORA: dict[str, Callable[[TextChoice], TextCorpus]] = {
-    "trec": lambda choice: TREC(choice.root),
-    "trec-fine": lambda choice: TREC(choice.root, labels="fine"),
-    "sst-fine": lambda choice: SST(choice.root, labels="fine", phrases=choice.phrases),
-    "sst-binary": lambda choice: SST(choice.root, labels="binary", phrases=choice.phrases),
-    "mr": lambda choice: MR(choice.root, seed=choice.split_seed),
-    "ag_news": lambda choice: AGNews(choice.root, seed=choice.split_seed),
+CORPORA: dict[str, Callable[[Texts], TextCorpus]] = {
+    "trec": lambda choice: TREC(choice.folder),
+    "trec-fine": lambda choice: TREC(choice.folder, labels="fine"),
+    "sst-fine": lambda choice: _sst(choice, "fine"),
+    "sst-binary": lambda choice: _sst(choice, "binary"),
+    "mr": lambda choice: MR(choice.folder, seed=choice.split_seed or 0),
+    "ag_news": lambda choice: AGNews(choice.folder, seed=choice.split_seed or 0),
     OWN: lambda choice: _own_texts(choice),
 }
 
 
-def _own_texts(choice: TextChoice) -> TextCorpus:
+def _sst(choice: Texts, labels: str) -> TextCorpus:
+    return SST(choice.folder, labels=labels, phrases=PHRASES[choice.phrases])
+
+
+def _own_texts(choice: Texts) -> TextCorpus:
     """Tables with named columns, or rows of the number of a class and texts."""
-    first, *second = choice.csv or [choice.root]
+    first, *second = choice.files or [choice.folder]
     test = second[0] if second else None
-    columns, label = choice.text_columns or ["text"], choice.label_column or "label"
+    columns, label = list(choice.text_column) or ["text"], choice.label_column or "label"
     # Files without a header are in UTF-8.
-    named = bool(choice.text_columns or choice.label_column or choice.encoding != "utf-8")
+    named = bool(list(choice.text_column) or choice.label_column or choice.encoding != "utf-8")
     if named or first.endswith(PARQUET) or has_columns(first, [*columns, label], choice.encoding):
         return TextTable(
-            first, test, columns, label, seed=choice.split_seed, encoding=choice.encoding
+            first, test, columns, label, seed=choice.split_seed or 0, encoding=choice.encoding
         )
     try:
-        return TextCSV(first, test, seed=choice.split_seed)
+        return TextCSV(first, test, seed=choice.split_seed or 0)
     except ValueError as error:
         raise InputError(
             f"{error}; a file with a header needs the columns text and label, or --text-column "
@@ -118,7 +89,7 @@ class TextData:
     encoded: EncodedTexts
     vectors: WordVectors | None
     glove: Path | None
-    choice: TextChoice
+    choice: Texts
 
     def identity(self) -> dict[str, Any]:
         """The number of texts, and fingerprints of texts and word vectors."""
@@ -141,7 +112,7 @@ class TextData:
         return int((~known[ids]).sum()), len(ids)
 
 
-def load_texts(choice: TextChoice) -> TextData:
+def load_texts(choice: Texts) -> TextData:
     """Reads texts and word vectors.
 
     With word vectors, words that only other parts have keep theirs, as every word of the file would
@@ -151,9 +122,11 @@ def load_texts(choice: TextChoice) -> TextData:
         InputError: If a file is neither at hand nor to be downloaded, or cannot be read.
     """
     with as_input_error():
-        glove = glove_file(choice)
+        glove = vector_file(choice.folder, choice.vectors)
+        if choice.tune_vectors and not glove:
+            raise InputError("--tune-vectors goes with a file of word vectors; others are trained")
         corpus = CORPORA[choice.dataset](choice)
-        corpus.hold_out(HELD_OUT, choice.split_seed)
+        corpus.hold_out(HELD_OUT, choice.split_seed or 0)
         vectors = None
         if glove:
             vocabulary, vectors = known_words(corpus, glove)
@@ -166,20 +139,25 @@ def load_texts(choice: TextChoice) -> TextData:
     return TextData(corpus, vocabulary, encoded, vectors, glove, choice)
 
 
-def glove_file(choice: Any) -> Path | None:
-    """The file of word vectors that a choice with ``root`` and ``glove`` names or leaves to find.
+def vector_file(root: str, vectors: str | None) -> Path | None:
+    """The file of word vectors that is named, or found in or beside a folder.
 
     Raises:
-        InputError: If the file that it names is not there.
+        InputError: If the file that is named is not there.
     """
-    if choice.glove is None:
-        return find_glove(choice.root)
-    if choice.glove == NO_GLOVE:
+    if vectors is None:
+        return find_glove(root)
+    if vectors == NO_GLOVE:
         return None
-    glove = Path(choice.glove).expanduser()
+    glove = Path(vectors).expanduser()
     if not glove.is_file():
-        raise InputError(f"--vectors {choice.glove}: no such file")
+        raise InputError(f"--vectors {vectors}: no such file")
     return glove
+
+
+def glove_file(choice: Any) -> Path | None:
+    """The same of a choice with ``root`` and ``glove``."""
+    return vector_file(choice.root, choice.glove)
 
 
 def known_words(corpus: Any, glove: Path) -> tuple[Vocabulary, WordVectors]:

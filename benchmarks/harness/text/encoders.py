@@ -265,10 +265,17 @@ def mean_over_words(x: Tensor, batch: TextBatch) -> Tensor:
 
 def lstm_outputs(lstm: nn.Module, x: Tensor, batch: TextBatch) -> Tensor:
     """The outputs of ``nn.LSTM`` at each word of ragged texts: ``(N, D)`` to ``(N, H)``."""
-    output, _ = lstm(_packed(x, batch))
+    return recurrent_outputs(lstm, x, batch)[0]
+
+
+def recurrent_outputs(
+    layer: nn.Module, x: Tensor, batch: TextBatch, state: Any = None
+) -> tuple[Tensor, Any]:
+    """The same of ``nn.LSTM`` or ``nn.GRU`` from a state on, and the state at the texts' ends."""
+    output, state = layer(_packed(x, batch), state)
     rows, _ = pad_packed_sequence(output, batch_first=True)
     _, mask = batch.padded()
-    return rows[mask]
+    return rows[mask], state
 
 
 def _packed(x: Tensor, batch: TextBatch) -> nn.utils.rnn.PackedSequence:

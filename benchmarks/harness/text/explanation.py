@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.harness.checkpoint import read_checkpoint
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.table import Table
 from benchmarks.harness.text.classifier import TextClassifier
@@ -127,22 +127,8 @@ def _scale() -> str:
 
 
 def load_classifier(path: str | Path) -> TextClassifier:
-    """The classifier of a checkpoint, in evaluation mode.
-
-    Args:
-        path: ``best.ckpt`` of a run.
-
-    Raises:
-        InputError: If there is no such file, or it is no such checkpoint.
-    """
-    checkpoint, arguments = read_checkpoint(path, [KEYS])
-    try:
-        classifier = TextClassifier(**arguments)
-        classifier.load_state_dict(checkpoint["state_dict"])
-    except (RuntimeError, KeyError, TypeError, ValueError) as error:
-        name = arguments["model"].get("name")
-        raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
-    return classifier.eval()
+    """The classifier of ``best.ckpt`` of a run; see :func:`load_learner`."""
+    return load_learner(path, TextClassifier, KEYS)
 
 
 def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:

@@ -85,10 +85,11 @@ def variant_of(name: str) -> tuple[str, int | None, float | str | None]:
     if match is None:
         return name, None, None
     kind, layers, decay = match.groups()
-    return kind, int(layers) if layers else None, None if decay is None else _decay(decay)
+    return kind, int(layers) if layers else None, None if decay is None else decay_of(decay)
 
 
-def _decay(text: str) -> float | str:
+def decay_of(text: str) -> float | str:
+    """A number where the word is one."""
     try:
         return float(text)
     except ValueError:

@@ -1,348 +1,240 @@
-"""The options of the text benchmark.
+"""Which texts and which networks; nothing here imports torch."""
 
-Nothing here imports torch: ``--help`` and a misspelt option answer at once.
-"""
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
 
-import argparse
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
-
-from benchmarks.harness.arguments import (
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.options import (
     LARGEST_WIDTH,
     MOST_LAYERS,
-    OneLineParser,
-    add_result_options,
-    add_training_options,
-    by_dataset,
-    integer,
-    nonempty,
-    number,
+    Options,
+    TextColumns,
+    flag,
+    own_files,
+    setting,
 )
-from benchmarks.harness.text.choices import dataset_of
-from benchmarks.harness.text.model_config import CELLS, LAYERED, READOUT, READOUTS
-from benchmarks.harness.text.names import (
-    ACTIVATIONS,
-    BATCH_SIZE,
-    CELL_WIDTH,
-    DECAY,
-    DECAYS,
-    DROPOUT,
-    EMBEDDING,
-    EPOCHS,
-    EXPLAINED,
-    LAYERS,
-    LEARNING_RATE,
-    MODELS,
-    ORDER,
-    PARAMETERS,
-    PREDICTED,
-    PRESETS,
-    PROGRAM,
-    RCNN_READOUTS,
+from benchmarks.harness.text.model_config import (
+    CELLS,
+    LAYERED,
+    READOUT,
+    decay_of,
+    is_cell,
+    variant_name,
+    variant_of,
 )
 
-Value = TypeVar("Value")
-
-EPILOG = """\
-Two families of models, one in each call. rcnn, lstm, bi-lstm, cnn and bag-of-vectors: a recurrent
-convolution, torch's LSTM in one direction or two, windows and their maximum (Kim 2014), a ReLU
-layer on the mean of the word vectors (Iyyer et al. 2015), of about equal size. The recurrent kernel
-machines of Liang et al. 2019, with --ngram or where one of them alone is named: one layer of 300
-units, layer normalisation, the mean over words, two fully connected layers; each cell with each
-width is a model, such as rkm-lstm-3gram. There lstm and cnn are the paper's cells of these names.
-
---preset lei2017-sst: Lei 2017 (thesis), appendix B.2. Three layers of 200 units of an RCNN of order
-2 with products, the sum over orders and ReLU, the means over words side by side, vectors of length
-1, dropout of 0.35, Adam at 0.001 times 0.95 an epoch, weight decay of 1e-6, 50 epochs, 5 seeds;
-with a decay of 0.5, gated on x, and gated on x and h. The others are as large as the second of
-these. Thesis, with vectors of 300 numbers and phrases: 51.2, 51.4 and 53.2 % on sst-fine, 88.6,
-89.2 and 89.9 % on sst-binary. Several --layers or --decays are a model each, such as
-rcnn-3layers-decay-0.5, with two more pictures (figures 2-2 and 2-3 of the thesis):
-  --preset lei2017-sst --models rcnn --layers 1 2 3 --decays 0 0.3 0.5 0.7 --no-phrases
-
-Your own texts: --data FILE, a table with a header (CSV, TSV, Parquet, also compressed) with the
-columns text and label, or those of --text-column and --label-column; labels are any words. Or the
-form of AG News, DBpedia, Yahoo and Yelp without a header: a class, numbered from 1, and texts; a
-folder of it has train.csv, test.csv and perhaps classes.txt.
-
-New texts, with the probability of each class, and what a trained model makes of them, word by word:
-  predict --checkpoint OUT --data new.csv --out predicted.csv --explain explained
-  predict --checkpoint OUT/runs/rcnn-seed0 --text "not a bad film"
-
-The weights of the epoch with the best validation accuracy are tested. Where a corpus has no part to
-validate on, a tenth of each class is held out of training.
-
-OUT holds metrics.json, predictions.csv, table.md, confusion.png, learning_curves.png,
-configuration.json and a folder for each run, runs/MODEL-seedN, with its best checkpoint.
-Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
-"""
+ModelName = Literal[
+    "rcnn",
+    "lstm",
+    "cnn",
+    "bi-lstm",
+    "bag-of-vectors",
+    "rkm-lstm",
+    "rkm-cifg",
+    "linear-gated",
+    "linear",
+    "gated-cnn",
+    "ran",
+]
+MODELS: tuple[ModelName, ...] = get_args(ModelName)[:5]
+COMPARED = MODELS[:3]  # where none is named
+OWN = "csv"  # texts of one's own
+ROOTS = {
+    "trec": "data/trec",
+    "trec-fine": "data/trec",
+    "sst-fine": "data/sst",
+    "sst-binary": "data/sst",
+    "mr": "data/mr",
+    "ag_news": "data/ag_news",
+}
+ALIASES = {"sst": "sst-fine"}
+# Options and the models that heed them.
+HEEDED = {
+    "layers": LAYERED,
+    "readout": LAYERED,
+    **dict.fromkeys(("decays", "order", "activation", "rcnn_readout"), ("rcnn",)),
+}
+DECAYS = ("learned", "input", "recurrent")  # besides numbers
+CELL_WIDTH = 300  # Liang et al. 2019
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    parser = OneLineParser(
-        PROGRAM,
-        prog=f"python -m {PROGRAM}",
-        description="Trains text classifiers on one split and compares them in one table.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "--preset",
-        choices=tuple(PRESETS),
-        help="a paper's set-up, see below; any option that is given takes precedence",
-    )
-    parser.set_defaults(rcnn_hidden=None, filled_in=())
-    _add_text_options(parser.add_argument_group("texts"))
-    _add_model_options(parser.add_argument_group("models"))
-    training = parser.add_argument_group("training")
-    add_training_options(training, EPOCHS, BATCH_SIZE, LEARNING_RATE)
-    add_result_options(parser.add_argument_group("results"), "runs/text-DATASET")
-    return parser
+@dataclass(frozen=True, kw_only=True)
+class Texts(TextColumns):
+    """Texts.
 
+    Args:
+        data: trec: questions, 6 classes; trec-fine: the same, 50 classes; sst-fine (or sst),
+            sst-binary: sentences of film reviews, 5 or 2 classes; mr: the same, 2 classes, random
+            split; ag_news: news, 4 classes; or your own, see below: a file, of which a fifth of
+            each class is drawn to test on, or a training and a test file, or a folder of both
+        root: folder of the files of a corpus, downloaded where they are not there (data/trec,
+            data/sst, data/mr, data/ag_news)
+        text_column: of the texts of your file; several are joined (text)
+        label_column: of the classes of your file (label)
+        vectors: word vectors in GloVe's or word2vec's text format, also compressed (.gz); none:
+            learn them (glove*.txt or glove*.txt.gz in DIR, DIR/glove or DIR/../glove, where DIR is
+            that of --root or of your file; learned where there is none)
+        tune_vectors: train these vectors too
+        unit_norm: scale these vectors to length 1
+        phrases: train on the labelled phrases of sst too, stsa.fine.phrases.train or
+            stsa.binary.phrases.train in DIR; auto: where they are there
+        split_seed: of the texts held out of training, of the folds of mr, or of the texts drawn (0)
+    """
 
-def predict_parser() -> argparse.ArgumentParser:
-    """The options that classify new texts."""
-    parser = OneLineParser(
-        PROGRAM,
-        prog=f"python -m {PROGRAM} predict",
-        description="Classifies new texts: their classes and the probability of each class.",
-    )
-    parser.add_argument(
-        "--checkpoint",
-        required=True,
-        type=nonempty,
-        metavar="RUN",
-        help="best.ckpt of a run, its folder, or a results folder with one run",
-    )
-    texts = parser.add_mutually_exclusive_group(required=True)
-    texts.add_argument(
-        "--data", type=nonempty, metavar="FILE", help="a table with a header: CSV, TSV or Parquet"
-    )
-    texts.add_argument("--text", nargs="+", metavar="TEXT", help="one or more, each in quotes")
-    add_column_options(parser)
-    parser.add_argument(
-        "--out",
-        type=nonempty,
-        metavar="FILE",
-        help="the table with the columns predicted and probability of CLASS: CSV, also compressed, "
-        "or Parquet, by name (with --text it is printed)",
-    )
-    parser.add_argument(
-        "--explain",
-        type=nonempty,
-        metavar="DIR",
-        help="also write explanation.md and explanation.png, the classifier's output layer on the "
-        "features at each word, and the class of the text so far; where classes have an order, "
-        "such as those of sst, they are one score",
-    )
-    parser.add_argument(
-        "--limit",
-        type=integer(1),
-        default=EXPLAINED,
-        metavar="N",
-        help=f"texts to explain, from the first ({EXPLAINED})",
-    )
-    parser.add_argument(
-        "--batch-size", type=integer(1), default=PREDICTED, metavar="N", help=f"({PREDICTED})"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace what lies there")
-    return parser
+    data: tuple[str, ...] = setting(("trec",), free=True)
+    root: str | None = setting(None, free=True)
+    text_column: tuple[str, ...] = setting(())
+    label_column: str | None = setting(None)
+    vectors: str | None = setting(None, free=True)
+    tune_vectors: bool = setting(False)
+    unit_norm: bool = setting(False)
+    phrases: Literal["no", "yes", "auto"] = setting("no")
+    split_seed: int | None = setting(None, least=0)
 
-
-def add_column_options(group: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """Where texts stand in a table of one's own."""
-    group.add_argument(
-        "--text-column",
-        nargs="+",
-        type=nonempty,
-        metavar="NAME",
-        help="of the texts of your file; several are joined (text)",
-    )
-    group.add_argument(
-        "--encoding", default="utf-8", metavar="NAME", help="of your CSV file (utf-8)"
-    )
-
-
-def compare_options(words: Sequence[str]) -> argparse.Namespace:
-    """The options, those of a preset where they are not given: ``filled_in`` names these."""
-    first = parser()
-    given = first.parse_args(words)
-    if given.preset is None:
-        return given
-    preset = PRESETS[given.preset]
-    first.set_defaults(**preset)
-    options = first.parse_args(words)
-    if options.schedule != preset["schedule"]:
-        options.lr_factor = given.lr_factor
-    if not dataset_of(options).startswith("sst") and given.phrases is None:
-        options.phrases = None
-    options.filled_in = [name for name in preset if getattr(options, name) != getattr(given, name)]
-    return options
-
-
-def _add_text_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--data",
-        nargs="+",
-        type=nonempty,
-        metavar="NAME|FILE",
-        help="trec: questions, 6 classes; trec-fine: the same, 50 classes; sst-fine (or sst), "
-        "sst-binary: sentences of film reviews, 5 or 2 classes; mr: the same, 2 classes, random "
-        "split; ag_news: news, 4 classes; or your own, see below: a file, of which a fifth of each "
-        "class is drawn to test on, or a training and a test file, or a folder of both (trec)",
-    )
-    group.add_argument(
-        "--root",
-        type=nonempty,
-        metavar="DIR",
-        help="folder of the files of NAME, downloaded where they are not there (data/trec, "
-        "data/sst, data/mr, data/ag_news)",
-    )
-    add_column_options(group)
-    group.add_argument(
-        "--label-column", type=nonempty, metavar="NAME", help="of the classes of your file (label)"
-    )
-    group.add_argument(
-        "--vectors",
-        dest="glove",
-        type=nonempty,
-        metavar="FILE",
-        help="word vectors in GloVe's or word2vec's text format, also compressed (.gz); none: "
-        "learn them (glove*.txt or glove*.txt.gz in DIR, DIR/glove or DIR/../glove, where DIR is "
-        "that of --root or of your file; learned where there is none)",
-    )
-    group.add_argument(
-        "--tune-vectors", action="store_true", help="train these vectors too (they are kept)"
-    )
-    group.add_argument(
-        "--unit-norm",
-        action=argparse.BooleanOptionalAction,
-        help="scale these vectors to length 1 (they are as in the file)",
-    )
-    group.add_argument(
-        "--phrases",
-        action=argparse.BooleanOptionalAction,
-        help="train on the labelled phrases of sst too: stsa.fine.phrases.train or "
-        "stsa.binary.phrases.train in DIR (no; with the preset where it is there)",
-    )
-    group.add_argument(
-        "--split-seed",
-        type=integer(0),
-        metavar="N",
-        help="of the texts held out of training, of the folds of mr, or of the texts drawn (0)",
-    )
-
-
-def _add_model_options(group: argparse._ArgumentGroup) -> None:
-    own = [name for name in CELLS if name not in MODELS]
-    group.add_argument(
-        "--models",
-        "--model",
-        nargs="+",
-        type=_listed(_one_of(dict.fromkeys((*MODELS, *CELLS)))),
-        metavar="NAME",
-        help=f"one or more, with spaces or commas between, of {', '.join(MODELS)} (the first "
-        f"three), or of lstm, cnn, {', '.join(own)} (all with --ngram)",
-    )
-    group.add_argument(
-        "--ngram",
-        nargs="+",
-        type=_listed(integer(1, LARGEST_WIDTH)),
-        metavar="N",
-        help="one or more widths of the filters of recurrent kernel machines, in words (1)",
-    )
-    group.add_argument(
-        "--parameters",
-        type=integer(1),
-        metavar="N",
-        help="each model gets the largest width within this number of parameters besides word "
-        f"vectors ({PARAMETERS} for {', '.join(MODELS)})",
-    )
-    group.add_argument(
-        "--hidden",
-        type=integer(1, LARGEST_WIDTH),
-        metavar="N",
-        help=f"this width instead ({CELL_WIDTH} for recurrent kernel machines)",
-    )
-    group.add_argument(
-        "--layers",
-        "--depths",
-        nargs="+",
-        type=_listed(integer(1, MOST_LAYERS)),
-        metavar="N",
-        help=f"layers of {', '.join(LAYERED)} ({LAYERS}), several: a model for each; the others "
-        "have one",
-    )
-    group.add_argument(
-        "--decays",
-        "--decay",
-        nargs="+",
-        type=_listed(_decay),
-        metavar="X",
-        help=f"of rcnn: a number from 0 to below 1, {', '.join(DECAYS)} ({DECAY}), several: a "
-        "model for each",
-    )
-    group.add_argument(
-        "--order",
-        type=integer(1, MOST_LAYERS),
-        metavar="N",
-        help=f"words in an n-gram of rcnn ({ORDER})",
-    )
-    group.add_argument("--activation", choices=ACTIVATIONS, help=f"of rcnn ({ACTIVATIONS[0]})")
-    group.add_argument(
-        "--rcnn-readout",
-        choices=RCNN_READOUTS,
-        help="of rcnn, what it activates: n-grams up to a word, those that end at it, or the first "
-        f"summed over all orders ({RCNN_READOUTS[0]})",
-    )
-    group.add_argument(
-        "--readout",
-        choices=READOUTS,
-        help=f"of {', '.join(LAYERED)}: the last layer at the last word, or the means over words "
-        f"of all layers, side by side ({by_dataset(READOUT)})",
-    )
-    group.add_argument(
-        "--dropout",
-        type=number(least=0, below=1),
-        default=DROPOUT,
-        metavar="X",
-        help=f"of word vectors, between layers, and of the text's vector ({DROPOUT})",
-    )
-    group.add_argument(
-        "--embedding",
-        type=integer(1, LARGEST_WIDTH),
-        metavar="N",
-        help=f"size of learned word vectors ({EMBEDDING})",
-    )
-
-
-def _decay(text: str) -> str:
-    """The type of an argument that is a decay."""
-    if text in DECAYS:
-        return text
-    try:
-        return f"{number(least=0, below=1)(text):g}"
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(
-            f"must be a number from 0 to below 1, {', '.join(DECAYS)}, got {text}"
-        ) from None
-
-
-def _listed(convert: Callable[[str], Value]) -> Callable[[str], list[Value]]:
-    """The type of an argument that is a list with commas between."""
-    return lambda text: [convert(word) for word in text.split(",")]
-
-
-def _one_of(names: Iterable[str]) -> Callable[[str], str]:
-    """The type of an argument that is one of some names."""
-    known = list(names)
-
-    def convert(text: str) -> str:
-        if text not in known:
-            raise argparse.ArgumentTypeError(
-                f"invalid choice: {text!r} (choose from {', '.join(known)})"
+    def check(self) -> None:
+        super().check()
+        if self.dataset == OWN:
+            own_files(self.data, self.root, ROOTS, folders=True)
+        elif self.text_column or self.label_column or self.encoding != "utf-8":
+            raise InputError(
+                "--text-column, --label-column and --encoding go with your own file, not "
+                f"{self.dataset}"
             )
-        return text
+        sst = self.dataset.startswith("sst")
+        if self.split_seed is not None and sst:
+            raise InputError(f"--split-seed goes with data without three parts, not {self.dataset}")
+        if self.phrases == "yes" and not sst:
+            raise InputError(f"--phrases goes with sst-fine and sst-binary, not {self.dataset}")
 
-    return convert
+    @property
+    def dataset(self) -> str:
+        """The name of a corpus, or :data:`OWN`."""
+        name = ALIASES.get(self.data[0], self.data[0])
+        return name if len(self.data) == 1 and name in ROOTS else OWN
+
+    @property
+    def files(self) -> list[str]:
+        """One's own training and test file, none for a corpus and for a folder that has both."""
+        return [] if self.dataset != OWN or Path(self.data[0]).is_dir() else list(self.data)
+
+    @property
+    def folder(self) -> str:
+        """That of the corpus or of one's own files, where word vectors may lie, too."""
+        if self.dataset != OWN:
+            return self.root or ROOTS[self.dataset]
+        return str(Path(self.data[0]).parent) if self.files else self.data[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextModels(Options):
+    """Models.
+
+    Args:
+        models: which (the first three; all that are recurrent kernel machines with --ngram)
+        ngram: one or more widths of the filters of recurrent kernel machines, in words (1)
+        parameters: each model gets the largest width within this number of parameters besides word
+            vectors (300000, but for recurrent kernel machines)
+        hidden: this width instead (300 for recurrent kernel machines)
+        rcnn_hidden: this width of rcnn instead; others get the largest within the number of
+            parameters of an rcnn with the decay input
+        layers: of rcnn, lstm, bi-lstm; several are a model each; the others have one
+        decays: of rcnn, a number from 0 to below 1, learned, input or recurrent; several
+            are a model each
+        order: words in an n-gram of rcnn
+        activation: of rcnn
+        rcnn_readout: of rcnn, what it activates: n-grams up to a word, those that end at it, or the
+            first summed over all orders
+        readout: of rcnn, lstm, bi-lstm: the last layer at the last word, or the means over words of
+            all layers, side by side (mean for rcnn)
+        dropout: of word vectors, between layers, and of the text's vector
+        embedding: size of learned word vectors (100)
+    """
+
+    EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("hidden", "parameters"),)
+
+    models: tuple[ModelName, ...] = setting((), "model", free=True)
+    ngram: tuple[int, ...] = setting((), least=1, most=LARGEST_WIDTH, free=True)
+    parameters: int | None = setting(None, least=1, free=True)
+    hidden: int | None = setting(None, least=1, most=LARGEST_WIDTH, free=True)
+    rcnn_hidden: int | None = setting(None, least=1, most=LARGEST_WIDTH, free=True)
+    layers: tuple[int, ...] = setting((2,), "depths", least=1, most=MOST_LAYERS, free=True)
+    decays: tuple[str, ...] = setting(("input",), "decay", free=True)
+    order: int = setting(2, least=1, most=MOST_LAYERS, free=True)
+    activation: Literal["relu", "tanh", "none"] = setting("relu", free=True)
+    rcnn_readout: Literal["sum", "c", "z"] = setting("sum", free=True)
+    readout: Literal["last", "mean"] | None = setting(None, free=True)
+    dropout: float = setting(0.2, least=0, below=1, free=True)
+    embedding: int | None = setting(None, least=1, most=LARGEST_WIDTH, free=True)
+
+    def check(self) -> None:
+        super().check()
+        self.names()
+
+    def names(self) -> list[str]:
+        """The models to compare: those of :data:`MODELS`, or each cell with each width.
+
+        Raises:
+            InputError: If both kinds are asked for.
+        """
+        if not self.ngram and all(name in MODELS for name in self.models):
+            return [name for kind in self.models or COMPARED for name in self._variants(kind)]
+        for name in self.models:
+            if name not in CELLS:
+                others = ", ".join(name for name in self.models if name not in MODELS)
+                raise InputError(
+                    f"{name} does not go with {'--ngram' if self.ngram else others}: it is no "
+                    "recurrent kernel machine; compare it in a call of its own"
+                )
+        return [f"{cell}-{n}gram" for cell in self.models or CELLS for n in self.ngram or [1]]
+
+    def _variants(self, kind: str) -> list[str]:
+        """The names of a kind of model with each number of layers and each decay that it takes."""
+        layers: tuple[int | None, ...] = self.layers if kind in LAYERED else ()
+        decays = tuple(map(_decay_name, self.decays)) if kind == "rcnn" else ()
+        return [
+            variant_name(kind, number, decay)
+            for number in (layers if len(layers) > 1 else (None,))
+            for decay in (decays if len(decays) > 1 else (None,))
+        ]
+
+    def fields(self, name: str) -> dict[str, Any]:
+        """What a model of this name is built with, but for the words, classes and width."""
+        if is_cell(name):
+            return {"num_layers": 1, "dropout": self.dropout}
+        kind, layers, decay = variant_of(name)
+        return {
+            "num_layers": layers or self.layers[0],
+            "dropout": self.dropout,
+            "readout": self.readout or READOUT.get(kind, "last"),
+            "order": self.order,
+            "decay": decay_of(_decay_name(self.decays[0])) if decay is None else decay,
+            "activation": self.activation,
+            "rcnn_readout": self.rcnn_readout,
+        }
+
+    def unheeded(self) -> list[str]:
+        """The flags of options that differ from their defaults and that no model heeds."""
+        kinds = {variant_of(name)[0] for name in self.names()}
+        defaults = {one.name: one.default for one in fields(TextModels)}
+        return [
+            flag(name)
+            for name, heed in HEEDED.items()
+            if getattr(self, name) != defaults[name] and not set(heed) & kinds
+        ]
+
+
+def _decay_name(word: str) -> str:
+    """A decay as the names of models have it.
+
+    Raises:
+        InputError: If it is none.
+    """
+    value = decay_of(word)
+    if isinstance(value, float) and 0 <= value < 1:
+        return f"{value:g}"
+    if value in DECAYS:
+        return word
+    raise InputError(
+        f"--decays must be a number from 0 to below 1, {', '.join(DECAYS)}, got {word}"
+    )

@@ -1,8 +1,8 @@
 """New texts, classified by a trained run."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas
 import torch
@@ -27,28 +27,24 @@ PREDICTED = "predicted"
 MOST_NAMED = 5
 
 
-def predict(options: argparse.Namespace) -> None:
+def predict(options: Any) -> None:
     """Classifies the texts of the options and writes or prints what came out.
 
     A text without words has no class; its cells are empty, and its row is told.
 
     Raises:
-        InputError: If an option names nothing, a table cannot be read, or a file exists.
+        InputError: If a table cannot be read, or a file exists.
     """
     outputs = [Path(name) for name in (options.out, options.explain) if name]
-    if options.data and not outputs:
-        raise InputError("--data needs --out FILE, --explain DIR, or both")
     refuse_existing(outputs, options.overwrite)
     if options.out:
         check_output(Path(options.out))
-    if options.text and options.text_column:
-        raise InputError("--text-column goes with --data, not --text")
     classifier = load_classifier(checkpoint_of(options.checkpoint))
     if options.text:
         table = pandas.DataFrame({"text": options.text})
-        texts = options.text
+        texts = list(options.text)
     else:
-        columns = options.text_column or ["text"]
+        columns = list(options.text_column) or ["text"]
         table, texts = texts_of(options.data, columns, options.encoding)
     words = [tokenize(text) for text in texts]
     predictions = predicted(classifier, words, options.batch_size)
@@ -97,9 +93,7 @@ def predicted(
     return frame
 
 
-def _explain(
-    classifier: TextClassifier, texts: Sequence[Sequence[str]], options: argparse.Namespace
-) -> None:
+def _explain(classifier: TextClassifier, texts: Sequence[Sequence[str]], options: Any) -> None:
     if not texts:
         raise InputError("--explain: no text has words")
     explanations = [explain(classifier, words) for words in texts]

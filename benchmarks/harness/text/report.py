@@ -1,20 +1,17 @@
 """The table and the pictures of an experiment on texts."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.harness.files import write_bytes, write_text
+from benchmarks.harness.experiment import Report
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
     mean_seconds,
-    png,
     seeds_text,
     spread,
 )
@@ -22,12 +19,15 @@ from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import TextData
 from benchmarks.harness.text.models import maps_of
+from benchmarks.harness.text.options import TextModels
 from benchmarks.harness.text.task import TextTask
+from benchmarks.harness.text.variants import FILES as VARIANT_FILES
 from benchmarks.harness.text.variants import variant_plots
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
 
+FILES = ("confusion.png", "learning_curves.png", *VARIANT_FILES)
 HEADER = ("model", "parameters", "train", "valid", "test", "s/epoch")
 MOST_CLASSES_NAMED = 12
 PANELS_A_ROW = 4
@@ -130,6 +130,13 @@ def describe(data: TextData) -> str:
     return f"{_texts_and_vectors(data)}\n{_unknown_words(data)}"
 
 
+def heading(options: TextModels, data: TextData) -> str:
+    """The same, and options that none of the models heeds."""
+    unheeded = options.unheeded()
+    note = f"\nWithout effect on these models: {', '.join(unheeded)}" if unheeded else ""
+    return describe(data) + note
+
+
 def _unknown_words(data: TextData) -> str:
     what = "unknown" if data.vectors is None else "without a vector in the file"
     counts = [(part, *data.unknown_words(part)) for part in PARTS]
@@ -145,7 +152,7 @@ def _texts_and_vectors(data: TextData) -> str:
         f"{corpus.split}: {sizes}"
     )
     if data.vectors is None or data.glove is None:
-        why = "" if data.choice.glove else " (no GloVe file at hand; --vectors FILE names one)"
+        why = "" if data.choice.vectors else " (no GloVe file at hand; --vectors FILE names one)"
         return f"{texts}\n{len(data.vocabulary):,} words with learned vectors{why}"
     found, size = data.vectors.found, data.vectors.vectors.size(1)
     words = f"{texts}\n{len(found):,} words, {int(found.sum()):,} with"
@@ -161,24 +168,24 @@ def _texts_and_vectors(data: TextData) -> str:
     )
 
 
-def write_text_report(out: Path, runs: Sequence["Run"], data: TextData) -> None:
-    """Writes ``table.md``, ``confusion.png``, ``learning_curves.png`` and those of variants.
+def report(runs: Sequence["Run"], data: TextData) -> Report:
+    """Tables, confusion, learning curves, and the pictures of layers and decays.
 
     Args:
-        out (Path): The results folder.
         runs: Finished runs, model by model.
         data: Texts in parts.
     """
-    written = "\n\n".join(table.markdown() for table in tables(runs, data))
-    write_text(out / "table.md", f"{written}\n")
-    write_bytes(out / "confusion.png", png(confusion_plot(runs, data)))
-    curves = learning_curves(runs, TextTask.measure, "accuracy in percent", data.choice.dataset)
-    write_bytes(out / "learning_curves.png", png(curves))
-    for file, figure in variant_plots(runs, data.choice.dataset).items():
-        write_bytes(out / file, png(figure))
+    name = data.choice.dataset
+    pictures = {
+        "confusion.png": lambda: confusion_plot(runs, data),
+        "learning_curves.png": lambda: learning_curves(
+            runs, TextTask.measure, "accuracy in percent", name
+        ),
+        **variant_plots(runs, name),
+    }
+    return Report(tables(runs, data), pictures)
 
 
-@matplotlib.rc_context({"text.parse_math": False})  # a class may have a dollar sign
 def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
     """Predicted against true classes of the test part, a panel a model, over all its seeds."""
     groups = by_model(runs)

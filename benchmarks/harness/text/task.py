@@ -1,28 +1,29 @@
 """Classification of texts as a task of the harness."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 import pandas
 from torch import Tensor
 
-from benchmarks.harness.errors import as_input_error
+from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
 from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import TextBatches, TextData
 from benchmarks.harness.text.encoders import RKMEncoder
-from benchmarks.harness.text.model_config import READOUT, TextModelConfig, cell_of, variant_of
+from benchmarks.harness.text.model_config import TextModelConfig, cell_of, is_cell, variant_of
 from benchmarks.harness.text.models import (
     DEFAULT_PARAMETERS,
     count_parameters,
     fit_hidden_size,
     has_model,
 )
-from benchmarks.harness.text.variants import FILES as VARIANT_FILES
+from benchmarks.harness.text.options import CELL_WIDTH, TextModels
 
+EMBEDDING = 100
 SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
 
 
@@ -35,9 +36,6 @@ class TextTask(Task):
 
     items = "texts"
     measure = Measure("accuracy", "accuracy", ".2f")
-    packages = ("torch", "torch-geometric", "lightning", "numpy")
-    files = ("table.md", "confusion.png", "learning_curves.png", *VARIANT_FILES)
-    free_settings = ("root", "glove", "csv")
 
     def __init__(self, data: TextData) -> None:
         self.data = data
@@ -115,57 +113,34 @@ class TextTask(Task):
         return pandas.concat(frames, ignore_index=True)
 
 
-def text_model_configs(
-    names: Iterable[str],
-    data: TextData,
-    hidden: int | None = None,
-    num_layers: int = 2,
-    dropout: float = 0.2,
-    embedding_dim: int = 100,
-    budget: int = DEFAULT_PARAMETERS,
-    rcnn_hidden: int | None = None,
-    readout: str | None = None,
-    **options: Any,
-) -> list[TextModelConfig]:
-    """The configurations of some models for some texts.
-
-    Args:
-        names: Names of models.
-        data: The texts.
-        hidden (int, optional): Width; ``None``: the largest within `budget` parameters.
-        num_layers (int): See :class:`TextModelConfig`.
-        dropout (float): See :class:`TextModelConfig`.
-        embedding_dim (int): Size of learned word vectors.
-        budget (int): Number of parameters besides word vectors.
-        rcnn_hidden (int, optional): In place of both: the width of an RCNN; others get the largest
-            within as many parameters as an RCNN with an input-gated decay has.
-        readout (str, optional): See :class:`TextModelConfig`; ``None``: that of :data:`READOUT`.
-        **options: Further fields of :class:`TextModelConfig`.
+def text_model_configs(options: TextModels, data: TextData) -> list[TextModelConfig]:
+    """The configurations of the models that are asked for, for some texts.
 
     Raises:
-        InputError: If no width of a model stays within `budget`, or it has too many.
+        InputError: If no width of a model stays within its number of parameters, it has too many,
+            or an option does not go with the word vectors.
     """
     vectors = None if data.vectors is None else data.vectors.vectors
+    if options.embedding and data.glove:
+        raise InputError(f"--embedding goes with --vectors none; {data.glove} has its own size")
     configs = []
-    for name in names:
-        kind, layers, decay = variant_of(name)
+    for name in options.names():
         config = TextModelConfig(
             name=name,
             num_words=len(data.vocabulary),
-            embedding_dim=embedding_dim if vectors is None else vectors.size(1),
+            embedding_dim=(options.embedding or EMBEDDING) if vectors is None else vectors.size(1),
             fixed_embedding=vectors is not None and not data.choice.tune_vectors,
             num_classes=len(data.corpus.classes),
-            hidden=hidden or 1,
-            num_layers=layers or num_layers,
-            dropout=dropout,
-            readout=readout or READOUT.get(kind, "last"),
-            **(options if decay is None else {**options, "decay": decay}),
+            hidden=options.hidden or CELL_WIDTH,
+            **options.fields(name),
         )
         with as_input_error():
-            if rcnn_hidden:
-                config = _as_large_as_rcnn(config, rcnn_hidden)
-            elif not hidden:
-                config = fit_hidden_size(config, budget)
+            if options.hidden or (is_cell(name) and not options.parameters):
+                pass
+            elif options.rcnn_hidden and not options.parameters:
+                config = _as_large_as_rcnn(config, options.rcnn_hidden)
+            else:
+                config = fit_hidden_size(config, options.parameters or DEFAULT_PARAMETERS)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
             number = count_parameters(config) + learned
             check_parameters(name, config.hidden, number, SIZE_OPTIONS)

@@ -1,6 +1,7 @@
 """Pictures of an RCNN with several numbers of layers or decays (Lei 2017, figures 2-2 and 2-3)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import matplotlib
@@ -18,7 +19,7 @@ FILES = tuple(file for file, _ in COMPARED.values())
 MARKERS = "osD^vP*X"
 
 
-def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Figure]:
+def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Callable[[], Figure]]:
     """Test against validation accuracy, a point a run, by file.
 
     A picture for each of layers and decay of which some runs of ``rcnn`` have different ones.
@@ -27,14 +28,14 @@ def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Figure]:
         runs: Finished runs.
         title (str): The first words of the titles.
     """
-    figures = {}
+    figures: dict[str, Callable[[], Figure]] = {}
     for key, (file, name) in COMPARED.items():
         groups: dict[float | str, list[Run]] = {}
         for run in runs:
             if run.record.get("kind") == "rcnn":
                 groups.setdefault(run.record[key], []).append(run)
         if len(groups) > 1:
-            figures[file] = _scatter(groups, name, title)
+            figures[file] = partial(_scatter, groups, name, title)
     return figures
 
 

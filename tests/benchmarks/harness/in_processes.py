@@ -7,7 +7,6 @@ ends with an input error that the last process alone has met.
 import random
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,14 @@ import torch
 from benchmarks.harness.arguments import exit_status
 from benchmarks.harness.collective import in_all, in_first
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.experiment import Experiment
-from benchmarks.harness.learner import OptimizerConfig
+from benchmarks.harness.experiment import Experiment, Report
 from benchmarks.harness.options import parse
 from benchmarks.harness.processes import processes
 from benchmarks.harness.progress import EpochHistory
-from benchmarks.harness.task import Task
-from benchmarks.harness.text.data import TextChoice, load_texts
+from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
-from benchmarks.harness.training import TrainingConfig
 from benchmarks.molecules.__main__ import COMPARE
+from benchmarks.text_classification import TextClassification
 
 PIECES = ("C", "N", "O", "CC", "CO", "c1ccccc1", "C1CC1", "F", "C=C", "C#N")
 SIZES = {"train": 34, "valid": 5, "test": 4}  # in batches of 4: the last ones have 2, 1 and 4
@@ -56,21 +53,32 @@ def write_texts(folder: Path) -> None:
     (folder / "texts.csv").write_text("\n".join(rows) + "\n")
 
 
-def experiment(folder: Path, name: str, task: Task, models: Any, batch_size: int) -> Experiment:
-    """Four epochs in a folder of this name."""
-    optimizer = OptimizerConfig(learning_rate=0.02, schedule="plateau", factor=0.5)
-    training = TrainingConfig(4, batch_size, 4, 5.0, optimizer, device="cpu", precision="32-true")
-    return Experiment(task, models, [0], training, folder / name)
+def text_experiment(options: TextClassification, out: Path) -> Experiment:
+    """The experiment of some options in a folder."""
+    texts = load_texts(options)
+    return Experiment("texts", options, out, TextTask(texts), text_model_configs(options, texts))
 
 
-def experiments(folder: Path) -> Mapping[str, Experiment]:
-    """Those on the texts of a folder."""
-    texts = load_texts(TextChoice("csv", glove="none", csv=[str(folder / "texts.csv")]))
-    rcnn = text_model_configs(["rcnn"], texts, hidden=6, dropout=0.0, embedding_dim=5)
-    return {
-        name: experiment(folder, name, TextTask(texts), rcnn, 16)
-        for name in ("texts", "interrupted")
-    }
+def experiment(folder: Path, name: str, resume: bool = False) -> Experiment:
+    """Four epochs on the texts of a folder, in a folder of this name."""
+    options = TextClassification(
+        data=(str(folder / "texts.csv"),),
+        vectors="none",
+        models=("rcnn",),
+        hidden=6,
+        dropout=0.0,
+        embedding=5,
+        epochs=4,
+        batch_size=16,
+        patience=4,
+        lr=0.02,
+        schedule="plateau",
+        device="cpu",
+        precision="32-true",
+        quiet=True,
+        resume=resume,
+    )
+    return text_experiment(options, folder / name)
 
 
 def molecules(folder: Path, name: str, *words: str) -> None:
@@ -94,14 +102,16 @@ def carry_out(folder: Path) -> None:
     """Carries out the experiments, one of them in two halves; the first is kept as ``half``."""
     molecules(folder, "molecules", "--norm", "none", "--model", "wl-gated", "mean", "wl-subtree-3")
     molecules(folder, "normalized", "--model", "gine", "--dropout", "0.5")
-    for name, each in experiments(folder).items():
+    for name in ("texts", "interrupted"):
+        each = experiment(folder, name)
         each.check()
-        each.open_folder(resume=False, overwrite=False)
+        each.open()
         if name == "interrupted":
             _interrupt(each)
             in_first(lambda each=each: shutil.copytree(each.out, folder / "half"))  # type: ignore[misc]
-            each.open_folder(resume=True, overwrite=False)
-        each.run()
+            each = experiment(folder, name, resume=True)
+            each.open()
+        each.finish(each.run(), lambda runs: Report([]))
 
 
 def _interrupt(experiment: Experiment) -> None:

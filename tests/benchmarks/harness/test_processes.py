@@ -30,7 +30,7 @@ from tests.benchmarks.conftest import metrics_of
 from tests.benchmarks.harness.in_processes import (
     WRONG,
     carry_out,
-    experiments,
+    experiment,
     write_molecules,
     write_texts,
 )
@@ -64,7 +64,7 @@ def folders(tmp_path_factory) -> tuple[Path, Path, subprocess.CompletedProcess[s
 
 def history(folder: Path, name: str, model: str) -> pandas.DataFrame:
     """Everything that was recorded of the epochs of a run but the seconds."""
-    content = json.loads((folder / name / "runs" / f"{model}-seed0" / "run.json").read_text())
+    content = json.loads((folder / name / "runs" / f"{model}-seed0" / "record.json").read_text())
     return pandas.DataFrame(content["history"]).drop(columns="seconds")
 
 
@@ -131,10 +131,9 @@ def test_batch_normalization_and_dropout_are_those_of_each_process(folders):
 def test_interrupted_in_several_processes_and_resumed_in_one(folders, tmp_path):
     one, several, _ = folders
     (several / "half").rename(several / "resumed")
-    resumed = experiments(several)["interrupted"]
-    resumed = type(resumed)(**{**vars(resumed), "out": several / "resumed"})
+    resumed = experiment(several, "resumed", resume=True)
     assert not (several / "resumed" / "metrics.json").exists()
-    resumed.open_folder(resume=True, overwrite=False)
+    resumed.open()
     resumed.run()
     first = history(one, "interrupted", "rcnn")
     second = history(several, "resumed", "rcnn")

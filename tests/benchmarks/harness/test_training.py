@@ -10,13 +10,11 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness import training
 from benchmarks.harness.errors import DivergenceError, InputError
-from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.learner import OptimizerConfig, learning_rate_factor
 from benchmarks.harness.progress import EpochHistory
-from benchmarks.harness.text.data import TextChoice, load_texts
-from benchmarks.harness.text.task import TextTask, text_model_configs
-from benchmarks.harness.training import TrainingConfig
-from tests.benchmarks.harness.in_processes import write_texts
+from benchmarks.harness.text.task import TextTask
+from benchmarks.text_classification import TextClassification
+from tests.benchmarks.harness.in_processes import text_experiment, write_texts
 from tests.benchmarks.interruption import interrupt_once, results
 
 
@@ -24,18 +22,24 @@ from tests.benchmarks.interruption import interrupt_once, results
 def experiment(tmp_path):
     """A small experiment on texts in a folder of this name, opened."""
     write_texts(tmp_path)
-    texts = load_texts(TextChoice("csv", glove="none", csv=[str(tmp_path / "texts.csv")]))
+    small = {"schedule": "none", "lr": 0.03, "device": "cpu", "precision": "32-true"}
 
     def make(name: str = "out", resume: bool = False, seeds: tuple[int, ...] = (0,), **more: Any):
-        optimizer = {"learning_rate": 0.03, "schedule": "none", "factor": 0.9, **more}
-        epochs = optimizer.pop("epochs", 4)
-        patience, clip = optimizer.pop("patience", epochs), 5.0
-        precision = optimizer.pop("precision", "32-true")
-        models = text_model_configs(["rcnn"], texts, hidden=4, dropout=0.2, embedding_dim=5)
-        config = TrainingConfig(epochs, 16, patience, clip, OptimizerConfig(**optimizer))
-        config = TrainingConfig(**{**vars(config), "device": "cpu", "precision": precision})
-        made = Experiment(TextTask(texts), models, seeds, config, tmp_path / name)
-        made.open_folder(resume, overwrite=False)
+        epochs = more.setdefault("epochs", 4)
+        options = TextClassification(
+            data=(str(tmp_path / "texts.csv"),),
+            vectors="none",
+            models=("rcnn",),
+            hidden=4,
+            embedding=5,
+            batch_size=16,
+            seeds=seeds,
+            resume=resume,
+            quiet=True,
+            **{"patience": epochs, **small, **more},
+        )
+        made = text_experiment(options, tmp_path / name)
+        made.open()
         return made
 
     return make
@@ -85,8 +89,8 @@ def test_resume_where_the_folder_was_moved(experiment, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("schedule", ["cosine", "exponential", "plateau", "none"])
 def test_learning_rate_follows_the_schedule(experiment, tmp_path, schedule):
-    options = {"schedule": schedule, "factor": 0.5} if schedule == "plateau" else {}
-    made = experiment(**{"schedule": schedule, "epochs": 12, "learning_rate": 0.05, **options})
+    options = {"schedule": schedule, "lr_factor": 0.5} if schedule == "plateau" else {}
+    made = experiment(**{"schedule": schedule, "epochs": 12, "lr": 0.05, **options})
     made.run()
     (run,), _ = results(tmp_path / "out")
     rates = [epoch["learning_rate"] for epoch in run["history"]]
@@ -131,8 +135,8 @@ def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
     (folder / "predictions.csv").unlink()  # then it is not finished, and is trained again
     experiment(resume=True).run()
     assert results(tmp_path / "out") == whole
-    (folder / "run.json").write_text("{")
-    refused("run.json")
+    (folder / "record.json").write_text("{")
+    refused("record.json")
     for text in ("[]", "{", '{"seeds": [0]}'):
         (tmp_path / "out" / "configuration.json").write_text(text)
         refused("configuration.json")
@@ -157,7 +161,7 @@ def test_resume_in_the_middle_of_an_epoch_and_of_the_table(experiment, tmp_path,
 
 
 def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, monkeypatch):
-    options = {"epochs": 60, "patience": 2, "learning_rate": 0.3}
+    options = {"epochs": 60, "patience": 2, "lr": 0.3}
     (run,) = experiment("whole", **options).run()
     assert run.record["epochs"] < 60
     raised = interrupt_once(monkeypatch, training, "_predict", lambda *args: True)
@@ -168,7 +172,7 @@ def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, mon
 
 
 def test_metrics_are_those_of_the_best_epoch(experiment):
-    made = experiment(epochs=8, learning_rate=0.3)
+    made = experiment(epochs=8, lr=0.3)
     (run,) = made.run()
     best = min(run.history, key=lambda epoch: epoch["valid_error"])
     assert len(run.history) == run.record["epochs"]

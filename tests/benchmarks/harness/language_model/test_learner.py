@@ -11,33 +11,32 @@ import torch.nn.functional as F
 
 pytest.importorskip("lightning", reason="training needs the extra 'bench'")
 
-from benchmarks.corpora.language import LanguageVocabulary
+from benchmarks.corpora.language import LanguageVocabulary, TextStreams
 from benchmarks.harness.language_model.config import TrainingSettings
-from benchmarks.harness.language_model.data import LanguageChoice, LanguageData, load_corpus
+from benchmarks.harness.language_model.data import load_corpus
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
-from benchmarks.harness.language_model.models import LanguageModel
+from benchmarks.harness.language_model.models import LanguageModel as Network
 from benchmarks.harness.language_model.optimizer import NTASGD
-from benchmarks.harness.language_model.task import (
-    LanguageSetup,
-    LanguageTask,
-    RunSettings,
-    language_setups,
-)
-from benchmarks.harness.training import Run, train
+from benchmarks.harness.language_model.options import LanguageModel
+from benchmarks.harness.language_model.task import LanguageSetup, LanguageTask, language_setups
+from benchmarks.harness.learner import OptimizerConfig
+from benchmarks.harness.training import Run, TrainingConfig, train
 from tests.benchmarks.harness.language_model.streams import write_corpus
+
+SHARED = TrainingConfig(0, 0, 0, 0.0, OptimizerConfig(), device="cpu", precision="32-true")
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> LanguageData:
-    return load_corpus(LanguageChoice(str(write_corpus(tmp_path / "corpus"))))
+def data(tmp_path: Path) -> TextStreams:
+    return load_corpus(LanguageModel(data=str(write_corpus(tmp_path / "corpus"))))
 
 
-def setup(data: LanguageData, name: str = "rcnn-5m", **changes: Any) -> LanguageSetup:
+def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> LanguageSetup:
     """A narrow network of a preset in a few streams."""
     small = {"batch_size": 4, "steps": 7, "epochs": 1, **changes}
-    (found,) = language_setups([name], data, small, hidden=12)
-    embedding = 12 if found.model.embedding else 0
-    return replace(found, model=replace(found.model, embedding=embedding))
+    (found,) = language_setups(LanguageModel(models=(name,), hidden=12), data)
+    model = replace(found.model, embedding=12 if found.model.embedding else 0)
+    return replace(found, model=model, training=replace(found.training, **small))
 
 
 def without_dropout(found: LanguageSetup) -> LanguageSetup:
@@ -45,8 +44,8 @@ def without_dropout(found: LanguageSetup) -> LanguageSetup:
     return replace(found, model=replace(found.model, **dict.fromkeys(names, 0.0)))
 
 
-def trained(data: LanguageData, found: LanguageSetup, folder: Path) -> Run:
-    run = train(LanguageTask(data), found, 0, RunSettings(device="cpu"), folder)
+def trained(data: TextStreams, found: LanguageSetup, folder: Path) -> Run:
+    run = train(LanguageTask(data), found, 0, SHARED, folder)
     assert run is not None
     return run
 
@@ -66,13 +65,13 @@ def columns(stream: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tens
 
 
 @pytest.mark.parametrize("name", ["rcnn-5m", "lstm-5m", "cnn", "awd-lstm", "awd-rkm-lstm"])
-def test_state_is_carried_through_an_epoch(data: LanguageData, tmp_path: Path, name: str) -> None:
+def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, name: str) -> None:
     """Without dropout and at no rate, the training loss is that of streams read at once."""
     changes = {"learning_rate": 1e-30, "alpha": 0.0, "beta": 0.0, "variable_steps": False}
     run = trained(data, without_dropout(setup(data, name, **changes)), tmp_path / "run")
     net = restored(tmp_path / "run").net.double()
     with torch.no_grad():
-        ids, targets = columns(data.corpus.streams["train"], 4)
+        ids, targets = columns(data.streams["train"], 4)
         assert len(ids) > 100, "many batches"
         whole = F.cross_entropy(net.scores(net(ids)[0]).flatten(0, 1), targets.flatten())
         reset = [
@@ -84,18 +83,18 @@ def test_state_is_carried_through_an_epoch(data: LanguageData, tmp_path: Path, n
     assert found != pytest.approx(torch.stack(reset).sum().item() / ids.numel(), abs=2e-5)
 
 
-def test_gradients_stop_between_batches(data: LanguageData, monkeypatch) -> None:
+def test_gradients_stop_between_batches(data: TextStreams, monkeypatch) -> None:
     """The state given to a batch is that after the one before, without its graph."""
     given, after = [], []
-    read = LanguageModel.read
+    read = Network.read
 
-    def recorded(self: LanguageModel, ids: torch.Tensor, state: Any = None) -> Any:
+    def recorded(self: Network, ids: torch.Tensor, state: Any = None) -> Any:
         reading = read(self, ids, state)
         given.append(state)
         after.append(reading.state)
         return reading
 
-    monkeypatch.setattr(LanguageModel, "read", recorded)
+    monkeypatch.setattr(Network, "read", recorded)
     found = setup(data)
     task = LanguageTask(data)
     learner = task.learner(found, None)  # type: ignore[arg-type]
@@ -119,14 +118,14 @@ def tensors(state: Any) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", ["rcnn-5m", "rcnn-5m-x", "lstm-5m", "cnn", "awd-rkm-cifg"])
-def test_first_loss_is_the_logarithm_of_the_vocabulary(data: LanguageData, name: str) -> None:
+def test_first_loss_is_the_logarithm_of_the_vocabulary(data: TextStreams, name: str) -> None:
     torch.manual_seed(0)
     found, task = setup(data, name, alpha=0.0, beta=0.0, variable_steps=False), LanguageTask(data)
     learner = task.learner(found, None).train()  # type: ignore[arg-type]
     batch = next(iter(task.batches(learner, 4, 0).train_dataloader()))
     steps = 7 if found.training.sum_steps else 1
     loss = learner.training_step(batch, 0).item() / steps
-    assert loss == pytest.approx(math.log(len(data.corpus.vocabulary)), abs=0.1)
+    assert loss == pytest.approx(math.log(len(data.vocabulary)), abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ def test_first_loss_is_the_logarithm_of_the_vocabulary(data: LanguageData, name:
     ],
 )
 def test_best_epoch_is_kept_as_it_was_measured(
-    data: LanguageData, tmp_path: Path, monkeypatch, name: str, changes: dict[str, Any]
+    data: TextStreams, tmp_path: Path, monkeypatch, name: str, changes: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(
         NTASGD, "note", lambda self, error: self.param_groups[0].update(triggered=True)
@@ -152,7 +151,7 @@ def test_best_epoch_is_kept_as_it_was_measured(
     assert run.record["valid"] == pytest.approx(valid[best], rel=1e-5)
     assert run.record["test"] == pytest.approx(run.history[best]["test_perplexity"], rel=1e-5)
     # Once more, from the checkpoint alone: the streams of the validation part word by word.
-    net, stream = restored(tmp_path / "run").net, data.corpus.streams["valid"]
+    net, stream = restored(tmp_path / "run").net, data.streams["valid"]
     size = -(-len(stream) // max(1, min(10, len(stream) // 7)))
     follows = torch.cat([torch.tensor([LanguageVocabulary.end]), stream[:-1]])
     total = 0.0
@@ -163,14 +162,14 @@ def test_best_epoch_is_kept_as_it_was_measured(
     assert run.record["valid"] == pytest.approx(math.exp(total / len(stream)), rel=1e-4)
 
 
-def test_learning_rate_follows_the_epoch(data: LanguageData, tmp_path: Path) -> None:
+def test_learning_rate_follows_the_epoch(data: TextStreams, tmp_path: Path) -> None:
     found = setup(data, learning_rate=0.5, decay=0.8, decay_after=2, epochs=5)
     run = trained(data, found, tmp_path / "run")
     rates = [epoch["learning_rate"] for epoch in run.history]
     assert rates == pytest.approx([0.5, 0.5, 0.4, 0.32, 0.256])
 
 
-def test_learning_rate_is_halved_where_an_epoch_is_undone(data: LanguageData, tmp_path) -> None:
+def test_learning_rate_is_halved_where_an_epoch_is_undone(data: TextStreams, tmp_path) -> None:
     found = setup(data, "adam-rcnn-16m", learning_rate=0.3, epochs=6)
     run = trained(data, found, tmp_path / "run")
     rate, lowest, expected = 0.3, math.inf, []
@@ -183,7 +182,7 @@ def test_learning_rate_is_halved_where_an_epoch_is_undone(data: LanguageData, tm
 
 
 def test_learning_rate_follows_a_varying_number_of_steps(
-    data: LanguageData, tmp_path: Path, monkeypatch
+    data: TextStreams, tmp_path: Path, monkeypatch
 ) -> None:
     seen = []
     training_step = LanguageLearner.training_step
@@ -200,7 +199,7 @@ def test_learning_rate_follows_a_varying_number_of_steps(
     assert [rate for _, rate in seen] == pytest.approx([2.0 * steps / 12 for steps, _ in seen])
 
 
-def test_loss_is_summed_over_steps_or_not(data: LanguageData) -> None:
+def test_loss_is_summed_over_steps_or_not(data: TextStreams) -> None:
     task = LanguageTask(data)
     losses = []
     for sum_steps in (True, False):
@@ -211,8 +210,8 @@ def test_loss_is_summed_over_steps_or_not(data: LanguageData) -> None:
     assert losses[0] == pytest.approx(7 * losses[1])
 
 
-def test_patience_is_that_of_the_settings(data: LanguageData) -> None:
-    task, running = LanguageTask(data), RunSettings("cpu", "32-true", "lines")
+def test_patience_is_that_of_the_settings(data: TextStreams) -> None:
+    task, running = LanguageTask(data), replace(SHARED, show="lines")
     for patience, expected in ((None, 30), (3, 3)):
         found = setup(data, epochs=30, patience=patience, clip=0.5)
         config = task.training(found, running)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.harness.language_model.config import LanguageModelConfig
+from benchmarks.harness.language_model.config import PRESETS, LanguageModelConfig
 from benchmarks.harness.language_model.encoders import RCNNEncoder
 from benchmarks.harness.language_model.models import (
     LanguageModel,
@@ -18,7 +18,6 @@ from benchmarks.harness.language_model.models import (
     fitted,
     penalty,
 )
-from benchmarks.harness.language_model.presets import PRESETS
 
 WORDS = 400
 

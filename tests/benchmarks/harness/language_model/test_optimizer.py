@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import SGD, Adam, Optimizer
 
+from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.optimizer import (
     NTASGD,
     RevertingAdam,
     build_optimizer,
 )
-from benchmarks.harness.language_model.presets import PRESETS
 
 
 def parameters() -> list[Parameter]:

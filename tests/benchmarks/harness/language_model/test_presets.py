@@ -9,11 +9,11 @@ import pytest
 
 from benchmarks.harness.language_model.config import (
     OPTIMIZERS,
+    PRESETS,
     LanguageModelConfig,
     TrainingSettings,
 )
 from benchmarks.harness.language_model.models import count_parameters, fitted
-from benchmarks.harness.language_model.presets import PRESETS
 
 WORDS = 10_000  # of the Penn Treebank
 # Thesis, table 2.4: width and millions of parameters. Its 5.2 and 16.4 of the constant decay have
@@ -32,7 +32,7 @@ TABLE_2_4 = {
 
 def test_they_are_read_without_torch() -> None:
     code = (
-        "import sys; from benchmarks.harness.language_model.presets import PRESETS;"
+        "import sys; from benchmarks.harness.language_model.config import PRESETS;"
         "print(len(PRESETS), 'torch' in sys.modules)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Rankings by words against the formulas."""
+"""Rankings by words against the formulas, and the re-ranker over them."""
 
 import math
 import sys
@@ -6,8 +6,11 @@ import warnings
 from collections import Counter
 from importlib import import_module
 
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
 
 pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("torchmetrics", reason="the benchmark needs the extra 'bench'")
@@ -17,12 +20,12 @@ from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, Trai
 from benchmarks.harness.errors import InputError, naming_extras
 from benchmarks.harness.retrieval.baselines import (
     NGRAMS,
-    TfIdf,
-    bm25,
-    published_bm25,
+    Baselines,
+    standardized,
+    tf_idf,
     tuned_tf_idf,
 )
-from benchmarks.harness.retrieval.metrics import evaluate
+from benchmarks.harness.retrieval.metrics import METRICS, evaluate
 
 ASKED = {
     "how to boot from usb": "the usb stick is not found",
@@ -36,38 +39,37 @@ QUESTIONS = [
     Question(str(number), title.split(), body.split())
     for number, (title, body) in enumerate(ASKED.items())
 ]
+DEV = [Ranking(0, (1, 2, 3, 4), (True, False, False, False), (4, 3, 2, 1))]
+TEST = [
+    Ranking(3, (4, 1), (False, True), (0.5, 2.0)),
+    Ranking(4, (0, 2, 3), (False,) * 3, (3, 2, 1)),
+]
 
 
 @pytest.fixture
 def corpus() -> QuestionCorpus:
-    return QuestionCorpus(
-        QUESTIONS,
-        [TrainQuery(0, (1,))],
-        {
-            "dev": [Ranking(0, (1, 2, 3, 4), (True, False, False, False))],
-            "test": [
-                Ranking(3, (4, 1), (False, True), (0.5, 2.0)),
-                Ranking(4, (0, 2, 3), (False,) * 3, (3, 2, 1)),
-            ],
-        },
-    )
+    return QuestionCorpus(QUESTIONS, [TrainQuery(0, (1,))], {"dev": DEV, "test": TEST})
 
 
 @pytest.mark.parametrize("fields", ["title", "title+body"])
-def test_bm25_searches_all_questions(corpus: QuestionCorpus, fields: str) -> None:
-    texts = corpus.texts(fields)
+def test_baselines_search_all_questions_as_the_settings_say(corpus, fields) -> None:
+    texts, found = corpus.texts(fields), Baselines(corpus, [fields])
+    ending = ", title" if fields == "title" else ""
     index = BM25Index(texts)
-    found = bm25(corpus, "test", fields)
-    assert len(found) == 2
-    for scores, (query, candidates) in zip(found, ((3, [4, 1]), (4, [0, 2, 3])), strict=True):
-        expected = [index.scores(texts[query])[place] for place in candidates]
-        assert scores.tolist() == expected
-
-
-def test_the_scores_that_the_corpus_has(corpus: QuestionCorpus) -> None:
-    assert [scores.tolist() for scores in published_bm25(corpus, "test")] == [[0.5, 2.0], [3, 2, 1]]
-    with pytest.raises(InputError, match="question 0 of the dev part has no BM25 scores"):
-        published_bm25(corpus, "dev")
+    scores = found.scores[f"BM25{ending}"]["test"]
+    for score, ranking in zip(scores, TEST, strict=True):
+        expected = [index.scores(texts[ranking.query])[place] for place in ranking.candidates]
+        assert score.tolist() == expected
+    setting = tuned_tf_idf(corpus, texts)
+    for one, other in zip(
+        found.scores[f"TF-IDF{ending}"]["test"], tf_idf(texts, *setting, TEST), strict=True
+    ):
+        assert torch.equal(one, other)
+    published = found.scores["BM25 of the corpus"]["test"]
+    assert [scores.tolist() for scores in published] == [[0.5, 2.0], [3, 2, 1]]
+    assert found.no_reranker == "cross-validation takes at least two queries"
+    assert set(found.measures) == set(found.scores)
+    assert set(found.measures[f"BM25{ending}"]["valid"]) == set(METRICS)
 
 
 def runs(words: list[str], longest: int) -> Counter[str]:
@@ -96,46 +98,37 @@ def cosine_by_definition(place: int, other: int, texts: list[list[str]], longest
 
 @pytest.mark.parametrize("ngrams", NGRAMS)
 @pytest.mark.parametrize("fields", ["title", "title+body"])
-def test_tf_idf_equals_its_definition(corpus: QuestionCorpus, ngrams: int, fields: str) -> None:
+def test_tf_idf_equals_its_definition(corpus, ngrams: int, fields: str) -> None:
     texts = corpus.texts(fields)
-    (found,) = TfIdf(ngrams)(corpus, "dev", fields)
+    (found,) = tf_idf(texts, ngrams, False, DEV)
     expected = [cosine_by_definition(0, place, texts, ngrams) for place in (1, 2, 3, 4)]
     torch.testing.assert_close(found, torch.tensor(expected))
 
 
-def test_stop_words_go_before_runs_are_formed(corpus: QuestionCorpus) -> None:
+def test_stop_words_go_before_runs_are_formed(corpus) -> None:
     stop_words = {"how", "to", "from", "a", "the", "is", "not", "never", "found"}
     pruned = [[w for w in text if w not in stop_words] for text in corpus.texts("title")]
     assert pruned[4] == []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (found,) = TfIdf(2, stop_words=True)(corpus, "dev", "title")
+        (found,) = tf_idf(corpus.texts("title"), 2, True, DEV)
     expected = [cosine_by_definition(0, place, pruned, 2) for place in (1, 2, 3, 4)]
     torch.testing.assert_close(found, torch.tensor(expected))
     assert found[3] == 0
-
-
-def test_questions_of_nothing_but_stop_words() -> None:
-    questions = [Question(str(k), [word]) for k, word in enumerate(("the", "of", "and", "usb"))]
-    corpus = QuestionCorpus(
-        questions,
-        [TrainQuery(3, (0,))],
-        {part: [Ranking(0, (1, 2), (True, False))] for part in ("dev", "test")},
-    )
-    (found,) = TfIdf(stop_words=True)(corpus, "test", "title")
+    nothing = [["the"], ["of"], ["and"], ["usb"]]
+    (found,) = tf_idf(nothing, 1, True, [Ranking(0, (1, 2), (True, False))])
     assert found.tolist() == [0.0, 0.0]
 
 
-def test_the_best_setting_on_dev_is_taken(corpus: QuestionCorpus) -> None:
-    best = tuned_tf_idf(corpus, "title")
-    relevance = corpus.relevance("dev")
+def test_the_best_setting_on_dev_is_taken(corpus) -> None:
+    texts, relevance = corpus.texts("title"), corpus.relevance("dev")
     reached = {
-        (ngrams, pruned): evaluate(TfIdf(ngrams, pruned)(corpus, "dev", "title"), relevance)["MRR"]
+        (ngrams, pruned): evaluate(tf_idf(texts, ngrams, pruned, DEV), relevance)["MRR"]
         for ngrams in NGRAMS
         for pruned in (False, True)
     }
     first = next(key for key, value in reached.items() if value == max(reached.values()))
-    assert best == TfIdf(*first) and len(set(reached.values())) > 1
+    assert tuned_tf_idf(corpus, texts) == first and len(set(reached.values())) > 1
 
 
 def test_says_so_before_a_run_begins_where_bm25s_is_missing(
@@ -149,3 +142,102 @@ def test_says_so_before_a_run_begins_where_bm25s_is_missing(
         naming_extras("bench"),
     ):
         import_module(module)
+
+
+QUERIES, CANDIDATES = 60, 12
+Rankers = list[list[Tensor]]
+
+
+def rankers(seed: int, noise: tuple[float, ...]) -> tuple[Rankers, list[Tensor]]:
+    """Rankers that see the same hidden quality, each with its own noise, scale and offset."""
+    generator = torch.Generator().manual_seed(seed)
+    quality = [torch.randn(CANDIDATES, generator=generator) for _ in range(QUERIES)]
+    scores = [
+        [
+            10.0**k * (q + level * torch.randn(CANDIDATES, generator=generator)) + 7 * place
+            for place, q in enumerate(quality)
+        ]
+        for k, level in enumerate(noise)
+    ]
+    return scores, [q > 1 for q in quality]
+
+
+class Made(Baselines):
+    """Baselines of scores and relevance in place of a corpus."""
+
+    def __init__(
+        self, valid: tuple[Rankers, list[Tensor]], test: tuple[Rankers, list[Tensor]]
+    ) -> None:
+        pairs = enumerate(zip(valid[0], test[0], strict=True))
+        self.scores = {str(k): {"valid": one, "test": other} for k, (one, other) in pairs}
+        self.relevance = {"valid": valid[1], "test": test[1]}
+
+
+def test_scores_are_standardized_within_a_query() -> None:
+    scores, _ = rankers(3, (0.5, 2.0))
+    constant = [torch.full((CANDIDATES,), 0.1 * place) for place in range(QUERIES)]
+    scaled = [[place + (2 + place) * s for place, s in enumerate(ranker)] for ranker in scores]
+    found = standardized([*scores, constant])
+    for query, features in enumerate(found):
+        columns = [ranker[query].double().numpy() for ranker in scores]
+        expected = np.stack([(s - s.mean()) / s.std() for s in columns], axis=1)
+        torch.testing.assert_close(features[:, :2], torch.from_numpy(expected))
+        assert not features[:, 2].any()
+    for one, other in zip(standardized(scaled), found, strict=True):
+        torch.testing.assert_close(one, other[:, :2], rtol=1e-3, atol=1e-3)
+
+
+def test_the_reranker_is_the_logistic_regression_over_standardized_scores() -> None:
+    valid, test = rankers(0, (1.0, 0.5)), rankers(2, (1.0, 0.5))
+    model = LogisticRegression(class_weight="balanced")
+    model.fit(torch.cat(standardized(valid[0])).numpy(), torch.cat(valid[1]).numpy())
+    expected = [features @ torch.from_numpy(model.coef_[0]) for features in standardized(test[0])]
+    made = Made(valid, test)
+    torch.testing.assert_close(made.reranked_scores()["test"], expected)
+    assert made.reranked()["test"] == evaluate(expected, test[1])
+
+
+def test_two_rankers_together_are_better_than_either() -> None:
+    found = Made(rankers(1, (1.0, 1.0)), rankers(2, (1.0, 1.0))).measures
+    for part in ("valid", "test"):
+        alone = max(found[name][part]["MAP"] for name in "01")
+        assert found["re-ranker"][part]["MAP"] > alone + 2
+
+
+def test_cross_validation_does_not_see_the_query_itself() -> None:
+    # With every label of a query turned around, a classifier that had seen it would weigh the
+    # ranker less.
+    scores, relevance = rankers(5, (0.1,))
+    found = Made((scores, relevance), (scores, relevance)).reranked_scores()
+    for query in (3, 40):
+        changed = list(relevance)
+        changed[query] = ~changed[query]
+        other = Made((scores, changed), (scores, relevance)).reranked_scores()
+        torch.testing.assert_close(other["valid"][query], found["valid"][query])
+        assert not torch.equal(other["test"][query], found["test"][query])
+    assert [len(score) for score in found["valid"]] == [CANDIDATES] * QUERIES
+
+
+SOME, NONE, ALL = ([True, False], [False, False], [True, True])
+
+
+@pytest.mark.parametrize(
+    ("similar", "reason"),
+    [
+        ([SOME], "at least two queries"),
+        ([SOME, NONE], "similar candidates or others alone"),
+        ([ALL, ALL, ALL], "similar candidates or others alone"),
+        ([SOME, SOME], None),
+        ([SOME, NONE, NONE, ALL], None),
+    ],
+)
+def test_says_beforehand_what_it_cannot_learn_from(similar, reason) -> None:
+    relevance = [torch.tensor(row) for row in similar]
+    both = ([[torch.tensor([2.0, 1.0])] * len(similar)], relevance)
+    made = Made(both, both)
+    if reason:
+        assert reason in str(made.no_reranker)
+        assert set(made.measures) == {"0"}
+    else:
+        assert made.no_reranker is None
+        assert set(made.measures) == {"0", "re-ranker"}

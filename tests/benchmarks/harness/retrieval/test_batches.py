@@ -8,10 +8,9 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.corpora.questions import TrainQuery
 from benchmarks.harness.retrieval.batches import NegativesLoader, PairLoader, question_batch
-from benchmarks.harness.retrieval.encoders import pooled
+from benchmarks.harness.retrieval.data import drawn, trained_questions
 from benchmarks.harness.retrieval.learner import RankingError, hinge_loss
-from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet
-from benchmarks.harness.retrieval.negatives import drawn, trained_questions
+from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, pooled
 from pyg_kernels.datasets.text import EncodedTexts, TextBatch
 
 # Four questions; the third has no body.

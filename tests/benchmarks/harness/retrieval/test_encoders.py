@@ -7,14 +7,14 @@ from torch import nn
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
-from benchmarks.harness.retrieval.encoders import ENCODERS, TorchEncoder, pooled
 from benchmarks.harness.retrieval.models import (
+    ENCODERS,
     QuestionModelConfig,
-    encoder_parameters,
-    fit_hidden_size,
-    is_model_name,
-    model_name,
+    QuestionNet,
+    TorchEncoder,
+    pooled,
 )
+from benchmarks.harness.retrieval.report import weights_by_position
 from pyg_kernels.datasets.text import TextBatch
 
 LENGTHS = (3, 1, 5)
@@ -128,22 +128,40 @@ def test_torch_layers_are_those_of_torch(words) -> None:
     ("encoder", "width"), [("rcnn", 400), ("cnn", 667), ("lstm", 231), ("gru", 278)]
 )
 def test_widths_of_the_thesis_within_equal_parameters(encoder, width) -> None:
-    fitted = fit_hidden_size(config(encoder=encoder), 401_000)
+    fitted = config(encoder=encoder).within(401_000)
     assert fitted.hidden == width
-    assert encoder_parameters(fitted) <= 401_000
+    assert fitted.encoder_parameters() <= 401_000
     with pytest.raises(ValueError, match=f"no width of {encoder} stays within 3 parameters"):
-        fit_hidden_size(config(encoder=encoder), 3)
+        fitted.within(3)
 
 
-def test_names() -> None:
-    assert model_name("rcnn-scalar", True, "last", "title") == "rcnn-scalar-pt-last-title"
-    assert model_name("gru", False, "mean", "title+body") == "gru-mean"
-    assert is_model_name("gru-mean")
-    assert not is_model_name("gru")
-    assert not is_model_name("rcnn-min")
+@pytest.mark.parametrize(("encoder", "width"), [("rcnn", 6), ("rcnn-scalar", 1)])
+def test_the_recurrence_with_the_gates_gives_the_outputs(encoder, width, words) -> None:
+    torch.manual_seed(0)
+    net = QuestionNet(config(encoder=encoder, embedding_dim=4, hidden=6)).double().eval()
+    weights, x = net.gates(words), net.embedding(words.ids)
+    assert weights.shape == (sum(LENGTHS), width)
+    outputs, _ = net.encoder(x, words)
+    (cell,) = net.encoder.rcnn.cells
+    first, second = (lin(x) for lin in cell.lins)
+    for text in range(len(LENGTHS)):
+        c1 = c2 = torch.zeros(6, dtype=torch.double)
+        for t in range(int(words.ptr[text]), int(words.ptr[text + 1])):
+            c2 = (1 - weights[t]) * c2 + weights[t] * (c1 + second[t])
+            c1 = (1 - weights[t]) * c1 + weights[t] * first[t]
+            torch.testing.assert_close(outputs[t], torch.tanh(c2 + cell.bias))
 
 
-@pytest.mark.parametrize(("option", "value"), [("encoder", "bert"), ("pooling", "min")])
-def test_unknown_names_are_refused(option, value) -> None:
-    with pytest.raises(ValueError, match=f"{option} must be one of .*, got '{value}'"):
-        encoder_parameters(config(**{option: value}))
+def test_means_of_gates_by_position(words) -> None:
+    torch.manual_seed(0)
+    net = QuestionNet(config(embedding_dim=4, hidden=6)).eval()
+    weights = net.gates(words)
+    parts = [
+        TextBatch(words.ids[:4], words.ptr[:3], words.y[:2]),
+        TextBatch(words.ids[4:], words.ptr[2:] - 4, words.y[2:]),
+    ]
+    mean, largest, texts = weights_by_position(net, parts)
+    assert texts.tolist() == [3, 2, 2, 1, 1]
+    for position, rows in enumerate([[0, 3, 4], [1, 5], [2, 6], [7], [8]]):
+        torch.testing.assert_close(mean[position], weights[rows].mean())
+        torch.testing.assert_close(largest[position], weights[rows].amax(dim=1).mean())

@@ -11,11 +11,15 @@ pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
 from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.retrieval.data import END, QuestionChoice, load_questions, question_data
-from benchmarks.harness.retrieval.encoders import ENCODERS
-from benchmarks.harness.retrieval.pretraining import PretrainingTask
-from benchmarks.harness.retrieval.task import pretraining_configs, question_model_configs
-from benchmarks.harness.retrieval.titles import TitleLoader, held_out_pairs, written_pairs
+from benchmarks.harness.retrieval.batches import TitleLoader, held_out_pairs, written_pairs
+from benchmarks.harness.retrieval.data import END, QuestionData, load_questions, question_data
+from benchmarks.harness.retrieval.models import ENCODERS, QuestionModelConfig
+from benchmarks.harness.retrieval.options import Networks, Questions
+from benchmarks.harness.retrieval.task import (
+    PretrainingTask,
+    pretraining_configs,
+    question_model_configs,
+)
 from tests.benchmarks.askubuntu_format import write_questions
 
 
@@ -35,7 +39,13 @@ def corpus() -> QuestionCorpus:
 @pytest.fixture
 def task(tmp_path) -> PretrainingTask:
     root = str(write_questions(tmp_path / "askubuntu"))
-    return PretrainingTask(load_questions(QuestionChoice("askubuntu", root, "none")))
+    choice = Questions(data=("askubuntu",), root=root, vectors="none")
+    return PretrainingTask(load_questions(choice))
+
+
+def config(data: QuestionData, encoder: str) -> QuestionModelConfig:
+    options = Networks(models=(encoder,), hidden=5)
+    return pretraining_configs(question_model_configs(options, data, [True]))[0]
 
 
 def test_titles_are_written_from_title_body_and_similar_questions(corpus) -> None:
@@ -54,7 +64,7 @@ def test_questions_held_out_occur_in_no_pair(corpus) -> None:
 
 
 def test_each_word_is_written_after_the_one_before(corpus) -> None:
-    data = question_data(corpus, QuestionChoice(), None)
+    data = question_data(corpus, Questions(), None)
     words = data.vocabulary
     (batch,) = TitleLoader(data, torch.tensor([[4, 1], [2, 2]]), batch_size=8)
     assert words.decode(batch.context.ids) == ["my", "usb", "stick", "wifi"]
@@ -66,11 +76,9 @@ def test_each_word_is_written_after_the_one_before(corpus) -> None:
 
 @pytest.mark.parametrize("encoder", list(ENCODERS))
 def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
-    models = question_model_configs([encoder], task.data, pretrained=[True], hidden=5)
     torch.manual_seed(0)
-    (config,) = pretraining_configs(models)
-    writer = task.learner(config, OptimizerConfig()).eval()
-    loader = task.batches(writer, 4, seed=0).part("valid")
+    writer = task.learner(config(task.data, encoder), OptimizerConfig()).eval()
+    loader = task.batches(writer, 4, seed=0).parts["valid"]
     with torch.no_grad():
         predicted = torch.cat([writer.predict_step(batch, 0) for batch in loader])
 
@@ -101,8 +109,7 @@ def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
 def test_the_title_follows_from_the_context(task) -> None:
     """The state that the decoder starts from changes what it writes."""
     for encoder in ENCODERS:
-        models = question_model_configs([encoder], task.data, pretrained=[True], hidden=5)
-        writer = task.learner(pretraining_configs(models)[0], OptimizerConfig()).eval()
+        writer = task.learner(config(task.data, encoder), OptimizerConfig()).eval()
         question = int(task.data.corpus.train[0].query)
         pairs = torch.tensor([[question, question], [len(task.data.corpus) + question, question]])
         (batch,) = TitleLoader(task.data, pairs, batch_size=2)
@@ -111,15 +118,15 @@ def test_the_title_follows_from_the_context(task) -> None:
 
 
 def test_widths_are_those_of_fine_tuning(task) -> None:
-    models = question_model_configs(
-        ["rcnn", "cnn"], task.data, pretrained=[False, True], poolings=["mean", "max"], budget=2000
-    )
-    assert [model.name for model in pretraining_configs(models)] == ["rcnn", "cnn"]
-    widths = {model.encoder: model.hidden for model in models}
-    assert {model.encoder: model.hidden for model in pretraining_configs(models)} == widths
+    options = Networks(models=("rcnn", "cnn"), pooling=("mean", "max"), parameters=2000)
+    models = question_model_configs(options, task.data, [False, True])
+    names = ["rcnn-mean", "rcnn-max", "rcnn-pt-mean", "rcnn-pt-max"]
+    assert [model.name for model in models[:4]] == names
     assert len(models) == 8
+    widths = {model.encoder: model.hidden for model in models}
+    assert {model.name: model.hidden for model in pretraining_configs(models)} == widths
 
 
 def test_too_few_questions_held_out_are_refused(corpus) -> None:
     with pytest.raises(InputError, match=r"needs at least two questions held out .* got 0"):
-        PretrainingTask(question_data(corpus, QuestionChoice(), None))
+        PretrainingTask(question_data(corpus, Questions(), None))

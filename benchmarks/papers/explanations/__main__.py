@@ -1,0 +1,65 @@
+"""``python -m benchmarks.papers.explanations``: exact attributions beside other explainers.
+
+Heavy imports happen after the options have been read.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.harness.errors import naming_extras, say
+from benchmarks.harness.options import Command, run_command
+from benchmarks.papers.explanations.options import Explanations
+
+PROGRAM = "benchmarks.papers.explanations"
+DETAILS = """\
+A Weisfeiler-Lehman kernel network learns the number of a functional group in molecules; several
+methods explain its predictions and are compared by the atoms that they find. What adds up to
+predictions is drawn: of that network, of one of measured targets and, with --text-root, of an RCNN
+that classifies sentences.
+
+OUT holds metrics.json, table.md, explanations.html, planted.png, molecules.png, sentence-N.png,
+configuration.json and runs/ with the trained networks and what each method says of each molecule.
+--resume with other --methods adds them.
+Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command line and gives the exit status."""
+    return run_command(PROGRAM, COMMAND, words)
+
+
+def carry_out(options: Explanations) -> None:
+    """Trains, explains, prints the table and writes the report."""
+    with naming_extras("mol,bench"):
+        import captum  # noqa: F401
+
+        import pyg_kernels.chem  # noqa: F401
+        from benchmarks.harness.study import Study
+        from benchmarks.papers.explanations import report
+        from benchmarks.papers.explanations.task import Task
+    out = Path(options.out or "runs/explanations")
+    task = Task(options, out)
+    files = [*report.FILES, *(path.name for path in out.glob(report.SENTENCE_FILES))]
+    packages = ("torch", "torch-geometric", "lightning", "rdkit", "captum", "numpy")
+    study = Study(PROGRAM, options, out, task.identity(), packages, files)
+    study.open()
+    if not options.quiet:
+        say(task.measured.describe())
+    study.run(task.cells(), lambda cell, folder: cell.compute(folder))
+    found = task.findings(study.records())
+    study.finish(
+        [report.table(found)],
+        report.pictures(found),
+        report.metrics(found),
+        lambda: report.write_page(out, found),
+    )
+
+
+COMMAND = Command(
+    Explanations, carry_out, "Compares explanations of networks by what was planted.", DETAILS
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""The explainers that are compared, all of PyTorch Geometric's kind, and how good they are."""
+
+import copy
+import time
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.explain import (
+    CaptumExplainer,
+    DummyExplainer,
+    Explainer,
+    Explanation,
+    GNNExplainer,
+)
+from torch_geometric.explain.algorithm import ExplainerAlgorithm
+from torch_geometric.explain.metric import fidelity
+
+from benchmarks.harness.study import Record
+from pyg_kernels.explain import WalkExplainer
+
+NUMBER = {"mode": "regression", "task_level": "graph"}
+CLASSES = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}
+
+
+class NumberNet(nn.Module):
+    """The predicted number in its own unit, `net` being one that predicts it standardised.
+
+    Captum calls it with all of :func:`graph_arguments` by position.
+    """
+
+    def __init__(self, net: nn.Module, mean: float = 0.0, std: float = 1.0) -> None:
+        super().__init__()
+        self.net = net
+        self.mean, self.std = mean, std
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor) -> Tensor:
+        """The number of each of B graphs, ``(B, 1)``."""
+        return self.net(x, edge_index, batch=batch, edge_attr=edge_attr) * self.std + self.mean
+
+
+class NearestNumber(nn.Module):
+    """The scores of 0, 1, ..., `most`, the best one nearest to what `net` predicts.
+
+    PyG defines fidelity for classes alone.
+    """
+
+    def __init__(self, net: NumberNet, most: int) -> None:
+        super().__init__()
+        self.net = net
+        self.most = most
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_attr: Tensor) -> Tensor:
+        """``(B, most + 1)``."""
+        number = self.net(x, edge_index, batch, edge_attr)
+        return -(number - torch.arange(self.most + 1).to(number)).square()
+
+
+def graph_arguments(molecule: Data) -> dict[str, Tensor]:
+    """What a network is called with after ``x`` and ``edge_index``."""
+    batch = molecule.edge_index.new_zeros(molecule.num_nodes or 0)
+    return {"batch": batch, "edge_attr": molecule.edge_attr}
+
+
+def explainer_of(method: str, net: nn.Module) -> Explainer:
+    """The explainer of a method for a network on graphs, of which it gets a copy.
+
+    GNNExplainer leaves parameters in the layers, through which Captum's gradients do not pass.
+    """
+    net = copy.deepcopy(net)
+    if method == "integrated-gradients":  # a value for each feature of an atom, to be summed
+        captum = CaptumExplainer("IntegratedGradients")
+        return _explainer(NumberNet(net), captum, NUMBER, "attributes")
+    algorithms: dict[str, ExplainerAlgorithm] = {
+        "walks": WalkExplainer(k=0),
+        "gnn-explainer": GNNExplainer(),
+        "random": DummyExplainer(),
+    }
+    return _explainer(net, algorithms[method], NUMBER)
+
+
+def explain(explainer: Explainer, molecule: Data, seed: int) -> tuple[Tensor, float]:
+    """What a method says of a molecule on the device of the network.
+
+    Args:
+        explainer: Of the method.
+        molecule: One graph.
+        seed (int): Of methods that draw.
+
+    Returns:
+        ``(N,)``, what each atom adds to the prediction or, of methods that have no sign, how
+        important it is; and the seconds that it took.
+    """
+    torch.manual_seed(seed)
+    _finish(molecule)
+    start = time.perf_counter()
+    found: Explanation = explainer(molecule.x, molecule.edge_index, **graph_arguments(molecule))
+    _finish(molecule)
+    seconds = time.perf_counter() - start
+    attribution = found.get("contributions")
+    nodes = found.node_mask.sum(dim=1) if attribution is None else attribution.nodes
+    return nodes.detach().cpu(), seconds
+
+
+def selected_atoms(values: Tensor, number: int) -> Tensor:
+    """``(N,)`` bool, True for the atoms with the largest values; of equals the first ones."""
+    chosen = torch.zeros(len(values), dtype=torch.bool)
+    chosen[values.argsort(descending=True, stable=True)[:number]] = True
+    return chosen
+
+
+class Fidelity:
+    """What becomes of a prediction without some atoms, and of these atoms alone.
+
+    Atoms are removed as PyG removes them: their features become 0, and edges carry nothing. With
+    the selected atoms alone, the edges between two of them are left. Without them it is those
+    between two others; in PyG's fid+, which takes the complement of the mask, also those that
+    join the two.
+
+    Args:
+        net: Predicts the number.
+        most (int): The largest number.
+    """
+
+    def __init__(self, net: NumberNet, most: int) -> None:
+        self.number = _explainer(net, DummyExplainer(), NUMBER)
+        self.nearest = _explainer(NearestNumber(net, most), DummyExplainer(), CLASSES)
+
+    def __call__(self, molecule: Data, selected: Tensor) -> Record:
+        """Measures the selected atoms of a molecule.
+
+        Args:
+            molecule: One graph, on the device of the network.
+            selected: ``(N,)`` bool.
+
+        Returns:
+            ``fid+`` and ``fid-`` of PyG, 0 or 1 of one molecule: whether the nearest number changes
+            without the atoms, and with them alone; ``change_without`` and ``change_alone``, the
+            absolute changes of the predicted number.
+        """
+        graph, arguments = (molecule.x, molecule.edge_index), graph_arguments(molecule)
+        nodes, others = (kept.to(molecule.x).unsqueeze(1) for kept in (selected, ~selected))
+        edges, between_others = (kept[molecule.edge_index, 0].prod(0) for kept in (nodes, others))
+        explanation = self.nearest(*graph, **arguments)
+        explanation.node_mask, explanation.edge_mask = nodes, edges
+        without, alone = fidelity(self.nearest, explanation)
+        masks = ((None, None), (others, between_others), (nodes, edges))
+        whole, rest, only = (
+            float(self.number.get_masked_prediction(*graph, *mask, **arguments)) for mask in masks
+        )
+        changes = {"change_without": abs(rest - whole), "change_alone": abs(only - whole)}
+        return {"fid+": without, "fid-": alone, **changes}
+
+
+def _explainer(
+    net: nn.Module, algorithm: ExplainerAlgorithm, config: dict[str, str], nodes: str = "object"
+) -> Explainer:
+    return Explainer(
+        model=net,
+        algorithm=algorithm,
+        explanation_type="model",
+        model_config=config,
+        node_mask_type=nodes,
+        edge_mask_type="object",
+    )
+
+
+def _finish(molecule: Data) -> None:
+    if molecule.x.is_cuda:
+        torch.cuda.synchronize(molecule.x.device)

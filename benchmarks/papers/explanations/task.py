@@ -1,0 +1,277 @@
+"""What is read, trained and explained: each training and each explanation is a cell of a study."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.explain import Explainer
+
+from benchmarks.corpora.planted_substructure import PlantedSubstructure
+from benchmarks.harness.devices import torch_device
+from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.study import RUNS, Record
+from benchmarks.harness.text.data import load_texts
+from benchmarks.harness.text.explanation import load_classifier
+from benchmarks.harness.text.options import Texts
+from benchmarks.harness.training import BEST
+from benchmarks.molecules.data import PARTS, MoleculeSet, Split, load_set
+from benchmarks.molecules.models import models_of
+from benchmarks.molecules.options import Options as Comparison
+from benchmarks.molecules.runs import Cell as Fitting
+from benchmarks.papers.explanations.measures import (
+    Fidelity,
+    NumberNet,
+    explain,
+    explainer_of,
+    selected_atoms,
+)
+from benchmarks.papers.explanations.options import METHODS, SMARTS, Explanations
+from benchmarks.papers.explanations.report import Drawn, Findings
+from benchmarks.papers.explanations.sentences import attributed, chosen_texts, train_classifier
+from pyg_kernels.molecules import load
+
+MODEL, PLANTED, MEASURED, TEXTS = "model", "planted", "measured", "texts"
+BEST_WALKS = 8
+TRAINING = {"epochs": 30, "batch_size": 64, "lr": 0.005}
+CEP_TRAINING = {"epochs": 8, "batch_size": 128, "lr": 0.005}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A network to train, or a molecule to explain.
+
+    Args:
+        name: Of its folder.
+        title: What is shown of it.
+        compute: Gives its record, and may leave files in the folder.
+    """
+
+    name: str
+    title: str
+    compute: Callable[[Path], Record]
+
+
+class Task:
+    """All that is read before anything is trained, and what is then done with it.
+
+    Args:
+        options: What to explain.
+        out: The results folder.
+
+    Raises:
+        InputError: If something cannot be read, no test molecule has the group, or the network of
+            ``--run`` has no attribution or is of another target.
+    """
+
+    def __init__(self, options: Explanations, out: Path) -> None:
+        self.options, self.runs, self.device = options, out / RUNS, torch_device(options.device)
+        columns = {"target_columns": options.target_columns}
+        read = self._comparison(smiles_column=options.smiles_column, **columns)
+        self.measured = load_set(options.data, read).split("random", None)
+        self.target: str = self.measured.data.source.target_names[0]
+        self.given = None if options.run is None else given_run(options.run, self.target)
+        if self.given is not None:
+            _drawn(self.target, self.given, self.measured, spread_places(self.measured, 1))
+        self.texts, self.words = None, []
+        if options.text_root is not None:
+            self.texts = load_texts(Texts(data=("sst-binary",), root=options.text_root))
+            self.words = chosen_texts(options.sentences, self.texts, options.drawn)
+        self.smarts = options.smarts or SMARTS[options.data]
+        self.planted, self.evidence = planted(self.measured, self.smarts)
+        self.places = places_with_evidence(
+            self.planted, self.evidence, options.molecules, options.seed
+        )
+
+    def identity(self) -> dict[str, str | None]:
+        """Fingerprints of molecules, texts and the network of ``--run``."""
+        run, weights = self.options.run, None
+        if run is not None:
+            manifest = (Path(run) / MODEL / "manifest.json").read_bytes()
+            weights = hashlib.sha256(manifest).hexdigest()[:16]
+        return {
+            "molecules": self.measured.digest,
+            "planted target": self.planted.digest,
+            "texts": None if self.texts is None else self.texts.identity()["digest"],
+            "network of --run": weights,
+        }
+
+    def cells(self) -> list[Cell]:
+        """The networks, and each molecule by each method."""
+
+        def training(name: str, split: Split) -> Cell:
+            return Cell(name, f"training on the {name} target", partial(self._train, name, split))
+
+        found = [training(PLANTED, self.planted)]
+        for method in self.options.methods:
+            for place in self.places:
+                title, compute = (
+                    f"{method}, molecule {place}",
+                    partial(self._explain, method, place),
+                )
+                found.append(Cell(f"{method}-{place}", title, compute))
+        if self.given is None:
+            found.append(training(MEASURED, self.measured))
+        if self.texts is not None:
+            found.append(Cell(TEXTS, "training on texts", self._train_texts))
+        return found
+
+    def findings(self, records: Sequence[Record]) -> Findings:
+        """What is shown of all records in the folder.
+
+        Raises:
+            InputError: If some are missing, or a trained network is.
+        """
+        by_name = {record["cell"]: record for record in records}
+        names = {method: [f"{method}-{place}" for place in self.places] for method in METHODS}
+        begun = [method for method in METHODS if not by_name.keys().isdisjoint(names[method])]
+        missing = {cell.name for cell in self.cells()} - by_name.keys()
+        if missing or not all(by_name.keys() >= set(names[method]) for method in begun):
+            raise InputError("the study is not finished; continue with --resume")
+        places = self.places[: self.options.drawn]
+        chosen = spread_places(self.measured, self.options.drawn)
+        about = f"{self.options.data}: the number of {self.smarts}"
+        measured = self.given or load(self.runs / MEASURED / MODEL)
+        classifier = None if self.texts is None else load_classifier(self.runs / TEXTS / BEST)
+        return Findings(
+            methods={name: [by_name[cell] for cell in names[name]] for name in begun},
+            chance=float(np.mean([self.evidence[i].double().mean() for i in self.places])),
+            evidence=[self.evidence[place] for place in places],
+            planted=_drawn(about, self._estimator, self.planted, places),
+            measured=_drawn(self.target, measured, self.measured, chosen),
+            sentences=[attributed(classifier, words) for words in self.words if classifier],
+            runs=[by_name[name] for name in (PLANTED, MEASURED, TEXTS) if name in by_name],
+        )
+
+    @cached_property
+    def _estimator(self) -> Any:
+        return load(self.runs / PLANTED / MODEL)
+
+    @cached_property
+    def _number_net(self) -> NumberNet:
+        (member,) = self._estimator.members_
+        net = member.net.net.to(self.device)
+        return NumberNet(net, float(member.mean[0]), float(member.std[0]))
+
+    @cached_property
+    def _fidelity(self) -> Fidelity:
+        return Fidelity(self._number_net, int(self.planted.data.targets.max()))
+
+    @cached_property
+    def _explainers(self) -> dict[str, Explainer]:
+        """After a first molecule: what is done once does not count as time of another."""
+        found: dict[str, Explainer] = {
+            name: explainer_of(name, self._number_net.net) for name in self.options.methods
+        }
+        first = self.planted.data.source[self.places[0]].to(self.device)
+        for explainer in found.values():
+            explain(explainer, first, self.options.seed)
+        return found
+
+    def _comparison(self, **options: Any) -> Comparison:
+        given = self.options
+        return Comparison(data=(given.data,), root=given.root, device=given.device, **options)
+
+    def _train(self, name: str, split: Split, folder: Path) -> Record:
+        options = self.options
+        training: dict[str, Any] = CEP_TRAINING if options.data == "cep" else TRAINING
+        if options.epochs:
+            training = {**training, "epochs": options.epochs}
+        network = {"hidden": options.hidden, "layers": options.layers, "norm": options.norm}
+        compared = self._comparison(model=(options.model,), **network, **training)
+        (model,) = models_of(compared, split, options.data)
+        run = Fitting(split, model, options.seed)
+        estimator, seconds = run.fit(options.show() == "bar")
+        estimator.save(folder / MODEL, overwrite=True)
+        return {"cell": name, **run.record(estimator, run.predictions(estimator), seconds)}
+
+    def _train_texts(self, folder: Path) -> Record:
+        assert self.texts is not None
+        options = self.options
+        shown = {"device": options.device, "show": options.show()}
+        return {"cell": TEXTS, **train_classifier(self.texts, options.seed, folder, **shown)}
+
+    def _explain(self, method: str, place: int, folder: Path) -> Record:
+        molecule, evidence = self.planted.data.source[place].to(self.device), self.evidence[place]
+        nodes, seconds = explain(self._explainers[method], molecule, self.options.seed + place)
+        selected = selected_atoms(nodes, int(evidence.sum()))
+        return {
+            "cell": f"{method}-{place}",
+            "smiles": molecule.smiles,
+            "precision": evidence[selected].double().mean().item(),
+            **self._fidelity(molecule, selected),
+            "seconds": seconds,
+            "nodes": nodes.tolist(),
+        }
+
+
+def planted(measured: Split, smarts: str) -> tuple[Split, list[Tensor]]:
+    """The same molecules with the number of a group as their target, split at random, and of each
+    ``(N,)`` bool, which atoms belong to the group.
+
+    Raises:
+        InputError: If there is no such group, or all molecules have equally many.
+    """
+    with as_input_error():
+        source: Any = PlantedSubstructure(measured.data.source, smarts)
+    parts = {part: getattr(source.split, part).numpy() for part in PARTS}
+    return Split(MoleculeSet(PLANTED, source, "rmse"), "random", parts), source.evidence
+
+
+def places_with_evidence(
+    split: Split, evidence: Sequence[Tensor], number: int, seed: int
+) -> list[int]:
+    """Positions of test molecules that have the group, drawn at random if there are more.
+
+    Raises:
+        InputError: If the test part has none.
+    """
+    places = [int(i) for i in split.parts["test"] if evidence[i].any()]
+    if not places:
+        raise InputError("no molecule of the test part has the group of --smarts")
+    order = torch.randperm(len(places), generator=torch.Generator().manual_seed(seed))
+    return sorted(places[i] for i in order[:number].tolist())
+
+
+def spread_places(split: Split, number: int) -> list[int]:
+    """Positions of test molecules from the smallest to the largest first target."""
+    y = split.targets("test")[:, 0]
+    order = split.parts["test"][~np.isnan(y)][y[~np.isnan(y)].argsort()]
+    chosen = np.linspace(0, len(order) - 1, min(number, len(order))).round().astype(int)
+    return [int(place) for place in order[chosen]]
+
+
+def given_run(path: str, target: str) -> Any:
+    """The estimator of ``--run``.
+
+    Raises:
+        InputError: If it is none, or of another target than `target`.
+    """
+    try:
+        settings = json.loads((Path(path) / "run.json").read_text(encoding="utf-8"))
+        found, task = settings["targets"][0], settings["task"]
+        estimator = load(Path(path) / MODEL)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"--run {path} is no finished run: {error}") from error
+    if found != target:
+        raise InputError(f"--run {path} was trained on the target {found!r}, not on {target!r}")
+    if task != "regression":
+        raise InputError(f"--run {path} classifies, but {target!r} is a number here")
+    return estimator
+
+
+def _drawn(title: str, estimator: Any, split: Split, places: Sequence[int]) -> Drawn:
+    """The exact shares of atoms, bonds and walks of some molecules.
+
+    Raises:
+        InputError: If the estimator is no sum over walks; the message names it.
+    """
+    with as_input_error():
+        found = estimator.explain([split.data.source.smiles[i] for i in places], k=BEST_WALKS)
+    return Drawn(title, found, [float(split.data.targets[i, 0]) for i in places])

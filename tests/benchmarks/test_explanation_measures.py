@@ -1,0 +1,204 @@
+"""Explainers of molecules and sentences beside what they are defined as."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+pytest.importorskip("captum", reason="the benchmark needs the extra 'bench'")
+
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.text.classifier import TextClassifier
+from benchmarks.harness.text.model_config import TextModelConfig
+from benchmarks.molecules.data import MoleculeSet, Split
+from benchmarks.papers.explanations import sentences, task
+from benchmarks.papers.explanations.measures import (
+    Fidelity,
+    NearestNumber,
+    NumberNet,
+    explain,
+    explainer_of,
+    graph_arguments,
+    selected_atoms,
+)
+from benchmarks.papers.explanations.options import METHODS
+from benchmarks.papers.explanations.report import means
+from benchmarks.papers.explanations.sentences import attributed
+from pyg_kernels.datasets import MoleculeDataset
+from pyg_kernels.datasets.text import TextBatch
+from pyg_kernels.explain import model_contributions
+from pyg_kernels.explain.text_net import text_contributions
+from pyg_kernels.molecules.networks import Sizes, build_network
+
+SMILES = (
+    *("c1ccccc1F", "Fc1ccc(F)cc1", "c1ccccc1", "CC(F)(F)F", "CCO", "Cc1ccc(F)cc1C(F)(F)F"),
+    *("c1ccncc1", "Fc1ccncc1", "CC(=O)N", "c1cc(F)c(F)c(F)c1"),
+)
+WORDS = ["a", "good", "bad", "film", "silent"]
+TEXT = ("a", "good", "silent", "unheard", "film")
+
+
+def molecules() -> Any:
+    return MoleculeDataset.from_smiles(SMILES, torch.arange(10.0), ["size"])
+
+
+def split(*test: int) -> Split:
+    parts = {"train": np.arange(6), "valid": np.array([8]), "test": np.array(test)}
+    return Split(MoleculeSet("small", molecules(), "rmse"), "random", parts)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    features = molecules().featurizer
+    sizes = Sizes(features.atom_dim, 1, features.bond_dim, 4, 2, options={"norm": None})
+    return build_network("wl-gated", sizes).eval()
+
+
+def predicted(net: nn.Module, graph: Data) -> float:
+    with torch.no_grad():
+        return net(graph.x, graph.edge_index, **graph_arguments(graph)).item()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_repeats_itself_whatever_ran_before(method: str) -> None:
+    """GNNExplainer leaves parameters in what it explains."""
+    net, molecule = network(), molecules()[5]
+    nodes, seconds = explain(explainer_of(method, net), molecule, seed=3)
+    assert nodes.shape == (molecule.num_nodes,)
+    assert seconds > 0
+    explain(explainer_of("gnn-explainer", net), molecule, seed=0)
+    again, _ = explain(explainer_of(method, net), molecule, seed=3)
+    torch.testing.assert_close(again, nodes, rtol=0, atol=0)
+
+
+def test_walks_are_the_exact_attribution() -> None:
+    net, molecule = network(), molecules()[1]
+    found, _ = explain(explainer_of("walks", net), molecule, seed=0)
+    attribution = model_contributions(net, molecule.x, molecule.edge_index, molecule.edge_attr)
+    torch.testing.assert_close(found, attribution.nodes)
+
+
+def test_the_atoms_with_the_largest_values_are_selected() -> None:
+    values = torch.tensor([0.1, 0.7, -9.0, 0.7, 0.2])
+    assert selected_atoms(values, 2).tolist() == [False, True, False, True, False]
+    assert selected_atoms(values, 1).tolist() == [False, True, False, False, False]
+    assert not selected_atoms(values, 0).any()
+
+
+def test_scores_are_best_at_the_nearest_number() -> None:
+    class Constant(nn.Module):
+        def forward(self, x, edge_index, batch, edge_attr):
+            return x.new_ones(1, 1)
+
+    molecule = molecules()[0]
+    for number, nearest in ((-1.0, 0), (0.4, 0), (0.6, 1), (2.4, 2), (9.0, 3)):
+        net = NearestNumber(NumberNet(Constant(), number - 2.0, 2.0), most=3)
+        scores = net(molecule.x, molecule.edge_index, **graph_arguments(molecule))
+        assert scores.shape == (1, 4)
+        assert int(scores.argmax()) == nearest
+
+
+@pytest.mark.parametrize("place", [0, 1, 5, 9], ids=[SMILES[i] for i in (0, 1, 5, 9)])
+def test_fidelity_is_the_network_on_what_is_left(place: int) -> None:
+    """Without normalisation a masked atom is no atom: the network reads the rest as a graph."""
+    net, molecule = NumberNet(network(), 1.5, 8.0), molecules()[place]
+    selected = torch.zeros(molecule.num_nodes, dtype=torch.bool)
+    selected[[0, 2, 3]] = True
+    whole, without, alone = (
+        predicted(net, molecule.subgraph(kept))
+        for kept in (torch.ones_like(selected), ~selected, selected)
+    )
+
+    def changes(number: float) -> bool:
+        return min(3, max(0, round(number))) != min(3, max(0, round(whole)))
+
+    found = Fidelity(net, most=3)(molecule, selected)
+    assert found["change_without"] == pytest.approx(abs(without - whole), abs=1e-4)
+    assert found["change_alone"] == pytest.approx(abs(alone - whole), abs=1e-4)
+    assert found["fid-"] == changes(alone)
+    # PyG's complement leaves the edges that join the two.
+    joined = ~selected[molecule.edge_index].all(dim=0)
+    x = molecule.x * ~selected.unsqueeze(1)
+    rest = Data(x, molecule.edge_index[:, joined], molecule.edge_attr[joined])
+    assert found["fid+"] == changes(predicted(net, rest))
+    assert predicted(net, molecule) == whole  # masks are gone
+
+
+def test_planted_counts_atoms_and_places() -> None:
+    found, evidence = task.planted(split(6, 7, 9), "cF")
+    assert found.data.targets.ravel().tolist() == [1, 2, 0, 0, 0, 1, 0, 1, 0, 3]
+    assert evidence[0].tolist() == [False] * 5 + [True, True]
+    assert not evidence[3].any()
+    test = split(6, 7, 9)
+    assert task.places_with_evidence(test, evidence, 10, seed=0) == [7, 9]
+    one = task.places_with_evidence(test, evidence, 1, seed=0)
+    assert one in ([7], [9])
+    assert task.places_with_evidence(test, evidence, 1, seed=0) == one
+    with pytest.raises(InputError, match="no molecule of the test part has the group"):
+        task.places_with_evidence(split(2, 3), evidence, 1, seed=0)
+
+
+def test_drawn_molecules_are_spread_over_their_targets() -> None:
+    assert task.spread_places(split(9, 0, 3, 7, 5), 3) == [0, 5, 9]
+    assert task.spread_places(split(9, 0, 3, 7, 5), 99) == [0, 3, 5, 7, 9]
+
+
+def test_means_and_the_median_of_seconds() -> None:
+    rest = {"fid+": 1.0, "fid-": 0.0, "change_without": 0.5, "change_alone": 0.5}
+    records = [{"precision": p, "seconds": s, **rest} for p, s in ((1, 0.1), (0.5, 9.0), (0, 0.2))]
+    found = means(records)
+    assert (found["precision"], found["seconds"], found["fid+"]) == (0.5, 0.2, 1.0)
+
+
+def classifier(rcnn_readout: str = "sum", decay: object = "input") -> TextClassifier:
+    torch.manual_seed(2)
+    options = {"activation": "relu", "rcnn_readout": rcnn_readout, "decay": decay, "dropout": 0.5}
+    config = TextModelConfig("rcnn", len(WORDS) + 2, 4, True, 2, 5, num_layers=1, **options)
+    learner = TextClassifier(asdict(config), WORDS, ["bad", "good"])
+    for parameter in learner.net.parameters():  # biases are zero at the start
+        if parameter.dim() == 1:
+            nn.init.normal_(parameter)
+    return learner.eval()
+
+
+@pytest.mark.parametrize("rcnn_readout", ["c", "z", "sum"])
+@pytest.mark.parametrize("decay", ["input", 0.5, "learned", "recurrent"], ids=str)
+def test_words_and_constant_are_the_score(rcnn_readout: str, decay: object) -> None:
+    learner, ids = classifier(rcnn_readout, decay), torch.tensor([2, 3, 6, 1, 5])
+    ptr = torch.tensor([0, 5])
+    with torch.no_grad():
+        first, last = learner.net(TextBatch(ids, ptr, torch.zeros(1)))[0].tolist()
+        x = learner.net.embedding(ids)
+        h, _ = learner.net.encoder.rcnn(x, ptr=ptr)
+    found = attributed(learner, TEXT)
+    assert found.score == pytest.approx(last - first, abs=1e-5)
+    assert found.gap < 1e-10
+    assert found.title.startswith(f"score of class good over class bad: {found.score:+.2f}; ")
+    assert found.title.endswith("good" if last > first else "bad")
+    record = found.record()
+    assert record["text"] == " ".join(TEXT)
+    assert len(record["tokens"]) == len(found.gates) == 5
+    if decay == 0.5:
+        assert found.gates.unique().tolist() == [0.5]
+    elif decay != "learned":
+        cell = learner.net.encoder.rcnn.cells[0].float()
+        logits = cell.decay_lin(x) + cell.decay_bias
+        if decay == "recurrent":
+            logits = logits + cell.decay_recurrent(torch.cat((torch.zeros_like(h[:1]), h[:-1])))
+        torch.testing.assert_close(found.gates, logits.sigmoid().double(), atol=1e-6, rtol=0)
+
+
+def test_a_sum_that_is_not_the_score_is_no_attribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shifted(*arguments: object) -> object:
+        found = text_contributions(*arguments)
+        return replace(found, remainder=found.remainder + 1e-4)
+
+    monkeypatch.setattr(sentences, "text_contributions", shifted)
+    with pytest.raises(InputError, match=r"words add up to .*, the classifier's score is"):
+        attributed(classifier(), TEXT)
