@@ -81,18 +81,14 @@ class BeerAdvocate(PartedTexts):
         tested = set(self.parts["test"].tolist())
         return [next(marks)[self.aspect] if i in tested else None for i in range(len(self))]
 
-    def decorrelate(self, limit: float = 0.5, most: int | None = None) -> None:
+    def decorrelate(self, limit: float = 0.5) -> None:
         """Leaves in the training part those reviews that :func:`decorrelated` picks.
-
-        Args:
-            limit: see there.
-            most: see there.
 
         Raises:
             ValueError: as there.
         """
         train = self.parts["train"]
-        picked = decorrelated(self.ratings[train], self.aspect, limit, most)
+        picked = decorrelated(self.ratings[train], self.aspect, limit)
         self.parts = {**self.parts, "train": train[picked].sort().values}
         self.split += f", {len(picked)} of {len(train)} to train on with correlations up to {limit}"
 
@@ -101,9 +97,7 @@ class BeerAdvocate(PartedTexts):
         return self.fingerprint(self.aspect, self.ratings, *self.annotations)
 
 
-def decorrelated(
-    ratings: Tensor, aspect: int, limit: float = 0.5, most: int | None = None
-) -> Tensor:
+def decorrelated(ratings: Tensor, aspect: int, limit: float = 0.5) -> Tensor:
     r"""Reviews whose rating of one aspect says little about those of the others.
 
     The de-correlation step of Lei's `thesis
@@ -118,17 +112,16 @@ def decorrelated(
         aspect: the number of the aspect, from 0.
         limit: the largest correlation, more than 0 and at most 1. Ratings that do not vary have
             none, and count as correlated.
-        most: reviews at most; None: no such bound.
 
     Returns:
         (P,) int64, the positions of the reviews, those with the largest prediction errors first; of
         equal errors the earlier ones.
 
     Raises:
-        ValueError: if the ratings are not of this shape or not finite, another argument is out of
-            range, or not even two reviews are so little correlated.
+        ValueError: if ``limit`` is out of range, or not even two reviews are so little correlated.
     """
-    _check_ratings(ratings, aspect, limit, most)
+    if not 0 < limit <= 1:
+        raise ValueError(f"limit must be above 0 and at most 1, got {limit}")
     values = ratings.double()
     y = values[:, aspect]
     others = torch.cat([values[:, :aspect], values[:, aspect + 1 :]], dim=1)
@@ -136,7 +129,7 @@ def decorrelated(
     # gelsd also solves where other columns are linearly dependent.
     weights = torch.linalg.lstsq(inputs, y.unsqueeze(1), driver="gelsd").solution
     errors = (y - (inputs @ weights).squeeze(1)).abs()
-    order = errors.argsort(descending=True, stable=True)[:most]
+    order = errors.argsort(descending=True, stable=True)
     correlations = _prefix_correlations(others[order], y[order])
     # Where ratings do not vary the correlation is NaN, and no comparison with NaN holds.
     fitting = (correlations.abs().amax(dim=1) <= limit).nonzero().flatten()
@@ -160,21 +153,6 @@ def _prefix_correlations(x: Tensor, y: Tensor) -> Tensor:
     varied = (x_square > tiny) & (y_square > tiny)
     roots = (x_square * y_square).clamp(min=0).sqrt()
     return torch.where(varied, covariance / roots, torch.nan)
-
-
-def _check_ratings(ratings: Tensor, aspect: int, limit: float, most: int | None) -> None:
-    if ratings.dim() != 2 or ratings.size(1) < 2:
-        raise ValueError(
-            f"ratings must be of shape (M, A) with two aspects or more, not {tuple(ratings.shape)}"
-        )
-    if not bool(ratings.isfinite().all()):
-        raise ValueError("ratings must be finite")
-    if not 0 <= aspect < ratings.size(1):
-        raise ValueError(f"aspect must be from 0 to {ratings.size(1) - 1}, got {aspect}")
-    if not 0 < limit <= 1:
-        raise ValueError(f"limit must be above 0 and at most 1, got {limit}")
-    if most is not None and most < 2:
-        raise ValueError(f"most must be at least 2, got {most}")
 
 
 class _Review(NamedTuple):

@@ -76,6 +76,10 @@ class Model:
         """Whether it is trained in epochs."""
         return self.kind not in (*KERNEL_METHODS, *KERNELS)
 
+    def is_own(self, split: Split) -> bool:
+        """Whether it is a process of the comparison's own, which needs no validation part."""
+        return self.kind in KERNELS and (self.kind not in KERNEL_METHODS or not split.has_valid)
+
     @property
     def reads_bonds(self) -> bool:
         """Whether bond features change its predictions."""
@@ -87,9 +91,7 @@ class Model:
 
     def estimator(self, split: Split, seed: int, progress: bool) -> Any:
         """The estimator, not fitted."""
-        if self.kind in KERNELS and (self.kind not in KERNEL_METHODS or not split.has_valid):
-            if not split.data.is_regression:
-                raise InputError(f"--model {self.name} is a regression, unlike {split.data.name}")
+        if self.is_own(split):
             return Process(self.kind, self.arguments["num_layers"], seed)
         made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier
         return made(
@@ -139,7 +141,10 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     if kind in (*KERNEL_METHODS, *KERNELS):
         usual = GP_MOLECULES if kind == "random-walk-gp" else None
         most = options.gp_molecules or usual if kind.endswith("gp") else None
-        return Model(name, kind, arguments, most)
+        model = Model(name, kind, arguments, most)
+        if model.is_own(split) and not split.data.is_regression:
+            raise InputError(f"--model {name} needs numbers to learn, unlike those of {split.key}")
+        return model
     network_options: dict[str, Any] = {}
     if options.norm != "batch":
         network_options["norm"] = None if options.norm == "none" else options.norm

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import PrecisionRecallDisplay, PredictionErrorDisplay, RocCurveDisplay
 
 from benchmarks.harness.bootstrap import paired_differences
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import RECORD, rows_table
@@ -90,6 +91,18 @@ def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
         except (*DAMAGE, AttributeError):
             damaged.append(f"{path.parent} is damaged")
     return cells, damaged
+
+
+def whole_cells(folder: Path) -> list[FinishedCell]:
+    """The finished runs below a folder.
+
+    Raises:
+        InputError: If one is damaged.
+    """
+    cells, damaged = read_cells(folder)
+    if damaged:
+        raise InputError(f"{damaged[0]}; remove its folder to fit this run again")
+    return cells
 
 
 @dataclass(frozen=True)

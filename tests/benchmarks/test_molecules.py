@@ -275,6 +275,7 @@ def test_own_processes_are_those_of_the_estimator(compare, molecules_csv):
 
 
 # A name, the CSV's text (None: no file), the words, what the message must say.
+BINARY = "smiles,y\n" + "".join(f"{'C' * k}O,{k % 2}\n" for k in range(1, 41))
 GOOD = "smiles,y\n" + "".join(f"{'C' * k}O,{k}\n" for k in range(1, 41))
 PARTED = "smiles,y,part\nCO,1,train\nCC,2,train\nCCO,3,valid\n"
 COLUMN = "--split-column part"
@@ -304,6 +305,7 @@ BAD_INPUT = [
     ("nothing measured", PARTED + "CCC,,test\n", COLUMN, "test part has no measured"),
     ("nobody to validate on", PARTED.replace("valid", "test"), COLUMN, "to validate on"),
     ("no test part", PARTED, COLUMN, "split leaves no molecules"),
+    ("classes of a process", BINARY, "--task classification --model small-gp", "needs numbers"),
     ("unknown part", PARTED + "CCC,4,date\n", COLUMN, "1 of 4 values do not, the first 'date'"),
     ("classes of numbers", GOOD, "--task classification", "= 2"),
     ("resampled targets", GOOD.replace("\n", ",1\n").replace("y,1", "y,z"), "--resample 1",
