@@ -27,7 +27,7 @@ def panels(
     for axes in found[number:]:
         axes.axis("off")
     if title:
-        figure.suptitle(title, fontsize="medium")
+        figure.suptitle(title, fontsize="medium", wrap=True)
     return figure, found[:number]
 
 
