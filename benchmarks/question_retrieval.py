@@ -10,17 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from benchmarks.harness.errors import InputError, naming_extras
+from benchmarks.harness.errors import naming_extras, say
 from benchmarks.harness.options import (
     Application,
     Command,
     TextColumns,
     Training,
-    flag,
     run_commands,
     setting,
 )
-from benchmarks.harness.retrieval.options import FIELDS, Networks, Questions
+from benchmarks.harness.retrieval.options import FIELDS, Networks, Pretraining, Questions
 
 PROGRAM = "benchmarks.question_retrieval"
 # Of training and of pre-training by data set, of which one's own have the first; the thesis has
@@ -62,34 +61,18 @@ Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionRetrieval(Questions, Networks, Training):
+class QuestionRetrieval(Questions, Networks, Pretraining, Training):
     """The command.
 
     Args:
         epochs: at most (5; askubuntu 50)
         batch_size: pairs of similar questions (20; askubuntu 40)
-        schedule: of the learning rate, see text_classification (cosine; askubuntu none)
-        pretraining: which networks to compare, none pre-trained, all, or each with and without
-        pretraining_epochs: at most (3; askubuntu 40)
-        pretraining_batch_size: titles a batch (64; askubuntu 256)
+        schedule: of the learning rate, with warm-up (cosine; askubuntu none, the thesis's)
     """
 
     epochs: int | None = setting(None, least=1)
     batch_size: int | None = setting(None, least=1)
     schedule: Literal["cosine", "exponential", "plateau", "none"] | None = setting(None)
-    pretraining: Literal["no", "yes", "both"] = setting("both", free=True)
-    pretraining_epochs: int | None = setting(None, least=1, free=True)
-    pretraining_batch_size: int | None = setting(None, least=1, free=True)
-
-    def check(self) -> None:
-        super().check()
-        for name in ("pretraining_epochs", "pretraining_batch_size"):
-            if self.pretraining == "no" and getattr(self, name):
-                raise InputError(f"{flag(name)} goes with --pretraining yes or both, not no")
-
-    def pretrained(self) -> list[bool]:
-        """Whether networks are pre-trained; both for each with and without."""
-        return {"no": [False], "yes": [True], "both": [False, True]}[self.pretraining]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +101,6 @@ def main(words: Sequence[str] | None = None) -> int:
 def compare(options: QuestionRetrieval) -> None:
     """Pre-trains and trains what has not been trained yet, prints the tables, writes the report."""
     with naming_extras("bench"):
-        from benchmarks.harness.errors import say
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.retrieval import report, task
         from benchmarks.harness.retrieval.baselines import Baselines

@@ -18,6 +18,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.__main__ import COMMANDS as LISTED
+from tests.benchmarks.askubuntu_format import write_questions as write_askubuntu
 from tests.benchmarks.harness.language_model.streams import write_corpus
 from tests.benchmarks.small_texts import write_questions
 
@@ -64,6 +65,11 @@ class Promise:
         return [*self.first.split(), *map(str, more)]
 
 
+def write_retrieval(folder: Path) -> None:
+    write_askubuntu(folder / "askubuntu")
+    (folder / "pairs.csv").write_text("a,b,c\nx y,x,1\nz,x,yes\n")
+
+
 TRIAL = (
     "model seed device num_parameters learned diverged iterations accuracy accuracy_running "
     "train_accuracy seconds cpu_seconds"
@@ -107,6 +113,18 @@ COMMANDS = {
         ("--norm batch", "--norm 'none', not 'batch'"),
         "method molecules precision fid+ fid- change_without change_alone seconds chance",
     ),
+    "retrieval": Promise(
+        "benchmarks.question_retrieval",
+        "",
+        "--device cpu --data askubuntu --root IN/askubuntu --vectors none --embedding 3 --hidden 2 "
+        "--models gru --pretraining no --epochs 1",
+        ("--margin 2", "--margin 1.0, not 2.0"),
+        "dataset split model seed num_parameters metric train valid test valid_MAP valid_P@1 "
+        "valid_P@5 test_MAP test_P@1 test_P@5 epochs seconds_per_epoch encoder pretrained pooling "
+        "fields hidden_size encoder_parameters",
+        write_retrieval,
+    ),
+    "retrieval rank": Promise("benchmarks.question_retrieval", "rank"),
     "kernels": Promise(
         "benchmarks.kernels",
         "",
@@ -204,6 +222,33 @@ BAD_INPUT = {
         ("--molecules 0", "of at least 1"),
         ("--device tpu", "--device must be auto, cpu, cuda"),
         ("--data missing.csv --smarts cF", "missing.csv: no such file"),
+    ],
+    "retrieval": [
+        ("--models bert", "bert"),
+        ("--pooling min", "min"),
+        ("--margin 0", "above 0"),
+        ("--negatives 0", "of at least 1"),
+        ("--pretraining no --pretraining-epochs 2", "--pretraining-epochs goes with"),
+        ("--root nowhere --leave-out", "--leave-out goes with --data askubuntu, not msrp"),
+        ("--hidden 4 --parameters 9", "--hidden and --parameters exclude each other"),
+        ("--data askubuntu --root nowhere", "text_tokenized.txt"),
+        ("--data askubuntu --root IN/askubuntu --vectors nowhere.txt", "nowhere.txt: no such file"),
+        ("--data askubuntu --root IN/askubuntu --parameters 9", "no width of rcnn stays within 9"),
+        ("--data askubuntu --root IN/askubuntu --device tpu", "tpu"),
+        ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of msrp, askubuntu"),
+        ("--data FILE IN IN/pairs.csv", "not 3"),
+        ("--data FILE --root x", "--root goes with msrp, askubuntu"),
+        ("--data FILE --columns a b", "--columns takes three names, not 2"),
+        ("--data IN/pairs.csv", "has no column 'first'; its columns are a, b, c"),
+        ("--data IN/pairs.csv --columns a b c", "the label must be 0 or 1"),
+        ("--columns a b c", "go with your own file, not msrp"),
+    ],
+    "retrieval rank": [
+        ("--among x --data x --out x.csv", "--checkpoint must be given"),
+        ("--checkpoint x --data x --out x.csv", "--among must be given"),
+        ("--checkpoint nowhere --data x --among x --out x.csv", "nowhere: no such file"),
+        ("--checkpoint FILE --data x --among x --out x.csv", "not a checkpoint of this module"),
+        ("--checkpoint FILE --data x --among x --out x.doc", "expected a name that ends in .csv"),
     ],
     "kernels": [
         ("--dataset zinc", "zinc"),

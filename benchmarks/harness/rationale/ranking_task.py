@@ -35,13 +35,17 @@ class RankingRationales(RetrievalTask):
         data: Questions and candidates.
     """
 
+    items = "questions"
     measure = Measure("MAP", "MAP", ".1f", higher_is_better=True)
+    packages = ("torch", "torch-geometric", "lightning", "torchmetrics", "numpy")
+    free_settings = ("data", "root", "vectors")
     files: ClassVar[tuple[str, ...]] = (
         *("table.md", "rationales.html", "learning_curves.png", "error_by_share.png"),
     )
 
     def __init__(self, data: QuestionData) -> None:
         super().__init__(data)
+        self.choice = data.choice
         self.longest = int(data.texts.lengths.max())
 
     def has_model(self, name: str) -> bool:

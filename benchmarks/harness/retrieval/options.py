@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, get_args
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.options import LARGEST_WIDTH, Options, own_files, setting
+from benchmarks.harness.options import LARGEST_WIDTH, Options, flag, own_files, setting
 
 OWN = "pairs"  # of one's own
 NAMED = ("msrp", "askubuntu")
@@ -89,7 +89,7 @@ class Networks(Options):
 
     EXCLUSIVE: ClassVar[tuple[tuple[str, ...], ...]] = (("hidden", "parameters"),)
 
-    models: tuple[EncoderName, ...] = setting(ENCODERS[:4], "model", "encoders", free=True)
+    models: tuple[EncoderName, ...] = setting(ENCODERS[:4], "model", free=True)
     pooling: tuple[PoolingName, ...] = setting((), free=True)
     fields: tuple[FieldsName, ...] = setting((), free=True)
     parameters: int | None = setting(None, least=1, free=True)
@@ -98,3 +98,28 @@ class Networks(Options):
     dropout: float = setting(0.1, least=0, below=1)
     negatives: int = setting(20, least=1, most=1000)
     margin: float = setting(1.0, above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretraining(Options):
+    """Pre-training.
+
+    Args:
+        pretraining: which networks to compare, none pre-trained, all, or each with and without
+        pretraining_epochs: at most (3; askubuntu 40)
+        pretraining_batch_size: titles a batch (64; askubuntu 256)
+    """
+
+    pretraining: Literal["no", "yes", "both"] = setting("both", free=True)
+    pretraining_epochs: int | None = setting(None, least=1, free=True)
+    pretraining_batch_size: int | None = setting(None, least=1, free=True)
+
+    def check(self) -> None:
+        super().check()
+        for name in ("pretraining_epochs", "pretraining_batch_size"):
+            if self.pretraining == "no" and getattr(self, name):
+                raise InputError(f"{flag(name)} goes with --pretraining yes or both, not no")
+
+    def pretrained(self) -> list[bool]:
+        """Whether networks are pre-trained; both for each with and without."""
+        return {"no": [False], "yes": [True], "both": [False, True]}[self.pretraining]
