@@ -3,8 +3,7 @@
 import sys
 
 COMMANDS = {
-    "molecules": ("networks and kernels for molecules: train, predict", "minutes a network"),
-    "molecule_gp": ("Gaussian processes for molecules beside published results", "minutes a set"),
+    "molecules": ("networks, kernels, processes for molecules compared", "minutes a network"),
     "text_classification": ("classify texts by every encoder", "minutes to hours"),
     "language_model": ("language models and their presets", "an hour an epoch"),
     "question_retrieval": ("find similar questions", "minutes quick, hours in full"),

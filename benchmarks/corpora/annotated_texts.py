@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from benchmarks.corpora.published_text import PartedTexts
 from pyg_kernels.datasets.text import read_text_table, tokenize
-from pyg_kernels.datasets.text.corpus import PARTS, drawn
+from pyg_kernels.datasets.text.corpus import drawn
 from pyg_kernels.datasets.text.text_table import joined
 
 SEPARATOR = "|"  # between phrases of evidence
@@ -18,7 +18,7 @@ MOST_CLASSES = 20  # of whole numbers; more are a quantity
 TASKS = ("classification", "regression")
 
 
-class AnnotatedTexts:
+class AnnotatedTexts(PartedTexts):
     """M texts of tables, in parts.
 
     Args:
@@ -84,20 +84,10 @@ class AnnotatedTexts:
         self.classes, self.y = _targets(targets, task, f"{path}, column {target_column!r}")
         self.parts, self.split = self._parts(sizes, test_fraction, valid_fraction, seed)
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def part(self, name: str) -> list[list[str]]:
-        """The texts of a part, lists of words."""
-        return [self.texts[i] for i in self.parts[name].tolist()]
-
     def digest(self) -> str:
         """A fingerprint of texts, targets, evidence and parts: equal only if all are."""
         evidence = [None if marks is None else marks.tolist() for marks in self.evidence]
-        content = hashlib.sha256(repr((self.texts, self.classes, evidence)).encode())
-        for numbers in (self.y, *(self.parts[name] for name in PARTS)):
-            content.update(numbers.contiguous().numpy().tobytes() + b";")
-        return content.hexdigest()[:16]
+        return self.fingerprint((self.classes, evidence), self.y)
 
     def _parts(
         self, sizes: Sequence[int], test_fraction: float, valid_fraction: float, seed: int

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from benchmarks.corpora.published_text import obtain_text
+from benchmarks.corpora.published_text import numbered, obtain_text
 from benchmarks.corpora.questions import (
     RANKED_PARTS,
     Question,
@@ -17,7 +17,6 @@ from benchmarks.corpora.questions import (
     TrainQuery,
 )
 from pyg_kernels.datasets.public_file import find_file
-from pyg_kernels.datasets.text.lines import read_lines
 
 SOURCE = "https://github.com/taolei87/askubuntu"
 TEXTS, TRAIN, HELD_OUT = "text_tokenized.txt", "train_random.txt", "heldout.txt"
@@ -179,8 +178,7 @@ class _Reader:
     def _rows(self, name: str, widths: tuple[int, ...]) -> Iterator[tuple[str, list[str]]]:
         """The lines of a file, cut at tabs, each with what to call it in a message."""
         path = obtain_text(self.root, name, SOURCE)
-        for number, line in enumerate(read_lines(path), start=1):
-            where = f"line {number} of {path}"
+        for where, line in numbered(path, needed=False):
             cells = line.split("\t")
             if len(cells) not in widths:
                 expected = " or ".join(map(str, widths))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from pathlib import Path
@@ -11,15 +10,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.corpora.published_text import obtain_text
-from pyg_kernels.datasets.text.lines import read_lines
+from benchmarks.corpora.published_text import PartedTexts, numbered, obtain_text
 
 ASPECTS = ("appearance", "smell", "palate", "taste", "overall")
 SOURCE = "http://people.csail.mit.edu/taolei/beer"
 ANNOTATIONS = "annotations.json"
 
 
-class BeerAdvocate:
+class BeerAdvocate(PartedTexts):
     r"""Reviews of beer with ratings of five aspects, and where the words on each of them stand.
 
     McAuley et al. 2012 collected the reviews and marked in some of them what each sentence is
@@ -76,13 +74,6 @@ class BeerAdvocate:
             start += len(some)
         self.split = "published parts, annotated reviews to test on"
 
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{name}={len(places)}" for name, places in self.parts.items())
-        return f"{type(self).__name__}({len(self)} texts, {ASPECTS[self.aspect]}, {sizes})"
-
     @property
     def evidence(self) -> list[Tensor | None]:
         """For each text (T,) bool, whether a word is on ``aspect``; None: it is not annotated."""
@@ -90,41 +81,23 @@ class BeerAdvocate:
         tested = set(self.parts["test"].tolist())
         return [next(marks)[self.aspect] if i in tested else None for i in range(len(self))]
 
-    def evidence_share(self) -> float:
-        """The share of the words of the annotated texts that are on ``aspect``."""
-        return float(torch.cat([marks[self.aspect] for marks in self.annotations]).double().mean())
-
-    def part(self, name: str) -> list[list[str]]:
-        """The texts of a part, lists of words."""
-        return [self.texts[i] for i in self.parts[name].tolist()]
-
-    def decorrelate(self, limit: float = 0.5, most: int | None = None) -> None:
+    def decorrelate(self, limit: float = 0.5) -> None:
         """Leaves in the training part those reviews that :func:`decorrelated` picks.
-
-        Args:
-            limit: see there.
-            most: see there.
 
         Raises:
             ValueError: as there.
         """
         train = self.parts["train"]
-        picked = decorrelated(self.ratings[train], self.aspect, limit, most)
+        picked = decorrelated(self.ratings[train], self.aspect, limit)
         self.parts = {**self.parts, "train": train[picked].sort().values}
         self.split += f", {len(picked)} of {len(train)} to train on with correlations up to {limit}"
 
     def digest(self) -> str:
         """A fingerprint of texts, ratings, annotations and parts: equal only if all are."""
-        content = hashlib.sha256(repr((self.texts, self.aspect)).encode())
-        parts = (self.parts[name] for name in sorted(self.parts))
-        for numbers in (self.ratings, *self.annotations, *parts):
-            content.update(numbers.contiguous().numpy().tobytes() + b";")
-        return content.hexdigest()[:16]
+        return self.fingerprint(self.aspect, self.ratings, *self.annotations)
 
 
-def decorrelated(
-    ratings: Tensor, aspect: int, limit: float = 0.5, most: int | None = None
-) -> Tensor:
+def decorrelated(ratings: Tensor, aspect: int, limit: float = 0.5) -> Tensor:
     r"""Reviews whose rating of one aspect says little about those of the others.
 
     The de-correlation step of Lei's `thesis
@@ -139,17 +112,16 @@ def decorrelated(
         aspect: the number of the aspect, from 0.
         limit: the largest correlation, more than 0 and at most 1. Ratings that do not vary have
             none, and count as correlated.
-        most: reviews at most; None: no such bound.
 
     Returns:
         (P,) int64, the positions of the reviews, those with the largest prediction errors first; of
         equal errors the earlier ones.
 
     Raises:
-        ValueError: if the ratings are not of this shape or not finite, another argument is out of
-            range, or not even two reviews are so little correlated.
+        ValueError: if ``limit`` is out of range, or not even two reviews are so little correlated.
     """
-    _check_ratings(ratings, aspect, limit, most)
+    if not 0 < limit <= 1:
+        raise ValueError(f"limit must be above 0 and at most 1, got {limit}")
     values = ratings.double()
     y = values[:, aspect]
     others = torch.cat([values[:, :aspect], values[:, aspect + 1 :]], dim=1)
@@ -157,7 +129,7 @@ def decorrelated(
     # gelsd also solves where other columns are linearly dependent.
     weights = torch.linalg.lstsq(inputs, y.unsqueeze(1), driver="gelsd").solution
     errors = (y - (inputs @ weights).squeeze(1)).abs()
-    order = errors.argsort(descending=True, stable=True)[:most]
+    order = errors.argsort(descending=True, stable=True)
     correlations = _prefix_correlations(others[order], y[order])
     # Where ratings do not vary the correlation is NaN, and no comparison with NaN holds.
     fitting = (correlations.abs().amax(dim=1) <= limit).nonzero().flatten()
@@ -183,21 +155,6 @@ def _prefix_correlations(x: Tensor, y: Tensor) -> Tensor:
     return torch.where(varied, covariance / roots, torch.nan)
 
 
-def _check_ratings(ratings: Tensor, aspect: int, limit: float, most: int | None) -> None:
-    if ratings.dim() != 2 or ratings.size(1) < 2:
-        raise ValueError(
-            f"ratings must be of shape (M, A) with two aspects or more, not {tuple(ratings.shape)}"
-        )
-    if not bool(ratings.isfinite().all()):
-        raise ValueError("ratings must be finite")
-    if not 0 <= aspect < ratings.size(1):
-        raise ValueError(f"aspect must be from 0 to {ratings.size(1) - 1}, got {aspect}")
-    if not 0 < limit <= 1:
-        raise ValueError(f"limit must be above 0 and at most 1, got {limit}")
-    if most is not None and most < 2:
-        raise ValueError(f"most must be at least 2, got {most}")
-
-
 class _Review(NamedTuple):
     words: list[str]
     ratings: list[float]
@@ -213,21 +170,19 @@ class _Reader:
     def reviews(self, path: Path) -> list[_Review]:
         """The lines ``y1 .. y5 <tab> words`` of a file."""
         found = []
-        for number, line in enumerate(read_lines(path), start=1):
-            where = f"line {number} of {path}"
+        for where, line in numbered(path):
             ratings, tab, text = line.partition("\t")
             if not tab:
                 raise ValueError(f"{where} is not 'y1 y2 y3 y4 y5 <tab> words': it has no tab")
             found.append(
                 _Review(self._checked(text.split(), where), _ratings(ratings.split(), where))
             )
-        return _some(found, path)
+        return found
 
     def annotated(self, path: Path) -> list[_Review]:
         """The reviews of a file of one JSON object a line."""
         found = []
-        for number, line in enumerate(read_lines(path), start=1):
-            where = f"line {number} of {path}"
+        for where, line in numbered(path):
             record = _record(line, where)
             if not isinstance(record["x"], list):
                 raise ValueError(f"{where}: 'x' must be a list of words")
@@ -241,7 +196,7 @@ class _Reader:
                 ]
             )
             found.append(_Review(words, _ratings(record["y"], where), marks))
-        return _some(found, path)
+        return found
 
     def _checked(self, words: list[Any], where: str) -> list[str]:
         if not words:
@@ -292,9 +247,3 @@ def _marks(spans: Any, length: int, where: str) -> Tensor:
             raise ValueError(f"{where} must have [start, end] within {length} words, got {span!r}")
         marks[span[0] : span[1]] = True
     return marks
-
-
-def _some(reviews: list[_Review], path: Path) -> list[_Review]:
-    if not reviews:
-        raise ValueError(f"{path} has no reviews")
-    return reviews

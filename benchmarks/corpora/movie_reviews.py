@@ -6,8 +6,9 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.corpora.published_text import labelled
 from pyg_kernels.datasets.public_file import PublicFile
-from pyg_kernels.datasets.text.corpus import TextCorpus, text_lines
+from pyg_kernels.datasets.text.corpus import TextCorpus
 
 ARCHIVE = (
     "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/"
@@ -52,13 +53,11 @@ class MR(TextCorpus):
             raise ValueError(f"fold must be between 0 and 9, got {fold}")
         texts: list[list[str]] = []
         names: list[str] = []
-        for name, file in (("negative", self.negative_file), ("positive", self.positive_file)):
-            path = file.obtain(root)
-            for number, line in enumerate(text_lines(path), start=1):
-                if not line.split():
-                    raise ValueError(f"line {number} of {path} is empty")
-                names.append(name)
-                texts.append((line.lower() if lower else line).split())
+        files = {"negative": self.negative_file, "positive": self.positive_file}
+        for name, file in files.items():
+            found, _, _ = labelled({name: file.obtain(root)}, _sentence, lower)
+            texts += found
+            names += [name] * len(found)
         order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
         # Fold k of the sentence at place i of the random order is i modulo 10.
         folds = torch.empty_like(order)
@@ -70,3 +69,9 @@ class MR(TextCorpus):
             "test": (distance == 0).nonzero().flatten(),
         }
         super().__init__(texts, names, parts, f"fold {fold} of 10 random folds (seed {seed})")
+
+
+def _sentence(where: str, line: str) -> tuple[str, str]:
+    if not line.split():
+        raise ValueError(f"{where} is empty")
+    return "", line

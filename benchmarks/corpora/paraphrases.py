@@ -13,9 +13,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from benchmarks.corpora.bm25 import BM25Index
-from benchmarks.corpora.published_text import obtain_text
+from benchmarks.corpora.published_text import numbered, obtain_text
 from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
-from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.text_table import read_text_table
 from pyg_kernels.datasets.text.tokens import tokenize
 
@@ -196,12 +195,11 @@ class _Reader:
 
     def read(self, path: Path) -> list[Pair]:
         """The pairs of a file that are not of one and the same sentence."""
-        pairs = []
-        for number, line in enumerate(read_lines(path), start=1):
+        pairs: list[Pair] = []
+        for where, line in numbered(path, needed=False):
             cells = line.split("\t")
-            if number == 1 and cells[0] == HEADER:
+            if cells[0] == HEADER and not pairs:
                 continue
-            where = f"line {number} of {path}"
             if len(cells) != 5:
                 raise ValueError(f"{where}: expected 5 cells, got {len(cells)}")
             label, first, second, *texts = cells

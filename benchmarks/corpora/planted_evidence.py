@@ -42,8 +42,6 @@ class PlantedEvidence(TextCorpus):
             shorter), and 15% of a document's words fit into its polar sentence in 85 of 100
             documents. With 3 to 6 it has 66 words, and these are 32%, 38% and 92.
         seed: of the folds of MR, of the questions to validate on, and of the draw.
-        fold: the number of MR's test fold, 0 to 9.
-        lower: whether to write all words in lower case, as GloVe's vectors do.
 
     Attributes:
         evidence: for each text (T,) bool, whether a word is in the polar sentence.
@@ -60,13 +58,11 @@ class PlantedEvidence(TextCorpus):
         trec_root: str | Path,
         questions: tuple[int, int] = (4, 8),
         seed: int = 0,
-        fold: int = 0,
-        lower: bool = True,
     ) -> None:
         _check_numbers(questions)
         generator = Random(seed)
-        reviews = MR(mr_root, fold=fold, seed=seed, lower=lower)
-        pools = _question_pools(TREC(trec_root, lower=lower), generator)
+        reviews = MR(mr_root, seed=seed)
+        pools = _question_pools(TREC(trec_root), generator)
         polar = _apart({part: reviews.parts[part].tolist() for part in PARTS}, reviews.texts)
         texts: list[list[str]] = []
         names: list[str] = []
@@ -90,12 +86,6 @@ class PlantedEvidence(TextCorpus):
         content = hashlib.sha256(super().digest().encode())
         content.update(torch.cat(self.evidence).numpy().tobytes())
         return content.hexdigest()[:16]
-
-    def evidence_share(self, part: str | None = None) -> float:
-        """The share of the words, of all texts or of a part, that are in the polar sentence."""
-        places = range(len(self)) if part is None else self.parts[part].tolist()
-        marks = torch.cat([self.evidence[place] for place in places])
-        return float(marks.double().mean())
 
 
 class _Document(NamedTuple):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import torch
 from rdkit import Chem, rdBase
 from torch import Tensor
-from torch_geometric.data import Data
 
 from pyg_kernels.chem.encoding import parse
 from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
 from pyg_kernels.datasets.molecules import MoleculeDataset
-from pyg_kernels.datasets.splits import Fractions, random_split
+from pyg_kernels.datasets.splits import random_split
 from pyg_kernels.datasets.table import MoleculeTable
 
 ARYL_FLUORIDE = "cF"
@@ -37,10 +33,7 @@ class PlantedSubstructure(MoleculeDataset):
             ChEMBL assay by default.
         smarts: the group as a SMARTS pattern. Matches with the same atoms count once; matches may
             overlap, as fused rings do.
-        name: what to call the target; the pattern by default.
-        fractions: of the molecules to train on, to validate on and to test on, drawn at random.
-        seed: of that draw.
-        transform: applied to each molecule as it is taken out.
+        seed: of the random 80/10/10 split.
 
     Attributes:
         smarts: as given.
@@ -57,10 +50,7 @@ class PlantedSubstructure(MoleculeDataset):
         self,
         molecules: MoleculeDataset | None = None,
         smarts: str = ARYL_FLUORIDE,
-        name: str | None = None,
-        fractions: Fractions = (0.8, 0.1, 0.1),
         seed: int = 0,
-        transform: Callable[[Data], Any] | None = None,
     ) -> None:
         molecules = ChEMBLSulfonamides() if molecules is None else molecules
         if not isinstance(molecules, MoleculeDataset):
@@ -69,7 +59,7 @@ class PlantedSubstructure(MoleculeDataset):
                 "(MoleculeDataset.from_smiles makes one)"
             )
         pattern = _pattern(smarts)
-        super().__init__(transform=transform, featurizer=molecules.featurizer)
+        super().__init__(featurizer=molecules.featurizer)
         self.smarts = smarts
         counts: list[int] = []
         self._evidence: list[Tensor] = []
@@ -87,31 +77,16 @@ class PlantedSubstructure(MoleculeDataset):
         table = MoleculeTable(
             smiles=list(molecules.smiles),
             targets=targets,
-            target_names=[smarts if name is None else name],
+            target_names=[smarts],
             row_numbers=list(molecules.row_numbers),
         )
         self._hold(*self._read(table, "the data set"))
-        self.split = random_split(len(counts), fractions, seed)
+        self.split = random_split(len(counts), seed=seed)
 
     @property
     def evidence(self) -> list[Tensor]:
         """For each molecule (N,) bool, whether an atom belongs to the group."""
         return [self._evidence[place] for place in self.indices()]
-
-    def evidence_share(self, positions: Sequence[int] | Tensor | None = None) -> float:
-        """The share of the atoms, of all molecules or of some, that belong to the group.
-
-        Raises:
-            ValueError: if there are no positions, or they are a mask.
-        """
-        evidence = self.evidence
-        chosen = list(range(len(evidence)))
-        if positions is not None:
-            places = torch.as_tensor(positions)
-            if places.dtype == torch.bool or not places.numel():
-                raise ValueError("positions must be numbers of molecules, at least one")
-            chosen = places.tolist()
-        return float(torch.cat([evidence[place] for place in chosen]).double().mean())
 
 
 def _pattern(smarts: str) -> Chem.Mol:

@@ -1,10 +1,17 @@
-"""Files of text that their authors publish, but not for a program to download."""
+"""What readers of published corpora have in common: files, labelled lines, texts in parts."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from torch import Tensor
 
 from pyg_kernels.datasets.public_file import find_file
+from pyg_kernels.datasets.text.corpus import text_lines
+from pyg_kernels.datasets.text.lines import read_lines
 
 
 def obtain_text(root: str | Path, name: str, source: str) -> Path:
@@ -22,3 +29,72 @@ def obtain_text(root: str | Path, name: str, source: str) -> Path:
     if path is None:
         raise FileNotFoundError(f"{name} or {name}.gz is not in {root}; {source} has it")
     return path
+
+
+def numbered(path: Path, needed: bool = True) -> Iterator[tuple[str, str]]:
+    """The lines of a file of texts, each after what a message calls it.
+
+    Args:
+        path: the file.
+        needed: whether an empty file is an error.
+
+    Raises:
+        ValueError: if it is, or is a damaged compressed file.
+    """
+    for number, line in enumerate(text_lines(path) if needed else read_lines(path), start=1):
+        yield f"line {number} of {path}", line
+
+
+def labelled(
+    paths: Mapping[str, Path], parse: Callable[[str, str], tuple[str, str]], lower: bool
+) -> tuple[list[list[str]], list[str], dict[str, range]]:
+    """The texts of several files, the names of their classes, and the positions of each file's.
+
+    Args:
+        paths: the files, by part.
+        parse: from what a message calls a line, and the line, to a class and a text.
+        lower: whether to write all words in lower case.
+    """
+    texts: list[list[str]] = []
+    names: list[str] = []
+    parts: dict[str, range] = {}
+    for part, path in paths.items():
+        start = len(texts)
+        for where, line in numbered(path):
+            name, text = parse(where, line)
+            names.append(name)
+            texts.append((text.lower() if lower else text).split())
+        parts[part] = range(start, len(texts))
+    return texts, names, parts
+
+
+class PartedTexts:
+    """M texts, lists of words, in parts.
+
+    Attributes:
+        texts: the texts.
+        parts: for ``'train'``, ``'valid'`` and ``'test'`` the positions of its texts, int64.
+        split: how the parts came about, in a few words.
+    """
+
+    texts: list[list[str]]
+    parts: dict[str, Tensor]
+    split: str
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}={len(places)}" for name, places in self.parts.items())
+        return f"{type(self).__name__}({len(self)} texts, {sizes})"
+
+    def part(self, name: str) -> list[list[str]]:
+        """The texts of a part, lists of words."""
+        return [self.texts[i] for i in self.parts[name].tolist()]
+
+    def fingerprint(self, words: Any, *numbers: Tensor) -> str:
+        """Of texts, what words and numbers belong to them, and parts: equal only if all are."""
+        content = hashlib.sha256(repr((self.texts, words)).encode())
+        for each in (*numbers, *(self.parts[name] for name in sorted(self.parts))):
+            content.update(each.contiguous().numpy().tobytes() + b";")
+        return content.hexdigest()[:16]

@@ -89,10 +89,9 @@ class QuestionCorpus:
 
     Raises:
         ValueError: if two questions have one id, a question has no words in its title, a part is
-            unknown, missing or empty, no question is there to train on, or a :class:`TrainQuery`
-            or a :class:`Ranking` is not as described there.
+            unknown, missing or empty, or no question is there to train on.
         TypeError: if a title or a body is a string.
-        IndexError: if a position is out of range.
+        IndexError: if a position of ``held_out`` is out of range.
     """
 
     def __init__(
@@ -114,17 +113,19 @@ class QuestionCorpus:
             raise ValueError(f"two questions have the id {twice!r}")
         if set(parts) != set(RANKED_PARTS):
             raise ValueError(f"parts must be dev and test, got {', '.join(parts) or 'none'}")
-        self.train = [self._checked_query(query) for query in train]
+        self.train = list(train)
         if not self.train:
             raise ValueError("the training part has no questions")
         self.parts: dict[str, list[Ranking]] = {}
         for name in RANKED_PARTS:
-            self.parts[name] = [self._checked_ranking(ranking) for ranking in parts[name]]
+            self.parts[name] = list(parts[name])
             if not self.parts[name]:
                 raise ValueError(f"the {name} part has no questions")
         self.split = split
         self.held_out = tuple(sorted(set(held_out)))
-        self._check_positions(self.held_out)
+        if self.held_out and not 0 <= self.held_out[0] <= self.held_out[-1] < len(self):
+            found = f"{self.held_out[0]} to {self.held_out[-1]}"
+            raise IndexError(f"positions must be from 0 to {len(self) - 1}, got {found}")
         self.left_out: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -182,44 +183,6 @@ class QuestionCorpus:
             content.update(repr(tuple(query)).encode())
         content.update(repr((ranked, self.held_out)).encode())
         return content.hexdigest()[:16]
-
-    def _checked_query(self, query: TrainQuery) -> TrainQuery:
-        query = TrainQuery(query.query, tuple(query.positives), tuple(query.negatives))
-        self._check_positions((query.query, *query.positives, *query.negatives))
-        name = f"training question {self.questions[query.query].id!r}"
-        if not query.positives:
-            raise ValueError(f"{name} has no similar question")
-        if query.query in query.positives or query.query in query.negatives:
-            raise ValueError(f"{name} is its own similar or dissimilar question")
-        both = set(query.positives).intersection(query.negatives)
-        if both:
-            other = self.questions[min(both)].id
-            raise ValueError(f"{name} has {other!r} both as a similar and a dissimilar question")
-        return query
-
-    def _checked_ranking(self, ranking: Ranking) -> Ranking:
-        candidates = tuple(ranking.candidates)
-        relevant = tuple(bool(similar) for similar in ranking.relevant)
-        bm25 = None if ranking.bm25 is None else tuple(float(score) for score in ranking.bm25)
-        self._check_positions((ranking.query, *candidates))
-        name = f"question {self.questions[ranking.query].id!r}"
-        if not candidates:
-            raise ValueError(f"{name} has no candidates")
-        for what, values in (("relevant", relevant), ("bm25", bm25)):
-            if values is not None and len(values) != len(candidates):
-                raise ValueError(
-                    f"{name} has {len(candidates)} candidates, but {what} has {len(values)} values"
-                )
-        if ranking.query in candidates:
-            raise ValueError(f"{name} is among its own candidates")
-        if len(set(candidates)) != len(candidates):
-            raise ValueError(f"{name} has a candidate twice")
-        return Ranking(ranking.query, candidates, relevant, bm25)
-
-    def _check_positions(self, places: Sequence[int]) -> None:
-        if places and not 0 <= min(places) <= max(places) < len(self):
-            found = f"{min(places)} to {max(places)}"
-            raise IndexError(f"positions must be from 0 to {len(self) - 1}, got {found}")
 
 
 def _checked_question(question: Question) -> Question:

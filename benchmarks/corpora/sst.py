@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.corpora.published_text import labelled
 from pyg_kernels.datasets.public_file import PublicFile, find_file
-from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus, text_lines
+from pyg_kernels.datasets.text.corpus import PARTS, TextCorpus
 
 FOLDER = "https://raw.githubusercontent.com/taolei87/text_convnet/master/data/"
 SHA256 = {
@@ -54,24 +55,21 @@ class SST(TextCorpus):
     ) -> None:
         if labels not in CLASSES:
             raise ValueError(f"labels must be 'fine' or 'binary', got {labels!r}")
-        texts: list[list[str]] = []
-        names: list[str] = []
-        parts: dict[str, range] = {}
         phrase_file = None if phrases is False else _phrase_file(root, labels, bool(phrases))
         self.phrases = phrase_file is not None
+        paths: dict[str, Path] = {}
         for part in PARTS:
-            start = len(texts)
             name = f"stsa.{labels}.{'dev' if part == 'valid' else part}"
             path = phrase_file if part == "train" else None
-            path = path or PublicFile(name, FOLDER + name, SHA256[name]).obtain(root)
-            for number, line in enumerate(text_lines(path), start=1):
-                label, _, sentence = line.partition(" ")
-                _check(label, sentence, CLASSES[labels], f"line {number} of {path}")
-                names.append(label)
-                texts.append((sentence.lower() if lower else sentence).split())
-            parts[part] = range(start, len(texts))
+            paths[part] = path or PublicFile(name, FOLDER + name, SHA256[name]).obtain(root)
+
+        def parse(where: str, line: str) -> tuple[str, str]:
+            label, _, sentence = line.partition(" ")
+            _check(label, sentence, CLASSES[labels], where)
+            return label, sentence
+
         split = "official parts, training on phrases too" if self.phrases else "official parts"
-        super().__init__(texts, names, parts, split)
+        super().__init__(*labelled(paths, parse, lower), split)
 
 
 def _phrase_file(root: str | Path, labels: str, needed: bool) -> Path | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from benchmarks.corpora.published_text import labelled
 from pyg_kernels.datasets.public_file import PublicFile
-from pyg_kernels.datasets.text.corpus import TextCorpus, text_lines
+from pyg_kernels.datasets.text.corpus import TextCorpus
 
 LINE = re.compile(r"([A-Z]+):(\w+) +(\S.*)")
 FOLDER = "https://cogcomp.seas.upenn.edu/Data/QA/QC/"
@@ -47,18 +48,13 @@ class TREC(TextCorpus):
     def __init__(self, root: str | Path, labels: str = "coarse", lower: bool = True) -> None:
         if labels not in ("coarse", "fine"):
             raise ValueError(f"labels must be 'coarse' or 'fine', got {labels!r}")
-        texts: list[list[str]] = []
-        names: list[str] = []
-        parts: dict[str, range] = {}
-        for part, file in (("train", self.train_file), ("test", self.test_file)):
-            start = len(texts)
-            path = file.obtain(root)
-            for number, line in enumerate(text_lines(path), start=1):
-                match = LINE.fullmatch(line.rstrip())
-                if match is None:
-                    raise ValueError(f"line {number} of {path} is not 'COARSE:fine question'")
-                coarse, fine, question = match.groups()
-                names.append(coarse if labels == "coarse" else f"{coarse}:{fine}")
-                texts.append((question.lower() if lower else question).split())
-            parts[part] = range(start, len(texts))
-        super().__init__(texts, names, parts, "official test part")
+
+        def parse(where: str, line: str) -> tuple[str, str]:
+            match = LINE.fullmatch(line.rstrip())
+            if match is None:
+                raise ValueError(f"{where} is not 'COARSE:fine question'")
+            coarse, fine, question = match.groups()
+            return coarse if labels == "coarse" else f"{coarse}:{fine}", question
+
+        paths = {"train": self.train_file.obtain(root), "test": self.test_file.obtain(root)}
+        super().__init__(*labelled(paths, parse, lower), "official test part")

@@ -68,16 +68,20 @@ BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
 T = TypeVar("T", bound="Options")
 
 
-def setting(default: Any, *alias: str, free: bool = False, **bounds: float) -> Any:
+def setting(
+    default: Any, *alias: str, free: bool = False, positional: bool = False, **bounds: float
+) -> Any:
     """A field of options.
 
     Args:
         default: The default; a tuple takes one or more values.
         alias: Other names of the flag.
         free (bool): Whether a continuation of an interrupted study may have another value.
+        positional (bool): Whether it is given without a flag; one value is then required.
         bounds: ``least``, ``most``, ``above``, ``below``, of numbers and of each of several.
     """
-    return field(default=default, metadata={"alias": alias, "free": free, "bounds": bounds})
+    notes = {"alias": alias, "free": free, "positional": positional, "bounds": bounds}
+    return field(default=default, metadata=notes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,7 +341,7 @@ def parse(program: str, command: Command, words: Sequence[str]) -> Any:
     types_ = get_type_hints(command.options)
     values = {}
     for one in fields(command.options):
-        value = found[one.name]
+        value = found[one.name] or one.default if one.metadata["positional"] else found[one.name]
         if isinstance(value, list):
             value = tuple(dict.fromkeys(value) if get_args(types_[one.name])[-1] is ... else value)
         values[one.name] = value
@@ -436,6 +440,9 @@ def _presets_as_files(options: type[Options], words: Sequence[str]) -> list[str]
 
 def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
     names = [flag(name) for name in (one.name, *one.metadata["alias"])]
+    several = "+"
+    if one.metadata["positional"]:
+        names, several = [one.name], "*"
     if hint is bool and one.metadata["free"]:
         group.add_argument(*names, action="store_true", help=text)
         return
@@ -451,14 +458,16 @@ def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
     if get_origin(hint) is tuple:
         kind, *rest = get_args(hint)
         extra["type"], extra["metavar"] = kind, _metavar(kind)
-        extra["nargs"] = "+" if rest == [...] else 1 + len(rest)
+        extra["nargs"] = several if rest == [...] else 1 + len(rest)
         choices = _choices(kind)
     if choices and all(isinstance(choice, str) for choice in choices):
         text = f"{text}: {', '.join(choices)}"
         extra["metavar"] = "NAME"
     default = list(one.default) if isinstance(one.default, tuple) else one.default
     help_ = f"{text} ({shown})" if shown else text
-    group.add_argument(*names, default=default, help=help_.replace("%", "%%"), **extra)
+    if not one.metadata["positional"]:  # jsonargparse gives those no default
+        extra["default"] = default
+    group.add_argument(*names, help=help_.replace("%", "%%"), **extra)
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:

@@ -45,6 +45,8 @@ CONFIGURATION = "configuration.json"
 METRICS = "metrics.json"
 RUNS = "runs"
 RECORD = "record.json"
+BEGUN = "unfinished"  # a file in the folder of a cell that has no record yet
+APART = ("history", "about")  # of a record, not in metrics.json
 Record = dict[str, Any]
 T = TypeVar("T")
 _stop = threading.Event()  # of this process: it was asked to end in its own time
@@ -74,9 +76,9 @@ class Study:
         options: What was asked for: a :class:`~benchmarks.harness.options.Options` with the fields
             of :class:`~benchmarks.harness.options.Results`.
         out (Path): The folder.
-        data: A fingerprint of the data, compared as options are.
+        data: A fingerprint of the data, compared as options are; a continuation may have more.
         packages: Those whose versions are written down.
-        files: The names of all pictures and other files that a report may leave.
+        files: The names of all pictures and other files that a report may leave, or patterns.
         models: What makes each model, by name: one that the folder has must be the same. Those
             that earlier calls have left in the folder stand before these once it is open.
         facts: What else is written down.
@@ -129,6 +131,7 @@ class Study:
                 self._remove_results()
             else:
                 self.models = {**found.get("models", {}), **self.models}
+                self.data = {**found.get("data", {}), **self.data}
             if not self.options.report:
                 (self.out / RUNS).mkdir(parents=True, exist_ok=True)
                 self._write_configuration()
@@ -199,7 +202,7 @@ class Study:
         Args:
             tables: Of the records.
             pictures: By the name of their file.
-            records: What goes into ``metrics.json``, but for ``history``; by default all.
+            records: What goes into ``metrics.json``, but for :data:`APART`; by default all.
             also: Writes the other files.
             written: Tables that are written and not printed.
         """
@@ -216,10 +219,7 @@ class Study:
         say("\n\n".join(table.text() for table in tables))
         with naming_files(self.out):
             self._write_metrics(self.records() if records is None else records)
-            text = "\n\n".join(table.markdown() for table in (*tables, *written))
-            write_text(self.out / "table.md", f"{text}\n")
-            for name, draw in pictures.items():
-                write_bytes(self.out / name, _png(draw))
+            write_report(self.out, (*tables, *written), pictures)
             also()
         if not self.options.quiet:
             say(f"\nresults in {self.out}")
@@ -230,7 +230,7 @@ class Study:
         if workers == 1 or len(todo) < 2:
             for cell in todo:
                 with naming_files(self.out):
-                    self.folder(cell.name).mkdir(parents=True, exist_ok=True)
+                    self._begin(cell)
                 yield cell, compute(cell, self.folder(cell.name))
             return
         context = multiprocessing.get_context("spawn")
@@ -239,7 +239,7 @@ class Study:
         try:
             futures = {}
             for cell in todo:
-                self.folder(cell.name).mkdir(parents=True, exist_ok=True)
+                self._begin(cell)
                 futures[pool.submit(compute, cell, self.folder(cell.name))] = cell
             for future in as_completed(futures):
                 yield futures[future], future.result()
@@ -251,6 +251,10 @@ class Study:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
             signal.signal(signal.SIGTERM, before)
+
+    def _begin(self, cell: Cell) -> None:
+        self.folder(cell.name).mkdir(parents=True, exist_ok=True)
+        (self.folder(cell.name) / BEGUN).touch()
 
     def _todo(self, cells: Sequence[Cell], is_done: Callable[[Any, Record], bool]) -> list[Cell]:
         paths = {cell.name: self.folder(cell.name) / RECORD for cell in cells}
@@ -264,10 +268,11 @@ class Study:
         assert record is not None
         with naming_files(self.out):
             write_text(self.folder(cell.name) / RECORD, json.dumps(record, indent=1))
+            (self.folder(cell.name) / BEGUN).unlink(missing_ok=True)
             self._write_metrics(self.records())
 
     def _write_metrics(self, records: Sequence[Record]) -> None:
-        kept = [{k: v for k, v in record.items() if k != "history"} for record in records]
+        kept = [{k: v for k, v in record.items() if k not in APART} for record in records]
         write_text(self.out / METRICS, json.dumps(kept, indent=1))
 
     def _read(self, path: Path) -> Record:
@@ -287,9 +292,10 @@ class Study:
     def _compare(self, found: Mapping[str, Any]) -> None:
         word = "--report" if self.options.report else "--resume"
         wanted = {flag(name): value for name, value in self.options.fixed().items()}
-        wanted |= json.loads(json.dumps(dict(self.data)))
-        made = {flag(name): value for name, value in found["options"].items()}
-        made |= found.get("data", {})
+        known = found.get("data", {})
+        data = json.loads(json.dumps(dict(self.data)))
+        wanted |= {name: value for name, value in data.items() if name in known}
+        made = {flag(name): value for name, value in found["options"].items()} | known
         for name, value in wanted.items():
             if made.get(name) != value:
                 before = f"{name} {made.get(name)!r}"
@@ -317,9 +323,12 @@ class Study:
 
     def _remove_results(self) -> None:
         """Removes what a study wrote and nothing else."""
-        shutil.rmtree(self.out / RUNS, ignore_errors=True)
-        for name in (METRICS, "table.md", *self.files, CONFIGURATION):
-            (self.out / name).unlink(missing_ok=True)
+        for name in (RECORD, BEGUN):
+            for path in self.out.glob(f"{RUNS}/*/{name}"):
+                shutil.rmtree(path.parent, ignore_errors=True)
+        for pattern in (METRICS, "table.md", *self.files, CONFIGURATION):
+            for path in self.out.glob(pattern):
+                path.unlink()
 
 
 def holds_results(out: Path, configuration: str, resume: bool, overwrite: bool) -> bool:
@@ -400,6 +409,19 @@ def rows_table(
     """A table with a line for each row, by what each column makes of it."""
     cells = [[str(cell(row)) for cell in columns.values()] for row in rows]
     return Table(caption, tuple(columns), cells)
+
+
+def write_report(
+    out: Path,
+    tables: Sequence[Table],
+    pictures: Mapping[str, Callable[[], "Figure"]],
+    notes: Sequence[str] = (),
+) -> None:
+    """Writes ``table.md``, with further lines below the tables, and the pictures."""
+    text = "\n\n".join([*(table.markdown() for table in tables), *notes])
+    write_text(out / "table.md", f"{text}\n")
+    for name, draw in pictures.items():
+        write_bytes(out / name, _png(draw))
 
 
 def _begin() -> None:

@@ -1,22 +1,19 @@
 """``python -m benchmarks.molecules``: compares models of molecules, gathers what was compared.
 
-Heavy imports happen after the options have been read: ``--help`` and a misspelt option answer at
-once.
+Heavy imports happen after the options have been read.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.harness.arguments import OneLineParser, exit_status, nonempty
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say, tell
-from benchmarks.harness.flags import parsed
-from benchmarks.molecules.options import Options
+from benchmarks.harness.options import Command, run_commands
+from benchmarks.molecules.options import Gather, Options
 
 PROGRAM = "benchmarks.molecules"
-DESCRIPTION = "Fits models of molecules on one or more splits and compares them in one table."
-EPILOG = """\
+PACKAGES = ("torch", "torch-geometric", "lightning", "rdkit", "numpy", "scikit-learn")
+DETAILS = """\
 To gather all results below a folder into one Markdown and one HTML page:
   python -m benchmarks.molecules report DIR
 To predict or explain new molecules with a run:
@@ -29,64 +26,82 @@ Exit status: 0 done, 1 damaged results were left out of a report, 2 bad input, 1
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line.
-
-    Args:
-        arguments: The words after the program's name; None: those of this process.
-
-    Returns:
-        The exit status.
-    """
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["report"]:
-        return exit_status(PROGRAM, lambda: _report(report_parser().parse_args(words[1:])))
-    return exit_status(PROGRAM, lambda: _compare(words), several=True)
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs the command line and gives the exit status."""
+    return run_commands(PROGRAM, {"": COMPARE, "report": GATHER}, words)
 
 
-def _compare(words: Sequence[str]) -> int:
-    options, said = parsed(Options, PROGRAM, DESCRIPTION, EPILOG, words)
+def compare(options: Options) -> None:
+    """Fits what is not finished yet in the results folder, and writes the report."""
     with naming_extras("mol,bench"):
+        import torch
+
         import pyg_kernels.chem  # noqa: F401
-        from benchmarks.molecules.runs import compare
-    compare(options, said)
-    return 0
+        from benchmarks.harness.collective import in_first
+        from benchmarks.harness.study import Study
+        from benchmarks.molecules import report, runs
+        from pyg_kernels.ops import backend
+    cells = [] if options.report else runs.planned(options)
+    splits = [cell.split for cell in cells]
+    digests = {f"data {split.key}": split.digest for split in splits}
+    notes = {"backend": backend(), "threads": torch.get_num_threads()}
+    out = Path(options.out or "runs/molecules")
+    study = Study(PROGRAM, options, out, digests, PACKAGES, report.FILES, notes=notes)
+    study.open()
+    in_first(lambda: runs.write_skipped(out, splits))
+    progress = options.show() == "bar"
+    study.run(cells, lambda cell, folder: cell.write(folder, progress), outcome=runs.outcome)
+    found = in_first(lambda: report.whole_cells(out)) or []
+    sections = report.sections_of(found)
+
+    def also() -> None:
+        report.write_page(out, sections)
+        runs.write_predictions(out, [cell.folder for cell in found])
+
+    tables, pictures = report.tables_of(sections), report.pictures_of(sections)
+    study.finish(tables, pictures, [cell.record for cell in found], also)
 
 
-def report_parser() -> argparse.ArgumentParser:
-    """The options that gather results."""
-    parser = OneLineParser(
-        PROGRAM,
-        prog=f"python -m {PROGRAM} report",
-        description="Gathers all runs below a folder into table.md, with pictures beside it, and "
-        "report.html, which needs nothing besides itself.",
-    )
-    parser.add_argument("folder", type=nonempty, metavar="DIR", help="searched with all below it")
-    parser.add_argument("--out", type=nonempty, metavar="DIR", help="(the folder searched)")
-    return parser
-
-
-def _report(options: argparse.Namespace) -> int:
+def gather(options: Gather) -> int:
+    """Writes a report of all runs below a folder."""
     with naming_extras("mol,bench"):
-        from benchmarks.molecules.report import read_cells, unfinished_runs, write_report
-    folder, out = Path(options.folder), Path(options.out or options.folder)
+        from benchmarks.harness.study import write_report
+        from benchmarks.molecules import report
+    folder = Path(options.folder)
+    out = Path(options.out or folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    cells, damaged = read_cells([folder])
+    cells, damaged = report.read_cells(folder)
     if not cells:
         raise InputError(f"{folder}: no finished run of {PROGRAM} below it")
-    unfinished = unfinished_runs(folder)
     notes = [f"left out: {line}" for line in damaged]
-    notes += [f"unfinished: {line}" for line in unfinished]
+    notes += [f"unfinished: {line}" for line in report.unfinished_runs(folder)]
+    sections = report.sections_of(cells)
+    tables = report.tables_of(sections)
     with as_input_error():
-        sections = write_report([folder], out, notes)
-    for section in sections:
-        say(section.text() + "\n")
+        out.mkdir(parents=True, exist_ok=True)
+        write_report(out, tables, report.pictures_of(sections), notes)
+        report.write_page(out, sections, notes)
+    say("\n\n".join(table.text() for table in tables))
     for line in notes:
         tell(f"{PROGRAM}: {line}")
-    say(f"table.md and report.html in {out}")
+    say(f"\ntable.md and report.html in {out}")
     return 1 if damaged else 0
 
+
+COMPARE = Command(
+    Options,
+    compare,
+    "Fits models of molecules on one or more splits and compares them in one table.",
+    DETAILS,
+    several=True,
+)
+GATHER = Command(
+    Gather,
+    gather,
+    "Gathers all runs below a folder into table.md, with pictures beside it, and report.html, "
+    "which needs nothing besides itself.",
+)
 
 if __name__ == "__main__":
     sys.exit(main())

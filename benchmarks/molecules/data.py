@@ -1,8 +1,8 @@
 """The molecules of a comparison, and their splits."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.flags import flag
+from benchmarks.harness.options import flag
 from benchmarks.molecules.options import CEP_ROOT, OGB_ROOT, OGB_SETS, Options
 from pyg_kernels.chem import featurizer_by_name
 from pyg_kernels.datasets import (
@@ -24,6 +24,7 @@ from pyg_kernels.datasets import (
     random_split,
     scaffold_split,
 )
+from pyg_kernels.datasets.splits import PART_NAMES
 from pyg_kernels.molecules.inputs import Molecules
 
 PARTS = ("train", "valid", "test")
@@ -39,11 +40,13 @@ class MoleculeSet:
         name: Of the data set, or of its file without the ending.
         source: A ``MoleculeDataset``, or ``MoleculeShards``.
         metric: ``'rmse'``, ``'roc-auc'`` or ``'pr-auc'``, a mean over targets.
+        subset: ``(M,)`` bool, the molecules that are also measured by themselves.
     """
 
     name: str
     source: Any
     metric: str
+    subset: NDArray[np.bool_] | None = None
 
     @cached_property
     def molecules(self) -> Molecules:
@@ -68,7 +71,8 @@ class MoleculeSet:
             seed: Of the first two; None: 0, and the largest scaffolds first.
 
         Raises:
-            InputError: If it cannot be split so, or a part has nothing to learn or to compare.
+            InputError: If it cannot be split so, or a part has nothing to learn or to compare. A
+                column may say of no molecule that it is to validate on.
         """
         source = self.source
         with as_input_error():
@@ -77,7 +81,7 @@ class MoleculeSet:
             elif kind == "scaffold":
                 found = scaffold_split(source.smiles, seed=seed)
             else:
-                found = source.split if kind == "official" else column_split(source.split_values)
+                found = source.split if kind == "official" else _by_column(source.split_values)
         named = kind if seed is None else f"{kind}{seed}"
         split = Split(self, named, {part: getattr(found, part).numpy() for part in PARTS})
         split.check()
@@ -102,6 +106,11 @@ class Split:
     def key(self) -> str:
         """What results call it."""
         return f"{self.data.name}-{self.name}"
+
+    @property
+    def has_valid(self) -> bool:
+        """Whether there are molecules to validate on."""
+        return len(self.parts["valid"]) > 0
 
     def targets(self, part: str) -> NDArray[np.float64]:
         """``(M, T)`` of a part."""
@@ -145,6 +154,8 @@ class Split:
         advice = "another --split or other --target-columns may have one"
         for part in PARTS:
             y = self.targets(part)
+            if part == "valid" and not len(y):
+                continue
             if not self.data.is_regression:
                 if not ((y == 0).any(0) & (y == 1).any(0)).any():
                     raise InputError(f"the {part} part has no target with both classes; {advice}")
@@ -154,6 +165,15 @@ class Split:
                     raise InputError(
                         f"the {part} part has no measured value of target {name!r}; {advice}"
                     )
+
+
+def _by_column(values: Sequence[str]) -> Any:
+    """The parts that a column names; of the validation part there may be none."""
+    parts = {PART_NAMES.get(str(value).strip().lower()) for value in values}
+    if parts != {0, 2}:
+        return column_split(values)
+    found = column_split([*values, "valid"])  # which has no position among the molecules
+    return found._replace(valid=found.valid[:0])
 
 
 def load_set(data: str, options: Options, progress: bool = False) -> MoleculeSet:
@@ -174,15 +194,12 @@ def load_set(data: str, options: Options, progress: bool = False) -> MoleculeSet
         if data == "cep" and options.shards is None:
             root = options.root or CEP_ROOT
             return MoleculeSet(data, CEP(root, progress=progress, featurizer=featurizer), "rmse")
-        return _of_classes_or_numbers(data, _of_file(data, options, featurizer), options)
+        return _of_classes_or_numbers(data, options, featurizer)
 
 
-def _of_file(data: str, options: Options, featurizer: Any) -> Any:
+def _of_file(data: str, options: Options, featurizer: Any, columns: Mapping[str, Any]) -> Any:
     """The molecules of a CSV, or of cep on disk; errors name the options of the command line."""
-    columns: dict[str, Any] = {"target_columns": ["PCE"]}
     path: Any = CEP.source(options.root or CEP_ROOT) if data == "cep" else data
-    if data != "cep":
-        columns = {name: getattr(options, name) for name in COLUMN_OPTIONS}
     try:
         if options.shards is not None:
             return MoleculeShards.from_csv(path, options.shards, featurizer=featurizer, **columns)
@@ -196,16 +213,31 @@ def _of_file(data: str, options: Options, featurizer: Any) -> Any:
         raise InputError(" ".join(text.split())) from error
 
 
-def _of_classes_or_numbers(data: str, source: Any, options: Options) -> MoleculeSet:
+def _of_classes_or_numbers(data: str, options: Options, featurizer: Any) -> MoleculeSet:
+    columns: dict[str, Any] = {name: getattr(options, name) for name in COLUMN_OPTIONS}
+    columns["target_columns"] = list(options.target_columns) or None
+    if data == "cep":
+        columns = {"target_columns": ["PCE"]}
+    source = _of_file(data, options, featurizer, columns)
     metric = "roc-auc" if options.task == "classification" else "rmse"
     if metric == "roc-auc":
-        y = source.targets.numpy()
-        unfit = np.argwhere(~(np.isnan(y) | (y == 0) | (y == 1)))
-        if len(unfit):
-            row, column = unfit[0]
-            raise InputError(
-                f"--task classification needs targets of 0 and 1, but line "
-                f"{source.row_numbers[row]} has {source.target_names[column]!r} = "
-                f"{y[row, column]:g}"
-            )
-    return MoleculeSet(Path(data).name.partition(".")[0], source, metric)
+        _check_classes(source, "--task classification")
+    subset = None
+    if options.subset_column and data != "cep":
+        columns["target_columns"] = [options.subset_column]
+        marks = _of_file(data, replace(options, shards=None), featurizer, columns)
+        _check_classes(marks, "--subset-column")
+        subset = marks.targets[:, 0].numpy() == 1
+    return MoleculeSet(Path(data).name.partition(".")[0], source, metric, subset)
+
+
+def _check_classes(source: Any, option: str) -> None:
+    """Refuses what is neither 0 nor 1."""
+    y = source.targets.numpy()
+    unfit = np.argwhere(~(np.isnan(y) | (y == 0) | (y == 1)))
+    if len(unfit):
+        row, column = unfit[0]
+        raise InputError(
+            f"{option} needs 0 and 1, but line {source.row_numbers[row]} has "
+            f"{source.target_names[column]!r} = {y[row, column]:g}"
+        )

@@ -1,6 +1,6 @@
 """The models of the comparison as estimators of the package, of one size."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from benchmarks.harness.sizes import (
 )
 from benchmarks.molecules.data import Split
 from benchmarks.molecules.options import GP_MOLECULES, PARAMETERS, Options
+from benchmarks.molecules.processes import KERNELS, Process
 from pyg_kernels.molecules import (
     KERNEL_METHODS,
     NETWORKS,
@@ -73,19 +74,25 @@ class Model:
     @property
     def is_network(self) -> bool:
         """Whether it is trained in epochs."""
-        return self.kind not in KERNEL_METHODS
+        return self.kind not in (*KERNEL_METHODS, *KERNELS)
+
+    def is_own(self, split: Split) -> bool:
+        """Whether it is a process of the comparison's own, which needs no validation part."""
+        return self.kind in KERNELS and (self.kind not in KERNEL_METHODS or not split.has_valid)
 
     @property
     def reads_bonds(self) -> bool:
         """Whether bond features change its predictions."""
         return self.name not in WITHOUT_BONDS
 
-    def seeds(self, seeds: list[int]) -> list[int]:
+    def seeds(self, seeds: Sequence[int]) -> list[int]:
         """Those that it is fitted with: one if it does not depend on them."""
         return list(dict.fromkeys(seeds))[: 1 if self.kind in SEEDLESS else None]
 
     def estimator(self, split: Split, seed: int, progress: bool) -> Any:
         """The estimator, not fitted."""
+        if self.is_own(split):
+            return Process(self.kind, self.arguments["num_layers"], seed)
         made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier
         return made(
             model=self.kind, random_state=seed, progress=progress, refit=False, **self.arguments
@@ -112,7 +119,7 @@ def named_model(name: str) -> Named:
     Raises:
         InputError: If it names nothing.
     """
-    known = (*NETWORKS, *KERNEL_METHODS, *NAMES)
+    known = (*NETWORKS, *KERNEL_METHODS, *KERNELS, *NAMES)
     if name not in known and ":" not in name:
         raise InputError(
             f"--model {name}: expected one of {', '.join(known)}, or package.module:Net"
@@ -127,12 +134,17 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "ensemble_size": options.ensemble_size,
         "featurizer": options.chosen("featurizer", data),
         "num_layers": layers,
-        "device": options.device,
+        "device": None if options.device == "auto" else options.device,
     }
-    if kind in KERNEL_METHODS:
+    if not split.has_valid and kind not in KERNELS:
+        raise InputError(f"--model {name} needs molecules to validate on; {split.key} has none")
+    if kind in (*KERNEL_METHODS, *KERNELS):
         usual = GP_MOLECULES if kind == "random-walk-gp" else None
         most = options.gp_molecules or usual if kind.endswith("gp") else None
-        return Model(name, kind, arguments, most)
+        model = Model(name, kind, arguments, most)
+        if model.is_own(split) and not split.data.is_regression:
+            raise InputError(f"--model {name} needs numbers to learn, unlike those of {split.key}")
+        return model
     network_options: dict[str, Any] = {}
     if options.norm != "batch":
         network_options["norm"] = None if options.norm == "none" else options.norm

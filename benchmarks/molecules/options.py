@@ -1,14 +1,12 @@
 """What the comparison of models on molecules is told: nothing here imports torch."""
 
-# ruff: noqa: RUF009 (option() makes a field)
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from benchmarks.harness.arguments import LARGEST_WIDTH, MOST_LAYERS, integer, number
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.flags import flag, option
+from benchmarks.harness.options import LARGEST_WIDTH, MOST_LAYERS, Device, Results, flag, setting
+from benchmarks.harness.options import Options as Base
 
 # The molecule sets of the Open Graph Benchmark; large ones have 41,127 molecules or more.
 SMALL = (
@@ -19,9 +17,6 @@ SMALL = (
 LARGE = ("ogbg-molhiv", "ogbg-molmuv", "ogbg-molpcba", "ogbg-molchembl")
 OGB_SETS = (*SMALL, *LARGE)
 NAMED = ("chembl", "cep", *OGB_SETS)
-SPLITS = ("random", "scaffold", "column", "official")
-TASKS = ("regression", "classification")
-NORMS = ("batch", "layer", "head", "none")
 CEP_ROOT, OGB_ROOT = "data/cep", "data/ogb"
 PARAMETERS = 260_000
 GP_MOLECULES = 2000
@@ -32,140 +27,110 @@ DEFAULTS: Mapping[str, tuple[Any, Any, Any, Any]] = {
     "lr": (0.001, 0.005, 0.001, 0.001),
     "featurizer": ("duvenaud", "duvenaud", "ogb", "ogb"),
 }
-# These change no result, or add cells to a folder: a continuation may have others.
-FREE = ("data", "split", "model", "seeds", "root", "shards", "device", "out", "resume",
-        "overwrite", "quiet")  # fmt: skip
-MODELS = "gp, wl-gp, wl-ridge, wl-forest, random-walk-gp, wl, wl-gated, graph-kernel, random-walk, \
-gated-walk, gin, gine, attentive-fp, neural-fingerprint, embedded-mean-field, embedded-loopy-bp, \
-mean, wl-subtree-3, wl-subtree-6 (wl-ridge of so many iterations), gin-relu, gin-prelu, \
-gin-kernel, package.module:Net"
 
 
-def _by_data(name: str) -> str:
-    chembl, cep, small, large = DEFAULTS[name]
-    return f"({chembl}; cep {cep}; sets of OGB {small}, large ones {large})"
+@dataclass(frozen=True, kw_only=True)
+class Training(Device, Results):
+    """Training.
+
+    Args:
+        seeds: of weights, orders and what else is drawn
+        epochs: at most (60; cep 15; sets of OGB 100, large ones 30)
+        batch_size: molecules of all processes (64; cep 128; sets of OGB 32, large ones 128)
+        lr: learning rate (0.001; cep 0.005)
+        patience: epochs without a lower validation loss that end training (a third, at least 10)
+        schedule: of the learning rate, warm-up and cosine, or times 0.9 every epoch
+        resample: draw training molecules so that all bins of this width of the target are equally
+            likely
+    """
+
+    seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
+    epochs: int | None = setting(None, least=1)
+    batch_size: int | None = setting(None, least=2)
+    lr: float | None = setting(None, above=0)
+    patience: int | None = setting(None, least=1)
+    schedule: Literal["cosine", "exponential"] = setting("cosine")
+    resample: float | None = setting(None, above=0)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of ``python -m benchmarks.molecules``."""
+@dataclass(frozen=True, kw_only=True)
+class Models(Training):
+    """Models.
 
-    data: list[str] = option(
-        ["chembl"],
-        "chembl: 1,017 sulfonamides from inside RDKit; cep: 29,978 molecules of the Clean Energy "
-        "Project, downloaded; a set of the Open Graph Benchmark, downloaded: "
-        f"{', '.join(OGB_SETS)}; or a CSV with a header (chembl)",
-        "molecules",
-        several=True,
-    )
-    root: str | None = option(
-        None, f"folder of cep ({CEP_ROOT}), or of all sets of OGB ({OGB_ROOT})", "molecules"
-    )
-    smiles_column: str = option("smiles", "of a CSV (smiles)", "molecules")
-    target_columns: list[str] | None = option(
-        None, "of a CSV (every other column of numbers)", "molecules", several=True
-    )
-    task: str = option(
-        "regression", "of a CSV: numbers, or classes 0 and 1 (regression)", "molecules",
-        choices=TASKS,
-    )  # fmt: skip
-    skip_invalid: bool = option(
-        False, "leave out SMILES that do not parse, and list them, instead of stopping", "molecules"
-    )
-    shards: str | None = option(
-        None,
-        "keep the molecules of a CSV, or of cep, in this folder and not in memory; written there "
-        "first as far as they are not there",
-        "molecules",
-    )
-    split: list[str] | None = option(
-        None,
-        "80/10/10 at random or by Bemis-Murcko scaffold, or as a column says (random); official: "
-        "that of the sets of OGB, which have no other",
-        "molecules",
-        choices=SPLITS,
-        several=True,
-    )
-    split_column: str | None = option(
-        None, "column of train, valid, test in a CSV, for --split column", "molecules"
-    )
-    split_seed: int | None = option(
-        None, "of the random split (0), or of the order of scaffolds (largest first)", "molecules",
-        integer(0),
-    )  # fmt: skip
-    model: list[str] = option(
-        ["wl-gated", "gine", "mean"], f"{MODELS} (wl-gated gine mean)", "models", several=True
-    )
-    ensemble_size: int = option(1, "members of each model (1)", "models", integer(1))
-    featurizer: str | None = option(
-        None, f"features of networks: default, duvenaud or ogb {_by_data('featurizer')}", "models"
-    )
-    parameters: int | None = option(
-        None,
-        f"networks get the largest width within this number of parameters ({PARAMETERS:,})",
-        "models",
-        integer(1),
-    )
-    hidden: int | None = option(None, "this width instead", "models", integer(1, LARGEST_WIDTH))
-    layers: int | None = option(
-        None,
-        "layers, iterations or nodes in a walk (networks 4, kernel methods 3)",
-        "models",
-        integer(1, MOST_LAYERS),
-    )
-    norm: str = option(
-        "batch",
-        "normalization of networks' states and of their heads' input, over the batch or each row; "
-        "head: of the latter alone, over the batch (batch)",
-        "models",
-        choices=NORMS,
-    )
-    dropout: float = option(
-        0.0, "probability of dropping a channel (0)", "models", number(least=0, below=1)
-    )
-    gp_molecules: int | None = option(
-        None,
-        "Gaussian processes see at most so many molecules of the training part, drawn at random "
-        f"(random-walk-gp {GP_MOLECULES:,}, others all)",
-        "models",
-        integer(2),
-    )
-    seeds: list[int] = option([0], "(0)", "training", integer(0), several=True)
-    epochs: int | None = option(None, f"at most {_by_data('epochs')}", "training", integer(1))
-    batch_size: int | None = option(None, _by_data("batch_size"), "training", integer(2))
-    lr: float | None = option(None, f"learning rate {_by_data('lr')}", "training", number(above=0))
-    patience: int | None = option(
-        None, "epochs without a lower validation loss that end training (a third, at least 10)",
-        "training", integer(1),
-    )  # fmt: skip
-    schedule: str = option(
-        "cosine",
-        "of the learning rate: warm-up and cosine, or times 0.9 every epoch (cosine)",
-        "training",
-        choices=("cosine", "exponential"),
-    )
-    resample: float | None = option(
-        None,
-        "draw training molecules so that all bins of this width of the target are equally likely",
-        "training",
-        number(above=0),
-    )
-    device: str | None = option(None, "cpu, cuda, cuda:N (CUDA where there is one)", "training")
-    out: str = option("runs/molecules", "results folder (runs/molecules)", "results")
-    resume: bool = option(False, "go on in --out: finished runs are kept", "results")
-    overwrite: bool = option(False, "replace the results in --out", "results")
-    quiet: bool = option(False, "print the final table only", "results")
+    Args:
+        model: gp, wl-gp, small-gp, fingerprint-gp, random-walk-gp, wl-ridge, wl-forest, wl,
+            wl-gated, graph-kernel, random-walk, gated-walk, gin, gine, attentive-fp,
+            neural-fingerprint, embedded-mean-field, embedded-loopy-bp, mean, wl-subtree-3,
+            wl-subtree-6 (wl-ridge of so many iterations), gin-relu, gin-prelu, gin-kernel, or
+            package.module:Net
+        ensemble_size: members of each model
+        featurizer: features of networks, default, duvenaud or ogb (duvenaud; sets of OGB ogb)
+        parameters: networks get the largest width within this number of parameters (260,000)
+        hidden: this width instead
+        layers: layers, iterations or nodes in a walk (networks 4, kernel methods 3)
+        norm: normalization of networks' states and of their heads' input, over the batch or each
+            row; head, of the latter alone, over the batch
+        dropout: probability of dropping a channel
+        gp_molecules: Gaussian processes see at most so many molecules of the training part, drawn
+            at random (random-walk-gp 2,000, others all)
+    """
 
-    def __post_init__(self) -> None:
+    EXCLUSIVE = (("hidden", "parameters"),)
+
+    model: tuple[str, ...] = setting(("wl-gated", "gine", "mean"), "models", free=True)
+    ensemble_size: int = setting(1, least=1)
+    featurizer: str | None = setting(None)
+    parameters: int | None = setting(None, least=1)
+    hidden: int | None = setting(None, least=1, most=LARGEST_WIDTH)
+    layers: int | None = setting(None, least=1, most=MOST_LAYERS)
+    norm: Literal["batch", "layer", "head", "none"] = setting("batch")
+    dropout: float = setting(0.0, least=0, below=1)
+    gp_molecules: int | None = setting(None, least=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Models):
+    """Molecules.
+
+    Args:
+        data: chembl, 1,017 sulfonamides from inside RDKit; cep, 29,978 molecules of the Clean
+            Energy Project, downloaded; a molecule set of the Open Graph Benchmark by its name,
+            ogbg-molesol to ogbg-molchembl, downloaded; or a CSV with a header
+        root: folder of cep (data/cep), or of all sets of OGB (data/ogb)
+        smiles_column: of a CSV
+        target_columns: of a CSV (every other column of numbers)
+        subset_column: of a CSV, 1 for molecules whose test score is also shown by itself
+        task: of a CSV, numbers, or classes 0 and 1
+        skip_invalid: leave out SMILES that do not parse, and list them, instead of stopping
+        shards: keep the molecules of a CSV, or of cep, in this folder and not in memory; written
+            there first as far as they are not there
+        split: 80/10/10 at random or by Bemis-Murcko scaffold, or as a column says (random);
+            official, that of the sets of OGB, which have no other
+        split_column: column of train, valid, test in a CSV, for --split column
+        split_seed: of the random split (0), or of the order of scaffolds (largest first)
+    """
+
+    data: tuple[str, ...] = setting(("chembl",), free=True)
+    root: str | None = setting(None, free=True)
+    smiles_column: str = setting("smiles")
+    target_columns: tuple[str, ...] = setting(())
+    subset_column: str | None = setting(None)
+    task: Literal["regression", "classification"] = setting("regression")
+    skip_invalid: bool = setting(False)
+    shards: str | None = setting(None, free=True)
+    split: tuple[Literal["random", "scaffold", "column", "official"], ...] = setting((), free=True)
+    split_column: str | None = setting(None)
+    split_seed: int | None = setting(None, least=0)
+
+    def check(self) -> None:
         files = [name for name in self.data if name not in NAMED]
-        for name in ("target_columns", "split_column", "skip_invalid"):
+        for name in ("target_columns", "subset_column", "split_column", "skip_invalid"):
             if getattr(self, name) and not files:
                 raise InputError(f"{flag(name)} goes with a CSV in --data")
+        if self.subset_column and not self.target_columns:
+            raise InputError("--subset-column goes with --target-columns")
         if self.task == "classification" and not files:
             raise InputError("--task goes with a CSV in --data")
-        for one, other in (("resume", "overwrite"), ("hidden", "parameters")):
-            if getattr(self, one) and getattr(self, other):
-                raise InputError(f"--{one} and --{other} exclude each other")
         if self.shards and (len(self.data) > 1 or self.data[0] not in ("cep", *files)):
             raise InputError("--shards goes with one --data, a CSV or cep")
         if self.root and not {"cep", *OGB_SETS} & set(self.data):
@@ -198,3 +163,16 @@ class Options:
         given = getattr(self, name)
         place = 3 if data in LARGE else 2 if data in SMALL else 1 if data == "cep" else 0
         return DEFAULTS[name][place] if given is None else given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gather(Base):
+    """Results.
+
+    Args:
+        folder: searched with all below it
+        out: folder of the report (the folder searched)
+    """
+
+    folder: str = setting("", positional=True)
+    out: str | None = setting(None)

@@ -3,14 +3,13 @@
 import base64
 import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,13 +17,17 @@ from numpy.typing import NDArray
 from sklearn.metrics import PrecisionRecallDisplay, PredictionErrorDisplay, RocCurveDisplay
 
 from benchmarks.harness.bootstrap import paired_differences
-from benchmarks.harness.files import write_bytes, write_text
-from benchmarks.harness.summary import png, spread
+from benchmarks.harness.errors import InputError
+from benchmarks.harness.figures import panels
+from benchmarks.harness.files import write_text
+from benchmarks.harness.study import RECORD, rows_table
+from benchmarks.harness.summary import spread
 from benchmarks.harness.table import Table, number_format, one_line
-from benchmarks.molecules.scores import TITLES, each_score, is_higher_better, score
+from benchmarks.molecules.runs import PROGRAM
+from benchmarks.molecules.scores import LEVELS, TITLES, each_score, is_higher_better, score
 
-PROGRAM = "benchmarks.molecules"
-FILES = ("table.md", "report.html", "predictions-*.png", "learning-*.png")
+FILES = ("report.html", "predictions.csv", "skipped.csv", "predictions-*.png", "learning-*.png")
+PAGE = "report.html"
 PARTS = ("train", "valid", "test")
 RECORDS = "runs/*-seed*/record.json"
 DRAWN_TARGETS, DRAWN_MOLECULES = 4, 20_000
@@ -39,27 +42,24 @@ class FinishedCell:
 
     Args:
         folder: The run's.
-        record: Its object of ``metrics.json``.
-        history: One object an epoch.
-        about: What `record` does not say: digest, description of the molecules, targets, whether
-            bonds are read, settings.
+        record: Its ``record.json``.
+        about: What of that is not in ``metrics.json``: digest, description of the molecules,
+            targets, whether bonds are read, settings.
     """
 
     folder: Path
     record: dict[str, Any]
-    history: list[dict[str, float]]
     about: dict[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> "FinishedCell":
         """The run of a ``record.json``; raises one of `DAMAGE`."""
-        content = json.loads(path.read_text(encoding="utf-8"))
-        record, history = content.pop("record"), content.pop("history")
-        for name in ("dataset", "split", "model", "seed", "metric", *PARTS):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        for name in ("dataset", "split", "model", "seed", "metric", "history", *PARTS):
             record[name]
-        for name in ("digest", "about", "targets", "settings", "bonds"):
-            content[name]
-        found = cls(path.parent, record, history, content)
+        for name in ("digest", "molecules", "targets", "settings", "bonds"):
+            record["about"][name]
+        found = cls(path.parent, record, record["about"])
         y, prediction = found.test
         if y.shape != prediction.shape:
             raise ValueError("shapes")
@@ -73,28 +73,36 @@ class FinishedCell:
 
     def same_result(self, other: "FinishedCell") -> bool:
         """Whether both have the same scores."""
-        return all(_equal(self.record[part], other.record[part]) for part in PARTS)
+        own, others = ([cell.record[part] for part in PARTS] for cell in (self, other))
+        return bool(np.array_equal(own, others, equal_nan=True))
 
 
-def _equal(one: float, other: float) -> bool:
-    return one == other or (one != one and other != other)
-
-
-def read_cells(folders: Iterable[Path]) -> tuple[list[FinishedCell], list[str]]:
-    """The finished runs below some folders, and what of them is damaged, a line each.
+def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
+    """The finished runs below a folder, and what of them is damaged, a line each.
 
     Runs of other programs are passed over.
     """
     cells, damaged = [], []
-    for folder in folders:
-        for path in sorted(folder.rglob(RECORDS)):
-            try:
-                content = json.loads(path.read_text(encoding="utf-8"))
-                if isinstance(content, dict) and content.get("program") == PROGRAM:
-                    cells.append(FinishedCell.read(path))
-            except DAMAGE:
-                damaged.append(f"{path.parent} is damaged")
+    for path in sorted(folder.rglob(RECORDS)):
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content.get("about", {}).get("program") == PROGRAM:
+                cells.append(FinishedCell.read(path))
+        except (*DAMAGE, AttributeError):
+            damaged.append(f"{path.parent} is damaged")
     return cells, damaged
+
+
+def whole_cells(folder: Path) -> list[FinishedCell]:
+    """The finished runs below a folder.
+
+    Raises:
+        InputError: If one is damaged.
+    """
+    cells, damaged = read_cells(folder)
+    if damaged:
+        raise InputError(f"{damaged[0]}; remove its folder to fit this run again")
+    return cells
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,19 @@ class Line:
         """The mean of a part's scores."""
         return statistics.fmean(cell.record[part] for cell in self.cells)
 
+    def spread(self, part: str, digits: str) -> str:
+        """The mean of a part's scores and, of several seeds, their standard deviation."""
+        return _spread_or_dash([cell.record[part] for cell in self.cells], digits)
+
+    def covered(self) -> str:
+        """The shares of the test part within intervals, the mean over seeds."""
+        each = [cell.record["covered"] for cell in self.cells]
+        if None in each:
+            return "-"
+        return " ".join(
+            f"{100 * statistics.fmean(shares):.0f}" for shares in zip(*each, strict=True)
+        )
+
 
 class Section:
     """The runs on one set of molecules, targets and split.
@@ -125,8 +146,9 @@ class Section:
         first = cells[0]
         self.metric: str = first.record["metric"]
         self.targets: list[str] = first.about["targets"]
-        self.name = f"{first.record['dataset']}-{first.record['split']}"
-        self.about: str = first.about["about"]
+        self.split: str = first.record["split"]
+        self.name = f"{first.record['dataset']}-{self.split}"
+        self.about: str = first.about["molecules"]
         sign = -1 if is_higher_better(self.metric) else 1
         self.lines = sorted(_lines(cells), key=lambda line: _last_nan(sign * line.mean("test")))
         self.folders = sorted({cell.folder.parent.parent for cell in cells})
@@ -157,27 +179,30 @@ class Section:
             f"seeds, of {seeds}.\nminus best: 95 % by a paired bootstrap over test molecules and "
             "seeds; * beyond chance: 0 is outside"
         )
-        header = ("model", "bonds", "seeds", "fitted on", "parameters", *PARTS, "minus best",
-                  "seconds")  # fmt: skip
-        rows = [self._row(k, line, digits) for k, line in enumerate(self.lines)]
-        first = Table(caption, header, rows)
+        columns: dict[str, Callable[[Line], object]] = {
+            "model": lambda line: line.label,
+            "bonds": lambda line: "yes" if line.cells[0].about["bonds"] else "no",
+            "seeds": lambda line: len(line.cells),
+            "fitted on": lambda line: f"{line.cells[0].record['fitted_on']:,}",
+            "parameters": lambda line: _or_dash(line.cells[0].record["num_parameters"], ","),
+        }
+        for part in PARTS:
+            columns[part] = lambda line, part=part: line.spread(part, digits)  # type: ignore[misc]
+        if any(cell.record.get("subset") is not None for cell in cells):
+            columns["subset"] = lambda line: line.spread("subset", digits)
+        columns["minus best"] = lambda line: self._difference(line, digits)
+        if any(cell.record.get("covered") for cell in cells):
+            caption += f"; within: the shares in intervals of {', '.join(LEVELS)}"
+            columns["within, %"] = Line.covered
+        columns["seconds"] = _seconds
+        first = rows_table(caption, self.lines, columns)
         return [first] if len(self.targets) == 1 else [first, self._each_target(digits)]
 
-    def _row(self, place: int, line: Line, digits: str) -> list[str]:
-        record, (low, high) = line.cells[0].record, self.differences[place]
-        number = record["num_parameters"]
+    def _difference(self, line: Line, digits: str) -> str:
+        place = self.lines.index(line)
+        low, high = self.differences[place]
         beyond = "*" * (low > 0 or high < 0)
-        difference = f"{low:+{digits}} to {high:+{digits}} {beyond}".strip()
-        return [
-            line.label,
-            "yes" if line.cells[0].about["bonds"] else "no",
-            str(len(line.cells)),
-            f"{record['fitted_on']:,}",
-            "-" if number is None else f"{number:,}",
-            *[spread([cell.record[part] for cell in line.cells], digits) for part in PARTS],
-            difference if place else "best",
-            _seconds(line),
-        ]
+        return f"{low:+{digits}} to {high:+{digits}} {beyond}".strip() if place else "best"
 
     def _each_target(self, digits: str) -> Table:
         labels, columns = [line.label for line in self.lines], []
@@ -191,30 +216,31 @@ class Section:
         rows = [[label, *cells] for label, cells in zip(labels, columns, strict=True)]
         return Table(caption, ("model", *self.targets), rows)
 
-    def text(self) -> str:
-        """All tables as plain text."""
-        return "\n\n".join(table.text() for table in self.tables)
+    def pictures(self) -> dict[str, Callable[[], Figure]]:
+        """By the name of their file."""
+        found = {f"predictions-{self.name}.png": self.predictions_figure}
+        if any(cell.record["history"] for line in self.lines for cell in line.cells):
+            found[f"learning-{self.name}.png"] = self.learning_figure
+        return found
 
     def predictions_figure(self) -> Figure:
         """Test predictions against measurements, or curves of classes: a column a target."""
         shown = self.targets[:DRAWN_TARGETS]
         number = len(self.lines) if self.metric == "rmse" else 1
-        size = (3.6 * number, 3.6 * len(shown))
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(len(shown), number, squeeze=False)
+        title = f"{self.name}, test part"
+        figure, found = panels(number * len(shown), number, (3.6, 3.6), title)
         for row, target in enumerate(shown):
             for place, line in enumerate(self.lines):
-                column = place if number > 1 else 0
+                axes = found[row * number + place % number]
                 for k, cell in enumerate(line.cells):
                     label = line.label if k == 0 else None
-                    self._draw(axes[row][column], cell, row, label, f"C{place % 10}")
+                    self._draw(axes, cell, row, label, f"C{place % 10}")
                 if self.metric == "rmse":
-                    axes[row][column].set_title(line.label, fontsize="small")
-                    axes[row][column].set(xlabel=f"predicted {target}", ylabel=f"measured {target}")
+                    axes.set_title(line.label, fontsize="small")
+                    axes.set(xlabel=f"predicted {target}", ylabel=f"measured {target}")
             if self.metric != "rmse":
-                axes[row][0].set_title(target, fontsize="small")
-                axes[row][0].legend(fontsize="x-small")
-        figure.suptitle(f"{self.name}, test part", fontsize="medium")
+                found[row].set_title(target, fontsize="small")
+                found[row].legend(fontsize="x-small")
         return figure
 
     def _draw(
@@ -238,14 +264,13 @@ class Section:
 
     def learning_figure(self) -> Figure:
         """Losses of validation (solid) and training (dotted) by epoch, a line a run."""
-        figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-        axes = figure.subplots()
+        figure, (axes,) = panels(1, 1, (6.4, 4.2))
         regression = self.metric == "rmse"
         for place, line in enumerate(self.lines):
             for k, cell in enumerate(line.cells):
-                epochs = [epoch["epoch"] for epoch in cell.history]
+                epochs = [epoch["epoch"] for epoch in cell.record["history"]]
                 for part, style in (("valid", "-"), ("train", ":")):
-                    losses = np.array([epoch[f"{part}_loss"] for epoch in cell.history])
+                    losses = np.array([epoch[f"{part}_loss"] for epoch in cell.record["history"]])
                     label = line.label if k == 0 and part == "valid" and epochs else None
                     values = np.sqrt(losses) if regression else losses
                     axes.plot(epochs, values, style, color=f"C{place % 10}", label=label)
@@ -263,12 +288,12 @@ class Section:
             try:
                 found = json.loads((folder / "configuration.json").read_text(encoding="utf-8"))
                 versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
+                options = "; ".join(f"{k} {v}" for k, v in found["options"].items() if v)
                 said.append(
                     (
                         str(folder),
                         f"commit {found['commit']}; {versions}; backend {found['backend']}; "
-                        f"{found['processes']} processes, {found['threads']} threads; "
-                        f"{' '.join(found['arguments'])}",
+                        f"{found['processes']} processes, {found['threads']} threads; {options}",
                     )
                 )
             except DAMAGE:
@@ -328,8 +353,13 @@ def _seconds(line: Line) -> str:
     return f"{statistics.fmean(each):.2f} an epoch"
 
 
-def _spread_or_dash(values: Sequence[float], digits: str) -> str:
-    return "-" if any(value != value for value in values) else spread(values, digits)
+def _spread_or_dash(values: Sequence[float | None], digits: str) -> str:
+    known = [value for value in values if value is not None and value == value]
+    return spread(known, digits) if len(known) == len(values) else "-"
+
+
+def _or_dash(value: float | None, digits: str) -> str:
+    return "-" if value is None else f"{value:{digits}}"
 
 
 def sections_of(cells: Sequence[FinishedCell]) -> list[Section]:
@@ -354,39 +384,65 @@ def sections_of(cells: Sequence[FinishedCell]) -> list[Section]:
     return sections
 
 
-def write_report(folders: Sequence[Path], out: Path, notes: Sequence[str] = ()) -> list[Section]:
-    """Writes ``table.md``, ``report.html`` and the pictures of all runs below some folders.
+def tables_of(sections: Sequence[Section]) -> list[Table]:
+    """Those of all sections, and sets of one kind of score and split one beside the other."""
+    found = [table for section in sections for table in section.tables]
+    groups: dict[tuple[str, str], list[Section]] = {}
+    for section in sections:
+        groups.setdefault((section.metric, section.split), []).append(section)
+    return [*found, *(_side_by_side(group) for group in groups.values() if len(group) > 1)]
 
-    Args:
-        folders: To be searched.
-        out: Where the files go; made if missing.
-        notes: Further lines of the page.
 
-    Returns:
-        The sections.
-    """
-    sections = sections_of(read_cells(folders)[0])
-    out.mkdir(parents=True, exist_ok=True)
+def _side_by_side(sections: Sequence[Section]) -> Table:
+    """The test score of each model in each section, of a subset in brackets, and their mean."""
+    labels = list(dict.fromkeys(line.label for section in sections for line in section.lines))
+    names = [section.name for section in sections]
+    means = np.full((len(names) + 1, len(labels), 2), np.nan)
+    for row, section in enumerate(sections):
+        for line in section.lines:
+            for k, key in enumerate(("test", "subset")):
+                values = [_number(cell.record.get(key)) for cell in line.cells]
+                means[row, labels.index(line.label), k] = np.mean(values)
+    means[-1] = means[:-1].mean(axis=0)
+    digits = number_format(means.flatten().tolist())
+
+    def cell(test: float, subset: float) -> str:
+        inside = "" if np.isnan(subset) else f" ({subset:{digits}})"
+        return "-" if np.isnan(test) else f"{test:{digits}}{inside}"
+
+    rows = [
+        [name, *(cell(*pair) for pair in row)]
+        for name, row in zip([*names, "mean"], means.tolist(), strict=True)
+    ]
+    inside = "" if np.isnan(means[..., 1]).all() else ", of the subset in brackets"
+    caption = f"Test {TITLES[sections[0].metric]}, mean over seeds{inside}"
+    return Table(caption, ("data and split", *labels), rows)
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def pictures_of(sections: Sequence[Section]) -> dict[str, Callable[[], Figure]]:
+    """Those of all sections."""
+    return {name: draw for section in sections for name, draw in section.pictures().items()}
+
+
+def write_page(out: Path, sections: Sequence[Section], notes: Sequence[str] = ()) -> None:
+    """Writes ``report.html`` with the pictures of the sections, which lie in the same folder."""
     shown = []
-    with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a target's name is a $
-        for section in sections:
-            figures = {f"predictions-{section.name}.png": section.predictions_figure()}
-            if any(cell.history for line in section.lines for cell in line.cells):
-                figures[f"learning-{section.name}.png"] = section.learning_figure()
-            pictures = {name: png(figure) for name, figure in figures.items()}
-            for name, picture in pictures.items():
-                write_bytes(out / name, picture)
-            encoded = [base64.b64encode(picture).decode() for picture in pictures.values()]
-            shown.append({"section": section, "pictures": encoded})
-    tables = [table.markdown() for section in sections for table in section.tables]
-    write_text(out / "table.md", "\n\n".join([*tables, *notes]) + "\n")
+    for section in sections:
+        pictures = [
+            base64.b64encode((out / name).read_bytes()).decode() for name in section.pictures()
+        ]
+        shown.append({"section": section, "pictures": pictures})
+    others = tables_of(sections)[sum(len(section.tables) for section in sections) :]
     template = Path(__file__).with_name("report.html.j2").read_text(encoding="utf-8")
     page = jinja2.Environment(autoescape=True).from_string(template)
-    write_text(out / "report.html", page.render(shown=shown, notes=notes))
-    return sections
+    write_text(out / PAGE, page.render(shown=shown, others=others, notes=notes))
 
 
 def unfinished_runs(folder: Path) -> list[str]:
     """The folders of runs below a folder that have no record, by name."""
-    found = folder.rglob("runs/*-seed*/model")
-    return sorted(str(path.parent) for path in found if not (path.parent / "record.json").exists())
+    found = [path for path in folder.rglob("runs/*-seed*") if path.is_dir()]
+    return sorted(str(path) for path in found if not (path / RECORD).exists())

@@ -1,39 +1,29 @@
-"""The results folder: a run for each split, model and seed, kept when it is finished."""
+"""A run: a model fitted on a split with a seed, its scores and its files."""
 
 import json
-import platform
-import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
-from benchmarks.harness.arguments import shown
-from benchmarks.harness.collective import from_first, in_first, in_turn
-from benchmarks.harness.commit import commit_of_code
+from benchmarks.harness.collective import in_first, in_turn
 from benchmarks.harness.devices import torch_device
-from benchmarks.harness.errors import InputError, as_input_error, naming_files, say, tell
+from benchmarks.harness.errors import InputError, as_input_error, naming_files, tell
 from benchmarks.harness.files import write_bytes, write_text
-from benchmarks.harness.flags import flag
 from benchmarks.harness.processes import processes
-from benchmarks.harness.study import holds_results
+from benchmarks.harness.study import Record
 from benchmarks.molecules.data import PARTS, Split, load_set
 from benchmarks.molecules.models import Model, models_of, named_model, number_of_parameters
-from benchmarks.molecules.options import FREE, Options
-from benchmarks.molecules.report import FILES, PROGRAM, read_cells, write_report
-from benchmarks.molecules.scores import score
-from pyg_kernels.ops import backend
+from benchmarks.molecules.options import Options
+from benchmarks.molecules.scores import TITLES, covered, score
 
-CONFIGURATION, RECORD, RUNS = "configuration.json", "record.json", "runs"
-SKIPPED = "skipped.csv"
-PACKAGES = ("torch", "torch-geometric", "lightning", "rdkit", "numpy", "scikit-learn")
+PROGRAM = "benchmarks.molecules"
+PREDICTIONS, SKIPPED = "predictions.csv", "skipped.csv"
 MOST_ROWS = 10_000_000  # of a table of predictions with all parts
 SKIPPED_SHOWN = 10
 TRAINING_SAMPLE = 10_000  # of molecules on disk, for the similarity of new ones
@@ -58,6 +48,11 @@ class Cell:
         """Of its folder."""
         model = self.model.name.replace(":", "-").replace("/", "-")
         return f"{self.split.key}-{model}-seed{self.seed}"
+
+    @property
+    def title(self) -> str:
+        """What is shown of it."""
+        return f"{self.split.key}, {self.model.name}, seed {self.seed}"
 
     def fitted_rows(self) -> Any:
         """The training molecules that the model sees."""
@@ -108,6 +103,8 @@ class Cell:
 
     def _predicted(self, estimator: Any, molecules: Any) -> Any:
         split = self.split
+        if not len(molecules):
+            return np.zeros((0, split.data.targets.shape[1], 2))
         if split.data.is_regression:
             mean, std = estimator.predict(molecules, return_std=True)
             return np.stack([mean.reshape(len(mean), -1), std.reshape(len(mean), -1)], 2)
@@ -117,10 +114,18 @@ class Cell:
         whole[:, split.learned] = found[:, 1:] if len(split.learned) == 1 else found
         return np.stack([whole, np.full_like(whole, np.nan)], 2)
 
-    def record(self, estimator: Any, found: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """One object of ``metrics.json``."""
+    def record(self, estimator: Any, found: Mapping[str, Any], seconds: float) -> Record:
+        """One object of ``metrics.json``, and what only the report reads."""
         data, history = self.split.data, getattr(estimator.members_[0], "history", [])
         y, epochs = data.targets, [epoch["seconds"] for epoch in history]
+        rows, tested = found["test"]
+        subset = None
+        if data.subset is not None and data.subset[rows].any():
+            inside = data.subset[rows]
+            subset = score(data.metric, y[rows[inside]], tested[inside, :, 0])
+        free = ("device", "model", "random_state")
+        most = {} if self.model.most is None else {"gp_molecules": self.model.most}
+        used = {k: v for k, v in self.model.arguments.items() if k not in free} | most
         return {
             "dataset": data.name,
             "split": self.split.name,
@@ -133,6 +138,17 @@ class Cell:
             "seconds_per_epoch": float(np.mean(epochs)) if epochs else None,
             "seconds": seconds,
             "fitted_on": len(self.fitted_rows()),
+            "subset": subset,
+            "covered": covered(y[rows], *tested.transpose(2, 0, 1)),
+            "history": history,
+            "about": {
+                "program": PROGRAM,
+                "digest": self.split.digest,
+                "molecules": self.split.describe(),
+                "targets": data.source.target_names,
+                "bonds": self.model.reads_bonds,
+                "settings": used,
+            },
         }
 
     def table(self, found: Mapping[str, Any]) -> pd.DataFrame:
@@ -162,41 +178,45 @@ class Cell:
                 frames.append(pd.DataFrame(frame))
         return pd.concat(frames, ignore_index=True)
 
-    def write(self, folder: Path, progress: bool) -> None:
+    def write(self, folder: Path, progress: bool) -> Record | None:
         """Fits in all processes, a kernel method in the first alone, which writes the run.
+
+        Returns:
+            The record, in the first process.
 
         Raises:
             InputError: If it cannot be fitted or written.
         """
         if self.model.is_network:
             fitted = self.fit(progress)
-            in_first(lambda: self._write(folder, *fitted))
-        else:
-            in_first(lambda: self._write(folder, *self.fit(progress)))
+            return in_first(lambda: self._write(folder, *fitted))
+        return in_first(lambda: self._write(folder, *self.fit(progress)))
 
-    def _write(self, folder: Path, estimator: Any, seconds: float) -> None:
-        with as_input_error(), naming_files(folder):
-            self._write_files(folder, estimator, seconds)
-
-    def _write_files(self, folder: Path, estimator: Any, seconds: float) -> None:
-        found, data = self.predictions(estimator), self.split.data
+    def _write(self, folder: Path, estimator: Any, seconds: float) -> Record:
+        found = self.predictions(estimator)
         record = self.record(estimator, found, seconds)
-        folder.mkdir(parents=True, exist_ok=True)
+        with as_input_error(), naming_files(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(folder / PREDICTIONS, self.table(found).to_csv(index=False))
+            rows, values = found["test"]
+            with open(folder / "test.npz", "wb") as file:
+                np.savez(file, y=self.split.data.targets[rows], prediction=values[..., 0])
+            if hasattr(estimator, "save"):
+                self._write_run(folder, estimator)
+        return record
+
+    def _write_run(self, folder: Path, estimator: Any) -> None:
+        """What ``predict``, ``explain`` and ``embed`` of ``pyg-kernels`` take."""
+        data, rows = self.split.data, self.fitted_rows()
         estimator.save(folder / "model", overwrite=True)
-        rows = self.fitted_rows()
         if not isinstance(data.source.smiles, list):  # on disk: a sample
             rows = np.random.default_rng(0).permutation(rows)[:TRAINING_SAMPLE]
         lines = [int(data.source.row_numbers[i]) for i in rows]
         smiles = [data.source.smiles[i] for i in rows]
         training = pd.DataFrame({"line": lines, "smiles": smiles})
         write_text(folder / "training.csv", training.to_csv(index=False))
-        write_text(folder / "predictions.csv", self.table(found).to_csv(index=False))
-        rows, values = found["test"]
-        with open(folder / "test.npz", "wb") as file:
-            np.savez(file, y=data.targets[rows], prediction=values[..., 0])
-        names = data.source.target_names
-        learned = [names[place] for place in self.split.learned]
-        settings = {  # of a run of pyg-kernels, whose predict, explain and embed take the folder
+        learned = [data.source.target_names[place] for place in self.split.learned]
+        settings = {
             "data": data.name,
             "task": "regression" if data.is_regression else "classification",
             "targets": learned,
@@ -208,173 +228,51 @@ class Cell:
             "seed": self.seed,
         }
         write_text(folder / "run.json", json.dumps(settings, indent=1))
-        free = ("device", "model", "random_state")
-        most = {} if self.model.most is None else {"gp_molecules": self.model.most}
-        used = {k: v for k, v in self.model.arguments.items() if k not in free} | most
-        content = {
-            "program": PROGRAM,
-            "record": record,
-            "history": getattr(estimator.members_[0], "history", []),
-            "digest": self.split.digest,
-            "about": self.split.describe(),
-            "targets": names,
-            "bonds": self.model.reads_bonds,
-            "settings": used,
-        }
-        write_text(folder / RECORD, json.dumps(content, indent=1))
 
 
-def compare(options: Options, words: Sequence[str]) -> None:
-    """Fits what is not finished yet in the results folder, and writes the report.
-
-    Args:
-        options: What to compare.
-        words: Of the command line, to be written down.
+def planned(options: Options) -> list[Cell]:
+    """All runs that are asked for.
 
     Raises:
-        InputError: If molecules cannot be read, there is no such model, the folder holds something
-            else or was made otherwise, or a model cannot be fitted.
-        KeyboardInterrupt: If interrupted, with a hint how to continue.
+        InputError: If molecules cannot be read or split, or there is no such model.
     """
     for name in options.model:  # before anything is read
         named_model(name)
-    torch_device(options.device or "auto")
+    torch_device(options.device)
     number = processes().number
     if min(options.chosen("batch_size", data) for data in options.data) < number:
         raise InputError(f"--batch-size is shared by {number} processes; give more")
     cells: list[Cell] = []
-    splits: list[Split] = []
-    for data in dict.fromkeys(options.data):
-        found = in_turn(partial(load_set, data, options, shown(options) == "bar"))
+    names: list[str] = []
+    for data in options.data:
+        found = in_turn(partial(load_set, data, options, options.show() == "bar"))
+        if found.name in names:
+            raise InputError(f"--data: two are called {found.name}; rename one of the files")
+        names.append(found.name)
         if options.resample and (not found.is_regression or found.targets.shape[1] > 1):
             raise InputError(f"--resample needs one target of regression, {data} has others")
         _tell_skipped(found.source)
         for kind in options.splits(data):
             split = found.split(kind, options.split_seed)
-            if split.key in [other.key for other in splits]:
-                raise InputError(f"--data: two are called {found.name}; rename one of the files")
-            splits.append(split)
             for model in models_of(options, split, data):
                 cells += [Cell(split, model, seed) for seed in model.seeds(options.seeds)]
-    out = Path(options.out)
-    digests = {split.key: split.digest for split in splits}
-    in_first(lambda: open_folder(out, PROGRAM, options, FREE, digests, words, _remove_results))
-    in_first(lambda: _write_skipped(out, splits))
-    try:
-        for cell in cells:
-            folder = out / RUNS / cell.name
-            if not from_first(lambda folder=folder: (folder / RECORD).exists()):  # type: ignore[misc]
-                if not options.quiet:
-                    say(f"{cell.split.describe()}; {cell.model.name}, seed {cell.seed} ...")
-                cell.write(folder, shown(options) == "bar")
-                in_first(lambda: _write_metrics(out))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("continue with the same command and --resume") from None
-    in_first(lambda: _report(out, options.quiet))
+    return cells
 
 
-def _report(out: Path, quiet: bool) -> None:
-    with as_input_error():
-        _write_metrics(out)
-        for section in write_report([out], out):
-            say(section.text() + "\n")
-    if not quiet:
-        say(f"results in {out}")
+def outcome(record: Record) -> str:
+    """A run in words."""
+    return f"test {TITLES[record['metric']]} {record['test']:.4g} ({record['seconds']:.1f} s)"
 
 
-def _write_metrics(out: Path) -> None:
-    cells, damaged = read_cells([out])
-    if damaged:
-        raise InputError(f"{damaged[0]}; remove its folder to fit this run again")
-    with naming_files(out):
-        write_text(out / "metrics.json", json.dumps([cell.record for cell in cells], indent=1))
-        tables = [(cell.folder / "predictions.csv").read_bytes() for cell in cells]
-        header = tables[0].partition(b"\n")[0] + b"\n" if tables else b""
-        rows = [table.partition(b"\n")[2] for table in tables]
-        write_bytes(out / "predictions.csv", b"".join([header, *rows]))
+def write_predictions(out: Path, folders: Sequence[Path]) -> None:
+    """Puts the predictions of runs together."""
+    tables = [(folder / PREDICTIONS).read_bytes() for folder in folders]
+    header = tables[0].partition(b"\n")[0] + b"\n" if tables else b""
+    rows = [table.partition(b"\n")[2] for table in tables]
+    write_bytes(out / PREDICTIONS, b"".join([header, *rows]))
 
 
-def open_folder(
-    out: Path,
-    program: str,
-    options: Any,
-    free: Sequence[str],
-    digests: Mapping[str, str],
-    words: Sequence[str],
-    remove: Callable[[Path], None],
-) -> None:
-    """Makes a results folder, or finds the one that is to be continued; writes its configuration.
-
-    Args:
-        out: The folder.
-        program: Whose results it holds.
-        options: A dataclass; `resume` and `overwrite` say what to do with what is there.
-        free: Its fields that a continuation may have others of.
-        digests: Fingerprints of what is learned from, by name.
-        words: Of the command line, to be written down.
-        remove: Removes the results in a folder and nothing else.
-
-    Raises:
-        InputError: If it holds something else, results that are neither to be continued nor
-            replaced, or such as were made otherwise.
-    """
-    configuration = out / CONFIGURATION
-    with as_input_error():
-        found: dict[str, Any] = {}
-        if holds_results(out, CONFIGURATION, options.resume, options.overwrite):
-            found = _read_configuration(configuration, program)
-            if options.resume:
-                _check_same(out, found, options, free, digests)
-            else:
-                remove(out)
-                found = {}
-        out.mkdir(parents=True, exist_ok=True)
-        content = {
-            "program": program,
-            "options": asdict(options),
-            "digests": {**found.get("digests", {}), **digests},
-            "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
-            "commit": commit_of_code(),
-            "backend": backend(),
-            "processes": processes().number,
-            "threads": torch.get_num_threads(),
-            "arguments": list(words),
-        }
-        write_text(configuration, json.dumps(content, indent=1))
-
-
-def _read_configuration(path: Path, program: str) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["program"] == program and isinstance(found["digests"], dict):
-            return dict(found)
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise InputError(f"{path} is damaged or not of this program; remove its folder yourself")
-
-
-def _check_same(
-    out: Path,
-    found: Mapping[str, Any],
-    options: Any,
-    free: Sequence[str],
-    digests: Mapping[str, str],
-) -> None:
-    now = json.loads(json.dumps(asdict(options)))
-    for name in now:
-        before = found["options"].get(name)
-        if name not in free and before != now[name]:
-            raise InputError(
-                f"--resume: {out} was made with {flag(name)} {before}, not {now[name]}"
-            )
-    for name, digest in digests.items():
-        if found["digests"].get(name, digest) != digest:
-            raise InputError(
-                f"--resume: {out} was made from other molecules, targets or parts of {name}"
-            )
-
-
-def _write_skipped(out: Path, splits: Sequence[Split]) -> None:
+def write_skipped(out: Path, splits: Sequence[Split]) -> None:
     """Of each data set what was left out; those of other sets in the file stay."""
     sets = {split.data.name: split.data.source.skipped for split in splits}
     frames = [pd.DataFrame(rows).assign(dataset=name) for name, rows in sets.items() if rows]
@@ -388,22 +286,6 @@ def _write_skipped(out: Path, splits: Sequence[Split]) -> None:
             table = pd.concat(frames, ignore_index=True)
             table.insert(0, "dataset", table.pop("dataset"))
             write_text(file, table.to_csv(index=False))
-
-
-def _remove_results(out: Path) -> None:
-    """Removes what a comparison wrote and nothing else."""
-    for folder in _run_folders(out):
-        shutil.rmtree(folder, ignore_errors=True)
-    for pattern in (*FILES, "metrics.json", "predictions.csv", SKIPPED, CONFIGURATION):
-        for path in out.glob(pattern):
-            path.unlink()
-
-
-def _run_folders(out: Path) -> Iterator[Path]:
-    """Those that a run has been written into."""
-    for folder in (out / RUNS).glob("*-seed*"):
-        if (folder / "model").is_dir() or (folder / RECORD).exists():
-            yield folder
 
 
 def _tell_skipped(source: Any) -> None:

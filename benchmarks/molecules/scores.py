@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TITLES = {"rmse": "RMSE", "roc-auc": "ROC-AUC", "pr-auc": "average precision"}
+LEVELS = {"50 %": 0.6745, "80 %": 1.2816, "95 %": 1.96}  # of a normal distribution, in deviations
 Numbers = NDArray[Any]
 
 
@@ -40,6 +41,15 @@ def each_score(
         with np.errstate(invalid="ignore", divide="ignore"):
             found.append(scores[metric](column[there], own[there], weight[there]))
     return np.array(found, dtype=float)
+
+
+def covered(y: Numbers, prediction: Numbers, std: Numbers) -> list[float] | None:
+    """The shares of measurements within the intervals of `LEVELS`; None without deviations."""
+    there = ~(np.isnan(y) | np.isnan(std))
+    if not there.any():
+        return None
+    distance = np.abs(y - prediction)[there] / np.maximum(std[there], np.finfo(float).tiny)
+    return [float((distance < width).mean()) for width in LEVELS.values()]
 
 
 def _rmse(y: Numbers, prediction: Numbers, weight: Numbers) -> float:

@@ -15,8 +15,8 @@ from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import QuestionBatches, ranked_pairs
 from benchmarks.harness.retrieval.data import QuestionData, load_questions
-from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
 from benchmarks.harness.sizes import check_parameters, count_parameters

@@ -42,13 +42,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if given[:1] == ["scale"]:
         return run_command(f"{PROGRAM} scale", SCALE, given[1:])
     if given[:1] == ["compare"]:
-        files = [word for word in given[1:] if not word.startswith("-")]
-        if len(files) == 2 and len(given) == 3:
-            given[1:] = ["--before", files[0], "--after", files[1]]
         return run_command(f"{PROGRAM} compare", COMPARE, given[1:])
-    first = next((k for k, word in enumerate(given) if word.startswith("-")), len(given))
-    tables = ["--tables", *given[:first]] if first else []
-    return run_command(PROGRAM, SPEED, [*tables, *given[first:]])
+    return run_command(PROGRAM, SPEED, given)
 
 
 def carry_out(options: Speed) -> None:
@@ -116,7 +111,7 @@ def _measured(
     if name == "epoch":
         with naming_extras("mol,bench"):
             from benchmarks.speed.epoch import measure_epochs
-        size = f"{options.dataset}, batches of 128"
+        size = "chembl, batches of 128"
         rows = measure_epochs(options)
         yield size, rows, table(f"epoch: {size}, times of a batch", rows)
         return

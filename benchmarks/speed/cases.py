@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import GINEConv, ResGatedGraphConv
 
-from benchmarks.harness.errors import as_input_error, naming_extras
 from benchmarks.speed.options import Speed
 from benchmarks.speed.timing import Case, Contestant, Step
 from pyg_kernels.nn import (
@@ -57,6 +56,7 @@ CELLS = (
     ("gated-cnn", False, 2, 0),
     ("cnn", False, 1, 0),
 )
+CHANNELS = 175  # of graph layers
 MOLECULES = {"cpu": 512, "cuda": 16_384}
 ATOMS, RINGS, BOND_FEATURES = 27, 6, 7  # of a random molecule, about those of one of CEP
 #: Inputs of a unit and units, and centres of a unit; on a GPU the direct sum allows no more.
@@ -73,7 +73,7 @@ def cases(name: str, options: Speed, device: torch.device) -> Iterator[Case]:
         for shape in options.sizes() or SHAPES[name][device.type]:
             yield scan_case(shape, device) if name == "scan" else text_case(name, shape, device)
     elif name == "graph":
-        yield graph_case(options.molecules, options.root, options.channels, device)
+        yield graph_case(MOLECULES[device.type], device)
     elif name == "activation":
         yield activation_case(INPUTS[device.type], CENTERS[device.type], device)
     else:
@@ -209,27 +209,18 @@ def graph_layers(channels: int, edge_dim: int) -> Layers:
     ]
 
 
-def graph_case(source: str, root: str, channels: int, device: torch.device) -> Case:
-    """Layers on molecules with random node features of the layers' width."""
+def graph_case(number: int, device: torch.device, channels: int = CHANNELS) -> Case:
+    """Layers on random molecules with random node features of the layers' width."""
     generator = torch.Generator().manual_seed(0)
-    number = MOLECULES[device.type]
     num_nodes = number * ATOMS
-    if source == "random":
-        edge_index, edge_attr = random_molecules(number, generator)
-    else:
-        with naming_extras("mol,bench"), as_input_error():
-            from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
-
-            molecules: Any = CEP(root) if source == "cep" else ChEMBLSulfonamides()
-            batch = molecules.batch(torch.arange(number) % len(molecules))
-        num_nodes, edge_index, edge_attr = batch.num_nodes, batch.edge_index, batch.edge_attr
+    edge_index, edge_attr = random_molecules(number, generator)
     x = torch.randn(num_nodes, channels, generator=generator).to(device)
     edges = edge_index.to(device), edge_attr.to(device)
     contestants = [
         Contestant(name, _graph_step(layer.to(device), x, *edges), products)
         for name, layer, products in graph_layers(channels, edge_attr.size(1))
     ]
-    size = f"{source}: {num_nodes:,} nodes, {edge_index.size(1):,} edges, {channels} channels"
+    size = f"random: {num_nodes:,} nodes, {edge_index.size(1):,} edges, {channels} channels"
     rivals = ("GINEConv (PyG)", "ResGatedGraphConv (PyG)")
     return Case("graph", size, contestants, rivals, x)
 

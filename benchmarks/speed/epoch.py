@@ -15,7 +15,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.harness.devices import torch_device, trainer_devices
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.flags import parsed
 from benchmarks.harness.training import quieten_lightning
 from benchmarks.molecules.data import Split, load_set
 from benchmarks.molecules.models import Model, models_of
@@ -140,13 +139,12 @@ def check_networks(names: Iterable[str]) -> None:
             raise InputError(f"--models {name}: expected one of {', '.join(NETWORKS)}")
 
 
-def comparison(words: Sequence[str]) -> tuple[Split, list[Model]]:
-    """The molecules and the networks of a command line of ``benchmarks.molecules``.
+def comparison(options: Options) -> tuple[Split, list[Model]]:
+    """The molecules and the networks of a comparison on one set.
 
     Raises:
         InputError: If molecules cannot be read.
     """
-    options, _ = parsed(Options, "benchmarks.speed", "", "", words)
     (data,) = options.data
     split = load_set(data, options).split("random", None)
     return split, models_of(options, split, data)
@@ -213,15 +211,13 @@ def measure_epochs(options: Speed) -> list[Row]:
     does not.
     """
     check_networks(options.models)
-    root = ["--root", options.root] if options.dataset == "cep" and options.root else []
-    split, models = comparison(["--data", options.dataset, *root, "--model", *options.models])
-    device, number = options.device, options.batches
+    split, models = comparison(Options(model=options.models))
+    device = options.device
     records = []
     for model in models:
-        warm = min(WARM_BATCHES, number or WARM_BATCHES)
-        train_batches(split, model, BatchClock(), warm, device)
+        train_batches(split, model, BatchClock(), WARM_BATCHES, device)
         records.append(BatchClock(record=True))
-        train_batches(split, model, records[-1], number, device)
+        train_batches(split, model, records[-1], device=device)
     steps = [
         [products_alone(batch, torch_device(device)) for batch in record.products]
         for record in records
@@ -234,7 +230,7 @@ def measure_epochs(options: Speed) -> list[Row]:
             break
         for k in shuffled.sample(range(len(models)), len(models)):
             clock = BatchClock(steps[k])
-            train_batches(split, models[k], clock, number, device)
+            train_batches(split, models[k], clock, device=device)
             if round_number >= 0:
                 clocks[k].append(clock)
     return [

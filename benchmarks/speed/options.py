@@ -23,27 +23,17 @@ class Speed(Options):
         seconds: after which no further round of a table begins
         shapes: TxBxD, such as 35x20x640, steps, texts and channels of scan, sequence, rkm and kbrn
             (by table and device)
-        molecules: of graph, random ones, of CEP or of the ChEMBL assay inside RDKit
-        channels: of graph
-        dataset: of epoch
         models: networks of benchmarks.molecules, of epoch
-        batches: the first N of the epoch alone (all)
-        root: CEP's folder
         out: folder for metrics.json
     """
 
-    tables: tuple[TableName, ...] = setting(TABLES[:6])
+    tables: tuple[TableName, ...] = setting(TABLES[:6], positional=True)
     device: str = setting("cpu")
     threads: int = setting(2, least=1, most=1024)
     rounds: int = setting(15, least=1)
     seconds: float = setting(30.0, least=0)
     shapes: tuple[str, ...] = setting(())
-    molecules: Literal["random", "cep", "chembl"] = setting("random")
-    channels: int = setting(175, least=1)
-    dataset: Literal["chembl", "cep"] = setting("chembl")
     models: tuple[str, ...] = setting(("wl-gated", "wl", "gine"), "model")
-    batches: int | None = setting(None, least=1)
-    root: str = setting("data/cep")
     out: str | None = setting(None)
 
     def check(self) -> None:
@@ -73,5 +63,5 @@ class Compare(Options):
         after: that of another one
     """
 
-    before: str = setting("before")
-    after: str = setting("after")
+    before: str = setting("", positional=True)
+    after: str = setting("", positional=True)

@@ -222,10 +222,11 @@ def featurise(path: Path, shards: Path, number: int, workers: int) -> Record:
 
 def train(path: Path, shards: Path, model: str, steps: int) -> Record:
     """Trains some batches of the shards through the benchmark; the first few do not count."""
+    from benchmarks.molecules.options import Options
     from benchmarks.speed.epoch import BatchClock, comparison, train_batches
 
-    words = ["--data", str(path), "--shards", str(shards), "--model", model, "--device", "cpu"]
-    split, (network,) = comparison([*words, "--epochs", "1", "--batch-size", str(BATCH_SIZE)])
+    compared = Options(data=(str(path),), shards=str(shards), model=(model,), device="cpu")
+    split, (network,) = comparison(compared)
     clock = BatchClock()
     train_batches(split, network, clock, steps, batch_size=BATCH_SIZE)
     warm = min(WARM_BATCHES, len(clock.seconds) // 2)

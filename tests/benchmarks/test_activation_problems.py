@@ -10,7 +10,6 @@ import torch
 
 pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'")
 
-from benchmarks.papers.activations import problems
 from benchmarks.papers.activations.expansion import Expansion, expansions
 from benchmarks.papers.activations.options import FUNCTIONS, Charging, Init, LongTerm
 from benchmarks.papers.activations.problems import (
@@ -23,13 +22,7 @@ from benchmarks.papers.activations.problems import (
     patterns,
     sequence_network,
 )
-from benchmarks.papers.activations.report import (
-    accuracy_plot,
-    activation_plot,
-    reached,
-    steep,
-    success_plot,
-)
+from benchmarks.papers.activations.report import accuracy_plot, activation_plot, steep
 from benchmarks.papers.activations.trial import Training
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.nn.activation import Init as LibraryInit
@@ -46,13 +39,13 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def long_term(function: str = "or", length: int = 6, batch_size: int = 400) -> LongTermTrial:
-    options = LongTerm(batch_size=batch_size, centers=5, hidden=3)
-    return LongTermTrial(options, "cpu", "kbrn", 0, function, length)
+def long_term(function: str = "or", length: int = 6) -> LongTermTrial:
+    options = LongTerm(centers=5, hidden=3)
+    return LongTermTrial(options, "cpu", "kbrn", 0, {"function": function, "length": length})
 
 
-def charging(batch_size: int = 400) -> ChargingTrial:
-    return ChargingTrial(Charging(batch_size=batch_size, centers=5), "cpu", "kbrn", 0)
+def charging() -> ChargingTrial:
+    return ChargingTrial(Charging(centers=5), "cpu", "kbrn", 0)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -64,7 +57,7 @@ def test_boolean_functions_have_their_truth_tables(name) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_class_of_a_sequence_depends_on_its_first_two_bits_alone(name) -> None:
     trial = long_term(name)
-    x, y = trial.batch(generator())
+    x, y = trial.sequences(400, generator())
     assert (x.shape, y.shape) == ((6, 400), (400,))
     assert set(x.flatten().tolist()) == {-1.0, 1.0}
     for sequence, target in zip(x.t().tolist(), y.tolist(), strict=True):
@@ -79,12 +72,12 @@ def test_class_of_a_sequence_depends_on_its_first_two_bits_alone(name) -> None:
 def test_batches_follow_the_generator_and_the_test_set_nothing() -> None:
     trial = long_term()
     stream = generator(3)
-    first, second = trial.batch(stream)[0], trial.batch(stream)[0]
+    first, second = trial.sequences(400, stream)[0], trial.sequences(400, stream)[0]
     assert not torch.equal(first, second)
-    assert torch.equal(trial.batch(generator(3))[0], first)
-    other = long_term(batch_size=7)
+    assert torch.equal(trial.sequences(400, generator(3))[0], first)
+    before = trial.test_set()
     torch.manual_seed(5)
-    for one, two in zip(trial.test_set(), other.test_set(), strict=True):
+    for one, two in zip(before, trial.test_set(), strict=True):
         assert torch.equal(one, two)
     assert trial.test_set()[0].shape == (6, 2000)
 
@@ -96,7 +89,9 @@ def test_seed_decides_weights_and_data(tmp_path) -> None:
         first = Training(trial, tmp_path)
         torch.manual_seed(99)
         again = Training(trial, tmp_path)
-        assert torch.equal(trial.batch(again.generator)[0], trial.batch(generator(seed))[0])
+        assert torch.equal(
+            trial.sequences(400, again.generator)[0], trial.sequences(400, generator(seed))[0]
+        )
         weights[seed] = first.network.recurrent.cells[0].lin_input.weight
         assert torch.equal(again.network.recurrent.cells[0].lin_input.weight, weights[seed])
     assert not torch.equal(weights[0], weights[3])
@@ -115,7 +110,7 @@ def test_system_is_charged_as_the_paper_prints(x, y) -> None:
 
 
 def test_charging_sequences_follow_equation_7() -> None:
-    x, y = charging().batch(generator())
+    x, y = charging().sequences(400, generator())
     assert x.shape == y.shape == (30, 400)
     for sequence, states in zip(x.t().tolist(), y.t().tolist(), strict=True):
         h = 0
@@ -139,7 +134,9 @@ def test_accuracy_is_of_steps_and_by_the_sign_of_the_logit() -> None:
     assert trial.right(output, target).tolist() == [[True, False], [True, False]]
     p = torch.sigmoid(output.double())
     expected = -(target * p.log() + (1 - target) * (1 - p).log()).mean()
-    torch.testing.assert_close(trial.loss(output.double(), target.double()), expected)
+    loss, minimised = trial.loss(None, output.double(), target.double())
+    torch.testing.assert_close(loss, expected)
+    assert loss is minimised
 
 
 @pytest.mark.parametrize("inputs", [2, 3, 4])
@@ -202,22 +199,6 @@ def test_forget_bias_is_that_of_the_forget_gates_alone() -> None:
     expected = torch.tensor([0.0] * 3 + [1.0] * 3 + [0.0] * 6)
     torch.testing.assert_close(ours.bias_ih_l0 - plain.bias_ih_l0, expected)
     assert torch.equal(ours.weight_hh_l0, plain.weight_hh_l0)
-
-
-def test_reached_are_the_inputs_of_the_function_on_the_test_set(monkeypatch) -> None:
-    monkeypatch.setattr(problems, "CHARGING_TEST_SEQUENCES", 40)
-    torch.manual_seed(0)
-    trial = charging()
-    net = sequence_network("kbrn", Charging(centers=7, init="tanh"), 1, True).eval()
-    seen = []
-    cell = net.recurrent.cells[0]
-    for sequence in trial.test_set()[0].t():
-        h = torch.zeros(1, 1)
-        for entry in sequence:
-            a = cell.lin_input(entry.view(1, 1)) + cell.lin_recurrent(h)
-            h = cell.activation(a)
-            seen.append(a.item())
-    assert reached(net, trial) == pytest.approx((min(seen), max(seen)), abs=1e-4)
 
 
 def random_expansion(green: str, seed: int = 0, **options: Any) -> Expansion:
@@ -379,27 +360,3 @@ def test_accuracy_curve_keeps_the_last_accuracy_of_a_trial_that_ended() -> None:
         [[1, 0.25], [7, 0.75]],
     ]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["KBRN", "LSTM"]
-
-
-def test_bars_count_successes_and_marks_are_their_means() -> None:
-    def trial(model: str, length: int, iterations: int, learned: bool) -> dict[str, Any]:
-        history = [(iterations, float(learned))]
-        return record(model, history, length=length, learned=learned, function="or")
-
-    kbrn = [trial("kbrn", 30, n, True) for n in (50, 150)]
-    kbrn += [trial("kbrn", 10, 50, True)]
-    lstm = [trial("lstm", 30, 900, False), trial("lstm", 30, 400, True)]
-    lstm += [trial("lstm", 10, 900, False)]
-    left, right = success_plot([*kbrn, *lstm], "title").axes
-    bars = {
-        (round(bar.get_x() + 0.18, 2), bar.get_fill()): bar.get_height() for bar in left.patches
-    }
-    assert bars == {
-        **{(-0.2, True): 1, (0.8, True): 2, (-0.2, False): 1, (0.8, False): 2},
-        **{(0.2, True): 0, (1.2, True): 1, (0.2, False): 1, (1.2, False): 2},
-    }
-    lines = [np.asarray(line.get_xydata()) for line in right.lines]
-    np.testing.assert_allclose(lines[2], [[-0.2, 50], [0.8, 100]])
-    np.testing.assert_allclose(lines[5], [[0.2, np.nan], [1.2, 400]])
-    assert right.get_ylim() == (10, 1000)
-    assert [tick.get_text() for tick in left.get_xticklabels()] == ["10", "30"]

@@ -32,7 +32,7 @@ KEYS = [
     *("train", "valid", "test", "epochs", "seconds_per_epoch"),
     *("subject", "filters", "ngram", "hidden_size", "pooling", "layer_norm", "center_hz"),
 ]
-PICTURES = ("accuracy_by_subject.png", "wavelets.png", "spectra.png")
+PICTURES = ("wavelets.png", "spectra.png")
 STATES = (
     PlantedState("up", 50.0, math.pi / 2),
     PlantedState("down", 50.0, -math.pi / 2),
@@ -78,7 +78,7 @@ def compare(call, mice: Path, tmp_path: Path) -> Callable[..., tuple[int, str, s
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the pictures empty, which takes most of the time of a small experiment."""
-    for name in ("accuracy_plot", "wavelet_plot", "spectrum_plot"):
+    for name in ("wavelet_plot", "spectrum_plot"):
         monkeypatch.setattr(report, name, lambda *args: Figure(figsize=(1, 1)))
 
 
@@ -221,12 +221,6 @@ def test_resumed_run_equals_the_uninterrupted_one(compare, tmp_path, monkeypatch
 def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tmp_path) -> None:
     assert compare("--models", "cnn", "--folds", 1)[0] == 0
     first = records_of(tmp_path / "out")
-    status, _, err = compare()
-    assert (status, err.count("\n")) == (2, 1)
-    assert "--resume" in err
-    status, _, err = compare("--resume", "--hidden", 5)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "made with --hidden 4, not 5" in err
     status, out, _ = compare("--models", "linear", "--folds", 2, "--resume")
     assert status == 0
     records = records_of(tmp_path / "out")
@@ -244,11 +238,6 @@ def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tm
     status, _, err = compare("--resume", "--data", other)
     assert (status, err.count("\n")) == (2, 1)
     assert "digest" in err
-    status, _, err = compare("--resume", "--rate", 500)
-    assert (status, err.count("\n")) == (2, 1)
-    assert compare("--models", "cnn", "--folds", 1, "--overwrite", "--data", other)[0] == 0
-    left = [path.name for path in (tmp_path / "out" / "runs").iterdir()]
-    assert left == ["fold01-cnn-seed0"]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -299,18 +288,6 @@ def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
                 ["0", "10", "20"], number
             )
             assert set(rows["subject"] == left_out) == {part == "test"}
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_numbers_as_subjects_survive_a_resumption(compare, tmp_path) -> None:
-    data = planted()
-    path = save(tmp_path / "numbers.npz", data, subject=7 + data.subject.numpy())
-    words = ("--data", path, "--folds", 1, "--models", "cnn", "--epochs", 1)
-    assert compare(*words)[0] == 0
-    before = (tmp_path / "out" / "table.md").read_text()
-    assert compare(*words, "--resume")[0] == 0
-    assert (tmp_path / "out" / "table.md").read_text() == before
-    assert re.search(r"\| 7 +\|", before)
 
 
 def test_a_class_of_one_subject_cannot_be_learned() -> None:
@@ -466,46 +443,15 @@ def test_a_checkpoint_knows_the_filters_that_training_started_from(compare, tmp_
     assert not torch.equal(classifier.filters().weight, trained.weight)
 
 
-def test_divergence_is_one_line_and_status_1(compare, monkeypatch) -> None:
-    step = RecordingClassifier.validation_step
-
-    def not_a_number(self, batch, batch_idx):
-        step(self, batch, batch_idx)
-        self.valid_error.loss.fill_(float("inf"))
-
-    monkeypatch.setattr(RecordingClassifier, "validation_step", not_a_number)
-    status, out, err = compare("--model", "cnn")
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert "cnn without s01 (seed 0): the validation error is nan after epoch 1" in err
-
-
-def with_nan() -> dict[str, Any]:
-    x = planted().x.numpy()
-    x[5, 2, 50] = np.nan
-    x[60, 0, 0] = np.inf
-    return {"x": x}
-
-
-BAD_FILES = [
-    (
-        "not finite",
-        with_nan,
-        "not finite (NaN, infinite or beyond single precision) in trials 5, 60",
-    ),
-    ("flat", lambda: {"x": np.zeros((72, 100))}, "(trials, channels, time)"),
-    ("too few classes named", lambda: {"y": np.zeros(71)}, "one entry for each of 72 trials"),
-    ("one class", lambda: {"y": np.zeros(72)}, "single class, '0'"),
-    ("one subject", lambda: {"subject": np.full(72, "m")}, "single subject, 'm'"),
-    ("scores", lambda: {"y": np.arange(72) / 7}, "whole numbers or strings"),
-    ("objects", lambda: {"subject": np.array([None] * 72)}, "Python objects"),
-]
-
-
 @pytest.mark.parametrize(
-    ("changes", "said"), [case[1:] for case in BAD_FILES], ids=[case[0] for case in BAD_FILES]
+    ("key", "value", "said"),
+    [
+        ("x", np.zeros((72, 100)), "(trials, channels, time)"),
+        ("subject", np.array([None] * 72), "Python objects"),
+    ],
 )
-def test_bad_recordings_are_one_line_and_leave_nothing(call, tmp_path, changes, said) -> None:
-    path = save(tmp_path / "mice.npz", planted(), **changes())
+def test_bad_recordings_are_one_line_and_leave_nothing(call, tmp_path, key, value, said) -> None:
+    path = save(tmp_path / "mice.npz", planted(), **{key: value})
     status, out, err = call("--data", path, "--out", tmp_path / "out", "--device", "cpu")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("benchmarks.papers.lfp: error: ")

@@ -5,8 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
+from benchmarks.harness.memory import PeakMemory
+
+MIB = 2**20
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,3 +39,13 @@ print(resident() - before)
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=ROOT, env=free, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 60  # MiB; 150 shapes would keep some hundreds
+
+
+def test_peak_memory_counts_what_has_been_freed():
+    with PeakMemory(torch.device("cpu")) as first:
+        np.ones(100 * MIB, dtype=np.uint8)
+    assert 95 * MIB < first.peak < 130 * MIB
+    with PeakMemory(torch.device("cpu")) as second:
+        np.ones(40 * MIB, dtype=np.uint8)
+    if sys.platform == "linux":  # an earlier peak hides no later one
+        assert 35 * MIB < second.peak < 70 * MIB

@@ -13,11 +13,15 @@ import pytest
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
+import numpy as np
 import pandas
 
-from benchmarks.molecules.__main__ import main
+from benchmarks.molecules.data import load_set
+from benchmarks.molecules.options import Options
+from benchmarks.molecules.processes import Process
 from benchmarks.molecules.runs import Cell
-from pyg_kernels.molecules import load
+from pyg_kernels import kernels
+from pyg_kernels.molecules import MoleculeRegressor, load
 from pyg_kernels.molecules.command import main as pyg_kernels
 from pyg_kernels.ops import backend
 from tests.benchmarks.conftest import metrics_of as metrics
@@ -25,7 +29,7 @@ from tests.benchmarks.conftest import metrics_of as metrics
 ROOT = Path(__file__).parents[2]
 KEYS = [
     *("dataset", "split", "model", "seed", "num_parameters", "metric", "train", "valid", "test"),
-    *("epochs", "seconds_per_epoch", "seconds", "fitted_on"),
+    *("epochs", "seconds_per_epoch", "seconds", "fitted_on", "subset", "covered"),
 ]
 PARTS = ("train", "valid", "test")
 
@@ -156,7 +160,7 @@ def test_gaussian_processes_see_at_most_so_many_molecules(compare, molecules_csv
     assert [record["fitted_on"] for record in records] == [20, 20]
     assert records[0]["test"] != records[1]["test"]
     run = tmp_path / "out" / "runs" / "molecules-random-wl-gp-seed0"
-    assert json.loads((run / "record.json").read_text())["settings"]["gp_molecules"] == 20
+    assert json.loads((run / "record.json").read_text())["about"]["settings"]["gp_molecules"] == 20
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
     assert (table["part"] == "train").sum() == 40
 
@@ -188,130 +192,151 @@ def test_shards_give_the_same_results(compare, molecules_csv, tmp_path):
     assert set(table["part"]) == {"test"}
 
 
-def test_presets_and_configurations_are_read(call, compare, molecules_csv, tmp_path):
-    from benchmarks.harness.flags import parsed
-    from benchmarks.molecules.models import NAMES
-    from benchmarks.molecules.options import Options
-    from pyg_kernels.molecules import KERNEL_METHODS, NETWORKS
+def test_the_preset_names_models(monkeypatch):
+    from benchmarks.harness.options import parse
+    from benchmarks.molecules.__main__ import COMPARE
+    from benchmarks.molecules.models import named_model
 
-    preset = ROOT / "benchmarks" / "presets" / "molecules-lei2017.yaml"
-    words = ["--config", str(preset), "--seeds", "1", "2", "--resample", "0.1"]
-    options, said = parsed(Options, "p", "", "", words)
-    assert (options.data, options.schedule, options.resample) == (["cep"], "exponential", 0.1)
-    assert options.seeds == [1, 2] and "exponential" in said
-    assert set(options.model) <= {*NETWORKS, *KERNEL_METHODS, *NAMES}
+    words = ["--preset", "lei2017", "--seeds", "1", "2", "--resample", "0.1"]
+    options = parse("benchmarks.molecules", COMPARE, words)
+    assert (options.data, options.schedule, options.resample) == (("cep",), "exponential", 0.1)
+    assert options.seeds == (1, 2)
+    for name in options.model:
+        named_model(name)
 
-    for text, said in (
-        ("color: red", "'color' is no option"),
-        ("lr: fast", "--lr: must be a number above 0, got fast"),
-        ("- lr", "expected names of options"),
-        ("lr: [", "flow"),
-    ):
-        (tmp_path / "odd.yaml").write_text(text)
-        status, _, err = call("--config", tmp_path / "odd.yaml")
-        assert (status, err.count("\n")) == (2, 1)
-        assert said in err
 
+def test_a_configuration_repeats_its_run(call, compare, molecules_csv, tmp_path):
     words = ("--data", molecules_csv, "--model", "wl", "--schedule", "exponential")
     assert compare(*words, "--resample", 0.5)[0] == 0
-    again = tmp_path / "again"
-    configuration = tmp_path / "out" / "configuration.json"
-    saved = json.loads(configuration.read_text())
-    saved["options"]["overwrite"] = True
-    (tmp_path / "saved.json").write_text(json.dumps(saved))
-    replayed, _ = parsed(Options, "p", "", "", ["--config", str(tmp_path / "saved.json")])
-    assert (replayed.out, replayed.overwrite, replayed.quiet) == ("runs/molecules", False, False)
-    assert call("--config", configuration, "--out", again)[0] == 0
+    again, configuration = tmp_path / "again", tmp_path / "out" / "configuration.json"
+    assert call("--config", configuration, "--out", again, "--device", "cpu")[0] == 0
     (one,), (other,) = metrics(tmp_path / "out"), metrics(again)
     assert all(one[part] == other[part] for part in PARTS)
-    content = json.loads(configuration.read_text())
-    assert content["backend"] == backend()
-    assert content["arguments"][-1] == "0.5"
+    assert json.loads(configuration.read_text())["backend"] == backend()
+
+
+def parted(sulfonamides):
+    """Parts of training and test alone, and every third molecule in a subset."""
+    rows = enumerate(sulfonamides)
+    return [
+        {"smiles": r["smiles"], "y": r["pIC50"], "part": ("train", "test")[k % 4 == 0],
+         "near": k % 3 == 0, "far": int(k % 3 == 0)}
+        for k, r in rows
+    ]  # fmt: skip
+
+
+def test_processes_learn_from_the_training_part_alone(compare, sulfonamides, write_csv, tmp_path):
+    data, one = write_csv(parted(sulfonamides)), ("--target-columns", "y", "--split-column", "part")
+    names = ("gp", "wl-gp", "small-gp", "fingerprint-gp")
+    words = ("--data", data, write_csv(parted(sulfonamides), "twin"), *one)
+    status, out, err = compare(*words, "--subset-column", "far", "--model", *names)
+    assert (status, err) == (0, "")
+    table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
+    assert set(table["part"]) == {"train", "test"}
+    table = table[(table["part"] == "test") & (table["dataset"] == "molecules")]
+    records = [r for r in metrics(tmp_path / "out") if r["dataset"] == "molecules"]
+    assert [r["fitted_on"] for r in records] == [45] * 4
+    for record in records:
+        rows = table[table["model"] == record["model"]]
+        assert record["test"] == pytest.approx(rmse(rows), rel=1e-6)
+        assert record["subset"] == pytest.approx(rmse(rows[(rows["row"] - 2) % 3 == 0]), rel=1e-6)
+        inside = (rows["prediction"] - rows["y"]).abs() < 1.2816 * rows["std"]
+        assert record["covered"][1] == pytest.approx(inside.mean())
+    last = [line.split() for line in out.splitlines() if line.startswith("mean ")][-1]
+    found = {r["model"]: f"{r['test']:.3f}" for r in records}
+    assert sorted(last[1::2]) == sorted(found.values())
+
+    graphs = kernels.molecule_graphs([row["smiles"] for row in sulfonamides])
+    y = [float(row["pIC50"]) for row in sulfonamides]
+    tested = [k % 4 == 0 for k in range(60)]
+    train = [k for k in range(60) if not tested[k]]
+    kernel = kernels.WLSubtreeKernel(2, edge_label="edge_attr", compare="minmax")
+    process = kernels.KernelGP(kernel, random_state=0)
+    process.fit([graphs[k] for k in train], np.array(y)[train])
+    mean = process.predict(
+        [graph for graph, is_tested in zip(graphs, tested, strict=True) if is_tested]
+    )
+    own = table[table["model"] == "wl-gp"]["prediction"].to_numpy()
+    np.testing.assert_allclose(mean, own, rtol=1e-5)
+
+
+def test_own_processes_are_those_of_the_estimator(compare, molecules_csv):
+    """With molecules to validate on, which processes do not read."""
+    split = load_set(str(molecules_csv), Options(data=(str(molecules_csv),))).split("random", None)
+    molecules, test = split.data.molecules, split.data.molecules.part(split.parts["test"])
+    y, valid = split.data.targets[:, 0], split.parts["valid"]
+    kept = np.sort(np.concatenate([split.parts["train"], valid]))
+    held = np.searchsorted(kept, valid)
+    own = Process("wl-gp", None, 0).fit(molecules.part(kept), y[kept], held)
+    theirs = MoleculeRegressor("wl-gp", random_state=0, refit=False)
+    theirs.fit(molecules.part(kept), y[kept], validation=held)
+    for one, other in zip(own.predict(test), theirs.predict(test, return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
 # A name, the CSV's text (None: no file), the words, what the message must say.
+BINARY = "smiles,y\n" + "".join(f"{'C' * k}O,{k % 2}\n" for k in range(1, 41))
 GOOD = "smiles,y\n" + "".join(f"{'C' * k}O,{k}\n" for k in range(1, 41))
 PARTED = "smiles,y,part\nCO,1,train\nCC,2,train\nCCO,3,valid\n"
-COLUMN = ("--split-column", "part")
+COLUMN = "--split-column part"
 BAD_INPUT = [
-    ("unknown model", GOOD, ("--model", "transformer"), "transformer"),
-    ("unimportable model", GOOD, ("--model", "no.such:Net"), "cannot be imported"),
-    ("unknown split", GOOD, ("--split", "date"), "date"),
-    ("official split of a file", GOOD, ("--split", "official"), "official"),
-    ("unknown option", GOOD, ("--color", "red"), "--color"),
-    ("no epochs", GOOD, ("--epochs", "0"), "at least 1"),
-    ("batch of one", GOOD, ("--batch-size", "1"), "at least 2"),
-    ("negative rate", GOOD, ("--lr", "-1"), "above 0"),
-    ("too few parameters", GOOD, ("--parameters", "3", "--model", "gine"), "3 parameters"),
-    ("too many parameters", GOOD, ("--hidden", "65536", "--model", "gine"), "parameters; at most"),
-    ("unknown device", GOOD, ("--device", "tpu9"), "tpu9"),
-    ("absent device", GOOD, ("--device", "cuda:99"), "cuda:99"),
-    ("missing file", None, ("--data", "nowhere.csv"), "nowhere.csv: no such file"),
-    ("resume and overwrite", GOOD, ("--resume", "--overwrite"), "exclude"),
-    ("two sizes", GOOD, ("--hidden", "8", "--parameters", "900"), "--hidden and --parameters"),
-    ("no folder name", GOOD, ("--out", ""), "--out: must not be empty"),
-    ("column of no file", None, ("--split-column", "part"), "--split-column goes with a CSV"),
-    ("task of no file", None, ("--task", "classification"), "--task goes with a CSV"),
-    ("split seed of a column", PARTED, (*COLUMN, "--split-seed", "5"), "--split-seed goes with"),
-    ("size of no process", GOOD, ("--gp-molecules", "9", "--model", "gin"), "--gp-molecules goes"),
-    ("root of a file", GOOD, ("--root", "data"), "--root goes with"),
-    ("shards of two", GOOD, ("--shards", "s", "--data", "chembl", "cep"), "--shards goes with one"),
-    ("dropout of a walk", GOOD, ("--model", "gated-walk", "--dropout", "0.5"), "dropout=0.5"),
-    ("norm of attentive-fp", GOOD, ("--model", "attentive-fp", "--norm", "layer"), "norm"),
-    ("norm of gin-relu", GOOD, ("--model", "gin-relu", "--norm", "layer"), "--model gin-relu: "),
-    ("missing smiles column", GOOD, ("--smiles-column", "SMILES"), "SMILES"),
-    ("missing target column", GOOD, ("--target-columns", "z"), "z"),
-    ("missing split column", GOOD, ("--split-column", "part"), "part"),
-    ("split without column", GOOD, ("--split", "column"), "--split-column"),
-    ("header only", "smiles,y\n", (), "no"),
-    ("target not a number", "smiles,y\nCO,1\nCC,high\n", ("--target-columns", "y"), "3"),
-    ("invalid molecule", GOOD + "C1CC,3\n", (), "--skip-invalid"),
-    ("too few to split", "smiles,y\nCO,1\nCC,2\nCCO,3\n", (), "split leaves no molecules"),
+    ("unimportable model", GOOD, "--model no.such:Net", "cannot be imported"),
+    ("official split of a file", GOOD, "--split official", "official"),
+    ("too few parameters", GOOD, "--parameters 3 --model gine", "3 parameters"),
+    ("too many parameters", GOOD, "--hidden 65536 --model gine", "parameters; at most"),
+    ("split seed of a column", PARTED, f"{COLUMN} --split-seed 5", "--split-seed goes with"),
+    ("size of no process", GOOD, "--gp-molecules 9 --model gin", "--gp-molecules goes"),
+    ("root of a file", GOOD, "--root data", "--root goes with"),
+    ("dropout of a walk", GOOD, "--model gated-walk --dropout 0.5", "dropout=0.5"),
+    ("norm of attentive-fp", GOOD, "--model attentive-fp --norm layer", "norm"),
+    ("norm of gin-relu", GOOD, "--model gin-relu --norm layer", "--model gin-relu: "),
+    ("missing smiles column", GOOD, "--smiles-column SMILES", "SMILES"),
+    ("missing target column", GOOD, "--target-columns z", "z"),
+    ("missing split column", GOOD, COLUMN, "part"),
+    ("missing subset column", GOOD, "--target-columns y --subset-column z", "z"),
+    ("subset of numbers", GOOD, "--target-columns y --subset-column y", "needs 0 and 1"),
+    ("subset of which column", GOOD, "--subset-column y", "goes with --target-columns"),
+    ("split without column", GOOD, "--split column", "--split-column"),
+    ("header only", "smiles,y\n", "", "no"),
+    ("target not a number", "smiles,y\nCO,1\nCC,high\n", "--target-columns y", "3"),
+    ("invalid molecule", GOOD + "C1CC,3\n", "", "--skip-invalid"),
+    ("too few to split", "smiles,y\nCO,1\nCC,2\nCCO,3\n", "", "split leaves no molecules"),
     ("one training molecule", PARTED.replace("2,train", "2,test"), COLUMN, "single molecule"),
     ("nothing measured", PARTED + "CCC,,test\n", COLUMN, "test part has no measured"),
-    ("classes of numbers", GOOD, ("--task", "classification"), "= 2"),
-    ("resampled targets", GOOD.replace("\n", ",1\n").replace("y,1", "y,z"), ("--resample", "1"),
+    ("nobody to validate on", PARTED.replace("valid", "test"), COLUMN, "to validate on"),
+    ("no test part", PARTED, COLUMN, "split leaves no molecules"),
+    ("classes of a process", BINARY, "--task classification --model small-gp", "needs numbers"),
+    ("unknown part", PARTED + "CCC,4,date\n", COLUMN, "1 of 4 values do not, the first 'date'"),
+    ("classes of numbers", GOOD, "--task classification", "= 2"),
+    ("resampled targets", GOOD.replace("\n", ",1\n").replace("y,1", "y,z"), "--resample 1",
      "one target"),
-    ("unknown configuration", GOOD, ("--config", "nowhere.yaml"), "nowhere.yaml"),
-    ("same name", GOOD, ("--data", "chembl", "chembl.csv"), "chembl.csv"),
+    ("same name", GOOD, "--data chembl chembl.csv", "chembl.csv"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("text", "words", "said"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT]
 )
-def test_bad_input_is_one_line_and_leaves_nothing(call, tmp_path, text, words, said):
-    file = ()
-    if text is not None:
-        (tmp_path / "input.csv").write_text(text)
-        file = ("--data", tmp_path / "input.csv")
-    status, out, err = call(*file, "--out", tmp_path / "out", *words)
+def test_bad_files_are_one_line_and_leave_nothing(call, tmp_path, text, words, said):
+    (tmp_path / "input.csv").write_text(text)
+    file = ("--data", tmp_path / "input.csv")
+    status, out, err = call(*file, "--out", tmp_path / "out", *words.split())
     assert (status, out) == (2, "")
     assert err.startswith("benchmarks.molecules: error: ")
     assert err.count("\n") == 1
     assert said in err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["input.csv"] * bool(file)
+    assert [path.name for path in tmp_path.iterdir()] == ["input.csv"]
 
 
-def test_results_are_neither_mixed_nor_lost(compare, molecules_csv, tmp_path):
+def test_other_molecules_are_refused_and_other_files_kept(compare, molecules_csv, tmp_path):
     words = ("--data", molecules_csv, "--model", "mean")
     assert compare(*words)[0] == 0
     before = {path.name: path.read_bytes() for path in tmp_path.glob("out/*.*")}
-    text = molecules_csv.read_text()
-    for more, said in (
-        ((), "--resume"),
-        (("--resume", "--lr", 0.5), "made with --lr None, not 0.5"),
-        (("--resume", "--task", "classification"), "targets of 0 and 1"),
-    ):
-        status, _, err = compare(*words, *more)
-        assert (status, err.count("\n")) == (2, 1)
-        assert said in err
-    molecules_csv.write_text(text + "CCO,X,5.0\n")
+    molecules_csv.write_text(molecules_csv.read_text() + "CCO,X,5.0\n")
     status, _, err = compare(*words, "--resume")
-    assert status == 2
-    assert "other molecules, targets or parts of molecules-random" in err
+    assert (status, err.count("\n")) == (2, 1)
+    assert "was made with data molecules-random" in err
     assert {path.name: path.read_bytes() for path in tmp_path.glob("out/*.*")} == before
-
     mine = tmp_path / "out" / "runs" / "thesis" / "chapter.tex"
     mine.parent.mkdir()
     mine.write_text("mine")
@@ -319,15 +344,9 @@ def test_results_are_neither_mixed_nor_lost(compare, molecules_csv, tmp_path):
     assert mine.read_text() == "mine"
     found = sorted(path.name for path in (tmp_path / "out" / "runs").iterdir())
     assert found == ["molecules-random-gin-seed0", "thesis"]
-    for name in ("theirs", "other"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "theirs" / "configuration.json").write_text('{"name": "a robot"}')
-    (tmp_path / "other" / "thesis.tex").write_text("mine")
-    for name, said in (("theirs", "not of this program"), ("other", "not results")):
-        status, _, err = compare(*words, "--out", tmp_path / name, "--overwrite")
-        assert (status, err.count("\n")) == (2, 1)
-        assert said in err
-        assert len(list((tmp_path / name).iterdir())) == 1
+    (tmp_path / "out" / "runs" / found[0] / "test.npz").write_bytes(b"PK")
+    status, _, err = compare(*words, "--model", "gin", "--resume")
+    assert status == 2 and "remove its folder to fit this run again" in err
 
 
 def test_what_is_finished_is_kept_with_resume(compare, molecules_csv, tmp_path, monkeypatch):
@@ -400,15 +419,3 @@ def test_full_disk_is_one_line(tmp_path, molecules_csv):
     done = shell("> /dev/full", tmp_path, molecules_csv)
     assert done.returncode == 2
     assert "benchmarks.molecules: error: standard output: " in done.stderr
-
-
-def test_help_answers_without_torch():
-    code = (
-        "import sys; from benchmarks.molecules.__main__ import main\n"
-        "try: main(['--help'])\nexcept SystemExit: pass\n"
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
-    with pytest.raises(SystemExit) as stop:
-        main(["report", "--help"])
-    assert stop.value.code == 0

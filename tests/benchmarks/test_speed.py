@@ -25,7 +25,7 @@ from pyg_kernels.ops import backend
 from pyg_kernels.sequence import RKM
 
 CPU = torch.device("cpu")
-SMALL = ("--shapes", "3x2x8", "--channels", 8, "--rounds", 1, "--threads", 1)
+SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
 
 
 @pytest.fixture
@@ -237,23 +237,24 @@ def test_products_of_a_network_agree_with_a_flop_counter(epoch) -> None:
 
 
 def test_epoch(epoch, tmp_path: Path, call_main) -> None:
-    words = ("--model", "gin", "--batches", 2, "--rounds", 1, "--threads", 1)
+    words = ("--model", "gin", "--rounds", 1, "--threads", 1)
     status, out, _ = call_main(main, "epoch", *words, "--out", tmp_path)
     assert status == 0
     (found,) = json.loads((tmp_path / "metrics.json").read_text())["tables"]
     (row,) = found["rows"]
-    assert (row["batches"], row["molecules"]) == (2, 256)
+    assert (row["batches"], row["molecules"]) == (7, 813)
     assert row["parameters"] <= 260_000
     assert f"{row['parameters']:,}" in out
     ratio = row["milliseconds"] / row["products_milliseconds"]
     assert row["over_products"] == pytest.approx(ratio)
-    assert row["molecules_a_second"] == pytest.approx(128e3 / row["milliseconds"])
+    assert row["molecules_a_second"] == pytest.approx(813e3 / 7 / row["milliseconds"])
     assert row["products_gigaflop_a_second"] == pytest.approx(row["gigaflop_a_second"] * ratio)
 
 
 def test_products_run_once_after_each_batch(epoch, molecules_csv: Path) -> None:
-    words = ["--data", str(molecules_csv), "--target-columns", "pIC50", "--model", "gin"]
-    split, (gin,) = epoch.comparison([*words, "--hidden", "4", "--layers", "1"])
+    sizes = {"model": ("gin",), "hidden": 4, "layers": 1}
+    options = epoch.Options(data=(str(molecules_csv),), target_columns=("pIC50",), **sizes)
+    split, (gin,) = epoch.comparison(options)
     features = split.data.source.featurizer
     done: list[int] = []
     clock = epoch.BatchClock([lambda k=k: done.append(k) for k in range(3)], record=True)  # type: ignore[misc]

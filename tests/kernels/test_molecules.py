@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -128,68 +125,6 @@ def test_a_process_on_smiles() -> None:
 def test_what_is_no_smiles_is_named() -> None:
     with pytest.raises(ValueError, match="molecule 1: cannot read the SMILES 'C1CC'"):
         molecule_graphs(["CC", "C1CC"])
-
-
-def test_benchmark_on_a_set_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from benchmarks.molecule_gp import main
-
-    rows = [
-        f"{'C' * n + end},{n},{'test' if n % 4 == 0 else 'train'},{n % 2}"
-        for n in range(1, 17)
-        for end in ("", "O", "N")
-    ]
-    file = tmp_path / "alkanes.csv"
-    file.write_text("\n".join(["smiles,y,split,cliff_mol", *rows]))
-    models = ["sum", "three", "wl", "fingerprints"]
-    assert main([str(file), "--model", *models, "--out", str(tmp_path / "new" / "found.json")]) == 0
-    found = json.loads((tmp_path / "new" / "found.json").read_text())
-    assert [row["model"] for row in found] == models
-    assert all(np.isfinite(row["rmse"]) for row in found)
-    assert "mean of 1" in capsys.readouterr().out
-    known = ["--published", str(tmp_path / "known.csv")]
-    (tmp_path / "known.csv").write_text("dataset,algorithm,descriptor,rmse\nalkanes,SVM,ECFP,1")
-    out = ["--out", str(tmp_path / "known.csv" / "found.json")]
-    good = "smiles,y,split\nC,1,train\nCC,2,train\nO,1,test\n"
-    for text, words, said in (
-        ("smiles,y\nC,1", [], "has no column 'split'"),
-        (good + "N,1,valid", [], "split 'valid': expected train or test"),
-        (good + "N,1,", [], "split nan: expected train or test"),
-        (good.replace("test", "train"), [], "has no test molecules"),
-        (good + "C1CC,1,test", ["--model", "wl"], "alkanes.csv: molecule 3: cannot read"),
-        (good, known, "has no column 'cliff_rmse'"),
-        (good, out, "known.csv"),
-    ):
-        file.write_text(text)
-        assert main([str(file), *words]) == 2
-        error = capsys.readouterr().err
-        assert said in error and error.count("\n") == 1
-
-
-def test_benchmark_on_a_named_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The training and the test part of the comparison's split, without the validation part."""
-    pytest.importorskip("lightning", reason="the comparison needs the extra 'bench'")
-    from benchmarks import molecule_gp
-    from benchmarks.molecules import data
-
-    source = SimpleNamespace(smiles=SMILES, targets=torch.arange(7.0)[:, None])
-    parts = {"train": [4, 0, 2], "valid": [1, 6], "test": [5, 3]}
-
-    def load(name: str, options: Any) -> Any:
-        assert (name, options.root) == ("cep", root)
-        return SimpleNamespace(split=split)
-
-    def split(kind: str, seed: int | None) -> data.Split:
-        assert (kind, seed) == ("random", None)
-        places = {part: np.array(rows) for part, rows in parts.items()}
-        return data.Split(data.MoleculeSet("cep", source, "rmse"), kind, places)
-
-    monkeypatch.setattr(data, "load_set", load)
-    root = molecule_gp.parser().parse_args(["cep"]).root  # of the comparison's own choice
-    assert root is None
-    table = molecule_gp._named("cep", root)
-    assert table.y.tolist() == [4, 0, 2, 5, 3]
-    assert table.smiles.tolist() == [SMILES[i] for i in (4, 0, 2, 5, 3)]
-    assert table.split.tolist() == ["train"] * 3 + ["test"] * 2
 
 
 def test_descriptors_that_differ_in_their_last_digit_are_constant() -> None:

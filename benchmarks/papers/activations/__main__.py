@@ -70,7 +70,7 @@ def carry_out(options: Any) -> None:
     cells = trials(options, str(torch_device(options.device)))
     check(cells)
     out = Path(options.out or f"runs/activations-{name}")
-    study = Study(f"{PROGRAM} {name}", options, out, files=report.FILES[name])
+    study = Study(f"{PROGRAM} {name}", options, out, files=report.FILES)
     study.open()
     study.run(cells, trained, options.workers, is_done, outcome, polite=True)
     records = study.records()

@@ -9,19 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.harness.study import Record
 from benchmarks.papers.activations.expansion import Expansion, Floats, expansions
 from benchmarks.papers.activations.options import KBRN, LSTM, Charging, LongTerm, Recurrent, Xor
-from benchmarks.papers.activations.trial import TEST_SEED, Record, Trial
+from benchmarks.papers.activations.trial import Trial
 from pyg_kernels import sequence
 from pyg_kernels.nn import KernelActivation
 
-XOR_CHECKED_EVERY = 100
-TEST_SEQUENCES = 2000  # of bits
-BITS_CHECKED_EVERY = 50
-LENGTH = 30  # of a sequence that charges
-ENTRIES = 3  # of it that are not always 0
-VALUES = 10  # an entry is below
-CHARGING_TEST_SEQUENCES = 25_000
+XOR_CHECKED_EVERY, BITS_CHECKED_EVERY = 100, 50
+LENGTH, ENTRIES, VALUES = 30, 3, 10  # of a sequence that charges; entries are below the last
 CHECKS_PER_DECADE = 10
 RIGHT_CHECKS = 3  # so many checks in a row without an error end a trial that charges
 
@@ -42,18 +38,14 @@ class Unit(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         return self.activation(self.lin(z)).squeeze(-1)
 
-    def l1(self) -> Tensor:
-        """The sum of the absolute coefficients."""
-        return self.activation.l1()
-
 
 class SequenceNetwork(nn.Module):
     """A recurrent layer on one number a step, and an affine read-out of its state to a logit.
 
     Args:
         recurrent: A layer called as ``nn.RNN``.
-        hidden_size (int): Its units.
-        every_step (bool): Read out every step, not only the last one.
+        hidden_size: Its units.
+        every_step: Read out every step, not only the last one.
 
     Shapes:
         - input: (steps, sequences)
@@ -101,14 +93,7 @@ def sequence_network(
     """A network with fresh weights; the forget bias of an LSTM is 1 larger than PyTorch's."""
     if model == KBRN:
         recurrent: nn.Module = sequence.KBRN(
-            1,
-            hidden_size,
-            num_centers=options.centers,
-            green=options.green,
-            normalize=options.normalize,
-            init=options.init,
-            init_range=options.init_range,
-            affine=options.affine,
+            1, hidden_size, num_centers=options.centers, **_activation(options)
         )
     elif model == LSTM:
         recurrent = nn.LSTM(1, hidden_size)
@@ -118,6 +103,11 @@ def sequence_network(
     else:
         recurrent = SigmoidRNN(1, hidden_size)
     return SequenceNetwork(recurrent, hidden_size, every_step)
+
+
+def _activation(options: Any) -> dict[str, Any]:
+    names = ("green", "normalize", "init", "init_range", "affine")
+    return {name: getattr(options, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -135,9 +125,8 @@ class Parity:
     targets: Floats
 
     @classmethod
-    def of(cls, network: nn.Module, inputs: int) -> "Parity":
+    def of(cls, network: Unit, inputs: int) -> "Parity":
         """That of a unit on this many bits."""
-        assert isinstance(network, Unit)
         z, targets = patterns(inputs, "cpu")
         weight, bias = (p.detach().to("cpu", torch.float64) for p in network.lin.parameters())
         (function,) = expansions(network.activation)
@@ -145,58 +134,23 @@ class Parity:
         return cls(function, a.numpy(), targets.double().numpy())
 
 
-@dataclass(frozen=True)
 class XorTrial(Trial):
-    """One unit on the parity of some bits.
-
-    Args:
-        inputs (int): Bits.
-        centers (int): Of the learned activation.
-        l1 (float): Weight of the sum of its absolute coefficients.
-    """
-
-    inputs: int
-    centers: int
-    l1: float
+    """One unit on the parity of some bits; its place has ``inputs``, ``centers`` and ``l1``."""
 
     stops = False  # the functions are compared after as much training
 
-    @property
-    def l1_weight(self) -> float:  # type: ignore[override]
-        return self.l1
-
-    @property
-    def name(self) -> str:
-        return f"inputs{self.inputs}-d{self.centers:03d}-l1-{self.l1:g}-seed{self.seed}"
-
-    @property
-    def title(self) -> str:
-        return f"{self.inputs} inputs, d = {self.centers}, l1 {self.l1:g}, seed {self.seed}"
-
-    def identity(self) -> Record:
-        return {"inputs": self.inputs, "centers": self.centers, "l1": self.l1}
-
     def network(self) -> nn.Module:
-        options = self.options
-        activation = KernelActivation(
-            1,
-            self.centers,
-            green=options.green,
-            init=options.init,
-            init_range=options.init_range,
-            affine=options.affine,
-            normalize=options.normalize,
-        )
-        return Unit(self.inputs, activation)
+        activation = KernelActivation(1, self.place["centers"], **_activation(self.options))
+        return Unit(self.place["inputs"], activation)
 
-    def batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return self.test_set()
+    def sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """All patterns, whatever the number."""
+        return patterns(self.place["inputs"], self.device)
 
-    def test_set(self) -> tuple[Tensor, Tensor]:
-        return patterns(self.inputs, self.device)
-
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        return (output - target).square().mean()
+    def loss(self, network: Any, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Least squares, and the sum of absolute coefficients by its weight."""
+        loss, weight = (output - target).square().mean(), self.place["l1"]
+        return loss, loss + weight * network.activation.l1() if weight else loss
 
     def right(self, output: Tensor, target: Tensor) -> Tensor:
         return (output - target).abs() < 0.5
@@ -204,10 +158,9 @@ class XorTrial(Trial):
     def is_checked(self, iteration: int) -> bool:
         return iteration % XOR_CHECKED_EVERY == 0
 
-    def details(self, network: nn.Module, history: Sequence[Record]) -> Record:
-        assert isinstance(network, Unit)
+    def details(self, network: Any, history: Sequence[Record]) -> Record:
         solved = [one["iteration"] for one in history if one["accuracy"] == 1]
-        parity = Parity.of(network, self.inputs)
+        parity = Parity.of(network, self.place["inputs"])
         error = parity.function(parity.inputs) - parity.targets
         low, high = float(parity.inputs.min()), float(parity.inputs.max())
         over_data = parity.function.variation(low, high)
@@ -217,7 +170,6 @@ class XorTrial(Trial):
             "variation": parity.function.variation(),
             "variation_over_data": over_data,
             "variation_times_range": over_data * (high - low),
-            "l1_norm": network.l1().item(),
         }
 
 
@@ -227,27 +179,13 @@ def patterns(inputs: int, device: str) -> tuple[Tensor, Tensor]:
     return 2 * bits - 1, bits.sum(dim=1) % 2
 
 
-@dataclass(frozen=True)
 class ChargingTrial(Trial):
     """One hidden unit, read out at every step."""
 
-    @property
-    def name(self) -> str:
-        return f"{self.model}-seed{self.seed}"
-
-    @property
-    def title(self) -> str:
-        return f"{self.model}, seed {self.seed}"
+    test_sequences = 25_000
 
     def network(self) -> nn.Module:
         return sequence_network(self.model, self.options, 1, every_step=True)
-
-    def batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return self._sequences(self.options.batch_size, generator)
-
-    def test_set(self) -> tuple[Tensor, Tensor]:
-        generator = torch.Generator(self.device).manual_seed(TEST_SEED)
-        return self._sequences(CHARGING_TEST_SEQUENCES, generator)
 
     def is_checked(self, iteration: int) -> bool:
         return iteration in log_spaced(self.options.max_iterations)
@@ -256,7 +194,8 @@ class ChargingTrial(Trial):
         last = history[-RIGHT_CHECKS:]
         return len(last) == RIGHT_CHECKS and all(one["accuracy"] == 1 for one in last)
 
-    def _sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Charges, and whether the system is charged."""
         device = self.device
         order = torch.rand(number, LENGTH, generator=generator, device=device)
         places = order.topk(ENTRIES, dim=1).indices
@@ -292,46 +231,23 @@ def log_spaced(most: int) -> set[int]:
     return found
 
 
-@dataclass(frozen=True)
 class LongTermTrial(Trial):
-    """One function of the first two bits, one length.
+    """A function of the first two bits; its place has ``function`` and ``length``."""
 
-    Args:
-        function (str): ``'or'``, ``'and'``, ``'xor'`` or ``'equivalence'``.
-        length (int): Bits a sequence.
-    """
-
-    function: str
-    length: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.function}-T{self.length:03d}-{self.model}-seed{self.seed}"
-
-    @property
-    def title(self) -> str:
-        return f"{self.function}, T = {self.length}, {self.model}, seed {self.seed}"
-
-    def identity(self) -> Record:
-        return {"function": self.function, "length": self.length}
+    test_sequences = 2000
 
     def network(self) -> nn.Module:
         return sequence_network(self.model, self.options, self.options.hidden, every_step=False)
 
-    def batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return self._sequences(self.options.batch_size, generator)
-
-    def test_set(self) -> tuple[Tensor, Tensor]:
-        generator = torch.Generator(self.device).manual_seed(TEST_SEED)
-        return self._sequences(TEST_SEQUENCES, generator)
-
     def is_checked(self, iteration: int) -> bool:
         return iteration % BITS_CHECKED_EVERY == 0
 
-    def _sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        shape = self.length, number
+    def sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Bits, -1 or 1, and the function of the first two."""
+        shape = self.place["length"], number
         bits = torch.randint(2, shape, generator=generator, device=self.device, dtype=torch.bool)
-        return 2.0 * bits - 1, boolean_function(self.function, bits[0], bits[1]).float()
+        target = boolean_function(self.place["function"], bits[0], bits[1])
+        return 2.0 * bits - 1, target.float()
 
 
 def boolean_function(name: str, first: Tensor, second: Tensor) -> Tensor:
@@ -347,12 +263,15 @@ def trials(options: Any, device: str) -> list[Trial]:
     """All trials that options ask for."""
     if isinstance(options, Xor):
         sizes = product(options.inputs, options.centers, options.l1, options.seeds)
-        return [XorTrial(options, device, "unit", seed, n, d, l1) for n, d, l1, seed in sizes]
+        return [
+            XorTrial(options, device, "unit", seed, {"inputs": n, "centers": d, "l1": weight})
+            for n, d, weight, seed in sizes
+        ]
     if isinstance(options, Charging):
         pairs = product(options.seeds, options.models)
         return [ChargingTrial(options, device, model, seed) for seed, model in pairs]
     assert isinstance(options, LongTerm)
     return [
-        LongTermTrial(options, device, model, seed, function, length)
+        LongTermTrial(options, device, model, seed, {"function": function, "length": length})
         for length, function, model, seed in options.grid()
     ]

@@ -3,7 +3,7 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,11 @@ from torch import Tensor, nn
 
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.study import asked_to_stop
+from benchmarks.harness.study import Record, asked_to_stop
 
 CHECKPOINT = "checkpoint.pt"
 CHECKPOINT_SECONDS = 60.0  # what the end of the machine costs at most
-RIGHT_BATCHES = 10  # so many batches in a row without an error are learned, in training
 TEST_SEED = 2**31 - 1
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -28,62 +26,64 @@ class Trial(ABC):
 
     Args:
         options: Of the experiment.
-        device (str): A name that torch knows.
-        model (str): The network.
-        seed (int): Of the weights and of the training data.
+        device: A name that torch knows.
+        model: The network.
+        seed: Of the weights and of the training data.
+        place: What else tells it from others: sizes, function, length.
     """
 
     options: Any
     device: str
     model: str
     seed: int
+    place: Mapping[str, Any] = field(default_factory=dict)
 
     stops = True  # with success, before the last iteration
-    l1_weight = 0.0  # of the sum of absolute coefficients
+    test_sequences = 0
 
     @property
-    @abstractmethod
     def name(self) -> str:
         """The name of its folder."""
+        words = [f"{name}-{value}" for name, value in self.place.items()]
+        return "-".join([*words, self.model, f"seed{self.seed}"])
 
     @property
-    @abstractmethod
     def title(self) -> str:
         """What is shown of it."""
-
-    def identity(self) -> Record:
-        """How its record begins."""
-        return {}
+        words = [f"{name} {value}" for name, value in self.place.items()]
+        return ", ".join([*words, self.model, f"seed {self.seed}"])
 
     @abstractmethod
     def network(self) -> nn.Module:
         """A network with fresh weights."""
 
     @abstractmethod
-    def batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fresh inputs and their targets."""
-
-    @abstractmethod
-    def test_set(self) -> tuple[Tensor, Tensor]:
-        """Inputs and targets that are the same for every seed."""
-
-    def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        """The mean loss."""
-        return nn.functional.binary_cross_entropy_with_logits(output, target)
-
-    def right(self, output: Tensor, target: Tensor) -> Tensor:
-        """Which outputs are right, as booleans."""
-        return (output > 0) == (target > 0.5)
 
     @abstractmethod
     def is_checked(self, iteration: int) -> bool:
         """Whether the test set is read after an iteration; after the last one it always is."""
 
+    def test_set(self) -> tuple[Tensor, Tensor]:
+        """Inputs and targets that are the same for every seed."""
+        generator = torch.Generator(self.device).manual_seed(TEST_SEED)
+        return self.sequences(self.test_sequences, generator)
+
+    def loss(self, network: nn.Module, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean loss, and what is minimised."""
+        loss = nn.functional.binary_cross_entropy_with_logits(output, target)
+        return loss, loss
+
+    def right(self, output: Tensor, target: Tensor) -> Tensor:
+        """Which outputs are right, as booleans."""
+        return (output > 0) == (target > 0.5)
+
     def is_learned(self, history: Sequence[Record]) -> bool:
         """Whether the checks so far show success."""
         return bool(history[-1]["accuracy"] == 1)
 
-    def details(self, network: nn.Module, history: Sequence[Record]) -> Record:
+    def details(self, network: Any, history: Sequence[Record]) -> Record:
         """What the record says besides of the trained network and of its checks."""
         return {}
 
@@ -93,12 +93,10 @@ class Progress:
     """How far a trial has come.
 
     Args:
-        iteration (int): Iterations done.
-        seconds (float): What they took, with checks.
-        cpu_seconds (float): The same of the processor's time, which other programs do not change.
+        iteration: Iterations done.
+        seconds: What they took, with checks.
+        cpu_seconds: The same of the processor's time, which other programs do not change.
         history: One dictionary a check.
-        right_batches (int): Training batches in a row without an error.
-        iterations_training (int, optional): After which :data:`RIGHT_BATCHES` were reached.
         accuracies: Of the training batches since the last check.
     """
 
@@ -106,8 +104,6 @@ class Progress:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     history: list[Record] = field(default_factory=list)
-    right_batches: int = 0
-    iterations_training: int | None = None
     accuracies: list[float] = field(default_factory=list)
 
 
@@ -116,7 +112,7 @@ class Training:
 
     Args:
         trial: What is trained.
-        folder (Path): Where its checkpoint lies.
+        folder: Where its checkpoint lies.
     """
 
     def __init__(self, trial: Trial, folder: Path) -> None:
@@ -165,14 +161,11 @@ class Training:
     def iterate(self) -> None:
         """One step of the optimiser."""
         trial = self.trial
-        x, y = trial.batch(self.generator)
+        x, y = trial.sequences(getattr(trial.options, "batch_size", 0), self.generator)
         output = self.network(x)
-        loss = trial.loss(output, y)
-        total = loss
-        if trial.l1_weight:
-            total = loss + trial.l1_weight * self.network.l1()  # type: ignore[operator]
+        loss, minimised = trial.loss(self.network, output, y)
         self.optimizer.zero_grad()
-        total.backward()
+        minimised.backward()
         if clip := getattr(trial.options, "clip", 0.0):
             nn.utils.clip_grad_norm_(self.network.parameters(), clip)
         self.optimizer.step()
@@ -182,16 +175,11 @@ class Training:
 
     def _check(self) -> None:
         """The accuracy on the test set, and that of training since the last check."""
-        progress = self.progress
         accuracies = self._accuracies()
-        for k, accuracy in enumerate(accuracies):
-            progress.right_batches = progress.right_batches + 1 if accuracy == 1 else 0
-            if progress.right_batches >= RIGHT_BATCHES and progress.iterations_training is None:
-                progress.iterations_training = progress.iteration - len(accuracies) + k + 1
-        progress.accuracies = []
-        progress.history.append(
+        self.progress.accuracies = []
+        self.progress.history.append(
             {
-                "iteration": progress.iteration,
+                "iteration": self.progress.iteration,
                 "loss": self._loss.item(),
                 "train_accuracy": sum(accuracies) / len(accuracies),
                 "accuracy": self._test_accuracy(batch_statistics=True),
@@ -219,7 +207,7 @@ class Training:
     def _record(self, learned: bool) -> Record:
         progress, last = self.progress, self.progress.history[-1]
         return {
-            **self.trial.identity(),
+            **self.trial.place,
             "model": self.trial.model,
             "seed": self.trial.seed,
             "device": self.trial.device,
@@ -227,7 +215,6 @@ class Training:
             "learned": learned,
             "diverged": not math.isfinite(last["loss"]),
             "iterations": progress.iteration,
-            "iterations_training": progress.iterations_training,
             "accuracy": last["accuracy"],
             "accuracy_running": self._test_accuracy(batch_statistics=False),
             "train_accuracy": last["train_accuracy"],
@@ -250,8 +237,8 @@ class Training:
         part.replace(self.checkpoint)
 
     def _load(self) -> None:
-        content = _read(self.checkpoint)
         try:
+            content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
             self.network.load_state_dict(content["network"])
             self.optimizer.load_state_dict(content["optimizer"])
             self.generator.set_state(content["generator"])
@@ -301,23 +288,15 @@ def fresh_network(trial: Trial) -> nn.Module:
         return trial.network().to(trial.device)
 
 
-def trained_network(trial: Trial, folder: Path) -> nn.Module:
+def trained_network(trial: Trial, folder: Path) -> Any:
     """The network of a trial as its checkpoint has it, on the CPU, in evaluation mode."""
-    with torch.random.fork_rng(devices=[]):
-        network = trial.network()
-    content = _read(folder / CHECKPOINT)
+    network = fresh_network(trial)
     try:
+        content = torch.load(folder / CHECKPOINT, map_location="cpu", weights_only=True)
         network.load_state_dict(content["network"])
     except DAMAGE as error:
         raise _damaged(folder / CHECKPOINT) from error
     return network.eval()
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return dict(torch.load(path, map_location="cpu", weights_only=True))
-    except DAMAGE as error:
-        raise _damaged(path) from error
 
 
 def _damaged(path: Path) -> InputError:

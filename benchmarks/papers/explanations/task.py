@@ -72,7 +72,7 @@ class Task:
 
     def __init__(self, options: Explanations, out: Path) -> None:
         self.options, self.runs, self.device = options, out / RUNS, torch_device(options.device)
-        columns = {"target_columns": list(options.target_columns) or None}
+        columns = {"target_columns": options.target_columns}
         read = self._comparison(smiles_column=options.smiles_column, **columns)
         self.measured = load_set(options.data, read).split("random", None)
         self.target: str = self.measured.data.source.target_names[0]
@@ -175,8 +175,7 @@ class Task:
 
     def _comparison(self, **options: Any) -> Comparison:
         given = self.options
-        device = None if given.device == "auto" else given.device
-        return Comparison(data=[given.data], root=given.root, device=device, **options)
+        return Comparison(data=(given.data,), root=given.root, device=given.device, **options)
 
     def _train(self, name: str, split: Split, folder: Path) -> Record:
         options = self.options
@@ -184,7 +183,7 @@ class Task:
         if options.epochs:
             training = {**training, "epochs": options.epochs}
         network = {"hidden": options.hidden, "layers": options.layers, "norm": options.norm}
-        compared = self._comparison(model=[options.model], **network, **training)
+        compared = self._comparison(model=(options.model,), **network, **training)
         (model,) = models_of(compared, split, options.data)
         run = Fitting(split, model, options.seed)
         estimator, seconds = run.fit(options.show() == "bar")

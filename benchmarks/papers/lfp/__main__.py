@@ -21,9 +21,8 @@ channel of every trial is standardised by its own mean and standard deviation ov
 FILE holds three arrays, numpy.savez(FILE, x=x, y=y, subject=subject): x (trials, channels, time),
 y the class and subject the subject of each trial, whole numbers or strings.
 
-OUT holds metrics.json, predictions.csv, table.md, accuracy_by_subject.png, wavelets.png,
-spectra.png, configuration.json and a folder for each run, runs/foldNN-MODEL-seedN, with its best
-checkpoint.
+OUT holds metrics.json, predictions.csv, table.md, wavelets.png, spectra.png, configuration.json
+and a folder for each run, runs/foldNN-MODEL-seedN, with its best checkpoint.
 Exit status: 0 done, 1 training diverged, 2 bad input, 130 interrupted.
 """
 

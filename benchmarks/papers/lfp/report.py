@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings
 from benchmarks.harness.experiment import Report
+from benchmarks.harness.figures import panels
 from benchmarks.harness.study import Record, Study, grouped, rows_table
 from benchmarks.harness.summary import spread
 from benchmarks.harness.table import Table
@@ -24,7 +25,7 @@ from benchmarks.papers.lfp.task import (
     load_classifier,
 )
 
-FILES = ("accuracy_by_subject.png", "wavelets.png", "spectra.png")
+FILES = ("wavelets.png", "spectra.png")
 DIGITS = RecordingTask.measure.digits
 WAVELETS = 3  # drawn of each cell
 
@@ -61,7 +62,7 @@ def describe(recordings: Recordings) -> str:
 def pictures(
     study: Study, records: Sequence[Record], recordings: Recordings
 ) -> dict[str, Callable[[], Figure]]:
-    """Accuracies, the filters of each cell and their spectra."""
+    """The filters of each cell and their spectra."""
     found: dict[str, list[RecordingClassifier]] = {}
     for record in records:
         model, seed = record["model"], record["seed"]
@@ -74,61 +75,40 @@ def pictures(
         else []
     )
     return {
-        "accuracy_by_subject.png": partial(accuracy_plot, records, recordings),
         "wavelets.png": partial(wavelet_plot, found, planted),
         "spectra.png": partial(spectrum_plot, found, planted),
     }
-
-
-def accuracy_plot(records: Sequence[Record], recordings: Recordings) -> Figure:
-    """The accuracy on each subject left out, a bar a cell, the mean over seeds."""
-    groups = grouped(records, "model")
-    means = [_subject_means(group) for group in groups]
-    subjects = [name for name in recordings.subjects if any(name in mean for mean in means)]
-    width = max(6.4, 1.5 + 0.13 * (len(groups) + 2) * len(subjects))
-    figure = Figure(figsize=(min(width, 60.0), 4.0), layout="constrained")
-    axes = figure.subplots()
-    bar = 0.8 / len(groups)
-    for j, (group, accuracy) in enumerate(zip(groups, means, strict=True)):
-        places = [k - 0.4 + (j + 0.5) * bar for k, name in enumerate(subjects) if name in accuracy]
-        heights = [accuracy[name] for name in subjects if name in accuracy]
-        label = f"{group[0]['model']} ({statistics.mean(heights):.1f})"
-        axes.bar(places, heights, bar, label=label, color=f"C{j % 10}")
-    chance = 100 * _largest_class(recordings)
-    axes.axhline(chance, color="black", linewidth=0.8, linestyle="--", label="largest class")
-    axes.set_xticks(range(len(subjects)), subjects, rotation=90 if len(subjects) > 12 else 0)
-    axes.set(xlabel="subject left out", ylabel="accuracy in percent", ylim=(0, 100))
-    figure.legend(loc="outside right upper", fontsize="small")
-    return figure
 
 
 def wavelet_plot(
     classifiers: Mapping[str, Sequence[RecordingClassifier]], planted: Sequence[float]
 ) -> Figure:
     """The most influential filters of each cell's first run, and their spectra."""
-    figure = Figure(figsize=(11.5, 0.6 + 2.0 * len(classifiers)), layout="constrained")
-    rows = figure.subplots(len(classifiers), WAVELETS + 1, squeeze=False)
-    for panels, (name, group) in zip(rows, classifiers.items(), strict=True):
+    columns = WAVELETS + 1
+    figure, found = panels(
+        columns * len(classifiers),
+        columns,
+        (2.9, 2.0),
+        "The most influential filters, a line a channel (first dark, last light), and their "
+        "amplitude spectra; dashed: planted",
+    )
+    for place, (name, group) in enumerate(classifiers.items()):
+        row = found[columns * place : columns * (place + 1)]
         bank = group[0].filters()
         order = bank.influence.argsort(descending=True, stable=True)[:WAVELETS].tolist()
-        for k, panel in zip(order, panels[:WAVELETS], strict=False):
+        for k, panel in zip(order, row, strict=False):
             _wavelet_panel(panel, bank, k)
-        for panel in panels[len(order) : WAVELETS]:
+        for panel in row[len(order) : WAVELETS]:
             panel.axis("off")
         axis, amplitude = bank.spectra()
         for k in order:
             label = f"{bank.frequency[k]:.0f} Hz"
-            panels[-1].plot(axis, amplitude[k], linewidth=1.2, label=label)
-        _frequency_axis(panels[-1], bank.rate, planted)
-        panels[-1].legend(fontsize="x-small")
-        panels[0].set_ylabel(name)
-    for panel in rows[-1][:WAVELETS]:
+            row[-1].plot(axis, amplitude[k], linewidth=1.2, label=label)
+        _frequency_axis(row[-1], bank.rate, planted)
+        row[-1].legend(fontsize="x-small")
+        row[0].set_ylabel(name)
+    for panel in found[-columns:-1]:
         panel.set_xlabel("ms")
-    figure.suptitle(
-        "The most influential filters, a line a channel (first dark, last light), and their "
-        "amplitude spectra; dashed: planted",
-        fontsize="medium",
-    )
     return figure
 
 
@@ -136,11 +116,9 @@ def spectrum_plot(
     classifiers: Mapping[str, Sequence[RecordingClassifier]], planted: Sequence[float]
 ) -> Figure:
     """The filters' mean spectrum by influence, over a cell's runs, after and before training."""
-    columns = min(4, len(classifiers))
-    rows = -(-len(classifiers) // columns)
-    figure = Figure(figsize=(3.0 * columns + 0.6, 2.4 * rows + 0.6), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False, sharey=True).flatten()
-    for panel, (name, group) in zip(panels, classifiers.items(), strict=False):
+    title = "Mean amplitude spectrum of the filters, by influence; dashed: planted"
+    figure, found = panels(len(classifiers), 4, (3.0, 2.4), title, share_y=True)
+    for panel, (name, group) in zip(found, classifiers.items(), strict=True):
         axis = group[0].filters().spectra()[0]
         after = torch.stack([one.filters().mean_spectrum() for one in group]).mean(dim=0)
         before = torch.stack([one.filters_at_start.mean_spectrum() for one in group]).mean(dim=0)
@@ -148,10 +126,7 @@ def spectrum_plot(
         panel.plot(axis, before, linewidth=1.0, linestyle=":", label="start")
         _frequency_axis(panel, group[0].filters().rate, planted)
         panel.set_title(name, fontsize="small")
-    for panel in panels[len(classifiers) :]:
-        panel.axis("off")
-    panels[0].legend(fontsize="x-small")
-    figure.suptitle("Mean amplitude spectrum of the filters, by influence; dashed: planted")
+    found[0].legend(fontsize="x-small")
     return figure
 
 

@@ -48,7 +48,6 @@ def test_counts_groups_and_knows_their_atoms(molecules: MoleculeDataset) -> None
     planted = PlantedSubstructure(molecules, THIOPHENE)
     assert planted.targets.flatten().tolist() == COUNTS
     assert planted.target_names == [THIOPHENE]
-    assert PlantedSubstructure(molecules, THIOPHENE, name="rings").target_names == ["rings"]
     assert planted.row_numbers == list(range(10))
     assert len(planted.evidence) == 10
     for k, members in enumerate(MEMBERS):
@@ -71,14 +70,14 @@ def test_molecules_are_those_of_the_data_set(molecules: MoleculeDataset) -> None
 
 
 def test_of_a_view_and_as_a_view(molecules: MoleculeDataset) -> None:
-    rows = [6, 1, 0, 3, 8, 2]
-    planted = PlantedSubstructure(molecules[rows], THIOPHENE, fractions=(0.5, 0.25, 0.25))
+    rows = [6, 1, 0, 3, 8, 2, 9, 7, 5, 4]
+    planted = PlantedSubstructure(molecules[rows], THIOPHENE)
     assert planted.smiles == [SMILES[k] for k in rows]
     assert planted.targets.flatten().tolist() == [COUNTS[k] for k in rows]
     assert planted.row_numbers == rows
     batch = molecules.batch(rows)
-    batch.y = planted.batch(range(6)).y
-    assert_same_graphs(planted.batch(range(6)), batch)
+    batch.y = planted.batch(range(10)).y
+    assert_same_graphs(planted.batch(range(10)), batch)
     view = planted[[3, 0]]
     assert isinstance(view, PlantedSubstructure)
     assert [marks.nonzero().flatten().tolist() for marks in view.evidence] == [
@@ -89,20 +88,10 @@ def test_of_a_view_and_as_a_view(molecules: MoleculeDataset) -> None:
     assert view.targets.flatten().tolist() == [2, 2]
 
 
-def test_shares_of_atoms(molecules: MoleculeDataset) -> None:
-    planted = PlantedSubstructure(molecules, THIOPHENE)
-    sizes = [data.num_nodes for data in molecules]
-    assert planted.evidence_share() == pytest.approx(sum(map(len, MEMBERS)) / sum(sizes))
-    assert planted.evidence_share([1, 2]) == pytest.approx(5 / (5 + sizes[2]))
-    assert planted[[1, 2]].evidence_share() == planted.evidence_share(torch.tensor([1, 2]))
-
-
-def test_another_featuriser_and_transform() -> None:
+def test_another_featuriser() -> None:
     featurizer = OGBFeaturizer()
     molecules = MoleculeDataset.from_smiles(SMILES, featurizer=featurizer)
-    planted = PlantedSubstructure(molecules, THIOPHENE, transform=lambda data: data.num_nodes)
-    assert planted.featurizer is featurizer
-    assert planted[1] == 5
+    assert PlantedSubstructure(molecules, THIOPHENE).featurizer is featurizer
 
 
 def test_parts_are_drawn_by_the_seed(molecules: MoleculeDataset) -> None:
@@ -116,23 +105,23 @@ def test_parts_are_drawn_by_the_seed(molecules: MoleculeDataset) -> None:
 
 
 def test_matches_overlap_and_count_once_for_the_same_atoms() -> None:
-    molecules = MoleculeDataset.from_smiles(["CCCC", "CC", "C", "CCO"])
-    planted = PlantedSubstructure(molecules, "CC", fractions=(0.5, 0.25, 0.25))
-    assert planted.targets.flatten().tolist() == [3, 1, 0, 1]
-    assert [int(marks.sum()) for marks in planted.evidence] == [4, 2, 0, 2]
+    molecules = MoleculeDataset.from_smiles(["CCCC", "CC", "C", "CCO", *"COSNPFIBCO"])
+    planted = PlantedSubstructure(molecules, "CC")
+    assert planted.targets.flatten().tolist() == [3, 1, 0, 1] + [0] * 10
+    assert [int(marks.sum()) for marks in planted.evidence[:4]] == [4, 2, 0, 2]
 
 
 def test_more_than_a_thousand_matches() -> None:
-    molecules = MoleculeDataset.from_smiles(["C" * 1501, "CC", "C"])
-    planted = PlantedSubstructure(molecules, "CC", fractions=(0.4, 0.3, 0.3))
-    assert planted.targets.flatten().tolist() == [1500, 1, 0]
+    molecules = MoleculeDataset.from_smiles(["C" * 1501, "CC", "C", *"COSNPFIBCO"])
+    assert PlantedSubstructure(molecules, "CC").targets.flatten().tolist()[:3] == [1500, 1, 0]
 
 
 def test_the_chembl_assay() -> None:
     planted = PlantedSubstructure()
     assert len(planted) == 1017
     assert planted.targets.flatten().long().bincount().tolist() == [516, 313, 161, 27]
-    assert planted.evidence_share() == pytest.approx(0.043, abs=0.0005)
+    share = torch.cat(planted.evidence).double().mean().item()
+    assert share == pytest.approx(0.043, abs=0.0005)
     fluoroform = Chem.MolFromSmarts("C(F)(F)F")
     other = [Chem.MolFromSmiles(text).HasSubstructMatch(fluoroform) for text in planted.smiles]
     assert sum(other) == 247
@@ -153,13 +142,6 @@ def test_the_chembl_assay() -> None:
 def test_no_pattern(molecules: MoleculeDataset, smarts: str) -> None:
     with pytest.raises(ValueError, match="smarts must be a SMARTS pattern with at least one atom"):
         PlantedSubstructure(molecules, smarts)
-
-
-def test_positions_that_are_none(molecules: MoleculeDataset) -> None:
-    planted = PlantedSubstructure(molecules, THIOPHENE)
-    for positions in ([], torch.ones(len(planted), dtype=torch.bool)):
-        with pytest.raises(ValueError, match="positions must be numbers of molecules"):
-            planted.evidence_share(positions)
 
 
 def test_a_group_that_tells_no_molecules_apart(molecules: MoleculeDataset) -> None:

@@ -16,13 +16,12 @@ from benchmarks.harness.arguments import exit_status
 from benchmarks.harness.collective import in_all, in_first
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment, Report
-from benchmarks.harness.flags import parsed
+from benchmarks.harness.options import parse
 from benchmarks.harness.processes import processes
 from benchmarks.harness.progress import EpochHistory
 from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
-from benchmarks.molecules.options import Options
-from benchmarks.molecules.runs import compare
+from benchmarks.molecules.__main__ import COMPARE
 from benchmarks.text_classification import TextClassification
 
 PIECES = ("C", "N", "O", "CC", "CO", "c1ccccc1", "C1CC1", "F", "C=C", "C#N")
@@ -96,7 +95,7 @@ def molecules(folder: Path, name: str, *words: str) -> None:
         "--out",
         str(folder / name),
     )
-    compare(*parsed(Options, "in_processes", "", "", [*data, *options, *sizes, *words]))
+    COMPARE.carry_out(parse("in_processes", COMPARE, [*data, *options, *sizes, *words]))
 
 
 def carry_out(folder: Path) -> None:

@@ -204,12 +204,13 @@ def test_what_cannot_be_shared_is_refused_once(monkeypatch, capsys):
         assert capsys.readouterr().err == "p: error: unrecognized arguments: x\n" * printed
 
 
-def test_configuration_says_what_was_called(compare, molecules_csv, tmp_path):
+def test_configuration_says_what_was_asked_for(compare, molecules_csv, tmp_path):
     words = ("--data", molecules_csv, "--model", "mean")
-    for more in ((), ("--resume", "--seeds", 1)):
+    for more, seeds in (((), [0]), (("--resume", "--seeds", 1), [1])):
         assert compare(*words, *more)[0] == 0
         written = json.loads((tmp_path / "out" / "configuration.json").read_text())
-        assert written["arguments"][-len(words + more) :] == [str(word) for word in words + more]
+        assert written["options"]["data"] == [str(molecules_csv)]
+        assert written["options"]["seeds"] == seeds
         assert written["processes"] == 1
         assert written["commit"] == commit_of_code()
 

@@ -79,16 +79,16 @@ def test_normalization_is_the_one_asked_for(name, norm):
 
 
 def test_networks_are_of_one_size(split):
-    options = Options(model=list(NETWORKS))
+    options = Options(model=tuple(NETWORKS))
     for model in models_of(options, split, "chembl"):
         assert 230_000 < model.num_parameters <= 260_000, model.name
-    options = Options(model=list(GIN), parameters=20_000)
+    options = Options(model=GIN, parameters=20_000)
     found = models_of(options, split, "chembl")
     assert len({model.arguments["hidden_channels"] for model in found}) == 1
     relu, prelu, learned = (model.num_parameters for model in found)
     assert relu <= 20_000 and relu < prelu < learned
     with pytest.raises(InputError, match="no width of 'wl' has at most 3 parameters"):
-        models_of(Options(model=["wl"], parameters=3), split, "chembl")
+        models_of(Options(model=("wl",), parameters=3), split, "chembl")
 
 
 @pytest.mark.parametrize(

@@ -22,23 +22,23 @@ Y = np.random.default_rng(0).normal(size=(80, 1))
 def write(folder: Path, model: str, seed: int, error: float, **more: Any) -> Path:
     """A finished run whose predictions err by noise of this size."""
     prediction = Y + error * np.random.default_rng([seed, len(model)]).normal(size=Y.shape)
-    scores = dict.fromkeys(("train", "valid"), error)
-    record = {
-        "dataset": "set", "split": "random", "model": model, "seed": seed, "num_parameters": 7,
-        "metric": "rmse", **scores, "test": score("rmse", Y, prediction), "epochs": 1,
-        "seconds_per_epoch": 0.5, "seconds": 1.0, "fitted_on": 9,
-    }  # fmt: skip
-    content = {
-        "program": "benchmarks.molecules", "record": record, "digest": "d", "about": "set: 80",
-        "history": [{"epoch": 1, "train_loss": 1.0, "valid_loss": 1.0, "seconds": 0.5}],
+    about = {
+        "program": "benchmarks.molecules", "digest": "d", "molecules": "set: 80",
         "targets": ["a<b>"], "bonds": True, "settings": {"lr": 0.1}, **more,
     }  # fmt: skip
+    record = {
+        "dataset": "set", "split": "random", "model": model, "seed": seed, "num_parameters": 7,
+        "metric": "rmse", "train": error, "valid": error, "test": score("rmse", Y, prediction),
+        "epochs": 1, "seconds_per_epoch": 0.5, "seconds": 1.0, "fitted_on": 9,
+        "history": [{"epoch": 1, "train_loss": 1.0, "valid_loss": 1.0, "seconds": 0.5}],
+        "about": about,
+    }  # fmt: skip
     run = folder / "runs" / f"set-random-{model}-seed{seed}"
-    (run / "model").mkdir(parents=True)
-    (run / "record.json").write_text(json.dumps(content))
+    run.mkdir(parents=True)
+    (run / "record.json").write_text(json.dumps(record))
     np.savez(run / "test.npz", y=Y, prediction=prediction)
     made = {"versions": {"torch": "2"}, "commit": "c", "backend": "b", "processes": 1}
-    configuration = {**made, "threads": 1, "arguments": ["--model", model]}
+    configuration = {**made, "threads": 1, "options": {"model": [model], "root": None}}
     (folder / "configuration.json").write_text(json.dumps(configuration))
     return run
 
@@ -73,7 +73,7 @@ def test_lines_are_models_over_seeds_and_folders_the_best_first(gather, tmp_path
     page = (report / "report.html").read_text()
     assert "a&lt;b&gt;" in page and "<b>" not in page and "<script" not in page
     assert page.count("data:image/png;base64,") == 2
-    assert "commit c; torch 2; backend b; 1 processes, 1 threads; --model good" in page
+    assert "commit c; torch 2; backend b; 1 processes, 1 threads; model [&#39;good&#39;]" in page
     first = {path.name: path.read_bytes() for path in report.iterdir()}
     gather("--out", report)
     assert {path.name: path.read_bytes() for path in report.iterdir()} == first
@@ -114,7 +114,7 @@ def test_sections_are_of_one_kind_of_score(gather, tmp_path):
     write(tmp_path / "a", "net", 0, 0.1)
     run = write(tmp_path / "b", "net", 0, 0.1)
     content = json.loads((run / "record.json").read_text())
-    content["record"]["metric"] = "roc-auc"
+    content["metric"] = "roc-auc"
     (run / "record.json").write_text(json.dumps(content))
     np.savez(run / "test.npz", y=(Y > 0).astype(float), prediction=Y)
     status, out, _ = gather()
@@ -129,7 +129,7 @@ def test_what_is_damaged_or_unfinished_is_named_and_the_rest_reported(gather, tm
     (write(tmp_path / "a", "net", 1, 0.1) / "record.json").unlink()
     for name, file, content in (
         ("record", "record.json", b"{"),
-        ("fields", "record.json", b'{"program": "benchmarks.molecules", "record": {}}'),
+        ("fields", "record.json", b'{"about": {"program": "benchmarks.molecules"}}'),
         ("numbers", "test.npz", b"PK"),
     ):
         run = write(tmp_path / name, "net", 2, 0.1)
