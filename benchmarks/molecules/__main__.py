@@ -44,9 +44,9 @@ def compare(options: Options) -> None:
     cells = [] if options.report else runs.planned(options)
     splits = [cell.split for cell in cells]
     digests = {f"data {split.key}": split.digest for split in splits}
-    notes = {"backend": backend(), "threads": torch.get_num_threads()}
+    facts = {"backend": backend(), "threads": torch.get_num_threads()}
     out = Path(options.out or "runs/molecules")
-    study = Study(PROGRAM, options, out, digests, PACKAGES, report.FILES, notes=notes)
+    study = Study(PROGRAM, options, out, digests, PACKAGES, report.FILES, facts=facts)
     study.open()
     in_first(lambda: runs.write_skipped(out, splits))
     progress = options.show() == "bar"

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.harness.arguments import exit_status
+from benchmarks.harness.errors import exit_status
 from benchmarks.harness.collective import in_all, in_first
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Experiment, Report

@@ -16,7 +16,7 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 import pandas
 
-from benchmarks.harness import arguments
+from benchmarks.harness import errors, options
 from benchmarks.harness.collective import from_first, in_all, in_first, in_turn, put_together
 from benchmarks.harness.commit import commit_of_code
 from benchmarks.harness.devices import check_devices, trainer_devices
@@ -185,12 +185,12 @@ def test_processes_of_torchrun(monkeypatch):
 
 
 def test_what_cannot_be_shared_is_refused_once(monkeypatch, capsys):
-    monkeypatch.setattr(arguments, "_end_together", lambda status, line: status)
-    parser = arguments.OneLineParser("p")
+    monkeypatch.setattr(errors, "_end_together", lambda status, line: status)
+    parser = options.parser("p", options.Command(options.Device, print, "a line"))
     for rank, printed in ((0, 1), (1, 0)):
         environment(monkeypatch, rank, 2)
-        assert arguments.exit_status("p", lambda: 0) == 2
-        assert arguments.exit_status("p", lambda: 0, several=True) == 0
+        assert errors.exit_status("p", lambda: 0) == 2
+        assert errors.exit_status("p", lambda: 0, several=True) == 0
         out, err = capsys.readouterr()
         assert (
             err
@@ -200,7 +200,7 @@ def test_what_cannot_be_shared_is_refused_once(monkeypatch, capsys):
         tell("a note")
         out, err = capsys.readouterr()
         assert (out, err) == ("a table\n" * printed, "a note\n" * printed)
-        assert arguments.exit_status("p", lambda: parser.parse_args(["x"]), several=True) == 2
+        assert errors.exit_status("p", lambda: parser.parse_args(["x"]), several=True) == 2
         assert capsys.readouterr().err == "p: error: unrecognized arguments: x\n" * printed
 
 
