@@ -1,5 +1,6 @@
 """Language modelling, for the harness.
 
-``config`` says what a network and its training are in plain values, ``presets`` names the papers'
-set-ups, ``models`` builds the networks out of ``encoders``, ``optimizer`` what trains them.
+``config`` says what a network and its training are in plain values, and names the papers' set-ups
+of ``benchmarks/presets/language_model.yaml``; ``options`` says which of them, on which corpus;
+``models`` builds the networks out of ``encoders``, ``optimizer`` is what trains them.
 """
