@@ -604,7 +604,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="two passes"):
         MoleculeShards.from_csv(tmp_path / "pipe.csv", tmp_path / "s")
     (tmp_path / "m.csv").write_text("smiles,y\nC,1\nCC,high\n")
-    with pytest.raises(ValueError, match=r"line 3 of m.csv: the target 'y'"):
+    with pytest.raises(ValueError, match=r"m.csv, line 3: the target 'y'"):
         MoleculeShards.from_csv(tmp_path / "m.csv", tmp_path / "s")
     assert not (tmp_path / "s").exists()
     for size in 0, 2.5:
