@@ -165,9 +165,7 @@ def test_columns_that_are_not_found(columns: list[str], wanted: str, expected: s
 
 @pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.tsv"])
 def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
-    frame = pd.DataFrame(
-        {"smiles": ["C", "CC", "O"], "name": ["a,b", "", 'c"']}, index=range(2, 5)
-    )
+    frame = pd.DataFrame({"smiles": ["C", "CC", "O"], "name": ["a,b", "", 'c"']}, index=range(2, 5))
     with TableWriter(tmp_path / name) as writer:
         writer.write(frame[:2])
         assert not (tmp_path / name).exists()

@@ -164,7 +164,7 @@ def _encoded(
             for start in chunk_starts(len(table.smiles)):
                 yield start, table.smiles[start : start + CHUNK_SIZE]
 
-    encode = partial(encode_chunk, new_reader=featurizer.reader)
+    encode = partial(encode_chunk, new_reader=featurizer.new_reader)
     parts: list[tuple[MolCodeStore, list[InvalidRow]]] = []
     for part in stream_chunks(encode, chunks(), num_rows, num_workers, progress, "molecules"):
         parts.append(part)

@@ -66,7 +66,9 @@ def test_lines_are_counted_as_an_editor_counts_them(written: Write) -> None:
 
 def test_targets_keep_the_precision_of_the_file(written: Write) -> None:
     numbers = ["-100000000.25", "1e-45", "0.1"]
-    table = read_molecule_table(written("smiles,y\n" + "".join(f"C,{number}\n" for number in numbers)))
+    table = read_molecule_table(
+        written("smiles,y\n" + "".join(f"C,{number}\n" for number in numbers))
+    )
     assert table.targets.dtype == torch.float64
     assert table.targets.flatten().tolist() == [float(number) for number in numbers]
 
@@ -76,7 +78,9 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
     assert read_molecule_table(path).target_names == ["y"]
     with pytest.raises(ValueError, match="2 columns named ''"):
         read_molecule_table(path, target_columns=[""])
-    assert read_molecule_table(written(",smiles\n3,C\n"), target_columns=[""]).targets.tolist() == [[3]]
+    assert read_molecule_table(written(",smiles\n3,C\n"), target_columns=[""]).targets.tolist() == [
+        [3]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +100,11 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
         ("smiles,y\nC,high\n", {}, "no column of numbers"),
         ("smiles,y\nC,\nCC,\n", {}, "no column of numbers"),
         ("smiles\nC\n", {}, "no column of numbers"),
-        ("smiles,y\nC,\nCC,\n", {"target_columns": ["y"]}, "molecules.csv: the target column 'y' has no values"),
+        (
+            "smiles,y\nC,\nCC,\n",
+            {"target_columns": ["y"]},
+            "molecules.csv: the target column 'y' has no values",
+        ),
         ("smiles,y\nC\n", {}, "molecules.csv, line 2: it has 1 cells, the first row 2"),
         ('a,y\n"C",1\n"D"x,2\n', {}, "molecules.csv, line 3: .*expected after"),
     ],
