@@ -176,16 +176,9 @@ def predictions(estimator: Any, targets: Any, X: Any, coverage: float, say: Say)
         say(f"warning: no intervals of {targets.names[unknown]}: too few validation measurements")
     half = scale * std
     values = np.stack([mean, std, mean - half, mean + half], 2).reshape(number, -1)
-    return dict(zip(_column_names(targets), values.T, strict=True))
-
-
-def _column_names(targets: Any) -> list[str]:
-    """The columns of predictions, in their order."""
-    if targets.classes is None:
-        kinds = ("predicted", "std", "low", "high")
-        return [f"{kind}_{name}" for name in targets.names for kind in kinds]
-    pairs = zip(targets.names, targets.classes, strict=True)
-    return [f"probability_{name}_{word}" for name, words in pairs for word in words]
+    kinds = ("predicted", "std", "low", "high")
+    names = [f"{kind}_{name}" for name in targets.names for kind in kinds]
+    return dict(zip(names, values.T, strict=True))
 
 
 def scores_of(
