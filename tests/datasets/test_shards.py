@@ -29,6 +29,7 @@ from pyg_kernels.datasets import (
     shard_folder,
     sharding,
 )
+from pyg_kernels.datasets import shards as shards_module
 from tests.chem.nci import readable_nci_smiles
 from tests.datasets.test_molecules import assert_same_graphs
 
@@ -264,18 +265,16 @@ def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
     shards.batch(range(M))
     for column in shards.smiles, shards.row_numbers, shards.split_values or ():
         assert len(list(column)) == M
-    reader = shards._reader
-    for held in (shards, reader):
-        for name, value in vars(held).items():
-            if name not in ("targets", "_offsets") and hasattr(value, "__len__"):
-                assert value is reader or len(value) <= max(6, len(shards._atom_codes))
-    assert (reader._offsets.dtype, len(reader._offsets)) == (np.uint32, M + 1)
+    for name, value in vars(shards).items():
+        if name not in ("targets", "_offsets", "folder") and hasattr(value, "__len__"):
+            assert len(value) <= max(6, len(shards._atom_codes))
+    assert (shards._offsets.dtype, len(shards._offsets)) == (np.uint32, M + 1)
 
 
 def test_the_file_is_closed_with_the_shards(folder: Path) -> None:
     shards = MoleculeShards(folder)
     shards.batch(range(M))
-    descriptor = shards._reader._descriptor
+    descriptor = shards._descriptor
     os.fstat(descriptor)
     del shards
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -284,7 +283,7 @@ def test_the_file_is_closed_with_the_shards(folder: Path) -> None:
 
 def test_reads_where_there_is_no_pread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = MoleculeShards(folder).batch([20, 3, 3])
-    monkeypatch.setattr(shard_folder, "read_at", shard_folder._read_after_seeking)
+    monkeypatch.setattr(shards_module, "read_at", shards_module._read_after_seeking)
     assert_same_graphs(MoleculeShards(folder).batch([20, 3, 3]), expected)
 
 
