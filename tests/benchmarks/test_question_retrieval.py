@@ -191,9 +191,9 @@ def test_own_pairs_from_training_to_ranking(call, tmp_path) -> None:
     ("words", "said"),
     [
         (("--data", "nowhere.csv"), "--data nowhere.csv: no such file, nor one of msrp, askubuntu"),
-        (("--data", "PAIRS"), "has no column 'first'; its columns are a, b, c"),
+        (("--data", "PAIRS"), "no column named 'first'; its columns are 'a', 'b', 'c'"),
         (("--data", "PAIRS", "--columns", "a", "b", "c"), "row 2 of .*: the label must be 0 or 1"),
-        (("--data", "PAIRS", "--columns", "a", "b", "d"), "has no column 'd'"),
+        (("--data", "PAIRS", "--columns", "a", "b", "d"), "no column named 'd'"),
         (("--data", "PAIRS", "--root", "."), "--root goes with msrp, askubuntu, not"),
         (("--data", "a", "b", "c"), "not 3"),
         (("--columns", "a", "b", "c"), "go with your own file, not msrp"),
