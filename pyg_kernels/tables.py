@@ -354,6 +354,9 @@ class TableWriter:
         if self._parquet is not None:
             import pyarrow
 
+            if not frame.columns.is_unique:
+                twice = list(frame.columns[frame.columns.duplicated()])
+                raise FileError(f"{self.path}: Parquet has no two columns named {twice[0]!r}")
             table = pyarrow.Table.from_pandas(frame, preserve_index=False)
             if self._file is None:
                 self._file = self._parquet.ParquetWriter(self._partial, table.schema)

@@ -222,5 +222,10 @@ def test_parquet(tmp_path: Path) -> None:
         (table,) = stream_table(path)
         assert list(table.index) == list(range(1, len(stored) + 1))
         assert table["smiles"].tolist() == stored.reset_index()["smiles"].tolist()
+    with (
+        pytest.raises(FileError, match="no two columns named 'a'"),
+        TableWriter(path, overwrite=True) as writer,
+    ):
+        writer.write(pd.DataFrame([[1, 2]], columns=["a", "a"]))
     with pytest.raises(FileError, match="cannot be read as Parquet"):
         read_table(written(path, b"PAR1"))

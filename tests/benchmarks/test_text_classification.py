@@ -879,7 +879,10 @@ def test_texts_that_are_nowhere_are_one_line(call, tmp_path, monkeypatch) -> Non
         (("--data", "BAD"), "needs the columns text and label, or --text-column"),
         (("--data", "BAD", "BAD", "BAD"), "not 3"),
         (("--data", "FOLDER"), "has no file train.csv"),
-        (("--data", "HEADER", "--label-column", "x"), "no column named 'x'; its columns are 'text'"),
+        (
+            ("--data", "HEADER", "--label-column", "x"),
+            "no column named 'x'; its columns",
+        ),
         (("--data", "HEADER"), "all texts of .* have the class 'y' in column 'label'"),
         (("--data", "HEADER", "--encoding", "utf-16"), "it is not utf-16"),
     ],
