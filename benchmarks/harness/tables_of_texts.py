@@ -8,7 +8,8 @@ import pandas
 
 from benchmarks.harness.errors import InputError, as_input_error, naming_files
 from benchmarks.harness.files import write_bytes
-from pyg_kernels.datasets.text.text_table import PARQUET, joined, read_text_table
+from pyg_kernels.datasets.text.text_table import joined, read_text_table
+from pyg_kernels.tables import PARQUET
 
 
 def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataFrame, list[str]]:

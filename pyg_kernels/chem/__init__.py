@@ -17,10 +17,10 @@ from pyg_kernels.chem.duplicates import (
     find_duplicates,
     merge_duplicates,
 )
-from pyg_kernels.chem.features import ATOM_FEATURES, BOND_FEATURES, Feature
+from pyg_kernels.chem.features import Feature
 from pyg_kernels.chem.featurizer import Featurizer
 from pyg_kernels.chem.featurizers import FEATURIZERS, featurizer_by_name
-from pyg_kernels.chem.mol_featurizer import MolFeaturizer
+from pyg_kernels.chem.mol_featurizer import ATOM_FEATURES, BOND_FEATURES, MolFeaturizer
 from pyg_kernels.chem.ogb_featurizer import OGBFeaturizer
 from pyg_kernels.chem.scaffolds import murcko_scaffolds
 from pyg_kernels.chem.standardization import StandardizedRow, standardize, standardize_many

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pyg_kernels.tables import shortened
+
 
 class InvalidSmiles(ValueError):  # noqa: N818
     """A SMILES string that RDKit cannot read as a molecule with at least one atom.
@@ -161,8 +163,3 @@ def pointers(counts: NDArray[np.int64] | Sequence[int]) -> NDArray[np.int64]:
     ptr = np.zeros(len(counts) + 1, dtype=np.int64)
     np.cumsum(counts, out=ptr[1:])
     return ptr
-
-
-def shortened(text: str, length: int = 60) -> str:
-    """The text, cut to fit an error message of one line."""
-    return text if len(text) <= length else text[: length - 3] + "..."

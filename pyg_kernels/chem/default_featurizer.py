@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import repeat
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import rdCIPLabeler
 
-from pyg_kernels.chem.encoding import BOND_NUMBER, CodeReader, encoded
-from pyg_kernels.chem.features import Feature, elements, indicator, named, numbers
+from pyg_kernels.chem.codes import MolCodeStore
+from pyg_kernels.chem.encoding import CodeReader
+from pyg_kernels.chem.features import Feature, bond_type, elements, indicator, numbers
 from pyg_kernels.chem.featurizer import Featurizer
 
 # fmt: off
@@ -28,22 +28,23 @@ STEREO = Feature("stereo", ("none", "E", "Z"), tuple(range(3)), has_unknown=True
 
 DEFAULT_ATOM_FEATURES: tuple[Feature, ...] = (
     elements(ELEMENTS),
-    numbers("degree", range(7)),
-    numbers("hydrogens", range(5)),
-    numbers("formal charge", range(-2, 5)),
-    numbers("radical electrons", range(4)),
+    numbers("degree", range(7), None),
+    numbers("hydrogens", range(5), Chem.Atom.GetTotalNumHs),
+    numbers("formal charge", range(-2, 5), Chem.Atom.GetFormalCharge),
+    numbers("radical electrons", range(4), Chem.Atom.GetNumRadicalElectrons),
     CHIRALITY,
-    indicator("aromatic"),
-    indicator("in ring"),
+    indicator("aromatic", Chem.Atom.GetIsAromatic),
+    indicator("in ring", None),
 )
 
 DEFAULT_BOND_FEATURES: tuple[Feature, ...] = (
-    named("type", Chem.BondType, ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC", "DATIVE")),
+    bond_type("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC", "DATIVE"),
     STEREO,
-    indicator("conjugated"),
-    indicator("in ring"),
+    indicator("conjugated", Chem.Bond.GetIsConjugated),
+    indicator("in ring", Chem.Bond.IsInRing),
 )
 
+_DEGREE, _CHIRALITY, _IN_RING = 1, 5, 7  # places of atom features
 _LABEL = "_CIPCode"
 _ATOM_LABELS = {"R": 1, "S": 2, "r": 3, "s": 4}
 # Lower case: the bond keeps its label in the mirror image by way of chiral substituents.
@@ -54,75 +55,43 @@ _SIGNS_OF_STEREO = frozenset("@/\\|")
 # Of comparisons of substituents. A molecule that needs more has no label and takes the unknown
 # slot; those of natural products need some hundred.
 _MOST_COMPARISONS = 100_000
-# A bond's order is read in half the time of its type, and is as good as that for the bonds of
-# SMILES but dative ones: those have a sign of their own, or an atom of a metal.
-_TYPE_OF_ORDER = {
-    1.0: int(Chem.BondType.SINGLE),
-    2.0: int(Chem.BondType.DOUBLE),
-    3.0: int(Chem.BondType.TRIPLE),
-    1.5: int(Chem.BondType.AROMATIC),
-}
-_SIGNS_OF_TYPES = frozenset("<>|")
-_NO_METALS = frozenset((1, 5, 6, 7, 8, 9, 14, 15, 16, 17, 34, 35, 53))
 
 
 class DefaultReader(CodeReader):
-    """Reads the properties of `DEFAULT_ATOM_FEATURES` and `DEFAULT_BOND_FEATURES`.
+    """Adds what no single atom or bond tells: degrees, which atoms are in rings, stereochemistry.
 
-    Degrees, and which atoms are in rings, follow from the bonds.
+    Degrees and rings follow from the bonds.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._atoms: tuple[list[int], ...] = ([], [], [], [], [], [])
-        self._bonds: tuple[list[int], ...] = ([], [], [], [])
-        self._has_stereo, self._has_orders = True, False  # of the molecule that is read
+    _has_stereo = True  # the molecule that is read
 
     def read(self, mol: Chem.Mol, smiles: str | None = None) -> None:
         """Appends one sanitised molecule, after its stereochemistry has been labeled."""
         self._has_stereo = smiles is None or not _SIGNS_OF_STEREO.isdisjoint(smiles)
-        self._has_orders = smiles is not None and _SIGNS_OF_TYPES.isdisjoint(smiles)
         if self._has_stereo:
             label_stereo(mol)
         super().read(mol, smiles)
 
-    def read_atoms(self, atoms: list[Any]) -> None:
+    def read_atoms(self, atoms: list[Any], elements: list[int]) -> None:
         """Appends the atoms of one molecule."""
-        element, hydrogens, charge, radicals, chirality, aromatic = self._atoms
-        elements = list(map(Chem.Atom.GetAtomicNum, atoms))
-        self._has_orders = self._has_orders and _NO_METALS.issuperset(elements)
-        element += elements
-        hydrogens.extend(map(Chem.Atom.GetTotalNumHs, atoms))
-        charge.extend(map(Chem.Atom.GetFormalCharge, atoms))
-        radicals.extend(map(Chem.Atom.GetNumRadicalElectrons, atoms))
-        chirality.extend(map(chirality_of, atoms) if self._has_stereo else [0] * len(atoms))
-        aromatic.extend(map(Chem.Atom.GetIsAromatic, atoms))
+        super().read_atoms(atoms, elements)
+        self.atoms[_CHIRALITY].extend(
+            map(chirality_of, atoms) if self._has_stereo else [0] * len(atoms)
+        )
 
     def read_bonds(self, bonds: list[Any]) -> None:
         """Appends its bonds, each once."""
-        bond_type, stereo, conjugated, in_ring = self._bonds
-        if self._has_orders:
-            orders = map(Chem.Bond.GetBondTypeAsDouble, bonds)
-            bond_type.extend(map(_TYPE_OF_ORDER.get, orders, repeat(0)))
-        else:
-            bond_type.extend(map(BOND_NUMBER.__getitem__, map(Chem.Bond.GetBondType, bonds)))
-        stereo.extend(map(stereo_of, bonds) if self._has_stereo else [0] * len(bonds))
-        conjugated.extend(map(Chem.Bond.GetIsConjugated, bonds))
-        in_ring.extend(map(Chem.Bond.IsInRing, bonds))
+        super().read_bonds(bonds)
+        self.bonds[1].extend(map(stereo_of, bonds) if self._has_stereo else [0] * len(bonds))
 
-    def atom_codes(self) -> NDArray[np.uint8]:
-        """The codes of all atoms so far, a row each."""
-        element, *others, aromatic = self._atoms
-        ends, size = self.bond_ends(), len(element)
-        degree = np.bincount(ends.ravel(), minlength=size)
+    def store(self, positions: Sequence[int]) -> MolCodeStore:
+        """The molecules read so far, which came from these positions."""
+        ends, size = self.bond_ends(), len(self.atoms[0])
         in_ring = np.zeros(size, dtype=bool)
-        in_ring[ends[:, np.array(self._bonds[3], dtype=bool)]] = True
-        columns = (element, degree, *others, aromatic, in_ring)
-        return encoded(DEFAULT_ATOM_FEATURES, columns)
-
-    def bond_codes(self) -> NDArray[np.uint8]:
-        """The codes of all bonds so far, a row each."""
-        return encoded(DEFAULT_BOND_FEATURES, self._bonds)
+        in_ring[ends[:, np.array(self.bonds[-1], dtype=bool)]] = True
+        self.atoms[_DEGREE] = np.bincount(ends.ravel(), minlength=size).tolist()
+        self.atoms[_IN_RING] = in_ring.tolist()
+        return super().store(positions)
 
 
 def label_stereo(mol: Chem.Mol) -> None:
@@ -199,13 +168,5 @@ class DefaultFeaturizer(Featurizer):
     name = "default"
     version = 1
     reader = DefaultReader
-
-    @property
-    def atom_features(self) -> tuple[Feature, ...]:
-        """The atom features in the order of their columns, 96 in all."""
-        return DEFAULT_ATOM_FEATURES
-
-    @property
-    def bond_features(self) -> tuple[Feature, ...]:
-        """The bond features in the order of their columns, 12 in all."""
-        return DEFAULT_BOND_FEATURES
+    atom_features = DEFAULT_ATOM_FEATURES
+    bond_features = DEFAULT_BOND_FEATURES

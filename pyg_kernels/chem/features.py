@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class Feature:
             number of a ``Chem.BondType``, a count, 0 or 1).
         has_unknown: whether a value that is not among the choices has a slot after them.
         one_hot: whether a yes-or-no property fills a column for no and one for yes.
+        read: RDKit's integer of an atom or a bond.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Feature:
     values: tuple[int, ...]
     has_unknown: bool
     one_hot: bool = False
+    read: Callable[[Any], int] | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_indicator(self) -> bool:
@@ -61,48 +63,36 @@ class Feature:
         return table[np.clip(np.asarray(values, dtype=np.int64), below, above) - below]
 
 
-def numbers(name: str, choices: Iterable[int]) -> Feature:
+def numbers(name: str, choices: Iterable[int], read: Callable[[Any], int] | None) -> Feature:
     """A count or a charge, one slot a number and one for all others."""
     values = tuple(choices)
-    return Feature(name, values, values, has_unknown=True)
+    return Feature(name, values, values, has_unknown=True, read=read)
 
 
-def indicator(name: str) -> Feature:
+def indicator(name: str, read: Callable[[Any], int] | None, one_hot: bool = False) -> Feature:
     """A property that an atom or a bond has or has not."""
-    return Feature(name, (False, True), (0, 1), has_unknown=False)
+    return Feature(name, (False, True), (0, 1), False, one_hot, read)
 
 
 def elements(symbols: Sequence[str]) -> Feature:
     """The element of an atom; ``*`` is RDKit's atomic number 0."""
     periodic_table = Chem.GetPeriodicTable()
     values = tuple(periodic_table.GetAtomicNumber(symbol) for symbol in symbols)
-    return Feature("element", tuple(symbols), values, has_unknown=True)
+    return Feature("element", tuple(symbols), values, True, read=Chem.Atom.GetAtomicNum)
 
 
-def named(name: str, kind: Any, names: Sequence[str], has_unknown: bool = True) -> Feature:
+def named(
+    name: str,
+    kind: Any,
+    names: Sequence[str],
+    read: Callable[[Any], Any] | None = None,
+    has_unknown: bool = True,
+) -> Feature:
     """A value of one of RDKit's enumerations, such as ``Chem.BondType``."""
     values = tuple(int(kind.names[choice]) for choice in names)
-    return Feature(name, tuple(names), values, has_unknown)
+    return Feature(name, tuple(names), values, has_unknown, read=read)
 
 
-# fmt: off
-ELEMENTS = (
-    "C", "N", "O", "S", "F", "Si", "P", "Cl", "Br", "Mg", "Na", "Ca", "Fe", "As", "Al", "I", "B",
-    "V", "K", "Tl", "Yb", "Sb", "Sn", "Ag", "Pd", "Co", "Se", "Ti", "Zn", "H", "Li", "Ge", "Cu",
-    "Au", "Ni", "Cd", "In", "Mn", "Zr", "Cr", "Pt", "Hg", "Pb",
-)
-# fmt: on
-
-ATOM_FEATURES: tuple[Feature, ...] = (
-    elements(ELEMENTS),
-    numbers("degree", range(6)),
-    numbers("hydrogens", range(5)),
-    numbers("implicit valence", range(6)),
-    indicator("aromatic"),
-)
-
-BOND_FEATURES: tuple[Feature, ...] = (
-    named("type", Chem.BondType, ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")),
-    indicator("conjugated"),
-    indicator("in ring"),
-)
+def bond_type(*names: str) -> Feature:
+    """The type of a bond; readers find it by themselves."""
+    return named("type", Chem.BondType, names)

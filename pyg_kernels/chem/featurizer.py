@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -20,27 +19,19 @@ from pyg_kernels.chem.features import Feature
 from pyg_kernels.chem.processes import map_chunks
 
 
-class Featurizer(ABC):
+class Featurizer:
     """From SMILES to integer codes, and from codes to one-hot features of atoms and bonds.
 
     A subclass has a ``name`` by which it is asked for, a ``version``, which changes whenever its
-    codes do, the features that its codes stand for, and a
-    :class:`~pyg_kernels.chem.encoding.CodeReader` that finds the codes.
+    codes do, ``atom_features`` and ``bond_features`` in the order of their columns, and, if its
+    features cannot read themselves, a :class:`~pyg_kernels.chem.encoding.CodeReader` of its own.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
-    reader: ClassVar[type[CodeReader]]
-
-    @property
-    @abstractmethod
-    def atom_features(self) -> tuple[Feature, ...]:
-        """The atom features in the order of their columns."""
-
-    @property
-    @abstractmethod
-    def bond_features(self) -> tuple[Feature, ...]:
-        """The bond features in the order of their columns."""
+    atom_features: ClassVar[tuple[Feature, ...]]
+    bond_features: ClassVar[tuple[Feature, ...]]
+    reader: ClassVar[type[CodeReader]] = CodeReader
 
     @property
     def atom_dim(self) -> int:
@@ -61,6 +52,10 @@ class Featurizer(ABC):
     def bond_code_dim(self) -> int:
         """The number of integer codes of a bond."""
         return len(self.bond_features)
+
+    def new_reader(self) -> CodeReader:
+        """What finds the codes of molecules."""
+        return self.reader(self.atom_features, self.bond_features)
 
     def description(self) -> dict[str, Any]:
         """The version and every feature with its choices, in plain JSON types."""
@@ -86,7 +81,7 @@ class Featurizer(ABC):
             InvalidSmiles: if RDKit cannot read the string, or finds no atoms.
             TypeError: if the molecule is neither a string nor an RDKit molecule.
         """
-        reader = self.reader()
+        reader = self.new_reader()
         mol = sanitized(molecule)
         reason = reader.refusal(mol)
         if reason:
@@ -119,10 +114,10 @@ class Featurizer(ABC):
         for position, text in enumerate(smiles):
             if not isinstance(text, str):
                 raise TypeError(f"smiles[{position}] must be a string, not {text!r}")
-        encode = partial(encode_chunk, new_reader=self.reader)
+        encode = partial(encode_chunk, new_reader=self.new_reader)
         chunks = map_chunks(encode, list(smiles), num_workers, progress, "molecules")
         if not chunks:
-            return self.reader().store([]), []
+            return self.new_reader().store([]), []
         store = MolCodeStore.concatenate([store for store, _ in chunks])
         return store, [row for _, rows in chunks for row in rows]
 

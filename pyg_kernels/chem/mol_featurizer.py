@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from pyg_kernels.chem.encoding import MolReader
-from pyg_kernels.chem.features import ATOM_FEATURES, BOND_FEATURES, Feature
+from rdkit import Chem
+
+from pyg_kernels.chem.features import Feature, bond_type, elements, indicator, numbers
 from pyg_kernels.chem.featurizer import Featurizer
+
+# fmt: off
+ELEMENTS = (
+    "C", "N", "O", "S", "F", "Si", "P", "Cl", "Br", "Mg", "Na", "Ca", "Fe", "As", "Al", "I", "B",
+    "V", "K", "Tl", "Yb", "Sb", "Sn", "Ag", "Pd", "Co", "Se", "Ti", "Zn", "H", "Li", "Ge", "Cu",
+    "Au", "Ni", "Cd", "In", "Mn", "Zr", "Cr", "Pt", "Hg", "Pb",
+)
+# fmt: on
+
+ATOM_FEATURES: tuple[Feature, ...] = (
+    elements(ELEMENTS),
+    numbers("degree", range(6), Chem.Atom.GetDegree),
+    numbers("hydrogens", range(5), Chem.Atom.GetTotalNumHs),
+    # Asked for as the number of implicit hydrogens it is the same in every RDKit.
+    numbers("implicit valence", range(6), Chem.Atom.GetNumImplicitHs),
+    indicator("aromatic", Chem.Atom.GetIsAromatic),
+)
+
+BOND_FEATURES: tuple[Feature, ...] = (
+    bond_type("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC"),
+    indicator("conjugated", Chem.Bond.GetIsConjugated),
+    indicator("in ring", Chem.Bond.IsInRing),
+)
 
 
 class MolFeaturizer(Featurizer):
@@ -42,14 +66,5 @@ class MolFeaturizer(Featurizer):
 
     name = "duvenaud"
     version = 1
-    reader = MolReader
-
-    @property
-    def atom_features(self) -> tuple[Feature, ...]:
-        """The atom features in the order of their columns, 65 in all."""
-        return ATOM_FEATURES
-
-    @property
-    def bond_features(self) -> tuple[Feature, ...]:
-        """The bond features in the order of their columns, 7 in all."""
-        return BOND_FEATURES
+    atom_features = ATOM_FEATURES
+    bond_features = BOND_FEATURES

@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rdkit import Chem
 
-from pyg_kernels.chem.encoding import BOND_NUMBER, CodeReader, encoded
-from pyg_kernels.chem.features import Feature, named, numbers
+from pyg_kernels.chem.encoding import CodeReader
+from pyg_kernels.chem.features import Feature, bond_type, indicator, named, numbers
 from pyg_kernels.chem.featurizer import Featurizer
 
-
-def _yes_or_no(name: str) -> Feature:
-    return Feature(name, (False, True), (0, 1), has_unknown=False, one_hot=True)
-
-
 OGB_ATOM_FEATURES: tuple[Feature, ...] = (
-    numbers("atomic number", range(1, 119)),
+    numbers("atomic number", range(1, 119), Chem.Atom.GetAtomicNum),
     named(
         "chirality",
         Chem.ChiralType,
         ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER"),
+        Chem.Atom.GetChiralTag,
     ),
-    numbers("degree", range(11)),
-    numbers("formal charge", range(-5, 6)),
-    numbers("hydrogens", range(9)),
-    numbers("radical electrons", range(5)),
-    named("hybridization", Chem.HybridizationType, ("SP", "SP2", "SP3", "SP3D", "SP3D2")),
-    _yes_or_no("aromatic"),
-    _yes_or_no("in ring"),
+    numbers("degree", range(11), Chem.Atom.GetTotalDegree),
+    numbers("formal charge", range(-5, 6), Chem.Atom.GetFormalCharge),
+    numbers("hydrogens", range(9), Chem.Atom.GetTotalNumHs),
+    numbers("radical electrons", range(5), Chem.Atom.GetNumRadicalElectrons),
+    named(
+        "hybridization",
+        Chem.HybridizationType,
+        ("SP", "SP2", "SP3", "SP3D", "SP3D2"),
+        Chem.Atom.GetHybridization,
+    ),
+    indicator("aromatic", Chem.Atom.GetIsAromatic, one_hot=True),
+    indicator("in ring", Chem.Atom.IsInRing, one_hot=True),
 )
 
 OGB_BOND_FEATURES: tuple[Feature, ...] = (
-    named("type", Chem.BondType, ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")),
+    bond_type("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC"),
     named(
         "stereo",
         Chem.BondStereo,
         ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY"),
+        Chem.Bond.GetStereo,
         has_unknown=False,
     ),
-    _yes_or_no("conjugated"),
+    indicator("conjugated", Chem.Bond.GetIsConjugated, one_hot=True),
 )
 
 STEREO = frozenset(OGB_BOND_FEATURES[1].values)
@@ -51,54 +50,12 @@ STEREO = frozenset(OGB_BOND_FEATURES[1].values)
 class OGBReader(CodeReader):
     """Reads what ogb's ``smiles2graph`` reads of atoms and bonds."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._atoms: list[tuple[int, ...]] = []
-        self._bonds: list[tuple[int, ...]] = []
-
     def refusal(self, mol: Chem.Mol) -> str:
         """Names a bond stereo that newer versions of RDKit have and ogb does not know."""
         for bond in mol.GetBonds():
             if int(bond.GetStereo()) not in STEREO:
                 return f"the Open Graph Benchmark has no code for the stereo {bond.GetStereo()}"
         return ""
-
-    def read_atoms(self, atoms: list[Any]) -> None:
-        """Appends the atoms of one molecule."""
-        self._atoms += [
-            (
-                atom.GetAtomicNum(),
-                int(atom.GetChiralTag()),
-                atom.GetTotalDegree(),
-                atom.GetFormalCharge(),
-                atom.GetTotalNumHs(),
-                atom.GetNumRadicalElectrons(),
-                int(atom.GetHybridization()),
-                atom.GetIsAromatic(),
-                atom.IsInRing(),
-            )
-            for atom in atoms
-        ]
-
-    def read_bonds(self, bonds: list[Any]) -> None:
-        """Appends its bonds, each once."""
-        self._bonds += [
-            (BOND_NUMBER[bond.GetBondType()], int(bond.GetStereo()), bond.GetIsConjugated())
-            for bond in bonds
-        ]
-
-    def atom_codes(self) -> NDArray[np.uint8]:
-        """The codes of all atoms so far, a row each."""
-        return _encoded(OGB_ATOM_FEATURES, self._atoms)
-
-    def bond_codes(self) -> NDArray[np.uint8]:
-        """The codes of all bonds so far, a row each."""
-        return _encoded(OGB_BOND_FEATURES, self._bonds)
-
-
-def _encoded(features: Sequence[Feature], rows: Sequence[tuple[int, ...]]) -> NDArray[np.uint8]:
-    values = np.array(rows, dtype=np.int64).reshape(len(rows), len(features))
-    return encoded(features, list(values.T))
 
 
 class OGBFeaturizer(Featurizer):
@@ -148,16 +105,8 @@ class OGBFeaturizer(Featurizer):
     name = "ogb"
     version = 1
     reader = OGBReader
-
-    @property
-    def atom_features(self) -> tuple[Feature, ...]:
-        """The atom features in the order of their columns, 174 in all."""
-        return OGB_ATOM_FEATURES
-
-    @property
-    def bond_features(self) -> tuple[Feature, ...]:
-        """The bond features in the order of their columns, 13 in all."""
-        return OGB_BOND_FEATURES
+    atom_features = OGB_ATOM_FEATURES
+    bond_features = OGB_BOND_FEATURES
 
     def description(self) -> dict[str, Any]:
         """The source, the version and every feature with its choices, in plain JSON types."""

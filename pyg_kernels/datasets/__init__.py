@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from pyg_kernels.datasets.cep import CEP
     from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
     from pyg_kernels.datasets.loader import MoleculeLoader
-    from pyg_kernels.datasets.molecule_csv import MoleculeCSV
-    from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeDataset
+    from pyg_kernels.datasets.molecules import InvalidMolecules, MoleculeCSV, MoleculeDataset
     from pyg_kernels.datasets.ogb import OGBMolecules, ogb_dataset
     from pyg_kernels.datasets.shards import MoleculeShards
     from pyg_kernels.datasets.splits import Split, column_split, random_split, scaffold_split
@@ -46,7 +45,7 @@ _MODULES = {
     "CEP": "cep",
     "ChEMBLSulfonamides": "chembl",
     "MoleculeLoader": "loader",
-    "MoleculeCSV": "molecule_csv",
+    "MoleculeCSV": "molecules",
     "InvalidMolecules": "molecules",
     "MoleculeDataset": "molecules",
     "OGBMolecules": "ogb",

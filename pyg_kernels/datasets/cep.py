@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from pyg_kernels.chem import Featurizer, MolCodeStore
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.public_file import PublicFile, write_whole
-from pyg_kernels.datasets.table import MoleculeTable, read_table
+from pyg_kernels.datasets.table import MoleculeTable, read_molecule_table
 
 # Changes whenever what process writes does, so that an older file is never taken for a new one.
 CACHE_FORMAT = 2
@@ -99,7 +99,7 @@ class CEP(MoleculeDataset):
         """Encodes the molecules and writes them to ``root/processed``."""
         path = Path(self.raw_paths[0])
         store, table = self._read(
-            read_table(path, "smiles", ["PCE"]),
+            read_molecule_table(path, "smiles", ["PCE"]),
             path.name,
             num_workers=self._workers,
             progress=self._progress,

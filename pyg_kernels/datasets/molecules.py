@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,10 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
-from pyg_kernels.chem.codes import shortened
 from pyg_kernels.datasets.positions import Indices, positions_in
-from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable
+from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable, read_molecule_table
 from pyg_kernels.segments import segments
+from pyg_kernels.tables import shortened
 
 LISTED_RUNS = 100  # most runs of lines in an error message
 
@@ -277,6 +278,54 @@ class MoleculeDataset(InMemoryDataset):
             "y": torch.arange(len(store) + 1),
         }
         self._table, self._view = table, None
+
+
+class MoleculeCSV(MoleculeDataset):
+    """The molecules of a table: a CSV with a header line, or a Parquet file.
+
+    An empty target (or ``nan``, ``na``, ``n/a``, ``null``, ``none`` in any case) is missing: NaN
+    in ``y``. Blank lines are passed over.
+
+    Args:
+        path: the file; see :func:`~pyg_kernels.tables.stream_table`. It may be a pipe.
+        smiles_column: the column of SMILES.
+        target_columns: the columns of targets. None takes every other column that has a name
+            and holds numbers (a column without one is most often a mere index); an empty sequence
+            takes none, which is all that prediction needs.
+        split_column: a column that says of each molecule to which part it belongs, kept as
+            ``split_values`` for :func:`~pyg_kernels.datasets.column_split`.
+        skip_invalid: leave out the SMILES that cannot be read (listed in ``skipped``, with their
+            lines) rather than raise.
+        num_workers: the number of processes, as in
+            :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
+        progress: whether to show a progress bar.
+        transform: applied to each molecule as it is taken out.
+        featurizer: the features; a MolFeaturizer by default.
+        encoding: of a CSV.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        InvalidMolecules: if a SMILES cannot be read and ``skip_invalid`` is False.
+        ValueError: if the file is empty or no CSV file, a column is missing, a target is not a
+            number, or no molecule is left.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        smiles_column: str = "smiles",
+        target_columns: Sequence[str] | str | None = None,
+        split_column: str | None = None,
+        skip_invalid: bool = False,
+        num_workers: int | None = None,
+        progress: bool = False,
+        transform: Callable[[Data], Any] | None = None,
+        featurizer: Featurizer | None = None,
+        encoding: str = "utf-8",
+    ) -> None:
+        super().__init__(transform=transform, featurizer=featurizer)
+        table = read_molecule_table(path, smiles_column, target_columns, split_column, encoding)
+        self._hold(*self._read(table, Path(path).name, skip_invalid, num_workers, progress))
 
 
 class _View(NamedTuple):

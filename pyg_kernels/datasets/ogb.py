@@ -15,11 +15,11 @@ from torch_geometric.data import Data
 
 from pyg_kernels.chem import Feature, MolCodeStore, OGBFeaturizer
 from pyg_kernels.chem.codes import pointers
-from pyg_kernels.datasets.cells import naming
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.public_file import downloaded
 from pyg_kernels.datasets.splits import Split
 from pyg_kernels.datasets.table import MoleculeTable
+from pyg_kernels.tables import DAMAGE, FileError
 
 FOLDER = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/"
 #: Of each set its archive and OGB's measure; OGB splits all of them by scaffolds.
@@ -155,9 +155,11 @@ def _folder(root: Path, name: str, archive: str) -> Path:
 def _read(folder: Path, file: str, **options: Any) -> Any:
     import pandas
 
-    path = folder / file
-    with naming(path, f"{folder} is damaged: {file}"):
-        return pandas.read_csv(path, **{"header": None, **options})
+    try:
+        return pandas.read_csv(folder / file, **{"header": None, **options})
+    except (ValueError, *DAMAGE) as error:
+        said = " ".join(str(error).split())
+        raise FileError(f"{folder} is damaged: {file} cannot be read: {said}") from error
 
 
 def _numbers(folder: Path, file: str, width: int) -> NDArray[np.int64]:

@@ -7,8 +7,6 @@ import io
 import json
 import math
 import os
-import weakref
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyg_kernels.chem.codes import InvalidRow, pointers
-from pyg_kernels.datasets.molecule_records import SEPARATOR, Bytes, Integers
+from pyg_kernels.chem.codes import InvalidRow
 from pyg_kernels.datasets.public_file import write_whole
 
 FORMAT, VERSION = "pyg_kernels molecule shards", 2
@@ -231,113 +228,3 @@ def file_sha256(path: Path) -> str:
 
 def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _read_after_seeking(descriptor: int, size: int, start: int) -> bytes:
-    os.lseek(descriptor, start, os.SEEK_SET)
-    return os.read(descriptor, size)
-
-
-# Bytes of an open file, of so many, from a place on; not every system has `pread`.
-read_at: Callable[[int, int, int], bytes] = getattr(os, "pread", _read_after_seeking)
-
-
-class Records(NamedTuple):
-    """Records of molecules in one array of bytes.
-
-    Attributes:
-        raw: the records, one after the other; behind each a byte :data:`SEPARATOR`.
-        starts: (B,), where the record of each molecule begins.
-        ends: (B,), where it ends.
-    """
-
-    raw: Bytes
-    starts: Integers
-    ends: Integers
-
-
-class ShardReader:
-    """The molecules of a finished folder; each shard is checked when it is first needed.
-
-    Records are read at their places and not mapped into memory, where every page that was touched
-    would count as memory of the process. In memory are 4 bytes a molecule, where its record begins
-    (8 where all records have 4 GiB or more).
-
-    Args:
-        folder: the folder.
-
-    Raises:
-        ValueError: if an array is missing or another than the one that was written.
-    """
-
-    def __init__(self, folder: ShardFolder) -> None:
-        self._folder = folder
-        self._first = pointers([shard.rows["lengths"] for shard in folder.shards])
-        self._verified = np.zeros(len(folder.shards), dtype=bool)
-        size = folder.rows("records")
-        self._offsets = np.zeros(len(self) + 1, dtype=np.uint32 if size < 1 << 32 else np.int64)
-        np.cumsum(folder.load("lengths"), out=self._offsets[1:])
-        expected = pointers([shard.rows["records"] for shard in folder.shards])
-        wrong = np.flatnonzero(self._offsets[self._first] != expected)
-        if len(wrong):
-            raise ValueError(
-                f"shard {wrong[0] - 1} of {folder.path} is damaged: the lengths of its records do "
-                "not add up"
-            )
-        for name in ARRAYS:
-            folder.load(name)
-        self._descriptor = os.open(folder.file("records"), os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        mapped = np.lib.format.open_memmap(folder.file("records"), mode="r")
-        self._header = mapped.offset
-        weakref.finalize(self, os.close, self._descriptor)
-
-    def __len__(self) -> int:
-        """The number of molecules."""
-        return int(self._first[-1])
-
-    def records(self, positions: Integers) -> Records:
-        """The records of the molecules at B positions (from 0).
-
-        Raises:
-            ValueError: if a shard is damaged.
-        """
-        self._check(positions)
-        starts = self._offsets[positions].astype(np.int64)
-        lengths = self._offsets[positions + 1].astype(np.int64) - starts
-        parts = map(self._read, lengths.tolist(), (starts + self._header).tolist())
-        raw = np.frombuffer(bytes([SEPARATOR]).join([*parts, b""]), dtype=np.uint8)
-        ptr = pointers(lengths + 1)
-        if len(raw) != ptr[-1]:
-            raise ValueError(f"{self._folder.file('records')} was cut off while it was in use")
-        return Records(raw, ptr[:-1], ptr[1:] - 1)
-
-    def lines(self, positions: Integers) -> list[int]:
-        """The lines of the source on which the molecules at these positions are."""
-        self._check(positions)
-        runs = self._folder.load("runs")
-        run = np.searchsorted(runs[:, 0], positions, side="right") - 1
-        lines: list[int] = (runs[run, 1] + positions - runs[run, 0]).tolist()
-        return lines
-
-    def split_values(self, positions: Integers) -> list[str]:
-        """What the split column says of the molecules at these positions."""
-        self._check(positions)
-        codes = self._folder.load("split")[positions]
-        return [self._folder.split_names[code] for code in codes.tolist()]
-
-    def targets(self) -> NDArray[np.float64]:
-        """``(M, T)``: all targets, in memory. Every shard is checked."""
-        self._verify(np.arange(len(self._verified)))
-        return self._folder.load("targets", mmap_mode=None)
-
-    def _read(self, size: int, start: int) -> bytes:
-        return read_at(self._descriptor, size, start)
-
-    def _check(self, positions: Integers) -> None:
-        self._verify(np.searchsorted(self._first, positions, side="right") - 1)
-
-    def _verify(self, numbers: Integers) -> None:
-        """Compares these shards with their checksums, each once."""
-        for number in np.unique(numbers[~self._verified[numbers]]).tolist():
-            self._folder.verify(number)
-            self._verified[number] = True

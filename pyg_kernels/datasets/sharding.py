@@ -17,11 +17,15 @@ from rdkit import rdBase
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore
 from pyg_kernels.chem.encoding import encode_chunk
 from pyg_kernels.chem.processes import CHUNK_SIZE, chunk_starts, stream_chunks
-from pyg_kernels.datasets.cells import stream_cells
 from pyg_kernels.datasets.molecule_records import KindTable, pack
 from pyg_kernels.datasets.molecules import InvalidMolecules
 from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder, file_sha256
-from pyg_kernels.datasets.table import Columns, MoleculeTable, find_columns
+from pyg_kernels.datasets.table import (
+    Columns,
+    MoleculeTable,
+    find_columns,
+    stream_molecule_rows,
+)
 
 MOST_SPLIT_NAMES = 256  # a name's number takes one byte a molecule
 ADVICE = "give another folder, or delete this one"
@@ -85,8 +89,8 @@ def _origin(
 ) -> dict[str, Any]:
     """What the shards are made from: the same as before, if there are some."""
     before = {} if old is None else old.origin
-    with closing(stream_cells(path, 1)) as cells:
-        columns = [str(cell).strip() for cell in next(cells).columns]
+    with closing(stream_molecule_rows(path, 1)) as frames:
+        columns = list(next(frames).columns)
     source = {"columns": columns, "size": path.stat().st_size, "sha256": file_sha256(path)}
     if old is not None:
         for key, now in source.items():
@@ -98,9 +102,8 @@ def _origin(
     if old is not None and before["asked"] == asked["target_columns"]:
         names, rows = before["target_columns"], before["rows"]  # no pass over all rows anew
     else:
-        with closing(stream_cells(path, shard_size)) as cells:
-            found = find_columns(path.name, cells, **asked)
-        names, rows = found.target_names, found.num_rows
+        found = find_columns(path, stream_molecule_rows(path, shard_size), **asked)
+        names, rows = found.targets, found.num_rows
     origin = {
         "source": path.name,
         **source,
@@ -137,15 +140,10 @@ def _prepare(held: ShardFolder) -> None:
 
 def _tables(path: Path, origin: dict[str, Any], first_shard: int) -> Iterator[MoleculeTable]:
     """The rows of each shard from this one on."""
-    names, split = origin["columns"], origin["split_column"]
     columns = Columns(
-        header=tuple(names),
-        smiles=names.index(origin["smiles_column"]),
-        targets=tuple(map(names.index, origin["target_columns"])),
-        split=None if split is None else names.index(split),
-        num_rows=origin["rows"],
+        origin["smiles_column"], origin["target_columns"], origin["split_column"], origin["rows"]
     )
-    with closing(stream_cells(path, origin["shard_size"])) as frames:
+    with closing(stream_molecule_rows(path, origin["shard_size"])) as frames:
         for frame in islice(frames, first_shard, None):
             yield columns.table(frame)
 
@@ -166,7 +164,7 @@ def _encoded(
             for start in chunk_starts(len(table.smiles)):
                 yield start, table.smiles[start : start + CHUNK_SIZE]
 
-    encode = partial(encode_chunk, new_reader=featurizer.reader)
+    encode = partial(encode_chunk, new_reader=featurizer.new_reader)
     parts: list[tuple[MolCodeStore, list[InvalidRow]]] = []
     for part in stream_chunks(encode, chunks(), num_rows, num_workers, progress, "molecules"):
         parts.append(part)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+import os
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +16,10 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
+from pyg_kernels.chem.codes import pointers
 from pyg_kernels.datasets.molecule_records import (
+    SEPARATOR,
+    Bytes,
     Graphs,
     Integers,
     KindTable,
@@ -23,13 +28,22 @@ from pyg_kernels.datasets.molecule_records import (
 )
 from pyg_kernels.datasets.molecules import MoleculeBatch, MoleculeDataset
 from pyg_kernels.datasets.positions import Indices, positions_in
-from pyg_kernels.datasets.shard_folder import FILE, ShardFolder, ShardReader
+from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder
 from pyg_kernels.datasets.sharding import shard_csv
 from pyg_kernels.datasets.table import MoleculeTable
 
 Item = TypeVar("Item")
 
 BLOCK = 4096  # molecules read at a time where all are asked for
+
+
+def _read_after_seeking(descriptor: int, size: int, start: int) -> bytes:
+    os.lseek(descriptor, start, os.SEEK_SET)
+    return os.read(descriptor, size)
+
+
+# Bytes of an open file, of so many, from a place on; not every system has `pread`.
+read_at: Callable[[int, int, int], bytes] = getattr(os, "pread", _read_after_seeking)
 
 
 class LazyColumn(Sequence[Item], Generic[Item]):
@@ -90,14 +104,33 @@ class MoleculeShards:
     def __init__(self, folder: str | Path, featurizer: Featurizer | None = None) -> None:
         self.folder = Path(folder)
         self.featurizer: Featurizer = MolFeaturizer() if featurizer is None else featurizer
-        self._held = _finished(self.folder, self.featurizer)
-        self.skipped: list[InvalidRow] = self._held.skipped
-        self._reader = ShardReader(self._held)
-        atoms = KindTable(self.featurizer.atom_features, self._held.atom_kinds)
-        bonds = KindTable(self.featurizer.bond_features, self._held.bond_kinds)
+        self._held = held = _finished(self.folder, self.featurizer)
+        self.skipped: list[InvalidRow] = held.skipped
+        atoms = KindTable(self.featurizer.atom_features, held.atom_kinds)
+        bonds = KindTable(self.featurizer.bond_features, held.bond_kinds)
         self._atom_codes, self._bond_codes = atoms.codes, bonds.codes
         self._x = self.featurizer.expand_atoms(torch.from_numpy(self._atom_codes))
         self._edge_attr = self.featurizer.expand_bonds(torch.from_numpy(self._bond_codes))
+        self._first = pointers([shard.rows["lengths"] for shard in held.shards])
+        self._verified = np.zeros(len(held.shards), dtype=bool)
+        # Where each record begins: 4 bytes, or 8 where all records have 4 GiB or more.
+        size = held.rows("records")
+        self._offsets = np.zeros(len(self) + 1, dtype=np.uint32 if size < 1 << 32 else np.int64)
+        np.cumsum(held.load("lengths"), out=self._offsets[1:])
+        expected = pointers([shard.rows["records"] for shard in held.shards])
+        wrong = np.flatnonzero(self._offsets[self._first] != expected)
+        if len(wrong):
+            raise ValueError(
+                f"shard {wrong[0] - 1} of {folder} is damaged: the lengths of its records do not "
+                "add up"
+            )
+        for name in ARRAYS:
+            held.load(name)
+        # Records are read at their places and not mapped into memory, where every page that was
+        # touched would count as memory of the process.
+        self._descriptor = os.open(held.file("records"), os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self._header = np.lib.format.open_memmap(held.file("records"), mode="r").offset
+        weakref.finalize(self, os.close, self._descriptor)
 
     @classmethod
     def from_csv(
@@ -153,21 +186,13 @@ class MoleculeShards:
             "target_columns": target_columns,
             "split_column": split_column,
         }
-        shard_csv(
-            Path(path),
-            Path(folder),
-            featurizer,
-            asked,
-            shard_size,
-            skip_invalid,
-            num_workers,
-            progress,
-        )
+        how = (shard_size, skip_invalid, num_workers, progress)
+        shard_csv(Path(path), Path(folder), featurizer, asked, *how)
         return cls(folder, featurizer)
 
     def __len__(self) -> int:
         """The number of molecules, M."""
-        return len(self._reader)
+        return int(self._first[-1])
 
     @property
     def target_names(self) -> list[str]:
@@ -183,7 +208,8 @@ class MoleculeShards:
     @cached_property
     def targets(self) -> Tensor:
         """``(M, T)`` float64 in memory, NaN where a target is missing; read when asked for."""
-        return torch.from_numpy(self._reader.targets())
+        self._verify(np.arange(len(self._verified)))
+        return torch.from_numpy(self._held.load("targets", mmap_mode=None))
 
     @property
     def smiles(self) -> LazyColumn[str]:
@@ -193,14 +219,14 @@ class MoleculeShards:
     @property
     def row_numbers(self) -> LazyColumn[int]:
         """For each molecule, its line in the source file; read when asked for."""
-        return LazyColumn(len(self), self._reader.lines)
+        return LazyColumn(len(self), self._lines)
 
     @property
     def split_values(self) -> LazyColumn[str] | None:
         """For each molecule what the split column says; None where there is no such column."""
         if self._held.origin["split_column"] is None:
             return None
-        return LazyColumn(len(self), self._reader.split_values)
+        return LazyColumn(len(self), self._parts)
 
     @property
     def num_bytes(self) -> int:
@@ -218,8 +244,8 @@ class MoleculeShards:
         Raises:
             ValueError: naming the first shard that is damaged.
         """
-        for number in range(len(self._held.shards)):
-            self._held.verify(number)
+        self._verified[:] = False
+        self._verify(np.arange(len(self._verified)))
 
     def batch(self, indices: Indices) -> Batch:
         """The molecules at these positions as one batch, assembled without a loop over them.
@@ -235,7 +261,7 @@ class MoleculeShards:
             IndexError: if one is out of range.
         """
         positions = positions_in(indices, len(self), "molecules")
-        raw, starts, ends = self._reader.records(positions.numpy())
+        raw, starts, ends = self._records(positions.numpy())
         graphs = unpack(raw, starts)
         ptr = torch.from_numpy(graphs.atom_ptr)
         molecule = torch.arange(len(positions)).repeat_interleave(
@@ -275,21 +301,54 @@ class MoleculeShards:
         }
 
     def _smiles(self, positions: Integers) -> list[str]:
-        return unpack_smiles(*self._reader.records(positions))
+        return unpack_smiles(*self._records(positions))
+
+    def _records(self, positions: Integers) -> tuple[Bytes, Integers, Integers]:
+        """The records at these positions, where each begins and ends; a SEPARATOR is behind it."""
+        self._check(positions)
+        starts = self._offsets[positions].astype(np.int64)
+        lengths = self._offsets[positions + 1].astype(np.int64) - starts
+        places = zip(lengths.tolist(), (starts + self._header).tolist(), strict=True)
+        parts = [read_at(self._descriptor, size, start) for size, start in places]
+        raw = np.frombuffer(bytes([SEPARATOR]).join([*parts, b""]), dtype=np.uint8)
+        ptr = pointers(lengths + 1)
+        if len(raw) != ptr[-1]:
+            raise ValueError(f"{self._held.file('records')} was cut off while it was in use")
+        return raw, ptr[:-1], ptr[1:] - 1
+
+    def _lines(self, positions: Integers) -> list[int]:
+        self._check(positions)
+        runs = self._held.load("runs")
+        run = np.searchsorted(runs[:, 0], positions, side="right") - 1
+        lines: list[int] = (runs[run, 1] + positions - runs[run, 0]).tolist()
+        return lines
+
+    def _parts(self, positions: Integers) -> list[str]:
+        self._check(positions)
+        codes = self._held.load("split")[positions]
+        return [self._held.split_names[code] for code in codes.tolist()]
+
+    def _check(self, positions: Integers) -> None:
+        self._verify(np.searchsorted(self._first, positions, side="right") - 1)
+
+    def _verify(self, numbers: Integers) -> None:
+        """Compares these shards with their checksums, each once."""
+        for number in np.unique(numbers[~self._verified[numbers]]).tolist():
+            self._held.verify(number)
+            self._verified[number] = True
 
     def _in_memory(self, positions: Integers) -> MoleculeDataset:
         stores, smiles = [], []
         for start in range(0, len(positions), BLOCK):
-            raw, starts, ends = self._reader.records(positions[start : start + BLOCK])
+            raw, starts, ends = self._records(positions[start : start + BLOCK])
             stores.append(self._codes(unpack(raw, starts)))
             smiles += unpack_smiles(raw, starts, ends)
-        has_split = self.split_values is not None
         table = MoleculeTable(
             smiles=smiles,
             targets=self.targets[positions],
             target_names=self.target_names,
-            row_numbers=self._reader.lines(positions),
-            split_values=self._reader.split_values(positions) if has_split else None,
+            row_numbers=self._lines(positions),
+            split_values=None if self.split_values is None else self._parts(positions),
         )
         dataset = MoleculeDataset(featurizer=self.featurizer)
         dataset._hold(MolCodeStore.concatenate(stores), table)

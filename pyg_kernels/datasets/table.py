@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from pyg_kernels.chem.codes import shortened
-from pyg_kernels.datasets.cells import read_cells
+from pyg_kernels.tables import FileError, as_numbers, find_column, shortened, stream_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-MISSING = frozenset(("", "nan", "na", "n/a", "null", "none"))
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 
 
@@ -63,154 +61,136 @@ class MoleculeTable:
         )
 
 
-def read_table(
+def read_molecule_table(
     path: str | Path,
     smiles_column: str = "smiles",
     target_columns: Sequence[str] | str | None = None,
     split_column: str | None = None,
-    cells: DataFrame | None = None,
+    encoding: str = "utf-8",
 ) -> MoleculeTable:
-    """The table of a CSV file, or of the cells that were read of it (a pipe is read but once).
+    """The table of a file, as :func:`find_columns` and :func:`stream_molecule_rows` read it."""
+    (frame,) = stream_molecule_rows(path, encoding=encoding)
+    found = find_columns(path, [frame], smiles_column, target_columns, split_column)
+    return found.table(frame)
 
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: as these two.
+
+def stream_molecule_rows(
+    path: str | Path, rows: int | None = None, encoding: str = "utf-8"
+) -> Generator[DataFrame, None, None]:
+    """The rows of a file as :func:`~pyg_kernels.tables.stream_table` gives them, none cut short.
+
+    Names of columns are without white space around them.
     """
-    cells = read_cells(path) if cells is None else cells
-    name = Path(path).name
-    return find_columns(name, [cells], smiles_column, target_columns, split_column).table(cells)
+    for frame in stream_table(path, rows, encoding=encoding, strict=True):
+        yield frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Where in a CSV file the SMILES, the targets and the split are.
+    """Which columns of a file are the SMILES, the targets and the split.
 
     Attributes:
-        header: the names of all columns, without white space around them.
-        smiles: the position of the SMILES among them, from 0.
+        smiles: the column of the SMILES.
         targets: those of the T targets.
         split: that of the part names; None for none.
         num_rows: how many rows the file has below its header.
     """
 
-    header: tuple[str, ...]
-    smiles: int
-    targets: tuple[int, ...]
-    split: int | None
+    smiles: str
+    targets: list[str]
+    split: str | None
     num_rows: int
-
-    @property
-    def target_names(self) -> list[str]:
-        """The names of the T targets."""
-        return [self.header[index] for index in self.targets]
 
     def table(self, frame: DataFrame) -> MoleculeTable:
         """Some rows of the file in which the columns were found."""
-        numbers = [_numbers(frame.iloc[:, index]) for index in self.targets]
-        targets = torch.tensor(numbers, dtype=torch.float64)
+        values = [as_numbers(frame[name])[0] for name in self.targets]
+        targets = np.stack(values, 1) if values else np.zeros((len(frame), 0))
         return MoleculeTable(
-            smiles=frame.iloc[:, self.smiles].str.strip().tolist(),
-            targets=targets.reshape(len(self.targets), len(frame)).T.contiguous(),
-            target_names=self.target_names,
+            smiles=_stripped(frame[self.smiles]),
+            targets=torch.from_numpy(targets),
+            target_names=self.targets,
             row_numbers=frame.index.tolist(),
-            split_values=None
-            if self.split is None
-            else frame.iloc[:, self.split].str.strip().tolist(),
+            split_values=None if self.split is None else _stripped(frame[self.split]),
         )
 
 
 def find_columns(
-    name: str,
+    path: str | Path,
     frames: Iterable[DataFrame],
     smiles_column: str = "smiles",
     target_columns: Sequence[str] | str | None = None,
     split_column: str | None = None,
 ) -> Columns:
-    """Finds the columns of a CSV file and checks every target, in one pass over its rows.
+    """Finds the columns of a file and checks every target, in one pass over its rows.
 
     Args:
-        name: the file's, for errors.
-        frames: its rows, as :func:`~pyg_kernels.datasets.cells.stream_cells` gives them.
+        path: the file, for errors.
+        frames: its rows, as :func:`stream_molecule_rows` gives them.
         smiles_column: the column of SMILES.
         target_columns: the columns of targets, none for an empty sequence; None for every other
             column that has a name and holds numbers.
         split_column: a column of part names; None for none.
 
     Raises:
-        ValueError: if there are no rows, a column is missing, or a target is neither a number (in
+        FileError: if there are no rows, a column is missing, or a target is neither a number (in
             the range of float32) nor missing (empty, ``nan``, ``na``, ``n/a``, ``null``, ``none``).
     """
-    header: tuple[str, ...] = ()
+    header: list[str] = []
     wanted: list[int] = []
     first_bad: dict[int, tuple[int, str]] = {}
-    with_numbers: set[int] = set()
+    measured: set[int] = set()
     num_rows = 0
-
-    def place(column: str, argument: str) -> int:
-        if header.count(column) == 1:
-            return header.index(column)
-        found = f"{header.count(column)} columns" if column in header else "no column"
-        raise ValueError(f"{name} has {found} named {column!r} ({argument}); {_listed(header)}")
-
     for frame in frames:
         if not header:
-            header = tuple(str(cell).strip() for cell in frame.columns)
-            smiles = place(smiles_column, "smiles_column")
-            split = None if split_column is None else place(split_column, "split_column")
+            header = list(frame.columns)
+            find_column(header, smiles_column, path, "smiles_column")
+            if split_column is not None:
+                find_column(header, split_column, path, "split_column")
             if target_columns is None:
                 # A column without a name is most often the index that pandas writes by default.
-                wanted = [k for k, c in enumerate(header) if c and k not in (smiles, split)]
+                others = ("", smiles_column, split_column)
+                wanted = [place for place, name in enumerate(header) if name not in others]
             else:
                 named = [target_columns] if isinstance(target_columns, str) else target_columns
-                wanted = [place(column, "target_columns") for column in dict.fromkeys(named)]
+                found = [find_column(header, name, path, "target_columns") for name in named]
+                wanted = [header.index(name) for name in dict.fromkeys(found)]
         num_rows += len(frame)
-        for index in wanted:
-            numbers = _numbers(frame.iloc[:, index])
-            if None in numbers:
-                row = numbers.index(None)
-                first_bad.setdefault(index, (frame.index[row], frame.iat[row, index].strip()))
-            if any(number == number for number in numbers if number is not None):
-                with_numbers.add(index)
+        for place in wanted:
+            values, wrong = _targets(frame.iloc[:, place])
+            if wrong.any():
+                row = int(wrong.argmax())
+                first_bad.setdefault(place, (frame.index[row], str(frame.iat[row, place]).strip()))
+            if (~wrong & ~np.isnan(values)).any():
+                measured.add(place)
     if not num_rows:
-        raise ValueError(f"{name} has a header but no molecules below it")
+        raise FileError(f"{path} has a header but no molecules below it")
     if target_columns is None:
-        wanted = [index for index in wanted if index in with_numbers]
+        wanted = [place for place in wanted if place in measured]
         if not wanted:
-            raise ValueError(
-                f"{name} has no column of numbers with a name to take as a target "
-                f"(target_columns); {_listed(header)}"
+            raise FileError(
+                f"{path} has no column of numbers with a name to take as a target "
+                f"(target_columns); its columns are {', '.join(map(repr, header))}"
             )
-    for index in wanted:
-        place(header[index], "target_columns")
-        if index in first_bad:
-            line, value = first_bad[index]
-            raise ValueError(
-                f"line {line} of {name}: the target {header[index]!r} must be a finite number in "
-                f"the range of float32, or empty, not {shortened(value, 40)!r} "
-                "(target_columns chooses the targets)"
+    for place in wanted:
+        name = find_column(header, header[place], path, "target_columns")
+        if place in first_bad:
+            line, value = first_bad[place]
+            raise FileError(
+                f"{path}, line {line}: the target {name!r} must be a finite number in the range "
+                f"of float32, or empty, not {shortened(value, 40)!r} (target_columns chooses the "
+                "targets)"
             )
-        if index not in with_numbers:
-            raise ValueError(f"the target column {header[index]!r} of {name} has no values")
-    return Columns(header, smiles, tuple(wanted), split, num_rows)
+        if place not in measured:
+            raise FileError(f"{path}: the target column {name!r} has no values")
+    return Columns(smiles_column, [header[place] for place in wanted], split_column, num_rows)
 
 
-def _listed(header: Sequence[str]) -> str:
-    return f"its columns are {', '.join(repr(shortened(name, 40)) for name in header)}"
+def _targets(column: Series) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Targets, and which are neither missing nor numbers in the range of float32."""
+    values, wrong = as_numbers(column)
+    return values, wrong | (np.abs(values) > LARGEST_FLOAT32)
 
 
-def _numbers(column: Series[str]) -> list[float | None]:
-    """The numbers of a column, NaN for missing ones, None for what is neither.
-
-    Python finds the nearest float64, which pandas may miss by a unit.
-    """
-    return [_number(cell) for cell in column.str.strip()]
-
-
-def _number(text: str) -> float | None:
-    if text.lower() in MISSING:
-        return math.nan
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if abs(number) <= LARGEST_FLOAT32 and "_" not in text else None
+def _stripped(column: Series) -> list[str]:
+    stripped: list[str] = column.astype(str).str.strip().tolist()
+    return stripped

@@ -14,10 +14,10 @@ from rdkit import Chem
 from sklearn.utils.multiclass import check_classification_targets
 
 from pyg_kernels.chem import Featurizer, InvalidRow, InvalidSmiles, featurizer_by_name
-from pyg_kernels.chem.codes import shortened
 from pyg_kernels.chem.encoding import parse
 from pyg_kernels.datasets import InvalidMolecules, MoleculeDataset
 from pyg_kernels.kernels import molecule_graphs
+from pyg_kernels.tables import shortened
 
 SMILES_COLUMN = "smiles"
 

@@ -233,6 +233,20 @@ class KernelMethod(Method):
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.seed = settings["seed"]
 
+    def probabilities(self, estimator: Any, x: Any) -> NDArray[np.float64]:
+        """That of each class, ``(M, K)``, 0 of one without examples."""
+        proba = estimator.predict_proba(x)
+        found = np.zeros((len(proba), max(2, self.task.num_outputs)))
+        found[:, estimator.classes_] = proba
+        return found
+
+    def classified(self, found: Sequence[NDArray[np.float64]]) -> Outputs:
+        """From the probabilities of each target to those of all."""
+        mean = found[0]
+        if self.task.kind == "binary":
+            mean = np.stack([column[:, 1] for column in found], 1)
+        return Outputs(mean, np.zeros_like(mean))
+
     def counting(self) -> WLSubtreeKernel:
         """What counts the environments of atoms that the fitted molecules have."""
         if self._counting is None:
@@ -320,14 +334,7 @@ class ProcessMethod(KernelMethod):
         if self.task.kind == "regression":
             mean, std = self.processes[0].predict(graphs, return_std=True)
             return Outputs(mean.astype(np.float64), std.astype(np.float64) ** 2)
-        found = []
-        for process in self.processes:  # a class without examples has 0
-            proba = np.zeros((len(graphs), max(2, self.task.num_outputs)))
-            proba[:, process.classes_] = process.predict_proba(graphs)
-            found.append(proba)
-        if self.task.kind == "binary":
-            found = [np.stack([column[:, 1] for column in found], 1)]
-        return Outputs(found[0], np.zeros_like(found[0]))
+        return self.classified([self.probabilities(each, graphs) for each in self.processes])
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         settings, arrays = super().state()
@@ -397,8 +404,7 @@ class CountMethod(KernelMethod):
     def _fitted(
         self, x: Any, y: NDArray[np.float64], weight: NDArray[np.float64], penalty: float | None
     ) -> Any:
-        there = ~np.isnan(y)
-        x, y, weight = x[there], y[there], weight[there]
+        x, y, weight = _measured(x, y, weight)
         if self.task.kind == "regression":
             if penalty is not None:
                 return Ridge(penalty, solver="sparse_cg", tol=1e-8).fit(x, y, weight)
@@ -413,9 +419,7 @@ class CountMethod(KernelMethod):
         """``(M, 1)``, or the probability of each class; one without examples has 0."""
         if self.task.kind == "regression":
             return np.asarray(estimator.predict(x))[:, None]
-        found = np.zeros((x.shape[0], max(2, self.task.num_outputs)))
-        found[:, estimator.classes_] = estimator.predict_proba(x)
-        return found
+        return self.probabilities(estimator, x)
 
     def condition(self, y: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
         """One estimator for each target."""
@@ -431,9 +435,7 @@ class CountMethod(KernelMethod):
         found = [self._predicted(estimator, x) for estimator in self.estimators]
         if self.task.kind == "regression":
             return self.in_units(np.concatenate(found, 1))
-        if self.task.kind == "binary":
-            found = [np.stack([column[:, 1] for column in found], 1)]
-        return Outputs(found[0], np.zeros_like(found[0]))
+        return self.classified(found)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         settings, arrays = super().state()
@@ -442,6 +444,11 @@ class CountMethod(KernelMethod):
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super().restore(settings, arrays)
         self.penalties = settings["penalties"]
+
+
+def _measured(x: Any, y: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[Any, Any, Any]:
+    there = ~np.isnan(y)
+    return x[there], y[there], weight[there]
 
 
 class MeanMethod(CountMethod):
@@ -454,8 +461,7 @@ class MeanMethod(CountMethod):
     def _fitted(
         self, x: Any, y: NDArray[np.float64], weight: NDArray[np.float64], penalty: float | None
     ) -> Any:
-        there = ~np.isnan(y)
-        x, y, weight = x[there], y[there], weight[there]
+        x, y, weight = _measured(x, y, weight)
         if self.task.kind == "regression":
             return DummyRegressor().fit(x, y, weight)
         return DummyClassifier(strategy="prior").fit(x, y.astype(int), weight)

@@ -134,73 +134,34 @@ class NetworkKind:
     """A network by name.
 
     Args:
-        build: From input, width, output, depth, bond features, dropout and further arguments to a
-            network.
+        net: Its class.
         hidden_channels: The default width, close to 260,000 parameters.
+        options: Arguments that the name stands for.
+        depth: What the class calls its layers, iterations, or nodes in a walk.
         num_layers: The default depth.
     """
 
-    build: Callable[..., nn.Module]
+    net: Callable[..., nn.Module]
     hidden_channels: int
+    options: dict[str, Any] = field(default_factory=dict)
+    depth: str = "num_layers"
     num_layers: int = 4
 
 
-def _wl(gated: bool) -> Callable[..., nn.Module]:
-    return lambda f, d, out, depth, bonds, dropout, **options: WLKernelNet(
-        f, d, out, depth, gated=gated, edge_dim=bonds, tie_weights=None, dropout=dropout, **options
-    )
-
-
-def _random_walk(gated: bool) -> Callable[..., nn.Module]:
-    def build(
-        f: int, d: int, out: int, depth: int, bonds: int, dropout: float, **options: Any
-    ) -> nn.Module:
-        if dropout:
-            raise ValueError(f"dropout={dropout}: networks of random walks have none, expected 0")
-        sizes = {"order": depth, "edge_dim": bonds, "act": "relu", **options}
-        return RandomWalkNet(f, d, out, gated=gated, **sizes)
-
-    return build
-
-
-def _embedded(kind: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
-    return lambda f, d, out, depth, bonds, dropout, **options: kind(
-        f, d, out, depth, edge_dim=bonds, dropout=dropout, **options
-    )
-
-
 NETWORKS: dict[str, NetworkKind] = {
-    "wl": NetworkKind(_wl(gated=False), 112),
-    "wl-gated": NetworkKind(_wl(gated=True), 92),
-    "graph-kernel": NetworkKind(
-        lambda f, d, out, depth, bonds, dropout, **options: GraphKernelNet(
-            f, d, out, num_layers=depth, edge_dim=bonds, dropout=dropout, **{"order": 2, **options}
-        ),
-        140,
+    "wl": NetworkKind(WLKernelNet, 112, {"gated": False, "tie_weights": None}, "num_iterations"),
+    "wl-gated": NetworkKind(
+        WLKernelNet, 92, {"gated": True, "tie_weights": None}, "num_iterations"
     ),
-    "random-walk": NetworkKind(_random_walk(gated=False), 560),
-    "gated-walk": NetworkKind(_random_walk(gated=True), 380),
-    "gin": NetworkKind(
-        lambda f, d, out, depth, bonds, dropout, **options: IsomorphismNet(
-            f, d, out, depth, None, dropout, **options
-        ),
-        160,
-    ),
+    "graph-kernel": NetworkKind(GraphKernelNet, 140, {"order": 2}),
+    "random-walk": NetworkKind(RandomWalkNet, 560, {"gated": False, "act": "relu"}, "order"),
+    "gated-walk": NetworkKind(RandomWalkNet, 380, {"gated": True, "act": "relu"}, "order"),
+    "gin": NetworkKind(IsomorphismNet, 160, {"edge_dim": None}),
     "gine": NetworkKind(IsomorphismNet, 160),
-    "attentive-fp": NetworkKind(
-        lambda f, d, out, depth, bonds, dropout, **options: AttentiveFP(
-            f, d, out, bonds, depth, ATTENTIVE_STEPS, dropout, **options
-        ),
-        80,
-    ),
-    "neural-fingerprint": NetworkKind(
-        lambda f, d, out, depth, bonds, dropout, **options: FingerprintNet(
-            f, d, out, depth, dropout, **options
-        ),
-        56,
-    ),
-    "embedded-mean-field": NetworkKind(_embedded(EmbeddedMeanField), 160),
-    "embedded-loopy-bp": NetworkKind(_embedded(EmbeddedLoopyBP), 160),
+    "attentive-fp": NetworkKind(AttentiveFP, 80, {"num_timesteps": ATTENTIVE_STEPS}),
+    "neural-fingerprint": NetworkKind(FingerprintNet, 56),
+    "embedded-mean-field": NetworkKind(EmbeddedMeanField, 160, depth="num_iterations"),
+    "embedded-loopy-bp": NetworkKind(EmbeddedLoopyBP, 160, depth="num_iterations"),
 }
 
 
@@ -234,28 +195,34 @@ def build_network(model: str, sizes: Sizes) -> nn.Module:
     Raises:
         ValueError: If there is no such network.
     """
-    if ":" not in model:
+    if ":" in model:
+        kind = NetworkKind(imported(model), 0)
+        hidden_channels, num_layers = sizes.hidden_channels, sizes.num_layers
+    else:
         kind = NETWORKS[model]
-        try:
-            return kind.build(
-                sizes.in_channels,
-                sizes.hidden_channels or kind.hidden_channels,
-                sizes.out_channels,
-                sizes.num_layers or kind.num_layers,
-                sizes.edge_dim,
-                sizes.dropout,
-                **sizes.options,
-            )
-        except TypeError as error:
-            raise ValueError(f"network_options={sizes.options!r} of {model}: {error}") from error
-    made = imported(model)
-    named = {"in_channels": sizes.in_channels, "out_channels": sizes.out_channels}
-    taken = inspect.signature(made).parameters
-    for option in ("edge_dim", "hidden_channels", "num_layers", "dropout"):
-        value = getattr(sizes, option)
-        if option in taken and value is not None:
-            named[option] = value
-    return made(**named, **sizes.options)
+        hidden_channels = sizes.hidden_channels or kind.hidden_channels
+        num_layers = sizes.num_layers or kind.num_layers
+    taken = inspect.signature(kind.net).parameters
+    if sizes.dropout and "dropout" not in taken and model in NETWORKS:
+        raise ValueError(f"dropout={sizes.dropout}: {model} has none, expected 0")
+    given: dict[str, Any] = {
+        "edge_dim": sizes.edge_dim,
+        "hidden_channels": hidden_channels,
+        kind.depth: num_layers,
+        "dropout": sizes.dropout,
+    }
+    named = {
+        name: value
+        for name, value in given.items()
+        if name in taken and name not in kind.options and value is not None
+    }
+    named |= {"in_channels": sizes.in_channels, "out_channels": sizes.out_channels}
+    try:
+        return kind.net(**named, **{**kind.options, **sizes.options})
+    except TypeError as error:
+        if model not in NETWORKS:
+            raise
+        raise ValueError(f"network_options={sizes.options!r} of {model}: {error}") from error
 
 
 class MoleculeNet(nn.Module):

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from torch.export import Dim
 
-from pyg_kernels.molecules.files import FileError, refuse_existing
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import KernelMethod
 from pyg_kernels.molecules.runs import Run
 from pyg_kernels.molecules.training import MoleculeBatches
 from pyg_kernels.molecules.training_data import Say
+from pyg_kernels.tables import FileError, refuse_existing
 
 EXAMPLES = ["CCO", "c1ccccc1C", "CC(=O)O"]  # any will do: all sizes are left open
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from pyg_kernels.molecules.files import FileError, output_folder
 from pyg_kernels.molecules.training_data import Say
+from pyg_kernels.tables import FileError, refuse_existing
 
 BEGUN = "begun.json"
 # Options that change no number of a run; of the table its content counts, not its name.
@@ -19,6 +19,19 @@ FREE = {
     "begins", "command", "config", "data", "out", "overwrite", "resume", "threads",
     "traceback", "trials", "trust",
 }  # fmt: skip
+
+
+def output_folder(path: str | Path, overwrite: bool) -> Path:
+    """The path of a folder that can be made, or is there and may be written to.
+
+    Raises:
+        FileError: if it or a folder above it is a file, or as :func:`refuse_existing`.
+    """
+    path = Path(path)
+    there = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not there.is_dir():
+        raise FileError(f"{there} is a file: {path} is to be a folder")
+    return refuse_existing(path, overwrite)
 
 
 def begun_output(options: Namespace, finished: str) -> Path:

@@ -7,6 +7,7 @@ import json
 import shutil
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,11 @@ import numpy as np
 import pandas as pd
 from rdkit import Chem
 
-from pyg_kernels.molecules.files import (
-    FileError,
-    TableWriter,
-    Targets,
-    find_column,
-    output_folder,
-    parse_molecules,
-    read_chunks,
-    read_table,
-)
-from pyg_kernels.molecules.resuming import begin, begun_output
+from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
 from pyg_kernels.molecules.scores import METRICS, classification_scores, regression_scores
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
 from pyg_kernels.molecules.store import MANIFEST
+from pyg_kernels.molecules.targets import Targets
 from pyg_kernels.molecules.training_data import (
     CHANGES,
     Data,
@@ -35,8 +27,9 @@ from pyg_kernels.molecules.training_data import (
     Say,
     extra_numbers,
     read_data,
-    say_skipped,
+    read_rows,
 )
+from pyg_kernels.tables import FileError, TableWriter, find_column, read_table, stream_table
 
 SETTINGS, SCORES, PREDICTIONS, TRAINING, MODEL, MEMBERS = (
     "run.json", "metrics.json", "predictions.csv", "training.csv", "model", "members",
@@ -183,16 +176,9 @@ def predictions(estimator: Any, targets: Any, X: Any, coverage: float, say: Say)
         say(f"warning: no intervals of {targets.names[unknown]}: too few validation measurements")
     half = scale * std
     values = np.stack([mean, std, mean - half, mean + half], 2).reshape(number, -1)
-    return dict(zip(_column_names(targets), values.T, strict=True))
-
-
-def _column_names(targets: Any) -> list[str]:
-    """The columns of predictions, in their order."""
-    if targets.classes is None:
-        kinds = ("predicted", "std", "low", "high")
-        return [f"{kind}_{name}" for name in targets.names for kind in kinds]
-    pairs = zip(targets.names, targets.classes, strict=True)
-    return [f"probability_{name}_{word}" for name, words in pairs for word in words]
+    kinds = ("predicted", "std", "low", "high")
+    names = [f"{kind}_{name}" for name in targets.names for kind in kinds]
+    return dict(zip(names, values.T, strict=True))
 
 
 def scores_of(
@@ -310,26 +296,21 @@ def explain(options: Namespace, say: Say) -> None:
     target = options.target or outputs[0]
     if target not in outputs:
         raise ValueError(f"--target {target}: the run has {', '.join(outputs)}")
-    frame = next(read_chunks(options.data, options.encoding, options.limit), pd.DataFrame())
+    with closing(stream_table(options.data, options.limit, encoding=options.encoding)) as frames:
+        frame = next(frames)
     if not len(frame):
         raise FileError(f"{options.data}: there is no row below the header")
-    column = find_column(
-        list(frame.columns), options.smiles_column, options.data, "--smiles-column"
+    column = find_column(frame.columns, options.smiles_column, options.data, "--smiles-column")
+    molecules, frame = read_rows(frame, column, options.data, options.skip_invalid, say=say)
+    X = molecules.with_extra(
+        run.extra_columns, extra_numbers(frame, run.extra_columns, options.data)
     )
-    _, valid = parse_molecules(frame, column, options.data, options.skip_invalid)
-    say_skipped(frame, valid, options.data, say)
-    for name in run.extra_columns:
-        find_column(list(frame.columns), name, options.data, "the run's extra column")
-    X: Any = frame[valid][column].tolist()
-    if run.extra_columns:
-        extra = extra_numbers(frame[valid], run.extra_columns, options.data)
-        X = pd.DataFrame(extra, columns=run.extra_columns).assign(smiles=X)
     say(f"explaining {target} of the first {len(X)} molecules ...")
     found = run.estimator.explain(X, k=options.walks, target=outputs.index(target))
     out.mkdir(parents=True, exist_ok=True)
     found.to_html(out / "explanation.html")
     with TableWriter(out / "explanation.csv", options.overwrite) as writer:
-        writer.write(_shares(found, frame.index[valid], target))
+        writer.write(_shares(found, frame.index, target))
     say(f"wrote {out}: explanation.html, explanation.csv")
 
 

@@ -16,27 +16,18 @@ import torch
 
 from pyg_kernels.chem import standardize_many
 from pyg_kernels.chem.processes import stream_chunks, work_alone
-from pyg_kernels.molecules.files import (
-    FileError,
-    TableWriter,
-    find_column,
-    numbers,
-    output_folder,
-    read_chunks,
-    refuse_invalid,
-    table_files,
-)
 from pyg_kernels.molecules.inputs import Molecules, read_valid
 from pyg_kernels.molecules.methods import KernelMethod
-from pyg_kernels.molecules.resuming import BEGUN, check_begun, write_begun
+from pyg_kernels.molecules.resuming import BEGUN, check_begun, output_folder, write_begun
 from pyg_kernels.molecules.runs import Run, predictions, rounded
+from pyg_kernels.molecules.training_data import LISTED, Say, extra_numbers, read_rows
+from pyg_kernels.tables import FileError, TableWriter, find_column, stream_table, table_files
 
 CHUNK_SIZE = 2000  # rows that are read, predicted and written at a time
 # Options that change what predict and embed write.
 TOLD = ("command", "coverage", "far", "smiles_column", "encoding", "skip_invalid")
-LISTED = 10  # lines in a warning
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")  # of tables in a folder
 
-Say = Callable[[str], None]
 Part = tuple[str, pd.DataFrame]  # a file, and some of its rows
 Columns = dict[str, Any]
 
@@ -75,13 +66,7 @@ class Annotator(ABC):
         self, run: Run, frame: pd.DataFrame, molecules: Molecules, path: str
     ) -> Molecules:
         """The molecules with the extra columns of a run."""
-        extra = np.zeros((len(frame), len(run.extra_columns)))
-        for place, name in enumerate(run.extra_columns):
-            find_column(list(frame.columns), name, path, "the run's extra column")
-            extra[:, place] = numbers(frame, name, path)
-            if np.isnan(extra[:, place]).any():
-                line = frame.index[int(np.isnan(extra[:, place]).argmax())]
-                raise FileError(f"{path}, line {line}: no number in the extra column {name!r}")
+        extra = extra_numbers(frame, run.extra_columns, path)
         return molecules.with_extra(run.extra_columns, extra)
 
     def __call__(self, part: Part) -> Part:
@@ -91,23 +76,20 @@ class Annotator(ABC):
             FileError: If one cannot be read and is not to be skipped, or columns do not fit.
         """
         path, frame = part
-        column = find_column(list(frame.columns), self.smiles_column, path, "--smiles-column")
+        column = find_column(frame.columns, self.smiles_column, path, "--smiles-column")
         there = [name for name in self.new if name in frame.columns]
         if there:
             raise FileError(
                 f"{path}: it has {', '.join(there)} already, which this command adds: "
                 "rename or remove the columns"
             )
-        cells = frame[column].tolist()
-        molecules, invalid = read_valid(cells, self.featurizer, self.num_workers)
-        if invalid and not self.skip_invalid:
-            refuse_invalid(path, [(frame.index[row.row], row.reason) for row in invalid])
-        valid = np.ones(len(frame), bool)
-        valid[[row.row for row in invalid]] = False
+        molecules, known = read_rows(
+            frame, column, path, self.skip_invalid, self.featurizer, self.num_workers
+        )
         columns: Columns = {name: np.zeros(0) for name in self.new}
-        if valid.any():
-            columns = self.columns(frame[valid], molecules, path)
-        found = pd.DataFrame(rounded(np.stack(list(columns.values()), 1)), frame.index[valid])
+        if len(known):
+            columns = self.columns(known, molecules, path)
+        found = pd.DataFrame(rounded(np.stack(list(columns.values()), 1)), known.index)
         added = found.set_axis(list(columns), axis=1).reindex(frame.index)
         return path, pd.concat([frame, added], axis=1)
 
@@ -218,7 +200,7 @@ def _outputs(options: Namespace, say: Say) -> dict[str, Path]:
         if out.absolute() == data.absolute():
             raise FileError(f"{out} is the folder that is read: expected another for --out")
         output_folder(out, options.overwrite or options.resume).mkdir(parents=True, exist_ok=True)
-        outputs = {str(path): out / path.name for path in table_files(data)}
+        outputs = {str(path): out / path.name for path in table_files(data, ENDINGS)}
     kept = [path for path, file in outputs.items() if options.resume and file.is_file()]
     if kept:
         say(f"{len(kept)} of {len(outputs)} files are finished and kept")
@@ -296,7 +278,7 @@ def read_parts(files: Sequence[str], encoding: str, chunk_size: int) -> Iterator
     """
     for path in files:
         is_empty, header = True, None
-        for frame in read_chunks(path, encoding, chunk_size, keep_blank=True):
+        for frame in stream_table(path, chunk_size, encoding=encoding, keep_blank=True):
             header = frame[:0]
             if len(frame):
                 is_empty = False

@@ -12,22 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyg_kernels.chem import canonical_smiles, standardize_many
-from pyg_kernels.molecules.files import (
-    MISSING,
-    FileError,
-    Targets,
-    find_column,
-    missing,
-    numbers,
-    parse_molecules,
-    read_table,
-    read_targets,
-)
-from pyg_kernels.molecules.inputs import Molecules
+from pyg_kernels.molecules.inputs import Molecules, read_valid
+from pyg_kernels.molecules.targets import Targets, read_targets
+from pyg_kernels.tables import MISSING, FileError, find_column, missing, numbers, read_table
 
 STANDARDIZED, MERGED = CHANGES = ("standardized.csv", "merged.csv")
 Say = Callable[[str], None]
 Rows = NDArray[Any]
+LISTED = 10  # lines in a message
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,7 @@ def read_data(options: Namespace, say: Say) -> Data:
         FileError: On what cannot be read.
     """
     path = options.data
-    frame = read_table(path, options.encoding)
+    frame = read_table(path, encoding=options.encoding)
     columns = list(frame.columns)
     smiles = find_column(columns, options.smiles_column, path, "--smiles-column")
     for option in (
@@ -99,9 +91,7 @@ def read_data(options: Namespace, say: Say) -> Data:
     for column in learned:
         if learned.count(column) > 1:
             raise FileError(f"{path}: {column!r} is given twice, of SMILES, targets and extra ones")
-    _, valid = parse_molecules(frame, smiles, path, options.skip_invalid)
-    say_skipped(frame, valid, path, say)
-    frame = frame[valid]
+    _, frame = read_rows(frame, smiles, path, options.skip_invalid, say=say)
     if not len(frame):
         raise FileError(f"{path}: no molecule can be read")
     targets = read_targets(frame, options.target_columns, options.task, path)
@@ -141,10 +131,48 @@ def read_data(options: Namespace, say: Say) -> Data:
     return data
 
 
+def read_rows(
+    frame: pd.DataFrame,
+    column: str,
+    path: str,
+    skip_invalid: bool,
+    featurizer: Any = None,
+    num_workers: int | None = 0,
+    say: Say | None = None,
+) -> tuple[Molecules, pd.DataFrame]:
+    """The molecules of a column and their rows, without those that cannot be read.
+
+    Args:
+        frame: Rows of a table.
+        column: That of the SMILES.
+        path: The file, for errors.
+        skip_invalid: Whether molecules that cannot be read are left out.
+        featurizer: As of :func:`read_valid`, as is the next.
+        num_workers: Processes.
+        say: What lists those that are left out.
+
+    Raises:
+        FileError: On invalid SMILES, with their lines, unless they are skipped.
+    """
+    molecules, invalid = read_valid(frame[column].tolist(), featurizer, num_workers)
+    lines = frame.index[[row.row for row in invalid]]
+    if len(lines) and not skip_invalid:
+        pairs = zip(lines[:LISTED], invalid, strict=False)
+        shown = "; ".join(f"line {line}: {row.reason}" for line, row in pairs)
+        more = f"; and {len(lines) - LISTED} more" if len(lines) > LISTED else ""
+        raise FileError(
+            f"{path}: {len(lines)} invalid SMILES ({shown}{more}); --skip-invalid leaves them out"
+        )
+    if len(lines) and say is not None:
+        say(f"warning: {path}: {len(lines)} invalid SMILES left out, lines {listed(lines, 20)}")
+    return molecules, frame.drop(index=lines)
+
+
 def extra_numbers(frame: pd.DataFrame, columns: list[str], path: str) -> Rows:
     """The extra columns, ``(n, E)``; a cell without a number is an error."""
     found = np.zeros((len(frame), len(columns)))
     for place, name in enumerate(columns):
+        find_column(frame.columns, name, path, "an extra column")
         found[:, place] = numbers(frame, name, path)
         if np.isnan(found[:, place]).any():
             line = frame.index[int(np.isnan(found[:, place]).argmax())]
@@ -162,14 +190,7 @@ def _weights(frame: pd.DataFrame, column: str, path: str) -> Rows:
     return found
 
 
-def say_skipped(frame: pd.DataFrame, valid: Rows, path: str, say: Say) -> None:
-    """Lists the lines of molecules that are left out."""
-    lines = frame.index[~valid]
-    if len(lines):
-        say(f"warning: {path}: {len(lines)} invalid SMILES left out, lines {listed(lines, 20)}")
-
-
-def listed(lines: Any, at_most: int = 10) -> str:
+def listed(lines: Any, at_most: int = LISTED) -> str:
     """The first of some numbers."""
     return ", ".join(map(str, lines[:at_most])) + (", ..." if len(lines) > at_most else "")
 

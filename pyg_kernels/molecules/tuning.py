@@ -191,9 +191,6 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
         for name, value in vars(options).items()
         if name not in {*FREE, "metric"} and not (value is None or value is False or value == [])
     }
-    best = {name: _significant(value) for name, value in study.best_params.items()}
-    table = study.trials_dataframe(("number", "value", "params", "state", "duration"))
-    table["number"] += 1  # as they were announced
     # Another worker may write at the same time.
     with (
         tempfile.TemporaryDirectory(prefix=".writing-", dir=out) as made,
@@ -201,10 +198,13 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
     ):
         warnings.simplefilter("ignore")  # plots of Optuna are experimental; axes of one value
         new = Path(made)
+        _draw(study, new / PICTURE, metric)  # it takes the longest, while others may finish
+        best = {name: _significant(value) for name, value in study.best_params.items()}
+        table = study.trials_dataframe(("number", "value", "params", "state", "duration"))
+        table["number"] += 1  # as they were announced
         text = yaml.safe_dump({**given, **best}, sort_keys=False)
         (new / BEST).write_text(text, encoding="utf-8")
         table.rename(columns={"number": "trial", "value": metric}).to_csv(new / TRIALS, index=False)
-        _draw(study, new / PICTURE, metric)
         for file in new.iterdir():
             file.replace(out / file.name)
 

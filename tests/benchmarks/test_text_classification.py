@@ -533,12 +533,15 @@ def test_texts_that_are_nowhere_are_one_line(call, tmp_path, monkeypatch) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--data", "BAD"), "line 2 of "),
+        (("--data", "BAD"), "line 2: the class must be"),
         (("--data", "BAD"), "needs the columns text and label, or --text-column"),
         (("--data", "FOLDER"), "has no file train.csv"),
-        (("--data", "HEADER", "--label-column", "x"), "no column 'x'; its columns are text, label"),
+        (
+            ("--data", "HEADER", "--label-column", "x"),
+            "no column named 'x'; its columns",
+        ),
         (("--data", "HEADER"), "all texts of .* have the class 'y' in column 'label'"),
-        (("--data", "HEADER", "--encoding", "utf-16"), "not in the encoding utf-16"),
+        (("--data", "HEADER", "--encoding", "utf-16"), "it is not utf-16"),
     ],
 )
 def test_bad_texts_are_one_line(call, tmp_path, words, said) -> None:

@@ -11,7 +11,7 @@ import torch
 from rdkit import Chem
 from torch import Tensor
 
-from pyg_kernels.chem import InvalidRow, InvalidSmiles, MolFeaturizer
+from pyg_kernels.chem import InvalidSmiles, MolFeaturizer
 
 from .nci import nci_smiles, readable_nci_smiles
 
@@ -146,26 +146,6 @@ def test_equals_rdkit_on_nci_molecules() -> None:
         ]
 
 
-def test_dtypes_and_widths() -> None:
-    data = featurizer("CCO")
-    assert (data.x.dtype, data.edge_attr.dtype) == (torch.float32, torch.float32)
-    assert data.edge_index.dtype == torch.int64
-    assert (
-        (featurizer.atom_dim, featurizer.bond_dim)
-        == (65, 7)
-        == (
-            data.num_node_features,
-            data.num_edge_features,
-        )
-    )
-    assert (featurizer.atom_code_dim, featurizer.bond_code_dim) == (5, 3)
-    codes = featurizer.encode("CCO")
-    assert {str(codes.atoms.dtype), str(codes.bonds.dtype)} == {"uint8"}
-    assert str(codes.edge_index.dtype) == "int32"
-    assert (codes.num_atoms, codes.num_edges) == (3, 4)
-    assert repr(featurizer) == "MolFeaturizer(atom_dim=65, bond_dim=7)"
-
-
 def test_renumbering_the_atoms_permutes_the_features() -> None:
     shuffle = random.Random(0)
     for smiles in readable_nci_smiles()[::211]:
@@ -247,43 +227,6 @@ def test_wrong_types_are_named() -> None:
         featurizer.expand_bonds(torch.zeros(3, dtype=torch.uint8))
 
 
-def test_encode_many_equals_encode_one_by_one() -> None:
-    smiles = readable_nci_smiles()[::17]
-    store, invalid = featurizer.encode_many(smiles)
-    assert invalid == []
-    assert len(store) == len(smiles)
-    for k, text in enumerate(smiles):
-        one, many = featurizer.encode(text), store[k]
-        for name in ("atoms", "edge_index", "bonds"):
-            assert np.array_equal(getattr(one, name), getattr(many, name))
-    assert np.array_equal(store[-1].atoms, store[len(store) - 1].atoms)
-    with pytest.raises(IndexError, match="out of range"):
-        store[len(store)]
-
-
-def test_encode_many_lists_what_it_cannot_read() -> None:
-    smiles = ["CCO", "C(C", "", "[Na+].[Cl-]", "FF(F)", "C"]
-    store, invalid = featurizer.encode_many(smiles)
-    assert store.positions.tolist() == [0, 3, 5]
-    assert store.atom_ptr.tolist() == [0, 3, 5, 6]
-    assert store.edge_ptr.tolist() == [0, 4, 4, 4]
-    assert [row.row for row in invalid] == [1, 2, 4]
-    assert invalid[1] == InvalidRow(2, "", "it is empty")
-
-
-@pytest.mark.parametrize("smiles", [[], ["C(C"], ["", ""]])
-def test_encode_many_of_nothing(smiles: list[str]) -> None:
-    store, invalid = featurizer.encode_many(smiles)
-    assert len(store) == 0
-    assert len(invalid) == len(smiles)
-    assert (store.atoms.shape, store.edge_index.shape, store.bonds.shape) == (
-        (0, 5),
-        (2, 0),
-        (0, 3),
-    )
-    assert store.atom_ptr.tolist() == [0]
-
-
 def test_two_processes_give_the_same_store_of_every_nci_molecule() -> None:
     alone, invalid = featurizer.encode_many(nci_smiles(), num_workers=0)
     together, also_invalid = featurizer.encode_many(nci_smiles(), num_workers=2)
@@ -310,11 +253,6 @@ def test_progress_is_shown_on_request(capfd: pytest.CaptureFixture[str]) -> None
     assert "700/700" in capfd.readouterr().err
 
 
-def test_expansion_of_no_atoms_and_no_bonds() -> None:
-    assert featurizer.expand_atoms(torch.zeros(0, 5, dtype=torch.uint8)).shape == (0, 65)
-    assert featurizer.expand_bonds(torch.zeros(0, 3, dtype=torch.uint8)).shape == (0, 7)
-
-
 def test_description_survives_json_and_names_every_column() -> None:
     description = featurizer.description()
     assert json.loads(json.dumps(description)) == description
@@ -324,20 +262,3 @@ def test_description_survives_json_and_names_every_column() -> None:
         for f in description["atom_features"]
     ]
     assert sum(widths) == featurizer.atom_dim
-
-
-def test_fingerprint_follows_the_description(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = featurizer.fingerprint
-    assert before == MolFeaturizer().fingerprint
-    assert len(before) == 12
-    changed = MolFeaturizer()
-    monkeypatch.setattr(MolFeaturizer, "version", MolFeaturizer.version + 1)
-    assert changed.fingerprint != before
-
-
-def test_pickles_and_compares_equal() -> None:
-    again = pickle.loads(pickle.dumps(featurizer))
-    assert again == featurizer
-    assert hash(again) == hash(featurizer)
-    assert torch.equal(again("CCO").x, featurizer("CCO").x)
-    assert featurizer != "CCO"

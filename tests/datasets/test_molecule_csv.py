@@ -6,7 +6,6 @@ import torch
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, column_split
-from pyg_kernels.datasets.cells import read_cells
 from tests.chem.nci import nci_smiles
 
 TEXT = """id,smiles,y,part
@@ -57,14 +56,6 @@ def test_molecules_to_predict_need_no_target(path: Path) -> None:
     molecules = MoleculeCSV(str(path), target_columns=(), skip_invalid=True)
     assert molecules.num_tasks == 0
     assert molecules.batch([0, 2]).x.shape == (9, 65)
-
-
-def test_a_file_that_has_been_read_is_not_read_again(path: Path) -> None:
-    cells = read_cells(path)
-    path.unlink()
-    molecules = MoleculeCSV(path, skip_invalid=True, cells=cells)
-    assert molecules.row_numbers == [2, 4, 6]
-    assert molecules.targets.nan_to_num(-1).tolist() == [[1.5], [-1], [4.5]]
 
 
 def test_leaves_no_file_behind(path: Path) -> None:

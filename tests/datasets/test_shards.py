@@ -29,6 +29,7 @@ from pyg_kernels.datasets import (
     shard_folder,
     sharding,
 )
+from pyg_kernels.datasets import shards as shards_module
 from tests.chem.nci import readable_nci_smiles
 from tests.datasets.test_molecules import assert_same_graphs
 
@@ -112,17 +113,16 @@ def test_batch_equals_that_of_molecules_in_memory(
 
 
 @pytest.mark.parametrize(
-    "indices", [[0], [2, 2, 2], [M - 1], [6, 7], range(M), range(M - 1, -1, -1)]
+    "indices",
+    [
+        *([0], [2, 2, 2], [M - 1], [6, 7], range(M), range(M - 1, -1, -1)),
+        *(torch.arange(M) % 4 == 1, np.arange(9)[::-1]),
+    ],
 )
 def test_batches_of_single_atoms_and_large_molecules(
     shards: MoleculeShards, molecules: MoleculeCSV, indices: Any
 ) -> None:
     assert_same_graphs(shards.batch(indices), molecules.batch(indices))
-
-
-def test_batch_by_mask(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
-    mask = torch.arange(M) % 4 == 1
-    assert_same_graphs(shards.batch(mask), molecules.batch(mask))
 
 
 def test_a_batch_of_more_than_65536_atoms(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
@@ -155,7 +155,9 @@ def test_single_molecules(shards: MoleculeShards, molecules: MoleculeCSV) -> Non
     assert [data.smiles for data in shards] == SMILES
 
 
-@pytest.mark.parametrize("index", [slice(3, 20, 2), [5, 5, -1], torch.tensor([8, 0]), range(M)])
+@pytest.mark.parametrize(
+    "index", [slice(3, 20, 2), slice(7, 3, -2), slice(None, None, -1), [5, 5, -1], range(M)]
+)
 def test_several_molecules_are_a_data_set_in_memory(
     shards: MoleculeShards, molecules: MoleculeCSV, index: Any
 ) -> None:
@@ -222,23 +224,11 @@ def test_pickles(shards: MoleculeShards) -> None:
 
 
 @pytest.mark.parametrize(
-    ("indices", "error", "message"),
+    ("index", "error", "message"),
     [
         ([], ValueError, "indices is empty"),
         ([0.5], ValueError, "vector of integers"),
         ([M], IndexError, f"index {M} is out of range for {M} molecules"),
-    ],
-)
-def test_wrong_indices(
-    shards: MoleculeShards, indices: list[Any], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        shards.batch(indices)
-
-
-@pytest.mark.parametrize(
-    ("index", "error", "message"),
-    [
         (slice(3, 3), ValueError, "is empty"),
         (M, IndexError, f"index {M} is out of range for {M} molecules"),
         (1.5, TypeError, "'float'"),
@@ -249,13 +239,9 @@ def test_a_wrong_index(
 ) -> None:
     with pytest.raises(error, match=message):
         shards[index]
-
-
-def test_indices_in_reverse(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
-    assert shards[7:3:-2].smiles == molecules.smiles[7:3:-2]
-    assert shards[::-1].row_numbers == molecules.row_numbers[::-1]
-    backwards = np.arange(9)[::-1]
-    assert_same_graphs(shards.batch(backwards), molecules.batch(backwards))
+    if isinstance(index, list):
+        with pytest.raises(error, match=message):
+            shards.batch(index)
 
 
 def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
@@ -264,18 +250,16 @@ def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
     shards.batch(range(M))
     for column in shards.smiles, shards.row_numbers, shards.split_values or ():
         assert len(list(column)) == M
-    reader = shards._reader
-    for held in (shards, reader):
-        for name, value in vars(held).items():
-            if name not in ("targets", "_offsets") and hasattr(value, "__len__"):
-                assert value is reader or len(value) <= max(6, len(shards._atom_codes))
-    assert (reader._offsets.dtype, len(reader._offsets)) == (np.uint32, M + 1)
+    for name, value in vars(shards).items():
+        if name not in ("targets", "_offsets", "folder") and hasattr(value, "__len__"):
+            assert len(value) <= max(6, len(shards._atom_codes))
+    assert (shards._offsets.dtype, len(shards._offsets)) == (np.uint32, M + 1)
 
 
 def test_the_file_is_closed_with_the_shards(folder: Path) -> None:
     shards = MoleculeShards(folder)
     shards.batch(range(M))
-    descriptor = shards._reader._descriptor
+    descriptor = shards._descriptor
     os.fstat(descriptor)
     del shards
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -284,7 +268,7 @@ def test_the_file_is_closed_with_the_shards(folder: Path) -> None:
 
 def test_reads_where_there_is_no_pread(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = MoleculeShards(folder).batch([20, 3, 3])
-    monkeypatch.setattr(shard_folder, "read_at", shard_folder._read_after_seeking)
+    monkeypatch.setattr(shards_module, "read_at", shards_module._read_after_seeking)
     assert_same_graphs(MoleculeShards(folder).batch([20, 3, 3]), expected)
 
 
@@ -604,7 +588,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="two passes"):
         MoleculeShards.from_csv(tmp_path / "pipe.csv", tmp_path / "s")
     (tmp_path / "m.csv").write_text("smiles,y\nC,1\nCC,high\n")
-    with pytest.raises(ValueError, match=r"line 3 of m.csv: the target 'y'"):
+    with pytest.raises(ValueError, match=r"m.csv, line 3: the target 'y'"):
         MoleculeShards.from_csv(tmp_path / "m.csv", tmp_path / "s")
     assert not (tmp_path / "s").exists()
     for size in 0, 2.5:

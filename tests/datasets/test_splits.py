@@ -10,7 +10,7 @@ pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from pyg_kernels.chem import InvalidSmiles, murcko_scaffolds
 from pyg_kernels.datasets import Split, column_split, random_split, scaffold_split
-from pyg_kernels.datasets.table import read_table
+from pyg_kernels.datasets.table import read_molecule_table
 from tests.chem.nci import readable_nci_smiles
 
 
@@ -69,7 +69,7 @@ def test_equals_the_official_split_of_the_open_graph_benchmark(real_data: Path, 
     folder = real_data / "molecules" / "ogb" / name
     if not folder.is_dir():
         pytest.skip(f"{folder} is missing")
-    smiles = read_table(folder / "mapping" / "mol.csv.gz", target_columns=()).smiles
+    smiles = read_molecule_table(folder / "mapping" / "mol.csv.gz", target_columns=()).smiles
     split = scaffold_split(smiles)
     for part in ("train", "valid", "test"):
         with gzip.open(folder / "split" / "scaffold" / f"{part}.csv.gz", "rt") as file:

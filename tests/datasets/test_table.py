@@ -1,8 +1,4 @@
-import gzip
 import math
-import os
-import random
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,11 +8,11 @@ import torch
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
-from pyg_kernels.datasets.cells import read_cells, stream_cells
 from pyg_kernels.datasets.table import (
     MoleculeTable,
     find_columns,
-    read_table,
+    read_molecule_table,
+    stream_molecule_rows,
 )
 
 Write = Callable[..., Path]
@@ -33,7 +29,7 @@ def written(tmp_path: Path) -> Write:
 
 
 def test_every_other_column_of_numbers_is_a_target(written: Write) -> None:
-    table = read_table(
+    table = read_molecule_table(
         written("name,smiles,a,note,b\nx,CCO,1.5,,2\ny, C ,,text,-3e2\nz,CC,nan,,\n")
     )
     assert table.smiles == ["CCO", "C", "CC"]
@@ -46,149 +42,108 @@ def test_every_other_column_of_numbers_is_a_target(written: Write) -> None:
 
 def test_named_columns(written: Write) -> None:
     path = written("mol,a,b,part\nC,1,2,train\nCC,3,4, test\n")
-    table = read_table(path, "mol", ["b"], "part")
+    table = read_molecule_table(path, "mol", ["b"], "part")
     assert (table.target_names, table.targets.tolist()) == (["b"], [[2], [4]])
     assert table.split_values == ["train", "test"]
-    assert read_table(path, "mol", ["b", "a"]).targets.tolist() == [[2, 1], [4, 3]]
-    assert read_table(path, "mol", "a").target_names == ["a"]
-    assert read_table(path, "mol", ()).targets.shape == (2, 0)
-    assert read_table(path, "mol").target_names == ["a", "b"]
+    assert read_molecule_table(path, "mol", ["b", "a"]).targets.tolist() == [[2, 1], [4, 3]]
+    assert read_molecule_table(path, "mol", "a").target_names == ["a"]
+    assert read_molecule_table(path, "mol", ()).targets.shape == (2, 0)
+    assert read_molecule_table(path, "mol").target_names == ["a", "b"]
 
 
 @pytest.mark.parametrize("missing", ["", " ", "nan", "NaN", "NA", "n/a", "null", "None"])
 def test_missing_targets(written: Write, missing: str) -> None:
-    table = read_table(written(f"smiles,y\nC,1\nCC,{missing}\n"))
+    table = read_molecule_table(written(f"smiles,y\nC,1\nCC,{missing}\n"))
     assert table.targets.isnan().tolist() == [[False], [True]]
 
 
 def test_lines_are_counted_as_an_editor_counts_them(written: Write) -> None:
     text = '\ufeffsmiles,note,y\r\n\r\nC,"two\r\nlines",1\r\nCC,,2\r\n\r\n'
-    table = read_table(written(text), target_columns=["y"])
+    table = read_molecule_table(written(text), target_columns=["y"])
     assert table.smiles == ["C", "CC"]
     assert table.row_numbers == [3, 5]
 
 
 def test_targets_keep_the_precision_of_the_file(written: Write) -> None:
     numbers = ["-100000000.25", "1e-45", "0.1"]
-    table = read_table(written("smiles,y\n" + "".join(f"C,{number}\n" for number in numbers)))
+    table = read_molecule_table(
+        written("smiles,y\n" + "".join(f"C,{number}\n" for number in numbers))
+    )
     assert table.targets.dtype == torch.float64
     assert table.targets.flatten().tolist() == [float(number) for number in numbers]
 
 
 def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -> None:
     path = written(",smiles,y, \n0,C,5,7\n1,CC,6,8\n")
-    assert read_table(path).target_names == ["y"]
+    assert read_molecule_table(path).target_names == ["y"]
     with pytest.raises(ValueError, match="2 columns named ''"):
-        read_table(path, target_columns=[""])
-    assert read_table(written(",smiles\n3,C\n"), target_columns=[""]).targets.tolist() == [[3]]
-
-
-def test_cells_are_as_they_stand_and_lines_are_the_index(written: Write) -> None:
-    cells = read_cells(str(written('\ufeff smiles,y\n\n C ,"1\n"\nCC,\n')))
-    assert cells.columns.tolist() == [" smiles", "y"]
-    assert list(cells.itertuples(name=None)) == [(3, " C ", "1\n"), (5, "CC", "")]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_is_read_once_for_its_cells_and_its_table(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_text, args=("smiles,y\nC,1\n",), daemon=True)
-    writer.start()
-    cells = read_cells(pipe)
-    writer.join()
-    pipe.unlink()
-    table = read_table(pipe, cells=cells)
-    assert (table.smiles, table.targets.tolist(), table.row_numbers) == (["C"], [[1]], [2])
-
-
-def test_gzip(tmp_path: Path) -> None:
-    path = tmp_path / "molecules.csv.gz"
-    path.write_bytes(gzip.compress(b"smiles,y\nC,1\n"))
-    assert read_table(path).targets.tolist() == [[1]]
-    path.write_bytes(b"smiles,y\nC,1\n")
-    with pytest.raises(ValueError, match="is not a CSV file"):
-        read_table(path)
-
-
-def test_damaged_gzip(tmp_path: Path) -> None:
-    rows = "".join(f"C,{random.Random(k).random()}\n" for k in range(999))
-    whole = bytearray(gzip.compress(f"smiles,y\n{rows}".encode()))
-    path = tmp_path / "molecules.csv.gz"
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(
-        ValueError, match=r"molecules\.csv\.gz, at line \d+, is not a CSV file.*end-of-stream"
-    ):
-        read_table(path)
-    whole[10] = 0xFF  # the first block, of a kind that there is not
-    path.write_bytes(whole)
-    with pytest.raises(
-        ValueError, match=r"molecules\.csv\.gz, at line 1, is not a CSV file.*invalid block"
-    ):
-        read_table(path)
+        read_molecule_table(path, target_columns=[""])
+    assert read_molecule_table(written(",smiles\n3,C\n"), target_columns=[""]).targets.tolist() == [
+        [3]
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
-        ("", {}, "molecules.csv is empty"),
-        ("\n\n", {}, "molecules.csv is empty"),
         ("smiles,y\n", {}, "no molecules below it"),
         ("SMILES,y\nC,1\n", {}, "no column named 'smiles'.*its columns are 'SMILES', 'y'"),
         ("smiles,y\nC,1\n", {"target_columns": ["z"]}, r"no column named 'z' \(target_columns\)"),
         ("smiles,y\nC,1\n", {"split_column": "s"}, r"no column named 's' \(split_column\)"),
         ("smiles,smiles\nC,1\n", {}, "2 columns named 'smiles'"),
         ("smiles,y,y\nC,1,2\n", {}, "2 columns named 'y'"),
-        ("smiles,y\nC,1\nCC,abc\n", {"target_columns": ["y"]}, "line 3 .*'y'.*finite.*not 'abc'"),
-        ("smiles,y\nC,1\nCC,abc\n", {}, "line 3 .*'y'.*not 'abc'"),
-        ("smiles,y\nC,1\n\nCC,inf\n", {}, "line 4 .*not 'inf'"),
-        ("smiles,y\nC,1e60\nCC,1\n", {}, "line 2 .*not '1e60'"),
-        ("smiles,y\nC,1_0\nCC,1\n", {}, "line 2 .*not '1_0'"),
+        ("smiles,y\nC,1\nCC,abc\n", {"target_columns": ["y"]}, "line 3: .*'y'.*finite.*not 'abc'"),
+        ("smiles,y\nC,1\nCC,abc\n", {}, "line 3: .*'y'.*not 'abc'"),
+        ("smiles,y\nC,1\n\nCC,inf\n", {}, "line 4: .*not 'inf'"),
+        ("smiles,y\nC,1e60\nCC,1\n", {}, "line 2: .*not '1e60'"),
+        ("smiles,y\nC,1_0\nCC,1\n", {}, "line 2: .*not '1_0'"),
         ("smiles,y\nC,high\n", {}, "no column of numbers"),
         ("smiles,y\nC,\nCC,\n", {}, "no column of numbers"),
         ("smiles\nC\n", {}, "no column of numbers"),
-        ("smiles,y\nC,\nCC,\n", {"target_columns": ["y"]}, "'y' of molecules.csv has no values"),
-        ("smiles,y\nC\n", {}, "line 2 of molecules.csv has 1 cells, the first row 2"),
-        ("smiles,y\nC,1,2\n", {}, "line 2 of molecules.csv has 3 cells, the first row 2"),
-        ('smiles,y\n"C,1\n', {}, "molecules.csv, at line 2, is not a CSV.*end of data"),
-        ('a,y\n"C",1\n"D"x,2\n', {}, "molecules.csv, at line 3, is not a CSV.*expected after"),
+        (
+            "smiles,y\nC,\nCC,\n",
+            {"target_columns": ["y"]},
+            "molecules.csv: the target column 'y' has no values",
+        ),
+        ("smiles,y\nC\n", {}, "molecules.csv, line 2: it has 1 cells, the first row 2"),
+        ('a,y\n"C",1\n"D"x,2\n', {}, "molecules.csv, line 3: .*expected after"),
     ],
 )
 def test_bad_files_are_one_clear_line(
     written: Write, text: str, arguments: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message) as error:
-        read_table(written(text), **arguments)
+        read_molecule_table(written(text), **arguments)
     assert "\n" not in str(error.value)
 
 
-def test_other_encodings_are_refused(written: Write) -> None:
-    with pytest.raises(ValueError, match="UTF-8"):
-        read_table(written("smiles,y\nC,1\n", "utf-16"))
+def test_other_separators_and_encodings(written: Write) -> None:
+    path = written("smiles;y\nC;1\n", "utf-16")
+    with pytest.raises(ValueError, match="it is not utf-8"):
+        read_molecule_table(path)
+    assert read_molecule_table(path, encoding="utf-16").targets.tolist() == [[1]]
 
 
 def test_some_rows_at_a_time(written: Write) -> None:
     path = written('part,a,smiles,note,b\nx,1,C,"a\nb",\n\ny,,CC,text,2\nx,3, CO ,,-1\n')
-    frames = list(stream_cells(path, 2))
+    frames = list(stream_molecule_rows(path, 2))
     assert [frame.index.tolist() for frame in frames] == [[2, 5], [6]]
-    columns = find_columns(path.name, iter(frames), split_column="part")
-    assert (columns.target_names, columns.targets, columns.smiles) == (["a", "b"], (1, 4), 2)
-    assert (columns.split, columns.num_rows) == (0, 3)
+    columns = find_columns(path, iter(frames), split_column="part")
+    assert (columns.targets, columns.smiles) == (["a", "b"], "smiles")
+    assert (columns.split, columns.num_rows) == ("part", 3)
     table = columns.table(frames[0])
     assert (table.smiles, table.row_numbers) == (["C", "CC"], [2, 5])
     assert table.targets.nan_to_num(9).tolist() == [[1, 9], [9, 2]]
     assert table.split_values == ["x", "y"]
-    with pytest.raises(ValueError, match=r"line 4 of molecules.csv has 3 cells"):
-        list(stream_cells(written("smiles,y\nC,1\nCC,2\nCO,3,4\n"), 2))
 
 
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        read_table(tmp_path / "none.csv")
+        read_molecule_table(tmp_path / "none.csv")
 
 
 def test_pick(written: Write) -> None:
-    table = read_table(written("smiles,y,s\nC,1,a\nCC,2,b\nCCC,3,c\n"), split_column="s")
+    table = read_molecule_table(written("smiles,y,s\nC,1,a\nCC,2,b\nCCC,3,c\n"), split_column="s")
     picked = table.pick([2, 0])
     assert isinstance(picked, MoleculeTable)
     assert picked.smiles == ["CCC", "C"]

@@ -115,8 +115,8 @@ def one_line(capsys: pytest.CaptureFixture[str], command: str) -> str:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("train +no.csv --target-columns y --out +o", "no.csv: no such file"),
-        ("train +m.csv --target-columns y --out +o", "no column 'y' for --target-columns"),
+        ("train +no.csv --target-columns y --out +o", "no.csv: No such file"),
+        ("train +m.csv --target-columns y --out +o", "no column named 'y' (--target-columns)"),
         ("train +m.csv --target-columns kind size --out +o", "no finite number"),
         ("train +m.csv --target-columns size --split column --out +o", "--split-column"),
         ("train +m.csv --target-columns size --smiles-column x --out +o", "--smiles-column"),
@@ -126,13 +126,13 @@ def one_line(capsys: pytest.CaptureFixture[str], command: str) -> str:
         ("train +w.csv --target-columns y --weight-column n --out +o", "line 4: no weight"),
         ("predict +ridge +none.csv --out +o.csv", "no row below the header"),
         ("predict +no +new.csv --out +o.csv", "no finished run"),
-        ("predict +ridge +no.csv --out +o.csv", "no.csv: no such file"),
-        ("predict +extra +bad.csv --out +o.csv", "no column 'extra'"),
+        ("predict +ridge +no.csv --out +o.csv", "no.csv: No such file"),
+        ("predict +extra +bad.csv --out +o.csv", "no column named 'extra'"),
         ("predict +ridge +binary +new.csv --out +o.csv", "other targets"),
         ("predict +ridge +new.csv --out +no/o.csv", "folder that exists"),
-        ("explain +ridge +no.csv --out +o", "no.csv: no such file"),
+        ("explain +ridge +no.csv --out +o", "no.csv: No such file"),
         ("explain +net +new.csv --target y --out +o", "--target y"),
-        ("embed +ridge +no.csv --out +o.csv", "no.csv: no such file"),
+        ("embed +ridge +no.csv --out +o.csv", "no.csv: No such file"),
         ("report +no", "no such folder"),
         ("report +empty", "no finished run"),
         ("example +no/o.csv", "folder that exists"),
@@ -358,7 +358,7 @@ def test_columns_that_pass_through_and_columns_that_are_new(
         for line in (0, 1):
             yield frame[line : line + 1].set_axis([line + 2])
 
-    monkeypatch.setattr(streaming, "read_chunks", one_row_each)
+    monkeypatch.setattr(streaming, "stream_table", one_row_each)
     for words, name, width in (("predict +ridge", "predicted_size", 9), ("embed +net", "v0", None)):
         out = f"ids_{name}.csv"
         assert run(folder, f"{words} +ids.csv --skip-invalid --out +{out}") == 0

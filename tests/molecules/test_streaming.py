@@ -15,9 +15,9 @@ from pyg_kernels.chem import DefaultFeaturizer  # noqa: E402
 from pyg_kernels.datasets import MoleculeDataset  # noqa: E402
 from pyg_kernels.molecules import environments, streaming  # noqa: E402
 from pyg_kernels.molecules.command import main  # noqa: E402
-from pyg_kernels.molecules.files import TableWriter  # noqa: E402
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network  # noqa: E402
 from pyg_kernels.molecules.runs import rounded  # noqa: E402
+from pyg_kernels.tables import TableWriter  # noqa: E402
 from tests.molecules.sets import LOGP, SMILES  # noqa: E402
 
 ROWS = [*SMILES, "C(", *SMILES[::-1]]

@@ -28,7 +28,8 @@ from pyg_kernels.datasets.text import (
     find_glove,
     read_word_vectors,
 )
-from pyg_kernels.datasets.text.text_table import PARQUET, has_columns
+from pyg_kernels.datasets.text.text_table import has_columns
+from pyg_kernels.tables import PARQUET
 
 NO_GLOVE = "none"
 PHRASES = {"no": False, "yes": True, "auto": None}

@@ -147,6 +147,31 @@ def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
     return taken
 
 
+def random_parts(
+    labels: Sequence[str], fraction: float, seed: int, name: str
+) -> tuple[dict[str, Tensor], str]:
+    """A training and a test part of one file, and what to call them.
+
+    Args:
+        labels: of its texts.
+        fraction: of each class to test on, rounded down.
+        seed: of the draw.
+        name: of the file.
+
+    Raises:
+        ValueError: if the fraction is not between 0 and 1, or so small that no text is drawn.
+    """
+    if not 0 < fraction < 1:
+        raise ValueError(f"test_fraction must be between 0 and 1, got {fraction}")
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    classes = torch.tensor([numbers[label] for label in labels])
+    tested = drawn(classes, torch.arange(len(labels)), fraction, seed)
+    if not tested.any():
+        raise ValueError(f"test_fraction {fraction} of the {len(labels)} texts of {name} is none")
+    parts = {"train": (~tested).nonzero().flatten(), "test": tested.nonzero().flatten()}
+    return parts, f"random {100 * fraction:g}% of each class of {name} for testing (seed {seed})"
+
+
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:
     """Names by value where all of them are integers, otherwise in alphabetical order."""
     by_name = sorted(names)

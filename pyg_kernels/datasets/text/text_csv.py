@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
-from pyg_kernels.datasets.cells import stream_cells
-from pyg_kernels.datasets.text.corpus import TextCorpus, drawn
+from pyg_kernels.datasets.text.corpus import TextCorpus, random_parts
 from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.tokens import tokenize
+from pyg_kernels.tables import FileError, shortened, stream_table
 
 ESCAPE = re.compile(r'\\([n"])')
 ROWS = 1 << 16  # read at a time
-SHOWN = 40  # most characters of a bad cell in an error message
 
 
 def unescape(text: str) -> str:
@@ -67,13 +66,11 @@ class TextCSV(TextCorpus):
         read = [_read(file, names, lower, clean) for file in (train, test) if file is not None]
         texts = [text for part, _ in read for text in part]
         labels = [label for _, part in read for label in part]
-        parts: Mapping[str, torch.Tensor | range]
+        first = len(read[0][0])
+        parts = {"train": torch.arange(first), "test": torch.arange(first, len(texts))}
+        split = "official test part"
         if test is None:
-            parts, split = _random_parts(labels, test_fraction, seed, train.name)
-        else:
-            first = len(read[0][0])
-            parts = {"train": range(first), "test": range(first, len(texts))}
-            split = "official test part"
+            parts, split = random_parts(labels, test_fraction, seed, train.name)
         super().__init__(texts, labels, parts, split)
 
 
@@ -116,21 +113,6 @@ def _class_names(classes: Sequence[str] | str | Path | None, train: Path) -> lis
     return names
 
 
-def _random_parts(
-    labels: Sequence[str], fraction: float, seed: int, name: str
-) -> tuple[dict[str, torch.Tensor], str]:
-    """A training and a test part of one file, and what to call them."""
-    if not 0 < fraction < 1:
-        raise ValueError(f"test_fraction must be between 0 and 1, got {fraction}")
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    classes = torch.tensor([numbers[label] for label in labels])
-    tested = drawn(classes, torch.arange(len(labels)), fraction, seed)
-    if not tested.any():
-        raise ValueError(f"test_fraction {fraction} of the {len(labels)} texts of {name} is none")
-    parts = {"train": (~tested).nonzero().flatten(), "test": tested.nonzero().flatten()}
-    return parts, f"random {100 * fraction:g}% of each class of {name} for testing (seed {seed})"
-
-
 def _read(
     path: Path, names: Sequence[str] | None, lower: bool, clean: Callable[[str], str]
 ) -> tuple[list[list[str]], list[str]]:
@@ -138,18 +120,16 @@ def _read(
     texts: list[list[str]] = []
     labels: list[str] = []
     words: dict[str, str] = {}  # each word once: large sets have few different ones
-    for frame in stream_cells(path, ROWS, header=False):
+    for frame in stream_table(path, ROWS, header=False, strict=True):
         for line, label, *cells in frame.itertuples(name=None):
-            where = f"line {line} of {path}"
+            where = f"{path}, line {line}"
             if not cells:
-                raise ValueError(f"{where} has 1 cell, expected a class and at least one text")
+                raise FileError(f"{where}: 1 cell, expected a class and at least one text")
             labels.append(_label(label, names, where))
             text = tokenize(clean(" ".join(cells)), lower)
             if not text:
-                raise ValueError(f"{where} has no text")
+                raise FileError(f"{where}: no text")
             texts.append([words.setdefault(word, word) for word in text])
-    if not texts:
-        raise ValueError(f"{path} has no texts")
     return texts, labels
 
 
@@ -157,12 +137,12 @@ def _label(cell: str, names: Sequence[str] | None, where: str) -> str:
     """The name of the class that a cell gives the number of."""
     number = cell.strip()
     if not (number.isascii() and number.isdecimal()) or int(number) < 1:
-        raise ValueError(
-            f"{where}: the class must be a whole number from 1, got {cell[:SHOWN]!r} "
+        raise FileError(
+            f"{where}: the class must be a whole number from 1, got {shortened(cell, 40)!r} "
             "(the columns of a file with a header are to be named)"
         )
     if names is None:
         return str(int(number))
     if int(number) > len(names):
-        raise ValueError(f"{where}: class {int(number)} has no name; there are {len(names)} names")
+        raise FileError(f"{where}: class {int(number)} has no name; there are {len(names)} names")
     return names[int(number) - 1]

@@ -1,0 +1,382 @@
+"""Tables in files, some rows at a time: CSV, plain or compressed, and Parquet."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import lzma
+import sys
+import zlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+SEPARATORS = (",", ";", "\t")
+PARQUET = (".parquet", ".pq")
+OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+MISSING = frozenset(("", "na", "nan", "n/a", "null", "none"))
+DAMAGE = (csv.Error, UnicodeError, EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+
+csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a cell may hold a whole text
+
+
+class FileError(ValueError):
+    """What is wrong with a file, in one line that names it."""
+
+
+def stream_table(
+    path: str | Path,
+    rows: int | None = None,
+    *,
+    encoding: str = "utf-8",
+    header: bool = True,
+    strict: bool = False,
+    keep_blank: bool = False,
+) -> Generator[DataFrame, None, None]:
+    """The rows of a table, a bounded number at a time. The file is read once: it may be a pipe.
+
+    Args:
+        path: a CSV, separated by commas, semicolons or tabs, whichever its first line has most of;
+            compressed where its name ends in ``.gz``, ``.bz2`` or ``.xz``. Parquet where it ends
+            in ``.parquet`` or ``.pq``.
+        rows: of a frame at most; None for all in one.
+        encoding: of a CSV.
+        header: whether the first row names the columns; otherwise they are numbers, and commas
+            separate them.
+        strict: whether to refuse rows with fewer cells than the first, and text behind a closing
+            quote. Otherwise missing cells are empty.
+        keep_blank: whether blank rows of a table of one column, but those at its end, are rows.
+
+    Yields:
+        Frames, one at least. The index is the line on which a row begins, the first being line 1
+        (the row of a Parquet file, counted from 1). Cells of a CSV are strings as they stand there.
+        Rows without any content are left out.
+
+    Raises:
+        OSError: if it cannot be read.
+        FileError: if it is no such table, when the place that shows it is reached.
+        ImportError: without pandas or, for Parquet, pyarrow.
+    """
+    pandas = _pandas()
+    if str(path).endswith(PARQUET):
+        yield from _parquet_frames(Path(path), rows)
+        return
+    found = _filled(_rows(Path(path), encoding, header, strict), keep_blank)
+    first = next(found, None)
+    if first is None:
+        raise FileError(f"{path}: the file is empty")
+    names = first[1] if header else list(range(len(first[1])))
+    found = found if header else chain([first], found)
+    is_first = True
+    while block := list(islice(found, rows)):
+        lines, cells = zip(*block, strict=True)
+        yield pandas.DataFrame(cells, list(lines), names, dtype=str)
+        is_first = False
+    if is_first:
+        yield pandas.DataFrame(columns=names, dtype=str)
+
+
+def read_table(path: str | Path, **options: Any) -> DataFrame:
+    """All rows of a table, of which there is one at least, as :func:`stream_table` gives them."""
+    (frame,) = stream_table(path, **options)
+    if not len(frame):
+        raise FileError(f"{path}: there is no row below the header")
+    return frame
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(
+            "tables need pandas, which is not installed: pip install 'pyg_kernels[mol]'",
+            name="pandas",
+        ) from error
+    return pandas
+
+
+def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV, empty ones too, with the lines on which they begin."""
+    line, width, is_read = 1, 0, False
+
+    def lines(some: Iterable[str]) -> Iterator[str]:
+        nonlocal is_read
+        yield from some
+        is_read = True
+
+    try:
+        codec = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
+        with io.TextIOWrapper(opened(path), codec, newline="") as file:
+            top = [file.readline()]
+            while top[-1] and not top[-1].strip():
+                top.append(file.readline())
+            if "\0" in top[-1]:
+                raise FileError(f"{path}, line {len(top)}: {_not_in(encoding)}")
+            separator = _separator(top[-1]) if header else SEPARATORS[0]
+            reader = csv.reader(lines(chain(top, file)), delimiter=separator, strict=strict)
+            for row in reader:
+                if is_read:  # the row asked for a line behind the last one
+                    raise FileError(f"{path}, line {line}: its quote does not end in the file")
+                width = width or len(row)
+                if len(row) > width or (strict and row and len(row) < width):
+                    raise FileError(
+                        f"{path}, line {line}: it has {len(row)} cells, the first row {width}"
+                    )
+                if separator == "\t" and reader.line_num > line and any(map(_has_rows, row)):
+                    raise FileError(
+                        f"{path}, line {line}: a quote joins rows: double the quotes within cells"
+                    )
+                yield line, row + [""] * (width - len(row))
+                line = reader.line_num + 1
+    except UnicodeError as error:
+        line = _undecodable_line(path, encoding)
+        raise FileError(f"{path}, line {line}: {_not_in(encoding)}") from error
+    except DAMAGE as error:
+        said = " ".join(str(error).split())
+        raise FileError(f"{path}, line {line}: it cannot be read as CSV: {said}") from error
+    except LookupError as error:
+        raise FileError(f"--encoding {encoding}: {error}") from error
+
+
+def _filled(
+    rows: Iterator[tuple[int, list[str]]], keep_blank: bool
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows with any content; of one column with `keep_blank` also those between them."""
+    blank: list[tuple[int, list[str]]] = []
+    is_first = True
+    for line, row in rows:
+        if any(row):
+            yield from blank
+            yield line, row
+            blank, is_first = [], False
+        elif keep_blank and not is_first and len(row) == 1:
+            blank.append((line, row))
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A file for reading, decompressed by its name."""
+    return cast(IO[bytes], OPENERS.get(path.suffix, open)(path, "rb"))
+
+
+def _has_rows(cell: str) -> bool:
+    """Whether a cell has a tab and a line break: a quote that was meant as itself began it."""
+    return "\t" in cell and ("\n" in cell or "\r" in cell)
+
+
+def _not_in(encoding: str) -> str:
+    return f"it is not {encoding}; --encoding names another, such as latin-1"
+
+
+def _separator(header: str) -> str:
+    """The separator that the first line has most of, a comma where it has none."""
+    outside_quotes = "".join(header.split('"')[::2])
+    return max(SEPARATORS, key=outside_quotes.count)
+
+
+def _undecodable_line(path: Path, encoding: str) -> int:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    number = 1
+    with opened(path) as file:
+        for piece in file:  # of UTF-16 it may end within a character, which the decoder keeps
+            try:
+                number += decoder.decode(piece).count("\n")
+            except UnicodeError:
+                break
+    return number
+
+
+def _parquet_frames(path: Path, rows: int | None) -> Iterator[DataFrame]:
+    parquet = pyarrow_parquet(path)
+    import pyarrow
+
+    start = 1
+    try:
+        file = parquet.ParquetFile(path)
+        size = rows or max(1, file.metadata.num_rows)
+        empty = [] if file.metadata.num_rows else [file.schema_arrow.empty_table()]
+        for batch in chain(file.iter_batches(size), empty):
+            frame = batch.to_pandas(types_mapper=_integers().get)
+            is_named = any(level is not None for level in frame.index.names)
+            frame = frame.reset_index(drop=not is_named)
+            frame.index = range(start, start + len(frame))
+            start += len(frame)
+            yield frame
+    except pyarrow.ArrowInvalid as error:
+        said = " ".join(str(error).split())
+        raise FileError(f"{path}: it cannot be read as Parquet: {said}") from error
+
+
+def _integers() -> dict[Any, Any]:
+    """pandas' types for Arrow's integers, which stay integers where some are missing."""
+    import pyarrow
+
+    pandas = _pandas()
+    kinds = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+    return {pyarrow.type_for_alias(kind.lower()): pandas.array([], kind).dtype for kind in kinds}
+
+
+def pyarrow_parquet(path: Path) -> Any:
+    """pyarrow's module for Parquet."""
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError(
+            f"{path}: Parquet needs pyarrow: pip install 'pyg_kernels[scale]'"
+        ) from error
+    return parquet
+
+
+def find_column(
+    columns: Iterable[Any], wanted: str | None, path: str | Path, option: str = ""
+) -> Any:
+    """The column of that name; the one called ``smiles``, in any case, if `wanted` is None.
+
+    Raises:
+        FileError: if there is none, or several could be meant.
+    """
+    names = list(columns)
+    listed = ", ".join(repr(shortened(str(name), 40)) for name in names)
+    asked = f" ({option})" if option else ""
+    if wanted is not None:
+        if names.count(wanted) == 1:
+            return wanted
+        found = f"{names.count(wanted)} columns" if wanted in names else "no column"
+        raise FileError(f"{path}: {found} named {wanted!r}{asked}; its columns are {listed}")
+    lower = [str(name).strip().lower() for name in names]
+    places = [place for place, name in enumerate(lower) if name == "smiles"]
+    places = places or [place for place, name in enumerate(lower) if "smiles" in name]
+    if len(places) != 1:
+        found = f"{len(places)} columns named after SMILES" if places else "no column named smiles"
+        raise FileError(f"{path}: {found}{asked}; its columns are {listed}")
+    return names[places[0]]
+
+
+def missing(cells: Series, words: Iterable[str] = MISSING) -> NDArray[Any]:
+    """Which cells have nothing, or one of these words, in any case."""
+    return (cells.isna() | cells.astype(str).str.strip().str.lower().isin(words)).to_numpy(bool)
+
+
+def as_numbers(cells: Series) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Cells as numbers, NaN where they are missing, and which are neither, ``(n,)`` each."""
+    known = cells.mask(missing(cells))
+    values = _pandas().to_numeric(known, errors="coerce").to_numpy(float, na_value=np.nan)
+    return values, (np.isnan(values) & known.notna().to_numpy(bool)) | np.isinf(values)
+
+
+def numbers(
+    frame: DataFrame, column: Any, path: str | Path, advice: str = ""
+) -> NDArray[np.float64]:
+    """A column as numbers, ``(n,)``, NaN where a cell is empty (or NA, NaN, n/a, null, None).
+
+    Raises:
+        FileError: on a cell that is no number or infinite, with its line.
+    """
+    values, wrong = as_numbers(frame[column])
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise FileError(
+            f"{path}, line {frame.index[first]}: {frame[column].iloc[first]!r} in column "
+            f"{column!r} is no finite number ({int(wrong.sum())} are not{advice})"
+        )
+    return values
+
+
+def shortened(text: str, length: int = 60) -> str:
+    """The text, cut to fit an error message of one line."""
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def refuse_existing(path: str | Path, overwrite: bool) -> Path:
+    """The path, unless something is there that is not to be overwritten.
+
+    Raises:
+        FileError: if there is a file or a folder with anything in it.
+    """
+    path = Path(path)
+    there = any(path.iterdir()) if path.is_dir() else path.exists()
+    if there and not overwrite:
+        raise FileError(f"{path} exists; --overwrite replaces it")
+    return path
+
+
+def table_files(folder: Path, endings: Sequence[str]) -> list[Path]:
+    """The tables in a folder, by their names; hidden files are none.
+
+    Raises:
+        FileError: if there are none.
+    """
+    found = sorted(path for path in folder.iterdir() if path.name.endswith(tuple(endings)))
+    found = [path for path in found if path.is_file() and not path.name.startswith(".")]
+    if not found:
+        raise FileError(f"{folder}: no table in it, whose name ends in {', '.join(endings)}")
+    return found
+
+
+class TableWriter:
+    """Writes a table row by row; under its own name it appears only when it is whole.
+
+    CSV, with tabs where the name begins its endings with ``.tsv``, gzipped where it ends in
+    ``.gz``; Parquet where it ends in ``.parquet``.
+
+    Args:
+        path: the file.
+        overwrite: whether it may be there already.
+
+    Raises:
+        FileError: if it is there, or a folder is, or its folder is not.
+        ImportError: for Parquet without pyarrow.
+    """
+
+    def __init__(self, path: str | Path, overwrite: bool = False) -> None:
+        self.path = refuse_existing(path, overwrite)
+        if self.path.is_dir() or not self.path.parent.is_dir():
+            raise FileError(f"{path}: not a file in a folder that exists")
+        self._partial = self.path.with_name(f".{self.path.name}.partial")
+        self._parquet = pyarrow_parquet(self.path) if self.path.suffix in PARQUET else None
+        self._file: Any = None
+        self.rows = 0
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def write(self, frame: DataFrame) -> None:
+        """Adds rows, with the columns of those before."""
+        if self._parquet is not None:
+            import pyarrow
+
+            if not frame.columns.is_unique:
+                twice = list(frame.columns[frame.columns.duplicated()])
+                raise FileError(f"{self.path}: Parquet has no two columns named {twice[0]!r}")
+            table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+            if self._file is None:
+                self._file = self._parquet.ParquetWriter(self._partial, table.schema)
+            self._file.write_table(table.cast(self._file.schema))
+        else:
+            if self._file is None:
+                opener: Any = gzip.open if self.path.suffix == ".gz" else open
+                self._file = opener(self._partial, "wt", encoding="utf-8", newline="")
+            frame.to_csv(
+                self._file,
+                index=False,
+                header=self.rows == 0,
+                sep="\t" if ".tsv" in self.path.suffixes else ",",
+            )
+        self.rows += len(frame)
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if self._file is not None:
+            self._file.close()
+            if kind is None:
+                self._partial.replace(self.path)
+            else:
+                self._partial.unlink()

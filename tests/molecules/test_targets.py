@@ -1,0 +1,75 @@
+"""What is learned from the columns of a table, and which rows have molecules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+pd = pytest.importorskip("pandas")
+
+from pyg_kernels.molecules.targets import read_targets  # noqa: E402
+from pyg_kernels.molecules.training_data import read_rows  # noqa: E402
+from pyg_kernels.tables import FileError  # noqa: E402
+
+
+def table(**columns: list[str]) -> pd.DataFrame:
+    frame = pd.DataFrame(columns)
+    frame.index = range(2, 2 + len(frame))
+    return frame
+
+
+def test_targets_are_numbers_or_classes() -> None:
+    frame = table(
+        number=["1", "NA", "-2e3", "0"],
+        binary=["0", "1", "", "1"],
+        truth=["True", "FALSE", "nan", "true"],
+        word=["toxic", "safe", " safe", ""],
+        rank=["10", "2", "2.0", "1"],
+    )
+    found = read_targets(frame, ["number", "binary"], None, "m.csv")
+    assert found.task == "regression"
+    np.testing.assert_array_equal(found.values, [[1, 0], [np.nan, 1], [-2000, np.nan], [0, 1]])
+    found = read_targets(frame, ["truth", "word"], None, "m.csv")
+    assert found.task == "classification"
+    assert found.classes == [["false", "true"], ["safe", "toxic"]]
+    np.testing.assert_array_equal(found.values, [[1, 1], [0, 0], [np.nan, 0], [1, np.nan]])
+    found = read_targets(frame, ["rank", "binary"], "classification", "m.csv")
+    assert found.classes == [["1", "2", "10"], ["0", "1"]]
+    np.testing.assert_array_equal(found.values[:, 0], [2, 1, 1, 0])
+
+
+def test_names_of_classes_keep_their_digits_and_case() -> None:
+    frame = table(
+        code=["1000001", "1000002", "1000002.0", "NaN", "0.5"],
+        kind=["None", "Ki", "NA", "", "Ki"],
+    )
+    found = read_targets(frame, ["code", "kind"], "classification", "m.csv")
+    assert found.classes == [["0.5", "1000001", "1000002"], ["Ki", "None"]]
+    np.testing.assert_array_equal(found.values[:, 0], [1, 2, 2, np.nan, 0])
+    np.testing.assert_array_equal(found.values[:, 1], [1, 0, np.nan, np.nan, 0])
+
+
+@pytest.mark.parametrize(
+    ("cells", "task", "expected"),
+    [
+        (["1", "x", "2"], None, "line 3: 'x'"),
+        (["1", "inf", "2"], None, "line 3: 'inf'"),
+        (["low", "high", "low"], "regression", "line 2: 'low'"),
+        (["", "", ""], None, "no value"),
+        (["1", "1", "1"], "classification", "one class"),
+    ],
+)
+def test_wrong_targets(cells: list[str], task: str | None, expected: str) -> None:
+    with pytest.raises(FileError, match=expected):
+        read_targets(table(y=cells), ["y"], task, "m.csv")
+
+
+def test_invalid_smiles_are_listed_with_their_lines() -> None:
+    frame = table(smiles=["C", "C(", "", "CCO"])
+    with pytest.raises(FileError, match=r"2 invalid SMILES \(line 3: .*; line 4: .*--skip-invalid"):
+        read_rows(frame, "smiles", "m.csv", False)
+    said: list[str] = []
+    molecules, known = read_rows(frame, "smiles", "m.csv", True, say=said.append)
+    assert (molecules.smiles, list(known.index)) == (["C", "CCO"], [2, 5])
+    assert said == ["warning: m.csv: 2 invalid SMILES left out, lines 3, 4"]

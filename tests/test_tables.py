@@ -1,0 +1,231 @@
+"""Tables in files: separators, encodings, compression, lines, and errors of one line."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas", reason="tables need pandas")
+
+from pyg_kernels.tables import (  # noqa: E402
+    FileError,
+    TableWriter,
+    find_column,
+    numbers,
+    read_table,
+    refuse_existing,
+    stream_table,
+)
+
+ROWS = [("SMILES", "y", "name"), ("CCO", "1.5", "Äthanol"), ("C", "", "one, two"), ("N", "2", "")]
+COMPRESSED: dict[str, Any] = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
+COMPRESSED[".xz"] = lzma.compress
+
+
+def written(path: Path, content: str | bytes, encoding: str = "utf-8") -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    return path
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("ending", COMPRESSED)
+def test_every_separator_encoding_and_compression(
+    tmp_path: Path, separator: str, encoding: str, ending: str
+) -> None:
+    text = "\r\n".join(separator.join(f'"{cell}"' for cell in row) for row in ROWS) + "\r\n"
+    path = written(tmp_path / f"m.csv{ending}", COMPRESSED[ending](text.encode(encoding)))
+    table = read_table(path, encoding="utf-8" if encoding == "utf-8-sig" else encoding)
+    assert [tuple(table.columns), *table.itertuples(index=False, name=None)] == ROWS
+    assert list(table.index) == [2, 3, 4]
+    assert find_column(table.columns, None, path, "--smiles-column") == "SMILES"
+    np.testing.assert_array_equal(numbers(table, "y", path), [1.5, np.nan, 2])
+
+
+def test_chunks_are_the_table(tmp_path: Path) -> None:
+    rows = "\n".join(f"{'C' * n},{n}" for n in range(1, 8))
+    path = written(tmp_path / "m.csv", f"smiles,y\n{rows}\n\n\n")
+    chunks = list(stream_table(path, 3))
+    assert [len(chunk) for chunk in chunks] == [3, 3, 1]
+    assert pd.concat(chunks).equals(read_table(path))
+    assert list(read_table(path).index) == list(range(2, 9))
+    bare = list(stream_table(written(path, "1,a;b\n2,c\n"), 1, header=False))
+    assert [frame.values.tolist() for frame in bare] == [[["1", "a;b"]], [["2", "c"]]]
+    (empty,) = stream_table(written(path, "smiles,y\n"))
+    assert (list(empty.columns), len(empty)) == (["smiles", "y"], 0)
+
+
+def test_cells_are_as_they_stand_and_lines_are_the_index(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", '\ufeff smiles,,y,y\n\n C ,0,"1\n","a""b"\n,\nCC,,NA,\n')
+    table = read_table(str(path))
+    assert list(table.columns) == [" smiles", "", "y", "y"]
+    assert list(table.itertuples(name=None)) == [
+        (3, " C ", "0", "1\n", 'a"b'),
+        (6, "CC", "", "NA", ""),
+    ]
+    assert len(read_table(written(path, f"text\n{'a' * 200_000}\n"))["text"].iloc[0]) == 200_000
+
+
+def test_blank_rows_and_line_breaks_keep_the_lines(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", "smiles\nC\n\n\n\nN\n\nO\n\n\n\n")
+    for size in (1, 2, 3, None):
+        kept = pd.concat(stream_table(path, size, keep_blank=True))
+        assert list(kept["smiles"]) == ["C", "", "", "", "N", "", "O"]
+        assert list(kept.index) == list(range(2, 9))
+    assert list(read_table(path).index) == [2, 6, 8]
+    written(path, 'smiles,"a\nnote"\nC,"one\ntwo"\n\nN,"\n\n"\nO,\n')
+    for size in (1, 2, None):
+        chunks = pd.concat(stream_table(path, size, keep_blank=True))
+        assert list(chunks.index) == [3, 6, 9]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    text = ("smiles,y\nC,1\n",)
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=text, daemon=True)
+    writer.start()
+    assert read_table(tmp_path / "pipe").values.tolist() == [["C", "1"]]
+    writer.join()
+
+
+@pytest.mark.parametrize(
+    ("content", "strict", "expected"),
+    [
+        ("", False, "m.csv: the file is empty"),
+        ("\n\n", False, "m.csv: the file is empty"),
+        ("smiles,y\n", False, "m.csv: there is no row below the header"),
+        ("smiles,y\nC,1,2\n", False, "m.csv, line 2: it has 3 cells, the first row 2"),
+        ("smiles,y\n\nC,1\nC,1,2\n", False, "m.csv, line 4: it has 3 cells, the first row 2"),
+        ("smiles,y\nC\n", True, "m.csv, line 2: it has 1 cells, the first row 2"),
+        ('smiles,y\nC,"1\n', False, "m.csv, line 2: its quote does not end in the file"),
+        ('smiles,y\nC,"1\n', True, "m.csv, line 2: .*unexpected end of data"),
+        ('a,y\n"C",1\n"D"x,2\n', True, "m.csv, line 3: .*expected after"),
+        ('text\tlabel\n"a\tx\nb\ty\n"c\tx\n', False, "m.csv, line 2: a quote joins rows"),
+        (b"smiles,y\nC,1\nC,\xff\n", False, "line 3: it is not utf-8; --encoding names another"),
+        ("smiles,y\nC,1\n".encode("utf-16"), False, "line 1: it is not utf-8; --encoding"),
+        ("smiles,y\nC,1\n".encode("utf-16-le"), False, "line 1: it is not utf-8; --encoding"),
+    ],
+)
+def test_malformed_files_are_named_in_one_line(
+    tmp_path: Path, content: str | bytes, strict: bool, expected: str
+) -> None:
+    path = written(tmp_path / "m.csv", content)
+    with pytest.raises(FileError, match=expected) as error:
+        read_table(path, strict=strict)
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_what_is_lenient_is_not_strict(tmp_path: Path) -> None:
+    path = written(tmp_path / "m.csv", 'a,b\n"C" x,1\nD\n')
+    assert read_table(path).values.tolist() == [["C x", "1"], ["D", ""]]
+
+
+def test_other_errors_of_reading(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"absent.csv"):
+        read_table(tmp_path / "absent.csv")
+    with pytest.raises(FileError, match=r"--encoding latin-99: unknown"):
+        read_table(written(tmp_path / "m.csv", "smiles\nC\n"), encoding="latin-99")
+    rows = "".join(f"C,{random.Random(k).random()}\n" for k in range(999))
+    whole = bytearray(gzip.compress(f"smiles,y\n{rows}".encode()))
+    broken = bytearray(whole)
+    broken[10] = 0xFF  # the first block, of a kind that there is not
+    for content, said in (
+        (b"smiles\nC\n", r"line 1: it cannot be read as CSV: Not a gzip"),
+        (bytes(whole[: len(whole) // 2]), r"line \d+: it cannot .*end-of-stream"),
+        (bytes(broken), r"line 1: it cannot .*invalid block"),
+    ):
+        with pytest.raises(FileError, match=rf"m\.csv\.gz, {said}"):
+            read_table(written(tmp_path / "m.csv.gz", content))
+
+
+@pytest.mark.parametrize(
+    ("columns", "wanted", "expected"),
+    [
+        (["a", "b"], None, "no column named smiles"),
+        (["smiles_a", "smiles_b"], None, "2 columns named after SMILES"),
+        (["a", "b"], "c", r"m.csv: no column named 'c' \(--some\); its columns are 'a', 'b'"),
+        (["a", "a"], "a", "2 columns named 'a'"),
+    ],
+)
+def test_columns_that_are_not_found(columns: list[str], wanted: str, expected: str) -> None:
+    with pytest.raises(FileError, match=expected):
+        find_column(columns, wanted, "m.csv", "--some")
+    assert find_column(["y", "canonical_smiles"], None, "m.csv") == "canonical_smiles"
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.tsv"])
+def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
+    frame = pd.DataFrame({"smiles": ["C", "CC", "O"], "name": ["a,b", "", 'c"']}, index=range(2, 5))
+    with TableWriter(tmp_path / name) as writer:
+        writer.write(frame[:2])
+        assert not (tmp_path / name).exists()
+        writer.write(frame[2:])
+    assert read_table(tmp_path / name).equals(frame)
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
+    with pytest.raises(FileError, match="--overwrite"):
+        TableWriter(tmp_path / name)
+
+
+def test_an_interrupted_table_leaves_nothing(tmp_path: Path) -> None:
+    def write() -> None:
+        with TableWriter(tmp_path / "o.csv") as writer:
+            writer.write(pd.DataFrame({"a": ["1"]}))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(FileError, match="folder that exists"):
+        TableWriter(tmp_path / "absent" / "o.csv")
+
+
+def test_refusal_of_folders(tmp_path: Path) -> None:
+    assert refuse_existing(tmp_path, False) == tmp_path
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="--overwrite"):
+        refuse_existing(tmp_path, False)
+    assert refuse_existing(tmp_path, True) == tmp_path
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "o.parquet"
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        for fail in (lambda: TableWriter(path), lambda: read_table(written(path, b"PAR1"))):
+            with pytest.raises(ImportError, match=r"pyg_kernels\[scale\]"):
+                fail()
+        return
+    frame = pd.DataFrame({"smiles": ["C", "CC"], "y": [1.0, np.nan]}, index=range(1, 3))
+    frame["id"] = pd.array([2**53 + 1, None], "Int64")
+    with TableWriter(path) as writer:
+        writer.write(frame[:1])
+        writer.write(frame[1:])
+    back = read_table(path)
+    assert list(back["smiles"]) == ["C", "CC"] and list(back.index) == [1, 2]
+    np.testing.assert_array_equal(numbers(back, "y", "o.parquet"), [1, np.nan])
+    assert back["id"].dtype == "Int64" and back["id"].equals(frame["id"])
+    np.testing.assert_array_equal(numbers(back, "id", "o.parquet"), [2.0**53, np.nan])
+    assert [len(part) for part in stream_table(path, 1)] == [1, 1]
+    for stored in (frame[::-1], frame[1:], frame[:0], frame.set_index("smiles")):
+        stored.to_parquet(path)
+        (table,) = stream_table(path)
+        assert list(table.index) == list(range(1, len(stored) + 1))
+        assert table["smiles"].tolist() == stored.reset_index()["smiles"].tolist()
+    with (
+        pytest.raises(FileError, match="no two columns named 'a'"),
+        TableWriter(path, overwrite=True) as writer,
+    ):
+        writer.write(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(FileError, match="cannot be read as Parquet"):
+        read_table(written(path, b"PAR1"))
