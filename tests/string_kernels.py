@@ -72,7 +72,10 @@ def enumerated(
 
 
 def string_features(x: Tensor, order: int, decay: float) -> Tensor:
-    """The map of the string kernel of a text of vectors (L, F): the weighted sum of the tensor products of all n-grams, (F^n,)."""
+    """The map of the string kernel of a text of vectors (L, F).
+
+    It is the weighted sum of the tensor products of all n-grams, (F^n,).
+    """
     total = torch.zeros(x.size(1) ** order, dtype=torch.float64)
     for i in ngrams(len(x), order):
         product = torch.ones(1, dtype=torch.float64)
