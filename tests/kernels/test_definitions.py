@@ -411,6 +411,13 @@ UNDIRECTED = list(map(both_ways, GRAPHS))
 ALL_ORDERS = [("x", "edge_attr"), ("kind_vector", None), ("kind", "bond")]
 
 
+def test_undirected_graphs_beside_directed_ones() -> None:
+    """Either side may have walks that are others backwards."""
+    kernel, sides = RandomWalkKernel(4, 0.4), (UNDIRECTED[:2], GRAPHS[:2])
+    for xs, ys in (sides, sides[::-1]):
+        close_sums(kernel(xs, ys), defined(kernel, xs, ys))
+
+
 def largest_decay(graphs: list[Data], *pair: str | None) -> float:
     """1 / the spectral radius of the product graphs of each graph with itself."""
     kernel = RandomWalkKernel(None, **features(*pair))

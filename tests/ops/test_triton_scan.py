@@ -16,6 +16,7 @@ from torch import Tensor
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import walk
 from pyg_kernels.ops.scan.walk import Form, definition, linear_scan, walk_scan
+from tests.covering import covering
 
 Cases = list[tuple[Form, Layout, dict[str, Any]]]
 
@@ -65,12 +66,23 @@ def check(cases: Cases) -> None:
             torch.testing.assert_close(*results, **near)
 
 
+FORMS = covering(
+    2,
+    order=[1, 2, 3, 4, 5],
+    combine=["mul", "add"],
+    normalize=[False, True],
+    gate=GATES,
+    readout=["c", "z", "sum"],
+)
+
+
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_orders_decays_and_readouts(interpreter: ProcessPoolExecutor, order: int) -> None:
-    every = list(itertools.product(("mul", "add"), (False, True), GATES))
+    """Any two of them."""
     cases: Cases = [
-        (Form(order, combine, normalize, *gate, ("c", "z", "sum")[k % 3]), RAGGED, {})
-        for k, (combine, normalize, gate) in enumerate(every[order % 2 :: 2])
+        (Form(order, row["combine"], row["normalize"], *row["gate"], row["readout"]), RAGGED, {})
+        for row in FORMS
+        if row["order"] == order
     ]
     interpreter.submit(check, cases).result()
 
@@ -81,7 +93,8 @@ def test_layouts(interpreter: ProcessPoolExecutor) -> None:
         Form(2, "add", True, "logits", 5, "z", "tanh", True, True),
         Form(1, "mul", False, "values", 5, "sum", "relu"),
     ]
-    cases: Cases = [(form, layout, {}) for form, layout in itertools.product(forms, layouts())]
+    pairs = zip(itertools.cycle(forms), layouts(), strict=False)
+    cases: Cases = [(form, layout, {}) for form, layout in pairs]
     interpreter.submit(check, cases).result()
 
 

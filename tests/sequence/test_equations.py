@@ -203,7 +203,7 @@ LONG: list[tuple[Family, Options]] = [
     (RKM, {"cell": "linear-gated", "feedback": False, "learn_static": True}),
     (RKM, {"cell": "ran", "feedback": False, "layer_norm": True}),
     (RKM, {"cell": "general", "feedback": False, "q": "identity"}),
-    (RKM, {"filters": "syncnet", "ngram": 40, "cell": "gated-cnn"}),
+    (RKM, {"filters": "syncnet", "ngram": 20, "cell": "gated-cnn"}),
     *[(KBRN, {"green": g, "num_centers": 33, "affine": True}) for g in GREENS],
 ]
 
