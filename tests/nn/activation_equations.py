@@ -47,7 +47,7 @@ def batch_norm(norm: torch.nn.BatchNorm1d, a: Tensor) -> Tensor:
     if mean is None or (norm.training and rows.size(0)):
         mean = rows.mean(0)
         var = (rows - mean).square().mean(0)
-    return norm.weight * (a - mean) / (var + norm.eps).sqrt() + norm.bias
+    return (a - mean) / (var + norm.eps).sqrt() * norm.weight + norm.bias
 
 
 @dataclass(frozen=True)
