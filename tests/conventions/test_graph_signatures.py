@@ -33,10 +33,13 @@ def test_the_import_alone_loads_nothing_heavy() -> None:
 
 
 def test_subpackages_load_when_they_are_asked_for() -> None:
+    """And Triton, which the scans use on CUDA, not even with them."""
     code = (
-        "import sys, pyg_kernels as pk; print(pk.nn.WLKernelNet.__name__, 'torch' in sys.modules)"
+        "import sys, pyg_kernels as pk, pyg_kernels.ops.scan.walk\n"
+        "loaded = 'torch' in sys.modules, 'triton' in sys.modules\n"
+        "print(*loaded, pk.nn.WLKernelNet.__name__)"
     )
-    assert run(code) == "WLKernelNet True"
+    assert run(code) == "True False WLKernelNet"
 
 
 def test_every_public_part_is_listed_and_there() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import subprocess
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -163,5 +161,3 @@ def test_where_it_is_in_use() -> None:
     assert walk.path_in_use(torch.device("cpu")) in ("numba", "definition")
     expected = "triton" if walk._HAS_TRITON else "definition"
     assert walk.path_in_use(torch.device("cuda")) == expected
-    code = "import pyg_kernels.ops.scan.walk, sys; assert 'triton' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
