@@ -29,7 +29,7 @@ $(INTERPRETER): $(INSTALLED)
 	touch $@
 
 test: $(INTERPRETER)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: install
 	$(BIN)/ruff check .

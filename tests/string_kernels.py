@@ -71,14 +71,11 @@ def enumerated(
     return found
 
 
-def string_kernel(x: Tensor, y: Tensor, order: int, decay: float) -> Tensor:
-    """That of two texts of vectors, (L, F) and (M, F)."""
-    found = enumerated(similarities(x, y), len(y), order, decay)
-    return torch.tensor(found, dtype=torch.float64)
-
-
 def string_features(x: Tensor, order: int, decay: float) -> Tensor:
-    """The map of that kernel: the weighted sum of the tensor products of all n-grams, (F^n,)."""
+    """The map of the string kernel of a text of vectors (L, F).
+
+    It is the weighted sum of the tensor products of all n-grams, (F^n,).
+    """
     total = torch.zeros(x.size(1) ** order, dtype=torch.float64)
     for i in ngrams(len(x), order):
         product = torch.ones(1, dtype=torch.float64)

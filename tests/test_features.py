@@ -54,6 +54,11 @@ class Case:
         """The Gram matrix by brute force."""
         return defined(self.kernel, self.inputs)
 
+    @cached_property
+    def estimated(self) -> Tensor:
+        """By each of many features."""
+        return estimates(self)
+
 
 WALK = {"decay": 0.4, "edge_feature": None}
 CASES = {
@@ -103,7 +108,7 @@ def test_unbiased(name: str) -> None:
     By chance one of all 600 entries fails so in fewer than 1 of 2,000 choices of the seed.
     """
     case = CASES[name]
-    exact, found = case.exact, estimates(case)
+    exact, found = case.exact, case.estimated
     error = found.std(dim=0) / math.sqrt(NUM_FEATURES)
     off = (found.mean(dim=0) - exact).abs()
     assert (off <= 5 * error + 1e-10 * exact.abs().max()).all()
@@ -117,7 +122,7 @@ def test_standard_deviation_of_one_feature(name: str) -> None:
     case = CASES[name]
     diagonal = case.exact.diagonal()
     root = torch.outer(diagonal, diagonal).sqrt()
-    deviation = estimates(case).std(dim=0)
+    deviation = case.estimated.std(dim=0)
     assert (deviation <= 3 ** (case.degree / 2) * root + 1e-9).all()
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from pyg_kernels.nn import GatedWalkConv, RandomWalkConv
+from tests.graphs import Graph
+
 Walk = tuple[tuple[int, ...], tuple[int, ...]]  # nodes, edges
 
 
@@ -63,3 +66,24 @@ def walk_kernel(
                 value = value * edge_weights[step][edge]
             total = total + value
     return total
+
+
+def edge_weights(conv: RandomWalkConv, graph: Graph) -> list[Tensor]:
+    """The whole weight of each edge in steps 2, ..., n, each (E, D), one edge after the other."""
+    weights = []
+    for step in range(conv.order - 1):
+        rows = []
+        for edge, (u, v) in enumerate(graph.edge_index.t().tolist()):
+            if isinstance(conv, GatedWalkConv):
+                gate = conv.weighting
+                logit = gate.lin_source.weight @ graph.x[u] + gate.lin_target.weight @ graph.x[v]
+                if conv.edge_dim is not None:
+                    logit = logit + gate.lin_edge.weight @ graph.edge_attr[edge]
+                row = 1 / (1 + torch.exp(-logit - gate.bias))
+            else:
+                row = conv.decay * graph.x.new_ones(conv.out_channels)
+            if conv.edge_dim is not None:
+                row = row * (conv.edge_lins[step].weight @ graph.edge_attr[edge])
+            rows.append(row)
+        weights.append(torch.stack(rows) if rows else graph.x.new_zeros(0, conv.out_channels))
+    return weights

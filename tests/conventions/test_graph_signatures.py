@@ -1,10 +1,14 @@
-"""``forward`` of every public layer and model on graphs."""
+"""Imports as one types them, and ``forward`` of every public layer and model on graphs."""
 
 from __future__ import annotations
 
 import inspect
+import pkgutil
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from inspect import Parameter
 
 import pytest
@@ -13,6 +17,51 @@ from torch_geometric.nn import MessagePassing
 
 import pyg_kernels as pk
 from tests.conventions.graph_layers import CONVS, NETS, wl
+
+# ``import pyg_kernels as pk`` and everything under ``pk``, as one types it
+
+
+def run(code: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_import_alone_loads_nothing_heavy() -> None:
+    heavy = {"torch", "torch_geometric", "numpy", "numba", "sklearn", "scipy", "rdkit"}
+    assert run(f"import sys, pyg_kernels; print({heavy} & sys.modules.keys())") == "set()"
+
+
+def test_subpackages_load_when_they_are_asked_for() -> None:
+    """And Triton, which the scans use on CUDA, not even with them."""
+    code = (
+        "import sys, pyg_kernels as pk, pyg_kernels.ops.scan.walk\n"
+        "loaded = 'torch' in sys.modules, 'triton' in sys.modules\n"
+        "print(*loaded, pk.nn.WLKernelNet.__name__)"
+    )
+    assert run(code) == "True False WLKernelNet"
+
+
+def test_every_public_part_is_listed_and_there() -> None:
+    pytest.importorskip("rdkit", reason="pk.chem needs the extra 'mol'")
+    parts = [name for name in pk.__all__ if name != "__version__"]
+    for name in parts:
+        assert getattr(pk, name).__name__ == f"pyg_kernels.{name}"
+    assert set(pk.__all__) <= set(dir(pk))
+    packages = {found.name for found in pkgutil.iter_modules(pk.__path__) if found.ispkg}
+    assert packages <= set(parts)
+
+
+def test_the_version_is_that_of_the_metadata() -> None:
+    assert pk.__version__ == version("pyg_kernels")
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'networks'"):
+        pk.networks  # noqa: B018
+
+
+# ``forward`` of every public layer and model on graphs
 
 PUBLIC: list[type[Module]] = [getattr(pk.nn, name) for name in pk.nn.__all__]
 PUBLIC_CONVS = [made for made in PUBLIC if issubclass(made, MessagePassing)]

@@ -45,6 +45,7 @@ from tests.kernels.cases import (
     dense,
     labelled_graph,
     object_array,
+    of_each_class,
     of_every,
 )
 
@@ -146,7 +147,7 @@ def test_tags(kernel: type[Kernel]) -> None:
 # Parameters --------------------------------------------------------------------------------------
 
 
-@of_every
+@of_each_class
 def test_constructor_stores_arguments_untouched(case: Case) -> None:
     assert isinstance(case.build(), Kernel)
     assert isinstance(case.build(), BaseEstimator) and isinstance(case.build(), TransformerMixin)
@@ -187,7 +188,7 @@ def test_clone_and_set_params(case: Case) -> None:
         copy.set_params(no_such=1)
 
 
-@of_every
+@of_each_class
 def test_before_fit(case: Case) -> None:
     kernel = case.build()
     with pytest.raises(NotFittedError):
@@ -208,7 +209,7 @@ def targets(case: Case, count: int) -> tuple[np.ndarray, np.ndarray]:
     return numbers, (numbers > 0).astype(int)
 
 
-@of_every
+@of_each_class
 def test_pipeline(case: Case) -> None:
     """The same predictions as from Gram matrices that were computed before."""
     a, b = case.collection(12), case.collection(5, seed=50)
@@ -232,7 +233,7 @@ def test_pipeline(case: Case) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@of_every
+@of_each_class
 def test_grid_search(case: Case) -> None:
     xs = case.collection(12)
     numbers, classes = targets(case, 12)
@@ -261,7 +262,7 @@ def test_grid_search(case: Case) -> None:
 # Words -------------------------------------------------------------------------------------------
 
 
-@of_every
+@of_each_class
 def test_progress(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     """A bar on standard error where it is asked for, none where not; the numbers are the same."""
     xs = case.collection()
@@ -338,7 +339,7 @@ def test_names_of_features() -> None:
 # Forms of collections ----------------------------------------------------------------------------
 
 
-@of_every
+@of_each_class
 def test_arrays_of_objects(case: Case) -> None:
     xs, ys = case.collection(), case.collection(3, seed=50)
     kernel = case.build().fit(object_array(xs))

@@ -21,7 +21,7 @@ from pyg_kernels.nn import (
     RandomWalkNet,
     WLKernelNet,
 )
-from tests.explain.walk_values import Value, assert_best, shares, walk_values
+from tests.explain.values import Value, assert_best, shares, walk_values
 from tests.graphs import Graph, random_graph
 
 CHANNELS, OUT = 5, 2

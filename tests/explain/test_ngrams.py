@@ -11,9 +11,8 @@ from torch import Tensor
 from pyg_kernels.explain import ngram_contributions
 from pyg_kernels.sequence import RCNN
 from tests.covering import covering
-from tests.explain.ngram_values import gates, ngram_values, token_shares
-from tests.explain.walk_values import assert_best
-from tests.sequence.rcnn_equations import projections, random_rcnn
+from tests.explain.values import assert_best, gates, ngram_values, token_shares
+from tests.sequence.rcnn import projections, random_rcnn
 
 FEATURES, HIDDEN = 4, 3
 HEAD = torch.tensor([0.7, -1.3, 0.4], dtype=torch.float64)

@@ -11,7 +11,7 @@ from torch import Tensor
 from pyg_kernels.explain import ngram_contributions, walk_contributions
 from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import RCNN
-from tests.explain.walk_values import assert_best, random_conv, walk_values
+from tests.explain.values import assert_best, random_conv, walk_values
 from tests.graphs import random_graph
 
 

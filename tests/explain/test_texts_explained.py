@@ -12,7 +12,7 @@ from torch_geometric.explain import Explainer, fidelity
 
 from pyg_kernels.explain import NgramExplainer, TextNet, WalkExplainer, ngram_contributions
 from pyg_kernels.sequence import KBRN, RCNN, path_batch
-from tests.sequence.rcnn_equations import random_rcnn
+from tests.sequence.rcnn import random_rcnn
 
 LENGTHS = [5, 0, 1, 7]
 LAYERS: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from torch_geometric import EdgeIndex
 from pyg_kernels.explain import WalkContributions, walk_contributions
 from pyg_kernels.nn import RandomWalkConv, WLKernelConv
 from tests.covering import covering
-from tests.explain.walk_values import (
+from tests.explain.values import (
     ACTIVATIONS,
     assert_best,
     random_conv,

@@ -411,6 +411,14 @@ UNDIRECTED = list(map(both_ways, GRAPHS))
 ALL_ORDERS = [("x", "edge_attr"), ("kind_vector", None), ("kind", "bond")]
 
 
+def test_undirected_graphs_beside_directed_ones() -> None:
+    """Either side may have walks that are others backwards."""
+    directed = random_data(7, 4, [(0, 1), (1, 2), (0, 2), (2, 3)])
+    kernel, sides = RandomWalkKernel(4, 0.4), ([both_ways(directed)], [directed, GRAPHS[0]])
+    for xs, ys in (sides, sides[::-1]):
+        close_sums(kernel(xs, ys), defined(kernel, xs, ys))
+
+
 def largest_decay(graphs: list[Data], *pair: str | None) -> float:
     """1 / the spectral radius of the product graphs of each graph with itself."""
     kernel = RandomWalkKernel(None, **features(*pair))

@@ -127,7 +127,7 @@ def test_transform_is_a_block_of_the_whole(case: Case) -> None:
     close(pickle.loads(pickle.dumps(case.build()))(a), kernel(a), atol=case.tolerance)
 
 
-@of_every
+@of_each_class
 def test_inputs_are_left_alone(case: Case) -> None:
     xs = case.collection()
     copy = pickle.loads(pickle.dumps(xs))
@@ -359,7 +359,7 @@ class Stored(InMemoryDataset):
         self.data, self.slices = self.collate(graphs)
 
 
-@of_graphs
+@of_each_graph_kernel
 def test_graphs_in_every_form(case: Case) -> None:
     xs, ys = case.collection(), case.collection(3, seed=50)
     kernel = case.build()
@@ -376,7 +376,7 @@ def test_graphs_in_every_form(case: Case) -> None:
     close(kernel(xs[0], ys), expected[:1], atol=case.tolerance)  # one graph
 
 
-@of_graphs
+@of_each_graph_kernel
 def test_a_trailing_graph_of_no_nodes_does_not_vanish(case: Case) -> None:
     xs = [case.inputs.make(size, size, F64) for size in (3, 0, 2, 0)]
     batch = Batch.from_data_list(xs)

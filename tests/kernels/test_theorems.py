@@ -33,7 +33,7 @@ from pyg_kernels.sequence import RCNN
 from tests.graphs import SMILES, molecule
 from tests.kernels.cases import both_ways, close_sums, graph_collection, random_data
 from tests.kernels.definitions import generalized, incoming, iterated
-from tests.sequence.rcnn_equations import random_rcnn
+from tests.sequence.rcnn import random_rcnn
 from tests.sequence.texts import random_text
 from tests.string_kernels import string_features
 

@@ -44,10 +44,10 @@ def batch_norm(norm: torch.nn.BatchNorm1d, a: Tensor) -> Tensor:
     """Ioffe and Szegedy (2015) over all leading dimensions; leaves the running set alone."""
     rows = a.reshape(-1, a.size(-1))
     mean, var = norm.running_mean, norm.running_var
-    if norm.training and rows.size(0):
+    if mean is None or (norm.training and rows.size(0)):
         mean = rows.mean(0)
         var = (rows - mean).square().mean(0)
-    return norm.weight * (a - mean) / (var + norm.eps).sqrt() + norm.bias
+    return (a - mean) / (var + norm.eps).sqrt() * norm.weight + norm.bias
 
 
 @dataclass(frozen=True)

@@ -84,16 +84,6 @@ class TestIsTheDirectSum:
             for x, y in zip(torch.autograd.grad(found, inputs, weights), wanted, strict=True):
                 close(x, y)
 
-    @each_plain
-    @pytest.mark.parametrize(
-        ("shape", "d"),
-        [((70_000, 2), 5), ((3, 700), 6), ((1, 50), 1000)],
-        ids=str,
-    )
-    def test_long_and_wide(self, case: Case, shape: tuple[int, ...], d: int) -> None:
-        module = case.random(shape[-1], d)
-        assert_is_definition(case, module, doubles(*shape))
-
     @pytest.mark.parametrize("bandwidth", [None, 1e-3, 0.7, 3, 50.0])
     @pytest.mark.parametrize("d", [1, 2, 12])
     def test_bandwidth(self, bandwidth: float | None, d: int) -> None:

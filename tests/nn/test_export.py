@@ -13,8 +13,6 @@ from torch.export import Dim
 from pyg_kernels.nn import (
     EmbeddedLoopyBP,
     EmbeddedMeanField,
-    GatedWalkConv,
-    GraphKernelConv,
     GraphKernelNet,
     RandomWalkConv,
     RandomWalkNet,
@@ -22,11 +20,8 @@ from pyg_kernels.nn import (
     WLKernelNet,
 )
 
-LAYERS: dict[str, Any] = {
-    "random-walk": lambda: RandomWalkConv(4, 4, order=3, decay="learned", edge_dim=3),
+LAYERS: dict[str, Any] = {  # those that no network below has within it
     "random-walk-onwards": lambda: RandomWalkConv(4, 4, 3, edge_dim=3, non_backtracking=True),
-    "gated-walk": lambda: GatedWalkConv(4, 4, edge_dim=3),
-    "graph-kernel": lambda: GraphKernelConv(4, 4, edge_dim=3),
     "wl": lambda: WLKernelConv(4, gated=True, act="tanh", edge_dim=3),
 }
 NETS: dict[str, Any] = {

@@ -31,9 +31,14 @@ def test_scans(decay: torch.Tensor, x: torch.Tensor, initial: torch.Tensor) -> N
         linear_scan(decay, x, LAYOUT, initial)
 
 
-@pytest.mark.parametrize("ptr", [[0, 3, 9], [0, 3, 4]])
-def test_texts_that_do_not_fit_the_rows(ptr: list[int]) -> None:
-    layout = Layout.of_ptr(torch.tensor(ptr), 6, 6)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        *(Layout.of_ptr(torch.tensor(ptr), 6, 6) for ptr in ([0, 3, 9], [0, 3, 4])),
+        *(Layout.of_padded_grid(torch.tensor(length), 3) for length in ([4, 1], [1, 4])),
+    ],
+)
+def test_texts_that_do_not_fit_the_rows(layout: Layout) -> None:
     with pytest.raises(ValueError, match="do not fit 6 rows"):
         linear_scan(torch.ones(1), X, layout, INITIAL)
 

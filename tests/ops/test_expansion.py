@@ -123,6 +123,15 @@ def test_sizes(green: str, path: str, units: int) -> None:
 
 
 @ways
+@pytest.mark.parametrize(
+    ("rows", "units", "d"), [(70_000, 2, 5), (3, 700, 6), (1, 50, 1000)], ids=str
+)
+def test_long_and_wide(green: str, path: str, rows: int, units: int, d: int) -> None:
+    assert_is_direct_sum(green, draw(6, rows, units), draw(7, units, d), d == 6)
+    assert_is_direct_sum(green, draw(6, rows, units), draw(7, 1, d), d == 5)
+
+
+@ways
 def test_not_a_number(green: str, path: str) -> None:
     """The same on both ways: its own output and what reads it, nothing else."""
     a, centers, chi = draw(0, 6, 3), draw(1, 3, 5), draw(2, 3, 5)

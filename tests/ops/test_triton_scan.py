@@ -1,20 +1,10 @@
-"""The walk's scan in Triton against its definition: in Triton's interpreter, and its compiler.
-
-Whether kernels are interpreted is settled when Triton is imported, so cases run in a process
-started for that: the module of a test is imported there and its case handed over.
-"""
+"""The walk's scan in Triton against its definition: in Triton's interpreter, and its compiler."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import multiprocessing
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,10 +14,10 @@ from torch import Tensor
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import walk
 from pyg_kernels.ops.scan.walk import Form, definition, linear_scan, walk_scan
+from tests.covering import covering
 
 Cases = list[tuple[Form, Layout, dict[str, Any]]]
 
-needs_triton = pytest.mark.skipif(not walk._HAS_TRITON, reason="Triton is not installed")
 LENGTH = torch.tensor([2, 4, 0, 3])  # in any order
 RAGGED = Layout.of_ptr(torch.tensor([0, 2, 6, 6, 9]), 4, 9)
 GATES = (("none", 0), ("values", 1), ("values", 5), ("logits", 1), ("logits", 5))
@@ -37,27 +27,6 @@ def layouts() -> list[Layout]:
     forms = [RAGGED, *(Layout.of_padded_grid(LENGTH, 4, first) for first in (True, False))]
     forms += [Layout.of_grid(3, 2, LENGTH.device, first) for first in (True, False)]
     return [*forms, *(layout.reversed() for layout in forms)]
-
-
-def pool(interpreted: bool, folder: Any) -> ProcessPoolExecutor:
-    """A process of its own, whose Triton interprets kernels or compiles them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRITON_INTERPRET", "1" if interpreted else "0")
-        patch.setenv("TRITON_CACHE_DIR", str(folder))
-        executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), take_triton)
-        executor.submit(os.getpid).result()
-    return executor
-
-
-def take_triton() -> None:
-    """Lets tensors on CPU take the path of those on CUDA."""
-    walk._runs_triton = lambda x, select, feed: select is None and feed is None
-
-
-@pytest.fixture(scope="module")
-def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessPoolExecutor]:
-    with pool(True, tmp_path_factory.mktemp("triton")) as executor:
-        yield executor
 
 
 def inputs_of(
@@ -95,29 +64,38 @@ def check(cases: Cases) -> None:
             torch.testing.assert_close(*results, **near)
 
 
-@needs_triton
+FORMS = covering(
+    2,
+    order=[1, 2, 3, 4, 5],
+    combine=["mul", "add"],
+    normalize=[False, True],
+    gate=GATES,
+    readout=["c", "z", "sum"],
+)
+
+
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 def test_orders_decays_and_readouts(interpreter: ProcessPoolExecutor, order: int) -> None:
-    every = list(itertools.product(("mul", "add"), (False, True), GATES))
+    """Any two of them."""
     cases: Cases = [
-        (Form(order, combine, normalize, *gate, ("c", "z", "sum")[k % 3]), RAGGED, {})
-        for k, (combine, normalize, gate) in enumerate(every[order % 2 :: 2])
+        (Form(order, row["combine"], row["normalize"], *row["gate"], row["readout"]), RAGGED, {})
+        for row in FORMS
+        if row["order"] == order
     ]
     interpreter.submit(check, cases).result()
 
 
-@needs_triton
 def test_layouts(interpreter: ProcessPoolExecutor) -> None:
     forms = [
         Form(2, "mul", True, "logits", 1),
         Form(2, "add", True, "logits", 5, "z", "tanh", True, True),
         Form(1, "mul", False, "values", 5, "sum", "relu"),
     ]
-    cases: Cases = [(form, layout, {}) for form, layout in itertools.product(forms, layouts())]
+    pairs = zip(itertools.cycle(forms), layouts(), strict=False)
+    cases: Cases = [(form, layout, {}) for form, layout in pairs]
     interpreter.submit(check, cases).result()
 
 
-@needs_triton
 def test_sizes_and_single_precision(interpreter: ProcessPoolExecutor) -> None:
     cases: Cases = []
     for steps, texts, channels in [(0, 2, 5), (1, 1, 1), (3, 0, 5), (2, 1, 70), (17, 2, 1)]:
@@ -153,22 +131,14 @@ def second_derivatives_and_nan() -> None:
         assert not grad[padding].any() and grad[text != 1].isfinite().all()
 
 
-@needs_triton
 def test_second_derivatives_and_nan(interpreter: ProcessPoolExecutor) -> None:
     interpreter.submit(second_derivatives_and_nan).result()
 
 
-def compile_for_hopper() -> None:
+def compiled() -> None:
     """And loads ahead of the loop, without which a step would wait for memory."""
     import triton
-    from triton.backends.compiler import GPUTarget
 
-    driver = SimpleNamespace(  # of no device
-        get_current_target=lambda: GPUTarget("cuda", 90, 32),
-        get_current_device=lambda: 0,
-        get_current_stream=lambda device: 0,
-    )
-    triton.runtime.driver.set_active(driver)
     made = []
 
     def warm_up(kernel: Any, *args: Any, **given: Any) -> None:
@@ -183,15 +153,11 @@ def compile_for_hopper() -> None:
     assert all("cp.async" in ptx and "atom." not in ptx for ptx in made)
 
 
-@needs_triton
-def test_compiles_for_hopper(tmp_path: Any) -> None:
-    with pool(False, tmp_path) as executor:
-        executor.submit(compile_for_hopper).result()
+def test_compiles_for_hopper(compiler: ProcessPoolExecutor) -> None:
+    compiler.submit(compiled).result()
 
 
 def test_where_it_is_in_use() -> None:
     assert walk.path_in_use(torch.device("cpu")) in ("numba", "definition")
     expected = "triton" if walk._HAS_TRITON else "definition"
     assert walk.path_in_use(torch.device("cuda")) == expected
-    code = "import pyg_kernels.ops.scan.walk, sys; assert 'triton' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

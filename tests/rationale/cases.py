@@ -11,7 +11,7 @@ from torch.nn import Module
 
 from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder
 from pyg_kernels.sequence import RCNN
-from tests.sequence.rcnn_equations import layer_equations
+from tests.sequence.rcnn import layer_equations
 from tests.sequence.texts import F64, SIZE
 
 SELECTIONS = ("independent", "dependent")

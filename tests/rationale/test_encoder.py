@@ -110,13 +110,6 @@ def test_mean_and_max_in_part() -> None:
     assert torch.autograd.grad(found.sum(), weight)[0].isfinite().all()
 
 
-@pytest.mark.parametrize("layer", ["rkm", "kbrn", "lstm"])
-def test_other_layers_take_no_selection(layer: str) -> None:
-    encoder = build(layer, "last")
-    with pytest.raises(TypeError, match=type(encoder.layer).__name__):
-        encoder(torch.zeros(3, SIZE), ptr=torch.tensor([0, 3]), selection=torch.ones(3))
-
-
 def test_dropout() -> None:
     torch.manual_seed(0)
     encoder = SequenceEncoder(RCNN(SIZE, 50), 50, 1, dropout=0.5)
@@ -124,30 +117,3 @@ def test_dropout() -> None:
     assert not torch.equal(encoder(x, ptr), encoder(x, ptr))
     encoder.eval()
     assert torch.equal(encoder(x, ptr), encoder(x, ptr))
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"layer": "rcnn"}, "layer"),
-        ({"channels": 0}, "channels"),
-        ({"out_channels": 0}, "out_channels"),
-        ({"readout": "sum"}, "readout='sum'"),
-        ({"dropout": 1.0}, "dropout"),
-    ],
-    ids=str,
-)
-def test_bad_options(options: dict[str, Any], name: str) -> None:
-    layer = RCNN(SIZE, 3)
-    with pytest.raises(ValueError, match=name):
-        SequenceEncoder(**{"layer": layer, "channels": 3, "out_channels": 2, **options})
-
-
-def test_bad_inputs() -> None:
-    encoder = build("rcnn", "last", bidirectional=True)
-    wrong = SequenceEncoder(encoder.layer, 3, 2).double()
-    x = torch.zeros(3, SIZE, dtype=F64)
-    with pytest.raises(ValueError, match="channels=3: the layer gives 6"):
-        wrong(x, ptr=torch.tensor([0, 3]))
-    with pytest.raises(ValueError, match="ptr ends at 2"):
-        encoder(x, ptr=torch.tensor([0, 2]))

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import Module
 
 from pyg_kernels.rationale import Generator, WLStates
-from pyg_kernels.sequence import RCNN
 from tests.graphs import random_graph
 from tests.rationale.cases import (
     SELECTIONS,
@@ -160,53 +159,3 @@ def test_spread() -> None:
     assert spread is not None
     assert spread.of_token.weight.dtype == F64
     assert generator("independent", spread=True).spread is not None
-
-
-def test_dependent_selections_of_atoms() -> None:
-    gen = Generator(WLStates(4, 6), 6, "dependent")
-    with pytest.raises(ValueError, match="selection='dependent' with edge_index"):
-        gen(torch.zeros(3, 4), edge_index=torch.zeros(2, 0, dtype=torch.long))
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"network": "rcnn"}, "network"),
-        ({"channels": 0}, "channels"),
-        ({"selection": "both"}, "selection='both'"),
-        ({"hidden_size": 0}, "hidden_size"),
-        ({"initial_rate": 0.0}, "initial_rate"),
-        ({"initial_rate": 1.0}, "initial_rate"),
-        ({"initial_rate": float("nan")}, "initial_rate"),
-    ],
-    ids=str,
-)
-def test_bad_options(options: dict[str, Any], name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        Generator(**{"network": Table(), "channels": 4, **options})
-
-
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        ({}, "neither"),
-        ({"ptr": torch.tensor([0, 3]), "edge_index": torch.zeros(2, 0).long()}, "both"),
-        ({"ptr": torch.tensor([0, 3]), "edge_attr": torch.zeros(0, 2)}, "edge_attr"),
-        ({"ptr": torch.tensor([0, 2])}, "ptr"),
-    ],
-    ids=["neither", "both", "bonds-of-texts", "ptr"],
-)
-def test_bad_inputs(given: dict[str, Any], name: str) -> None:
-    gen = Generator(RCNN(SIZE, 4), 4)
-    with pytest.raises(ValueError, match=name):
-        gen.sample(torch.zeros(3, SIZE), **given)
-
-
-def test_states_of_another_size() -> None:
-    gen = Generator(RCNN(SIZE, 4, bidirectional=True), 4)
-    with pytest.raises(ValueError, match=r"network gives \(3, 8\)"):
-        gen.sample(torch.zeros(3, SIZE), ptr=torch.tensor([0, 3]))
-    with pytest.raises(ValueError, match=r"selection: \(1, 4\), expected"):
-        gen.log_prob(torch.zeros(4), torch.zeros(3, SIZE), ptr=torch.tensor([0, 3]))
-    with pytest.raises(ValueError, match="nothing but 0 and 1"):
-        gen.log_prob(torch.full((2, 3), 0.5), torch.zeros(3, SIZE), ptr=torch.tensor([0, 3]))

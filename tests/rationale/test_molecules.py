@@ -147,60 +147,6 @@ def test_no_atoms(num_graphs: int) -> None:
     rationalizer.objective(found, found.output.sum(dim=1).view(2, num_graphs)).backward()
 
 
-@pytest.mark.parametrize("estimator", ["gumbel", "hardkuma"])
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
-def test_atoms_do_not_count_in_part(estimator: Any, training: bool) -> None:
-    rationalizer = model(4, 3, estimator=estimator).train(training)
-    graph = random_graph(0)
-    with pytest.raises(ValueError, match=f"estimator='{estimator}' with graphs"):
-        rationalizer(graph.x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
-
-
-def test_atoms_have_no_order() -> None:
-    generator = Generator(WLStates(4, 5), 5, "dependent")
-    rationalizer = Rationalizer(generator, RandomWalkNet(4, 5, 2), sparsity=0.1).double()
-    graph = random_graph(0)
-    with pytest.raises(ValueError, match="selection='dependent'"):
-        rationalizer(graph.x, edge_index=graph.edge_index)
-
-
-def given(**changes: Any) -> dict[str, Any]:
-    graph = random_graph(0)
-    whole = {
-        "edge_index": graph.edge_index,
-        "edge_attr": graph.edge_attr,
-        "batch": torch.zeros(6).long(),
-        "batch_size": 1,
-    }
-    return {**whole, **changes}
-
-
-@pytest.mark.parametrize(
-    ("inputs", "name"),
-    [
-        (given(edge_index=torch.zeros(3, 2).long()), "edge_index"),
-        (given(edge_index=torch.zeros(2, 9)), "edge_index"),
-        (given(edge_index=torch.full((2, 9), 6)), "edge_index names nodes 6 to 6"),
-        (given(edge_index=torch.full((2, 9), -1)), "edge_index"),
-        (given(edge_index=torch.eye(6).to_sparse()), "edge_index"),
-        (given(edge_attr=torch.zeros(8, 3, dtype=F64)), "edge_attr"),
-        (given(batch=torch.zeros(5).long()), "batch"),
-        (given(batch=None, batch_size=2), "batch_size=2"),
-        (given(batch=torch.full((6,), 2)), "batch_size=1: expected at least 3"),
-        (given(edge_attr=[[0.0] * 3] * 9), "edge_attr: list"),
-        (given(batch=torch.full((6,), -1)), "batch has -1"),
-        (given(batch=torch.arange(6), batch_size=6), "edge_index joins nodes of different graphs"),
-    ],
-    ids=[
-        *("rows", "float", "beyond", "below", "sparse", "bonds", "batch", "size", "small"),
-        *("list", "negative", "between"),
-    ],
-)
-def test_bad_inputs(inputs: dict[str, Any], name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        model(4, 3)(random_graph(0).x, **inputs)
-
-
 def test_a_text_is_a_path_graph() -> None:
     """The same penalties of the same selections, given as texts and as path graphs."""
     lengths = torch.tensor([4, 0, 1, 3])

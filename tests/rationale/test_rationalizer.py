@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import Linear
 
 from pyg_kernels.rationale import Rationale, Rationalizer
-from tests.rationale.cases import SELECTIONS, changes, encoder, generator, rationalizer
+from tests.rationale.cases import SELECTIONS, changes, rationalizer
 from tests.sequence.texts import F64, SIZE, close, joined, pointers, random_text, texts
 
 LENGTHS = (5, 0, 1, 7)
@@ -229,68 +228,3 @@ def test_survives_copies(options: dict[str, Any]) -> None:
         assert torch.equal(other(x, ptr=ptr).output, expected)
         assert other.sparsity == sparsity
         assert torch.equal(other.baseline.value(), model.baseline.value())
-
-
-def build(**options: Any) -> Rationalizer:
-    return Rationalizer(**{"generator": generator(), "encoder": encoder(), **options})
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({}, "sparsity=None and rate=None"),
-        ({"sparsity": 0.1, "rate": 0.1}, r"sparsity=0.1 and rate=0.1"),
-        ({"sparsity": -0.1}, "sparsity"),
-        ({"sparsity": float("nan")}, "sparsity"),
-        ({"sparsity": "low"}, "sparsity"),
-        ({"rate": 0.0}, "rate"),
-        ({"rate": 1.0}, "rate"),
-        ({"rate": 10}, "rate"),
-        ({"sparsity": 0.1, "coherence": -1.0}, "coherence"),
-        ({"sparsity": 0.1, "estimator": "kuma"}, "estimator='kuma'"),
-        ({"sparsity": 0.1, "num_samples": 0}, "num_samples"),
-        ({"sparsity": 0.1, "temperature": 0.0}, "temperature"),
-        ({"sparsity": 0.1, "temperature": float("inf")}, "temperature"),
-    ],
-    ids=str,
-)
-def test_bad_options(options: dict[str, Any], name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        build(**options)
-
-
-@pytest.mark.parametrize("name", ["generator", "encoder"])
-def test_parts_of_another_type(name: str) -> None:
-    with pytest.raises(TypeError, match=name):
-        build(sparsity=0.1, **{name: Linear(1, 1) if name == "generator" else "rcnn"})
-
-
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        ({}, "neither"),
-        ({"ptr": torch.tensor([0, 4]), "edge_index": torch.zeros(2, 0).long()}, "both"),
-        ({"ptr": torch.tensor([0, 3])}, "ptr ends at 3"),
-        ({"ptr": torch.tensor([0, 4]), "batch": torch.zeros(4).long()}, "batch"),
-        ({"ptr": torch.tensor([0, 4]), "batch_size": 1}, "batch_size"),
-        ({"ptr": torch.tensor([0, 4]), "edge_attr": torch.zeros(0, 1)}, "edge_attr"),
-        ({"ptr": torch.tensor([0, 4]), "x": [1.0]}, "x: list"),
-    ],
-    ids=["nothing", "both", "ptr", "batch", "batch_size", "edge_attr", "list"],
-)
-def test_bad_inputs(given: dict[str, Any], name: str) -> None:
-    model = rationalizer()
-    with pytest.raises(ValueError, match=name):
-        model(**{"x": torch.zeros(4, SIZE, dtype=F64), **given})
-
-
-@pytest.mark.parametrize(
-    "selection",
-    [torch.ones(3), torch.full((4,), 0.5), torch.full((4,), 2), torch.ones(1, 1, 4), [1, 0, 1, 0]],
-    ids=["short", "half", "two", "cube", "list"],
-)
-def test_bad_selections(selection: Any) -> None:
-    model, (x, ptr) = rationalizer(), batch(4)
-    for call in (model.given, model.encode):
-        with pytest.raises(ValueError, match="selection"):
-            call(selection, x, ptr=ptr)

@@ -84,20 +84,3 @@ def test_norms() -> None:
     close(states.mean(dim=1), torch.zeros(6).double(), atol=1e-10)
     states = WLStates(4, 8, norm="batch").double()(graph.x, graph.edge_index)
     close(states.mean(dim=0), torch.zeros(8).double(), atol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [
-        ({"channels": 0}, "channels"),
-        ({"num_iterations": 0}, "num_iterations"),
-        ({"order": 0}, "order"),
-        ({"norm": "head"}, "norm='head'"),
-        ({"dropout": -0.1}, "dropout"),
-        ({"relabel": "sum"}, "relabel"),
-    ],
-    ids=str,
-)
-def test_bad_options(options: dict[str, Any], name: str) -> None:
-    with pytest.raises(ValueError, match=name):
-        WLStates(**{"in_channels": 4, "channels": 5, **options})

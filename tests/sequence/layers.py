@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.sequence.kbrn_variants import FAMILY as KBRN
-from tests.sequence.rcnn_variants import FAMILY as RCNN
-from tests.sequence.rkm_variants import FAMILY as RKM
+from tests.sequence.kbrn import FAMILY as KBRN
+from tests.sequence.rcnn import FAMILY as RCNN
+from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.variants import Family, Options, Variant
 
 FAMILIES = [RCNN, RKM, KBRN]

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from tests.covering import covering
 from tests.sequence.equations import FORMS, assert_equations, read_in_form, reading
-from tests.sequence.kbrn_equations import GREENS
-from tests.sequence.kbrn_variants import FAMILY as KBRN
+from tests.sequence.kbrn import FAMILY as KBRN
+from tests.sequence.kbrn import GREENS
 from tests.sequence.layers import families, of_every, one_way, single_layers
-from tests.sequence.rcnn_variants import FAMILY as RCNN
-from tests.sequence.rkm_equations import CELLS, NEVER_FED_BACK, biased, blocks, readers
-from tests.sequence.rkm_variants import FAMILY as RKM
+from tests.sequence.rcnn import FAMILY as RCNN
+from tests.sequence.rkm import CELLS, NEVER_FED_BACK, biased, blocks, readers
+from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.texts import SIZE, assert_close, close, gradients, pointers, random_text, texts
 from tests.sequence.variants import Family, Options, Variant, like, named_parts, parts_of, plain
 
@@ -203,7 +203,7 @@ LONG: list[tuple[Family, Options]] = [
     (RKM, {"cell": "linear-gated", "feedback": False, "learn_static": True}),
     (RKM, {"cell": "ran", "feedback": False, "layer_norm": True}),
     (RKM, {"cell": "general", "feedback": False, "q": "identity"}),
-    (RKM, {"filters": "syncnet", "ngram": 40, "cell": "gated-cnn"}),
+    (RKM, {"filters": "syncnet", "ngram": 20, "cell": "gated-cnn"}),
     *[(KBRN, {"green": g, "num_centers": 33, "affine": True}) for g in GREENS],
 ]
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence
 from torch_geometric.data import Batch, Data
 
-from tests.sequence.kbrn_variants import FAMILY as KBRN
+from tests.sequence.kbrn import FAMILY as KBRN
 from tests.sequence.layers import families, one_way
-from tests.sequence.rcnn_variants import FAMILY as RCNN
-from tests.sequence.rkm_equations import CELLS
-from tests.sequence.rkm_variants import FAMILY as RKM
+from tests.sequence.rcnn import FAMILY as RCNN
+from tests.sequence.rkm import CELLS
+from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.texts import SIZE, random_text
 from tests.sequence.variants import Family, Options, Variant, like, named_parts, parts_of, plain
 

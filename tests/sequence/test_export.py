@@ -13,9 +13,8 @@ from torch.nn import Module
 from pyg_kernels.sequence import KBRN, RCNN, RKM
 
 LAYERS: dict[str, Callable[[], Module]] = {
-    "rcnn": lambda: RCNN(4, 5, decay="input"),
+    "rcnn-bidirectional": lambda: RCNN(4, 5, order=1, decay="input", bidirectional=True),
     "rcnn-recurrent": lambda: RCNN(4, 5, decay="recurrent"),
-    "rcnn-bidirectional": lambda: RCNN(4, 5, num_layers=2, bidirectional=True),
     "rkm": lambda: RKM(4, 5),
     "kbrn": lambda: KBRN(4, 5).eval(),
 }

@@ -13,22 +13,19 @@ from torch import Tensor
 from torch.nn import BatchNorm1d
 
 from pyg_kernels.sequence import KBRN, KBRNCell
+from tests.nn.activation_equations import Case
 from tests.sequence.equations import assert_same_running_set
-from tests.sequence.kbrn_equations import (
-    GREENS,
-    cell_equations,
-    expansion,
-    green_function,
-    random_kbrn,
-)
-from tests.sequence.kbrn_variants import (
+from tests.sequence.kbrn import (
     EVERY,
+    GREENS,
     HIDDEN,
     IN_TRAINING,
     ONE_WAY,
     assert_equations,
     build,
+    cell_equations,
     norms,
+    random_kbrn,
     read_texts,
 )
 from tests.sequence.texts import SIZE, close, joined, place, pointers, random_text, texts
@@ -249,12 +246,9 @@ def test_a_norm_of_ones_own_is_called() -> None:
         found, _ = kbrn(torch.cat(pieces), ptr=pointers(pieces))
         if isinstance(norm, torch.nn.Identity):
             close(found, plain(torch.cat(pieces), ptr=pointers(pieces))[0])
-        g = green_function("relu", 7, (-2, 2), None)
+        cell, h = kbrn.cells[0], torch.zeros(3, HIDDEN, dtype=torch.float64)
         expected, _, _ = cell_equations(
-            kbrn.cells[0],
-            pieces,
-            torch.zeros(3, HIDDEN, dtype=torch.float64),
-            lambda a, kbrn=kbrn, norm=norm, g=g: expansion(kbrn.cells[0].activation, g, norm(a)),
+            cell, pieces, h, lambda a, f=cell.activation, norm=norm: Case().definition(f, norm(a))
         )
         close(found, torch.cat(expected))
 

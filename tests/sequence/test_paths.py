@@ -9,7 +9,7 @@ from torch_geometric.loader import DataLoader
 
 from pyg_kernels.nn import RandomWalkConv
 from pyg_kernels.sequence import PathGraph, path_batch
-from tests.sequence.rcnn_equations import random_rcnn
+from tests.sequence.rcnn import random_rcnn
 from tests.sequence.texts import SIZE, close, texts
 
 LENGTHS = [4, 0, 1, 3]

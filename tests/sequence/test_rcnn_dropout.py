@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.sequence import RCNN
-from tests.sequence.rcnn_equations import random_rcnn
-from tests.sequence.rcnn_variants import EVERY, build
+from tests.sequence.rcnn import EVERY, build, random_rcnn
 from tests.sequence.texts import F64, close, pointers, random_text, texts
 
 WIDE = 64

@@ -12,8 +12,7 @@ from torch.nn.utils.rnn import pack_sequence
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.propagation.path import PathPropagation
 from pyg_kernels.sequence import RCNN, path_batch
-from tests.sequence.rcnn_equations import layer_equations, random_rcnn
-from tests.sequence.rcnn_variants import BOTH_WAYS, SUM
+from tests.sequence.rcnn import BOTH_WAYS, SUM, layer_equations, random_rcnn
 from tests.sequence.texts import F64, SIZE, close, gradients, joined, place, pointers, texts
 
 LENGTHS = (5, 0, 1, 8, 5)

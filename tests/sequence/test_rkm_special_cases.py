@@ -11,9 +11,8 @@ from torch.nn import Conv1d
 from torch.nn.functional import conv1d, pad
 
 from pyg_kernels.sequence import RKMCell
-from tests.sequence.rcnn_equations import random_rcnn
-from tests.sequence.rkm_equations import random_rkm
-from tests.sequence.rkm_variants import HIDDEN
+from tests.sequence.rcnn import random_rcnn
+from tests.sequence.rkm import HIDDEN, random_rkm
 from tests.sequence.texts import F64, SIZE, assert_close, close, gradients, random_text
 
 NEVER, ALWAYS = -1e3, 1e3  # sigmoids that are 0 and 1 to the last bit

@@ -1,20 +1,80 @@
-"""Kernel-based recurrent networks of every kind."""
+"""The kernel-based recurrent network: its equations, step by step, and its options."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import BatchNorm1d
 
 from pyg_kernels.sequence import KBRN, KBRNCell
+from tests.nn.activation_equations import GREENS, Case
 from tests.sequence.equations import Reading, reading
 from tests.sequence.equations import assert_equations as of_texts
-from tests.sequence.kbrn_equations import CENTERS, GREENS, cell_equations, function_of, random_kbrn
 from tests.sequence.texts import SIZE
 from tests.sequence.variants import Family, Options, Part, Variant
+
+# The equations of kernel-based recurrent networks, written out text by text and step by step
+
+CENTERS = 7  # a unit, where a test does not say how many
+
+
+def cell_equations(
+    cell: KBRNCell, pieces: list[Tensor], h: Tensor, act: Callable[[Tensor], Tensor]
+) -> tuple[list[Tensor], Tensor, Tensor]:
+    """The outputs of each text, the last of them (S, H), and the rows before the activation."""
+    u, b, w = cell.lin_input.weight, cell.lin_input.bias, cell.lin_recurrent.weight
+    last, outputs, rows = list(h.unbind(0)), [[] for _ in pieces], []
+    for t in range(max((len(piece) for piece in pieces), default=0)):
+        present = [s for s, piece in enumerate(pieces) if len(piece) > t]
+        h_t = torch.stack([last[s] for s in present])
+        a = h_t @ w.t() + torch.stack([pieces[s][t] for s in present]) @ u.t()
+        a = a if b is None else a + b
+        rows.append(a)
+        for s, output in zip(present, act(a), strict=True):
+            last[s] = output
+            outputs[s].append(output)
+    zero = h.new_zeros(0, h.size(1))
+    texts = [torch.stack(text) if text else zero for text in outputs]
+    return texts, torch.stack(last) if last else h, torch.cat([zero, *rows])
+
+
+def function_of(cell: KBRNCell, options: dict[str, Any]) -> Callable[[Tensor], Tensor]:
+    """The normalisation and the expansion of a cell, which is eq. 4."""
+    module = cell.activation
+    case = Case(
+        options.get("green") or "relu",
+        affine=module.slope is not None,
+        normalize=module.norm is not None,
+        bandwidth=options.get("bandwidth"),
+        init_range=options.get("init_range") or (-2, 2),
+    )
+    return lambda a: case.definition(module, a)
+
+
+def random_kbrn(
+    *args: Any, seed: int = 0, scale: float = 0.5, num_centers: int = CENTERS, **kwargs: Any
+) -> KBRN:
+    """A network in float64 and eval mode in which nothing is left at its initial value."""
+    torch.manual_seed(seed)
+    kbrn = KBRN(*args, num_centers=num_centers, **kwargs).double()
+    with torch.no_grad():
+        for name, parameter in kbrn.named_parameters():
+            parameter.normal_(std=1.0 if name.endswith("centers") else scale)
+        for name, buffer in kbrn.named_buffers():
+            if name.endswith("running_mean"):
+                buffer.normal_(std=scale)
+            elif name.endswith("running_var"):
+                buffer.uniform_(0.5, 1.5)
+            else:
+                buffer.fill_(3)
+    return kbrn.eval()
+
+
+# Kernel-based recurrent networks of every kind
 
 HIDDEN = 5
 

@@ -1,4 +1,4 @@
-"""The attributions on graphs by definition: every walk's value, one by one, in float64."""
+"""The attributions by definition: every walk's and every n-gram's value, in float64."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.nn import GatedWalkConv, RandomWalkConv
+from pyg_kernels.sequence import RCNN
 from tests.graphs import Graph
-from tests.walk_kernels import walks
+from tests.sequence.rcnn import projections
+from tests.string_kernels import ngrams
+from tests.walk_kernels import edge_weights, walks
+
+# The attributions on graphs by definition: every walk's value, one by one, in float64
 
 #: An activation, and its slope at a number.
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor] | None, Callable[[float], float]]] = {
@@ -37,27 +42,6 @@ def random_conv(gated: bool, order: int, act: str = "identity", **kwargs: Any) -
     for parameter in conv.parameters():
         torch.nn.init.normal_(parameter, std=0.8)
     return conv
-
-
-def edge_weights(conv: RandomWalkConv, graph: Graph) -> list[Tensor]:
-    """The whole weight of each edge in steps 2, ..., n, each (E, D), one edge after the other."""
-    weights = []
-    for step in range(conv.order - 1):
-        rows = []
-        for edge, (u, v) in enumerate(graph.edge_index.t().tolist()):
-            if isinstance(conv, GatedWalkConv):
-                gate = conv.weighting
-                logit = gate.lin_source.weight @ graph.x[u] + gate.lin_target.weight @ graph.x[v]
-                if conv.edge_dim is not None:
-                    logit = logit + gate.lin_edge.weight @ graph.edge_attr[edge]
-                row = 1 / (1 + torch.exp(-logit - gate.bias))
-            else:
-                row = conv.decay * graph.x.new_ones(conv.out_channels)
-            if conv.edge_dim is not None:
-                row = row * (conv.edge_lins[step].weight @ graph.edge_attr[edge])
-            rows.append(row)
-        weights.append(torch.stack(rows) if rows else graph.x.new_zeros(0, conv.out_channels))
-    return weights
 
 
 def slopes(
@@ -121,3 +105,58 @@ def assert_best(best: list[tuple[tuple[int, ...], float]], found: list[Value], k
     values = torch.tensor([value for _, value in best], dtype=torch.float64)
     wanted = torch.tensor([walk.value for walk in expected], dtype=torch.float64)
     torch.testing.assert_close(values, wanted, rtol=1e-10, atol=1e-12)
+
+
+# The attributions in texts by definition: every n-gram's value, one by one, in float64
+
+
+@torch.no_grad()
+def gates(rcnn: RCNN, x: Tensor) -> Tensor:
+    """The decay of every token and channel, (T, H), one token after the other."""
+    (cell,) = rcnn.cells
+    h, rows = x.new_zeros(rcnn.hidden_size), []
+    outputs, _ = rcnn(x)
+    for token, output in zip(x, outputs, strict=True):
+        if cell.decay_lin is None:
+            decay = torch.as_tensor(cell.decay, dtype=x.dtype)
+        else:
+            logit = cell.decay_lin.weight @ token + cell.decay_bias
+            if cell.decay_recurrent is not None:
+                logit = logit + cell.decay_recurrent.weight @ h
+            decay = 1 / (1 + torch.exp(-logit))
+        rows.append(decay.expand(rcnn.hidden_size))
+        h = output
+    return torch.stack(rows)
+
+
+@torch.no_grad()
+def ngram_values(rcnn: RCNN, x: Tensor, head: Tensor) -> list[Value]:
+    """All n-grams that the state at the last token adds up; the positions are also the edges."""
+    (cell,) = rcnn.cells
+    decay, maps, last = gates(rcnn, x), projections(cell, x), len(x) - 1
+    totals: dict[tuple[int, ...], float] = {}
+    for order in range(1, cell.order + 1) if cell.readout == "sum" else [cell.order]:
+        for first in [1] if cell.combine == "mul" else range(1, order + 1):
+            for picked in ngrams(len(x), order - first + 1):
+                if cell.readout == "z" and picked[-1] != last:
+                    continue
+                value = head * maps[first - 1][picked[0]]
+                if cell.combine == "mul":
+                    for step, i in enumerate(picked[1:], start=1):
+                        value = value * maps[step][i]
+                for r in range(picked[0], last + 1):
+                    if r not in picked:
+                        value = value * decay[r]
+                    elif cell.normalize and not (cell.readout == "z" and r == last):
+                        value = value * (1 - decay[r])
+                totals[picked] = totals.get(picked, 0.0) + float(value.sum())
+    return [Value(picked, picked, value) for picked, value in totals.items()]
+
+
+def token_shares(found: list[Value], combine: str, length: int) -> Tensor:
+    """What each token gets of each n-gram."""
+    tokens = torch.zeros(length, dtype=torch.float64)
+    for ngram in found:
+        for token in ngram.nodes if combine == "mul" else ngram.nodes[:1]:
+            tokens[token] += ngram.value / (len(ngram.nodes) if combine == "mul" else 1)
+    return tokens

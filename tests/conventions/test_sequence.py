@@ -1,0 +1,321 @@
+"""As nn.LSTM: constructors, lazy sizes, zero states, copies, devices and precisions."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import pickle
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyg_kernels.sequence import (
+    KBRN,
+    RCNN,
+    RKM,
+    DenseFilters,
+    KBRNCell,
+    RCNNCell,
+    RKMCell,
+    SyncNetFilters,
+)
+from tests.sequence.layers import both_ways, families, of_every
+from tests.sequence.texts import SIZE, close, pointers, random_text, texts
+from tests.sequence.variants import Family, Variant, like, parts_of, plain
+
+# Constructors as nn.LSTM's: sizes and layers, the rest by keyword; lazy sizes; copies
+
+
+@families
+def test_positional_arguments_are_those_of_nn_lstm(family: Family) -> None:
+    layer = family.layer(SIZE, 5, 2)
+    assert (layer.input_size, layer.hidden_size, layer.num_layers) == (SIZE, 5, 2)
+    with pytest.raises(TypeError):
+        family.layer(SIZE, 5, 2, True)
+    with pytest.raises(TypeError):
+        family.cell(SIZE, 5, True)
+    names = ["input_size", "hidden_size", "num_layers"]
+    for made, expected in [(family.layer, names), (family.cell, names[:2])]:
+        parameters = inspect.signature(made).parameters.values()
+        kinds = {p.name: p.kind for p in parameters}
+        positional = [
+            k for k, kind in kinds.items() if kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+        ]
+        assert positional == expected
+
+
+@families
+def test_keywords_of_nn_lstm(family: Family) -> None:
+    """Those that change shapes, and where and in which precision parameters are."""
+    options: dict[str, Any] = {
+        "input_size": SIZE, "hidden_size": 5, "num_layers": 2, "bias": True, "batch_first": True,
+        "dropout": 0.1, "bidirectional": True, "device": "cpu", "dtype": torch.float64,
+    }  # fmt: skip
+    x = random_text(3, 6, SIZE)
+    for made in (nn.LSTM, family.layer):
+        output, state = made(**options).eval()(x)
+        h = state if isinstance(state, torch.Tensor) else state[0]
+        assert output.shape == (3, 6, 10) and output.dtype == torch.float64
+        assert h.shape == (4, 3, 5)
+
+
+@of_every
+def test_copies(variant: Variant) -> None:
+    """deepcopy, pickle, torch.save and a state_dict round trip keep the function."""
+    layer, x = variant.build(), random_text(5, 2, SIZE)
+    expected, _ = layer(x)
+    close(copy.deepcopy(layer)(x)[0], expected)
+    close(pickle.loads(pickle.dumps(layer))(x)[0], expected)
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    buffer.seek(0)
+    other = copy.deepcopy(layer)
+    other.reset_parameters()
+    assert not torch.allclose(other(x)[0], expected)
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    close(other(x)[0], expected)
+
+
+@of_every
+def test_lazy_sizes(variant: Variant) -> None:
+    """-1 is read off the first input; what was drawn then is what is drawn for a given size."""
+    options = {**variant.options, "dtype": torch.float64}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lazy = variant.family.layer(-1, variant.hidden, **options).eval()
+    assert lazy.input_size == -1 and "(-1, " in repr(lazy)
+    optimizer = torch.optim.SGD(lazy.parameters(), lr=0.1)
+    early, x = copy.deepcopy(lazy), random_text(5, 2, SIZE)
+    output, _ = lazy(x)
+    assert lazy.input_size == SIZE and output.shape == (5, 2, variant.width)
+    assert output.dtype == torch.float64
+    given = variant.family.layer(SIZE, variant.hidden, **options).eval()
+    shapes = {k: v.shape for k, v in given.state_dict().items()}
+    assert {k: v.shape for k, v in lazy.state_dict().items()} == shapes
+    before = [p.detach().clone() for p in lazy.parameters()]
+    output.square().sum().backward()
+    optimizer.step()
+    moved = [not torch.equal(p, b) for p, b in zip(lazy.parameters(), before, strict=True)]
+    assert any(moved)
+    early.load_state_dict(lazy.state_dict())  # before any input
+    assert early.input_size == SIZE
+    close(early(x)[0], lazy(x)[0])
+    close(copy.deepcopy(lazy)(x)[0], lazy(x)[0])
+    with pytest.raises(ValueError, match=rf"{SIZE + 1}.*{SIZE}"):
+        lazy(random_text(5, 2, SIZE + 1))
+
+
+def test_lazy_layers_are_drawn_as_others() -> None:
+    """Of unit variance a row, whatever the size turns out to be; one step initialises a cell."""
+    torch.manual_seed(0)
+    for layer in (RCNN(-1, 300, decay="input"), RKM(-1, 300, ngram=2), RKM(-1, 300)):
+        layer(torch.randn(5, 2, 12))
+        cell: Any = layer.cells[0]
+        parts = (
+            cell.lins if isinstance(layer, RCNN) else [f.weights[0] for f in cell.filters.values()]
+        )
+        for part in parts:
+            weight = getattr(part, "weight", part)
+            assert abs(weight.square().flatten(1).sum(1).mean().item() - 1) < 0.05
+    with pytest.raises(ValueError, match=r"input_size=-1.*None"):
+        RKM(-1, 4, ngram=2).initial_state(3)
+    assert RKM(-1, 4).initial_state(3).h.shape == (1, 3, 4)
+    with pytest.raises(ValueError, match="highway"):
+        RCNN(-1, 4, highway=True)(torch.randn(5, 2, 3))
+
+
+@families
+def test_lazy_cells(family: Family) -> None:
+    cell = family.cell(-1, 5)
+    cell(torch.randn(2, SIZE))
+    assert cell.input_size == SIZE
+    with pytest.raises(ValueError, match=rf"{SIZE + 1}.*{SIZE}"):
+        cell(torch.randn(2, SIZE + 1))
+
+
+# Zero states as one makes them for nn.LSTM, and what is said of wrong ones
+
+
+@of_every
+def test_initial_state(variant: Variant) -> None:
+    """Zeros, in the device and the precision of the layer, that begin texts as None does."""
+    layer, x = variant.build(), random_text(6, 3, SIZE)
+    state, (expected, last) = layer.initial_state(3), layer(x)
+    assert type(state) is type(last)
+    variant.assert_shapes(state, 3)
+    for part, end in zip(parts_of(state), parts_of(last), strict=True):
+        assert part.dtype == end.dtype and part.device == end.device and not part.any()
+    found, end = layer(x, state)
+    close(found, expected)
+    variant.family.assert_same_states(end, last)
+    moved = variant.build().to("meta").initial_state(2)
+    assert all(part.is_meta for part in parts_of(moved))
+    with pytest.raises(ValueError, match="batch_size"):
+        layer.initial_state(0)
+
+
+@both_ways
+def test_zeros_in_two_directions(variant: Variant) -> None:
+    """Zeros of the documented shapes are taken; what a text left is not, in either direction."""
+    layer, pieces = variant.build(), texts(5, 2, 4)
+    x, ptr = torch.cat(pieces), pointers(pieces)
+    expected, state = layer(x, ptr=ptr)
+    zeros = like(state, [torch.zeros_like(part) for part in parts_of(layer.initial_state(3))])
+    close(layer(x, plain(zeros), ptr=ptr)[0], expected)
+    named = variant.family.state_argument
+    with pytest.raises(ValueError, match=rf"(?s){named}.*zeros.*None.*bidirectional"):
+        layer(x, state, ptr=ptr)
+
+
+@pytest.mark.parametrize("pooling", ["sum", "max"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_order_one_needs_no_dimension_for_the_order(pooling: Any, bidirectional: bool) -> None:
+    """(h, c), both of (layers, B, H), as nn.LSTM's; the extremes of max-pooling likewise."""
+    rcnn = RCNN(SIZE, 5, 2, order=1, pooling=pooling, bidirectional=bidirectional).double()
+    x, cells = random_text(6, 3, SIZE), 4 if bidirectional else 2
+    h = torch.zeros(cells, 3, 5, dtype=x.dtype)
+    seen = [] if pooling == "sum" else [h, torch.zeros(cells, 3, dtype=torch.long)]
+    expected, state = rcnn(x)
+    close(rcnn(x, (h, h, *seen))[0], expected)
+    one = [part[:, 0] for part in (h, h, *seen)]
+    close(rcnn(x[:, 0], tuple(one))[0], expected[:, 0])
+    if bidirectional:
+        return
+    _, middle = rcnn(x[:2])
+    flat = [part.squeeze(2) if part.dim() == 4 else part for part in middle]
+    found, end = rcnn(x[2:], tuple(flat))
+    close(found, expected[2:])
+    for a, b in zip(end, state, strict=True):
+        close(a, b)
+
+
+def test_order_one_of_a_cell() -> None:
+    """As nn.LSTMCell: (h, c), both of (B, H), or of (H)."""
+    cell, x = RCNNCell(SIZE, 5, order=1).double(), random_text(3, SIZE)
+    h, c = torch.randn(2, 3, 5, dtype=x.dtype)
+    close(cell(x, (h, c)).c, cell(x, (h, c[:, None])).c)
+    close(cell(x[0], (h[0], c[0])).c, cell(x, (h, c)).c[0])
+
+
+WRONG: list[tuple[Any, dict[str, Any], str]] = [
+    (RCNN, {}, r"c has shape \(1, 3, 5\), expected \(1, 3, 2, 5\)"),
+    (RCNN, {"order": 1, "num_layers": 2}, r"h has shape \(1, 3, 5\), expected \(2, 3, 5\)"),
+    (RCNN, {"bidirectional": True}, r"h has shape \(1, 3, 5\), expected \(2, 3, 5\)"),
+    (RKM, {"bidirectional": True}, r"h has shape \(1, 3, 5\), expected \(2, 3, 5\)"),
+    (RKM, {"ngram": 2}, r"expected \(h, c, x\)"),
+    (KBRN, {"num_layers": 2}, r"h has shape \(1, 3, 5\), expected \(2, 3, 5\)"),
+]
+
+
+@pytest.mark.parametrize(("layer", "options", "said"), WRONG, ids=str)
+def test_wrong_states(layer: Any, options: dict[str, Any], said: str) -> None:
+    """The error says the shape that is expected, and that None begins the texts."""
+    h = torch.zeros(1, 3, 5)
+    state = h if layer is KBRN else (h, h)
+    with pytest.raises(ValueError, match=rf"(?s){said}.*None to begin the texts"):
+        layer(SIZE, 5, **options)(torch.randn(6, 3, SIZE), state)
+
+
+@families
+def test_wrong_precision_of_a_state(family: Family) -> None:
+    layer, x = family.layer(SIZE, 5), torch.randn(6, 3, SIZE)
+    parts = [part.double() for part in parts_of(layer.initial_state(3))]
+    wrong = parts[0] if len(parts) == 1 else tuple(parts)
+    with pytest.raises(ValueError, match=r"h has dtype torch\.float64.*h\.to\(torch\.float32\)"):
+        layer(x, wrong)
+
+
+# Devices and precisions: given at first, joined by autocast, and named where they differ
+
+MODULES: dict[str, Any] = {
+    "RCNN": (RCNN, {"decay": "recurrent", "output_gate": True, "num_layers": 2}),
+    "RCNN-max": (RCNN, {"decay": "learned", "pooling": "max", "output_gate": True}),
+    "RKM": (RKM, {"ngram": 2, "layer_norm": True, "bidirectional": True}),
+    "RKM-wavelets": (RKM, {"ngram": 4, "filters": "syncnet", "cell": "linear"}),
+    "KBRN": (KBRN, {"num_centers": 9, "affine": True}),
+    "RCNNCell": (RCNNCell, {"decay": "input", "highway": True}),
+    "RKMCell": (RKMCell, {"cell": "general", "q": "tanh", "layer_norm": True}),
+    "KBRNCell": (KBRNCell, {"num_centers": 9, "init": "tanh", "affine": True}),
+    "DenseFilters": (DenseFilters, {"widths": (1, 3)}),
+    "SyncNetFilters": (SyncNetFilters, {"widths": (3,)}),
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("dtype", [None, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "device", [None, "cpu", torch.device("meta"), pytest.param("cuda", marks=pytest.mark.cuda)]
+)
+def test_device_and_dtype(name: str, dtype: torch.dtype | None, device: Any) -> None:
+    kind, options = MODULES[name]
+    module = kind(SIZE, SIZE, device=device, dtype=dtype, **options)
+    every = [*module.parameters(), *module.buffers()]
+    tensors = [t for t in every if t.is_floating_point()]
+    expected = torch.device("cpu" if device is None else device).type
+    assert all(t.dtype == (dtype or torch.float32) for t in tensors)
+    assert all(t.device.type == expected for t in every)
+    if expected != "meta":
+        assert all(t.isfinite().all() for t in tensors)
+
+
+def test_drawn_in_the_precision_that_is_given() -> None:
+    """Not in single precision, and rounded."""
+    for kind, options in MODULES.values():
+        module = kind(SIZE, SIZE, dtype=torch.float64, **options)
+        assert any(not torch.equal(p, p.float().double()) for p in module.parameters())
+
+
+@families
+def test_autocast_gives_the_precision_of_nn_lstm(family: Family) -> None:
+    """In every form, and for a single step."""
+    layer, lstm = family.layer(SIZE, 5), nn.LSTM(SIZE, 5)
+    x = torch.randn(6, 3, SIZE)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = lstm(x)[0].dtype
+        found = [layer(x), layer(x, lengths=[6, 2, 4]), layer(x.bfloat16()), layer.eval()(x[:, 0])]
+        found += [layer(x, found[0][1])]
+        step = parts_of(layer.cells[0](x[0]))
+    assert expected == torch.bfloat16
+    for output, state in found:
+        assert output.dtype == expected
+        assert all(part.dtype == expected for part in parts_of(state))
+    assert all(part.dtype == expected for part in step)
+    double = family.random(SIZE, 5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # which leaves double precision alone
+        assert nn.LSTM(SIZE, 5).double()(x.double())[0].dtype == torch.float64
+        assert double(x.double())[0].dtype == torch.float64
+
+
+@of_every
+def test_autocast(variant: Variant) -> None:
+    """Under bfloat16 autocast outputs stay close, and gradients are finite float32."""
+    layer, x = variant.build(scale=0.3).float(), random_text(6, 3, SIZE).float()
+    expected, _ = layer(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, state = layer(x)
+        if not layer.bidirectional:
+            layer(x, state)
+    given = [output, *parts_of(state)]
+    assert all(t.dtype == torch.bfloat16 for t in given if t.is_floating_point())
+    assert output.isfinite().all()
+    scale = expected.abs().max().clamp(min=1.0)
+    assert (output.float() - expected).abs().max() / scale < 0.05
+    output.float().square().sum().backward()
+    for parameter in layer.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.dtype == torch.float32 and parameter.grad.isfinite().all()
+
+
+@families
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_another_precision_than_the_weights(family: Family, dtype: torch.dtype) -> None:
+    """The error names both, and what to convert, as nn.LSTM's."""
+    x = torch.randn(6, 3, SIZE)
+    modules: list[tuple[nn.Module, Tensor]] = [(nn.LSTM(SIZE, 5), x), (family.layer(SIZE, 5), x)]
+    for module, given in [*modules, (family.cell(SIZE, 5), x[0])]:
+        with pytest.raises(ValueError, match=rf"{dtype}.*torch\.float32.*[cC]onvert"):
+            module(given.to(dtype))

@@ -1,0 +1,215 @@
+"""Equations 8 to 10 of Lei et al. 2017 and theorem 3: walks, deep layers, the relabelling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.explain.algorithm.utils import set_masks
+
+from pyg_kernels.nn import GatedWalkConv, GraphKernelConv, RandomWalkConv, WLKernelConv
+from tests.covering import covering
+from tests.graphs import SMILES, Graph, molecule, random_graph
+from tests.walk_kernels import edge_weights, walk_kernel
+
+# Theorem 3: states, summed over nodes, are the walk kernel; gates weight walks by their product
+
+OPTIONS: dict[str, list[Any]] = {
+    "order": [1, 2, 3, 4, 5],
+    "combine": ["mul", "add"],
+    "weights": [0.5, 1.0, 0.0, "learned", "gated"],
+    "non_backtracking": [False, True],
+}
+
+
+def build(in_channels: int, weights: float | str, **options: Any) -> RandomWalkConv:
+    """A layer in float64 whose gates or decays are not those of the start."""
+    torch.manual_seed(options["order"])
+    if weights == "gated":
+        conv: RandomWalkConv = GatedWalkConv(in_channels, 6, **options).double()
+    else:
+        conv = RandomWalkConv(in_channels, 6, decay=weights, **options).double()
+    if conv.order > 1:
+        for name, parameter in conv.weighting.named_parameters():
+            if name in ("bias", "logit"):
+                torch.nn.init.normal_(parameter)
+    return conv
+
+
+def assert_equals_its_kernel(conv: RandomWalkConv, graph: Graph) -> None:
+    attr = None if conv.edge_dim is None else graph.edge_attr
+    states = conv(graph.x, graph.edge_index, attr)
+    expected = walk_kernel(
+        graph.x,
+        graph.edge_index,
+        [lin.weight for lin in conv.lins],
+        edge_weights(conv, graph),
+        conv.combine,
+        conv.non_backtracking,
+    )
+    torch.testing.assert_close(states.sum(dim=0), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", covering(3, **OPTIONS, edge_dim=[None, 3]), ids=str)
+def test_random_graphs(options: dict[str, Any]) -> None:
+    """With loops, parallel edges and edges of one direction, and with every edge both ways."""
+    conv = build(4, **options)
+    for seed in range(3):
+        graph = random_graph(seed, kinds=2 if seed == 0 else None)
+        assert_equals_its_kernel(conv, graph)
+        if conv.non_backtracking:
+            index, attr = graph.edge_index, graph.edge_attr
+            both = Graph(graph.x, torch.cat([index, index.flip(0)], 1), torch.cat([attr, attr]))
+            assert_equals_its_kernel(conv, both)
+
+
+@pytest.mark.parametrize("options", covering(2, **OPTIONS, smiles=SMILES), ids=str)
+def test_molecules(options: dict[str, Any]) -> None:
+    graph = molecule(options["smiles"])
+    given = {name: options[name] for name in OPTIONS}
+    assert_equals_its_kernel(build(5, edge_dim=graph.edge_attr.size(1), **given), graph)
+
+
+def test_no_walk_of_three_nodes_turns_back() -> None:
+    """Of the six walks of three nodes on a path, two lead from end to end; loops lead on once."""
+    x, index = torch.ones(3, 1).double(), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    conv = RandomWalkConv(1, 1, 3, 1.0, return_states=True, non_backtracking=True).double()
+    for lin in conv.lins:
+        torch.nn.init.ones_(lin.weight)
+    assert [state.sum().item() for state in conv(x, index)] == [3, 4, 2]
+    looped = torch.cat([index, torch.tensor([[1], [1]])], 1)
+    assert [state.sum().item() for state in conv(x, looped)] == [3, 5, 2 + 4]
+    with pytest.raises(ValueError, match="non_backtracking=1: expected True or False"):
+        RandomWalkConv(1, 1, non_backtracking=1)
+
+
+def test_an_explainers_mask_of_walks_that_never_turn_back() -> None:
+    """A mask of edges is a weight of edges, also in what is left out."""
+    graph, mask = random_graph(1, 6, 14), torch.rand(14, dtype=torch.float64)
+    conv = RandomWalkConv(4, 5, 4, non_backtracking=True).double()
+    expected = conv(graph.x, graph.edge_index, edge_weight=mask)
+    assert expected.any()
+    set_masks(conv, mask, graph.edge_index, apply_sigmoid=False)
+    torch.testing.assert_close(conv(graph.x, graph.edge_index), expected)
+
+
+def test_states_of_every_order() -> None:
+    torch.manual_seed(0)
+    graph = random_graph(0)
+    conv = RandomWalkConv(4, 6, order=4, return_states=True).double()
+    states = conv(graph.x, graph.edge_index)
+    assert len(states) == 4
+    for order, state in enumerate(states, start=1):
+        prefix = RandomWalkConv(4, 6, order=order).double()
+        for lin, other in zip(prefix.lins, conv.lins, strict=False):
+            lin.weight.data.copy_(other.weight)
+        torch.testing.assert_close(prefix(graph.x, graph.edge_index), state)
+
+
+def test_isolated_node() -> None:
+    """Without neighbours no walk of two nodes ends here: 0 by products, W^(n) f by sums."""
+    graph = random_graph(0)
+    product, added = RandomWalkConv(4, 6).double(), RandomWalkConv(4, 6, combine="add").double()
+    assert (product(graph.x, graph.edge_index)[-1] == 0).all()
+    expected = added.lins[1].weight @ graph.x[-1]
+    torch.testing.assert_close(added(graph.x, graph.edge_index)[-1], expected)
+
+
+def test_activation_between_steps() -> None:
+    """Equation 8 written out for order 3 on a path of three nodes."""
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, dtype=torch.float64)
+    conv = RandomWalkConv(4, 5, order=3, decay=0.3, act="tanh").double()
+    first, second, third = (x @ lin.weight.t() for lin in conv.lins)
+    middle = 0.3 * torch.tanh(first[0]) * second[1]
+    expected = 0.3 * torch.tanh(middle) * third[2]
+    out = conv(x, torch.tensor([[0, 1], [1, 2]]))
+    torch.testing.assert_close(out[2], expected)
+
+
+def test_weights_have_unit_variance() -> None:
+    torch.manual_seed(0)
+    conv = RandomWalkConv(300, 400, order=3)
+    for lin in conv.lins:
+        assert lin.weight.square().sum(dim=1).mean().item() == pytest.approx(1.0, abs=0.02)
+        assert lin.weight.abs().max() <= (3 / 300) ** 0.5
+        assert lin.bias is None
+
+
+# Equation 9 of Lei et al. 2017, written out node by node
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("combine", ["mul", "add"])
+def test_equation_9(order: int, combine: str) -> None:
+    torch.manual_seed(order)
+    graph = random_graph(2)
+    conv = GraphKernelConv(4, 5, order, 0.3, combine, act="tanh", edge_dim=3).double()
+    state = [conv.lins[0].weight @ f for f in graph.x]
+    for step in range(1, order):
+        own = [conv.lins[step].weight @ f for f in graph.x]
+        total = [torch.zeros(5, dtype=torch.float64) for _ in graph.x]
+        for (source, target), bond in zip(
+            graph.edge_index.t().tolist(), graph.edge_attr, strict=True
+        ):
+            factor = conv.edge_lins[step - 1].weight @ bond
+            total[target] = total[target] + 0.3 * factor * torch.tanh(state[source])
+        state = [p * t if combine == "mul" else p + t for p, t in zip(own, total, strict=True)]
+    expected = torch.stack([torch.tanh(conv.lin.weight @ c) for c in state])
+    out = conv(graph.x, graph.edge_index, graph.edge_attr)
+    torch.testing.assert_close(out, expected, rtol=1e-10, atol=1e-12)
+
+
+# The relabelling (eq. 10) node by node, and the states beside it
+
+
+@pytest.mark.parametrize("relabel", ["add", "mul"])
+@pytest.mark.parametrize("act", ["relu", "tanh", "elu", None])
+@pytest.mark.parametrize("bonds", [False, True])
+@pytest.mark.parametrize("kinds", [None, 2])
+def test_relabeling(relabel: str, act: str | None, bonds: bool, kinds: int | None) -> None:
+    torch.manual_seed(0)
+    graph = random_graph(1, kinds=kinds)
+    conv = WLKernelConv(4, act=act, relabel=relabel, edge_dim=3 if bonds else None).double()
+    maps = conv.relabeling
+    sigma = {
+        "relu": torch.relu,
+        "tanh": torch.tanh,
+        "elu": torch.nn.functional.elu,
+        None: lambda x: x,
+    }[act]
+    total = torch.zeros(graph.num_nodes, 4, dtype=torch.float64)
+    for (source, target), bond in zip(graph.edge_index.t().tolist(), graph.edge_attr, strict=True):
+        inner = maps.lin_neighbor.weight @ graph.x[source]
+        if bonds:
+            inner = inner + maps.lin_edge.weight @ bond
+        total[target] = total[target] + sigma(inner)
+    own = graph.x @ maps.lin_self.weight.t()
+    aggregated = total @ maps.lin_aggregated.weight.t()
+    expected = sigma(own + aggregated if relabel == "add" else own * aggregated)
+    label = conv(graph.x, graph.edge_index, graph.edge_attr if bonds else None)
+    torch.testing.assert_close(label, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_states_are_the_random_walk_layers(gated: bool, order: int) -> None:
+    torch.manual_seed(0)
+    graph = random_graph(1)
+    conv = WLKernelConv(4, order=order, gated=gated, edge_dim=3).double()
+    walk = (GatedWalkConv if gated else RandomWalkConv)(4, 4, order=order, edge_dim=3).double()
+    walk.load_state_dict(conv.walk.state_dict())
+    label, state = conv(graph.x, graph.edge_index, graph.edge_attr, return_states=True)
+    torch.testing.assert_close(label, conv(graph.x, graph.edge_index, graph.edge_attr))
+    torch.testing.assert_close(state, walk(graph.x, graph.edge_index, graph.edge_attr))
+
+
+def test_without_relabeling() -> None:
+    graph = random_graph(1)
+    conv = WLKernelConv(4, relabel=None).double()
+    label, state = conv(graph.x, graph.edge_index, return_states=True)
+    assert label is None
+    assert torch.equal(conv(graph.x, graph.edge_index), state)
+    assert state.shape == (graph.num_nodes, 4)
+    assert sum(p.numel() for p in conv.parameters()) == 2 * 16

@@ -1,0 +1,58 @@
+"""Processes whose Triton interprets kernels, or compiles them for a GPU that need not be there.
+
+Which of both is settled when Triton is imported, so tests hand their cases to a process started
+for that, which imports their module.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+
+def take_triton() -> None:
+    """Lets tensors on CPU take the path of those on CUDA."""
+    from pyg_kernels.ops.scan import walk
+
+    walk._runs_triton = lambda x, select, feed: select is None and feed is None
+
+
+def compile_for_hopper() -> None:
+    """The same, with a driver of no device, for which kernels can be compiled."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    take_triton()
+    driver = SimpleNamespace(
+        get_current_target=lambda: GPUTarget("cuda", 90, 32),
+        get_current_device=lambda: 0,
+        get_current_stream=lambda device: 0,
+    )
+    triton.runtime.driver.set_active(driver)
+
+
+@pytest.fixture(scope="session")
+def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessPoolExecutor]:
+    yield from _process(True, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessPoolExecutor]:
+    yield from _process(False, tmp_path_factory)
+
+
+def _process(interpreted: bool, folders: pytest.TempPathFactory) -> Iterator[ProcessPoolExecutor]:
+    pytest.importorskip("triton", reason="Triton is not installed")
+    prepare = take_triton if interpreted else compile_for_hopper
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1" if interpreted else "0")
+        patch.setenv("TRITON_CACHE_DIR", str(folders.mktemp("triton")))
+        executor = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), prepare)
+        executor.submit(os.getpid).result()
+    with executor:
+        yield executor

@@ -1,0 +1,186 @@
+"""What the rationalizers and their parts refuse, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pyg_kernels.nn import RandomWalkNet
+from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder, WLStates
+from pyg_kernels.sequence import KBRN, RCNN, RKM
+from tests.graphs import random_graph
+from tests.rationale.cases import encoder, generator, rationalizer
+from tests.rationale.test_molecules import model
+from tests.sequence.texts import F64, SIZE
+
+NAN, INF = float("nan"), float("inf")
+LAYER, BOTH = RCNN(SIZE, 3), RCNN(SIZE, 4, bidirectional=True)
+X, Y, GRAPH = torch.zeros(3, SIZE), torch.zeros(4, SIZE, dtype=F64), random_graph(0)
+NO_EDGES, THREE, FOUR = torch.zeros(2, 0).long(), torch.tensor([0, 3]), torch.tensor([0, 4])
+
+OPTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "encoder": (SequenceEncoder, {"layer": LAYER, "channels": 3, "out_channels": 2}),
+    "generator": (Generator, {"network": nn.Identity(), "channels": 4}),
+    "states": (WLStates, {"in_channels": 4, "channels": 5}),
+    "rationalizer": (Rationalizer, {"generator": generator(), "encoder": encoder()}),
+}
+BAD_OPTIONS: dict[str, list[tuple[dict[str, Any], str]]] = {
+    "encoder": [
+        ({"layer": "rcnn"}, "layer"),
+        ({"channels": 0}, "channels"),
+        ({"out_channels": 0}, "out_channels"),
+        ({"readout": "sum"}, "readout='sum'"),
+        ({"dropout": 1.0}, "dropout"),
+    ],
+    "generator": [
+        ({"network": "rcnn"}, "network"),
+        ({"channels": 0}, "channels"),
+        ({"selection": "both"}, "selection='both'"),
+        ({"hidden_size": 0}, "hidden_size"),
+        *[({"initial_rate": rate}, "initial_rate") for rate in (0.0, 1.0, NAN)],
+    ],
+    "states": [
+        ({"channels": 0}, "channels"),
+        ({"num_iterations": 0}, "num_iterations"),
+        ({"order": 0}, "order"),
+        ({"norm": "head"}, "norm='head'"),
+        ({"dropout": -0.1}, "dropout"),
+        ({"relabel": "sum"}, "relabel"),
+    ],
+    "rationalizer": [
+        ({}, "sparsity=None and rate=None"),
+        ({"sparsity": 0.1, "rate": 0.1}, r"sparsity=0.1 and rate=0.1"),
+        *[({"sparsity": sparsity}, "sparsity") for sparsity in (-0.1, NAN, "low")],
+        *[({"rate": rate}, "rate") for rate in (0.0, 1.0, 10)],
+        ({"sparsity": 0.1, "coherence": -1.0}, "coherence"),
+        ({"sparsity": 0.1, "estimator": "kuma"}, "estimator='kuma'"),
+        ({"sparsity": 0.1, "num_samples": 0}, "num_samples"),
+        *[({"sparsity": 0.1, "temperature": t}, "temperature") for t in (0.0, INF)],
+        ({"sparsity": 0.1, "generator": nn.Linear(1, 1)}, "generator"),
+        ({"sparsity": 0.1, "encoder": "rcnn"}, "encoder"),
+    ],
+}
+
+
+@pytest.mark.parametrize("part", OPTIONS)
+def test_options(part: str) -> None:
+    """A part that is none is a TypeError, another value a ValueError."""
+    build, given = OPTIONS[part]
+    for options, words in BAD_OPTIONS[part]:
+        of_type = part == "rationalizer" and {"generator", "encoder"} & {*options}
+        with pytest.raises(TypeError if of_type else ValueError, match=words):
+            build(**{**given, **options})
+
+
+def of_graph(**changes: Any) -> dict[str, Any]:
+    whole = {
+        "x": GRAPH.x,
+        "edge_index": GRAPH.edge_index,
+        "edge_attr": GRAPH.edge_attr,
+        "batch": torch.zeros(6).long(),
+        "batch_size": 1,
+    }
+    return {**whole, **changes}
+
+
+TEXTS, GRAPHS = rationalizer(), model(4, 3)
+DRAW, WIDE = Generator(RCNN(SIZE, 4), 4), Generator(BOTH, 4)
+ATOMS = Generator(WLStates(4, 5), 5, "dependent")
+CALLS: list[tuple[Callable[..., Any], list[tuple[dict[str, Any], str]]]] = [
+    (
+        TEXTS,
+        [
+            ({"x": Y}, "neither"),
+            ({"x": Y, "ptr": FOUR, "edge_index": NO_EDGES}, "both"),
+            ({"x": Y, "ptr": THREE}, "ptr ends at 3"),
+            ({"x": Y, "ptr": FOUR, "batch": torch.zeros(4).long()}, "batch"),
+            ({"x": Y, "ptr": FOUR, "batch_size": 1}, "batch_size"),
+            ({"x": Y, "ptr": FOUR, "edge_attr": torch.zeros(0, 1)}, "edge_attr"),
+            ({"x": [1.0], "ptr": FOUR}, "x: list"),
+        ],
+    ),
+    *[
+        (
+            call,
+            [
+                ({"selection": z, "x": Y, "ptr": FOUR}, "selection")
+                for z in (
+                    *(torch.ones(3), torch.full((4,), 0.5), torch.full((4,), 2)),
+                    *(torch.ones(1, 1, 4), [1, 0, 1, 0]),
+                )
+            ],
+        )
+        for call in (TEXTS.given, TEXTS.encode)
+    ],
+    (
+        GRAPHS,
+        [
+            (of_graph(edge_index=torch.zeros(3, 2).long()), "edge_index"),
+            (of_graph(edge_index=torch.zeros(2, 9)), "edge_index"),
+            (of_graph(edge_index=torch.full((2, 9), 6)), "edge_index names nodes 6 to 6"),
+            (of_graph(edge_index=torch.full((2, 9), -1)), "edge_index"),
+            (of_graph(edge_index=torch.eye(6).to_sparse()), "edge_index"),
+            (of_graph(edge_attr=torch.zeros(8, 3, dtype=F64)), "edge_attr"),
+            (of_graph(edge_attr=[[0.0] * 3] * 9), "edge_attr: list"),
+            (of_graph(batch=torch.zeros(5).long()), "batch"),
+            (of_graph(batch=None, batch_size=2), "batch_size=2"),
+            (of_graph(batch=torch.full((6,), 2)), "batch_size=1: expected at least 3"),
+            (of_graph(batch=torch.full((6,), -1)), "batch has -1"),
+            (of_graph(batch=torch.arange(6), batch_size=6), "edge_index joins nodes of different"),
+        ],
+    ),
+    (
+        DRAW.sample,
+        [
+            ({"x": X}, "neither"),
+            ({"x": X, "ptr": THREE, "edge_index": NO_EDGES}, "both"),
+            ({"x": X, "ptr": THREE, "edge_attr": torch.zeros(0, 2)}, "edge_attr"),
+            ({"x": X, "ptr": torch.tensor([0, 2])}, "ptr"),
+        ],
+    ),
+    (WIDE.sample, [({"x": X, "ptr": THREE}, r"network gives \(3, 8\)")]),
+    (
+        partial(WIDE.log_prob, x=X, ptr=THREE),
+        [
+            ({"selection": torch.zeros(4)}, r"selection: \(1, 4\), expected"),
+            ({"selection": torch.full((2, 3), 0.5)}, "nothing but 0 and 1"),
+        ],
+    ),
+    (
+        ATOMS,
+        [({"x": X, "edge_index": NO_EDGES}, "selection='dependent' with edge_index")],
+    ),
+    (
+        Rationalizer(ATOMS, RandomWalkNet(4, 5, 2), sparsity=0.1).double(),
+        [({"x": GRAPH.x, "edge_index": GRAPH.edge_index}, "selection='dependent'")],
+    ),
+    *[
+        (
+            model(4, 3, estimator=estimator).train(training),
+            [(of_graph(), f"estimator='{estimator}' with graphs")],
+        )
+        for estimator in ("gumbel", "hardkuma")
+        for training in (True, False)
+    ],
+    (SequenceEncoder(BOTH, 4, 2), [({"x": X, "ptr": THREE}, "channels=4: the layer gives 8")]),
+    (SequenceEncoder(BOTH, 8, 2), [({"x": X, "ptr": torch.tensor([0, 2])}, "ptr ends at 2")]),
+]
+
+
+@pytest.mark.parametrize(("call", "rows"), CALLS, ids=range(len(CALLS)))
+def test_inputs(call: Callable[..., Any], rows: list[tuple[dict[str, Any], str]]) -> None:
+    for given, words in rows:
+        with pytest.raises(ValueError, match=words):
+            call(**given)
+
+
+@pytest.mark.parametrize("layer", [RKM, KBRN, nn.LSTM])
+def test_other_layers_take_no_selection(layer: Any) -> None:
+    reader = SequenceEncoder(layer(SIZE, 3), 3, 2)
+    with pytest.raises(TypeError, match=layer.__name__):
+        reader(X, ptr=THREE, selection=torch.ones(3))

@@ -1,0 +1,229 @@
+"""Where the layers are torch's own: the 1-gram LSTM, and networks of known activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_sequence
+
+from pyg_kernels.nn import KernelActivation
+from pyg_kernels.sequence import KBRN, RKM
+from tests.sequence.kbrn import cell_equations
+from tests.sequence.texts import F64, SIZE, assert_close, close, gradients, random_text, texts
+
+HIDDEN = 6
+ROWS = ["input", "forget", "candidate", "output"]  # as nn.LSTM stacks them
+STACKS: dict[str, dict[str, Any]] = {
+    "no-bias": {"bias": False},
+    "batch-first": {"batch_first": True},
+    "stack": {"num_layers": 3},
+    "both-ways-stack": {"bidirectional": True, "num_layers": 2},
+}
+Pair = tuple[Any, Any, list[list[Tensor]]]
+
+
+def cells_of(theirs: nn.RNNBase, ours: Any) -> list[tuple[str, Any]]:
+    """For each of their parameters what it is, and the cell of ours that it belongs to."""
+    found = []
+    for name, _ in theirs.named_parameters():
+        kind, place = name.split("_l", 1)
+        number = int(place[0]) * (1 + theirs.bidirectional) + place.endswith("reverse")
+        found.append((kind, ours.cells[number]))
+    return found
+
+
+def lstms(**stack: Any) -> Pair:
+    """An nn.LSTM, the machine made of it, and the parameters that stand for each of its own."""
+    torch.manual_seed(0)
+    lstm = nn.LSTM(SIZE, HIDDEN, **stack).double()
+    for parameter in lstm.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    rkm, groups = RKM.from_lstm(lstm), []
+    for kind, cell in cells_of(lstm, rkm):
+        maps = {"weight_ih": cell.filters, "weight_hh": cell.recurrent}.get(kind)
+        groups.append([cell.biases[g] if maps is None else maps[g].weight for g in ROWS])
+    return lstm, rkm, groups
+
+
+def one_relu_at_zero(kbrn: KBRN) -> None:
+    with torch.no_grad():
+        for cell in kbrn.cells:
+            cell.activation.centers.zero_()
+            cell.activation.coefficients.fill_(1.0)
+
+
+def of_tanh(kbrn: KBRN) -> None:
+    for cell in kbrn.cells:
+        cell.activation = nn.Tanh()
+
+
+def rnns(
+    nonlinearity: str,
+    options: dict[str, Any],
+    change: Callable[[KBRN], None] | None = None,
+    **stack: Any,
+) -> Pair:
+    torch.manual_seed(0)
+    rnn = nn.RNN(SIZE, HIDDEN, nonlinearity=nonlinearity, dtype=F64, **stack)
+    kbrn = KBRN(SIZE, HIDDEN, normalize=False, dtype=F64, **options, **stack)
+    if change is not None:
+        change(kbrn)
+    groups, parameters = [], dict(rnn.named_parameters())
+    with torch.no_grad():
+        for (kind, cell), (name, theirs) in zip(
+            cells_of(rnn, kbrn), parameters.items(), strict=True
+        ):
+            lin = cell.lin_recurrent if kind == "weight_hh" else cell.lin_input
+            ours = lin.bias if kind.startswith("bias") else lin.weight
+            other = parameters[name.replace("_ih", "_hh")] if kind == "bias_ih" else None
+            if kind != "bias_hh":  # one bias stands for their two
+                ours.copy_(theirs if other is None else theirs + other)
+            groups.append([ours])
+    return rnn, kbrn, groups
+
+
+KINDS: dict[str, Callable[..., Pair]] = {
+    "lstm": lstms,
+    "one-center": lambda **stack: rnns(
+        "relu", {"num_centers": 1, "shared": True}, one_relu_at_zero, **stack
+    ),
+    "init": lambda **stack: rnns(
+        "relu", {"green": "abs", "num_centers": 41, "init": "relu", "affine": True}, **stack
+    ),
+    "tanh": lambda **stack: rnns("tanh", {"num_centers": 5}, of_tanh, **stack),
+}
+
+
+def outputs_of(layer: nn.Module, x: Any, state: Any) -> list[Tensor]:
+    output, last = layer(x, state)
+    ends = [last] if isinstance(last, Tensor) else list(last)
+    return [output.data if isinstance(output, PackedSequence) else output, *ends]
+
+
+def assert_same_layer(pair: Pair, x: Any, leaf: Tensor, state: list[Tensor]) -> None:
+    """Outputs, final states and the gradients of everything."""
+    theirs, ours, groups = pair
+    given = (state[0] if len(state) == 1 else tuple(state)) if state else None
+    expected, found = (outputs_of(layer, x, given) for layer in (theirs, ours))
+    assert_close(found, expected, ["output", "h", "c"][: len(expected)])
+    inputs = [leaf, *state]
+    wanted = gradients(expected, [*inputs, *theirs.parameters()])
+    flat = iter(gradients(found, [*inputs, *[p for group in groups for p in group]]))
+    got = [next(flat) for _ in inputs]
+    for group in groups:
+        parts = [next(flat) for _ in group]
+        got.append(torch.cat([p.flatten(1) if p.dim() > 1 else p for p in parts]))
+    names = [f"input {i}" for i in range(len(inputs))] + [n for n, _ in theirs.named_parameters()]
+    assert_close(got, wanted, names)
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_same(kind: str, stack: dict[str, Any]) -> None:
+    """Of batches, one text and packed texts, from nothing and from a state."""
+    pair = KINDS[kind](**stack)
+    theirs, rows = pair[0], len(pair[1].cells)
+    x, alone = random_text(7, 4, SIZE).requires_grad_(), random_text(6, SIZE).requires_grad_()
+    ragged = torch.cat(texts(3, 6, 1, 4)).requires_grad_()
+    packed = pack_sequence(list(ragged.split([3, 6, 1, 4])), enforce_sorted=False)
+    batch = (7 if theirs.batch_first else 4,)
+    for text, leaf, count in [(x, x, batch), (alone, alone, ()), (packed, ragged, (4,))]:
+        assert_same_layer(pair, text, leaf, [])
+        if not theirs.bidirectional:
+            shape = (rows, *count, HIDDEN)
+            states = [random_text(*shape, seed=s).requires_grad_() for s in (1, 2)]
+            assert_same_layer(pair, text, leaf, states[: 1 + isinstance(theirs, nn.LSTM)])
+
+
+@pytest.mark.parametrize("stack", STACKS.values(), ids=STACKS)
+def test_what_from_lstm_keeps(stack: dict[str, Any]) -> None:
+    lstm, _, _ = lstms(**stack, dropout=0.5 * ("num_layers" in stack))
+    rkm, x = RKM.from_lstm(lstm.eval()), random_text(5, 2, SIZE)
+    sizes = ["input_size", "hidden_size", "num_layers", "batch_first", "bidirectional", "dropout"]
+    for size in [*sizes, "training"]:
+        assert getattr(rkm, size) == getattr(lstm, size)
+    expected = lstm(x)[0]
+    with torch.no_grad():  # copied, not shared
+        for parameter in rkm.parameters():
+            parameter.zero_()
+    close(lstm(x)[0], expected)
+    assert {p.dtype for p in RKM.from_lstm(lstm.float()).parameters()} == {torch.float32}
+
+
+def test_what_is_no_lstm() -> None:
+    with pytest.raises(ValueError, match="proj_size"):
+        RKM.from_lstm(nn.LSTM(3, 5, proj_size=2))
+    with pytest.raises(TypeError, match=r"GRU: expected a torch\.nn\.LSTM"):
+        RKM.from_lstm(nn.GRU(3, 4))  # type: ignore[arg-type]
+
+
+def plain(**options: Any) -> KBRN:
+    torch.manual_seed(0)
+    return KBRN(SIZE, HIDDEN, dtype=F64, **{"num_centers": 5, "normalize": False, **options}).eval()
+
+
+def assert_activated(kbrn: KBRN, act: Callable[[Tensor], Tensor]) -> None:
+    """Outputs, states and gradients are those of the recurrence with this function."""
+    x = random_text(5, 3, SIZE).requires_grad_()
+    output, h_n = kbrn(x)
+    pieces, zeros = list(x.unbind(1)), torch.zeros(3, HIDDEN, dtype=F64)
+    outputs, h, _ = cell_equations(kbrn.cells[0], pieces, zeros, act)
+    found, wanted = [output, h_n[0]], [torch.stack(outputs, dim=1), h]
+    assert_close(found, wanted, ["output", "h"])
+    inputs = [x, *kbrn.parameters()]
+    names = [str(i) for i in range(len(inputs))]
+    assert_close(gradients(found, inputs), gradients(wanted, inputs), names)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"green": "abs"}, {"num_centers": 1}, {"shared": True, "init_range": (0.5, 3)}],
+    ids=str,
+)
+def test_the_identity_is_a_linear_recurrence(options: dict[str, Any]) -> None:
+    kbrn, x = plain(init="identity", affine=True, **options), random_text(5, 3, SIZE)
+    zeros = torch.zeros(3, HIDDEN, dtype=F64)
+    outputs, h, _ = cell_equations(kbrn.cells[0], list(x.unbind(1)), zeros, lambda a: a)
+    found, h_n = kbrn(x)
+    close(found, torch.stack(outputs, dim=1))
+    close(h_n[0], h)
+
+
+def test_any_module_in_place_of_the_activation() -> None:
+    """Called with the rows of each step; it may have parameters, and modes."""
+    act = nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.PReLU()).double()
+    for normalize in [False, True]:
+        kbrn = plain(normalize=normalize).train()
+        kbrn.cells[0].activation = act
+        assert_activated(kbrn, act)
+
+
+def test_a_subclass_of_the_activation_is_called() -> None:
+    class Doubled(KernelActivation):
+        def forward(self, a: Tensor) -> Tensor:
+            return 2 * super().forward(a)
+
+    kbrn = plain()
+    doubled = Doubled(HIDDEN, 5).double()
+    doubled.load_state_dict(kbrn.cells[0].activation.state_dict())
+    kbrn.cells[0].activation = doubled
+    assert_activated(kbrn, lambda a: 2 * KernelActivation.forward(doubled, a))
+
+
+@pytest.mark.parametrize("act", [None, nn.Tanh()], ids=["linear", "pointwise"])
+@pytest.mark.parametrize("part", ["lin_recurrent", "lin_input"])
+def test_maps_of_ones_own_are_called(part: str, act: nn.Module | None) -> None:
+    """A map with a bias, and one that is no Linear."""
+    kbrn, x = plain(), random_text(5, 3, SIZE)
+    made = nn.Linear(HIDDEN if part == "lin_recurrent" else SIZE, HIDDEN, dtype=F64)
+    cell = kbrn.cells[0]
+    setattr(cell, part, made if act is None else nn.Sequential(made, act))
+    h, outputs = torch.zeros(3, HIDDEN, dtype=F64), []
+    for x_t in x:
+        h = cell.activation(cell.lin_recurrent(h) + cell.lin_input(x_t))
+        outputs.append(h)
+    close(kbrn(x)[0], torch.stack(outputs))
