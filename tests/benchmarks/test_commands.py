@@ -255,7 +255,7 @@ BAD_INPUT = {
         ("--data FILE IN IN/pairs.csv", "not 3"),
         ("--data FILE --root x", "--root goes with msrp, askubuntu"),
         ("--data FILE --columns a b", "--columns takes three names, not 2"),
-        ("--data IN/pairs.csv", "has no column 'first'; its columns are a, b, c"),
+        ("--data IN/pairs.csv", "no column named 'first'; its columns are 'a', 'b', 'c'"),
         ("--data IN/pairs.csv --columns a b c", "the label must be 0 or 1"),
         ("--columns a b c", "go with your own file, not msrp"),
     ],
@@ -373,7 +373,7 @@ BAD_INPUT = {
         ("--data chembl --root x", "chembl is inside RDKit"),
         ("--data FILE --root x", "--root goes with planted, beer, "),
         ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of planted, beer, "),
-        ("--data IN/own.csv", "has no column 'text'"),
+        ("--data IN/own.csv", "no column named 'text'"),
         ("--data IN/own.csv --text-column body --target-column why", "has no target"),
         (
             "--data IN/own.csv --text-column body --target-column kind --task regression",

@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.harness.errors import exit_status
 from benchmarks.harness.collective import in_all, in_first
-from benchmarks.harness.errors import InputError
+from benchmarks.harness.errors import InputError, exit_status
 from benchmarks.harness.experiment import Experiment, Report
 from benchmarks.harness.options import parse
 from benchmarks.harness.processes import processes
