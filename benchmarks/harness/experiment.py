@@ -218,21 +218,17 @@ class Experiment:
         Raises:
             InputError: If there are none, or a file cannot be written.
         """
-        in_first(lambda: self._finish(list(runs), report))
+        shown = in_first(lambda: self._shown(list(runs), report)) or Report([])
+        records = [run.record for run in runs]
+        self.study.finish(
+            shown.tables, shown.pictures, records, lambda: shown.write(self.out), shown.written
+        )
 
-    def _finish(self, runs: list[Run], report: Callable[[list[Run]], Report]) -> None:
+    def _shown(self, runs: list[Run], report: Callable[[list[Run]], Report]) -> Report:
         if not runs:
             raise InputError(f"{self.out} holds no finished run")
-        shown = report(runs)
-
         with as_input_error():
-            self.study.finish(
-                shown.tables,
-                shown.pictures,
-                [run.record for run in runs],
-                lambda: shown.write(self.out),
-                shown.written,
-            )
+            return report(runs)
 
     def carry_out(self, report: Callable[[list[Run]], Report], heading: str = "") -> None:
         """All of it: checks, opens the folder, trains, prints and writes.
