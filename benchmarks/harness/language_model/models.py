@@ -174,7 +174,8 @@ def fitted(
 
     found = sized(hidden) if hidden else config
     if budget is not None and not hidden:
-        found = sizes.fit_hidden_size(preset.name, sized, budget, count_parameters)
+        name = f"{preset.name} with {num_words:,} words"
+        found = sizes.fit_hidden_size(name, sized, budget, count_parameters)
     number, options = count_parameters(found), "--hidden, --parameters, --layers"
     sizes.check_parameters(preset.name, found.hidden, number, options, MOST_PARAMETERS)
     return found

@@ -111,7 +111,9 @@ def test_a_width_or_a_budget_of_ones_own() -> None:
     assert (own.hidden, own.embedding) == (115, 40)
     whole = fitted(PRESETS["awd-lstm"], WORDS)
     assert fitted(PRESETS["awd-lstm"], WORDS, parameters=count_parameters(whole)) == whole
-    with pytest.raises(ValueError, match="no width of rcnn-5m has at most 10 parameters with 100"):
+    with pytest.raises(
+        ValueError, match="no width of 'rcnn-5m with 100 words' has at most 10 parameters"
+    ):
         fitted(preset, 100, parameters=10)
 
 
