@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import lightning.pytorch as lightning
 import pandas
@@ -46,8 +46,6 @@ class Task(ABC):
     A model's configuration is a dataclass with a ``name``.
     """
 
-    items: ClassVar[str]  # what is learned from, in words
-    files: ClassVar[tuple[str, ...]]
     measure: Measure
     dataset: str
     split: str

@@ -37,7 +37,6 @@ NEGATIVES = 20  # random questions for each similar one, anew each epoch
 class RationaleTask(Task):
     """Prediction from a part of what there is to read."""
 
-    items = "rationales"
     about: str  # lines on the data
     longest: int  # words or atoms of the largest item
     fields: dict[str, Any]  # of configurations, on what is read and predicted
@@ -68,10 +67,6 @@ class RationaleTask(Task):
                     check_parameters(name, config.hidden, number, flags)
             found.append(config)
         return found
-
-    def has_model(self, name: str) -> bool:
-        """Whatever it is called."""
-        return True
 
     def has_unused_parameters(self, model: ModelConfig) -> bool:
         """Those of the generator, while the encoder reads everything."""

@@ -156,11 +156,6 @@ def vector_file(root: str, vectors: str | None) -> Path | None:
     return glove
 
 
-def glove_file(choice: Any) -> Path | None:
-    """The same of a choice with ``root`` and ``glove``."""
-    return vector_file(choice.root, choice.glove)
-
-
 def known_words(corpus: Any, glove: Path) -> tuple[Vocabulary, WordVectors]:
     """The words of training and those of other parts that have a vector, and the vectors."""
     trained = Vocabulary.build(corpus.part("train"))
