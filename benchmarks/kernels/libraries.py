@@ -1,6 +1,6 @@
 """What is timed: the Gram matrices and the features of both libraries, each from its own input."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -10,17 +10,24 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from benchmarks.harness.errors import InputError
+from benchmarks.kernels.labels import labeled
 from benchmarks.kernels.options import (
     DECAY,
     EDGES,
     GRAKEL,
     ITERATIONS,
     OURS_FROM_LIST,
+    PATHS,
     SEED,
+    SEQUENCES,
+    WALK_GRAM,
+    WL_FEATURES,
+    WL_GRAM,
+    WL_MIN,
+    WL_MINMAX,
     Kernels,
     Measurement,
 )
-from pyg_kernels.chem import Feature
 from pyg_kernels.kernels import (
     LabelSequenceKernel,
     RandomWalkKernel,
@@ -48,51 +55,6 @@ def parts_of(number: int) -> dict[str, Tensor]:
     return {part: getattr(split, part) for part in PARTS}
 
 
-def labeled(molecules: Any, indices: Tensor | None = None) -> Batch:
-    """Molecules with a label for every combination of features that an atom or a bond can have.
-
-    Args:
-        molecules: A ``pyg_kernels.datasets.MoleculeDataset``.
-        indices: The positions of B of them; all by default.
-
-    Returns:
-        A batch with ``edge_index``, ``atom`` (N,), ``element`` (N,) and ``bond`` (E,) int64: all
-        features of an atom, its element alone, all features of a bond.
-    """
-    batch = molecules.batch(torch.arange(len(molecules)) if indices is None else indices)
-    featurizer = molecules.featurizer
-    return Batch(
-        _base_cls=Data,
-        atom=combination(batch.x, featurizer.atom_features),
-        element=combination(batch.x, featurizer.atom_features[:1]),
-        bond=combination(batch.edge_attr, featurizer.bond_features),
-        edge_index=batch.edge_index,
-        batch=batch.batch,
-        ptr=batch.ptr,
-        num_nodes=batch.num_nodes,
-    )
-
-
-def combination(x: Tensor, features: Sequence[Feature]) -> Tensor:
-    """The codes of the leading features of each row as one number, (n,) int64.
-
-    Args:
-        x: ``(n, columns)``, one-hot features and indicators as a ``Featurizer`` makes them.
-        features: What the first columns are.
-    """
-    weights: list[int] = []
-    codes = 1
-    for feature in features:
-        width = feature.width
-        weights += [codes] if feature.is_indicator else [codes * k for k in range(width)]
-        codes *= feature.num_codes
-    # Numbers below 2^53 are exact in float64; those of float32 would end at 2^24, which the Open
-    # Graph Benchmark's features exceed. On the CPU, since not every device has float64.
-    assert codes < 2**53
-    number = x[:, : len(weights)].cpu().double() @ torch.tensor(weights, dtype=torch.float64)
-    return number.long().to(x.device)
-
-
 def prepared(measurement: Measurement, options: Kernels) -> Call:
     """The call that is measured, with its input ready in the library's own form.
 
@@ -101,7 +63,7 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
     """
     molecules = load(options)
     device = torch.device(options.device)
-    if measurement.task == "wl-features":
+    if measurement.task == WL_FEATURES:
         batch = repeated(labeled(molecules), measurement.size, SEED).to(device)
         kernel = WLSubtreeKernel(ITERATIONS, **_labels(options), verbose=False)
         return lambda: kernel.fit_transform(batch)
@@ -111,7 +73,7 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
         kernel = _of_grakel(measurement.task)
         return lambda: kernel.fit_transform(graphs)
     ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(device)
-    if measurement.task == "walk-gram":
+    if measurement.task == WALK_GRAM:
         return lambda: walk_gram(ours, options)
     kernel = _of_counts(measurement.task, options)
     return lambda: kernel(ours).cpu().numpy()
@@ -120,11 +82,11 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
 def _of_counts(task: str, options: Kernels) -> Any:
     choices: dict[str, Any] = {"output": "gram", "verbose": False}
     labels = _labels(options)
-    if task == "sequences":
+    if task == SEQUENCES:
         return LabelSequenceKernel(EDGES + 1, **labels, **choices)
-    if task == "paths":
+    if task == PATHS:
         return ShortestPathKernel(node_label="element", **choices)
-    compare = {"wl-gram": "dot", "wl-min": "min", "wl-minmax": "minmax"}[task]
+    compare = {WL_GRAM: "dot", WL_MIN: "min", WL_MINMAX: "minmax"}[task]
     return WLSubtreeKernel(ITERATIONS, **labels, compare=compare, **choices)
 
 
@@ -189,15 +151,21 @@ def repeated(batch: Batch, copies: int, seed: int) -> Batch:
 
 def as_list(batch: Batch) -> list[Data]:
     """The graphs of a batch one by one."""
-    sizes = batch.ptr.diff()
-    of_edges = batch.batch[batch.edge_index[1]].bincount(minlength=len(sizes)).tolist()
-    parts = [batch[name].split(sizes.tolist()) for name in ("element", "atom")]
-    edges = batch.edge_index.split(of_edges, dim=1)
-    each = zip(*parts, batch.bond.split(of_edges), edges, batch.ptr.tolist(), strict=False)
-    return [
-        Data(element=e, atom=a, bond=b, edge_index=index - first, num_nodes=len(e))
-        for e, a, b, index, first in each
-    ]
+    edge_ptr = torch.searchsorted(batch.edge_index[1].contiguous(), batch.ptr)
+    graphs = []
+    for k in range(len(batch.ptr) - 1):
+        nodes = slice(int(batch.ptr[k]), int(batch.ptr[k + 1]))
+        edges = slice(int(edge_ptr[k]), int(edge_ptr[k + 1]))
+        graphs.append(
+            Data(
+                element=batch.element[nodes],
+                atom=batch.atom[nodes],
+                bond=batch.bond[edges],
+                edge_index=batch.edge_index[:, edges] - nodes.start,
+                num_nodes=nodes.stop - nodes.start,
+            )
+        )
+    return graphs
 
 
 def grakel_graphs(batch: Batch) -> list[list[Any]]:
@@ -241,10 +209,10 @@ def _grakel() -> Any:
 
 def _of_grakel(task: str) -> Any:
     kernels = _grakel()
-    if task == "walk-gram":
+    if task == WALK_GRAM:
         return kernels.RandomWalkLabeled(p=EDGES, lamda=DECAY)
-    if task == "paths":
+    if task == PATHS:
         return kernels.ShortestPath(with_labels=True)
-    if task == "wl-min":
+    if task == WL_MIN:
         return kernels.WeisfeilerLehmanOptimalAssignment(n_iter=ITERATIONS)
     return kernels.WeisfeilerLehman(n_iter=ITERATIONS, base_graph_kernel=kernels.VertexHistogram)

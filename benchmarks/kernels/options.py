@@ -1,7 +1,9 @@
 """What is measured and how, in plain values: nothing here imports torch."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from benchmarks.harness.errors import InputError
@@ -10,11 +12,31 @@ from benchmarks.harness.options import Device, Results, setting
 OURS = "pyg_kernels"
 OURS_FROM_LIST = "pyg_kernels, list of Data"
 GRAKEL = "GraKeL"
+WL_GRAM = "wl-gram"
+WL_MIN = "wl-min"
+WL_MINMAX = "wl-minmax"
+SEQUENCES = "sequences"
+PATHS = "paths"
+WALK_GRAM = "walk-gram"
+WL_FEATURES = "wl-features"
+PROCESS = "gp"
+ACCURACY = "accuracy"
+REGRESSION = "regression"
 Task = Literal[
-    "wl-gram", "wl-min", "wl-minmax", "sequences", "paths", "walk-gram", "wl-features", "regression"
-]  # fmt: skip
+    "wl-gram",
+    "wl-min",
+    "wl-minmax",
+    "sequences",
+    "paths",
+    "walk-gram",
+    "wl-features",
+    "gp",
+    "accuracy",
+    "regression",
+]
 TASKS: tuple[Task, ...] = get_args(Task)
 GRAMS = TASKS[:6]
+MUTAG = "MUTAG"
 RANDOM_FEATURES = "random features"
 EXACT_GRAM = "exact Gram matrix"
 
@@ -40,6 +62,8 @@ class Kernels(Device, Results):
             Project, downloaded
         root: folder of the latter
         tasks: what to measure
+        sets: of accuracy, MUTAG, which comes with GraKeL, and FILE:COLUMN with classes beside a
+            column smiles
         bond_labels: label bonds by all of their features, which GraKeL's kernels cannot read
         molecules: of the Weisfeiler-Lehman Gram matrices, drawn at random
         walk_molecules: of the random-walk Gram matrix (10 for chembl, 30 for cep)
@@ -52,6 +76,7 @@ class Kernels(Device, Results):
     dataset: Literal["chembl", "cep"] = setting("chembl", "data")
     root: str = setting("data/cep", free=True)
     tasks: tuple[Task, ...] = setting(TASKS, free=True)
+    sets: tuple[str, ...] = setting((MUTAG,), free=True)
     bond_labels: bool = setting(False)
     molecules: int = setting(3000, least=1)
     walk_molecules: int | None = setting(None, least=1)
@@ -72,8 +97,8 @@ class Measurement:
 
     Args:
         task (str): One of :data:`TASKS`.
-        method (str): A library, or a way to do regression.
-        size (int): Molecules, copies of the data set, or random features.
+        method (str): A library, a set, or a way to do regression.
+        size (int): Molecules, copies of the data set, or random features; 0 for all of a set.
     """
 
     task: str
@@ -84,7 +109,18 @@ class Measurement:
     def name(self) -> str:
         """The name of its folder."""
         method = "".join(letter if letter.isalnum() else "-" for letter in self.method.lower())
-        return f"{self.task}_{method}_{self.size:07}"
+        name = f"{self.task}_{method}_{self.size:07}"
+        if self.task != ACCURACY or self.method == MUTAG:
+            return name
+        return f"{name}-{hashlib.sha256(self.method.encode()).hexdigest()[:8]}"
+
+    @property
+    def content(self) -> str | None:
+        """A fingerprint of the file of a set; None where there is none."""
+        file = Path(self.method.rpartition(":")[0])
+        if self.task != ACCURACY or not file.is_file():
+            return None
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
     @property
     def title(self) -> str:
@@ -104,21 +140,24 @@ def planned(options: Kernels, number: int) -> Iterator[Measurement]:
     beside = not options.bond_labels
     largest = min(options.molecules, number)
     for size in _fractions(largest, 4, 2, 1):
-        yield from _pair("wl-gram", size, beside)
-    yield Measurement("wl-gram", OURS_FROM_LIST, largest)
-    for task in ("wl-min", "wl-minmax", "sequences", "paths"):
+        yield from _pair(WL_GRAM, size, beside)
+    yield Measurement(WL_GRAM, OURS_FROM_LIST, largest)
+    for task in (WL_MIN, WL_MINMAX, SEQUENCES, PATHS):
         for size in sorted({min(FEWER, largest), largest}):
-            yield from _pair(task, size, beside and task in ("wl-min", "paths") and size <= FEWER)
+            yield from _pair(task, size, beside and task in (WL_MIN, PATHS) and size <= FEWER)
     walks = min(options.walk_molecules or WALK_MOLECULES[options.dataset], number)
     for size in _fractions(walks, 3, 1):
-        yield from _pair("walk-gram", size, beside)
+        yield from _pair(WALK_GRAM, size, beside)
     for size in _fractions(min(30 * walks, number), 9, 3, 1):
         if size > walks:
-            yield Measurement("walk-gram", OURS, size)
+            yield Measurement(WALK_GRAM, OURS, size)
     for copies in options.copies:
-        yield Measurement("wl-features", OURS, copies)
+        yield Measurement(WL_FEATURES, OURS, copies)
+    yield Measurement(PROCESS, OURS, largest)
+    for name in options.sets:
+        yield Measurement(ACCURACY, name, 0)
     for features in options.features:
-        yield Measurement("regression", RANDOM_FEATURES, features)
+        yield Measurement(REGRESSION, RANDOM_FEATURES, features)
 
 
 def largest_subset(

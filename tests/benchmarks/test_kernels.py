@@ -1,24 +1,37 @@
 """``python -m benchmarks.kernels``: what it measures, and that nothing is measured twice."""
 
 import json
+import sys
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
 pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
+from benchmarks.harness.memory import PeakMemory
 from benchmarks.harness.task import PARTS
 from benchmarks.kernels import __main__ as kernels
-from benchmarks.kernels import libraries, measure, options, regression
+from benchmarks.kernels import accuracy, libraries, measure, options, regression
+from benchmarks.kernels.labels import labeled
 from benchmarks.kernels.options import (
+    ACCURACY,
     EXACT_GRAM,
     GRAKEL,
     OURS,
     OURS_FROM_LIST,
+    PATHS,
     RANDOM_FEATURES,
+    REGRESSION,
+    SEQUENCES,
+    WALK_GRAM,
+    WL_FEATURES,
+    WL_GRAM,
+    WL_MIN,
+    WL_MINMAX,
     Kernels,
     Measurement,
     largest_subset,
@@ -28,6 +41,7 @@ from benchmarks.kernels.report import growth
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.interruption import interrupt_once
 
+MIB = 2**20
 SMALL = Kernels(
     device="cpu", molecules=40, walk_molecules=3, copies=(1, 2), features=(8, 16), rounds=1
 )
@@ -46,7 +60,7 @@ def molecules():
 @pytest.fixture(scope="module")
 def few(molecules):
     """40 molecules with labels."""
-    return libraries.labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
+    return labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
 
 
 @pytest.fixture
@@ -62,6 +76,8 @@ def study(call_main, molecules, tmp_path, monkeypatch):
     monkeypatch.setattr(libraries, "EDGES", 2)
     monkeypatch.setattr(regression, "ORDER", 2)
     monkeypatch.setattr(options, "FEWER", 20)
+    monkeypatch.setattr(accuracy, "PENALTIES", (1.0,))
+    monkeypatch.setattr(accuracy, "DEPTHS", range(2))
     monkeypatch.setattr(measure, "in_own_process", in_this_process)
     monkeypatch.setattr(kernels, "FEWEST_EXACT", 20)
     # All 96 training molecules would fit.
@@ -81,6 +97,7 @@ def test_whole_study(study, tmp_path):
     status, out, err = run()
     assert (status, err) == (0, "")
     folder = tmp_path / "out"
+    assert "exact Gaussian process" in out and "WL, min-max" in out
     exact = [m.size for m in measured if m.method == EXACT_GRAM]
     assert exact == [20, 40, 50]
     for row in (
@@ -90,9 +107,11 @@ def test_whole_study(study, tmp_path):
         "random 80/10/10 split",
     ):
         assert row in out
+    for name in ("scaling.png", "regression.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
     assert "| random features | 16 | 96 |" in (folder / "table.md").read_text()
     assert not list(folder.glob("runs/*/*.npy"))
-    once, twice = (result_of(folder, "wl-features", OURS, copies) for copies in (1, 2))
+    once, twice = (result_of(folder, WL_FEATURES, OURS, copies) for copies in (1, 2))
     assert (once["molecules"], twice["molecules"]) == (120, 240)
     assert once["columns"] == twice["columns"]
     assert 2 * once["entries"] == twice["entries"]
@@ -106,19 +125,17 @@ def test_whole_study(study, tmp_path):
 def test_values_are_those_of_grakel(study, tmp_path):
     pytest.importorskip("grakel", reason="compares with GraKeL")
     run, _ = study
-    status, out, _ = run(
-        "--tasks", "wl-gram", "wl-min", "wl-minmax", "sequences", "paths", "walk-gram"
-    )
+    status, out, _ = run("--tasks", WL_GRAM, WL_MIN, WL_MINMAX, SEQUENCES, PATHS, WALK_GRAM)
     assert status == 0
-    for task in ("wl-min", "paths"):
+    for task in (WL_MIN, PATHS):
         assert result_of(tmp_path / "out", task, OURS, 20)["difference"] < 1e-10
         assert "difference" not in result_of(tmp_path / "out", task, OURS, 40)
     for method, size in ((OURS, 10), (OURS, 40), (OURS_FROM_LIST, 40)):
-        assert result_of(tmp_path / "out", "wl-gram", method, size)["difference"] == 0
+        assert result_of(tmp_path / "out", WL_GRAM, method, size)["difference"] == 0
     for size in (1, 3):
-        found = result_of(tmp_path / "out", "walk-gram", OURS, size)
+        found = result_of(tmp_path / "out", WALK_GRAM, OURS, size)
         assert found["relative_difference"] < 1e-12
-    assert "difference" not in result_of(tmp_path / "out", "wl-gram", GRAKEL, 40)
+    assert "difference" not in result_of(tmp_path / "out", WL_GRAM, GRAKEL, 40)
     (row,) = [
         line for line in out.splitlines() if "WL" in line and "GraKeL" in line and " 40 " in line
     ]
@@ -130,8 +147,8 @@ def test_differences_are_noticed(study, tmp_path, monkeypatch):
     run, _ = study
     original = libraries.walk_gram
     monkeypatch.setattr(libraries, "walk_gram", lambda *words: 1.01 * original(*words))
-    assert run("--tasks", "walk-gram")[0] == 0
-    found = result_of(tmp_path / "out", "walk-gram", OURS, 3)
+    assert run("--tasks", WALK_GRAM)[0] == 0
+    found = result_of(tmp_path / "out", WALK_GRAM, OURS, 3)
     assert found["relative_difference"] == pytest.approx(0.01)
 
 
@@ -142,19 +159,19 @@ def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(libraries, "import_module", absent)
-    status, out, err = run("--tasks", "wl-gram", "--quiet")
+    status, out, err = run("--tasks", WL_GRAM, "--quiet")
     assert (status, err) == (0, "")
     assert out.count("GraKeL is not installed: pip install grakel") == 3
-    assert result_of(tmp_path / "out", "wl-gram", OURS, 40)["seconds"] > 0
+    assert result_of(tmp_path / "out", WL_GRAM, OURS, 40)["seconds"] > 0
 
 
 def test_bond_labels_change_the_counts(study, tmp_path):
     run, measured = study
-    assert run("--tasks", "wl-features", "wl-gram", "--bond-labels")[0] == 0
+    assert run("--tasks", WL_FEATURES, WL_GRAM, "--bond-labels")[0] == 0
     assert GRAKEL not in {m.method for m in measured}
-    with_bonds = result_of(tmp_path / "out", "wl-features", OURS, 1)["columns"]
-    assert run("--tasks", "wl-features", "--overwrite")[0] == 0
-    assert with_bonds > result_of(tmp_path / "out", "wl-features", OURS, 1)["columns"]
+    with_bonds = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)["columns"]
+    assert run("--tasks", WL_FEATURES, "--overwrite")[0] == 0
+    assert with_bonds > result_of(tmp_path / "out", WL_FEATURES, OURS, 1)["columns"]
 
 
 def test_resume_measures_only_what_is_missing(study, tmp_path, monkeypatch):
@@ -162,19 +179,19 @@ def test_resume_measures_only_what_is_missing(study, tmp_path, monkeypatch):
     raised = interrupt_once(
         monkeypatch, measure, "outcome", lambda options, measurement, folder: measurement.size == 2
     )
-    status, _, err = run("--tasks", "wl-features", "regression")
+    status, _, err = run("--tasks", WL_FEATURES, REGRESSION)
     assert (status, raised) == (130, [True])
     assert "--resume" in err
     before = list(measured)
-    assert run("--tasks", "wl-features", "regression", "--resume")[0] == 0
+    assert run("--tasks", WL_FEATURES, REGRESSION, "--resume")[0] == 0
     assert measured[len(before)] == before[-1]  # the one that was interrupted
     assert len(set(measured)) == len(measured) - 1
     metrics = (tmp_path / "out" / "metrics.json").read_text()
     done = len(measured)
-    assert run("--tasks", "wl-features", "regression", "--resume")[0] == 0
+    assert run("--tasks", WL_FEATURES, REGRESSION, "--resume")[0] == 0
     assert len(measured) == done
     assert (tmp_path / "out" / "metrics.json").read_text() == metrics
-    assert run("--tasks", "wl-features", "--resume")[0] == 0
+    assert run("--tasks", WL_FEATURES, "--resume")[0] == 0
     assert len(measured) == done
 
 
@@ -185,7 +202,7 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
         return {"failed": "MemoryError: no room"} if measurement.method == OURS else {}
 
     monkeypatch.setattr(measure, "in_own_process", broken)
-    status, out, err = run("--tasks", "wl-features")
+    status, out, err = run("--tasks", WL_FEATURES)
     assert (status, out) == (1, "")
     assert err == "benchmarks.kernels: error: wl-features 1, pyg_kernels: MemoryError: no room\n"
     assert not list(tmp_path.glob("out/runs/*/record.json"))
@@ -193,12 +210,12 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
 
 def test_a_process_of_its_own(call_main, tmp_path):
     """The real way of measuring, once."""
-    words = ("--tasks", "wl-features", "--copies", 1, "--rounds", 1, "--device", "cpu")
+    words = ("--tasks", WL_FEATURES, "--copies", 1, "--rounds", 1, "--device", "cpu")
     words += ("--threads", 1, "--out", tmp_path / "out")
     status, out, err = call_main(kernels.main, *words)
     assert (status, err) == (0, "")
     assert "wl-features 1, pyg_kernels: 0." in out
-    found = result_of(tmp_path / "out", "wl-features", OURS, 1)
+    found = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)
     assert found["threads"] == 1
     assert found["peak_mib"] > 1
 
@@ -267,6 +284,44 @@ def test_the_largest_subset_fits_time_and_memory(monkeypatch, seconds, memory):
     assert predicted(largest + 50)[0] > seconds or predicted(largest + 50)[1] > memory
 
 
+def test_accuracy_of_a_file(tmp_path, monkeypatch):
+    """Classes that a single label tells are found; what is no set is told in a line."""
+    monkeypatch.setattr(accuracy, "DEPTHS", range(1))
+    rows = [f"{'C' * n}{'O' if n % 2 else 'N'},{n % 2}" for n in range(1, 41)]
+    (tmp_path / "set.csv").write_text("\n".join(["smiles,kind", *rows, "C,"]))
+    found = accuracy.accuracies(f"{tmp_path / 'set.csv'}:kind", seed=0)
+    assert (found["molecules"], found["majority"]) == (40, 0.5)
+    assert found["accuracy"]["WL, min"][0] > 0.9
+    for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
+        result = measure.outcome(SMALL, Measurement(ACCURACY, name, 0), tmp_path)
+        assert result["failed"]
+
+
+def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path):
+    run, measured = study
+    names = ("Set.csv", "set.csv")
+    for name in names:
+        rows = [f"{'C' * n}{'O' if n % 2 else 'N'},{n % 2}" for n in range(1, 31)]
+        (tmp_path / name).write_text("\n".join(["smiles,kind", *rows]))
+    words = ("--tasks", ACCURACY, "--sets", *(f"{tmp_path / name}:kind" for name in names))
+    assert run(*words)[0] == 0
+    assert len(list(tmp_path.glob("out/runs/*/record.json"))) == 2
+    assert run(*words, "--resume")[0] == 0 and len(measured) == 2
+    (tmp_path / "set.csv").write_text("\n".join(["smiles,kind", *rows[:24]]))
+    assert run(*words, "--resume")[0] == 0 and len(measured) == 3
+    assert result_of(tmp_path / "out", ACCURACY, words[-1], 0)["molecules"] == 24
+    values = tmp_path / "out" / "runs" / "other" / measure.VALUES
+    values.parent.mkdir()
+    values.write_bytes(b"")
+    assert run(*words, "--report")[0] == 0 and values.exists()
+
+
+def test_process_is_calibrated_enough(molecules):
+    found = regression.regress_with_process(molecules, 60)
+    assert found["fitted_on"] == 60 and len(found["covered"]) == 3
+    assert 0 < found["test"] < 10 and found["seconds"] > 0
+
+
 def test_growth_is_the_exponent():
     rows = [{"molecules": n, "seconds": 3 * n**1.5} for n in (10, 20, 40)]
     assert growth(rows) == pytest.approx(1.5)
@@ -306,10 +361,18 @@ def test_parts_are_those_of_the_molecule_benchmark():
         assert mine[part].tolist() == theirs[part].tolist()
 
 
+def test_peak_memory_counts_what_has_been_freed():
+    with PeakMemory(torch.device("cpu")) as first:
+        np.ones(100 * MIB, dtype=np.uint8)
+    assert 95 * MIB < first.peak < 130 * MIB
+    with PeakMemory(torch.device("cpu")) as second:
+        np.ones(40 * MIB, dtype=np.uint8)
+    if sys.platform == "linux":  # an earlier peak hides no later one
+        assert 35 * MIB < second.peak < 70 * MIB
+
+
 def test_measurements_know_their_names():
-    measurement = Measurement("wl-gram", OURS_FROM_LIST, 3000)
+    measurement = Measurement(WL_GRAM, OURS_FROM_LIST, 3000)
     assert measurement.name == "wl-gram_pyg-kernels--list-of-data_0003000"
     assert measurement.title == "wl-gram 3,000, pyg_kernels, list of Data"
-    assert (
-        Measurement("regression", RANDOM_FEATURES, 8).name == "regression_random-features_0000008"
-    )
+    assert Measurement(REGRESSION, RANDOM_FEATURES, 8).name == "regression_random-features_0000008"

@@ -1,0 +1,141 @@
+"""Classification with each kernel by a support vector machine and nested cross-validation."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.svm import SVC
+from torch_geometric.data import Data
+
+from benchmarks.harness.errors import InputError
+from benchmarks.kernels.options import MUTAG
+from pyg_kernels.kernels import LabelSequenceKernel, ShortestPathKernel, WLSubtreeKernel
+
+OUTER, INNER = 10, 5  # folds
+DEPTHS = range(5)
+PENALTIES = tuple(10.0**k for k in range(-2, 4))  # C
+MOST_MOLECULES = 1000  # of a file, drawn at random
+
+_CHOICES: dict[str, Any] = {"output": "gram", "verbose": False}
+KERNELS: dict[str, Callable[[int], Any]] = {
+    "WL, dot": lambda h: WLSubtreeKernel(h, normalize=True, **_CHOICES),
+    "WL, min": lambda h: WLSubtreeKernel(h, compare="min", normalize=True, **_CHOICES),
+    "WL, min-max": lambda h: WLSubtreeKernel(h, compare="minmax", **_CHOICES),
+    "label sequences, min-max": lambda h: LabelSequenceKernel(h + 1, compare="minmax", **_CHOICES),
+    "shortest paths, min-max": lambda h: ShortestPathKernel(h + 1, compare="minmax", **_CHOICES),
+}
+
+
+def accuracies(name: str, seed: int) -> dict[str, Any]:
+    """Mean and deviation of the accuracy over the outer folds, of every kernel.
+
+    Args:
+        name (str): ``'MUTAG'``, of GraKeL's own tests, or ``'FILE:COLUMN'`` with a column of
+            classes beside one of SMILES.
+        seed (int): Of the folds, and of what is drawn of a file.
+    """
+    graphs, y = mutag() if name == MUTAG else _of_file(name, seed)
+    scores = {}
+    for kernel, build in KERNELS.items():
+        grams = [build(depth)(graphs).numpy() for depth in DEPTHS]
+        scores[kernel] = nested(grams, y, seed)
+    found = {kernel: [float(s.mean()), float(s.std())] for kernel, s in scores.items()}
+    majority = float(np.bincount(y).max() / len(y))
+    return {"molecules": len(y), "majority": majority, "accuracy": found}
+
+
+def nested(grams: Sequence[NDArray[Any]], y: NDArray[Any], seed: int) -> NDArray[Any]:
+    """The accuracy on each outer fold; depth and penalty are chosen by the folds within the rest.
+
+    Args:
+        grams: The Gram matrix of all graphs, of every depth.
+        y: Classes, (n,).
+        seed (int): Of the folds.
+    """
+    folds = StratifiedKFold(OUTER, shuffle=True, random_state=seed)
+    found = []
+    for train, test in folds.split(y, y):
+        inner = StratifiedKFold(INNER, shuffle=True, random_state=seed)
+        best, score = (0, 1.0), -1.0
+        for depth, gram in enumerate(grams):
+            rest = gram[np.ix_(train, train)]
+            for penalty in PENALTIES:
+                machine = SVC(C=penalty, kernel="precomputed")
+                mean = cross_val_score(machine, rest, y[train], cv=inner).mean()
+                if mean > score:
+                    best, score = (depth, penalty), mean
+        depth, penalty = best
+        machine = SVC(C=penalty, kernel="precomputed")
+        machine.fit(grams[depth][np.ix_(train, train)], y[train])
+        found.append(machine.score(grams[depth][np.ix_(test, train)], y[test]))
+    return np.array(found)
+
+
+def mutag() -> tuple[list[Data], NDArray[Any]]:
+    """The 188 molecules that GraKeL's own tests have, with labels of atoms.
+
+    Raises:
+        InputError: If GraKeL is not installed, or comes without them.
+    """
+    package = find_spec("grakel")
+    if package is None or package.origin is None:
+        raise InputError("GraKeL is not installed: pip install grakel")
+    folder = Path(package.origin).parent / "tests" / "data" / "MUTAG"
+    if not folder.is_dir():
+        raise InputError("this GraKeL comes without its tests' MUTAG")
+
+    def numbers(name: str) -> NDArray[Any]:
+        return np.loadtxt(folder / f"MUTAG_{name}.txt", dtype=np.int64, delimiter=",")
+
+    graph, labels = numbers("graph_indicator") - 1, torch.from_numpy(numbers("node_labels"))
+    classes = numbers("graph_labels")
+    edges = numbers("A").T - 1
+    first = np.searchsorted(graph, np.arange(len(classes) + 1))
+    owner = graph[edges[0]]
+    graphs = [
+        Data(
+            x=labels[first[i] : first[i + 1]],
+            edge_index=torch.from_numpy(edges[:, owner == i] - first[i]),
+        )
+        for i in range(len(classes))
+    ]
+    return graphs, (classes > 0).astype(int)
+
+
+def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:
+    from rdkit import Chem, rdBase
+
+    from pyg_kernels.kernels import molecule_graphs
+
+    path, _, column = name.rpartition(":")
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {error}") from None
+    missing = [wanted for wanted in ("smiles", column) if not rows or wanted not in rows[0]]
+    if missing:
+        raise InputError(f"{path} has no column {missing[0]!r}")
+    order = np.random.default_rng(seed).permutation(len(rows))
+    molecules: list[Any] = []
+    classes: list[str] = []
+    for row in (rows[i] for i in order):
+        with rdBase.BlockLogs():
+            molecule = Chem.MolFromSmiles(row["smiles"])
+        if molecule is not None and row[column] and len(classes) < MOST_MOLECULES:
+            molecules.append(molecule)
+            classes.append(row[column])
+    known, y = np.unique(classes, return_inverse=True)
+    if not 2 <= len(known) <= 20 or np.bincount(y).min() < OUTER:
+        raise InputError(
+            f"{name}: {len(known)} classes; expected 2 to 20, each of {OUTER} molecules"
+        )
+    return molecule_graphs(molecules), y
