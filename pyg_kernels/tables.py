@@ -10,7 +10,7 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 SEPARATORS = (",", ";", "\t")
 PARQUET = (".parquet", ".pq")
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+# Of all tables that are read.
+ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
 MISSING = frozenset(("", "na", "nan", "n/a", "null", "none"))
-DAMAGE = (csv.Error, UnicodeError, EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+DAMAGE = (csv.Error, EOFError, OSError, zlib.error, lzma.LZMAError)
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a cell may hold a whole text
 
@@ -60,10 +62,11 @@ def stream_table(
     Yields:
         Frames, one at least. The index is the line on which a row begins, the first being line 1
         (the row of a Parquet file, counted from 1). Cells of a CSV are strings as they stand there.
-        Rows without any content are left out.
+        Rows without any content are left out, above the first also those of white space.
+        Of a Parquet file an index with a name is a column, but never a range.
 
     Raises:
-        OSError: if it cannot be read.
+        OSError: if it cannot be opened.
         FileError: if it is no such table, when the place that shows it is reached.
         ImportError: without pandas or, for Parquet, pyarrow.
     """
@@ -106,7 +109,7 @@ def _pandas() -> Any:
 
 
 def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV, empty ones too, with the lines on which they begin."""
+    """The rows of a CSV and the lines on which they begin; below the first also empty ones."""
     line, width, is_read = 1, 0, False
 
     def lines(some: Iterable[str]) -> Iterator[str]:
@@ -127,6 +130,9 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
             for row in reader:
                 if is_read:  # the row asked for a line behind the last one
                     raise FileError(f"{path}, line {line}: its quote does not end in the file")
+                if not width and not any(map(str.strip, row)):
+                    line = reader.line_num + 1
+                    continue
                 width = width or len(row)
                 if len(row) > width or (strict and row and len(row) < width):
                     raise FileError(
@@ -139,9 +145,12 @@ def _rows(path: Path, encoding: str, header: bool, strict: bool) -> Iterator[tup
                 yield line, row + [""] * (width - len(row))
                 line = reader.line_num + 1
     except UnicodeError as error:
-        line = _undecodable_line(path, encoding)
+        if path.is_file():  # a pipe cannot be read again
+            line = _undecodable_line(path, encoding)
         raise FileError(f"{path}, line {line}: {_not_in(encoding)}") from error
     except DAMAGE as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
         said = " ".join(str(error).split())
         raise FileError(f"{path}, line {line}: it cannot be read as CSV: {said}") from error
     except LookupError as error:
@@ -153,13 +162,12 @@ def _filled(
 ) -> Iterator[tuple[int, list[str]]]:
     """The rows with any content; of one column with `keep_blank` also those between them."""
     blank: list[tuple[int, list[str]]] = []
-    is_first = True
     for line, row in rows:
         if any(row):
             yield from blank
             yield line, row
-            blank, is_first = [], False
-        elif keep_blank and not is_first and len(row) == 1:
+            blank = []
+        elif keep_blank and len(row) == 1:
             blank.append((line, row))
 
 
@@ -196,24 +204,42 @@ def _undecodable_line(path: Path, encoding: str) -> int:
 
 
 def _parquet_frames(path: Path, rows: int | None) -> Iterator[DataFrame]:
-    parquet = pyarrow_parquet(path)
-    import pyarrow
-
+    parquet, pandas = pyarrow_parquet(path), _pandas()
     start = 1
     try:
-        file = parquet.ParquetFile(path)
-        size = rows or max(1, file.metadata.num_rows)
-        empty = [] if file.metadata.num_rows else [file.schema_arrow.empty_table()]
-        for batch in chain(file.iter_batches(size), empty):
-            frame = batch.to_pandas(types_mapper=_integers().get)
-            is_named = any(level is not None for level in frame.index.names)
-            frame = frame.reset_index(drop=not is_named)
-            frame.index = range(start, start + len(frame))
-            start += len(frame)
-            yield frame
-    except pyarrow.ArrowInvalid as error:
+        with open(path, "rb") as opened_file:
+            file = parquet.ParquetFile(opened_file)
+            for table in _regrouped(file, rows or max(1, file.metadata.num_rows)):
+                frame = table.to_pandas(types_mapper=_integers().get)
+                is_range = isinstance(frame.index, pandas.RangeIndex)
+                is_column = not is_range and any(name is not None for name in frame.index.names)
+                frame = frame.reset_index(drop=not is_column)
+                frame.index = range(start, start + len(frame))
+                start += len(frame)
+                yield frame
+    except (ValueError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is not None:
+            raise
         said = " ".join(str(error).split())
         raise FileError(f"{path}: it cannot be read as Parquet: {said}") from error
+
+
+def _regrouped(file: Any, rows: int) -> Iterator[Any]:
+    """Arrow's tables of so many rows, but for the last, which is there if the file has none.
+
+    Batches of the file can be shorter: they end with row groups where a column is a dictionary.
+    """
+    import pyarrow
+
+    batches: list[Any] = []
+    for batch in file.iter_batches(rows):
+        batches.append(batch)
+        if sum(map(len, batches)) >= rows:
+            table = pyarrow.Table.from_batches(batches)
+            yield table[:rows]
+            batches = table[rows:].to_batches()
+    if batches or not file.metadata.num_rows:
+        yield pyarrow.Table.from_batches(batches, None if batches else file.schema_arrow)
 
 
 def _integers() -> dict[Any, Any]:
@@ -268,8 +294,11 @@ def missing(cells: Series, words: Iterable[str] = MISSING) -> NDArray[Any]:
 
 def as_numbers(cells: Series) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Cells as numbers, NaN where they are missing, and which are neither, ``(n,)`` each."""
+    pandas = _pandas()
     known = cells.mask(missing(cells))
-    values = _pandas().to_numeric(known, errors="coerce").to_numpy(float, na_value=np.nan)
+    if not pandas.api.types.is_numeric_dtype(known):  # a date is no number
+        known = known.astype(object)
+    values = pandas.to_numeric(known, errors="coerce").to_numpy(float, na_value=np.nan)
     return values, (np.isnan(values) & known.notna().to_numpy(bool)) | np.isinf(values)
 
 
@@ -309,24 +338,24 @@ def refuse_existing(path: str | Path, overwrite: bool) -> Path:
     return path
 
 
-def table_files(folder: Path, endings: Sequence[str]) -> list[Path]:
+def table_files(folder: Path) -> list[Path]:
     """The tables in a folder, by their names; hidden files are none.
 
     Raises:
         FileError: if there are none.
     """
-    found = sorted(path for path in folder.iterdir() if path.name.endswith(tuple(endings)))
+    found = sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
     found = [path for path in found if path.is_file() and not path.name.startswith(".")]
     if not found:
-        raise FileError(f"{folder}: no table in it, whose name ends in {', '.join(endings)}")
+        raise FileError(f"{folder}: no table in it, whose name ends in {', '.join(ENDINGS)}")
     return found
 
 
 class TableWriter:
     """Writes a table row by row; under its own name it appears only when it is whole.
 
-    CSV, with tabs where the name begins its endings with ``.tsv``, gzipped where it ends in
-    ``.gz``; Parquet where it ends in ``.parquet``.
+    CSV, with tabs where the name begins its endings with ``.tsv``, compressed where it ends in
+    ``.gz``, ``.bz2`` or ``.xz``; Parquet where it ends in ``.parquet`` or ``.pq``.
 
     Args:
         path: the file.
@@ -363,7 +392,7 @@ class TableWriter:
             self._file.write_table(table.cast(self._file.schema))
         else:
             if self._file is None:
-                opener: Any = gzip.open if self.path.suffix == ".gz" else open
+                opener: Any = OPENERS.get(self.path.suffix, open)
                 self._file = opener(self._partial, "wt", encoding="utf-8", newline="")
             frame.to_csv(
                 self._file,

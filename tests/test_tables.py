@@ -8,6 +8,9 @@ import lzma
 import os
 import random
 import threading
+from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +19,17 @@ import pytest
 
 pd = pytest.importorskip("pandas", reason="tables need pandas")
 
+from pyg_kernels.datasets.table import read_molecule_table  # noqa: E402
 from pyg_kernels.tables import (  # noqa: E402
     FileError,
     TableWriter,
+    as_numbers,
     find_column,
     numbers,
     read_table,
     refuse_existing,
     stream_table,
+    table_files,
 )
 
 ROWS = [("SMILES", "y", "name"), ("CCO", "1.5", "Äthanol"), ("C", "", "one, two"), ("N", "2", "")]
@@ -75,6 +81,16 @@ def test_cells_are_as_they_stand_and_lines_are_the_index(tmp_path: Path) -> None
     assert len(read_table(written(path, f"text\n{'a' * 200_000}\n"))["text"].iloc[0]) == 200_000
 
 
+@pytest.mark.parametrize("above", ["  \n", "\n \t \n", " , \n", "\t\n\n,,,\n"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_white_space_above_the_header_is_no_header(
+    tmp_path: Path, above: str, strict: bool
+) -> None:
+    table = read_table(written(tmp_path / "m.csv", f"{above}smiles,y\nC, \n"), strict=strict)
+    assert list(table.itertuples(name=None)) == [(above.count("\n") + 2, "C", " ")]
+    assert list(table.columns) == ["smiles", "y"]
+
+
 def test_blank_rows_and_line_breaks_keep_the_lines(tmp_path: Path) -> None:
     path = written(tmp_path / "m.csv", "smiles\nC\n\n\n\nN\n\nO\n\n\n\n")
     for size in (1, 2, 3, None):
@@ -91,11 +107,16 @@ def test_blank_rows_and_line_breaks_keep_the_lines(tmp_path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    text = ("smiles,y\nC,1\n",)
-    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=text, daemon=True)
-    writer.start()
-    assert read_table(tmp_path / "pipe").values.tolist() == [["C", "1"]]
-    writer.join()
+    for content in (b"smiles,y\nC,1\n", b"smiles,y\nC,\xff\n"):
+        write = (tmp_path / "pipe").write_bytes
+        writer = threading.Thread(target=write, args=(content,), daemon=True)
+        writer.start()
+        if content.isascii():
+            assert read_table(tmp_path / "pipe").values.tolist() == [["C", "1"]]
+        else:
+            with pytest.raises(FileError, match=r"pipe, line 1: it is not utf-8"):
+                read_table(tmp_path / "pipe")
+        writer.join()
 
 
 @pytest.mark.parametrize(
@@ -103,6 +124,7 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     [
         ("", False, "m.csv: the file is empty"),
         ("\n\n", False, "m.csv: the file is empty"),
+        (" \n\t\n,\n", False, "m.csv: the file is empty"),
         ("smiles,y\n", False, "m.csv: there is no row below the header"),
         ("smiles,y\nC,1,2\n", False, "m.csv, line 2: it has 3 cells, the first row 2"),
         ("smiles,y\n\nC,1\nC,1,2\n", False, "m.csv, line 4: it has 3 cells, the first row 2"),
@@ -139,13 +161,15 @@ def test_other_errors_of_reading(tmp_path: Path) -> None:
     whole = bytearray(gzip.compress(f"smiles,y\n{rows}".encode()))
     broken = bytearray(whole)
     broken[10] = 0xFF  # the first block, of a kind that there is not
-    for content, said in (
-        (b"smiles\nC\n", r"line 1: it cannot be read as CSV: Not a gzip"),
-        (bytes(whole[: len(whole) // 2]), r"line \d+: it cannot .*end-of-stream"),
-        (bytes(broken), r"line 1: it cannot .*invalid block"),
+    for ending, content, said in (
+        ("gz", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Not a gzip"),
+        ("gz", bytes(whole[: len(whole) // 2]), r"line \d+: it cannot .*end-of-stream"),
+        ("gz", bytes(broken), r"line 1: it cannot .*invalid block"),
+        ("bz2", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Invalid data stream"),
+        ("xz", b"smiles\nC\n", r"line 1: it cannot be read as CSV: Input format"),
     ):
-        with pytest.raises(FileError, match=rf"m\.csv\.gz, {said}"):
-            read_table(written(tmp_path / "m.csv.gz", content))
+        with pytest.raises(FileError, match=rf"m\.csv\.{ending}, {said}"):
+            read_table(written(tmp_path / f"m.csv.{ending}", content))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +187,7 @@ def test_columns_that_are_not_found(columns: list[str], wanted: str, expected: s
     assert find_column(["y", "canonical_smiles"], None, "m.csv") == "canonical_smiles"
 
 
-@pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.tsv"])
+@pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.tsv", "o.tsv.bz2", "o.csv.xz"])
 def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     frame = pd.DataFrame({"smiles": ["C", "CC", "O"], "name": ["a,b", "", 'c"']}, index=range(2, 5))
     with TableWriter(tmp_path / name) as writer:
@@ -171,7 +195,10 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
         assert not (tmp_path / name).exists()
         writer.write(frame[2:])
     assert read_table(tmp_path / name).equals(frame)
-    assert list(tmp_path.iterdir()) == [tmp_path / name]
+    assert table_files(tmp_path) == list(tmp_path.iterdir()) == [tmp_path / name]
+    beginning = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".xz": b"\xfd7zXZ"}
+    content = (tmp_path / name).read_bytes()
+    assert content.startswith(beginning.get(Path(name).suffix, b"smiles"))
     with pytest.raises(FileError, match="--overwrite"):
         TableWriter(tmp_path / name)
 
@@ -227,5 +254,76 @@ def test_parquet(tmp_path: Path) -> None:
         TableWriter(path, overwrite=True) as writer,
     ):
         writer.write(pd.DataFrame([[1, 2]], columns=["a", "a"]))
-    with pytest.raises(FileError, match="cannot be read as Parquet"):
-        read_table(written(path, b"PAR1"))
+    with pytest.raises(FileNotFoundError, match=r"absent.parquet"):
+        read_table(tmp_path / "absent.parquet")
+    for content in (b"PAR1", b"PAR1" + b"\xff" * 40 + b"\x10\0\0\0PAR1"):
+        with pytest.raises(FileError, match=r"o\.parquet: it cannot be read as Parquet"):
+            read_table(written(path, content))
+
+
+@pytest.mark.parametrize(
+    ("index", "is_column"),
+    [
+        (lambda n: pd.RangeIndex(n), False),
+        (lambda n: pd.RangeIndex(n, name="row"), False),
+        (lambda n: pd.RangeIndex(n, name="y"), False),
+        (lambda n: pd.Index(range(n, 0, -1), dtype="int64"), False),
+        (lambda n: pd.Index(list(range(n, 0, -1)), dtype="int64", name="row"), True),
+        (lambda n: pd.Index([f"m{k}" for k in range(n)], name="row"), True),
+    ],
+)
+@pytest.mark.parametrize("rows", [2, 5, None])
+def test_which_index_of_parquet_is_a_column(
+    tmp_path: Path, index: Callable[[int], Any], is_column: bool, rows: int | None
+) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"y": range(5)}, index=index(5))
+    frame.to_parquet(tmp_path / "o.parquet")
+    found = pd.concat(stream_table(tmp_path / "o.parquet", rows))
+    assert list(found.columns) == (["row", "y"] if is_column else ["y"])
+    assert list(found.index) == [1, 2, 3, 4, 5] and found["y"].tolist() == list(range(5))
+
+
+@pytest.mark.parametrize(("rows", "sizes"), [(2, [2] * 5), (3, [3, 3, 3, 1]), (None, [10])])
+def test_row_groups_do_not_cut_frames(tmp_path: Path, rows: int | None, sizes: list[int]) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"smiles": pd.Categorical([f"C{'O' * (k % 7)}" for k in range(10)])})
+    frame.to_parquet(tmp_path / "o.parquet", row_group_size=4)
+    found = list(stream_table(tmp_path / "o.parquet", rows))
+    assert [len(part) for part in found] == sizes
+    texts = [text for part in found for text in part["smiles"]]
+    assert texts == frame["smiles"].tolist()
+    table = read_molecule_table(tmp_path / "o.parquet", target_columns=())
+    assert table.smiles == texts and table.row_numbers == list(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected", "wrong"),
+    [
+        (pd.Series(["1.5", "NA", " ", "x", "inf"]), [1.5, None, None, None, np.inf], [3, 4]),
+        (pd.Series([True, False]), [1, 0], []),
+        (pd.Series([1, None], dtype="Int64"), [1, None], []),
+        (pd.Series([1.5, np.nan], dtype="category"), [1.5, None], []),
+        (pd.Series([Decimal("1.5"), None]), [1.5, None], []),
+        (pd.Series(pd.to_datetime(["2026-01-01", None])), [None, None], [0]),
+        (pd.Series(pd.to_datetime(["2026-01-01", None], utc=True)), [None, None], [0]),
+        (pd.Series(pd.to_timedelta([1, None], unit="s")), [None, None], [0]),
+        (pd.Series([date(2026, 1, 1), None]), [None, None], [0]),
+    ],
+)
+def test_which_cells_are_numbers(
+    cells: Any, expected: list[float | None], wrong: list[int]
+) -> None:
+    values, are_wrong = as_numbers(cells)
+    np.testing.assert_array_equal(values, np.array(expected, float))
+    assert np.flatnonzero(are_wrong).tolist() == wrong
+
+
+def test_dates_are_no_targets(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"smiles": ["C", "CC"], "y": [1.0, 2.0]})
+    frame["day"] = pd.to_datetime([None, "2026-01-01"])
+    frame.to_parquet(tmp_path / "o.parquet")
+    assert read_molecule_table(tmp_path / "o.parquet").target_names == ["y"]
+    with pytest.raises(FileError, match=r"line 2: Timestamp.* in column 'day' is no finite number"):
+        numbers(read_table(tmp_path / "o.parquet"), "day", "o.parquet")

@@ -72,11 +72,11 @@ class AnnotatedTexts(PartedTexts):
             table = read_text_table(file, [*text_columns, *others], encoding)
             cells = table[others].itertuples(index=False)
             texts = joined(table, text_columns)
-            for row, (text, (target, *phrases)) in enumerate(zip(texts, cells, strict=True), 1):
-                where = f"row {row} of {file}"
+            for line, text, (target, *phrases) in zip(table.index, texts, cells, strict=True):
+                where = f"{file}, line {line}"
                 words = tokenize(text)
                 if not words or not target.strip():
-                    raise ValueError(f"{where} has no {'target' if words else 'text'}")
+                    raise ValueError(f"{where}: no {'target' if words else 'text'}")
                 self.texts.append(words)
                 targets.append(target.strip())
                 self.evidence.append(_evidence(words, "".join(phrases), where))

@@ -211,8 +211,8 @@ class _Reader:
         table = read_text_table(path, columns, encoding)
         rows = table[list(columns)].itertuples(index=False)
         pairs = [
-            self._pair(label.strip(), texts, texts, f"row {number} of {path}")
-            for number, (*texts, label) in enumerate(rows, start=1)
+            self._pair(label.strip(), texts, texts, f"{path}, line {line}")
+            for line, (*texts, label) in zip(table.index, rows, strict=True)
         ]
         return self._different(pairs, path)
 

@@ -92,7 +92,7 @@ class Model:
     def estimator(self, split: Split, seed: int, progress: bool) -> Any:
         """The estimator, not fitted."""
         if self.is_own(split):
-            return Process(self.kind, self.arguments["num_layers"], seed)
+            return Process(self.kind, self.arguments.get("num_layers"), seed)
         made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier
         return made(
             model=self.kind, random_state=seed, progress=progress, refit=False, **self.arguments
@@ -142,8 +142,13 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         usual = GP_MOLECULES if kind == "random-walk-gp" else None
         most = options.gp_molecules or usual if kind.endswith("gp") else None
         model = Model(name, kind, arguments, most)
-        if model.is_own(split) and not split.data.is_regression:
-            raise InputError(f"--model {name} needs numbers to learn, unlike those of {split.key}")
+        if model.is_own(split):
+            if not split.data.is_regression:
+                raise InputError(f"--model {name} needs numbers to learn; {split.key} has others")
+            if options.ensemble_size > 1:
+                raise InputError(f"--model {name} has no --ensemble-size on {split.key}")
+            if kind != "wl-gp":
+                del arguments["num_layers"]
         return model
     network_options: dict[str, Any] = {}
     if options.norm != "batch":

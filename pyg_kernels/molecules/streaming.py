@@ -26,7 +26,6 @@ from pyg_kernels.tables import FileError, TableWriter, find_column, stream_table
 CHUNK_SIZE = 2000  # rows that are read, predicted and written at a time
 # Options that change what predict and embed write.
 TOLD = ("command", "coverage", "far", "smiles_column", "encoding", "skip_invalid")
-ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")  # of tables in a folder
 
 Part = tuple[str, pd.DataFrame]  # a file, and some of its rows
 Columns = dict[str, Any]
@@ -200,7 +199,7 @@ def _outputs(options: Namespace, say: Say) -> dict[str, Path]:
         if out.absolute() == data.absolute():
             raise FileError(f"{out} is the folder that is read: expected another for --out")
         output_folder(out, options.overwrite or options.resume).mkdir(parents=True, exist_ok=True)
-        outputs = {str(path): out / path.name for path in table_files(data, ENDINGS)}
+        outputs = {str(path): out / path.name for path in table_files(data)}
     kept = [path for path, file in outputs.items() if options.resume and file.is_file()]
     if kept:
         say(f"{len(kept)} of {len(outputs)} files are finished and kept")

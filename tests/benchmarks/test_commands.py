@@ -256,7 +256,7 @@ BAD_INPUT = {
         ("--data FILE --root x", "--root goes with msrp, askubuntu"),
         ("--data FILE --columns a b", "--columns takes three names, not 2"),
         ("--data IN/pairs.csv", "no column named 'first'; its columns are 'a', 'b', 'c'"),
-        ("--data IN/pairs.csv --columns a b c", "the label must be 0 or 1"),
+        ("--data IN/pairs.csv --columns a b c", "pairs.csv, line 3: the label must be 0 or 1"),
         ("--columns a b c", "go with your own file, not msrp"),
     ],
     "retrieval rank": [
@@ -374,7 +374,7 @@ BAD_INPUT = {
         ("--data FILE --root x", "--root goes with planted, beer, "),
         ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of planted, beer, "),
         ("--data IN/own.csv", "no column named 'text'"),
-        ("--data IN/own.csv --text-column body --target-column why", "has no target"),
+        ("--data IN/own.csv --text-column body --target-column why", "own.csv, line 3: no target"),
         (
             "--data IN/own.csv --text-column body --target-column kind --task regression",
             "could not convert string to float: 'n'",

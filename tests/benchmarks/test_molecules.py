@@ -236,6 +236,9 @@ def test_processes_learn_from_the_training_part_alone(compare, sulfonamides, wri
     table = table[(table["part"] == "test") & (table["dataset"] == "molecules")]
     records = [r for r in metrics(tmp_path / "out") if r["dataset"] == "molecules"]
     assert [r["fitted_on"] for r in records] == [45] * 4
+    runs = [next(tmp_path.glob(f"out/runs/molecules-*-{name}-seed0")) for name in names]
+    settings = [json.loads((run / "record.json").read_text())["about"]["settings"] for run in runs]
+    assert ["num_layers" in found for found in settings] == [False, True, False, False]
     for record in records:
         rows = table[table["model"] == record["model"]]
         assert record["test"] == pytest.approx(rmse(rows), rel=1e-6)
@@ -306,6 +309,7 @@ BAD_INPUT = [
     ("nobody to validate on", PARTED.replace("valid", "test"), COLUMN, "to validate on"),
     ("no test part", PARTED, COLUMN, "split leaves no molecules"),
     ("classes of a process", BINARY, "--task classification --model small-gp", "needs numbers"),
+    ("members of a process", GOOD, "--model fingerprint-gp --ensemble-size 2", "--ensemble-size"),
     ("unknown part", PARTED + "CCC,4,date\n", COLUMN, "1 of 4 values do not, the first 'date'"),
     ("classes of numbers", GOOD, "--task classification", "= 2"),
     ("resampled targets", GOOD.replace("\n", ",1\n").replace("y,1", "y,z"), "--resample 1",

@@ -200,7 +200,7 @@ def test_own_pairs_from_training_to_ranking(call_main, compared, tmp_path) -> No
     (tmp_path / "texts.csv").write_text("text\na\n.\n \n")
     writer = compared.out / "pretraining" / "runs" / "cnn-seed0"
     for checkpoint, said in (
-        (tmp_path / "out", "row 3 of"),
+        (tmp_path / "out", "texts.csv, line 4: no words"),
         (other, "is not of this version's benchmarks.question_retrieval"),
         (writer, "is not a checkpoint of this module"),
         (compared.out, "has 8 runs: name one, such as"),

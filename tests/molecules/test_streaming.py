@@ -135,9 +135,14 @@ def test_parquet_folder(folder: Path) -> None:
     (folder / "parquet").mkdir()
     table = pd.DataFrame({"smiles": SMILES, "number": np.arange(len(SMILES)) / 7})
     table.to_parquet(folder / "parquet" / "a.parquet")
+    table.to_parquet(folder / "parquet" / "b.pq")
+    table.to_csv(folder / "parquet" / "c.csv.bz2", index=False)
     assert run(folder, "predict +ridge +parquet --far 0 --threads 1 --out +parquet_out") == 0
-    found = pd.read_parquet(folder / "parquet_out" / "a.parquet")
-    assert found["number"].equals(table["number"]) and found["predicted_logp"].notna().all()
+    out = folder / "parquet_out"
+    others = pd.read_parquet(out / "b.pq"), pd.read_csv(out / "c.csv.bz2")
+    for found in (pd.read_parquet(out / "a.parquet"), *others):
+        np.testing.assert_allclose(found["number"].astype(float), table["number"], rtol=1e-12)
+        assert found["predicted_logp"].notna().all()
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,11 @@ def rank(options: Any) -> None:
     ranker = load_ranker(checkpoint_of(options.checkpoint))
     texts, vectors = [], []
     for name in (options.data, options.among):
-        found = texts_of(name, list(options.text_column) or ["text"], options.encoding)[1]
+        table, found = texts_of(name, list(options.text_column) or ["text"], options.encoding)
         words = [tokenize(text) for text in found]
-        empty = next((row for row, text in enumerate(words, start=1) if not text), None)
-        if empty is not None:
-            raise InputError(f"row {empty} of {name} has no words")
+        for line, text in zip(table.index, words, strict=True):
+            if not text:
+                raise InputError(f"{name}, line {line}: no words")
         texts.append(found)
         vectors.append(text_vectors(ranker, words, options.batch_size))
     (queries, candidates), (left, right) = texts, vectors

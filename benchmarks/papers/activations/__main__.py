@@ -65,12 +65,20 @@ def carry_out(options: Any) -> None:
         from benchmarks.harness.study import Study
         from benchmarks.papers.activations import report
         from benchmarks.papers.activations.problems import trials
-        from benchmarks.papers.activations.trial import check, is_done, outcome, trained
+        from benchmarks.papers.activations.trial import (
+            check,
+            check_names,
+            is_done,
+            outcome,
+            trained,
+        )
     name = next(name for name, command in COMMANDS.items() if type(options) is command.options)
     cells = trials(options, str(torch_device(options.device)))
     check(cells)
     out = Path(options.out or f"runs/activations-{name}")
     study = Study(f"{PROGRAM} {name}", options, out, files=report.FILES)
+    study.check()
+    check_names(study, cells[0])
     study.open()
     study.run(cells, trained, options.workers, is_done, outcome, polite=True)
     records = study.records()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.study import Record, asked_to_stop
+from benchmarks.harness.study import Record, Study, asked_to_stop
 
 CHECKPOINT = "checkpoint.pt"
 CHECKPOINT_SECONDS = 60.0  # what the end of the machine costs at most
@@ -279,6 +279,18 @@ def check(trials: Sequence[Trial]) -> None:
     with as_input_error():
         for trial in {trial.model: trial for trial in trials}.values():
             fresh_network(trial)
+
+
+def check_names(study: Study, trial: Trial) -> None:
+    """Refuses to continue a folder whose trials have the names of a former version.
+
+    Raises:
+        InputError: If there is such a trial: it would be trained again and count twice.
+    """
+    start = "".join(f"{name}-" for name in list(trial.place)[:1])
+    for path in sorted(study.folder("").glob("*")):
+        if not path.name.startswith(start) and not study.options.overwrite:
+            raise InputError(f"--out {study.out} has a trial of a former version: {path.name}")
 
 
 def fresh_network(trial: Trial) -> nn.Module:
