@@ -374,7 +374,7 @@ BAD_INPUT = {
         ("--data FILE --root x", "--root goes with planted, beer, "),
         ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of planted, beer, "),
         ("--data IN/own.csv", "no column named 'text'"),
-        ("--data IN/own.csv --text-column body --target-column why", "own.csv, line 3: no target"),
+        ("--data IN/own.csv --text-column body --target-column why", "own.csv, line 2: no target"),
         (
             "--data IN/own.csv --text-column body --target-column kind --task regression",
             "could not convert string to float: 'n'",
