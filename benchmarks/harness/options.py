@@ -220,6 +220,10 @@ class Training(Runs):
             if options[name] is None:
                 options[name] = value
         schedule, epochs = options["schedule"], options["epochs"]
+        if self.lr_factor and schedule not in FACTOR:
+            raise InputError(
+                f"--lr-factor goes with --schedule exponential or plateau, not {schedule}"
+            )
         return TrainingConfig(
             epochs=epochs,
             batch_size=options["batch_size"],

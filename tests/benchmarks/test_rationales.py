@@ -105,14 +105,19 @@ def test_learns_which_word_says_it(own: Call, tmp_path: Path) -> None:
 def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> None:
     assert own("--models", "full", "--estimator", "gumbel")[0] == 2  # nothing is selected
     assert own("--models", "full")[0] == 0
-    more = ("--models", "independent", "svm", "--resume", "--seeds", 3)
+    more = ("--models", "independent", "svm", "full", "--resume", "--seeds", 3)
     status, text, _ = own(*more, "--rates", 0.1, 0.3, "--estimator", "hardkuma")
     assert status == 0
     assert "which has learned from whole texts" in text
     names = [record["model"] for record in metrics_of(tmp_path / "out")]
-    assert names == ["full", "independent-rate-0.1", "independent-rate-0.3", "svm"]
+    assert names == ["full", "full", "independent-rate-0.1", "independent-rate-0.3", "svm"]
     status, _, err = own(*more, "--rates", 0.1, 0.3)
     assert status == 2 and "holds independent-rate-0.1 of another size or with other options" in err
+    lost = tmp_path / "out" / "runs" / "full-seed3" / "best.ckpt"
+    lost.unlink()
+    status, _, err = own(*more[:4], "--report", "--rates", 0.1, 0.3, "--estimator", "hardkuma")
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"{lost} is missing; remove {lost.parent}" in err
 
 
 @pytest.mark.parametrize("kind", ["dependent", "questions"])
