@@ -67,8 +67,10 @@ def _own_texts(choice: Texts) -> TextCorpus:
         return TextTable(
             first, test, columns, label, seed=choice.split_seed or 0, encoding=choice.encoding
         )
+    if not choice.files:
+        first, test = choice.folder, None
     try:
-        return TextCSV(*(choice.files or [folder]), seed=choice.split_seed or 0)
+        return TextCSV(first, test, seed=choice.split_seed or 0)
     except ValueError as error:
         raise InputError(
             f"{error}; a file with a header needs the columns text and label, or --text-column "
