@@ -202,7 +202,7 @@ def test_own_pairs_from_training_to_ranking(call_main, compared, tmp_path) -> No
     for checkpoint, said in (
         (tmp_path / "out", "row 3 of"),
         (other, "is not of this version's benchmarks.question_retrieval"),
-        (writer, "is a checkpoint of another command, or of another step of this one"),
+        (writer, "is a checkpoint of another network"),
         (compared.out, "has 8 runs: name one, such as"),
         (pairs, "is not a checkpoint of this module"),
     ):

@@ -212,6 +212,14 @@ def test_new_texts_are_explained(own: Call, call: Call, tmp_path: Path) -> None:
         chosen = [word for word, mark in zip(words, marks, strict=True) if mark]
         assert table["words"][row] == " ".join(chosen)
         assert {table["predicted"][row], table["full"][row]} <= {"n", "c"}
+    lines = tmp_path / "lines.csv"
+    lines.write_text("body,n\n.,0\n\na superb film,1\n\nw1 awful film w2,2\n")
+    words = ("explain", "--data", lines, "--text-column", "body", "--checkpoint", run)
+    words = (*words, "--out", tmp_path / "lines")
+    assert call(*words)[0] == 0
+    same = pandas.read_csv(tmp_path / "lines" / "rationales.csv", keep_default_na=False)
+    assert same["n"].tolist() == [0, 1, 2]
+    assert same["words"].tolist()[1:] == [table["words"][0], table["words"][2]]
     page = (tmp_path / "again" / "rationales.html").read_text()
     assert re.sub("</?mark>", "", page).count("awful film") == 1
     for words, said in (
