@@ -119,7 +119,8 @@ def compare(options: QuestionRetrieval) -> None:
         files=report.FILES,
     )
     experiments = [experiment]
-    if True in options.pretrained():
+    shown = not options.report or (out / "pretraining").exists()
+    if True in options.pretrained() and shown:
         writing = task.PretrainingTask(data)
         first = replace(
             options, epochs=options.pretraining_epochs, batch_size=options.pretraining_batch_size

@@ -41,8 +41,8 @@ rcnn-3layers-decay-0.5, with two more pictures (figures 2-2 and 2-3 of the thesi
 
 Your own texts: --data FILE, a table with a header (CSV, TSV, Parquet, also compressed) with the
 columns text and label, or those of --text-column and --label-column; labels are any words. Or the
-form of AG News, DBpedia, Yahoo and Yelp without a header: a class, numbered from 1, and texts; a
-folder of it has train.csv, test.csv and perhaps classes.txt.
+form of AG News, DBpedia, Yahoo and Yelp without a header: a class, numbered from 1, and texts. A
+folder has train.csv, test.csv and, where they have no header, perhaps classes.txt.
 
 New texts, with the probability of each class, and what a trained model makes of them, word by word:
   predict --checkpoint OUT --data new.csv --out predicted.csv --explain explained

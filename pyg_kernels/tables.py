@@ -257,7 +257,7 @@ def pyarrow_parquet(path: Path) -> Any:
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(
-            f"{path}: Parquet needs pyarrow: pip install 'pyg_kernels[scale]'"
+            f"{path}: Parquet needs pyarrow: pip install 'pyg_kernels[scale]'", name="pyarrow"
         ) from error
     return parquet
 

@@ -214,7 +214,12 @@ class _Reader:
             self._pair(label.strip(), texts, texts, f"{path}, line {line}")
             for line, (*texts, label) in zip(table.index, rows, strict=True)
         ]
-        return self._different(pairs, path)
+        found = dict.fromkeys(pairs)  # each once: a query counts once
+        for pair in found:
+            if pair.paraphrase and pair._replace(paraphrase=False) in found:
+                texts = [" ".join(self.questions[k].title) for k in (pair.first, pair.second)]
+                raise ValueError(f"{path}: {texts[0]!r} and {texts[1]!r} are labelled both 0 and 1")
+        return self._different(list(found), path)
 
     def _pair(self, label: str, ids: Sequence[str], texts: Sequence[str], where: str) -> Pair:
         if label not in ("0", "1"):

@@ -47,7 +47,7 @@ def read_checkpoint(
             return content, content
         found = content.get("hyper_parameters")
         if isinstance(found, dict) and set(found) not in arguments and found.get("model"):
-            what = "is a checkpoint of another command"
+            what = "is a checkpoint of another network"
         elif isinstance(found, dict) and set(found) in arguments:
             words = found.get("words", [])
             known = isinstance(words, list) and all(isinstance(word, str) for word in words)

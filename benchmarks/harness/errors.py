@@ -56,7 +56,10 @@ class EndedElsewhere(Exception):  # noqa: N818
 
 @contextmanager
 def as_input_error() -> Iterator[None]:
-    """Turns the errors of reading, splitting and writing files into :class:`InputError`."""
+    """Turns the errors of reading, splitting and writing files into :class:`InputError`.
+
+    One of them is that pyarrow, which reads and writes Parquet, is not installed.
+    """
     try:
         yield
     except OSError as error:
@@ -64,6 +67,10 @@ def as_input_error() -> Iterator[None]:
             raise InputError(f"{error.filename}: {error.strerror}") from error
         raise InputError(_one_line(error)) from error
     except ValueError as error:
+        raise InputError(_one_line(error)) from error
+    except ImportError as error:
+        if error.name != "pyarrow":
+            raise
         raise InputError(_one_line(error)) from error
 
 

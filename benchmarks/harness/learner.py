@@ -131,7 +131,7 @@ class Learner(lightning.LightningModule, ABC):
     def on_validation_epoch_end(self) -> None:
         """Logs the validation error and steps the schedule ``plateau``."""
         error = self.valid_error.compute()
-        self.log("valid_error", error)
+        self.log("valid_error", error, logger=False)  # EpochHistory logs all of an epoch
         scheduler = self.lr_schedulers()
         if isinstance(scheduler, ReduceLROnPlateau):
             scheduler.step(error.item())

@@ -4,7 +4,7 @@ A field's name is the flag's (``max_iterations``: ``--max-iterations``), its typ
 accepted, its default is the default, its words under ``Args:`` are the help, and the class that
 declares it is its group. ``--config FILE`` reads values from YAML or from the
 ``configuration.json`` of a results folder, ``--preset NAME`` those of a YAML file beside the
-command; flags after them replace theirs. Nothing here imports torch.
+command; flags that are given replace theirs, wherever they stand. Nothing here imports torch.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import textwrap
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
+from itertools import islice
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -52,7 +53,11 @@ PLAIN_WORDS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"Expected a typing.Literal\[(.*)\]\. Got value:", r"expected one of \1, got"),
     (r"expected int,", "expected an integer,"),
     (r"expected float,", "expected a finite number,"),
-    (r".*object is not iterable", "a file of options has one value where a list is expected"),
+    (
+        r".*object (is not iterable|does not support item assignment)",
+        "a file of options has one value where a list is expected",
+    ),
+    (r"Unexpected config: .*", "--config: it is no file of options"),
 )
 MODE = "options"  # the name of the loader below
 LARGEST = 2**31 - 1
@@ -220,6 +225,10 @@ class Training(Runs):
             if options[name] is None:
                 options[name] = value
         schedule, epochs = options["schedule"], options["epochs"]
+        if self.lr_factor and schedule not in FACTOR:
+            raise InputError(
+                f"--lr-factor goes with --schedule exponential or plateau, not {schedule}"
+            )
         return TrainingConfig(
             epochs=epochs,
             batch_size=options["batch_size"],
@@ -337,7 +346,7 @@ def parse(program: str, command: Command, words: Sequence[str]) -> Any:
         InputError: If a value is out of its bounds, or values contradict each other.
         SystemExit: If words are no options, after one line with status 2; or after the help.
     """
-    found = vars(parser(program, command).parse_args(_presets_as_files(command.options, words)))
+    found = vars(parser(program, command).parse_args(_files_first(command.options, words)))
     types_ = get_type_hints(command.options)
     values = {}
     for one in fields(command.options):
@@ -407,7 +416,8 @@ def own_files(
         folders (bool): Whether folders are taken, too.
 
     Raises:
-        InputError: If they are more than two or not there, or `root` is given as well.
+        InputError: If they are more than two, not there or a folder beside a second name, or
+            `root` is given as well.
     """
     known = ", ".join(names)
     if root:
@@ -415,6 +425,8 @@ def own_files(
     if len(data) > 2:
         raise InputError(f"--data takes a file, or a training and a test file, not {len(data)}")
     for name in data:
+        if folders and len(data) > 1 and Path(name).is_dir():
+            raise InputError(f"--data {name}: a folder has both parts and stands alone")
         if not (Path(name).is_file() or (folders and Path(name).is_dir())):
             raise InputError(f"--data {name}: no such file, nor one of {known}")
 
@@ -424,18 +436,24 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _presets_as_files(options: type[Options], words: Sequence[str]) -> list[str]:
-    """The words with each ``--preset NAME`` as ``--config FILE``."""
-    found, given, result = presets(options), iter(words), []
+def _files_first(options: type[Options], words: Sequence[str]) -> list[str]:
+    """The words after the files of ``--preset NAME`` and of ``--config FILE``, in this order."""
+    found, given = presets(options), iter(words)
+    chosen: list[str] = []
+    files: list[str] = []
+    others: list[str] = []
     for word in given:
-        if found and (word == "--preset" or word.startswith("--preset=")):
-            name = word.partition("=")[2] or next(given, "")
-            if name not in found:
-                raise InputError(f"--preset must be one of {', '.join(found)}, got {name!r}")
-            result += ["--config", str(found[name])]
+        name, _, value = word.partition("=")
+        if name == "--preset" and found:
+            value = value or next(given, "")
+            if value not in found:
+                raise InputError(f"--preset must be one of {', '.join(found)}, got {value!r}")
+            chosen += ["--config", str(found[value])]
+        elif name == "--config":
+            files += [word] if value else [word, *islice(given, 1)]
         else:
-            result.append(word)
-    return result
+            others.append(word)
+    return [*chosen, *files, *others]
 
 
 def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
@@ -454,7 +472,9 @@ def _add(group: Any, one: "Field[Any]", hint: Any, text: str) -> None:
     words = one.default if isinstance(one.default, tuple) else (one.default,)
     shown = " ".join(str(word) for word in words if word is not None)
     choices = _choices(hint)
-    extra: dict[str, Any] = {"type": hint, "metavar": _metavar(hint)}
+    # A word is a word: of str | None, null would be None.
+    kind = str if hint == str | None else hint
+    extra: dict[str, Any] = {"type": kind, "metavar": _metavar(hint)}
     if get_origin(hint) is tuple:
         kind, *rest = get_args(hint)
         extra["type"], extra["metavar"] = kind, _metavar(kind)

@@ -9,17 +9,17 @@ import pandas
 from benchmarks.harness.errors import InputError, as_input_error, naming_files
 from benchmarks.harness.files import write_bytes
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
-from pyg_kernels.tables import PARQUET
+from pyg_kernels.tables import PARQUET, pyarrow_parquet
 
 
 def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataFrame, list[str]]:
-    """A table with these columns, and the text of each row.
+    """A table with these columns, its rows counted from 0, and the text of each row.
 
     Raises:
         InputError: If it cannot be read or has no such columns.
     """
     with as_input_error():
-        table = read_text_table(path, columns, encoding)
+        table = read_text_table(path, columns, encoding).reset_index(drop=True)
     return table, joined(table, columns)
 
 
@@ -51,11 +51,12 @@ def check_output(path: Path) -> None:
     """Refuses names of tables that :func:`write_table` does not write.
 
     Raises:
-        InputError: If the name ends in something else.
+        InputError: If the name ends in something else, or Parquet cannot be written here.
     """
-    if not path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt")) and not (
-        path.name.endswith(PARQUET)
-    ):
+    if path.name.endswith(PARQUET):
+        with as_input_error():
+            pyarrow_parquet(path)
+    elif not path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".txt")):
         raise InputError(f"--out {path}: expected a name that ends in .csv, .tsv (.gz) or .parquet")
 
 

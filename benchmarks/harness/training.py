@@ -45,6 +45,8 @@ COLUMN_TYPES = {
     "candidate": str,
     "label": str,
     "predicted": str,
+    "full": str,
+    "rest": str,
 }
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks.corpora.annotated_texts import AnnotatedTexts
 from benchmarks.corpora.beer_advocate import BeerAdvocate
 from benchmarks.corpora.planted_evidence import PlantedEvidence
-from benchmarks.harness.errors import as_input_error, naming_extras
+from benchmarks.harness.errors import InputError, as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import BUCKET, known_words, vector_file
 from benchmarks.rationales.goals import ClassGoal, NumberGoal
@@ -212,6 +212,8 @@ def word_sizes(
     vocabulary: Vocabulary, vectors: WordVectors | None, options: Rationales
 ) -> dict[str, Any]:
     """The fields of a network's configuration on its words, whose vectors may be fixed."""
+    if vectors is not None and options.embedding:
+        raise InputError("--embedding goes with --vectors none; these have their own size")
     size = options.embedding or EMBEDDING if vectors is None else vectors.vectors.size(1)
     fixed = vectors is not None
     return {"input_size": size, "num_words": len(vocabulary), "fixed_embedding": fixed}

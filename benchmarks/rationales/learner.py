@@ -93,7 +93,7 @@ class RationaleLearner(Learner):
         optimizer = optimizer or asdict(OptimizerConfig())
         super().__init__(OptimizerConfig(**optimizer))
         given = {"model": model, "words": words, "classes": classes, "optimizer": optimizer}
-        self.save_hyperparameters({**given, "program": program})
+        self.save_hyperparameters({**given, "program": program}, logger=False)
         config = ModelConfig(**model)
         self.longest, self.evidence = longest, evidence
         self.net = network(config)

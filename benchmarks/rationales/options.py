@@ -28,6 +28,7 @@ Kind = Literal["dependent", "independent", "attention", "svm", "full", "title"]
 DEPENDENT, INDEPENDENT, ATTENTION, SVM = "dependent", "independent", "attention", "svm"
 FULL, TITLE = "full", "title"
 SELECTING = (DEPENDENT, INDEPENDENT)  # that learn a rationale
+READERS = (FULL, TITLE)  # that read everything
 MODELS_OF = {
     **dict.fromkeys(TEXTS, (DEPENDENT, INDEPENDENT, ATTENTION, SVM, FULL)),
     **dict.fromkeys(MOLECULES, (INDEPENDENT, FULL)),
@@ -44,6 +45,7 @@ OF_DATASETS = {
     ),
     "aspect": ("beer",),
     "smarts": ("molecules",),
+    "leave_out": ("askubuntu",),
 }
 ANNEAL = 0.4  # of all steps, over which the share to select falls from one half
 EXAMPLES = 20  # on a page
@@ -92,7 +94,8 @@ class Networks(Training):
 
     Args:
         models: all that the data set has, unless given
-        rates: shares of words or atoms to select, a model for each
+        rates: shares of words or atoms to select, a model for each; attention and svm take the
+            first
         coherence: price of a transition between a word that is selected and one that is not, of a
             bond between atoms
         warm_up: fraction of the training in which the encoder reads everything and the generator
@@ -137,6 +140,7 @@ class Rationales(TextColumns, Networks):
         aspect: of beer (appearance)
         smarts: the group that is counted in molecules (fluorine on an aromatic ring; thiophene in
             those of CEP)
+        leave_out: leave out, and count, lines of askubuntu's files that are errors otherwise
         split_seed: of parts and draws
     """
 
@@ -148,6 +152,7 @@ class Rationales(TextColumns, Networks):
     vectors: str | None = setting(None, free=True)
     aspect: Aspect | None = setting(None)
     smarts: str | None = setting(None)
+    leave_out: bool = setting(False)
     split_seed: int = setting(0, least=0)
 
     @property

@@ -12,7 +12,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from benchmarks.harness.checkpoint import load_learner
+from benchmarks.harness.checkpoint import load_learner, lost_checkpoint
+from benchmarks.harness.errors import InputError
 from benchmarks.harness.experiment import Report
 from benchmarks.harness.figures import picture_grid
 from benchmarks.harness.files import write_text
@@ -133,10 +134,13 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> Table 
     groups = [group for group in by_model(runs) if group[0].record["model"] != FULL]
     if not seeds or not groups:
         return None
-    judges = {
-        seed: load_learner(out / "runs" / f"{FULL}-seed{seed}" / BEST, RationaleLearner, KEYS)
-        for seed in seeds
-    }
+    judges = {}
+    for seed in seeds:
+        path = out / "runs" / f"{FULL}-seed{seed}" / BEST
+        try:
+            judges[seed] = load_learner(path, RationaleLearner, KEYS)
+        except InputError as error:
+            raise InputError(lost_checkpoint(path)) from error
     rows = []
     for group in groups:
         errors = [

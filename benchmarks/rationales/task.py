@@ -25,7 +25,15 @@ from benchmarks.rationales.data import Batches, Items, load_items, word_sizes
 from benchmarks.rationales.goals import RankingGoal
 from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
-from benchmarks.rationales.options import ATTENTION, QUESTIONS, SVM, TITLE, Rationales
+from benchmarks.rationales.options import (
+    ATTENTION,
+    QUESTIONS,
+    READERS,
+    SELECTING,
+    SVM,
+    TITLE,
+    Rationales,
+)
 from benchmarks.rationales.selections import CURVE, spans_text, top_share
 from benchmarks.rationales.svm import SVMEstimator
 from pyg_kernels.datasets.text import EncodedTexts, Vocabulary, WordVectors
@@ -52,14 +60,17 @@ class RationaleTask(Task):
             InputError: If it has too many parameters.
         """
         chosen = options.chosen()
-        names = ("hidden", "layers", "dropout", "estimator", "coherence", "samples")
-        common = {name: getattr(chosen, name) for name in names} | self.fields
+        common = {name: getattr(chosen, name) for name in ("hidden", "layers", "dropout")}
+        selecting = {name: getattr(chosen, name) for name in ("estimator", "coherence", "samples")}
+        selecting["warm_up"] = options.warm_up
         found = []
         for name, kind, rate in options.variants():
             reads = BODY if self.bodies and kind != TITLE else TITLE
-            config = ModelConfig(
-                name, kind, rate=rate, warm_up=options.warm_up, fields=reads, **common
-            )
+            # A model that heeds no such option is the same whatever they are.
+            own = dict(selecting) if kind in SELECTING else {}
+            if kind not in READERS:
+                own["rate"] = rate
+            config = ModelConfig(name, kind, fields=reads, **common, **self.fields, **own)
             if kind != SVM:
                 with as_input_error():
                     number = count_parameters(partial(network, config))
@@ -266,6 +277,10 @@ def task_of(options: Rationales) -> ItemRationales | RankingRationales:
         return ItemRationales(load_items(options))
     name, seed = options.dataset, options.split_seed
     questions = Questions(
-        data=(name,), root=options.folder, vectors=options.vectors, split_seed=seed
+        data=(name,),
+        root=options.folder,
+        vectors=options.vectors,
+        split_seed=seed,
+        leave_out=options.leave_out,
     )
     return RankingRationales(load_questions(questions), options)

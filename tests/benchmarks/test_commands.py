@@ -69,6 +69,7 @@ class Promise:
 def write_retrieval(folder: Path) -> None:
     write_askubuntu(folder / "askubuntu")
     (folder / "pairs.csv").write_text("a,b,c\nx y,x,1\nz,x,yes\n")
+    (folder / "twice.csv").write_text("a,b,c\nx y,z,1\nx y,z,0\nx y,z,1\n")
 
 
 TRIAL = (
@@ -257,6 +258,7 @@ BAD_INPUT = {
         ("--data FILE --columns a b", "--columns takes three names, not 2"),
         ("--data IN/pairs.csv", "no column named 'first'; its columns are 'a', 'b', 'c'"),
         ("--data IN/pairs.csv --columns a b c", "pairs.csv, line 3: the label must be 0 or 1"),
+        ("--data IN/twice.csv --columns a b c", "'x y' and 'z' are labelled both 0 and 1"),
         ("--columns a b c", "go with your own file, not msrp"),
     ],
     "retrieval rank": [

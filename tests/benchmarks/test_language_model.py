@@ -270,6 +270,7 @@ def test_bad_input_of_score(call: Call, checkpoint: Path, tmp_path: Path) -> Non
     (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
     for words, said in (
         (("--file", tmp_path / "empty.txt"), "the text to score has no words"),
+        (("--data", tmp_path / "none.txt"), "--data"),
         (("--file", tmp_path / "none.txt"), "No such file"),
         (("--file", tmp_path / "damaged.gz"), "damaged.gz"),
         (("--text", "w1", "--checkpoint", tmp_path / "latin.txt"), "is not a checkpoint of this"),
@@ -312,7 +313,7 @@ def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path
         status, out, err = call("score", *words)
         assert (status, out, err.count("\n")) == (2, "", 1)
         assert f"--checkpoint {other} " in err
-    assert "is a checkpoint of another command" in err
+    assert "is a checkpoint of another network" in err
 
 
 def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> None:

@@ -232,6 +232,11 @@ def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tm
     ]
     assert re.search(r"cnn +\S+ +1 ", out)
     assert re.search(r"linear +\S+ +2 ", out)
+    assert "one seed" in out
+    _, out, _ = compare("--models", "cnn", "--folds", 1, "--seeds", 1, "--resume")
+    assert "mean over seeds 0, 1 as far as there are runs (linear 2, cnn 2)" in " ".join(
+        out.split()
+    )
     moved = mice.rename(tmp_path / "moved.npz")
     assert compare("--models", "cnn", "--folds", 1, "--resume", "--data", moved)[0] == 0
     other = save(tmp_path / "other.npz", planted(seed=1))

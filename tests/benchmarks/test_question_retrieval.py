@@ -202,7 +202,7 @@ def test_own_pairs_from_training_to_ranking(call_main, compared, tmp_path) -> No
     for checkpoint, said in (
         (tmp_path / "out", "texts.csv, line 4: no words"),
         (other, "is not of this version's benchmarks.question_retrieval"),
-        (writer, "is a checkpoint of another command"),
+        (writer, "is a checkpoint of another network"),
         (compared.out, "has 8 runs: name one, such as"),
         (pairs, "is not a checkpoint of this module"),
     ):

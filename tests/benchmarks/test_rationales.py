@@ -105,14 +105,19 @@ def test_learns_which_word_says_it(own: Call, tmp_path: Path) -> None:
 def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> None:
     assert own("--models", "full", "--estimator", "gumbel")[0] == 2  # nothing is selected
     assert own("--models", "full")[0] == 0
-    more = ("--models", "independent", "svm", "--resume", "--seeds", 3)
+    more = ("--models", "independent", "svm", "full", "--resume", "--seeds", 3)
     status, text, _ = own(*more, "--rates", 0.1, 0.3, "--estimator", "hardkuma")
     assert status == 0
     assert "which has learned from whole texts" in text
     names = [record["model"] for record in metrics_of(tmp_path / "out")]
-    assert names == ["full", "independent-rate-0.1", "independent-rate-0.3", "svm"]
+    assert names == ["full", "full", "independent-rate-0.1", "independent-rate-0.3", "svm"]
     status, _, err = own(*more, "--rates", 0.1, 0.3)
     assert status == 2 and "holds independent-rate-0.1 of another size or with other options" in err
+    lost = tmp_path / "out" / "runs" / "full-seed3" / "best.ckpt"
+    lost.unlink()
+    status, _, err = own(*more[:4], "--report", "--rates", 0.1, 0.3, "--estimator", "hardkuma")
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"{lost} is missing; remove {lost.parent}" in err
 
 
 @pytest.mark.parametrize("kind", ["dependent", "questions"])
@@ -207,6 +212,14 @@ def test_new_texts_are_explained(own: Call, call: Call, tmp_path: Path) -> None:
         chosen = [word for word, mark in zip(words, marks, strict=True) if mark]
         assert table["words"][row] == " ".join(chosen)
         assert {table["predicted"][row], table["full"][row]} <= {"n", "c"}
+    lines = tmp_path / "lines.csv"
+    lines.write_text("body,n\n.,0\n\na superb film,1\n\nw1 awful film w2,2\n")
+    words = ("explain", "--data", lines, "--text-column", "body", "--checkpoint", run)
+    words = (*words, "--out", tmp_path / "lines")
+    assert call(*words)[0] == 0
+    same = pandas.read_csv(tmp_path / "lines" / "rationales.csv", keep_default_na=False)
+    assert same["n"].tolist() == [0, 1, 2]
+    assert same["words"].tolist()[1:] == [table["words"][0], table["words"][2]]
     page = (tmp_path / "again" / "rationales.html").read_text()
     assert re.sub("</?mark>", "", page).count("awful film") == 1
     for words, said in (

@@ -342,7 +342,7 @@ def test_figures_group_runs_by_what_is_compared() -> None:
     assert axes.collections[0].get_offsets().tolist() == [[5, 10], [7, 14]]
 
 
-def test_own_table_from_training_to_predictions(call, tmp_path) -> None:
+def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> None:
     generator = random.Random(3)
     kinds = ("very good", "null")
     rows = [
@@ -392,6 +392,26 @@ def test_own_table_from_training_to_predictions(call, tmp_path) -> None:
     status, output, err = call("predict", "--checkpoint", out, "--text", "sun", "rain rain")
     assert (status, err) == (0, "")
     assert re.search(r"sun +very good .*\nrain rain +null ", output)
+    # Blank lines are no rows, and words that mean nothing elsewhere are texts.
+    lines = tmp_path / "lines.csv"
+    lines.write_text("body,n\nsun,1\n\nrain,2\n\n\nsun w1,3\n")
+    blank = ("predict", "--checkpoint", out, "--data", lines, "--text-column", "body")
+    assert call(*blank, "--out", tmp_path / "blank.csv")[0] == 0
+    found = pandas.read_csv(tmp_path / "blank.csv", keep_default_na=False)
+    assert found["n"].tolist() == [1, 2, 3]
+    assert found["predicted"].tolist() == ["very good", "null", "very good"]
+    assert "null " in call("predict", "--checkpoint", out, "--text", "null")[1]
+    # Without pyarrow, one line before any work.
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for words in (
+        (*predict, "--out", file, "--overwrite"),
+        (*blank, "--out", again, "--overwrite"),
+    ):
+        status, _, err = call(*words)
+        assert (status, err.count("\n")) == (2, 1)
+        assert "pip install 'pyg_kernels[scale]'" in err
+    status, _, err = call("--data", new, *columns, *small, "--out", tmp_path / "other")
+    assert (status, err.count("\n")) == (2, 1) and "pyg_kernels[scale]" in err
 
 
 def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
@@ -455,6 +475,15 @@ def test_own_texts(call, tmp_path) -> None:
         (record,) = json.loads((tmp_path / name / "metrics.json").read_text())
         assert (record["dataset"], record["split"]) == ("csv", split)
         assert record["test"] > 90
+    named = tmp_path / "named"
+    named.mkdir()
+    for file in (train, test):
+        frame = pandas.read_csv(file, names=["label", "title", "text"])
+        frame.to_csv(named / f"{file.name}.gz", index=False)
+    found = load_texts(Texts(data=(str(named),), text_column=("title", "text"))).corpus
+    assert found.split == "given test part, 10% of each class held out of training (seed 0)"
+    assert (len(found.parts["test"]), found.classes) == (20, ("1", "2"))
+    assert load_texts(Texts(data=(str(named),))).corpus.texts[0] == ["sun", '"', "today", '"', "."]
     table = pandas.read_csv(tmp_path / "folder" / "predictions.csv")
     assert set(table["label"]) == {"Dry", "Wet"}
     files = json.loads((tmp_path / "files" / "configuration.json").read_text())
@@ -536,6 +565,7 @@ def test_texts_that_are_nowhere_are_one_line(call, tmp_path, monkeypatch) -> Non
         (("--data", "BAD"), "line 2: the class must be"),
         (("--data", "BAD"), "needs the columns text and label, or --text-column"),
         (("--data", "FOLDER"), "has no file train.csv"),
+        (("--data", "FOLDER", "BAD"), "a folder has both parts and stands alone"),
         (
             ("--data", "HEADER", "--label-column", "x"),
             "no column named 'x'; its columns",

@@ -69,7 +69,7 @@ class LanguageLearner(Learner):
         super().__init__(OptimizerConfig(settings.learning_rate, schedule="none"))
         self.settings = settings
         self.save_hyperparameters(
-            {"model": model, "training": training, "words": words, "corpus": corpus}
+            {"model": model, "training": training, "words": words, "corpus": corpus}, logger=False
         )
         self.net: LanguageModel = build_language_model(LanguageModelConfig(**model))
         self.train_error: WordLoss = WordLoss()

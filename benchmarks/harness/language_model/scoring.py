@@ -46,7 +46,7 @@ def text_lines(path: str, encoding: str = "utf-8") -> list[str]:
         with as_input_error():
             return read_lines(path, encoding)
     except InputError as error:
-        raise InputError(f"--file {path}: {error}") from error
+        raise InputError(f"--data {path}: {error}") from error
 
 
 @torch.no_grad()

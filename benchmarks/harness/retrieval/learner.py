@@ -82,7 +82,9 @@ class QuestionRanker(Learner):
     ) -> None:
         optimizer = optimizer or asdict(OptimizerConfig())
         super().__init__(OptimizerConfig(**optimizer))
-        self.save_hyperparameters({"model": model, "words": words, "optimizer": optimizer})
+        self.save_hyperparameters(
+            {"model": model, "words": words, "optimizer": optimizer}, logger=False
+        )
         self.net: QuestionNet = QuestionNet(QuestionModelConfig(**model))
         self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
         self.valid_error: RankingError = RankingError(relevance)
@@ -137,7 +139,8 @@ class TitleWriter(Learner):
         optimizer = optimizer or asdict(OptimizerConfig())
         super().__init__(OptimizerConfig(**optimizer))
         self.save_hyperparameters(
-            {"model": model, "words": words, "title_words": title_words, "optimizer": optimizer}
+            {"model": model, "words": words, "title_words": title_words, "optimizer": optimizer},
+            logger=False,
         )
         self.net: TitleGenerator = TitleGenerator(QuestionModelConfig(**model), title_words)
         self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")

@@ -10,16 +10,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.harness.checkpoint import read_checkpoint
-from benchmarks.harness.errors import InputError, say
+from benchmarks.harness.errors import InputError, as_input_error, say
 from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.tables_of_texts import (
     check_output,
     checkpoint_of,
     refuse_existing,
-    texts_of,
     write_table,
 )
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
+from pyg_kernels.datasets.text.text_table import joined, read_text_table
 
 
 def rank(options: Any) -> None:
@@ -35,7 +35,10 @@ def rank(options: Any) -> None:
     ranker = load_ranker(checkpoint_of(options.checkpoint))
     texts, vectors = [], []
     for name in (options.data, options.among):
-        table, found = texts_of(name, list(options.text_column) or ["text"], options.encoding)
+        columns = list(options.text_column) or ["text"]
+        with as_input_error():
+            table = read_text_table(name, columns, options.encoding)
+        found = joined(table, columns)
         words = [tokenize(text) for text in found]
         for line, text in zip(table.index, words, strict=True):
             if not text:

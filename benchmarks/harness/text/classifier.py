@@ -35,7 +35,8 @@ class TextClassifier(Classifier):
         optimizer = optimizer or asdict(OptimizerConfig())
         super().__init__(OptimizerConfig(**optimizer))
         self.save_hyperparameters(
-            {"model": model, "words": words, "classes": classes, "optimizer": optimizer}
+            {"model": model, "words": words, "classes": classes, "optimizer": optimizer},
+            logger=False,
         )
         self.net: TextNet = build_text_model(TextModelConfig(**model))
 

@@ -53,8 +53,12 @@ def _sst(choice: Texts, labels: str) -> TextCorpus:
 
 
 def _own_texts(choice: Texts) -> TextCorpus:
-    """Tables with named columns, or rows of the number of a class and texts."""
-    first, *second = choice.files or [choice.folder]
+    """Tables with named columns, or rows of the number of a class and texts.
+
+    A folder has ``train.csv`` and ``test.csv``, each perhaps as ``.csv.gz``.
+    """
+    folder = Path(choice.folder)
+    first, *second = choice.files or [_in_folder(folder, name) for name in ("train", "test")]
     test = second[0] if second else None
     columns, label = list(choice.text_column) or ["text"], choice.label_column or "label"
     # Files without a header are in UTF-8.
@@ -63,6 +67,8 @@ def _own_texts(choice: Texts) -> TextCorpus:
         return TextTable(
             first, test, columns, label, seed=choice.split_seed or 0, encoding=choice.encoding
         )
+    if not choice.files:
+        first, test = choice.folder, None
     try:
         return TextCSV(first, test, seed=choice.split_seed or 0)
     except ValueError as error:
@@ -70,6 +76,11 @@ def _own_texts(choice: Texts) -> TextCorpus:
             f"{error}; a file with a header needs the columns text and label, or --text-column "
             "and --label-column"
         ) from error
+
+
+def _in_folder(folder: Path, part: str) -> str:
+    plain, packed = folder / f"{part}.csv", folder / f"{part}.csv.gz"
+    return str(packed if packed.is_file() and not plain.is_file() else plain)
 
 
 @dataclass(frozen=True)

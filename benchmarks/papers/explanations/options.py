@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.options import Device, Results, setting
+from benchmarks.harness.options import Device, Results, flag, setting
 
 MethodName = Literal["walks", "gnn-explainer", "integrated-gradients", "random"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
@@ -20,6 +20,7 @@ class Explanations(Device, Results):
         root: folder of cep (data/cep)
         smiles_column: of a CSV
         target_columns: of a CSV; the first is explained (every other column of numbers)
+        skip_invalid: leave out SMILES of a CSV that do not parse, instead of stopping
         smarts: the group whose number is the planted target (chembl cF, cep c1ccsc1)
         run: folder of a run of benchmarks.molecules, or of pyg-kernels train, on the measured
             target, in place of the network that would be trained on it
@@ -41,6 +42,7 @@ class Explanations(Device, Results):
     root: str | None = setting(None, free=True)
     smiles_column: str = setting("smiles")
     target_columns: tuple[str, ...] = setting(())
+    skip_invalid: bool = setting(False)
     smarts: str | None = setting(None)
     run: str | None = setting(None, free=True)
     model: Literal["wl-gated", "wl"] = setting("wl-gated")
@@ -60,7 +62,8 @@ class Explanations(Device, Results):
             raise InputError(f"--data {self.data} needs --smarts PATTERN")
         if self.root and self.data != "cep":
             raise InputError(f"--root goes with --data cep, not {self.data}")
-        if self.target_columns and self.data in SMARTS:
-            raise InputError(f"--target-columns goes with a CSV in --data, not {self.data}")
+        for name in ("target_columns", "skip_invalid"):
+            if getattr(self, name) and self.data in SMARTS:
+                raise InputError(f"{flag(name)} goes with a CSV in --data, not {self.data}")
         if self.sentences and not self.text_root:
             raise InputError("--sentences goes with --text-root DIR")

@@ -72,8 +72,8 @@ class Task:
 
     def __init__(self, options: Explanations, out: Path) -> None:
         self.options, self.runs, self.device = options, out / RUNS, torch_device(options.device)
-        columns = {"target_columns": options.target_columns}
-        read = self._comparison(smiles_column=options.smiles_column, **columns)
+        names = ("smiles_column", "target_columns", "skip_invalid")
+        read = self._comparison(**{name: getattr(options, name) for name in names})
         self.measured = load_set(options.data, read).split("random", None)
         self.target: str = self.measured.data.source.target_names[0]
         self.given = None if options.run is None else given_run(options.run, self.target)
@@ -136,7 +136,7 @@ class Task:
         places = self.places[: self.options.drawn]
         chosen = spread_places(self.measured, self.options.drawn)
         about = f"{self.options.data}: the number of {self.smarts}"
-        measured = self.given or load(self.runs / MEASURED / MODEL)
+        measured = self.given or _trained(self.runs / MEASURED)
         classifier = None if self.texts is None else load_classifier(self.runs / TEXTS / BEST)
         return Findings(
             methods={name: [by_name[cell] for cell in names[name]] for name in done},
@@ -150,7 +150,7 @@ class Task:
 
     @cached_property
     def _estimator(self) -> Any:
-        return load(self.runs / PLANTED / MODEL)
+        return _trained(self.runs / PLANTED)
 
     @cached_property
     def _number_net(self) -> NumberNet:
@@ -208,6 +208,18 @@ class Task:
             "seconds": seconds,
             "nodes": nodes.tolist(),
         }
+
+
+def _trained(run: Path) -> Any:
+    """The estimator that a finished training left.
+
+    Raises:
+        InputError: If it is missing or damaged.
+    """
+    try:
+        return load(run / MODEL)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{error}; remove {run}, and --resume trains it again") from error
 
 
 def planted(measured: Split, smarts: str) -> tuple[Split, list[Tensor]]:

@@ -131,13 +131,12 @@ def spectrum_plot(
 
 
 def _comparison(records: Sequence[Record], recordings: Recordings) -> Table:
-    seeds = sorted({record["seed"] for record in records})
-    averaged = f"mean over seeds {', '.join(map(str, seeds))}" if len(seeds) > 1 else "one seed"
     record = records[0]
     caption = (
         f"{describe(recordings)}\n"
         f"{record['hidden_size']} {record['filters']} filters of {record['ngram']} samples; "
-        f"accuracy in percent, mean ± standard deviation over the subjects left out, {averaged}; "
+        f"accuracy in percent, mean ± standard deviation over the subjects left out, "
+        f"{_averaged(records)}; "
         f"the largest class has {100 * _largest_class(recordings):.2f}"
     )
     columns: dict[str, Callable[[Sequence[Record]], object]] = {
@@ -150,6 +149,19 @@ def _comparison(records: Sequence[Record], recordings: Recordings) -> Table:
         "s/epoch": lambda g: f"{statistics.mean(r['seconds_per_epoch'] for r in g):.2f}",
     }
     return rows_table(caption, grouped(records, "model"), columns)
+
+
+def _averaged(records: Sequence[Record]) -> str:
+    """Over which seeds the mean is taken, and of how many runs where cells have not all of them."""
+    seeds = sorted({record["seed"] for record in records})
+    if len(seeds) == 1:
+        return "one seed"
+    said = f"mean over seeds {', '.join(map(str, seeds))}"
+    numbers = {len(group) for group in grouped(records, "model", "subject")}
+    if numbers == {len(seeds)}:
+        return said
+    runs = [f"{group[0]['model']} {len(group)}" for group in grouped(records, "model")]
+    return f"{said} as far as there are runs ({', '.join(runs)})"
 
 
 def _by_subject(records: Sequence[Record], recordings: Recordings) -> Table:

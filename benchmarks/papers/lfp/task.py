@@ -45,7 +45,7 @@ class RecordingClassifier(Classifier):
         optimizer = optimizer or asdict(OptimizerConfig())
         super().__init__(OptimizerConfig(**optimizer))
         self.save_hyperparameters(
-            {"model": model, "classes": classes, "rate": rate, "optimizer": optimizer}
+            {"model": model, "classes": classes, "rate": rate, "optimizer": optimizer}, logger=False
         )
         self.net: RecordingNet = RecordingNet(RecordingModelConfig(**model))
         self.filters_at_start = FilterBank.of(self.net, rate)

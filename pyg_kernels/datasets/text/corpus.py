@@ -96,7 +96,8 @@ class TextCorpus:
         held = drawn(self.labels, train, fraction, seed)
         if not held.any():
             raise ValueError(
-                f"fraction {fraction} of {len(train)} training texts leaves none to validate on"
+                f"every class has too few of the {len(train)} training texts to hold {fraction:g} "
+                "of it out to validate on"
             )
         self.parts = {
             "train": train[~held[train]],
@@ -167,7 +168,10 @@ def random_parts(
     classes = torch.tensor([numbers[label] for label in labels])
     tested = drawn(classes, torch.arange(len(labels)), fraction, seed)
     if not tested.any():
-        raise ValueError(f"test_fraction {fraction} of the {len(labels)} texts of {name} is none")
+        raise ValueError(
+            f"every class has too few of the {len(labels)} texts of {name} to draw {fraction:g} of "
+            "it as a test part: name a test file"
+        )
     parts = {"train": (~tested).nonzero().flatten(), "test": tested.nonzero().flatten()}
     return parts, f"random {100 * fraction:g}% of each class of {name} for testing (seed {seed})"
 

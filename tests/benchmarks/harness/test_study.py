@@ -29,6 +29,8 @@ class Squares(Device, Results):
         share: of something
         range: two ends
         loud: say it loud
+        title: above the squares
+        signs: below them
     """
 
     numbers: tuple[int, ...] = setting((1, 2, 3), "number", least=0, free=True)
@@ -37,6 +39,8 @@ class Squares(Device, Results):
     share: float | None = setting(None, above=0, below=1)
     range: tuple[float, float] = setting((-1.0, 1.0))
     loud: bool = setting(False)
+    title: str | None = setting(None)
+    signs: tuple[str, ...] = setting(())
 
     def check(self) -> None:
         if self.range[0] >= self.range[1]:
@@ -178,8 +182,18 @@ def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> 
     made = parse("tests.squares", COMMAND, ["--config", str(tmp_path / "out/configuration.json")])
     assert (made.power, made.loud, made.share, made.numbers, made.out) == (3, True, 0.5, (4,), None)
     (tmp_path / "run.yaml").write_text("power: 4\nkind: fancy\nnumbers: [7]\n")
-    words = ["--config", str(tmp_path / "run.yaml"), "--power", "5"]
-    assert parse("tests.squares", COMMAND, words) == Squares(power=5, kind="fancy", numbers=(7,))
+    file = ["--config", str(tmp_path / "run.yaml")]
+    for words in ([*file, "--power", "5"], ["--power", "5", *file], ["--power=5", "=".join(file)]):
+        made = parse("tests.squares", COMMAND, words)
+        assert made == Squares(power=5, kind="fancy", numbers=(7,))
+    (tmp_path / "next.yaml").write_text("power: 6\ntitle: null\n")
+    words = [*file, "--config", str(tmp_path / "next.yaml")]
+    assert parse("tests.squares", COMMAND, words) == Squares(power=6, kind="fancy", numbers=(7,))
+
+
+@pytest.mark.parametrize("word", ["null", "None", "1", "[1]", "true"])
+def test_a_word_is_a_word(word: str) -> None:
+    assert parse("tests.squares", COMMAND, ["--title", word]).title == word
 
 
 @pytest.mark.parametrize(
@@ -195,13 +209,22 @@ def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> 
         ("--config missing.yaml", "missing.yaml"),
         ("--out=", "--out must not be empty"),
         ("--config LIST", "one value where a list is expected"),
+        ("--config TUPLE", "one value where a list is expected"),
+        ("--config TABLE", "error: --config: it is no file of options\n"),
+        ("--config", "--config"),
         ("--config NAME", "--nmae is not accepted"),
     ],
 )
 def test_bad_words_are_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
 ) -> None:
-    for name, text in (("LIST", "numbers: 3\n"), ("NAME", "nmae: 3\n")):
+    files = {
+        "LIST": "numbers: 3\n",
+        "TUPLE": "signs: wide\n",
+        "TABLE": "a,b\n1,2\nc,d\n",
+        "NAME": "nmae: 3\n",
+    }
+    for name, text in files.items():
         (tmp_path / name).write_text(text)
         words = words.replace(name, str(tmp_path / name))
     try:

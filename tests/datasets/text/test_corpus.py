@@ -35,7 +35,7 @@ def test_holding_out_keeps_a_text_of_each_class_or_is_refused() -> None:
     corpus.hold_out(0.9)
     assert corpus.labels[corpus.parts["train"]].tolist() == [0, 1]
     small = TextCorpus([["x"]] * 3, ["a", "a", "a"], {"train": [0, 1], "test": [2]})
-    with pytest.raises(ValueError, match="leaves none to validate on"):
+    with pytest.raises(ValueError, match=r"too few of the 2 training texts to hold 0\.1 of"):
         small.hold_out(0.1)
     with pytest.raises(ValueError, match="between 0 and 1, got 1"):
         small.hold_out(1)

@@ -109,7 +109,7 @@ def test_a_file_without_a_test_part_is_split_within_each_class(tmp_path: Path) -
     assert corpus.labels[half].bincount().tolist() == [5, 16]
     with pytest.raises(ValueError, match="test_fraction must be between 0 and 1, got 1"):
         TextCSV(path, test_fraction=1)
-    with pytest.raises(ValueError, match=r"test_fraction 0.04 of the 44 .*all.csv is none"):
+    with pytest.raises(ValueError, match=r"too few of the 44 .*all.csv to draw 0.04 "):
         TextCSV(write(path, "1,a\n2,b\n" * 22), test_fraction=0.04)
 
 

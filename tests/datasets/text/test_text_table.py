@@ -37,7 +37,10 @@ def test_files_of_every_kind_say_the_same(tmp_path: Path, name: str) -> None:
         ("text,label\na\nb,c\n", "line 2: no class"),
         ("text,label\na,x\n ,y\n", "line 3: no text"),
         ("text,label\na,x\nb,x\n", "all texts of .* have the class 'x' in column 'label'"),
-        ("text,label\na,x\nb,y\n", "test_fraction 0.2 of the 2 texts of t.csv is none"),
+        (
+            "text,label\na,x\nb,y\n",
+            "too few of the 2 texts of t.csv to draw 0.2 .* name a test file",
+        ),
         (b"text,label\nZ\xfcrich,x\n", "line 2: it is not utf-8"),
     ],
 )
