@@ -29,6 +29,7 @@ $(INTERPRETER): $(INSTALLED)
 	touch $@
 
 test: $(INTERPRETER)
+	$(BIN)/python -m tests.compile_kernels
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: install
