@@ -17,7 +17,6 @@ from torchmetrics import Metric
 
 from benchmarks.harness.processes import processes
 
-SCHEDULES = ("cosine", "exponential", "plateau", "none")
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
 IGNORED = -100  # the class of what stands in for an item; cross-entropy leaves it out

@@ -302,10 +302,12 @@ class Study:
                 raise InputError(f"{word}: {self.out} was made with {before}, not {value!r}")
         models = found.get("models", {})
         for name, model in json.loads(json.dumps(dict(self.models))).items():
-            if models.get(name, model) != model:
+            held = models.get(name, model)
+            if held != model:
+                other = {key: value for key, value in held.items() if model.get(key) != value}
                 raise InputError(
                     f"{word}: {self.out} holds {name} of another size or with other options "
-                    f"({models[name]})"
+                    f"({other})"
                 )
 
     def _write_configuration(self) -> None:

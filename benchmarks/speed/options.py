@@ -8,7 +8,6 @@ from benchmarks.harness.options import Options, setting
 
 TableName = Literal["scan", "sequence", "rkm", "kbrn", "graph", "activation", "language", "epoch"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
-SHAPED = TABLES[:4]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -113,6 +113,7 @@ def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> N
     assert names == ["full", "full", "independent-rate-0.1", "independent-rate-0.3", "svm"]
     status, _, err = own(*more, "--rates", 0.1, 0.3)
     assert status == 2 and "holds independent-rate-0.1 of another size or with other options" in err
+    assert "({'estimator': 'hardkuma'})" in err
     lost = tmp_path / "out" / "runs" / "full-seed3" / "best.ckpt"
     lost.unlink()
     status, _, err = own(*more[:4], "--report", "--rates", 0.1, 0.3, "--estimator", "hardkuma")
