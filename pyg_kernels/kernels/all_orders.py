@@ -19,33 +19,34 @@ _MOST_STEPS = 20_000  # of a sum over all orders
 
 @dataclass(frozen=True)
 class Steps:
-    """One step more of pairs of walks, on pairs of nodes, or on pairs of edges as nodes."""
+    """The walks that lie on pairs of nodes, or of edges where they do not turn back."""
 
     a: Graphs  # of the rows, or their line graphs, edges sorted by target
     b: Graphs  # of the columns
-    nodes: Tensor  # the base kernel of all nodes; on edges, of the nodes that they leave
-    edges: Tensor | None  # the base kernel of all edges, or None for 1
-    on_edges: bool  # whether walks lie on edges, as those that do not turn back
+    first: Tensor  # the walks of one node (of one edge), (N, M)
+    base: Tensor  # the factor of each node (edge, with its target) further
+    edges: Tensor | None  # that of the edges in between; None: 1
 
-    def carried(self, walks: Tensor) -> Tensor:
-        """Walks with the edge that they go on by: sums at its target, or at the edge itself."""
-        if self.on_edges:
-            return walks if self.edges is None else walks * self.edges
+    def arrived(self, walks: Tensor) -> Tensor:
+        """Sums over the walks that arrive at each pair, without its own factor."""
         return neighbor_sums(walks, self.a, self.b, self.edges)
-
-    def ended(self, carried: Tensor) -> Tensor:
-        """Walks with the next node, where edges have carried them."""
-        if self.on_edges:
-            carried = neighbor_sums(carried, self.a, self.b, None)
-        return self.nodes * carried
 
     def further(self, walks: Tensor) -> Tensor:
         """The walks of one node more."""
-        return self.ended(self.carried(walks))
+        return self.base * self.arrived(walks)
+
+    def tables(self, num_arrived: int, num_walks: int) -> tuple[list[Tensor], list[Tensor]]:
+        """The walks of 1, 2, ... nodes that end at each pair, and as they arrive at the next."""
+        walks, arrived = [self.first], list[Tensor]()
+        for j in range(1, max(num_arrived + 1, num_walks)):
+            arrived.append(self.arrived(walks[-1]))
+            if j < num_walks:
+                walks.append(self.base * arrived[-1])
+        return walks, arrived
 
     def are_positive(self) -> bool:
         """Whether no base kernel is negative, nor wants gradients."""
-        known = [self.nodes] if self.edges is None else [self.nodes, self.edges]
+        known = [t for t in (self.first, self.base, self.edges) if t is not None]
         return not any(t.requires_grad or bool((t < 0).any()) for t in known)
 
 
@@ -55,7 +56,7 @@ def spectral_radius(steps: Steps, decay: float) -> float:
     The kernel of a graph with itself is at least 0 in every order, so this eigenvalue is positive.
     Where a bound shows that it is below 1 / `decay`, the bound is the answer.
     """
-    walks, size, rate = steps.nodes, steps.nodes.numel(), 0.0
+    walks, size, rate = steps.first, steps.first.numel(), 0.0
     if not size:
         return 0.0
     is_positive, turn = steps.are_positive(), 1
@@ -85,11 +86,11 @@ def spectral_radius(steps: Steps, decay: float) -> float:
 
 
 def sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
-    r"""The walks of 1, 2, ... nodes with decay, :math:`X = B + \lambda B \circ S(X)`, term by term.
+    r"""The walks of 1, 2, ... nodes with decay, :math:`X = F + \lambda B \circ S(X)`, term by term.
 
-    B is the base kernel of nodes, S sums over pairs of edges.
+    F are the first walks, B is the factor of a node, S sums over pairs of edges.
     """
-    total = walks = steps.nodes
+    total = walks = steps.first
     precision = torch.finfo(walks.dtype).eps
     for _ in range(0, _MOST_STEPS, _CHECKED_EVERY):
         for _ in range(_CHECKED_EVERY):
@@ -102,7 +103,7 @@ def sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
 
 
 def symmetric_sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
-    r"""The same by conjugate gradients, where S is symmetric and no base kernel is negative.
+    r"""The same by conjugate gradients, where F = B, S is symmetric and none is negative.
 
     :math:`X = B^{1/2} \circ Y` with :math:`Y - \lambda B^{1/2} \circ S(B^{1/2} \circ Y) = B^{1/2}`,
     for every pair of graphs its own system, all at a time.
@@ -117,7 +118,7 @@ def symmetric_sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
         found = torch.where(under > 0, over / under, 0.0)
         return found.index_select(0, rows).index_select(1, columns)
 
-    root = steps.nodes.sqrt()
+    root = steps.base.sqrt()
     solution, residual, direction = torch.zeros_like(root), root, root
     squared = dots(residual, residual)
     precision = torch.finfo(root.dtype)
@@ -125,7 +126,7 @@ def symmetric_sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
     for _ in range(_MOST_STEPS):
         if not bool((squared > enough).any()):
             return root * solution
-        image = direction - decay * root * steps.carried(root * direction)
+        image = direction - decay * root * steps.arrived(root * direction)
         length = ratio(squared, dots(direction, image))
         solution = solution + length * direction
         residual = residual - length * image

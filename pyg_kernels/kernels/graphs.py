@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from pyg_kernels.kernels.blocks import consecutive_runs
 from pyg_kernels.segments import segments
 
 
@@ -99,6 +98,17 @@ def _rows(values: Tensor | None, rows: Tensor) -> Tensor | None:
     return None if values is None else values.index_select(0, rows)
 
 
+def consecutive_runs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Splits items into consecutive runs of total size at most `limit`, or of a single item."""
+    start, total = 0, 0
+    for item, size in enumerate(sizes):
+        if item > start and total + size > limit:
+            yield start, item
+            start, total = item, 0
+        total += size
+    yield start, len(sizes)
+
+
 def line_graph(graphs: Graphs) -> Graphs:
     r"""The edges as nodes, each joined to the edges by which a walk goes on without turning back.
 
@@ -119,10 +129,3 @@ def line_graph(graphs: Graphs) -> Graphs:
         edge_attr=None,
         edge_label=None,
     )
-
-
-def nodes_of(line: Graphs, graphs: Graphs, node: Tensor) -> Graphs:
-    """A line graph with what one node of each edge has."""
-    x, label = _rows(graphs.x, node), _rows(graphs.node_label, node)
-    assert x is not None
-    return replace(line, x=x, node_label=label)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.blocks import BlockKernel
+from pyg_kernels.kernels.kernel import BlockKernel
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.reading import GraphKernel, read_graphs
 from pyg_kernels.ops.operator import is_plain, runs_compiled
@@ -64,23 +63,6 @@ def neighbor_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) ->
 def graph_sums(values: Tensor, a: Graphs, b: Graphs) -> Tensor:
     """Sums over the pairs of nodes of every pair of graphs, from (N, M) to (n, m)."""
     return _added(_added(values, a.owner(), len(a)).t(), b.owner(), len(b)).t()
-
-
-def reversed_edges(graphs: Graphs) -> Graphs:
-    """The same graphs with all edges reversed."""
-    return replace(graphs, edge_index=graphs.edge_index.flip(0))
-
-
-def have_same_edges(graphs: Graphs, others: Graphs) -> bool:
-    """Whether graphs on the same nodes, sorted by target, have equal edges with equal features."""
-    return all(
-        one is other or (one is not None and other is not None and torch.equal(one, other))
-        for one, other in (
-            (graphs.edge_index, others.edge_index),
-            (graphs.edge_attr, others.edge_attr),
-            (graphs.edge_label, others.edge_label),
-        )
-    )
 
 
 def sorted_by_target(graphs: Graphs) -> Graphs:

@@ -11,8 +11,8 @@ so that :math:`Z_n[s, t]` sums over the pairs of n-grams that end at exactly s a
 :math:`C_n[s, t]` over those up to s and t, each weighted by :math:`\lambda` to the number of tokens
 after its first that it does not pick (Lei et al. 2017, eq. 3 and supplement B): O(n |x| |y|). It is
 the recurrence of the layers, on pairs. The additive form replaces the product of n base kernels by
-their sum: :math:`Z_j[s, t] = C_{j-1}[s-1, t-1] + N_{j-1}[s-1] N_{j-1}[t-1] \, g[s, t]` with N the
-sums of the weights of one text's n-grams.
+their sum: :math:`Z_j[s, t] = C_{j-1}[s-1, t-1] + W_j[s, t] \, g[s, t]` with W the same recurrence of
+products for a base kernel of 1, the weights of these pairs.
 """
 
 from __future__ import annotations
@@ -31,21 +31,17 @@ def decayed_sums(values: Tensor, decay: float) -> Tensor:
     return _DecayedSums.apply(values, decay, False)
 
 
-def end_at(
-    base: Tensor, order: int, decay: float, weights: tuple[Tensor, Tensor] | None = None
-) -> Tensor:
-    r"""The sums :math:`Z_n[s, t]` over pairs of n-grams that end at exactly s and t, (S, T, ...).
-
-    `weights` are None for products of base kernels; for their sum, the sums of the weights of
-    n-grams (:func:`weight_sums`) up to n - 1 in the text of S and in the text of T.
-    """
+def end_at(base: Tensor, order: int, decay: float, additive: bool = False) -> Tensor:
+    r"""The sums :math:`Z_n[s, t]` over pairs of n-grams that end at exactly s and t, (S, T, ...)."""
     ending = base
-    for j in range(1, order):
+    weights = base.new_ones(base.shape[:2] + (1,) * (base.dim() - 2))  # of these pairs
+    for _ in range(order - 1):
         before = shifted(decayed_sums(ending, decay))
-        if weights is None:
-            ending = base * before
+        if additive:
+            weights = shifted(decayed_sums(weights, decay))
+            ending = before + base * weights
         else:
-            ending = before + base * _weight_products(weights, j, base)
+            ending = base * before
     return ending
 
 
@@ -63,27 +59,15 @@ def after_one(values: Tensor) -> Tensor:
 
 
 def weight_sums(length: int, order: int, decay: float, weighting: str) -> Tensor:
-    r"""The sums of the weights of all j-grams of each prefix, j = 1, ..., n, (n, L) in float64.
+    r"""The sum of the weights of all n-grams of each prefix of a text, (L,) in float64.
 
     With ``'end'`` :math:`\lambda` to the number of tokens after the first that are not picked; with
     ``'span'`` only those before the last.
     """
-    ending = torch.ones(length, dtype=torch.float64)
-    sums = []
-    for j in range(order):
-        if j:
-            ending = after_one(_sums_along(ending, decay))
-        sums.append(ending.cumsum(0) if weighting == "span" else _sums_along(ending, decay))
-    return torch.stack(sums)
-
-
-def _weight_products(weights: tuple[Tensor, Tensor], j: int, base: Tensor) -> Tensor:
-    first, second = (after_one(w[j - 1]) for w in weights)
-    return torch.outer(first, second).view(base.shape[:2] + (1,) * (base.dim() - 2))
-
-
-def _sums_along(values: Tensor, decay: float) -> Tensor:
-    return _scan_(values.clone()[:, None], decay, backwards=False)[:, 0]
+    ending = torch.ones(length, 1, dtype=torch.float64)
+    for _ in range(order - 1):
+        ending = after_one(decayed_sums(ending, decay))
+    return decayed_sums(ending, 1.0 if weighting == "span" else decay)[:, 0]
 
 
 def _scan_(values: Tensor, decay: float, backwards: bool) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import torch
@@ -15,17 +15,16 @@ from pyg_kernels.kernels.all_orders import (
     symmetric_sum_of_all_orders,
 )
 from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count, checked_decay
-from pyg_kernels.kernels.blocks import consecutive_runs
-from pyg_kernels.kernels.graphs import Graphs, line_graph, nodes_of
+from pyg_kernels.kernels.graphs import Graphs, consecutive_runs, line_graph
 from pyg_kernels.kernels.node_pairs import (
     NodePairKernel,
     edge_base,
     graph_sums,
-    have_same_edges,
     node_base,
-    reversed_edges,
     sorted_by_target,
 )
+
+_OF_EDGES = ("edge_index", "edge_attr", "edge_label")
 
 
 @dataclass(eq=False, repr=False)
@@ -108,6 +107,7 @@ class RandomWalkKernel(NodePairKernel):
         checked_choice(self.sum_orders, "sum_orders", (False, True))
         checked_choice(self.non_backtracking, "non_backtracking", (False, True))
 
+    @property
     def _tensors_in_block(self) -> int:
         return 10 if self.order is None else self.order + 5
 
@@ -125,52 +125,56 @@ class RandomWalkKernel(NodePairKernel):
 
     def _prepare(self, part: Graphs) -> _Prepared:
         graphs = sorted_by_target(part)
-        if self.non_backtracking:
-            source, target = graphs.edge_index
-            line = line_graph(graphs)
-            forwards, ended = (nodes_of(line, graphs, node) for node in (source, target))
-            return _Prepared(graphs, forwards, sorted_by_target(reversed_edges(ended)), False)
-        backwards = sorted_by_target(reversed_edges(part))
-        symmetric = have_same_edges(graphs, backwards)
-        return _Prepared(graphs, graphs, graphs if symmetric else backwards, symmetric)
+        forwards = line_graph(graphs) if self.non_backtracking else graphs
+        reverse = replace(forwards, edge_index=forwards.edge_index.flip(0))
+        backwards = sorted_by_target(reverse)
+        if self.non_backtracking or not _have_same_edges(graphs, backwards):
+            return _Prepared(graphs, forwards, backwards, False)
+        return _Prepared(graphs, graphs, graphs, True)
 
-    def _steps(self, a: _Prepared, b: _Prepared, backwards: bool = False) -> Steps:
-        x, y = (a.backwards, b.backwards) if backwards else (a.forwards, b.forwards)
-        edges = edge_base(a.graphs, b.graphs) if self.non_backtracking else edge_base(x, y)
-        return Steps(x, y, node_base(x, y), edges, self.non_backtracking)
+    def _steps(self, a: _Prepared, b: _Prepared, nodes: Tensor) -> Steps:
+        """From the base kernel of all nodes."""
+        edges = edge_base(a.graphs, b.graphs)
+        if not self.non_backtracking:
+            return Steps(a.forwards, b.forwards, nodes, nodes, edges)
+        source, base = (
+            nodes.index_select(0, end).index_select(1, other)
+            for end, other in zip(a.graphs.edge_index, b.graphs.edge_index, strict=True)
+        )
+        base = base if edges is None else base * edges
+        return Steps(a.forwards, b.forwards, source * base, base, None)
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
+        nodes = node_base(a.graphs, b.graphs)
+        steps = self._steps(a, b, nodes)
+        symmetric = a.symmetric and b.symmetric
         if self.order is None:
-            return self._all_orders(a, b)
+            by_gradients = symmetric and steps.are_positive()
+            sums = symmetric_sum_of_all_orders if by_gradients else sum_of_all_orders
+            total = graph_sums(sums(steps, self.decay), a.forwards, b.forwards)
+            if self.non_backtracking:
+                total = graph_sums(nodes, a.graphs, b.graphs) + self.decay * total
+            return total
         # A walk of n nodes is one of p nodes that ends at some node, an edge, and one of n - p
         # nodes that starts at the next. In an undirected graph walks that start at a node are,
         # reversed, those that end there: then one table of half the length serves both.
-        middle = self.order // 2
-        ending, carried = _halves(self._steps(a, b), middle, self.order - middle)
+        most = self.order - self.non_backtracking  # walks on n nodes are on n - 1 edges
+        ending, arrived = steps.tables(most // 2, most - most // 2)
         starting = ending
-        if not (a.symmetric and b.symmetric):
-            starting, _ = _halves(self._steps(a, b, backwards=True), 0, self.order - middle)
-        total: Tensor | None = None
+        if not symmetric:
+            edges = steps.edges if steps.edges is None else edge_base(a.backwards, b.backwards)
+            back = Steps(a.backwards, b.backwards, steps.base, steps.base, edges)
+            starting, _ = back.tables(0, most - most // 2)
+        values: list[Tensor] = []
         for order in range(1 if self.sum_orders else self.order, self.order + 1):
+            size = order - self.non_backtracking
             if order == 1:
-                walks = _single_nodes(a, b)
-            else:
-                pairs = carried[order // 2 - 1] * starting[order - order // 2 - 1]
-                walks = graph_sums(pairs, a.forwards, b.forwards) * self.decay ** (order - 1)
-            total = walks if total is None else total + walks
-        assert total is not None
-        return total
-
-    def _all_orders(self, a: _Prepared, b: _Prepared) -> Tensor:
-        steps = self._steps(a, b)
-        if a.symmetric and b.symmetric and steps.are_positive():
-            walks = symmetric_sum_of_all_orders(steps, self.decay)
-        else:
-            walks = sum_of_all_orders(steps, self.decay)
-        if not self.non_backtracking:
-            return graph_sums(walks, a.forwards, b.forwards)
-        pairs = steps.carried(walks) * node_base(a.backwards, b.backwards)
-        return _single_nodes(a, b) + self.decay * graph_sums(pairs, a.forwards, b.forwards)
+                values.append(graph_sums(nodes, a.graphs, b.graphs))
+                continue
+            half = size // 2
+            walks = arrived[half - 1] * starting[size - half - 1] if half else steps.first
+            values.append(graph_sums(walks, a.forwards, b.forwards) * self.decay ** (order - 1))
+        return torch.stack(values).sum(0)
 
     @torch.no_grad()
     def _check_convergence(self, graphs: Graphs) -> None:
@@ -182,7 +186,8 @@ class RandomWalkKernel(NodePairKernel):
         largest = 0.0
         for i in range(len(graphs)):
             one = self._prepare(graphs.part(torch.tensor([i])))
-            largest = max(largest, spectral_radius(self._steps(one, one), self.decay))
+            steps = self._steps(one, one, node_base(one.graphs, one.graphs))
+            largest = max(largest, spectral_radius(steps, self.decay))
         if self.decay * largest >= 1:
             raise ValueError(
                 f"decay={self.decay!r} with order=None: the sum over walks of all orders diverges; "
@@ -195,8 +200,7 @@ class RandomWalkKernel(NodePairKernel):
 class _Prepared:
     """Graphs with edges sorted by target, and what walks go along, forwards and backwards.
 
-    They go along the edges; or, without turning back, from edge to edge of the line graph, with
-    the features of the node that an edge leaves, or backwards, that it reaches.
+    They go along the edges; or, without turning back, from edge to edge of the line graph.
     """
 
     graphs: Graphs
@@ -205,16 +209,7 @@ class _Prepared:
     symmetric: bool
 
 
-def _single_nodes(a: _Prepared, b: _Prepared) -> Tensor:
-    """The walks of one node."""
-    return graph_sums(node_base(a.graphs, b.graphs), a.graphs, b.graphs)
-
-
-def _halves(steps: Steps, num_carried: int, num_walks: int) -> tuple[list[Tensor], list[Tensor]]:
-    """The walks of 1, 2, ... nodes that end at each pair, and as they are carried on."""
-    walks, carried = [steps.nodes], []
-    for j in range(1, max(num_carried + 1, num_walks)):
-        carried.append(steps.carried(walks[-1]))
-        if j < num_walks:
-            walks.append(steps.ended(carried[-1]))
-    return walks, carried
+def _have_same_edges(graphs: Graphs, others: Graphs) -> bool:
+    """Whether graphs on the same nodes, sorted by target, have equal edges with equal features."""
+    pairs = ((getattr(g, name) for g in (graphs, others)) for name in _OF_EDGES)
+    return all(one is other or torch.equal(one, other) for one, other in pairs)

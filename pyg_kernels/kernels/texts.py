@@ -113,12 +113,6 @@ class PaddedTexts:
         """Whether there is a token, (S, n)."""
         return torch.arange(len(self.values), device=self.lengths.device)[:, None] < self.lengths
 
-    def norms(self) -> Tensor:
-        """The base kernel of each token with itself, (S, n)."""
-        if self.values.dim() == 2:
-            return torch.ones_like(self.values, dtype=self.dtype)
-        return self.values.square().sum(dim=-1)
-
 
 def read_texts(
     items: Any,
