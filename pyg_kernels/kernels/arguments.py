@@ -1,4 +1,4 @@
-"""Checks of constructor arguments, and the attributes of graphs that they name.
+"""Checks of constructor arguments.
 
 A check returns the value, or raises a ``ValueError`` that names it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -77,41 +76,3 @@ def checked_collection(items: Any, what: str) -> Any:
     if not read_by_position or isinstance(items, Mapping) or hasattr(items, "iloc"):
         raise TypeError(f"expected a list of {what}, not {type(items).__name__}")
     return items
-
-
-@dataclass(frozen=True)
-class Attributes:
-    """What is read of a graph: the arguments of kernels, as of :class:`RandomWalkKernel`."""
-
-    node_label: Names = None
-    node_feature: Names = None
-    edge_label: Names = None
-    edge_feature: Names = None
-    edge_is_optional: bool = False  # whether graphs may all lack the features of edges
-    featurizer: Any = None
-
-    def columns(self) -> list[Column]:
-        """All that is read, one by one."""
-        found = []
-        for of_edges, place in ((False, "node"), (True, "edge")):
-            for is_label, role in ((True, "label"), (False, "feature")):
-                argument = f"{place}_{role}"
-                optional = self.edge_is_optional and of_edges and not is_label
-                for name in checked_names(getattr(self, argument), argument):
-                    found.append(Column(name, of_edges, is_label, optional))
-        return found
-
-
-@dataclass(frozen=True)
-class Column:
-    """An attribute of nodes or edges that is read."""
-
-    name: str
-    of_edges: bool
-    is_label: bool
-    is_optional: bool
-
-    @property
-    def argument(self) -> str:
-        """The argument that names it."""
-        return ("edge" if self.of_edges else "node") + ("_label" if self.is_label else "_feature")

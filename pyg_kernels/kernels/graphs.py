@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -14,6 +14,27 @@ from pyg_kernels.segments import segments
 
 class LabeledData(Data):
     """A graph whose integer attributes are labels, also in two dimensions."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """An attribute of nodes or edges that is read."""
+
+    name: str
+    argument: str  # that names it
+    is_optional: bool = False
+
+    @property
+    def of_edges(self) -> bool:
+        return self.argument.startswith("edge")
+
+    @property
+    def is_label(self) -> bool:
+        return self.argument.endswith("label")
+
+
+#: Which graph had an attribute first, and what it is like, without rows; None where it lacked it.
+Form = dict[Column, tuple[str, Tensor | None]]
 
 
 @dataclass(frozen=True)
@@ -28,6 +49,7 @@ class Graphs:
     edge_attr: Tensor | None = None  # features of edges, (E, D), or labels, (E,)
     node_label: Tensor | None = None  # labels of nodes beside their features, (N,)
     edge_label: Tensor | None = None  # the same of edges
+    form: Form = field(default_factory=dict)  # what collections to compare with must be like
 
     def __len__(self) -> int:
         return len(self.ptr) - 1

@@ -15,8 +15,7 @@ from torch_geometric.data import Data
 from pyg_kernels.kernels.arguments import Names, checked_choice, checked_names
 from pyg_kernels.kernels.graphs import LabeledData
 from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.networkx import is_networkx
-from pyg_kernels.kernels.reading import graph_collection, with_molecule_read
+from pyg_kernels.kernels.reading import graph_collection, is_networkx, with_molecule_read
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 

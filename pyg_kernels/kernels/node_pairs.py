@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.kernel import BlockKernel
 from pyg_kernels.kernels.graphs import Graphs
+from pyg_kernels.kernels.kernel import BlockKernel
 from pyg_kernels.kernels.reading import GraphKernel, read_graphs
 from pyg_kernels.ops.operator import is_plain, runs_compiled
 
@@ -76,7 +76,7 @@ def _base(
     x: Tensor, y: Tensor, label: Tensor | None, other: Tensor | None, dtype: torch.dtype
 ) -> Tensor:
     """Inner products of vectors where labels are equal; equality of labels without vectors."""
-    if x.dim() != y.dim():  # one collection has nothing to compare
+    if not len(x) or not len(y):  # of any size
         return torch.zeros(len(x), len(y), dtype=dtype, device=x.device)
     if x.dim() == 1:
         return torch.eq(

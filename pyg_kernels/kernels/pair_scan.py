@@ -11,8 +11,8 @@ so that :math:`Z_n[s, t]` sums over the pairs of n-grams that end at exactly s a
 :math:`C_n[s, t]` over those up to s and t, each weighted by :math:`\lambda` to the number of tokens
 after its first that it does not pick (Lei et al. 2017, eq. 3 and supplement B): O(n |x| |y|). It is
 the recurrence of the layers, on pairs. The additive form replaces the product of n base kernels by
-their sum: :math:`Z_j[s, t] = C_{j-1}[s-1, t-1] + W_j[s, t] \, g[s, t]` with W the same recurrence of
-products for a base kernel of 1, the weights of these pairs.
+their sum: :math:`Z_j[s, t] = C_{j-1}[s-1, t-1] + W_j[s, t] \, g[s, t]`, with the weights W of these
+pairs from the recurrence of products for a base kernel of 1.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def decayed_sums(values: Tensor, decay: float) -> Tensor:
 
 
 def end_at(base: Tensor, order: int, decay: float, additive: bool = False) -> Tensor:
-    r"""The sums :math:`Z_n[s, t]` over pairs of n-grams that end at exactly s and t, (S, T, ...)."""
+    r"""The sums :math:`Z_n[s, t]` over pairs of n-grams that end at s and t, (S, T, ...)."""
     ending = base
     weights = base.new_ones(base.shape[:2] + (1,) * (base.dim() - 2))  # of these pairs
     for _ in range(order - 1):

@@ -13,7 +13,6 @@ from torch_geometric.data import Data
 from pyg_kernels.kernels.graphs import Graphs, LabeledData
 from pyg_kernels.kernels.hashing import token_hash
 from pyg_kernels.kernels.label_counts import Labels
-from pyg_kernels.kernels.networkx import data_of, is_networkx
 from pyg_kernels.kernels.reading import GRAPHS_AT_A_TIME, graph_collection, with_molecule_read
 from pyg_kernels.segments import place
 
@@ -30,11 +29,7 @@ def pattern_names(kernel: CountKernel, items: Any, labels: Labels) -> list[str]:
     found: list[dict[int, str]] = [{} for _ in labels]
     for start in range(0, len(items), GRAPHS_AT_A_TIME):
         numbers = range(start, min(start + GRAPHS_AT_A_TIME, len(items)))
-        part = [with_molecule_read(items[i], i, kernel.featurizer) for i in numbers]
-        part = [
-            data_of(item, i, columns) if is_networkx(item) else item
-            for i, item in zip(numbers, part, strict=True)
-        ]
+        part = [with_molecule_read(items[i], i, kernel.featurizer, columns) for i in numbers]
         (graphs,) = kernel._chunks(part)
         texts = GraphTexts(part, graphs, kernel.node_label, getattr(kernel, "edge_label", None))
         blocks = kernel._occurrences(graphs, complete=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import reduce
@@ -14,14 +15,33 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 from torch_geometric.data.storage import BaseStorage
 
-from pyg_kernels.kernels.arguments import Attributes, Column, checked_collection
-from pyg_kernels.kernels.graphs import Graphs, LabeledData
+from pyg_kernels.kernels.arguments import Names, checked_collection, checked_names
+from pyg_kernels.kernels.graphs import Column, Form, Graphs, LabeledData
 from pyg_kernels.kernels.hashing import row_hashes, token_hash
 from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.networkx import data_of, is_networkx
 from pyg_kernels.segments import place, pointers
 
 GRAPHS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """What is read of a graph: the arguments of kernels, as of :class:`RandomWalkKernel`."""
+
+    node_label: Names = None
+    node_feature: Names = None
+    edge_label: Names = None
+    edge_feature: Names = None
+    edge_is_optional: bool = False  # whether graphs may all lack the features of edges
+    featurizer: Any = None
+
+    def columns(self) -> list[Column]:
+        """All that is read, one by one."""
+        return [
+            Column(name, argument, self.edge_is_optional and argument == "edge_feature")
+            for argument in ("node_label", "node_feature", "edge_label", "edge_feature")
+            for name in checked_names(getattr(self, argument), argument)
+        ]
 
 
 @dataclass(eq=False, repr=False)
@@ -45,10 +65,13 @@ def read_graphs(
     """
     if isinstance(graphs, Graphs):
         return graphs
-    joined = _joined(list(read_chunks(graphs, attributes)))
+    joined = _joined(list(read_chunks(graphs, attributes, like)))
     if like is not None:
-        joined = compared(joined, like, attributes)
         dtype = like.dtype if dtype is None else dtype
+        if joined.device != like.device:
+            raise ValueError(
+                f"the graphs are on {joined.device}, those to compare with on {like.device}"
+            )
     return converted(joined, dtype)
 
 
@@ -62,20 +85,20 @@ def converted(graphs: Graphs, dtype: torch.dtype | None) -> Graphs:
     return replace(graphs, x=x, edge_attr=edges[0] if edges else None, dtype=dtype)
 
 
-def read_chunks(graphs: Any, attributes: Attributes) -> Iterator[Graphs]:
+def read_chunks(
+    graphs: Any, attributes: Attributes, like: Graphs | None = None
+) -> Iterator[Graphs]:
     """Reads a collection some thousand graphs at a time."""
     if isinstance(graphs, Graphs):
         yield graphs
         return
-    columns = attributes.columns()
-    having: dict[Column, tuple[int, Tensor]] = {}
-    lacking: dict[Column, int] = {}
-    is_empty = True
+    columns, form, is_empty = attributes.columns(), Form(), True
+    if like is not None:  # labels match or do not, whatever they are
+        known = ((c, value) for c, (_, value) in like.form.items() if not c.is_label)
+        form = {column: ("the graphs to compare with", value) for column, value in known}
     for chunk in _chunks_of(graphs, attributes, columns):
         is_empty = False
-        for column, values in zip(columns, chunk.values, strict=True):
-            _check_values(column, values, chunk, having, lacking)
-        yield _checked(chunk, columns)
+        yield _checked(chunk, columns, form)
     if is_empty:
         raise ValueError("expected at least one graph, got none")
 
@@ -87,11 +110,16 @@ def with_molecules_read(items: Any, featurizer: Any = None) -> Any:
     return [with_molecule_read(items[i], i, featurizer) for i in range(len(items))]
 
 
-def with_molecule_read(item: Any, i: int, featurizer: Any) -> Any:
-    """A graph in place of the i-th item of a collection, if it is a molecule."""
-    if isinstance(item, BaseData) or is_networkx(item):
-        return item
-    if not _is_molecule(item) and not callable(featurizer):
+def with_molecule_read(
+    item: Any, i: int, featurizer: Any, columns: Sequence[Column] | None = None
+) -> Any:
+    """A graph in place of the i-th item of a collection, if it is a molecule.
+
+    With columns to be read also in place of a graph of networkx.
+    """
+    if is_networkx(item):
+        return item if columns is None else _of_networkx(item, i, columns)
+    if isinstance(item, BaseData) or (not _is_molecule(item) and not callable(featurizer)):
         return item
     from pyg_kernels.kernels.molecules import molecule_graph
 
@@ -100,6 +128,44 @@ def with_molecule_read(item: Any, i: int, featurizer: Any) -> Any:
 
 def _is_molecule(item: Any) -> bool:
     return isinstance(item, str) or type(item).__module__.startswith("rdkit")
+
+
+def is_networkx(item: Any) -> bool:
+    """Whether an item is a graph of networkx, which is not imported for this."""
+    networkx = sys.modules.get("networkx")
+    return networkx is not None and isinstance(item, networkx.Graph)
+
+
+def _of_networkx(graph: Any, i: int, columns: Sequence[Column]) -> Data:
+    """A graph with the attributes that are read; each undirected edge leads both ways."""
+    number = {node: k for k, node in enumerate(graph)}
+    edges = list(graph.edges(data=True))
+    if not graph.is_directed():
+        edges += [(v, u, values) for u, v, values in edges if u != v]
+    ends = [(number[u], number[v]) for u, v, _ in edges]
+    data = Data(edge_index=torch.tensor(ends, dtype=torch.long).reshape(-1, 2).t().contiguous())
+    data.num_nodes = len(number)
+    for column in columns:
+        name, places = column.name, edges if column.of_edges else list(graph.nodes(data=True))
+        values = [place[-1].get(name) for place in places]
+        lacking = [k for k, value in enumerate(values) if value is None]
+        if len(lacking) == len(values):
+            continue
+        if lacking:
+            where = places[lacking[0]][:-1]
+            what = f"edge {where}" if column.of_edges else f"node {where[0]!r}"
+            raise ValueError(f"graph {i} has no {name!r} at {what}")
+        if not all(isinstance(value, str) for value in values):
+            try:
+                values = torch.as_tensor(np.array([np.asarray(value) for value in values]))
+            except (TypeError, ValueError):
+                kinds = ", ".join(sorted({type(value).__name__ for value in values}))
+                raise ValueError(
+                    f"graph {i} has {name!r} of type {kinds}: expected strings, numbers, or "
+                    "vectors of one size"
+                ) from None
+        data[name] = values
+    return data
 
 
 @dataclass
@@ -124,7 +190,8 @@ def _chunks_of(graphs: Any, attributes: Attributes, columns: list[Column]) -> It
         if callable(whole):
             yield _of_batch(whole(numbers), first, columns)
         else:
-            items = [with_molecule_read(graphs[i], i, attributes.featurizer) for i in numbers]
+            made_by = attributes.featurizer
+            items = [with_molecule_read(graphs[i], i, made_by, columns) for i in numbers]
             yield _of_list(items, first, columns)
 
 
@@ -140,7 +207,6 @@ def graph_collection(graphs: Any) -> Any:
 def _of_list(graphs: Sequence[Any], first: int, columns: list[Column]) -> _Chunk:
     chunk = _Chunk(first, [[] for _ in columns], [], [], [])
     for i, graph in enumerate(graphs, start=first):
-        graph = data_of(graph, i, columns) if is_networkx(graph) else graph
         if not isinstance(graph, Data) or isinstance(graph, Batch):
             raise TypeError(
                 f"graph {i} is a {type(graph).__name__}: expected a Data, a networkx graph, SMILES "
@@ -254,49 +320,8 @@ def _num_edges(edge_index: Any, i: int) -> int:
     return edge_index.size(1)
 
 
-def _check_values(
-    column: Column,
-    values: Sequence[Tensor | None],
-    chunk: _Chunk,
-    having: dict[Column, tuple[int, Tensor]],
-    lacking: dict[Column, int],
-) -> None:
-    """Raises where a chunk's values of an attribute do not go with those before."""
-    counts = chunk.num_edges if column.of_edges else chunk.num_nodes
-    counts = counts if len(values) == len(counts) else [sum(counts)]
-    for i, (value, count) in enumerate(zip(values, counts, strict=True), start=chunk.first):
-        if value is None and count:
-            lacking.setdefault(column, i)
-        elif value is not None and count:
-            where, first = having.setdefault(column, (i, value))
-            _check_alike(value, first, column.name, i, f"graph {where}", column.is_label)
-        if column in having and column in lacking:
-            raise ValueError(
-                f"graph {lacking[column]} has no {column.name!r}, but graph {having[column][0]} has"
-            )
-
-
-def _check_alike(
-    value: Tensor, other: Tensor, name: str, i: int, where: str, is_label: bool = False
-) -> None:
-    if value.shape[1:] != other.shape[1:]:
-        raise ValueError(
-            f"graph {i} has {name!r} with {_width(value)}, but {where} with {_width(other)}"
-        )
-    one_type = value.is_floating_point() == other.is_floating_point()
-    if (is_label or value.dim() == 1) and not one_type:
-        raise ValueError(
-            f"graph {i} has {name!r} of {value.dtype}, but {where} of {other.dtype}: expected "
-            "labels of one type, or vectors"
-        )
-
-
-def _width(value: Tensor) -> str:
-    return f"{value.size(1)} features" if value.dim() == 2 else "one number each"
-
-
-def _checked(chunk: _Chunk, columns: list[Column]) -> Graphs:
-    """The graphs of a chunk, checked, with converted features."""
+def _checked(chunk: _Chunk, columns: list[Column], form: Form) -> Graphs:
+    """The graphs of a chunk, checked, with converted features, in the form of those before."""
     ptr, edge_ptr = pointers(chunk.num_nodes), pointers(chunk.num_edges)
     index = torch.cat(chunk.edge_index, dim=1).long()  # a copy, also of a single one
     counts = torch.tensor(chunk.num_nodes, device=index.device)
@@ -314,8 +339,8 @@ def _checked(chunk: _Chunk, columns: list[Column]) -> Graphs:
     index = index + ptr[:-1].to(index.device).index_select(0, owner)
     parts: tuple[list[Tensor], list[Tensor]] = [], []
     for column, values in zip(columns, chunk.values, strict=True):
-        starts = edge_ptr if column.of_edges else ptr
-        found = _joined_values(column, values, chunk.first, starts)
+        counted = chunk.num_edges if column.of_edges else chunk.num_nodes
+        found = _joined_values(column, values, chunk.first, counted, form)
         if found is not None:
             parts[column.of_edges].append(found)
     (label, x), (edge_label, edge_attr) = map(_combined, parts)
@@ -324,41 +349,71 @@ def _checked(chunk: _Chunk, columns: list[Column]) -> Graphs:
     x, label = (label, None) if x is None else (x, label)
     edge_attr, edge_label = (edge_label, None) if edge_attr is None else (edge_attr, edge_label)
     assert x is not None
-    return Graphs(x, index, ptr, edge_ptr, torch.float64, edge_attr, label, edge_label)
+    return Graphs(x, index, ptr, edge_ptr, torch.float64, edge_attr, label, edge_label, form)
 
 
 def _joined_values(
-    column: Column, values: Sequence[Tensor | None], first: int, ptr: Tensor
+    column: Column, values: Sequence[Tensor | None], first: int, counts: Sequence[int], form: Form
 ) -> Tensor | None:
-    """An attribute of all nodes or edges of a chunk, finite: labels (N,), or vectors (N, F)."""
-    name = column.name
-    known = [value for value in values if value is not None]
-    known = [value for value in known if len(value)] or known[:1]
+    """An attribute of all nodes or edges of a chunk: labels (N,), or finite vectors (N, F)."""
+    name, known = column.name, []
+    of_values = counts if len(values) == len(counts) else [sum(counts)]
+    for i, (value, count) in enumerate(zip(values, of_values, strict=True), start=first):
+        if count:
+            _check_alike(column, value, i, form)
+        if value is not None and (count or not known):
+            known.append(value)
     if not known:
         return None
-    joined = torch.cat(known)
+    joined = torch.cat([value for value in known if len(value)] or known)
+    starts = pointers(counts).tolist()
+
+    def graph_of(rows: Tensor) -> tuple[int, int]:
+        """The graph of the first row for which this is true, and its row there."""
+        i, row = place(int(rows.nonzero()[0, 0]), starts)
+        return first + i, row
+
     if joined.is_floating_point() and not bool(joined.isfinite().all()):
-        i, row = place(int((~joined.isfinite()).nonzero()[0, 0]), ptr.tolist())
-        raise ValueError(f"graph {first + i} has NaN or infinite {name!r} in row {row}")
+        i, row = graph_of(~joined.isfinite())
+        raise ValueError(f"graph {i} has NaN or infinite {name!r} in row {row}")
     if column.is_label:
         return row_hashes(joined)
     if joined.dim() == 1:
         return joined.unsqueeze(1) if joined.is_floating_point() else joined.long()
-    for k, value in enumerate(values if joined.is_floating_point() else [joined]):
-        if value is not None and not value.is_floating_point():
-            _refuse_codes(value, ptr[k:], first + k, name)
+    if not all(value.is_floating_point() for value in known):
+        integers = [not value.is_floating_point() for value in known for _ in range(len(value))]
+        codes = ((joined != 0) & (joined != 1)).any(1).cpu() & torch.tensor(integers)
+        if bool(codes.any()):
+            raise ValueError(
+                f"graph {graph_of(codes[:, None])[0]} has integers other than 0 and 1 in {name!r}, "
+                "whose inner products mean nothing: make them one-hot, or name them as labels "
+                "(node_label, edge_label)"
+            )
     return joined
 
 
-def _refuse_codes(values: Tensor, ptr: Tensor, first: int, name: str) -> None:
-    """Raises where integers are codes: of these rows and pointers, graph `first` is the first."""
-    codes = (values != 0) & (values != 1)
-    if bool(codes.any()):
-        i, _ = place(int(codes.nonzero()[0, 0]), (ptr - ptr[0]).tolist())
+def _check_alike(column: Column, value: Tensor | None, i: int, form: Form) -> None:
+    """Raises where a graph's values do not go with those before."""
+    shape = None if value is None else value.new_empty(0, *value.shape[1:])
+    where, other = form.setdefault(column, (f"graph {i}", shape))
+    name, has = f"graph {i} has {column.name!r}", "have" if "graphs" in where else "has"
+    if value is None or other is None:
+        if value is not other:
+            here, there = ("has no", has) if value is None else ("has", f"{has} not")
+            raise ValueError(f"graph {i} {here} {column.name!r}, but {where} {there}")
+        return
+    if value.shape[1:] != other.shape[1:]:
+        raise ValueError(f"{name} with {_width(value)}, but {where} with {_width(other)}")
+    one_type = value.is_floating_point() == other.is_floating_point()
+    if (column.is_label or value.dim() == 1) and not one_type:
         raise ValueError(
-            f"graph {first + i} has integers other than 0 and 1 in {name!r}, whose inner products "
-            "mean nothing: make them one-hot, or name them as labels (node_label, edge_label)"
+            f"{name} of {value.dtype}, but {where} of {other.dtype}: expected labels of one type, "
+            "or vectors"
         )
+
+
+def _width(value: Tensor) -> str:
+    return f"{value.size(1)} features" if value.dim() == 2 else "one number each"
 
 
 def _combined(parts: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
@@ -386,36 +441,5 @@ def _joined(found: list[Graphs]) -> Graphs:
         pointers(torch.cat([graphs.edge_ptr.diff() for graphs in found])),
         found[0].dtype,
         *map(together, ("edge_attr", "node_label", "edge_label")),
+        found[0].form,
     )
-
-
-def compared(graphs: Graphs, like: Graphs, attributes: Attributes) -> Graphs:
-    """Graphs in the form of those to compare them with; a ``ValueError`` where they have another.
-
-    Collections without nodes or edges have no features that could differ.
-    """
-    if graphs.device != like.device:
-        raise ValueError(
-            f"the graphs are on {graphs.device}, those to compare with on {like.device}"
-        )
-    where = "the graphs to compare with"
-    if not graphs.num_nodes:
-        graphs = replace(graphs, x=like.x[:0], node_label=_none_of(like.node_label))
-    elif like.num_nodes or not len(like):
-        nodes = str(attributes.node_feature or attributes.node_label)
-        _check_alike(graphs.x, like.x, nodes, 0, where)
-    if not graphs.num_edges:
-        edges = _none_of(like.edge_attr), _none_of(like.edge_label)
-        return replace(graphs, edge_attr=edges[0], edge_label=edges[1])
-    if like.num_edges or not len(like):
-        name = str(attributes.edge_feature or attributes.edge_label)
-        if (graphs.edge_attr is None) != (like.edge_attr is None):
-            verb = ("has no", "have") if graphs.edge_attr is None else ("has", "have no")
-            raise ValueError(f"graph 0 {verb[0]} {name!r}, but {where} {verb[1]} such")
-        if graphs.edge_attr is not None and like.edge_attr is not None:
-            _check_alike(graphs.edge_attr, like.edge_attr, name, 0, where)
-    return graphs
-
-
-def _none_of(values: Tensor | None) -> Tensor | None:
-    return values if values is None else values[:0]

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.resolver import activation_resolver
 
-from pyg_kernels.kernels.arguments import Attributes, Names, checked_choice
+from pyg_kernels.kernels.arguments import Names, checked_choice
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed
-from pyg_kernels.kernels.reading import read_graphs
+from pyg_kernels.kernels.reading import Attributes, read_graphs
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 
-from pyg_kernels.kernels.arguments import Attributes, checked_count, checked_names
+from pyg_kernels.kernels.arguments import checked_count, checked_names
 from pyg_kernels.kernels.count_kernel import CountKernel
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
 from pyg_kernels.kernels.reading import (
+    Attributes,
     GraphKernel,
-    compared,
     converted,
     graph_collection,
     read_graphs,
@@ -116,14 +116,13 @@ class WLKernel(Kernel):
             items = with_molecules_read(graph_collection(items), names.featurizer)
         dtype = getattr(self._base(), "dtype", None)
         graphs = relabeling.read(items, names.node_feature, dtype)
-        with_edges = read_graphs(items, replace(names, node_feature=None), dtype)
+        first = None if like is None else like.iterations[0]
+        with_edges = read_graphs(items, replace(names, node_feature=None), dtype, first)
         states = [relabeling.start(graphs)]
         for _ in range(self.num_iterations):
             states.append(relabeling.step(states[-1], graphs))
         label = with_edges.x if names.node_label and states[0].is_floating_point() else None
         iterations = [converted(replace(with_edges, x=x, node_label=label), dtype) for x in states]
-        if like is not None:
-            compared(iterations[0], like.iterations[0], names)
         return RelabeledGraphs(iterations)
 
     def _raw_gram(self, a: RelabeledGraphs, b: RelabeledGraphs | None) -> Tensor:
