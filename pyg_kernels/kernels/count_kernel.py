@@ -20,8 +20,8 @@ from pyg_kernels.kernels.label_counts import (
     LabelCounts,
     Occurrences,
     columns_of,
-    count_chunks,
     count_occurrences,
+    merged,
 )
 from pyg_kernels.kernels.patterns import GraphTexts, pattern_names
 from pyg_kernels.kernels.reading import GraphKernel, read_chunks
@@ -125,16 +125,10 @@ class CountKernel(GraphKernel, BoundedKernel):
         checked_choice(self.dtype, "dtype", (None, torch.float32, torch.float64))
         checked_count(self.min_count, "min_count")
 
-    def _chunks(self, items: Any) -> Iterator[Graphs]:
-        """The graphs with the hashes of their labels, some thousand at a time."""
-        return read_chunks(items, self._attributes())
-
     def _count(self, items: Any, dtype: Any) -> LabelCounts:
         """The counts of a collection, in a type of NumPy."""
-        return count_chunks(
-            self._chunks(items),
-            lambda graphs: count_occurrences(graphs, self._occurrences(graphs), dtype),
-        )
+        chunks = read_chunks(items, self._attributes())
+        return merged([count_occurrences(g, self._occurrences(g), dtype) for g in chunks])
 
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         """Where patterns occur, block by block; `complete`: with all of their nodes."""
@@ -205,12 +199,8 @@ class CountKernel(GraphKernel, BoundedKernel):
 
     def _features(self, counts: LabelCounts) -> sparse.csr_matrix:
         """The counts of fitted labels; rows of norm 1, with other labels, where normalized."""
-        features = counts.among(self.labels_)
-        scale = self._scale(counts)
-        if scale is None:
-            return features
-        data = features.data * np.repeat(scale.numpy(), np.diff(features.indptr))
-        return sparse.csr_matrix((data, features.indices, features.indptr), shape=features.shape)
+        features, scale = counts.among(self.labels_), self._scale(counts)
+        return features if scale is None else sparse.diags(scale.cpu().numpy()) @ features
 
     def _linear_shares(self, x: LabelCounts, coefficients: NDArray[Any]) -> NDArray[Any]:
         """The part of each pattern of one graph in the inner product with its features."""

@@ -17,6 +17,7 @@ from pyg_kernels.kernels.count_kernel import CountKernel
 from pyg_kernels.kernels.gp import KernelGP
 from pyg_kernels.kernels.label_counts import LabelCounts
 from pyg_kernels.kernels.patterns import pattern_names
+from pyg_kernels.kernels.reading import read_chunks
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def _explanation(
     atoms = np.zeros(0)
     for _, kernel, own, shares in parts:
         names += pattern_names(kernel, [x], own.labels)
-        (graphs,) = kernel._chunks([x])
+        (graphs,) = read_chunks([x], kernel._attributes())
         atoms = atoms if len(atoms) else np.zeros(graphs.num_nodes)
         first = 0
         blocks = kernel._occurrences(graphs, complete=True)

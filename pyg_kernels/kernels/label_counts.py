@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from pyg_kernels.kernels.graphs import Graphs
-from pyg_kernels.kernels.reading import GRAPHS_AT_A_TIME
 
 Labels = list[NDArray[np.int64]]  # of every iteration, sorted
 
@@ -60,9 +59,7 @@ class LabelCounts:
     def weighted(self, weights: ArrayLike) -> LabelCounts:
         """The counts times the weight of their iteration."""
         factors = np.repeat(np.asarray(weights, self.matrix.dtype), list(map(len, self.labels)))
-        data = self.matrix.data * factors[self.matrix.indices]
-        arrays = (data, self.matrix.indices, self.matrix.indptr)
-        return replace(self, matrix=sparse.csr_matrix(arrays, shape=self.matrix.shape))
+        return replace(self, matrix=self.matrix @ sparse.diags(factors))
 
     def among(self, known: Labels) -> sparse.csr_matrix:
         """The counts of known labels, a column for each."""
@@ -73,16 +70,6 @@ class LabelCounts:
         shape = (len(self), width + 1)  # the last column counts unknown labels and is dropped
         arrays = (self.matrix.data, columns[self.matrix.indices], self.matrix.indptr)
         return sparse.csr_matrix(arrays, shape=shape)[:, :width]
-
-
-def count_chunks(chunks: Iterable[Graphs], count: Callable[[Graphs], LabelCounts]) -> LabelCounts:
-    """Counts what `count` finds in all graphs, some thousand at a time."""
-    counts = [
-        count(chunk if len(chunk) <= GRAPHS_AT_A_TIME else chunk.part(items))
-        for chunk in chunks
-        for items in torch.arange(len(chunk)).split(GRAPHS_AT_A_TIME)
-    ]
-    return counts[0] if len(counts) == 1 else _merged(counts)
 
 
 def count_occurrences(graphs: Graphs, blocks: Iterable[Occurrences], dtype: type) -> LabelCounts:
@@ -103,7 +90,10 @@ def count_occurrences(graphs: Graphs, blocks: Iterable[Occurrences], dtype: type
     return LabelCounts(labels, matrix, graphs.device)
 
 
-def _merged(counts: Sequence[LabelCounts]) -> LabelCounts:
+def merged(counts: Sequence[LabelCounts]) -> LabelCounts:
+    """The counts of several collections as those of one."""
+    if len(counts) == 1:
+        return counts[0]
     blocks = zip(*(c.labels for c in counts), strict=True)
     labels = [np.unique(np.concatenate(found)) for found in blocks]
     matrix = sparse.vstack([c.among(labels) for c in counts], format="csr")

@@ -13,7 +13,12 @@ from torch_geometric.data import Data
 from pyg_kernels.kernels.graphs import Graphs, LabeledData
 from pyg_kernels.kernels.hashing import token_hash
 from pyg_kernels.kernels.label_counts import Labels
-from pyg_kernels.kernels.reading import GRAPHS_AT_A_TIME, graph_collection, with_molecule_read
+from pyg_kernels.kernels.reading import (
+    GRAPHS_AT_A_TIME,
+    graph_collection,
+    read_chunks,
+    with_molecule_read,
+)
 from pyg_kernels.segments import place
 
 if TYPE_CHECKING:
@@ -25,12 +30,13 @@ _BONDS = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
 def pattern_names(kernel: CountKernel, items: Any, labels: Labels) -> list[str]:
     """The names of patterns that occur in some graphs, given the sorted labels of each block."""
-    items, columns = graph_collection(items), kernel._attributes().columns()
+    items, attributes = graph_collection(items), kernel._attributes()
+    columns = attributes.columns()
     found: list[dict[int, str]] = [{} for _ in labels]
     for start in range(0, len(items), GRAPHS_AT_A_TIME):
         numbers = range(start, min(start + GRAPHS_AT_A_TIME, len(items)))
         part = [with_molecule_read(items[i], i, kernel.featurizer, columns) for i in numbers]
-        (graphs,) = kernel._chunks(part)
+        (graphs,) = read_chunks(part, attributes)
         texts = GraphTexts(part, graphs, kernel.node_label, getattr(kernel, "edge_label", None))
         blocks = kernel._occurrences(graphs, complete=True)
         for number, (block, names) in enumerate(zip(blocks, found, strict=True)):

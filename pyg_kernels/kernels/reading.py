@@ -90,7 +90,7 @@ def read_chunks(
 ) -> Iterator[Graphs]:
     """Reads a collection some thousand graphs at a time."""
     if isinstance(graphs, Graphs):
-        yield graphs
+        yield from _split(graphs)
         return
     columns, form, is_empty = attributes.columns(), Form(), True
     if like is not None:  # labels match or do not, whatever they are
@@ -98,9 +98,14 @@ def read_chunks(
         form = {column: ("the graphs to compare with", value) for column, value in known}
     for chunk in _chunks_of(graphs, attributes, columns):
         is_empty = False
-        yield _checked(chunk, columns, form)
+        yield from _split(_checked(chunk, columns, form))
     if is_empty:
         raise ValueError("expected at least one graph, got none")
+
+
+def _split(graphs: Graphs) -> Iterator[Graphs]:
+    for items in torch.arange(len(graphs)).split(GRAPHS_AT_A_TIME):
+        yield graphs if len(items) == len(graphs) else graphs.part(items)
 
 
 def with_molecules_read(items: Any, featurizer: Any = None) -> Any:

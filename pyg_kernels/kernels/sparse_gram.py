@@ -65,8 +65,7 @@ def row_sums(x: sparse.csr_matrix) -> NDArray[Any]:
 
 def squared_norms(x: sparse.csr_matrix) -> NDArray[Any]:
     """The sums of squares of the rows, (n,)."""
-    rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-    return np.bincount(rows, weights=x.data * x.data, minlength=x.shape[0]).astype(x.dtype)
+    return row_sums(x.multiply(x))
 
 
 def _compare(

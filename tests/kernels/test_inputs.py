@@ -34,7 +34,6 @@ from pyg_kernels.kernels import (
     arc_cosine,
     count_kernel,
     inverse_polynomial,
-    label_counts,
     polynomial,
     reading,
 )
@@ -511,8 +510,7 @@ def test_a_batch_whose_edges_are_not_sorted_by_graph() -> None:
 )
 def test_collections_that_are_read_in_chunks(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = dense(kernel.fit_transform(GRAPHS))
-    for module in (label_counts, reading):
-        monkeypatch.setattr(module, "GRAPHS_AT_A_TIME", 3)
+    monkeypatch.setattr(reading, "GRAPHS_AT_A_TIME", 3)
     for form in (GRAPHS, Batch.from_data_list(GRAPHS)):
         assert torch.equal(dense(kernel.fit_transform(form)), whole)
     broken = [*GRAPHS[:5], changed(GRAPHS[0], x=GRAPHS[0].x * nan), GRAPHS[6]]
