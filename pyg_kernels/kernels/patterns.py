@@ -138,29 +138,16 @@ class _Molecule:
         """The SMARTS of an atom with all within a number of bonds."""
         from rdkit import Chem
 
-        if not radius:
-            return self.atoms[atom]
-        bonds = Chem.FindAtomEnvironmentOfRadiusN(
+        found = Chem.FindAtomEnvironmentOfRadiusN(
             self.mol, radius, atom, useHs=True, enforceSize=False
         )
-        if not bonds:
+        if not len(found):
             return self.atoms[atom]
-        number: dict[int, int] = {}  # of each atom in the part
-        part = Chem.PathToSubmol(self.mol, bonds, atomMap=number)
-        parts: list[Any] = [*part.GetAtoms(), *part.GetBonds()]
-        for each in parts:
-            each.SetIsAromatic(False)  # which its SMARTS says, and RDKit refuses outside of rings
-        back = {new: old for old, new in number.items()}
-        ends = ((back[b.GetBeginAtomIdx()], back[b.GetEndAtomIdx()]) for b in part.GetBonds())
+        bonds = [self.mol.GetBondWithIdx(i) for i in found]
+        atoms = {atom, *(end for b in bonds for end in (b.GetBeginAtomIdx(), b.GetEndAtomIdx()))}
+        texts = {"atomSymbols": self.atoms, "bondSymbols": self.bonds, "isomericSmiles": False}
         return str(
-            Chem.MolFragmentToSmiles(
-                part,
-                list(back),
-                atomSymbols=[self.atoms[back[new]] for new in range(len(back))],
-                bondSymbols=[self.bond(*pair) for pair in ends],
-                isomericSmiles=False,
-                rootedAtAtom=number[atom],
-            )
+            Chem.MolFragmentToSmiles(self.mol, list(atoms), list(found), **texts, rootedAtAtom=atom)
         )
 
     def bond(self, first: int, second: int) -> str:
