@@ -41,10 +41,6 @@ class DiscreteRelabeling:
         attributes = Attributes(node_label=self.node_label, edge_label=self.edge_label)
         return read_graphs(graphs, attributes, dtype)
 
-    def start(self, graphs: Graphs) -> Tensor:
-        """The labels of the graphs as given, ``(N,)`` int64."""
-        return graphs.x
-
     def step(self, x: Tensor, graphs: Graphs) -> Tensor:
         """The labels of the next iteration, ``(N,)`` int64."""
         source, target = graphs.edge_index
@@ -97,29 +93,18 @@ class GeneralizedRelabeling:
 
     def read(self, graphs: Any, node_feature: Names, dtype: torch.dtype | None) -> Graphs:
         """The graphs with their vectors."""
-        read = read_graphs(
-            graphs, Attributes(node_feature=node_feature, edge_feature=self.edge_feature), dtype
-        )
-        if read.x.dim() != 2:
+        attributes = Attributes(node_feature=node_feature, edge_feature=self.edge_feature)
+        read = read_graphs(graphs, attributes, dtype)
+        for name, values in ((node_feature, read.x), (self.edge_feature, read.edge_attr)):
+            if values is not None and values.dim() != 2:
+                raise ValueError(f"{name!r} has labels: the generalised relabelling needs vectors")
+        nodes, edges = read.x.size(1), 0 if read.edge_attr is None else read.edge_attr.size(1)
+        if self.U1.size(1) != nodes or self.V.size(1) != nodes + edges:
             raise ValueError(
-                f"{node_feature!r} has labels: the generalised relabelling needs vectors"
-            )
-        if read.edge_attr is not None and read.edge_attr.dim() != 2:
-            raise ValueError(
-                f"{self.edge_feature!r} has labels: the relabelling needs vectors (E, D)"
-            )
-        edges = 0 if read.edge_attr is None else read.edge_attr.size(-1)
-        found = read.x.size(1) + edges
-        if self.U1.size(1) != read.x.size(1) or self.V.size(1) != found:
-            raise ValueError(
-                f"graph 0 has {read.x.size(1)} node and {edges} edge features, but U1 is "
+                f"graph 0 has {nodes} node and {edges} edge features, but U1 is "
                 f"{tuple(self.U1.shape)} and V {tuple(self.V.shape)}"
             )
         return read
-
-    def start(self, graphs: Graphs) -> Tensor:
-        """The features as given, ``(N, F)``."""
-        return graphs.x
 
     def step(self, x: Tensor, graphs: Graphs) -> Tensor:
         """The features of the next iteration, ``(N, F')``."""
@@ -137,6 +122,3 @@ class GeneralizedRelabeling:
         sums = x.new_zeros(len(x), len(V)).index_add(0, target, messages) @ U2.t()
         own = x @ U1.t()
         return act(own + sums if self.combine == "add" else own * sums)
-
-
-Relabeling = DiscreteRelabeling | GeneralizedRelabeling

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ from pyg_kernels.kernels.reading import (
     read_graphs,
     with_molecules_read,
 )
-from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling, Relabeling
+from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class WLKernel(Kernel):
         names = self._base()._attributes()
         return names if self.featurizer is None else replace(names, featurizer=self.featurizer)
 
-    def _relabeling(self) -> Relabeling:
+    def _relabeling(self) -> DiscreteRelabeling | GeneralizedRelabeling:
         relabel = self.relabel
         if isinstance(relabel, str) and relabel == "discrete":
             names = self._attributes()
@@ -103,7 +104,7 @@ class WLKernel(Kernel):
             )
         if isinstance(relabel, (tuple, list)) and len(relabel) == 3:
             return GeneralizedRelabeling(*relabel)
-        if isinstance(relabel, Relabeling):
+        if isinstance(relabel, DiscreteRelabeling | GeneralizedRelabeling):
             return relabel
         raise ValueError(
             f"relabel={relabel!r}: expected 'discrete', (U1, U2, V), a DiscreteRelabeling or a "
@@ -118,7 +119,7 @@ class WLKernel(Kernel):
         graphs = relabeling.read(items, names.node_feature, dtype)
         first = None if like is None else like.iterations[0]
         with_edges = read_graphs(items, replace(names, node_feature=None), dtype, first)
-        states = [relabeling.start(graphs)]
+        states = [graphs.x]
         for _ in range(self.num_iterations):
             states.append(relabeling.step(states[-1], graphs))
         label = with_edges.x if names.node_label and states[0].is_floating_point() else None
@@ -127,15 +128,11 @@ class WLKernel(Kernel):
 
     def _raw_gram(self, a: RelabeledGraphs, b: RelabeledGraphs | None) -> Tensor:
         base = self._base()
-        total: Tensor | None = None
-        for i, graphs in enumerate(a.iterations):
-            other = None if b is None else base._read(b.iterations[i])
-            gram = base._gram(base._read(graphs), other)
-            total = gram if total is None else total + gram
-        assert total is not None
-        return total
+        if b is None:
+            return reduce(torch.add, (base._gram(base._read(g)) for g in a.iterations))
+        pairs = (map(base._read, pair) for pair in zip(a.iterations, b.iterations, strict=True))
+        return reduce(torch.add, (base._gram(*pair) for pair in pairs))
 
     def _raw_diagonal(self, collection: RelabeledGraphs) -> Tensor:
         base = self._base()
-        values = [base._diagonal(base._read(graphs)) for graphs in collection.iterations]
-        return torch.stack(values).sum(dim=0)
+        return reduce(torch.add, (base._diagonal(base._read(g)) for g in collection.iterations))

@@ -72,7 +72,7 @@ class WLSubtreeKernel(CountKernel):
 
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         relabeling = DiscreteRelabeling()
-        state = relabeling.start(graphs)
+        state = graphs.x
         nodes = np.arange(graphs.num_nodes)[:, None]
         for i in range(self.num_iterations + 1):
             yield Occurrences(state.cpu().numpy(), nodes, nodes[:, :0])

@@ -366,7 +366,7 @@ def test_labels_stay_beside_vectors_that_are_relabeled() -> None:
     relabel = GeneralizedRelabeling(*matrices)
     found = WLKernel(RandomWalkKernel(2, node_label="kind"), relabel, 2)(SEVERAL)
     read = relabel.read(SEVERAL, "x", None)
-    expected, state = torch.zeros_like(found), relabel.start(read)
+    expected, state = torch.zeros_like(found), read.x
     for iteration in range(3):
         parts = state.split(read.ptr.diff().tolist())
         graphs = [changed(g, x=p) for g, p in zip(SEVERAL, parts, strict=True)]
