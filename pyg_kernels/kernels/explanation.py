@@ -156,9 +156,10 @@ def _explanation(
         first = 0
         blocks = kernel._occurrences(graphs, complete=True)
         for block, labels in zip(blocks, own.labels, strict=True):
-            places = np.searchsorted(labels, block.labels)
+            nodes = block.nodes.cpu().numpy()
+            places = np.searchsorted(labels, block.labels.cpu().numpy())
             each = shares[first : first + len(labels)] / np.bincount(places, minlength=len(labels))
-            np.add.at(atoms, block.nodes, each[places][:, None] / block.nodes.shape[1])
+            np.add.at(atoms, nodes, each[places][:, None] / nodes.shape[1])
             first += len(labels)
     shares = np.concatenate([np.zeros(0), *(shares for *_, shares in parts)])
     numbers = np.repeat([number for number, *_ in parts], [len(part[3]) for part in parts])

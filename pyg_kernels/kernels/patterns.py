@@ -40,11 +40,12 @@ def pattern_names(kernel: CountKernel, items: Any, labels: Labels) -> list[str]:
         texts = GraphTexts(part, graphs, kernel.node_label, getattr(kernel, "edge_label", None))
         blocks = kernel._occurrences(graphs, complete=True)
         for number, (block, names) in enumerate(zip(blocks, found, strict=True)):
-            some, places = np.unique(block.labels, return_index=True)
-            places = places[np.isin(some, labels[number])]
-            for row in places[[int(block.labels[p]) not in names for p in places]]:
-                nodes, steps = block.nodes[row].tolist(), block.steps[row].tolist()
-                names[int(block.labels[row])] = kernel._name(texts, number, nodes, steps)
+            some, places = np.unique(block.labels.cpu().numpy(), return_index=True)
+            known = np.isin(some, labels[number])
+            for label, row in zip(some[known].tolist(), places[known].tolist(), strict=True):
+                if label not in names:
+                    nodes, steps = block.nodes[row].tolist(), block.steps[row].tolist()
+                    names[label] = kernel._name(texts, number, nodes, steps)
     given: Counter[str] = Counter()
     result = []
     for of_block, names in zip(labels, found, strict=True):

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pyg_kernels.kernels.arguments import Names, checked_count
@@ -73,9 +74,9 @@ class WLSubtreeKernel(CountKernel):
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         relabeling = DiscreteRelabeling()
         state = graphs.x
-        nodes = np.arange(graphs.num_nodes)[:, None]
+        nodes = torch.arange(graphs.num_nodes, device=graphs.device)[:, None]
         for i in range(self.num_iterations + 1):
-            yield Occurrences(state.cpu().numpy(), nodes, nodes[:, :0])
+            yield Occurrences(state, nodes, nodes[:, :0])
             if i < self.num_iterations:
                 state = relabeling.step(state, graphs)
 
