@@ -13,9 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from pyg_kernels.kernels.arguments import checked_count
-from pyg_kernels.kernels.count_kernel import CountKernel
+from pyg_kernels.kernels.count_kernel import CountKernel, LabelCounts
 from pyg_kernels.kernels.gp import KernelGP
-from pyg_kernels.kernels.label_counts import LabelCounts
 from pyg_kernels.kernels.patterns import pattern_names
 from pyg_kernels.kernels.reading import read_chunks
 

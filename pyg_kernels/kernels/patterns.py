@@ -12,7 +12,6 @@ from torch_geometric.data import Data
 
 from pyg_kernels.kernels.graphs import Graphs, LabeledData
 from pyg_kernels.kernels.hashing import token_hash
-from pyg_kernels.kernels.label_counts import Labels
 from pyg_kernels.kernels.reading import (
     GRAPHS_AT_A_TIME,
     graph_collection,
@@ -22,7 +21,7 @@ from pyg_kernels.kernels.reading import (
 from pyg_kernels.segments import place
 
 if TYPE_CHECKING:
-    from pyg_kernels.kernels.count_kernel import CountKernel
+    from pyg_kernels.kernels.count_kernel import CountKernel, Labels
 
 _LONGEST = 400  # letters of an environment; longer ones end in a hash
 _BONDS = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
@@ -146,7 +145,7 @@ class _Molecule:
             return self.atoms[atom]
         bonds = [self.mol.GetBondWithIdx(i) for i in found]
         atoms = {atom, *(end for b in bonds for end in (b.GetBeginAtomIdx(), b.GetEndAtomIdx()))}
-        texts = {"atomSymbols": self.atoms, "bondSymbols": self.bonds, "isomericSmiles": False}
+        texts: Any = {"atomSymbols": self.atoms, "bondSymbols": self.bonds, "isomericSmiles": False}
         return str(
             Chem.MolFragmentToSmiles(self.mol, list(atoms), list(found), **texts, rootedAtAtom=atom)
         )

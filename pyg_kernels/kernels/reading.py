@@ -65,14 +65,9 @@ def read_graphs(
     """
     if isinstance(graphs, Graphs):
         return graphs
-    joined = _joined(list(read_chunks(graphs, attributes, like)))
-    if like is not None:
-        dtype = like.dtype if dtype is None else dtype
-        if joined.device != like.device:
-            raise ValueError(
-                f"the graphs are on {joined.device}, those to compare with on {like.device}"
-            )
-    return converted(joined, dtype)
+    found = list(read_chunks(graphs, attributes, like))
+    joined = found[0] if len(found) == 1 else _joined(found)
+    return converted(joined, like.dtype if dtype is None and like is not None else dtype)
 
 
 def converted(graphs: Graphs, dtype: torch.dtype | None) -> Graphs:
@@ -92,15 +87,25 @@ def read_chunks(
     if isinstance(graphs, Graphs):
         yield from _split(graphs)
         return
-    columns, form, is_empty = attributes.columns(), Form(), True
+    columns, form = attributes.columns(), Form()
     if like is not None:  # labels match or do not, whatever they are
         known = ((c, value) for c, (_, value) in like.form.items() if not c.is_label)
         form = {column: ("the graphs to compare with", value) for column, value in known}
-    for chunk in _chunks_of(graphs, attributes, columns):
-        is_empty = False
-        yield from _split(_checked(chunk, columns, form))
-    if is_empty:
+    if isinstance(graphs, Batch):
+        yield from _split(_checked(_of_batch(graphs, 0, columns), columns, form))
+        return
+    graphs = graph_collection(graphs)
+    if not len(graphs):
         raise ValueError("expected at least one graph, got none")
+    for first in range(0, len(graphs), GRAPHS_AT_A_TIME):
+        numbers = range(first, min(first + GRAPHS_AT_A_TIME, len(graphs)))
+        if _is_read_in_batches(graphs):
+            chunk = _of_batch(graphs.batch(numbers), first, columns)
+        else:
+            made_by = attributes.featurizer
+            items = [with_molecule_read(graphs[i], i, made_by, columns) for i in numbers]
+            chunk = _of_list(items, first, columns)
+        yield _checked(chunk, columns, form)
 
 
 def _split(graphs: Graphs) -> Iterator[Graphs]:
@@ -110,7 +115,7 @@ def _split(graphs: Graphs) -> Iterator[Graphs]:
 
 def with_molecules_read(items: Any, featurizer: Any = None) -> Any:
     """Graphs in place of molecules; PyTorch Geometric's and networkx's stay what they are."""
-    if callable(getattr(items, "batch", None)):  # a data set of graphs, read in batches
+    if _is_read_in_batches(items):
         return items
     return [with_molecule_read(items[i], i, featurizer) for i in range(len(items))]
 
@@ -129,6 +134,11 @@ def with_molecule_read(
     from pyg_kernels.kernels.molecules import molecule_graph
 
     return molecule_graph(item, i, featurizer)
+
+
+def _is_read_in_batches(items: Any) -> bool:
+    """Whether a data set gives its graphs without a loop, as ``MoleculeDataset`` does."""
+    return callable(getattr(items, "batch", None))
 
 
 def _is_molecule(item: Any) -> bool:
@@ -152,7 +162,7 @@ def _of_networkx(graph: Any, i: int, columns: Sequence[Column]) -> Data:
     data.num_nodes = len(number)
     for column in columns:
         name, places = column.name, edges if column.of_edges else list(graph.nodes(data=True))
-        values = [place[-1].get(name) for place in places]
+        values: Any = [place[-1].get(name) for place in places]
         lacking = [k for k, value in enumerate(values) if value is None]
         if len(lacking) == len(values):
             continue
@@ -182,22 +192,6 @@ class _Chunk:
     edge_index: list[Tensor]
     num_nodes: list[int]
     num_edges: list[int]
-
-
-def _chunks_of(graphs: Any, attributes: Attributes, columns: list[Column]) -> Iterator[_Chunk]:
-    if isinstance(graphs, Batch):
-        yield _of_batch(graphs, 0, columns)
-        return
-    graphs = graph_collection(graphs)
-    whole = getattr(graphs, "batch", None)  # as MoleculeDataset.batch, without a loop
-    for first in range(0, len(graphs), GRAPHS_AT_A_TIME):
-        numbers = range(first, min(first + GRAPHS_AT_A_TIME, len(graphs)))
-        if callable(whole):
-            yield _of_batch(whole(numbers), first, columns)
-        else:
-            made_by = attributes.featurizer
-            items = [with_molecule_read(graphs[i], i, made_by, columns) for i in numbers]
-            yield _of_list(items, first, columns)
 
 
 def graph_collection(graphs: Any) -> Any:
@@ -232,11 +226,6 @@ def _of_list(graphs: Sequence[Any], first: int, columns: list[Column]) -> _Chunk
         chunk.num_nodes.append(int(graph.num_nodes or 0) if num_nodes is None else num_nodes)
         chunk.num_edges.append(num_edges)
         chunk.edge_index.append(edge_index)
-        for value in (edge_index, *(values[-1] for values in chunk.values)):
-            if value is not None and value.device != chunk.edge_index[0].device:
-                raise ValueError(
-                    f"graph {i} is on {value.device}, graph {first} on {chunk.edge_index[0].device}"
-                )
     return chunk
 
 
@@ -313,16 +302,15 @@ def _words(value: Any) -> list[str] | None:
 
 
 def _num_edges(edge_index: Any, i: int) -> int:
-    shape: Any = None
-    kind = type(edge_index).__name__
-    if isinstance(edge_index, Tensor):
-        shape, strided = tuple(edge_index.shape), edge_index.layout == torch.strided
-        kind = str(edge_index.dtype if strided else edge_index.layout)
-    if kind not in ("torch.int64", "torch.int32") or len(shape) != 2 or shape[0] != 2:
+    shape, dtype = tuple(getattr(edge_index, "shape", ())), getattr(edge_index, "dtype", None)
+    layout = getattr(edge_index, "layout", type(edge_index))
+    known = layout == torch.strided and dtype in (torch.int64, torch.int32)
+    if not known or len(shape) != 2 or shape[0] != 2:
         raise ValueError(
-            f"graph {i} has an edge_index of shape {shape} and {kind}: expected (2, E) and int64"
+            f"graph {i} has an edge_index of shape {shape}, {dtype} and {layout}: expected (2, E), "
+            "int64"
         )
-    return edge_index.size(1)
+    return int(shape[1])
 
 
 def _checked(chunk: _Chunk, columns: list[Column], form: Form) -> Graphs:
@@ -354,53 +342,50 @@ def _checked(chunk: _Chunk, columns: list[Column], form: Form) -> Graphs:
     x, label = (label, None) if x is None else (x, label)
     edge_attr, edge_label = (edge_label, None) if edge_attr is None else (edge_attr, edge_label)
     assert x is not None
-    return Graphs(x, index, ptr, edge_ptr, torch.float64, edge_attr, label, edge_label, form)
+    dtype = torch.float64
+    return Graphs(x, index, ptr, edge_ptr, dtype, edge_attr, label, edge_label, form)
 
 
 def _joined_values(
     column: Column, values: Sequence[Tensor | None], first: int, counts: Sequence[int], form: Form
 ) -> Tensor | None:
     """An attribute of all nodes or edges of a chunk: labels (N,), or finite vectors (N, F)."""
-    name, known = column.name, []
+    name = column.name
     of_values = counts if len(values) == len(counts) else [sum(counts)]
     for i, (value, count) in enumerate(zip(values, of_values, strict=True), start=first):
         if count:
             _check_alike(column, value, i, form)
-        if value is not None and (count or not known):
-            known.append(value)
+    known = [value for value in values if value is not None]
+    known = [value for value in known if len(value)] or known[:1]
     if not known:
         return None
-    joined = torch.cat([value for value in known if len(value)] or known)
-    starts = pointers(counts).tolist()
-
-    def graph_of(rows: Tensor) -> tuple[int, int]:
-        """The graph of the first row for which this is true, and its row there."""
-        i, row = place(int(rows.nonzero()[0, 0]), starts)
-        return first + i, row
-
+    joined, starts = torch.cat(known), pointers(counts).tolist()
     if joined.is_floating_point() and not bool(joined.isfinite().all()):
-        i, row = graph_of(~joined.isfinite())
-        raise ValueError(f"graph {i} has NaN or infinite {name!r} in row {row}")
+        i, row = place(int((~joined.isfinite()).nonzero()[0, 0]), starts)
+        raise ValueError(f"graph {first + i} has NaN or infinite {name!r} in row {row}")
     if column.is_label:
         return row_hashes(joined)
     if joined.dim() == 1:
         return joined.unsqueeze(1) if joined.is_floating_point() else joined.long()
     if not all(value.is_floating_point() for value in known):
-        integers = [not value.is_floating_point() for value in known for _ in range(len(value))]
-        codes = ((joined != 0) & (joined != 1)).any(1).cpu() & torch.tensor(integers)
+        sizes, integer = zip(*((len(v), not v.is_floating_point()) for v in known), strict=True)
+        codes = ((joined != 0) & (joined != 1)).any(1).cpu()
+        codes &= torch.tensor(integer).repeat_interleave(torch.tensor(sizes))
         if bool(codes.any()):
+            i, _ = place(int(codes.nonzero()[0]), starts)
             raise ValueError(
-                f"graph {graph_of(codes[:, None])[0]} has integers other than 0 and 1 in {name!r}, "
-                "whose inner products mean nothing: make them one-hot, or name them as labels "
-                "(node_label, edge_label)"
+                f"graph {first + i} has integers other than 0 and 1 in {name!r}, whose inner "
+                "products mean nothing: make them one-hot, or name them as labels (node_label, "
+                "edge_label)"
             )
     return joined
 
 
 def _check_alike(column: Column, value: Tensor | None, i: int, form: Form) -> None:
     """Raises where a graph's values do not go with those before."""
-    shape = None if value is None else value.new_empty(0, *value.shape[1:])
-    where, other = form.setdefault(column, (f"graph {i}", shape))
+    if column not in form:
+        form[column] = f"graph {i}", None if value is None else value.detach()[:0].clone()
+    where, other = form[column]
     name, has = f"graph {i} has {column.name!r}", "have" if "graphs" in where else "has"
     if value is None or other is None:
         if value is not other:
@@ -430,21 +415,17 @@ def _combined(parts: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
 
 
 def _joined(found: list[Graphs]) -> Graphs:
-    if len(found) == 1:
-        return found[0]
-    shifts = pointers([graphs.num_nodes for graphs in found]).tolist()[:-1]
-
-    def together(name: str) -> Any:
+    shifts = pointers([graphs.num_nodes for graphs in found]).tolist()
+    indices = [graphs.edge_index + shift for graphs, shift in zip(found, shifts, strict=False)]
+    joined: dict[str, Any] = {}
+    for name in ("x", "edge_attr", "node_label", "edge_label"):
         values = [getattr(graphs, name) for graphs in found]
         values = [value for value in values if value is not None]
-        return torch.cat(values) if values else None
-
-    return Graphs(
-        together("x"),
-        torch.cat([g.edge_index + shift for g, shift in zip(found, shifts, strict=True)], dim=1),
-        pointers(torch.cat([graphs.ptr.diff() for graphs in found])),
-        pointers(torch.cat([graphs.edge_ptr.diff() for graphs in found])),
-        found[0].dtype,
-        *map(together, ("edge_attr", "node_label", "edge_label")),
-        found[0].form,
+        joined[name] = torch.cat(values) if values else None
+    return replace(
+        found[0],
+        edge_index=torch.cat(indices, dim=1),
+        ptr=pointers(torch.cat([graphs.ptr.diff() for graphs in found])),
+        edge_ptr=pointers(torch.cat([graphs.edge_ptr.diff() for graphs in found])),
+        **joined,
     )

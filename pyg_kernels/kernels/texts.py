@@ -157,7 +157,7 @@ def read_texts(
             raise ValueError(
                 "the texts to compare with are empty lists: give empty texts of shape (0, F)"
             )
-        first = next(
+        first: Any = next(
             (values for values, own in texts if own), None if like is None else like.values
         )
         parts = [first[:0] if own is None else values for values, own in texts]

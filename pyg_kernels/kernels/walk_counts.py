@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count
-from pyg_kernels.kernels.count_kernel import CountKernel
+from pyg_kernels.kernels.count_kernel import CountKernel, Occurrences
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed
-from pyg_kernels.kernels.label_counts import Occurrences
 from pyg_kernels.kernels.patterns import GraphTexts
 from pyg_kernels.segments import segments
 

@@ -11,11 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from pyg_kernels.kernels.arguments import Names, checked_count
-from pyg_kernels.kernels.count_kernel import CountKernel
+from pyg_kernels.kernels.count_kernel import CountKernel, Occurrences
 from pyg_kernels.kernels.graphs import Graphs
-from pyg_kernels.kernels.label_counts import Occurrences
 from pyg_kernels.kernels.patterns import GraphTexts
-from pyg_kernels.kernels.relabeling import DiscreteRelabeling
+from pyg_kernels.kernels.wl import DiscreteRelabeling
 
 
 @dataclass(eq=False, repr=False)
