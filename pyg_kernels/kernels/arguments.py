@@ -11,7 +11,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import torch
 
 Names = str | Sequence[str] | None
 
@@ -38,21 +37,6 @@ def checked_choice(value: Any, name: str, choices: Sequence[Any]) -> Any:
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}={value!r}: expected one of {listed}")
-    return value
-
-
-def checked_dtype(value: Any) -> torch.dtype | None:
-    """A real floating type, or None."""
-    if value is not None and not (isinstance(value, torch.dtype) and value.is_floating_point):
-        raise ValueError(f"dtype={value!r}: expected torch.float64, torch.float32, ..., or None")
-    return value
-
-
-def checked_verbose(value: Any) -> Any:
-    """True, False, a number of at least 0, or None."""
-    known = isinstance(value, np.bool_ | Integral) and int(value) >= 0
-    if value is not None and not known:
-        raise ValueError(f"verbose={value!r}: expected True, False or None")
     return value
 
 

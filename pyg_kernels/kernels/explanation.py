@@ -126,9 +126,8 @@ def _of_estimator(kernel: CountKernel, estimator: Any, x: Any, target: int) -> E
         shares = kernel._kernel_shares(own, known, rows[_chosen(target, len(rows))])
     else:
         raise TypeError(f"{estimator!r}: expected an estimator that is linear in what it is given")
-    bias = float(
-        np.broadcast_to(np.ravel(getattr(estimator, "intercept_", 0.0)), len(rows))[target]
-    )
+    intercepts = np.ravel(getattr(estimator, "intercept_", 0.0))
+    bias = float(np.broadcast_to(intercepts, len(rows))[target])
     output = getattr(estimator, "decision_function", estimator.predict)
     expected = np.reshape(output(kernel.transform([x])), -1)[target]
     if not np.isclose(shares.sum() + bias, expected, rtol=1e-5, atol=1e-8):
@@ -152,21 +151,19 @@ def _explanation(
         names += pattern_names(kernel, [x], own.labels)
         (graphs,) = read_chunks([x], kernel._attributes())
         atoms = atoms if len(atoms) else np.zeros(graphs.num_nodes)
-        first = 0
-        blocks = kernel._occurrences(graphs, complete=True)
-        for block, labels in zip(blocks, own.labels, strict=True):
+        blocks = zip(kernel._occurrences(graphs, complete=True), own.labels, strict=True)
+        for block, labels in blocks:
             nodes = block.nodes.cpu().numpy()
             places = np.searchsorted(labels, block.labels.cpu().numpy())
-            each = shares[first : first + len(labels)] / np.bincount(places, minlength=len(labels))
+            each, shares = np.split(shares, [len(labels)])
+            each = each / np.bincount(places, minlength=len(labels))
             np.add.at(atoms, nodes, each[places][:, None] / nodes.shape[1])
-            first += len(labels)
-    shares = np.concatenate([np.zeros(0), *(shares for *_, shares in parts)])
-    numbers = np.repeat([number for number, *_ in parts], [len(part[3]) for part in parts])
+    shares = np.concatenate([np.zeros(0), *(part[3] for part in parts)])
+    numbers = np.repeat([part[0] for part in parts], [len(part[3]) for part in parts]).astype(int)
     order = np.argsort(-np.abs(shares), kind="stable")
     order = order[shares[order] != 0]
-    return Explanation(
-        [names[i] for i in order], shares[order], numbers[order].astype(int), atoms, others, bias
-    )
+    names = [names[i] for i in order]
+    return Explanation(names, shares[order], numbers[order], atoms, others, bias)
 
 
 def _chosen(target: int, number: int) -> int:

@@ -60,8 +60,7 @@ class Graphs:
 
     @property
     def requires_grad(self) -> bool:
-        edges = self.edge_attr is not None and self.edge_attr.requires_grad
-        return self.x.requires_grad or edges
+        return any(v is not None and v.requires_grad for v in (self.x, self.edge_attr))
 
     @property
     def has_labels(self) -> bool:
@@ -72,10 +71,6 @@ class Graphs:
     @property
     def num_nodes(self) -> int:
         return int(self.ptr[-1])
-
-    @property
-    def num_edges(self) -> int:
-        return int(self.edge_ptr[-1])
 
     @property
     def sizes(self) -> Tensor:

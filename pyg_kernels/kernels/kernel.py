@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -17,12 +18,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from pyg_kernels.kernels.activations import inverse_root
-from pyg_kernels.kernels.arguments import (
-    checked_choice,
-    checked_count,
-    checked_dtype,
-    checked_verbose,
-)
+from pyg_kernels.kernels.arguments import checked_choice, checked_count
 
 T = TypeVar("T")
 
@@ -181,9 +177,14 @@ class BoundedKernel(Kernel):
 
     def _check(self) -> None:
         super()._check()
-        checked_dtype(self.dtype)
+        dtype, verbose = self.dtype, self.verbose
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise ValueError(
+                f"dtype={dtype!r}: expected torch.float64, torch.float32, ..., or None"
+            )
         checked_count(self.max_memory, "max_memory")
-        checked_verbose(self.verbose)
+        if verbose is not None and not (isinstance(verbose, np.bool_ | Integral) and verbose >= 0):
+            raise ValueError(f"verbose={verbose!r}: expected True, False or None")
 
 
 class BlockKernel(BoundedKernel):

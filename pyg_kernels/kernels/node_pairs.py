@@ -53,11 +53,14 @@ def neighbor_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) ->
     First along one graph, then along the other: the direct product graph is never made. Edges are
     sorted by target; their base kernel is (E, E'), or None for 1.
     """
-    if _runs_compiled(values, edges):
+    tensors = [values] if edges is None else [values, edges]
+    wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    if runs_compiled(values) and is_plain(*tensors) and not wanted:
         return _compiled_sums(values, a, b, edges)
-    if edges is None:
-        return _arriving(_arriving(values, a).t(), b).t()
     (source_a, target_a), (source_b, target_b) = a.edge_index, b.edge_index
+    if edges is None:
+        values = _added(values.index_select(0, source_a), target_a, a.num_nodes).t()
+        return _added(values.index_select(0, source_b), target_b, b.num_nodes).t()
     gathered = values.index_select(0, source_a).t().contiguous()
     along_b = gathered.index_select(0, source_b) * edges.t()
     return _added(_added(along_b, target_b, values.size(1)).t(), target_a, values.size(0))
@@ -89,13 +92,6 @@ def _base(
     return products if label is None or other is None else products * (label[:, None] == other)
 
 
-def _runs_compiled(values: Tensor, edges: Tensor | None) -> bool:
-    """Whether the compiled sums, which have no gradients, take these."""
-    tensors = [values] if edges is None else [values, edges]
-    wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    return runs_compiled(values) and is_plain(*tensors) and not wanted
-
-
 def _compiled_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) -> Tensor:
     from pyg_kernels.kernels import cpu
     from pyg_kernels.ops.compiled import array, run
@@ -107,12 +103,6 @@ def _compiled_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) -
     work = len(source) * len(other_source)
     run(cpu.neighbor_sums, len(out), work, array(values), *sides, array(edges, values), array(out))
     return out
-
-
-def _arriving(values: Tensor, graphs: Graphs) -> Tensor:
-    """The sums of rows over the edges that arrive at each node."""
-    source, target = graphs.edge_index
-    return _added(values.index_select(0, source), target, graphs.num_nodes)
 
 
 def _added(values: Tensor, place: Tensor, number: int) -> Tensor:
@@ -177,20 +167,21 @@ class DeepGraphKernel(NodePairKernel):
 
     def _prepare(self, part: Graphs) -> _Prepared:
         part = sorted_by_target(part)
-        runs = [part.part(run) for run in part.runs(self._self_limit(part))]
-        parts = [_Prepared(run, self._has_walks(run), []) for run in runs]
-        for own in parts:
-            self._local(own, own)
+        runs = part.runs(self._self_limit(part))
+        parts = [self._with_itself(part.part(run))[0] for run in runs]
         diagonals = zip(*(own.diagonals for own in parts), strict=True)
         return _Prepared(part, self._has_walks(part), [torch.cat(found) for found in diagonals])
+
+    def _with_itself(self, part: Graphs) -> tuple[_Prepared, Tensor]:
+        """Graphs sorted by target with their diagonals, and their kernels with themselves."""
+        own = _Prepared(part, self._has_walks(part), [])
+        return own, graph_sums(self._local(own, own), part, part).diagonal()
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
         return graph_sums(self._local(a, b), a.graphs, b.graphs)
 
     def _self_values(self, part: Graphs) -> Tensor:
-        part = sorted_by_target(part)
-        own = _Prepared(part, self._has_walks(part), [])
-        return graph_sums(self._local(own, own), part, part).diagonal()
+        return self._with_itself(sorted_by_target(part))[1]
 
     def _local(self, a: _Prepared, b: _Prepared) -> Tensor:
         """The kernel of all pairs of nodes after the last activation, (N, M).
