@@ -22,8 +22,7 @@ from torch_geometric.nn import global_add_pool
 
 from pyg_kernels.kernels import Kernel, RandomWalkKernel, StringKernel
 from pyg_kernels.kernels.arguments import checked_count
-from pyg_kernels.kernels.blocks import consecutive_runs
-from pyg_kernels.kernels.graphs import Graphs
+from pyg_kernels.kernels.graphs import Graphs, consecutive_runs
 from pyg_kernels.kernels.hashing import mixed
 from pyg_kernels.kernels.texts import Texts
 from pyg_kernels.nn import RandomWalkConv

@@ -17,8 +17,7 @@ from pyg_kernels.kernels import (
     WLSubtreeKernel,
     molecule_kernels,
 )
-from pyg_kernels.kernels.count_kernel import CountKernel
-from pyg_kernels.kernels.label_counts import LabelCounts
+from pyg_kernels.kernels.count_kernel import CountKernel, LabelCounts
 
 BONDS: Mapping[str, Any] = {"edge_label": "edge_attr", "compare": "minmax"}
 NUM_LAYERS = 3  # iterations of wl-gp, as the package's

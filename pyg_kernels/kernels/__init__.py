@@ -7,19 +7,16 @@ Nothing here depends on the neural layers, nor they on it: they check each other
 
 from pyg_kernels.kernels.activations import arc_cosine, inverse_polynomial, polynomial
 from pyg_kernels.kernels.count_kernel import CountKernel
-from pyg_kernels.kernels.deep_graph import DeepGraphKernel
-from pyg_kernels.kernels.deep_string import DeepStringKernel
 from pyg_kernels.kernels.explanation import Explanation, explain
-from pyg_kernels.kernels.gated_sequence import GatedSequenceKernel
 from pyg_kernels.kernels.gp import KernelGP, KernelGPClassifier
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.molecules import VectorKernel, molecule_graphs, molecule_kernels
+from pyg_kernels.kernels.node_pairs import DeepGraphKernel
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
-from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling
 from pyg_kernels.kernels.similarity import MoleculeSimilarity, Nearest, similarity_to
-from pyg_kernels.kernels.string import StringKernel
+from pyg_kernels.kernels.string import DeepStringKernel, GatedSequenceKernel, StringKernel
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
-from pyg_kernels.kernels.wl import WLKernel
+from pyg_kernels.kernels.wl import DiscreteRelabeling, GeneralizedRelabeling, WLKernel
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 
 __all__ = [

@@ -24,9 +24,25 @@ ActivationKernel = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class InversePolynomial:
-    r""":math:`1 / (2 - t)`; made by :func:`inverse_polynomial`."""
+    r"""The inverse polynomial kernel :math:`1 / (2 - t)`.
+
+    Its feature space contains polynomials, sigmoid-like and smoothed rectifier activations of
+    inner products (Lei et al. 2017, lemma 1; Zhang et al. 2016).
+
+    Args:
+        normalize: With True :math:`t = k_{xy} / \sqrt{k_{xx} k_{yy}}`, 0 where a diagonal is 0.
+            With False :math:`t = k_{xy}`, the form under which theorem 2 holds for
+            :math:`\sigma(c)` itself; called where a diagonal is 2 or more, it raises a
+            ``ValueError``.
+
+    Raises:
+        ValueError: If `normalize` is not a bool.
+    """
 
     normalize: bool = True
+
+    def __post_init__(self) -> None:
+        checked_choice(self.normalize, "normalize", (True, False))
 
     def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
         if self.normalize:
@@ -43,54 +59,6 @@ class InversePolynomial:
 
 @dataclass(frozen=True)
 class Polynomial:
-    r""":math:`\sum_k b_k t^k`; made by :func:`polynomial`."""
-
-    coefficients: tuple[float, ...]
-
-    def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
-        total = torch.full_like(k_xy, self.coefficients[-1])
-        for coefficient in self.coefficients[-2::-1]:
-            total = total * k_xy + coefficient
-        return total
-
-
-@dataclass(frozen=True)
-class ArcCosine:
-    """The kernel of infinitely many step or rectified units; made by :func:`arc_cosine`."""
-
-    degree: int = 1
-
-    def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
-        t = cosine(k_xy, k_xx, k_yy)
-        known = ((k_xx > 0) & (k_yy > 0)).to(t.dtype)
-        sine, angle = _sine_and_angle(t)
-        if self.degree == 0:
-            return known * (1 - angle / math.pi)
-        return _root(k_xx) * _root(k_yy) * (sine + (math.pi - angle) * t) / math.pi
-
-
-def inverse_polynomial(normalize: bool = True) -> InversePolynomial:
-    r"""The inverse polynomial kernel :math:`1 / (2 - t)`.
-
-    Its feature space contains polynomials, sigmoid-like and smoothed rectifier activations of
-    inner products (Lei et al. 2017, lemma 1; Zhang et al. 2016).
-
-    Args:
-        normalize: With True :math:`t = k_{xy} / \sqrt{k_{xx} k_{yy}}`, 0 where a diagonal is 0.
-            With False :math:`t = k_{xy}`, the form under which theorem 2 holds for
-            :math:`\sigma(c)` itself.
-
-    Returns:
-        The function ``activation(k_xy, k_xx, k_yy)``; without normalisation it raises a
-        ``ValueError`` where a diagonal is 2 or more.
-
-    Raises:
-        ValueError: If `normalize` is not a bool.
-    """
-    return InversePolynomial(checked_choice(normalize, "normalize", (True, False)))
-
-
-def polynomial(coefficients: Sequence[float]) -> Polynomial:
     r"""A polynomial kernel :math:`K_\sigma = \sum_k b_k k_{xy}^k`.
 
     With the feature map :math:`\phi = \oplus_k \sqrt{b_k} x^{\otimes k}`, an activation
@@ -101,24 +69,34 @@ def polynomial(coefficients: Sequence[float]) -> Polynomial:
     Args:
         coefficients: :math:`b_0, b_1, \ldots`, all at least 0 and not all 0.
 
-    Returns:
-        The function ``activation(k_xy, k_xx, k_yy)``.
-
     Raises:
         ValueError: If a coefficient is negative or not finite, or there are none.
     """
-    if not hasattr(coefficients, "__iter__"):
-        raise ValueError(f"coefficients={coefficients!r}: expected a sequence b_0, b_1, ...")
-    values = tuple(coefficients)
-    for k, b in enumerate(values):
-        if not isinstance(b, Real) or not math.isfinite(b) or b < 0:
-            raise ValueError(f"coefficients[{k}]={b!r}: expected a number of at least 0")
-    if not any(values):
-        raise ValueError(f"coefficients={coefficients!r}: expected at least one above 0")
-    return Polynomial(tuple(float(b) for b in values))
+
+    coefficients: Sequence[float]
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.coefficients, "__iter__"):
+            raise ValueError(
+                f"coefficients={self.coefficients!r}: expected a sequence b_0, b_1, ..."
+            )
+        values = tuple(self.coefficients)
+        for k, b in enumerate(values):
+            if not isinstance(b, Real) or not math.isfinite(b) or b < 0:
+                raise ValueError(f"coefficients[{k}]={b!r}: expected a number of at least 0")
+        if not any(values):
+            raise ValueError(f"coefficients={values!r}: expected at least one above 0")
+        object.__setattr__(self, "coefficients", tuple(map(float, values)))
+
+    def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
+        total = torch.full_like(k_xy, self.coefficients[-1])
+        for coefficient in self.coefficients[-2::-1]:
+            total = total * k_xy + coefficient
+        return total
 
 
-def arc_cosine(degree: int = 1) -> ArcCosine:
+@dataclass(frozen=True)
+class ArcCosine:
     r"""The arc-cosine kernel of Cho and Saul 2009.
 
     With the angle :math:`\theta = \arccos(k_{xy} / \sqrt{k_{xx} k_{yy}})`, degree 0 is
@@ -129,54 +107,47 @@ def arc_cosine(degree: int = 1) -> ArcCosine:
     Args:
         degree: 0 (step) or 1 (rectified linear).
 
-    Returns:
-        The function ``activation(k_xy, k_xx, k_yy)``.
-
     Raises:
         ValueError: If `degree` is neither 0 nor 1.
     """
-    return ArcCosine(checked_choice(degree, "degree", (0, 1)))
+
+    degree: int = 1
+
+    def __post_init__(self) -> None:
+        checked_choice(self.degree, "degree", (0, 1))
+
+    def __call__(self, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
+        inverse, known = inverse_root(k_xx) * inverse_root(k_yy), (k_xx > 0) & (k_yy > 0)
+        # Values within rounding of an end are that end: near it an angle is the root of what is
+        # left, and layers of activations would take the root of a rounding error again and again.
+        t = k_xy * inverse
+        t = torch.where(t.abs() < 1 - 8 * torch.finfo(t.dtype).eps, t, t.sign())
+        # Sine and angle cancel to full precision near the ends; at the ends, where their gradients
+        # are infinite, these are 0.
+        square = (1 - t) * (1 + t)
+        inside = square > 0
+        sine = torch.where(inside, square, 1).sqrt()
+        angle = torch.atan2(sine, torch.where(inside, t, 0))
+        angle = torch.where(inside, angle, math.pi * (t < 0).to(t.dtype))
+        if self.degree == 0:
+            return known * (1 - angle / math.pi)
+        values = torch.where(inside, sine, 0) + (math.pi - angle) * t
+        return values / torch.where(known, inverse, torch.inf) / math.pi
 
 
-def cosine(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
-    r""":math:`k_{xy} / \sqrt{k_{xx} k_{yy}}` in [-1, 1], 0 where a diagonal is 0.
-
-    Values within rounding of an end are that end: near it an angle is the root of what is left, and
-    layers of activations would take the root of a rounding error again and again.
-    """
-    t = k_xy * (inverse_root(k_xx) * inverse_root(k_yy))
-    return torch.where(t.abs() < 1 - 8 * torch.finfo(t.dtype).eps, t, t.sign())
+inverse_polynomial, polynomial, arc_cosine = InversePolynomial, Polynomial, ArcCosine
 
 
 def inverse_root(k: Tensor) -> Tensor:
     r""":math:`1 / \sqrt k`, 0 where k is not positive; its gradient there is 0 too."""
-    positive = k > 0
-    return torch.where(positive, torch.where(positive, k, 1).rsqrt(), 0)
-
-
-def _root(k: Tensor) -> Tensor:
-    positive = k > 0
-    return torch.where(positive, torch.where(positive, k, 1).sqrt(), 0)
-
-
-def _sine_and_angle(t: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the angle whose cosine is t, so that they cancel to full precision near the ends.
-
-    Their gradients at the ends, where they are infinite, are 0.
-    """
-    square = (1 - t) * (1 + t)
-    inside = square > 0
-    sine = torch.where(inside, square, 1).sqrt()
-    angle = torch.atan2(sine, torch.where(inside, t, 0))
-    end = math.pi * (t < 0).to(t.dtype)
-    return torch.where(inside, sine, 0), torch.where(inside, angle, end)
+    return torch.where(k > 0, torch.where(k > 0, k, 1).rsqrt(), 0)
 
 
 def activation_kernel(value: Any) -> ActivationKernel:
     """A function of three arguments, or a ``ValueError``; None: :func:`inverse_polynomial`."""
     if value is None:
         return inverse_polynomial()
-    if not callable(value) or value in (inverse_polynomial, polynomial, arc_cosine):
+    if not callable(value) or isinstance(value, type):
         raise ValueError(
             f"activation={value!r}: expected a function of k_xy, k_xx and k_yy, such as "
             "inverse_polynomial()"

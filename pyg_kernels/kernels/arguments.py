@@ -1,4 +1,4 @@
-"""Checks of constructor arguments, and the attributes of graphs that they name.
+"""Checks of constructor arguments.
 
 A check returns the value, or raises a ``ValueError`` that names it.
 """
@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import torch
 
 Names = str | Sequence[str] | None
 
@@ -42,21 +40,6 @@ def checked_choice(value: Any, name: str, choices: Sequence[Any]) -> Any:
     return value
 
 
-def checked_dtype(value: Any) -> torch.dtype | None:
-    """A real floating type, or None."""
-    if value is not None and not (isinstance(value, torch.dtype) and value.is_floating_point):
-        raise ValueError(f"dtype={value!r}: expected torch.float64, torch.float32, ..., or None")
-    return value
-
-
-def checked_verbose(value: Any) -> Any:
-    """True, False, a number of at least 0, or None."""
-    known = isinstance(value, np.bool_ | Integral) and int(value) >= 0
-    if value is not None and not known:
-        raise ValueError(f"verbose={value!r}: expected True, False or None")
-    return value
-
-
 def checked_names(value: Any, name: str) -> list[str]:
     """The names of attributes: of one, of several in a list, or of none with None."""
     names = [] if value is None else [value] if isinstance(value, str) else value
@@ -77,41 +60,3 @@ def checked_collection(items: Any, what: str) -> Any:
     if not read_by_position or isinstance(items, Mapping) or hasattr(items, "iloc"):
         raise TypeError(f"expected a list of {what}, not {type(items).__name__}")
     return items
-
-
-@dataclass(frozen=True)
-class Attributes:
-    """What is read of a graph: the arguments of kernels, as of :class:`RandomWalkKernel`."""
-
-    node_label: Names = None
-    node_feature: Names = None
-    edge_label: Names = None
-    edge_feature: Names = None
-    edge_is_optional: bool = False  # whether graphs may all lack the features of edges
-    featurizer: Any = None
-
-    def columns(self) -> list[Column]:
-        """All that is read, one by one."""
-        found = []
-        for of_edges, place in ((False, "node"), (True, "edge")):
-            for is_label, role in ((True, "label"), (False, "feature")):
-                argument = f"{place}_{role}"
-                optional = self.edge_is_optional and of_edges and not is_label
-                for name in checked_names(getattr(self, argument), argument):
-                    found.append(Column(name, of_edges, is_label, optional))
-        return found
-
-
-@dataclass(frozen=True)
-class Column:
-    """An attribute of nodes or edges that is read."""
-
-    name: str
-    of_edges: bool
-    is_label: bool
-    is_optional: bool
-
-    @property
-    def argument(self) -> str:
-        """The argument that names it."""
-        return ("edge" if self.of_edges else "node") + ("_label" if self.is_label else "_feature")

@@ -13,10 +13,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from pyg_kernels.kernels.arguments import checked_count
-from pyg_kernels.kernels.count_kernel import CountKernel
+from pyg_kernels.kernels.count_kernel import CountKernel, LabelCounts
 from pyg_kernels.kernels.gp import KernelGP
-from pyg_kernels.kernels.label_counts import LabelCounts
 from pyg_kernels.kernels.patterns import pattern_names
+from pyg_kernels.kernels.reading import read_chunks
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,8 @@ def _of_estimator(kernel: CountKernel, estimator: Any, x: Any, target: int) -> E
         shares = kernel._kernel_shares(own, known, rows[_chosen(target, len(rows))])
     else:
         raise TypeError(f"{estimator!r}: expected an estimator that is linear in what it is given")
-    bias = float(
-        np.broadcast_to(np.ravel(getattr(estimator, "intercept_", 0.0)), len(rows))[target]
-    )
+    intercepts = np.ravel(getattr(estimator, "intercept_", 0.0))
+    bias = float(np.broadcast_to(intercepts, len(rows))[target])
     output = getattr(estimator, "decision_function", estimator.predict)
     expected = np.reshape(output(kernel.transform([x])), -1)[target]
     if not np.isclose(shares.sum() + bias, expected, rtol=1e-5, atol=1e-8):
@@ -150,22 +149,21 @@ def _explanation(
     atoms = np.zeros(0)
     for _, kernel, own, shares in parts:
         names += pattern_names(kernel, [x], own.labels)
-        (graphs,) = kernel._chunks([x])
+        (graphs,) = read_chunks([x], kernel._attributes())
         atoms = atoms if len(atoms) else np.zeros(graphs.num_nodes)
-        first = 0
-        blocks = kernel._occurrences(graphs, complete=True)
-        for block, labels in zip(blocks, own.labels, strict=True):
-            places = np.searchsorted(labels, block.labels)
-            each = shares[first : first + len(labels)] / np.bincount(places, minlength=len(labels))
-            np.add.at(atoms, block.nodes, each[places][:, None] / block.nodes.shape[1])
-            first += len(labels)
-    shares = np.concatenate([np.zeros(0), *(shares for *_, shares in parts)])
-    numbers = np.repeat([number for number, *_ in parts], [len(part[3]) for part in parts])
+        blocks = zip(kernel._occurrences(graphs, complete=True), own.labels, strict=True)
+        for block, labels in blocks:
+            nodes = block.nodes.cpu().numpy()
+            places = np.searchsorted(labels, block.labels.cpu().numpy())
+            each, shares = np.split(shares, [len(labels)])
+            each = each / np.bincount(places, minlength=len(labels))
+            np.add.at(atoms, nodes, each[places][:, None] / nodes.shape[1])
+    shares = np.concatenate([np.zeros(0), *(part[3] for part in parts)])
+    numbers = np.repeat([part[0] for part in parts], [len(part[3]) for part in parts]).astype(int)
     order = np.argsort(-np.abs(shares), kind="stable")
     order = order[shares[order] != 0]
-    return Explanation(
-        [names[i] for i in order], shares[order], numbers[order].astype(int), atoms, others, bias
-    )
+    names = [names[i] for i in order]
+    return Explanation(names, shares[order], numbers[order], atoms, others, bias)
 
 
 def _chosen(target: int, number: int) -> int:

@@ -45,8 +45,7 @@ class GPyTorchKernel(_Base):
         if x1.size(-1) != 1:
             raise ValueError(f"inputs of shape {tuple(x1.shape)}: expected numbers (..., n, 1)")
         for numbers in (x1, x2):
-            known = (numbers >= 0) & (numbers < len(self.gram)) & (numbers == numbers.round())
-            if not bool(known.all()):
+            if not bool(torch.isin(numbers, torch.arange(len(self.gram)).to(numbers)).all()):
                 raise ValueError(
                     f"inputs are numbers of the {len(self.gram)} items: expected whole numbers of "
                     f"0 to {len(self.gram) - 1}"

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from pyg_kernels.kernels.blocks import consecutive_runs
 from pyg_kernels.segments import segments
 
 
 class LabeledData(Data):
     """A graph whose integer attributes are labels, also in two dimensions."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """An attribute of nodes or edges that is read."""
+
+    name: str
+    argument: str  # that names it
+    is_optional: bool = False
+
+    @property
+    def of_edges(self) -> bool:
+        return self.argument.startswith("edge")
+
+    @property
+    def is_label(self) -> bool:
+        return self.argument.endswith("label")
+
+
+#: Which graph had an attribute first, and what it is like, without rows; None where it lacked it.
+Form = dict[Column, tuple[str, Tensor | None]]
 
 
 @dataclass(frozen=True)
@@ -29,6 +49,7 @@ class Graphs:
     edge_attr: Tensor | None = None  # features of edges, (E, D), or labels, (E,)
     node_label: Tensor | None = None  # labels of nodes beside their features, (N,)
     edge_label: Tensor | None = None  # the same of edges
+    form: Form = field(default_factory=dict)  # what collections to compare with must be like
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -39,8 +60,7 @@ class Graphs:
 
     @property
     def requires_grad(self) -> bool:
-        edges = self.edge_attr is not None and self.edge_attr.requires_grad
-        return self.x.requires_grad or edges
+        return any(v is not None and v.requires_grad for v in (self.x, self.edge_attr))
 
     @property
     def has_labels(self) -> bool:
@@ -51,10 +71,6 @@ class Graphs:
     @property
     def num_nodes(self) -> int:
         return int(self.ptr[-1])
-
-    @property
-    def num_edges(self) -> int:
-        return int(self.edge_ptr[-1])
 
     @property
     def sizes(self) -> Tensor:
@@ -99,6 +115,17 @@ def _rows(values: Tensor | None, rows: Tensor) -> Tensor | None:
     return None if values is None else values.index_select(0, rows)
 
 
+def consecutive_runs(sizes: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
+    """Splits items into consecutive runs of total size at most `limit`, or of a single item."""
+    start, total = 0, 0
+    for item, size in enumerate(sizes):
+        if item > start and total + size > limit:
+            yield start, item
+            start, total = item, 0
+        total += size
+    yield start, len(sizes)
+
+
 def line_graph(graphs: Graphs) -> Graphs:
     r"""The edges as nodes, each joined to the edges by which a walk goes on without turning back.
 
@@ -119,10 +146,3 @@ def line_graph(graphs: Graphs) -> Graphs:
         edge_attr=None,
         edge_label=None,
     )
-
-
-def nodes_of(line: Graphs, graphs: Graphs, node: Tensor) -> Graphs:
-    """A line graph with what one node of each edge has."""
-    x, label = _rows(graphs.x, node), _rows(graphs.node_label, node)
-    assert x is not None
-    return replace(line, x=x, node_label=label)

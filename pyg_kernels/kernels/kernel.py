@@ -1,28 +1,36 @@
-"""What all exact kernels share: scikit-learn's calls, and normalisation."""
+"""What exact kernels share: scikit-learn's calls, normalisation, blocks of bounded memory."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Self
+from numbers import Integral
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
+from tqdm import tqdm
 
 from pyg_kernels.kernels.activations import inverse_root
-from pyg_kernels.kernels.arguments import (
-    checked_choice,
-    checked_count,
-    checked_dtype,
-    checked_verbose,
-)
+from pyg_kernels.kernels.arguments import checked_choice, checked_count
 
-_TILE = 256  # rows of a part of a Gram matrix, few enough for the cache
+T = TypeVar("T")
+
+_CACHED_ELEMENTS = 2**18  # most numbers in a tensor of a block on CPU, few enough for the cache
+_SECONDS_BEFORE_BAR = 2.0
+
+
+@contextmanager
+def _full_precision() -> Iterator[None]:
+    """Without autocast: sums over walks leave the range of half precision."""
+    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        yield
 
 
 class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -55,32 +63,32 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         tags.transformer_tags.preserves_dtype = []
         return tags
 
+    @torch.no_grad()
+    @_full_precision()
     def fit(self, X: Any, y: Any = None) -> Self:
         """Reads and keeps the collection that ``transform`` compares with."""
         self._check()
-        with torch.no_grad(), _full_precision():
-            self.collection_ = self._read(X)
-            self.scale_ = self._scale(self.collection_)
+        self.collection_ = self._read(X)
+        self.scale_ = self._scale(self.collection_)
         return self
 
+    @torch.no_grad()
+    @_full_precision()
     def transform(self, X: Any) -> Any:
         """The Gram matrix of a collection and the fitted one, ``(n, n_fitted)``."""
         check_is_fitted(self, "collection_")
         self._check()
-        with torch.no_grad(), _full_precision():
-            collection = self._read(X, self.collection_)
-            gram = self._raw_gram(collection, self.collection_)
-            return _array(scaled(gram, self._scale(collection), self.scale_))
+        collection = self._read(X, self.collection_)
+        gram = self._raw_gram(collection, self.collection_)
+        return _array(scaled(gram, self._scale(collection), self.scale_))
 
+    @torch.no_grad()
+    @_full_precision()
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """``fit(X)``, and the Gram matrix of the collection with itself, ``(n, n)``."""
-        self._check()
-        with torch.no_grad(), _full_precision():
-            self.collection_ = self._read(X)
-            gram = self._raw_gram(self.collection_, None)
-            self.scale_ = self._scale(self.collection_, gram.diagonal())
-            return _array(self._of_one(gram, self.scale_))
+        return _array(self.fit(X)._gram(self.collection_))
 
+    @_full_precision()
     def __call__(self, xs: Any, ys: Any = None) -> Tensor:
         """The Gram matrix of two collections, or of one with itself.
 
@@ -92,31 +100,27 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
             The values ``(n, m)`` on the inputs' device.
         """
         self._check()
-        with _full_precision():
-            first = self._read(xs)
-            return self._gram(first, None if ys is None else self._read(ys, first))
+        first = self._read(xs)
+        return self._gram(first, None if ys is None else self._read(ys, first))
 
+    @_full_precision()
     def diagonal(self, xs: Any) -> Tensor:
         """The kernel of each of n items with itself, ``(n,)``."""
         self._check()
-        with _full_precision():
-            return self._diagonal(self._read(xs))
+        return self._diagonal(self._read(xs))
 
     @property
     def _n_features_out(self) -> int:
         return len(self.collection_)
 
     def _gram(self, a: Any, b: Any = None) -> Tensor:
-        """The Gram matrix of collections that have been read."""
+        """The Gram matrix of collections that have been read; that of one is exactly symmetric."""
         gram = self._raw_gram(a, b)
-        if b is None:
-            return self._of_one(gram, self._scale(a, gram.diagonal()))
-        return scaled(gram, self._scale(a), self._scale(b))
-
-    def _of_one(self, gram: Tensor, scale: Tensor | None) -> Tensor:
-        """The Gram matrix of a collection with itself, normalized and exactly symmetric."""
+        if b is not None:
+            return scaled(gram, self._scale(a), self._scale(b))
+        scale = self._scale(a, gram.diagonal())
         gram = scaled(gram, scale, scale)
-        return gram if scale is None and self._is_symmetric else _symmetric(gram)
+        return gram if scale is None and self._is_symmetric else (gram + gram.t()).div_(2)
 
     def _diagonal(self, collection: Any) -> Tensor:
         """The kernel of each item with itself, of a collection that has been read."""
@@ -173,16 +177,139 @@ class BoundedKernel(Kernel):
 
     def _check(self) -> None:
         super()._check()
-        checked_dtype(self.dtype)
+        dtype, verbose = self.dtype, self.verbose
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise ValueError(
+                f"dtype={dtype!r}: expected torch.float64, torch.float32, ..., or None"
+            )
         checked_count(self.max_memory, "max_memory")
-        checked_verbose(self.verbose)
+        if verbose is not None and not (isinstance(verbose, np.bool_ | Integral) and verbose >= 0):
+            raise ValueError(f"verbose={verbose!r}: expected True, False or None")
 
 
-@contextmanager
-def _full_precision() -> Iterator[None]:
-    """Without autocast: sums over walks leave the range of half precision."""
-    with torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
-        yield
+class BlockKernel(BoundedKernel):
+    """A kernel whose Gram matrix is computed block by block.
+
+    Its collections have a device, a dtype, ``requires_grad``, ``part(items)``, and ``runs(limit)``,
+    which splits their items into runs whose blocks have at most `limit` rows, if an item fits.
+    """
+
+    _is_symmetric = True  # blocks are mirrored
+
+    @abstractmethod
+    def _values(self, a: Any, b: Any) -> Tensor:
+        """The kernel of all pairs of two prepared parts, without normalisation."""
+
+    def _prepare(self, part: Any) -> Any:
+        """What a part contributes to all its blocks, computed once."""
+        return part
+
+    def _self_values(self, part: Any) -> Tensor:
+        """The kernel of each item of a part with itself."""
+        prepared = self._prepare(part)
+        return self._values(prepared, prepared).diagonal()
+
+    def _limit(self, collection: Any) -> int:
+        """The most rows of a block on either side."""
+        elements = self.max_memory // (self._tensors_in_block * collection.dtype.itemsize)
+        if collection.device.type == "cpu":
+            elements = min(elements // torch.get_num_threads(), _CACHED_ELEMENTS)
+        return max(1, int(elements**0.5))
+
+    @property
+    def _tensors_in_block(self) -> int:
+        """How many tensors of the size of a block there are at a time."""
+        return 6
+
+    def _runs(self, collection: Any, limit: int) -> list[Tensor]:
+        """The items of each part, whose blocks have at most `limit` rows."""
+        return list(collection.runs(limit))
+
+    def _self_limit(self, collection: Any) -> int:
+        """The most rows of a part whose items are compared with themselves."""
+        return self._limit(collection)
+
+    def _raw_gram(self, a: Any, b: Any) -> Tensor:
+        _keep_freed_memory()
+        limit = self._limit(a)
+        rows = self._runs(a, limit)
+        columns = rows if b is None else self._runs(b, limit)
+        row_parts = [self._prepare(a.part(run)) for run in rows]
+        column_parts = row_parts if b is None else [self._prepare(b.part(run)) for run in columns]
+        size = (len(a), len(a) if b is None else len(b))
+        gram = torch.zeros(size, dtype=a.dtype, device=a.device)
+
+        def fill(block: tuple[int, int]) -> Tensor:
+            i, j = block
+            values = self._values(row_parts[i], column_parts[j])
+            if b is None and i == j:
+                values = (values + values.t()) / 2
+            gram[rows[i][:, None], columns[j]] = values
+            if b is None and i < j:
+                gram[columns[j][:, None], rows[i]] = values.t()
+            return values
+
+        blocks = [
+            (i, j) for i in range(len(rows)) for j in range(len(columns)) if b is not None or i <= j
+        ]
+        with progress_bar(type(self).__name__, gram.numel(), self.verbose) as bar:
+            for (i, j), values in zip(blocks, _map_in_threads(fill, blocks, a, b), strict=True):
+                bar.update(values.numel() * (2 if b is None and i < j else 1))
+        return gram
+
+    def _raw_diagonal(self, collection: Any) -> Tensor:
+        _keep_freed_memory()
+        runs = self._runs(collection, self._self_limit(collection))
+
+        def compare(run: Tensor) -> Tensor:
+            return self._self_values(collection.part(run))
+
+        values = torch.cat(list(_map_in_threads(compare, runs, collection)))
+        return values.index_select(0, torch.cat(runs).argsort().to(values.device))
+
+
+def _map_in_threads(
+    task: Callable[[T], Tensor], items: Sequence[T], *collections: Any
+) -> Iterator[Tensor]:
+    """Maps a task on PyTorch's number of threads, each with single-threaded operations.
+
+    The blocks' operations are too small to be shared out one by one. On a GPU, or where gradients
+    are wanted of a collection or, through the parameters of an activation, of the first result,
+    the tasks follow one after the other.
+    """
+    first = task(items[0])
+    yield first
+    known = [c for c in collections if c is not None]
+    wanted = torch.is_grad_enabled() and any(c.requires_grad for c in known)
+    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
+    on_cpu = all(c.device.type == "cpu" for c in known)
+    if not on_cpu or wanted or first.requires_grad or threads == 1:
+        yield from map(task, items[1:])
+        return
+
+    def alone(item: T) -> Tensor:
+        with torch.inference_mode() if inference else torch.no_grad():
+            return task(item)
+
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield from pool.map(alone, items[1:])
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
+
+
+def progress_bar(name: str, total: int, verbose: bool | int | None) -> tqdm[Any]:
+    """A progress bar of pairs; with None only on a terminal, and after two seconds."""
+    return tqdm(
+        total=total,
+        desc=name,
+        unit=" pairs",
+        unit_scale=True,
+        disable=None if verbose is None else not verbose,
+        delay=_SECONDS_BEFORE_BAR if verbose is None else 0.0,
+        leave=False,
+    )
 
 
 def scaled(gram: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor:
@@ -198,18 +325,16 @@ def scaled(gram: Tensor, rows: Tensor | None, columns: Tensor | None) -> Tensor:
     return gram * rows[:, None] * columns  # two products: rows[i] * columns[k] alone may overflow
 
 
-def _symmetric(gram: Tensor) -> Tensor:
-    """The matrix made exactly symmetric, in place, which rounding may have prevented."""
-    if gram.requires_grad:
-        return (gram + gram.t()) / 2
-    tiles = [slice(start, start + _TILE) for start in range(0, len(gram), _TILE)]
-    for number, rows in enumerate(tiles):
-        for columns in tiles[number:]:
-            mean = (gram[rows, columns] + gram[columns, rows].t()) / 2
-            gram[rows, columns], gram[columns, rows] = mean, mean.t()
-    return gram
-
-
 def _array(gram: Tensor) -> np.ndarray[Any, Any]:
     gram = gram.float() if gram.dtype == torch.bfloat16 else gram  # NumPy has no bfloat16
     return gram.cpu().numpy()
+
+
+def _keep_freed_memory() -> None:
+    """Lets the C library keep the memory of freed tensors for the next ones.
+
+    glibc hands every freed block above a threshold back to the system, and each new tensor of a
+    block of the Gram matrix would fault its pages in again: 18 times the cost of a copy of 2 MB.
+    Freeing one untouched block just below its limit of 32 MB raises that threshold.
+    """
+    torch.empty(31 * 2**20, dtype=torch.uint8)

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -15,8 +14,7 @@ from torch_geometric.data import Data
 from pyg_kernels.kernels.arguments import Names, checked_choice, checked_names
 from pyg_kernels.kernels.graphs import LabeledData
 from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.networkx import is_networkx
-from pyg_kernels.kernels.reading import graph_collection, with_molecule_read
+from pyg_kernels.kernels.reading import graph_collection, is_networkx, with_molecule_read
 from pyg_kernels.kernels.walk_counts import LabelSequenceKernel, ShortestPathKernel
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 
@@ -78,14 +76,10 @@ def _featurizer(name: str | None) -> Callable[[Any], Data]:
 
 
 def _labeled(molecule: Any) -> Data:
+    from pyg_kernels.chem.default_featurizer import chirality_of, label_stereo, stereo_of
     from pyg_kernels.chem.encoding import sanitized
 
-    return _graph(sanitized(molecule))
-
-
-def _graph(mol: Any) -> Data:
-    from pyg_kernels.chem.default_featurizer import chirality_of, label_stereo, stereo_of
-
+    mol = sanitized(molecule)
     # RDKit's own tags depend on the order of the atoms, these labels on the molecule alone.
     label_stereo(mol)
     own, valence, role = [], [], []
@@ -103,24 +97,18 @@ def _graph(mol: Any) -> Data:
         (b.GetBeginAtomIdx(), b.GetEndAtomIdx(), int(b.GetBondType()), stereo_of(b))
         for b in mol.GetBonds()
     ]
-    table = np.array(bonds, dtype=np.int64).reshape(-1, 4)
-    edges = np.concatenate([table[:, :2], table[:, 1::-1]]).T
-    labels = np.concatenate([table[:, 2:], table[:, 2:]])
-    x = _labels(own, 7)
+    table = torch.tensor(bonds, dtype=torch.long).reshape(-1, 4)
+    x, both_ways = torch.tensor(own, dtype=torch.long), torch.cat([table, table[:, [1, 0, 2, 3]]])
     return LabeledData(
         x=x,
         element=x[:, :1].contiguous(),
-        valence=_labels(valence, 4),
-        role=_labels(role, 6),
-        edge_index=torch.from_numpy(np.ascontiguousarray(edges)),
-        edge_attr=torch.from_numpy(labels),
+        valence=torch.tensor(valence, dtype=torch.long),
+        role=torch.tensor(role, dtype=torch.long),
+        edge_index=both_ways[:, :2].t().contiguous(),
+        edge_attr=both_ways[:, 2:].contiguous(),
         descriptors=torch.tensor([_descriptors(mol)], dtype=torch.float64),
         mol=mol,
     )
-
-
-def _labels(rows: Sequence[Any], width: int) -> Tensor:
-    return torch.from_numpy(np.array(rows, dtype=np.int64).reshape(-1, width))
 
 
 def _descriptors(mol: Any) -> tuple[float, ...]:
@@ -226,18 +214,18 @@ class VectorKernel(Kernel):
             graph = with_molecule_read(items[number], number, self.featurizer)
             if not isinstance(graph, Data) and not is_networkx(graph):
                 raise TypeError(f"graph {number} is a {type(graph).__name__}: expected a graph")
-            known, parts = graph.graph if is_networkx(graph) else graph, []
-            for name in names:
-                if name not in known:
-                    raise ValueError(f"graph {number} has no {name!r}")
-                parts.append(torch.as_tensor(known[name], dtype=torch.float64).reshape(-1))
-            row = torch.cat(parts)
-            width = len(row) if width is None else width
-            if len(row) != width:
+            known = graph.graph if is_networkx(graph) else graph
+            lacking = [name for name in names if name not in known]
+            if lacking:
+                raise ValueError(f"graph {number} has no {lacking[0]!r}")
+            found = (torch.as_tensor(known[name], dtype=torch.float64) for name in names)
+            row = torch.cat([part.reshape(-1) for part in found])
+            if width not in (None, len(row)):
                 raise ValueError(
                     f"{self.graph_feature!r} of graph {number} has {len(row)} numbers: expected "
                     f"{width}"
                 )
+            width = len(row)
             if not bool(row.isfinite().all()):
                 raise ValueError(f"{self.graph_feature!r} of graph {number} is not finite")
             rows.append(row)

@@ -1,16 +1,18 @@
-"""Kernels on graphs that sum over pairs of their nodes."""
+"""Kernels on graphs that sum over pairs of their nodes, and that of stacked layers."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.blocks import BlockKernel
+from pyg_kernels.kernels.activations import ActivationKernel, activation_kernel
+from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count, checked_decay
 from pyg_kernels.kernels.graphs import Graphs
+from pyg_kernels.kernels.kernel import BlockKernel
 from pyg_kernels.kernels.reading import GraphKernel, read_graphs
 from pyg_kernels.ops.operator import is_plain, runs_compiled
 
@@ -51,11 +53,14 @@ def neighbor_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) ->
     First along one graph, then along the other: the direct product graph is never made. Edges are
     sorted by target; their base kernel is (E, E'), or None for 1.
     """
-    if _runs_compiled(values, edges):
+    tensors = [values] if edges is None else [values, edges]
+    wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+    if runs_compiled(values) and is_plain(*tensors) and not wanted:
         return _compiled_sums(values, a, b, edges)
-    if edges is None:
-        return _arriving(_arriving(values, a).t(), b).t()
     (source_a, target_a), (source_b, target_b) = a.edge_index, b.edge_index
+    if edges is None:
+        values = _added(values.index_select(0, source_a), target_a, a.num_nodes).t()
+        return _added(values.index_select(0, source_b), target_b, b.num_nodes).t()
     gathered = values.index_select(0, source_a).t().contiguous()
     along_b = gathered.index_select(0, source_b) * edges.t()
     return _added(_added(along_b, target_b, values.size(1)).t(), target_a, values.size(0))
@@ -64,23 +69,6 @@ def neighbor_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) ->
 def graph_sums(values: Tensor, a: Graphs, b: Graphs) -> Tensor:
     """Sums over the pairs of nodes of every pair of graphs, from (N, M) to (n, m)."""
     return _added(_added(values, a.owner(), len(a)).t(), b.owner(), len(b)).t()
-
-
-def reversed_edges(graphs: Graphs) -> Graphs:
-    """The same graphs with all edges reversed."""
-    return replace(graphs, edge_index=graphs.edge_index.flip(0))
-
-
-def have_same_edges(graphs: Graphs, others: Graphs) -> bool:
-    """Whether graphs on the same nodes, sorted by target, have equal edges with equal features."""
-    return all(
-        one is other or (one is not None and other is not None and torch.equal(one, other))
-        for one, other in (
-            (graphs.edge_index, others.edge_index),
-            (graphs.edge_attr, others.edge_attr),
-            (graphs.edge_label, others.edge_label),
-        )
-    )
 
 
 def sorted_by_target(graphs: Graphs) -> Graphs:
@@ -94,7 +82,7 @@ def _base(
     x: Tensor, y: Tensor, label: Tensor | None, other: Tensor | None, dtype: torch.dtype
 ) -> Tensor:
     """Inner products of vectors where labels are equal; equality of labels without vectors."""
-    if x.dim() != y.dim():  # one collection has nothing to compare
+    if not len(x) or not len(y):  # of any size
         return torch.zeros(len(x), len(y), dtype=dtype, device=x.device)
     if x.dim() == 1:
         return torch.eq(
@@ -102,13 +90,6 @@ def _base(
         )
     products = x @ y.t()
     return products if label is None or other is None else products * (label[:, None] == other)
-
-
-def _runs_compiled(values: Tensor, edges: Tensor | None) -> bool:
-    """Whether the compiled sums, which have no gradients, take these."""
-    tensors = [values] if edges is None else [values, edges]
-    wanted = torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-    return runs_compiled(values) and is_plain(*tensors) and not wanted
 
 
 def _compiled_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) -> Tensor:
@@ -124,12 +105,120 @@ def _compiled_sums(values: Tensor, a: Graphs, b: Graphs, edges: Tensor | None) -
     return out
 
 
-def _arriving(values: Tensor, graphs: Graphs) -> Tensor:
-    """The sums of rows over the edges that arrive at each node."""
-    source, target = graphs.edge_index
-    return _added(values.index_select(0, source), target, graphs.num_nodes)
-
-
 def _added(values: Tensor, place: Tensor, number: int) -> Tensor:
     """The sums of the rows that go to each of `number` places, (number, M)."""
     return values.new_zeros(number, values.size(1)).index_add(0, place, values)
+
+
+@dataclass(eq=False, repr=False)
+class DeepGraphKernel(NodePairKernel):
+    r"""The deep graph kernel of L layers of order n.
+
+    The local kernel of two nodes is defined over layers l and steps j,
+
+    .. math::
+        K^{(l, 1)}(v, v') = K_\sigma^{(l-1)}(v, v'), \qquad
+        K^{(l, j)}(v, v') = K_\sigma^{(l-1)}(v, v') \circ \lambda
+        \sum_{u \to v} \sum_{u' \to v'} \langle e, e' \rangle \, K_\sigma^{(l, j-1)}(u, u'),
+
+    with :math:`K_\sigma^{(0)} = \langle f_v, f_{v'} \rangle`, :math:`\circ` the sum or the product
+    and :math:`K_\sigma^{(l)} = K_\sigma^{(l, n)}`; the kernel of two graphs is
+    :math:`\sum_{v, v'} K_\sigma^{(L)}(v, v')` (Lei et al. 2017, section 3.3, theorem 4 and
+    supplement E). Its feature space contains the outputs of L layers of
+    :class:`~pyg_kernels.nn.GraphKernelConv`, summed over the nodes.
+
+    Args:
+        num_layers: L.
+        order: n, the number of nodes in a walk.
+        decay: :math:`\lambda`, at least 0.
+        combine: ``'add'`` or ``'mul'``.
+        activation: The kernel of the activation; None: :func:`inverse_polynomial`. The diagonals
+            that it is given are the local kernels of each node with itself.
+        empty_walks: ``'keep'``: as above, which is what the layer computes. ``'zero'``:
+            :math:`K^{(l, j)}(v, v') = 0` where no walk of j nodes ends at v or at v', the
+            convention of supplement E.
+        edge_feature: The attribute of :math:`e`, which the paper's kernel does not have; None: 1.
+
+    Graphs, errors and all other arguments are as of :class:`RandomWalkKernel`.
+    O(L n (E N' + N E')) for a pair without edge features.
+    """
+
+    num_layers: int = 2
+    order: int = 2
+    decay: float = 0.5
+    combine: str = "add"
+    activation: ActivationKernel | None = None
+    empty_walks: str = "keep"
+    normalize: bool = False
+    node_feature: Names = "x"
+    edge_feature: Names = None
+    _: KW_ONLY
+    node_label: Names = None
+    edge_label: Names = None
+
+    def _check(self) -> None:
+        super()._check()
+        checked_count(self.num_layers, "num_layers")
+        checked_count(self.order, "order")
+        checked_decay(self.decay)
+        checked_choice(self.combine, "combine", ("add", "mul"))
+        checked_choice(self.empty_walks, "empty_walks", ("keep", "zero"))
+        activation_kernel(self.activation)
+
+    def _prepare(self, part: Graphs) -> _Prepared:
+        part = sorted_by_target(part)
+        runs = part.runs(self._self_limit(part))
+        parts = [self._with_itself(part.part(run))[0] for run in runs]
+        diagonals = zip(*(own.diagonals for own in parts), strict=True)
+        return _Prepared(part, self._has_walks(part), [torch.cat(found) for found in diagonals])
+
+    def _with_itself(self, part: Graphs) -> tuple[_Prepared, Tensor]:
+        """Graphs sorted by target with their diagonals, and their kernels with themselves."""
+        own = _Prepared(part, self._has_walks(part), [])
+        return own, graph_sums(self._local(own, own), part, part).diagonal()
+
+    def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
+        return graph_sums(self._local(a, b), a.graphs, b.graphs)
+
+    def _self_values(self, part: Graphs) -> Tensor:
+        return self._with_itself(sorted_by_target(part))[1]
+
+    def _local(self, a: _Prepared, b: _Prepared) -> Tensor:
+        """The kernel of all pairs of nodes after the last activation, (N, M).
+
+        Graphs whose diagonals are not known yet are compared with themselves, which gives them.
+        """
+        activation, edges = activation_kernel(self.activation), edge_base(a.graphs, b.graphs)
+        after, is_known = node_base(a.graphs, b.graphs), bool(a.diagonals)
+        for layer in range(self.num_layers):
+            base = after
+            for j in range(self.order):
+                local = base
+                if j > 0:
+                    arrived = self.decay * neighbor_sums(after, a.graphs, b.graphs, edges)
+                    local = base + arrived if self.combine == "add" else base * arrived
+                    if self.empty_walks == "zero":
+                        local = local * (a.has_walks[j][:, None] * b.has_walks[j])
+                if not is_known:
+                    a.diagonals.append(local.diagonal())
+                step = layer * self.order + j
+                after = activation(local, a.diagonals[step][:, None], b.diagonals[step])
+        return after
+
+    def _has_walks(self, part: Graphs) -> list[Tensor]:
+        """1 where a walk of j nodes ends, else 0, for j = 1, ..., n, each (N,)."""
+        source, target = part.edge_index
+        found = [torch.ones(part.num_nodes, dtype=part.dtype, device=part.device)]
+        for _ in range(self.order - 1):
+            arrived = torch.zeros_like(found[-1]).index_add(0, target, found[-1][source])
+            found.append((arrived > 0).to(part.dtype))
+        return found
+
+
+@dataclass
+class _Prepared:
+    """Graphs, where walks of 1, ..., n nodes end, and each node's kernel with itself in a step."""
+
+    graphs: Graphs
+    has_walks: list[Tensor]
+    diagonals: list[Tensor]

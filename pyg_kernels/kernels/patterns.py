@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +11,16 @@ from torch_geometric.data import Data
 
 from pyg_kernels.kernels.graphs import Graphs, LabeledData
 from pyg_kernels.kernels.hashing import token_hash
-from pyg_kernels.kernels.label_counts import Labels
-from pyg_kernels.kernels.networkx import data_of, is_networkx
-from pyg_kernels.kernels.reading import GRAPHS_AT_A_TIME, graph_collection, with_molecule_read
+from pyg_kernels.kernels.reading import (
+    GRAPHS_AT_A_TIME,
+    graph_collection,
+    read_chunks,
+    with_molecule_read,
+)
 from pyg_kernels.segments import place
 
 if TYPE_CHECKING:
-    from pyg_kernels.kernels.count_kernel import CountKernel
+    from pyg_kernels.kernels.count_kernel import CountKernel, Labels
 
 _LONGEST = 400  # letters of an environment; longer ones end in a hash
 _BONDS = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
@@ -26,24 +28,26 @@ _BONDS = {"SINGLE": "-", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
 def pattern_names(kernel: CountKernel, items: Any, labels: Labels) -> list[str]:
     """The names of patterns that occur in some graphs, given the sorted labels of each block."""
-    items, columns = graph_collection(items), kernel._attributes().columns()
+    items, attributes = graph_collection(items), kernel._attributes()
+    columns = attributes.columns()
     found: list[dict[int, str]] = [{} for _ in labels]
     for start in range(0, len(items), GRAPHS_AT_A_TIME):
         numbers = range(start, min(start + GRAPHS_AT_A_TIME, len(items)))
-        part = [with_molecule_read(items[i], i, kernel.featurizer) for i in numbers]
-        part = [
-            data_of(item, i, columns) if is_networkx(item) else item
-            for i, item in zip(numbers, part, strict=True)
-        ]
-        (graphs,) = kernel._chunks(part)
-        texts = GraphTexts(part, graphs, kernel.node_label, getattr(kernel, "edge_label", None))
+        part = [with_molecule_read(items[i], i, kernel.featurizer, columns) for i in numbers]
+        (graphs,) = read_chunks(part, attributes)
+        texts: dict[int, GraphTexts] = {}
+        ptr, of_edges = graphs.ptr.tolist(), getattr(kernel, "edge_label", None)
         blocks = kernel._occurrences(graphs, complete=True)
         for number, (block, names) in enumerate(zip(blocks, found, strict=True)):
-            some, places = np.unique(block.labels, return_index=True)
-            places = places[np.isin(some, labels[number])]
-            for row in places[[int(block.labels[p]) not in names for p in places]]:
-                nodes, steps = block.nodes[row].tolist(), block.steps[row].tolist()
-                names[int(block.labels[row])] = kernel._name(texts, number, nodes, steps)
+            some, places = np.unique(block.labels.cpu().numpy(), return_index=True)
+            known = np.isin(some, labels[number])
+            for label, row in zip(some[known].tolist(), places[known].tolist(), strict=True):
+                if label not in names:
+                    nodes, steps = block.nodes[row].tolist(), block.steps[row].tolist()
+                    i, _ = place(nodes[0], ptr)
+                    if i not in texts:
+                        texts[i] = GraphTexts(part[i], graphs, i, kernel.node_label, of_edges)
+                    names[label] = kernel._name(texts[i], number, nodes, steps)
     given: Counter[str] = Counter()
     result = []
     for of_block, names in zip(labels, found, strict=True):
@@ -54,117 +58,94 @@ def pattern_names(kernel: CountKernel, items: Any, labels: Labels) -> list[str]:
 
 
 class GraphTexts:
-    """What nodes and edges are called: in molecules by SMARTS, elsewhere by their labels."""
+    """What nodes and edges of a graph are called: of molecules by SMARTS, else by their labels.
+
+    Nodes and edges are numbered through all graphs that were read together.
+    """
 
     def __init__(
-        self, items: Sequence[Any], graphs: Graphs, node_label: Any, edge_label: Any
+        self, item: Any, graphs: Graphs, number: int, node_label: Any, edge_label: Any
     ) -> None:
-        self._items, self._node_label, self._edge_label = items, node_label, edge_label
-        self._ptr, self._edge_ptr = graphs.ptr.tolist(), graphs.edge_ptr.tolist()
-        self._edges = graphs.edge_index.cpu().numpy()
-        self._order = np.argsort(self._edges[1], kind="stable")
-        self._begin = np.searchsorted(self._edges[1][self._order], np.arange(graphs.num_nodes + 1))
-        self._molecules: dict[int, _Molecule | None] = {}
+        self._item, self._node_label, self._edge_label = item, node_label, edge_label
+        self._first, end = graphs.ptr[number : number + 2].tolist()
+        self._first_edge, last = graphs.edge_ptr[number : number + 2].tolist()
+        self._edges = graphs.edge_index[:, self._first_edge : last].t().tolist()
+        self._arriving = defaultdict[int, list[int]](list)
+        for edge, (_, target) in enumerate(self._edges, start=self._first_edge):
+            self._arriving[target].append(edge)
         self._environments: dict[tuple[int, int], str] = {}
+        told = _described(item, node_label)
+        mol: Any = None if told is None else _molecule_of(item)
+        if mol is not None:
+            bonds = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in mol.GetBonds()]
+            ends = sorted((u - self._first, v - self._first) for u, v in self._edges)
+            same = ends == sorted(bonds + [(v, u) for u, v in bonds])
+            mol = mol if same and mol.GetNumAtoms() == end - self._first else None
+        self._mol: Any = mol
+        if mol is not None:
+            self._atoms = [_atom(atom, str(told)) for atom in mol.GetAtoms()]
+            known = {} if edge_label is None else _BONDS
+            self._bonds = [known.get(bond.GetBondType().name, "~") for bond in mol.GetBonds()]
 
     def node(self, node: int) -> str:
         """The name of a node."""
-        item, own = place(node, self._ptr)
-        molecule = self._molecule(item)
-        if molecule is not None:
-            return molecule.atoms[own]
-        return "*" if self._node_label is None else _text(self._items[item], self._node_label, own)
+        if self._mol is not None:
+            return self._atoms[node - self._first]
+        return "*" if self._node_label is None else self._text(self._node_label, node - self._first)
 
     def edge(self, edge: int) -> str:
         """The name of an edge between those of two nodes."""
-        item, _ = place(edge, self._edge_ptr)
-        molecule = self._molecule(item)
-        if molecule is not None:
-            ends = (self._edges[:, edge] - self._ptr[item]).tolist()
-            return molecule.bond(*ends)
+        if self._mol is not None:
+            ends = (end - self._first for end in self._edges[edge - self._first_edge])
+            return self._bonds[self._mol.GetBondBetweenAtoms(*ends).GetIdx()]
         return "-" if self._edge_label is None else f"-{self._edge_text(edge)}-"
 
     def environment(self, center: int, radius: int) -> str:
-        """The name of a node with all within a number of edges, as a tree."""
-        item, own = place(center, self._ptr)
-        molecule = self._molecule(item)
-        if molecule is not None:
-            return molecule.environment(own, radius)
+        """The name of a node with all within a number of edges: SMARTS, or a tree."""
+        if self._mol is not None:
+            return self._smarts(center - self._first, radius)
         if radius == 0:
             return self.node(center)
         if (center, radius) not in self._environments:
             around = []
-            for edge in self._order[self._begin[center] : self._begin[center + 1]].tolist():
+            for edge in self._arriving[center]:
                 bond = "" if self._edge_label is None else f"{self._edge_text(edge)}:"
-                around.append(bond + self.environment(int(self._edges[0, edge]), radius - 1))
+                source = self._edges[edge - self._first_edge][0]
+                around.append(bond + self.environment(source, radius - 1))
             text = ",".join(sorted(around))
             if len(text) > _LONGEST:
                 text = f"#{token_hash(text) % 2**64:016x}"
             self._environments[center, radius] = f"{self.node(center)}({text})"
         return self._environments[center, radius]
 
-    def _edge_text(self, edge: int) -> str:
-        item, own = place(edge, self._edge_ptr)
-        return _text(self._items[item], self._edge_label, own)
-
-    def _molecule(self, item: int) -> _Molecule | None:
-        """The molecule of a graph, or None where it has none with the same atoms and bonds."""
-        if item not in self._molecules:
-            edges = self._edges[:, self._edge_ptr[item] : self._edge_ptr[item + 1]]
-            first, end = self._ptr[item : item + 2]
-            label = _described(self._items[item], self._node_label)
-            mol = None if label is None else _molecule_of(self._items[item])
-            if mol is not None:
-                bonds = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in mol.GetBonds()]
-                ends = sorted(map(tuple, (edges - first).T.tolist()))
-                if ends != sorted(bonds + [(v, u) for u, v in bonds]):
-                    mol = None
-            same = mol is not None and mol.GetNumAtoms() == end - first
-            self._molecules[item] = _Molecule(mol, label, self._edge_label) if same else None
-        return self._molecules[item]
-
-
-class _Molecule:
-    """A molecule, and SMARTS of its atoms and bonds with what labels tell."""
-
-    def __init__(self, mol: Any, node_label: Any, edge_label: Any) -> None:
-        self.mol = mol
-        self.atoms = [_atom(atom, node_label) for atom in mol.GetAtoms()]
-        known = {} if edge_label is None else _BONDS
-        self.bonds = [known.get(bond.GetBondType().name, "~") for bond in mol.GetBonds()]
-
-    def environment(self, atom: int, radius: int) -> str:
-        """The SMARTS of an atom with all within a number of bonds."""
+    def _smarts(self, atom: int, radius: int) -> str:
         from rdkit import Chem
 
-        if not radius:
-            return self.atoms[atom]
-        bonds = Chem.FindAtomEnvironmentOfRadiusN(
-            self.mol, radius, atom, useHs=True, enforceSize=False
-        )
-        if not bonds:
-            return self.atoms[atom]
-        number: dict[int, int] = {}  # of each atom in the part
-        part = Chem.PathToSubmol(self.mol, bonds, atomMap=number)
-        parts: list[Any] = [*part.GetAtoms(), *part.GetBonds()]
-        for each in parts:
-            each.SetIsAromatic(False)  # which its SMARTS says, and RDKit refuses outside of rings
-        back = {new: old for old, new in number.items()}
-        ends = ((back[b.GetBeginAtomIdx()], back[b.GetEndAtomIdx()]) for b in part.GetBonds())
-        return str(
-            Chem.MolFragmentToSmiles(
-                part,
-                list(back),
-                atomSymbols=[self.atoms[back[new]] for new in range(len(back))],
-                bondSymbols=[self.bond(*pair) for pair in ends],
-                isomericSmiles=False,
-                rootedAtAtom=number[atom],
-            )
-        )
+        mol = self._mol
+        found = Chem.FindAtomEnvironmentOfRadiusN(mol, radius, atom, useHs=True, enforceSize=False)
+        if not len(found):
+            return self._atoms[atom]
+        bonds = [mol.GetBondWithIdx(i) for i in found]
+        atoms = {atom, *(end for b in bonds for end in (b.GetBeginAtomIdx(), b.GetEndAtomIdx()))}
+        texts: Any = {"atomSymbols": self._atoms, "bondSymbols": self._bonds}
+        texts |= {"isomericSmiles": False, "rootedAtAtom": atom}
+        return str(Chem.MolFragmentToSmiles(mol, list(atoms), list(found), **texts))
 
-    def bond(self, first: int, second: int) -> str:
-        """The SMARTS of the bond of two atoms."""
-        return self.bonds[self.mol.GetBondBetweenAtoms(first, second).GetIdx()]
+    def _edge_text(self, edge: int) -> str:
+        return self._text(self._edge_label, edge - self._first_edge)
+
+    def _text(self, names: Any, row: int) -> str:
+        """A label as text: a one-hot row is its column, other rows are in brackets."""
+        parts: list[Any] = []
+        for name in [names] if isinstance(names, str) else names:
+            value = self._item[name][row]
+            found = value.tolist() if isinstance(value, (Tensor, np.generic)) else value
+            if isinstance(found, list) and len(found) > 1:
+                one_hot = sorted(found) == [0] * (len(found) - 1) + [1]
+                found = found.index(1) if one_hot else found
+            parts.extend(found if isinstance(found, list) else [found])
+        texts = [f"{part + 0:g}" if isinstance(part, float) else str(part) for part in parts]
+        return texts[0] if len(texts) == 1 else f"[{' '.join(texts)}]"
 
 
 def _described(item: Any, node_label: Any) -> str | None:
@@ -205,17 +186,3 @@ def _molecule_of(item: Any) -> Any:
             return None
         return Chem.MolFromSmiles(item)
     return item
-
-
-def _text(item: Any, names: Any, row: int) -> str:
-    """A label as text: a one-hot row is its column, other rows are in brackets."""
-    parts: list[Any] = []
-    for name in [names] if isinstance(names, str) else names:
-        value = item[name][row]
-        found = value.tolist() if isinstance(value, (Tensor, np.generic)) else value
-        if isinstance(found, list) and len(found) > 1:
-            one_hot = sorted(found) == [0] * (len(found) - 1) + [1]
-            found = found.index(1) if one_hot else found
-        parts.extend(found if isinstance(found, list) else [found])
-    texts = [f"{part + 0:g}" if isinstance(part, float) else str(part) for part in parts]
-    return texts[0] if len(texts) == 1 else f"[{' '.join(texts)}]"

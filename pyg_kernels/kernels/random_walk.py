@@ -1,31 +1,155 @@
-"""The kernel over all walks of two graphs."""
+"""The kernel over all walks of two graphs, of one order or of all."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 from torch import Tensor
 
-from pyg_kernels.kernels.all_orders import (
-    Steps,
-    spectral_radius,
-    sum_of_all_orders,
-    symmetric_sum_of_all_orders,
-)
 from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count, checked_decay
-from pyg_kernels.kernels.blocks import consecutive_runs
-from pyg_kernels.kernels.graphs import Graphs, line_graph, nodes_of
+from pyg_kernels.kernels.graphs import Graphs, consecutive_runs, line_graph
 from pyg_kernels.kernels.node_pairs import (
     NodePairKernel,
     edge_base,
     graph_sums,
-    have_same_edges,
+    neighbor_sums,
     node_base,
-    reversed_edges,
     sorted_by_target,
 )
+
+_DENSE = 64  # most pairs of nodes whose adjacency is made, for all of its eigenvalues
+_CHECKED_EVERY = 8  # terms of the series
+_OF_EDGES = ("edge_index", "edge_attr", "edge_label")
+_MOST_STEPS = 20_000  # of a sum over all orders
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The walks that lie on pairs of nodes, or of edges where they do not turn back."""
+
+    a: Graphs  # of the rows, or their line graphs, edges sorted by target
+    b: Graphs  # of the columns
+    first: Tensor  # the walks of one node (of one edge), (N, M)
+    base: Tensor  # the factor of each node (edge, with its target) further
+    edges: Tensor | None  # that of the edges in between; None: 1
+
+    def arrived(self, walks: Tensor) -> Tensor:
+        """Sums over the walks that arrive at each pair, without its own factor."""
+        return neighbor_sums(walks, self.a, self.b, self.edges)
+
+    def further(self, walks: Tensor) -> Tensor:
+        """The walks of one node more."""
+        return self.base * self.arrived(walks)
+
+    def tables(self, num_arrived: int, num_walks: int) -> tuple[list[Tensor], list[Tensor]]:
+        """The walks of 1, 2, ... nodes that end at each pair, and as they arrive at the next."""
+        walks, arrived = [self.first], list[Tensor]()
+        for j in range(1, max(num_arrived + 1, num_walks)):
+            arrived.append(self.arrived(walks[-1]))
+            if j < num_walks:
+                walks.append(self.base * arrived[-1])
+        return walks, arrived
+
+    def are_positive(self) -> bool:
+        """Whether no base kernel is negative, nor wants gradients."""
+        known = [t for t in (self.first, self.base, self.edges) if t is not None]
+        return not any(t.requires_grad or bool((t < 0).any()) for t in known)
+
+
+def spectral_radius(steps: Steps, decay: float) -> float:
+    """The rate at which walks of a graph with itself grow: the spectral radius of a step.
+
+    The kernel of a graph with itself is at least 0 in every order, so this eigenvalue is positive.
+    Where a bound shows that it is below 1 / `decay`, the bound is the answer.
+    """
+    walks, size, rate = steps.first, steps.first.numel(), 0.0
+    if not size:
+        return 0.0
+    is_positive, turn = steps.are_positive(), 1
+    for step in range(1, len(walks) + 2):  # only walks with a cycle take more than the nodes
+        largest = float(walks.abs().max())
+        if largest == 0:
+            return 0.0
+        before, walks = walks / largest, steps.further(walks / largest)
+        if is_positive and step in (turn, len(before) + 1):  # the bound of Collatz and Wielandt
+            known, turn = before > 0, 2 * turn
+            rate = float((walks[known] / before[known]).max())
+            if decay * rate < 1:
+                return rate
+
+    def product(values: np.ndarray) -> np.ndarray:
+        further = steps.further(torch.from_numpy(values.copy()).to(walks).view_as(walks))
+        return further.reshape(-1).double().cpu().numpy()
+
+    if size <= _DENSE:
+        return float(np.linalg.eigvals([product(row) for row in np.eye(size)]).real.max())
+    adjacency = LinearOperator((size, size), matvec=product, dtype=np.float64)
+    start = walks.reshape(-1).double().cpu().numpy()
+    try:
+        return float(eigs(adjacency, 1, which="LR", v0=start)[0][0].real)
+    except ArpackError:
+        return rate or float(steps.further(walks).norm() / walks.norm())
+
+
+def sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
+    r"""The walks of 1, 2, ... nodes with decay, :math:`X = F + \lambda B \circ S(X)`, term by term.
+
+    F are the first walks, B is the factor of a node, S sums over pairs of edges.
+    """
+    total = walks = steps.first
+    precision = torch.finfo(walks.dtype).eps
+    for _ in range(0, _MOST_STEPS, _CHECKED_EVERY):
+        for _ in range(_CHECKED_EVERY):
+            walks = decay * steps.further(walks)
+            total = total + walks
+        rest, whole = (graph_sums(t.detach().abs(), steps.a, steps.b) for t in (walks, total))
+        if bool((rest <= precision * whole).all()):
+            return total
+    raise _unfinished(decay)
+
+
+def symmetric_sum_of_all_orders(steps: Steps, decay: float) -> Tensor:
+    r"""The same by conjugate gradients, where F = B, S is symmetric and none is negative.
+
+    :math:`X = B^{1/2} \circ Y` with :math:`Y - \lambda B^{1/2} \circ S(B^{1/2} \circ Y) = B^{1/2}`,
+    for every pair of graphs its own system, all at a time.
+    """
+    rows, columns = steps.a.owner(), steps.b.owner()
+
+    def dots(x: Tensor, y: Tensor) -> Tensor:
+        return graph_sums(x * y, steps.a, steps.b)
+
+    def ratio(over: Tensor, under: Tensor) -> Tensor:
+        """For every pair of nodes that of its graphs; 0 where these are done."""
+        found = torch.where(under > 0, over / under, 0.0)
+        return found.index_select(0, rows).index_select(1, columns)
+
+    root = steps.base.sqrt()
+    solution, residual, direction = torch.zeros_like(root), root, root
+    squared = dots(residual, residual)
+    precision = torch.finfo(root.dtype)
+    enough = (squared * precision.eps**2).clamp_min(precision.tiny)
+    for _ in range(_MOST_STEPS):
+        if not bool((squared > enough).any()):
+            return root * solution
+        image = direction - decay * root * steps.arrived(root * direction)
+        length = ratio(squared, dots(direction, image))
+        solution = solution + length * direction
+        residual = residual - length * image
+        before, squared = squared, dots(residual, residual)
+        direction = residual + ratio(squared, before) * direction
+    raise _unfinished(decay)
+
+
+def _unfinished(decay: float) -> ValueError:
+    return ValueError(
+        f"decay={decay!r} with order=None: the sum has not converged after {_MOST_STEPS} steps; "
+        "expected a smaller decay, or torch.float64"
+    )
 
 
 @dataclass(eq=False, repr=False)
@@ -108,6 +232,7 @@ class RandomWalkKernel(NodePairKernel):
         checked_choice(self.sum_orders, "sum_orders", (False, True))
         checked_choice(self.non_backtracking, "non_backtracking", (False, True))
 
+    @property
     def _tensors_in_block(self) -> int:
         return 10 if self.order is None else self.order + 5
 
@@ -125,52 +250,56 @@ class RandomWalkKernel(NodePairKernel):
 
     def _prepare(self, part: Graphs) -> _Prepared:
         graphs = sorted_by_target(part)
-        if self.non_backtracking:
-            source, target = graphs.edge_index
-            line = line_graph(graphs)
-            forwards, ended = (nodes_of(line, graphs, node) for node in (source, target))
-            return _Prepared(graphs, forwards, sorted_by_target(reversed_edges(ended)), False)
-        backwards = sorted_by_target(reversed_edges(part))
-        symmetric = have_same_edges(graphs, backwards)
-        return _Prepared(graphs, graphs, graphs if symmetric else backwards, symmetric)
+        forwards = line_graph(graphs) if self.non_backtracking else graphs
+        reverse = replace(forwards, edge_index=forwards.edge_index.flip(0))
+        backwards = sorted_by_target(reverse)
+        if self.non_backtracking or not _have_same_edges(graphs, backwards):
+            return _Prepared(graphs, forwards, backwards, False)
+        return _Prepared(graphs, graphs, graphs, True)
 
-    def _steps(self, a: _Prepared, b: _Prepared, backwards: bool = False) -> Steps:
-        x, y = (a.backwards, b.backwards) if backwards else (a.forwards, b.forwards)
-        edges = edge_base(a.graphs, b.graphs) if self.non_backtracking else edge_base(x, y)
-        return Steps(x, y, node_base(x, y), edges, self.non_backtracking)
+    def _steps(self, a: _Prepared, b: _Prepared, nodes: Tensor) -> Steps:
+        """From the base kernel of all nodes."""
+        edges = edge_base(a.graphs, b.graphs)
+        if not self.non_backtracking:
+            return Steps(a.forwards, b.forwards, nodes, nodes, edges)
+        source, base = (
+            nodes.index_select(0, end).index_select(1, other)
+            for end, other in zip(a.graphs.edge_index, b.graphs.edge_index, strict=True)
+        )
+        base = base if edges is None else base * edges
+        return Steps(a.forwards, b.forwards, source * base, base, None)
 
     def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
+        nodes = node_base(a.graphs, b.graphs)
+        steps = self._steps(a, b, nodes)
+        symmetric = a.symmetric and b.symmetric
         if self.order is None:
-            return self._all_orders(a, b)
+            by_gradients = symmetric and steps.are_positive()
+            sums = symmetric_sum_of_all_orders if by_gradients else sum_of_all_orders
+            total = graph_sums(sums(steps, self.decay), a.forwards, b.forwards)
+            if self.non_backtracking:
+                total = graph_sums(nodes, a.graphs, b.graphs) + self.decay * total
+            return total
         # A walk of n nodes is one of p nodes that ends at some node, an edge, and one of n - p
         # nodes that starts at the next. In an undirected graph walks that start at a node are,
         # reversed, those that end there: then one table of half the length serves both.
-        middle = self.order // 2
-        ending, carried = _halves(self._steps(a, b), middle, self.order - middle)
+        most = self.order - self.non_backtracking  # walks on n nodes are on n - 1 edges
+        ending, arrived = steps.tables(most // 2, most - most // 2)
         starting = ending
-        if not (a.symmetric and b.symmetric):
-            starting, _ = _halves(self._steps(a, b, backwards=True), 0, self.order - middle)
-        total: Tensor | None = None
+        if not symmetric:
+            edges = steps.edges if steps.edges is None else edge_base(a.backwards, b.backwards)
+            back = Steps(a.backwards, b.backwards, steps.base, steps.base, edges)
+            starting, _ = back.tables(0, most - most // 2)
+        values: list[Tensor] = []
         for order in range(1 if self.sum_orders else self.order, self.order + 1):
+            size = order - self.non_backtracking
             if order == 1:
-                walks = _single_nodes(a, b)
-            else:
-                pairs = carried[order // 2 - 1] * starting[order - order // 2 - 1]
-                walks = graph_sums(pairs, a.forwards, b.forwards) * self.decay ** (order - 1)
-            total = walks if total is None else total + walks
-        assert total is not None
-        return total
-
-    def _all_orders(self, a: _Prepared, b: _Prepared) -> Tensor:
-        steps = self._steps(a, b)
-        if a.symmetric and b.symmetric and steps.are_positive():
-            walks = symmetric_sum_of_all_orders(steps, self.decay)
-        else:
-            walks = sum_of_all_orders(steps, self.decay)
-        if not self.non_backtracking:
-            return graph_sums(walks, a.forwards, b.forwards)
-        pairs = steps.carried(walks) * node_base(a.backwards, b.backwards)
-        return _single_nodes(a, b) + self.decay * graph_sums(pairs, a.forwards, b.forwards)
+                values.append(graph_sums(nodes, a.graphs, b.graphs))
+                continue
+            half = size // 2
+            walks = arrived[half - 1] * starting[size - half - 1] if half else steps.first
+            values.append(graph_sums(walks, a.forwards, b.forwards) * self.decay ** (order - 1))
+        return torch.stack(values).sum(0)
 
     @torch.no_grad()
     def _check_convergence(self, graphs: Graphs) -> None:
@@ -182,7 +311,8 @@ class RandomWalkKernel(NodePairKernel):
         largest = 0.0
         for i in range(len(graphs)):
             one = self._prepare(graphs.part(torch.tensor([i])))
-            largest = max(largest, spectral_radius(self._steps(one, one), self.decay))
+            steps = self._steps(one, one, node_base(one.graphs, one.graphs))
+            largest = max(largest, spectral_radius(steps, self.decay))
         if self.decay * largest >= 1:
             raise ValueError(
                 f"decay={self.decay!r} with order=None: the sum over walks of all orders diverges; "
@@ -195,8 +325,7 @@ class RandomWalkKernel(NodePairKernel):
 class _Prepared:
     """Graphs with edges sorted by target, and what walks go along, forwards and backwards.
 
-    They go along the edges; or, without turning back, from edge to edge of the line graph, with
-    the features of the node that an edge leaves, or backwards, that it reaches.
+    They go along the edges; or, without turning back, from edge to edge of the line graph.
     """
 
     graphs: Graphs
@@ -205,16 +334,7 @@ class _Prepared:
     symmetric: bool
 
 
-def _single_nodes(a: _Prepared, b: _Prepared) -> Tensor:
-    """The walks of one node."""
-    return graph_sums(node_base(a.graphs, b.graphs), a.graphs, b.graphs)
-
-
-def _halves(steps: Steps, num_carried: int, num_walks: int) -> tuple[list[Tensor], list[Tensor]]:
-    """The walks of 1, 2, ... nodes that end at each pair, and as they are carried on."""
-    walks, carried = [steps.nodes], []
-    for j in range(1, max(num_carried + 1, num_walks)):
-        carried.append(steps.carried(walks[-1]))
-        if j < num_walks:
-            walks.append(steps.ended(carried[-1]))
-    return walks, carried
+def _have_same_edges(graphs: Graphs, others: Graphs) -> bool:
+    """Whether graphs on the same nodes, sorted by target, have equal edges with equal features."""
+    pairs = ((getattr(g, name) for g in (graphs, others)) for name in _OF_EDGES)
+    return all(one is other or torch.equal(one, other) for one, other in pairs)

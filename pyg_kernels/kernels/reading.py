@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import reduce
@@ -14,14 +15,33 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.data.data import BaseData
 from torch_geometric.data.storage import BaseStorage
 
-from pyg_kernels.kernels.arguments import Attributes, Column, checked_collection
-from pyg_kernels.kernels.graphs import Graphs, LabeledData
+from pyg_kernels.kernels.arguments import Names, checked_collection, checked_names
+from pyg_kernels.kernels.graphs import Column, Form, Graphs, LabeledData
 from pyg_kernels.kernels.hashing import row_hashes, token_hash
 from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.networkx import data_of, is_networkx
 from pyg_kernels.segments import place, pointers
 
 GRAPHS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class Attributes:
+    """What is read of a graph: the arguments of kernels, as of :class:`RandomWalkKernel`."""
+
+    node_label: Names = None
+    node_feature: Names = None
+    edge_label: Names = None
+    edge_feature: Names = None
+    edge_is_optional: bool = False  # whether graphs may all lack the features of edges
+    featurizer: Any = None
+
+    def columns(self) -> list[Column]:
+        """All that is read, one by one."""
+        return [
+            Column(name, argument, self.edge_is_optional and argument == "edge_feature")
+            for argument in ("node_label", "node_feature", "edge_label", "edge_feature")
+            for name in checked_names(getattr(self, argument), argument)
+        ]
 
 
 @dataclass(eq=False, repr=False)
@@ -45,11 +65,9 @@ def read_graphs(
     """
     if isinstance(graphs, Graphs):
         return graphs
-    joined = _joined(list(read_chunks(graphs, attributes)))
-    if like is not None:
-        joined = compared(joined, like, attributes)
-        dtype = like.dtype if dtype is None else dtype
-    return converted(joined, dtype)
+    found = list(read_chunks(graphs, attributes, like))
+    joined = found[0] if len(found) == 1 else _joined(found)
+    return converted(joined, like.dtype if dtype is None and like is not None else dtype)
 
 
 def converted(graphs: Graphs, dtype: torch.dtype | None) -> Graphs:
@@ -62,44 +80,107 @@ def converted(graphs: Graphs, dtype: torch.dtype | None) -> Graphs:
     return replace(graphs, x=x, edge_attr=edges[0] if edges else None, dtype=dtype)
 
 
-def read_chunks(graphs: Any, attributes: Attributes) -> Iterator[Graphs]:
+def read_chunks(
+    graphs: Any, attributes: Attributes, like: Graphs | None = None
+) -> Iterator[Graphs]:
     """Reads a collection some thousand graphs at a time."""
     if isinstance(graphs, Graphs):
-        yield graphs
+        yield from _split(graphs)
         return
-    columns = attributes.columns()
-    having: dict[Column, tuple[int, Tensor]] = {}
-    lacking: dict[Column, int] = {}
-    is_empty = True
-    for chunk in _chunks_of(graphs, attributes, columns):
-        is_empty = False
-        for column, values in zip(columns, chunk.values, strict=True):
-            _check_values(column, values, chunk, having, lacking)
-        yield _checked(chunk, columns)
-    if is_empty:
+    columns, form = attributes.columns(), Form()
+    if like is not None:  # labels match or do not, whatever they are
+        known = ((c, value) for c, (_, value) in like.form.items() if not c.is_label)
+        form = {column: ("the graphs to compare with", value) for column, value in known}
+    if isinstance(graphs, Batch):
+        yield from _split(_checked(_of_batch(graphs, 0, columns), columns, form))
+        return
+    graphs = graph_collection(graphs)
+    if not len(graphs):
         raise ValueError("expected at least one graph, got none")
+    for first in range(0, len(graphs), GRAPHS_AT_A_TIME):
+        numbers = range(first, min(first + GRAPHS_AT_A_TIME, len(graphs)))
+        if _is_read_in_batches(graphs):
+            chunk = _of_batch(graphs.batch(numbers), first, columns)
+        else:
+            made_by = attributes.featurizer
+            items = [with_molecule_read(graphs[i], i, made_by, columns) for i in numbers]
+            chunk = _of_list(items, first, columns)
+        yield _checked(chunk, columns, form)
+
+
+def _split(graphs: Graphs) -> Iterator[Graphs]:
+    for items in torch.arange(len(graphs)).split(GRAPHS_AT_A_TIME):
+        yield graphs if len(items) == len(graphs) else graphs.part(items)
 
 
 def with_molecules_read(items: Any, featurizer: Any = None) -> Any:
     """Graphs in place of molecules; PyTorch Geometric's and networkx's stay what they are."""
-    if callable(getattr(items, "batch", None)):  # a data set of graphs, read in batches
+    if _is_read_in_batches(items):
         return items
     return [with_molecule_read(items[i], i, featurizer) for i in range(len(items))]
 
 
-def with_molecule_read(item: Any, i: int, featurizer: Any) -> Any:
-    """A graph in place of the i-th item of a collection, if it is a molecule."""
-    if isinstance(item, BaseData) or is_networkx(item):
-        return item
-    if not _is_molecule(item) and not callable(featurizer):
+def with_molecule_read(
+    item: Any, i: int, featurizer: Any, columns: Sequence[Column] | None = None
+) -> Any:
+    """A graph in place of the i-th item of a collection, if it is a molecule.
+
+    With columns to be read also in place of a graph of networkx.
+    """
+    if is_networkx(item):
+        return item if columns is None else _of_networkx(item, i, columns)
+    if isinstance(item, BaseData) or (not _is_molecule(item) and not callable(featurizer)):
         return item
     from pyg_kernels.kernels.molecules import molecule_graph
 
     return molecule_graph(item, i, featurizer)
 
 
+def _is_read_in_batches(items: Any) -> bool:
+    """Whether a data set gives its graphs without a loop, as ``MoleculeDataset`` does."""
+    return callable(getattr(items, "batch", None))
+
+
 def _is_molecule(item: Any) -> bool:
     return isinstance(item, str) or type(item).__module__.startswith("rdkit")
+
+
+def is_networkx(item: Any) -> bool:
+    """Whether an item is a graph of networkx, which is not imported for this."""
+    networkx = sys.modules.get("networkx")
+    return networkx is not None and isinstance(item, networkx.Graph)
+
+
+def _of_networkx(graph: Any, i: int, columns: Sequence[Column]) -> Data:
+    """A graph with the attributes that are read; each undirected edge leads both ways."""
+    number = {node: k for k, node in enumerate(graph)}
+    edges = list(graph.edges(data=True))
+    if not graph.is_directed():
+        edges += [(v, u, values) for u, v, values in edges if u != v]
+    ends = [(number[u], number[v]) for u, v, _ in edges]
+    data = Data(edge_index=torch.tensor(ends, dtype=torch.long).reshape(-1, 2).t().contiguous())
+    data.num_nodes = len(number)
+    for column in columns:
+        name, places = column.name, edges if column.of_edges else list(graph.nodes(data=True))
+        values: Any = [place[-1].get(name) for place in places]
+        lacking = [k for k, value in enumerate(values) if value is None]
+        if len(lacking) == len(values):
+            continue
+        if lacking:
+            where = places[lacking[0]][:-1]
+            what = f"edge {where}" if column.of_edges else f"node {where[0]!r}"
+            raise ValueError(f"graph {i} has no {name!r} at {what}")
+        if not all(isinstance(value, str) for value in values):
+            try:
+                values = torch.as_tensor(np.array([np.asarray(value) for value in values]))
+            except (TypeError, ValueError):
+                kinds = ", ".join(sorted({type(value).__name__ for value in values}))
+                raise ValueError(
+                    f"graph {i} has {name!r} of type {kinds}: expected strings, numbers, or "
+                    "vectors of one size"
+                ) from None
+        data[name] = values
+    return data
 
 
 @dataclass
@@ -111,21 +192,6 @@ class _Chunk:
     edge_index: list[Tensor]
     num_nodes: list[int]
     num_edges: list[int]
-
-
-def _chunks_of(graphs: Any, attributes: Attributes, columns: list[Column]) -> Iterator[_Chunk]:
-    if isinstance(graphs, Batch):
-        yield _of_batch(graphs, 0, columns)
-        return
-    graphs = graph_collection(graphs)
-    whole = getattr(graphs, "batch", None)  # as MoleculeDataset.batch, without a loop
-    for first in range(0, len(graphs), GRAPHS_AT_A_TIME):
-        numbers = range(first, min(first + GRAPHS_AT_A_TIME, len(graphs)))
-        if callable(whole):
-            yield _of_batch(whole(numbers), first, columns)
-        else:
-            items = [with_molecule_read(graphs[i], i, attributes.featurizer) for i in numbers]
-            yield _of_list(items, first, columns)
 
 
 def graph_collection(graphs: Any) -> Any:
@@ -140,7 +206,6 @@ def graph_collection(graphs: Any) -> Any:
 def _of_list(graphs: Sequence[Any], first: int, columns: list[Column]) -> _Chunk:
     chunk = _Chunk(first, [[] for _ in columns], [], [], [])
     for i, graph in enumerate(graphs, start=first):
-        graph = data_of(graph, i, columns) if is_networkx(graph) else graph
         if not isinstance(graph, Data) or isinstance(graph, Batch):
             raise TypeError(
                 f"graph {i} is a {type(graph).__name__}: expected a Data, a networkx graph, SMILES "
@@ -161,11 +226,6 @@ def _of_list(graphs: Sequence[Any], first: int, columns: list[Column]) -> _Chunk
         chunk.num_nodes.append(int(graph.num_nodes or 0) if num_nodes is None else num_nodes)
         chunk.num_edges.append(num_edges)
         chunk.edge_index.append(edge_index)
-        for value in (edge_index, *(values[-1] for values in chunk.values)):
-            if value is not None and value.device != chunk.edge_index[0].device:
-                raise ValueError(
-                    f"graph {i} is on {value.device}, graph {first} on {chunk.edge_index[0].device}"
-                )
     return chunk
 
 
@@ -242,61 +302,19 @@ def _words(value: Any) -> list[str] | None:
 
 
 def _num_edges(edge_index: Any, i: int) -> int:
-    shape: Any = None
-    kind = type(edge_index).__name__
-    if isinstance(edge_index, Tensor):
-        shape, strided = tuple(edge_index.shape), edge_index.layout == torch.strided
-        kind = str(edge_index.dtype if strided else edge_index.layout)
-    if kind not in ("torch.int64", "torch.int32") or len(shape) != 2 or shape[0] != 2:
+    shape, dtype = tuple(getattr(edge_index, "shape", ())), getattr(edge_index, "dtype", None)
+    layout = getattr(edge_index, "layout", type(edge_index))
+    known = layout == torch.strided and dtype in (torch.int64, torch.int32)
+    if not known or len(shape) != 2 or shape[0] != 2:
         raise ValueError(
-            f"graph {i} has an edge_index of shape {shape} and {kind}: expected (2, E) and int64"
+            f"graph {i} has an edge_index of shape {shape}, {dtype} and {layout}: expected (2, E), "
+            "int64"
         )
-    return edge_index.size(1)
+    return int(shape[1])
 
 
-def _check_values(
-    column: Column,
-    values: Sequence[Tensor | None],
-    chunk: _Chunk,
-    having: dict[Column, tuple[int, Tensor]],
-    lacking: dict[Column, int],
-) -> None:
-    """Raises where a chunk's values of an attribute do not go with those before."""
-    counts = chunk.num_edges if column.of_edges else chunk.num_nodes
-    counts = counts if len(values) == len(counts) else [sum(counts)]
-    for i, (value, count) in enumerate(zip(values, counts, strict=True), start=chunk.first):
-        if value is None and count:
-            lacking.setdefault(column, i)
-        elif value is not None and count:
-            where, first = having.setdefault(column, (i, value))
-            _check_alike(value, first, column.name, i, f"graph {where}", column.is_label)
-        if column in having and column in lacking:
-            raise ValueError(
-                f"graph {lacking[column]} has no {column.name!r}, but graph {having[column][0]} has"
-            )
-
-
-def _check_alike(
-    value: Tensor, other: Tensor, name: str, i: int, where: str, is_label: bool = False
-) -> None:
-    if value.shape[1:] != other.shape[1:]:
-        raise ValueError(
-            f"graph {i} has {name!r} with {_width(value)}, but {where} with {_width(other)}"
-        )
-    one_type = value.is_floating_point() == other.is_floating_point()
-    if (is_label or value.dim() == 1) and not one_type:
-        raise ValueError(
-            f"graph {i} has {name!r} of {value.dtype}, but {where} of {other.dtype}: expected "
-            "labels of one type, or vectors"
-        )
-
-
-def _width(value: Tensor) -> str:
-    return f"{value.size(1)} features" if value.dim() == 2 else "one number each"
-
-
-def _checked(chunk: _Chunk, columns: list[Column]) -> Graphs:
-    """The graphs of a chunk, checked, with converted features."""
+def _checked(chunk: _Chunk, columns: list[Column], form: Form) -> Graphs:
+    """The graphs of a chunk, checked, with converted features, in the form of those before."""
     ptr, edge_ptr = pointers(chunk.num_nodes), pointers(chunk.num_edges)
     index = torch.cat(chunk.edge_index, dim=1).long()  # a copy, also of a single one
     counts = torch.tensor(chunk.num_nodes, device=index.device)
@@ -314,8 +332,8 @@ def _checked(chunk: _Chunk, columns: list[Column]) -> Graphs:
     index = index + ptr[:-1].to(index.device).index_select(0, owner)
     parts: tuple[list[Tensor], list[Tensor]] = [], []
     for column, values in zip(columns, chunk.values, strict=True):
-        starts = edge_ptr if column.of_edges else ptr
-        found = _joined_values(column, values, chunk.first, starts)
+        counted = chunk.num_edges if column.of_edges else chunk.num_nodes
+        found = _joined_values(column, values, chunk.first, counted, form)
         if found is not None:
             parts[column.of_edges].append(found)
     (label, x), (edge_label, edge_attr) = map(_combined, parts)
@@ -324,41 +342,68 @@ def _checked(chunk: _Chunk, columns: list[Column]) -> Graphs:
     x, label = (label, None) if x is None else (x, label)
     edge_attr, edge_label = (edge_label, None) if edge_attr is None else (edge_attr, edge_label)
     assert x is not None
-    return Graphs(x, index, ptr, edge_ptr, torch.float64, edge_attr, label, edge_label)
+    dtype = torch.float64
+    return Graphs(x, index, ptr, edge_ptr, dtype, edge_attr, label, edge_label, form)
 
 
 def _joined_values(
-    column: Column, values: Sequence[Tensor | None], first: int, ptr: Tensor
+    column: Column, values: Sequence[Tensor | None], first: int, counts: Sequence[int], form: Form
 ) -> Tensor | None:
-    """An attribute of all nodes or edges of a chunk, finite: labels (N,), or vectors (N, F)."""
+    """An attribute of all nodes or edges of a chunk: labels (N,), or finite vectors (N, F)."""
     name = column.name
+    of_values = counts if len(values) == len(counts) else [sum(counts)]
+    for i, (value, count) in enumerate(zip(values, of_values, strict=True), start=first):
+        if count:
+            _check_alike(column, value, i, form)
     known = [value for value in values if value is not None]
     known = [value for value in known if len(value)] or known[:1]
     if not known:
         return None
-    joined = torch.cat(known)
+    joined, starts = torch.cat(known), pointers(counts).tolist()
     if joined.is_floating_point() and not bool(joined.isfinite().all()):
-        i, row = place(int((~joined.isfinite()).nonzero()[0, 0]), ptr.tolist())
+        i, row = place(int((~joined.isfinite()).nonzero()[0, 0]), starts)
         raise ValueError(f"graph {first + i} has NaN or infinite {name!r} in row {row}")
     if column.is_label:
         return row_hashes(joined)
     if joined.dim() == 1:
         return joined.unsqueeze(1) if joined.is_floating_point() else joined.long()
-    for k, value in enumerate(values if joined.is_floating_point() else [joined]):
-        if value is not None and not value.is_floating_point():
-            _refuse_codes(value, ptr[k:], first + k, name)
+    if not all(value.is_floating_point() for value in known):
+        sizes, integer = zip(*((len(v), not v.is_floating_point()) for v in known), strict=True)
+        codes = ((joined != 0) & (joined != 1)).any(1).cpu()
+        codes &= torch.tensor(integer).repeat_interleave(torch.tensor(sizes))
+        if bool(codes.any()):
+            i, _ = place(int(codes.nonzero()[0]), starts)
+            raise ValueError(
+                f"graph {first + i} has integers other than 0 and 1 in {name!r}, whose inner "
+                "products mean nothing: make them one-hot, or name them as labels (node_label, "
+                "edge_label)"
+            )
     return joined
 
 
-def _refuse_codes(values: Tensor, ptr: Tensor, first: int, name: str) -> None:
-    """Raises where integers are codes: of these rows and pointers, graph `first` is the first."""
-    codes = (values != 0) & (values != 1)
-    if bool(codes.any()):
-        i, _ = place(int(codes.nonzero()[0, 0]), (ptr - ptr[0]).tolist())
+def _check_alike(column: Column, value: Tensor | None, i: int, form: Form) -> None:
+    """Raises where a graph's values do not go with those before."""
+    if column not in form:
+        form[column] = f"graph {i}", None if value is None else value.detach()[:0].clone()
+    where, other = form[column]
+    name, has = f"graph {i} has {column.name!r}", "have" if "graphs" in where else "has"
+    if value is None or other is None:
+        if value is not other:
+            here, there = ("has no", has) if value is None else ("has", f"{has} not")
+            raise ValueError(f"graph {i} {here} {column.name!r}, but {where} {there}")
+        return
+    if value.shape[1:] != other.shape[1:]:
+        raise ValueError(f"{name} with {_width(value)}, but {where} with {_width(other)}")
+    one_type = value.is_floating_point() == other.is_floating_point()
+    if (column.is_label or value.dim() == 1) and not one_type:
         raise ValueError(
-            f"graph {first + i} has integers other than 0 and 1 in {name!r}, whose inner products "
-            "mean nothing: make them one-hot, or name them as labels (node_label, edge_label)"
+            f"{name} of {value.dtype}, but {where} of {other.dtype}: expected labels of one type, "
+            "or vectors"
         )
+
+
+def _width(value: Tensor) -> str:
+    return f"{value.size(1)} features" if value.dim() == 2 else "one number each"
 
 
 def _combined(parts: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
@@ -370,52 +415,17 @@ def _combined(parts: list[Tensor]) -> tuple[Tensor | None, Tensor | None]:
 
 
 def _joined(found: list[Graphs]) -> Graphs:
-    if len(found) == 1:
-        return found[0]
-    shifts = pointers([graphs.num_nodes for graphs in found]).tolist()[:-1]
-
-    def together(name: str) -> Any:
+    shifts = pointers([graphs.num_nodes for graphs in found]).tolist()
+    indices = [graphs.edge_index + shift for graphs, shift in zip(found, shifts, strict=False)]
+    joined: dict[str, Any] = {}
+    for name in ("x", "edge_attr", "node_label", "edge_label"):
         values = [getattr(graphs, name) for graphs in found]
         values = [value for value in values if value is not None]
-        return torch.cat(values) if values else None
-
-    return Graphs(
-        together("x"),
-        torch.cat([g.edge_index + shift for g, shift in zip(found, shifts, strict=True)], dim=1),
-        pointers(torch.cat([graphs.ptr.diff() for graphs in found])),
-        pointers(torch.cat([graphs.edge_ptr.diff() for graphs in found])),
-        found[0].dtype,
-        *map(together, ("edge_attr", "node_label", "edge_label")),
+        joined[name] = torch.cat(values) if values else None
+    return replace(
+        found[0],
+        edge_index=torch.cat(indices, dim=1),
+        ptr=pointers(torch.cat([graphs.ptr.diff() for graphs in found])),
+        edge_ptr=pointers(torch.cat([graphs.edge_ptr.diff() for graphs in found])),
+        **joined,
     )
-
-
-def compared(graphs: Graphs, like: Graphs, attributes: Attributes) -> Graphs:
-    """Graphs in the form of those to compare them with; a ``ValueError`` where they have another.
-
-    Collections without nodes or edges have no features that could differ.
-    """
-    if graphs.device != like.device:
-        raise ValueError(
-            f"the graphs are on {graphs.device}, those to compare with on {like.device}"
-        )
-    where = "the graphs to compare with"
-    if not graphs.num_nodes:
-        graphs = replace(graphs, x=like.x[:0], node_label=_none_of(like.node_label))
-    elif like.num_nodes or not len(like):
-        nodes = str(attributes.node_feature or attributes.node_label)
-        _check_alike(graphs.x, like.x, nodes, 0, where)
-    if not graphs.num_edges:
-        edges = _none_of(like.edge_attr), _none_of(like.edge_label)
-        return replace(graphs, edge_attr=edges[0], edge_label=edges[1])
-    if like.num_edges or not len(like):
-        name = str(attributes.edge_feature or attributes.edge_label)
-        if (graphs.edge_attr is None) != (like.edge_attr is None):
-            verb = ("has no", "have") if graphs.edge_attr is None else ("has", "have no")
-            raise ValueError(f"graph 0 {verb[0]} {name!r}, but {where} {verb[1]} such")
-        if graphs.edge_attr is not None and like.edge_attr is not None:
-            _check_alike(graphs.edge_attr, like.edge_attr, name, 0, where)
-    return graphs
-
-
-def _none_of(values: Tensor | None) -> Tensor | None:
-    return values if values is None else values[:0]

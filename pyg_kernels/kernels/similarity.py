@@ -84,23 +84,16 @@ class MoleculeSimilarity:
         """
         from pyg_kernels.chem import canonical_smiles
 
-        molecules, readable = _coded(train)
-        if not readable.all():
-            from pyg_kernels.chem.encoding import parse
-
-            parse(train[int(np.argmin(readable))])  # raises, and says why
-        if not molecules:
+        if not len(train):
             raise ValueError("expected at least one training molecule, got none")
         # The threshold is that of different molecules, however often each was measured.
-        first = np.unique(canonical_smiles(train), return_index=True)[1]
-        self._positions = np.sort(first)
+        self._positions = np.sort(np.unique(canonical_smiles(train), return_index=True)[1])
         distinct = [train[k] for k in self._positions]
         shared: dict[str, Any] = {"output": "gram", "max_memory": self.max_memory, "verbose": False}
         self._kernel = WLSubtreeKernel(
             self.num_iterations, edge_label="edge_attr", compare="minmax", **shared
-        ).fit([molecules[k] for k in self._positions])
-        generator = np.random.default_rng(0)
-        number = len(distinct)
+        ).fit(_coded(distinct)[0])
+        number, generator = len(distinct), np.random.default_rng(0)
         sample = np.sort(generator.choice(number, min(self.sample_size, number), replace=False))
         others = self._nearest([distinct[k] for k in sample], exclude=sample).similarity
         self.threshold_ = float(np.percentile(others, self.percentile)) if number > 1 else 0.0
@@ -128,20 +121,18 @@ class MoleculeSimilarity:
         num_workers: int | None = None,
     ) -> Nearest:
         """As :meth:`nearest`; molecule k is not compared with different molecule exclude[k]."""
-        similarity = np.full(len(new), np.nan)
-        position = np.full(len(new), -1)
+        similarity, position = np.full(len(new), np.nan), np.full(len(new), -1)
         # Four float64 matrices of a block's size are alive at once.
         rows = min(4096, max(1, self.max_memory // (32 * len(self._kernel.collection_))))
         for start in range(0, len(new), rows):
             molecules, readable = _coded(new[start : start + rows], num_workers)
-            if not molecules:
-                continue
-            places = start + np.flatnonzero(readable)
-            gram = self._kernel.transform(molecules)
-            if exclude is not None:
-                gram[np.arange(len(places)), exclude[places]] = -1
-            position[places] = self._positions[gram.argmax(1)]
-            similarity[places] = gram.max(1)
+            if molecules:
+                places = start + np.flatnonzero(readable)
+                gram = self._kernel.transform(molecules)
+                if exclude is not None:
+                    gram[np.arange(len(places)), exclude[places]] = -1
+                position[places] = self._positions[gram.argmax(1)]
+                similarity[places] = gram.max(1)
         return Nearest(similarity, position)
 
 
@@ -173,5 +164,4 @@ def _coded(
     readable = np.ones(len(smiles), dtype=bool)
     readable[[row.row for row in invalid]] = False
     arrays = ((c.atoms, c.edge_index, c.bonds) for c in map(store.__getitem__, range(len(store))))
-    graphs = (map(torch.from_numpy, parts) for parts in arrays)
-    return [Data(x=x, edge_index=ends, edge_attr=bonds) for x, ends, bonds in graphs], readable
+    return [Data(*map(torch.from_numpy, parts)) for parts in arrays], readable

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pyg_kernels.kernels.blocks import progress_bar
+from pyg_kernels.kernels.kernel import progress_bar
 from pyg_kernels.ops.operator import cpu_backend
 
 _DENSE_FROM = 0.05  # columns with a larger share of nonzero entries are multiplied as dense
@@ -37,7 +37,7 @@ def sparse_gram(
     own, theirs = totals
     rows = min(_ROWS, max(1, max_memory // (32 * max(1, x.shape[0]))))
     x, other = x.astype(kind, copy=False), other.astype(kind, copy=False)
-    with progress_bar("Gram matrix", gram.size, " pairs", verbose) as bar:
+    with progress_bar("Gram matrix", gram.size, verbose) as bar:
         for start in range(0, other.shape[0], rows):
             block, sums = other[start : start + rows], theirs[start : start + rows]
             if cpu_backend() == "numba":
@@ -65,8 +65,7 @@ def row_sums(x: sparse.csr_matrix) -> NDArray[Any]:
 
 def squared_norms(x: sparse.csr_matrix) -> NDArray[Any]:
     """The sums of squares of the rows, (n,)."""
-    rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
-    return np.bincount(rows, weights=x.data * x.data, minlength=x.shape[0]).astype(x.dtype)
+    return row_sums(x.multiply(x))
 
 
 def _compare(

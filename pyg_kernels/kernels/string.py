@@ -1,20 +1,122 @@
-"""The kernel over all n-grams of two texts, consecutive or not."""
+r"""Kernels on texts, from their values on all pairs of prefixes.
+
+For the base kernel :math:`g[s, t]` of two tokens and an order n,
+
+.. math::
+    Z_1 = g, \qquad
+    C_j[s, t] = \sum_{i \le s, k \le t} \lambda^{(s - i) + (t - k)} Z_j[i, k], \qquad
+    Z_j[s, t] = g[s, t] \, C_{j-1}[s - 1, t - 1],
+
+so that :math:`Z_n[s, t]` sums over the pairs of n-grams that end at exactly s and t, and
+:math:`C_n[s, t]` over those up to s and t, each weighted by :math:`\lambda` to the number of tokens
+after its first that it does not pick (Lei et al. 2017, eq. 3 and supplement B): O(n |x| |y|). It is
+the recurrence of the layers, on pairs. The additive form replaces the product of n base kernels by
+their sum: :math:`Z_j[s, t] = C_{j-1}[s-1, t-1] + W_j[s, t] \, g[s, t]`, with the weights W of these
+pairs from the recurrence of products for a base kernel of 1.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from pyg_kernels.kernels.activations import inverse_root
+from pyg_kernels.kernels.activations import ActivationKernel, activation_kernel, inverse_root
 from pyg_kernels.kernels.arguments import checked_choice, checked_count, checked_decay
-from pyg_kernels.kernels.blocks import BlockKernel
-from pyg_kernels.kernels.pair_scan import decayed_sums, end_at, weight_sums
+from pyg_kernels.kernels.kernel import BlockKernel
 from pyg_kernels.kernels.texts import PaddedTexts, Texts, checked_analyzer, read_texts
+from pyg_kernels.ops.operator import runs_compiled
+
+Activated = Callable[[Tensor], Tensor]
+
+
+def decayed_sums(values: Tensor, decay: float) -> Tensor:
+    r"""The sums :math:`C[s, t]` of the values ``(S, T, ...)`` up to s and t, with decay."""
+    return _DecayedSums.apply(values, decay, False)
+
+
+def end_at(base: Tensor, order: int, decay: float, additive: bool = False) -> Tensor:
+    r"""The sums :math:`Z_n[s, t]` over pairs of n-grams that end at s and t, (S, T, ...)."""
+    ending = base
+    weights = base.new_ones(base.shape[:2] + (1,) * (base.dim() - 2))  # of these pairs
+    for _ in range(order - 1):
+        before = shifted(decayed_sums(ending, decay))
+        if additive:
+            weights = shifted(decayed_sums(weights, decay))
+            ending = before + base * weights
+        else:
+            ending = base * before
+    return ending
+
+
+def shifted(values: Tensor) -> Tensor:
+    """The values at (s - 1, t - 1), zero where there are none."""
+    no_pad = (0, 0) * (values.dim() - 2)
+    if not values.size(0) or not values.size(1):
+        return values
+    return torch.nn.functional.pad(values[:-1, :-1], (*no_pad, 1, 0, 1, 0))
+
+
+def after_one(values: Tensor) -> Tensor:
+    """The values at s - 1 along the first dimension, zero where there is none."""
+    return torch.cat([torch.zeros_like(values[:1]), values[:-1]])
+
+
+def weight_sums(length: int, order: int, decay: float, weighting: str) -> Tensor:
+    r"""The sum of the weights of all n-grams of each prefix of a text, (L,) in float64.
+
+    With ``'end'`` :math:`\lambda` to the number of tokens after the first that are not picked; with
+    ``'span'`` only those before the last.
+    """
+    ending = torch.ones(length, 1, dtype=torch.float64)
+    for _ in range(order - 1):
+        ending = after_one(decayed_sums(ending, decay))
+    return decayed_sums(ending, 1.0 if weighting == "span" else decay)[:, 0]
+
+
+def _scan_(values: Tensor, decay: float, backwards: bool) -> Tensor:
+    """The sums in place, along both dimensions."""
+    if runs_compiled(values):
+        from pyg_kernels.kernels import cpu
+        from pyg_kernels.ops.compiled import run
+
+        flat = values.view(*values.shape[:2], values[:1, :1].numel()).numpy()
+        tasks = -(-flat.shape[2] // cpu.PAIRS_AT_A_TIME)
+        run(cpu.decayed_sums, tasks, flat.size, flat, decay, backwards)
+        return values
+    for dim in (0, 1):
+        slices = values.unbind(dim)
+        for before, here in pairwise(reversed(slices) if backwards else slices):
+            here.add_(before, alpha=decay)
+    return values
+
+
+class _DecayedSums(torch.autograd.Function):
+    """The scan, whose gradient is the scan from the other end."""
+
+    @staticmethod
+    def forward(values: Tensor, decay: float, backwards: bool) -> Tensor:
+        return _scan_(values.clone(memory_format=torch.contiguous_format), decay, backwards)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float, bool], output: Tensor) -> None:
+        _, ctx.decay, ctx.backwards = inputs
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _DecayedSums.apply(grad, ctx.decay, not ctx.backwards), None, None
+
+
+class _Prepared(NamedTuple):
+    """Texts, and the kernel of each prefix with itself before each activation, (S, n)."""
+
+    texts: PaddedTexts
+    diagonals: list[Tensor]
 
 
 @dataclass(eq=False, repr=False)
@@ -42,53 +144,74 @@ class TextKernel(BlockKernel):
         """
         self._check()
         texts = self._read([x] if y is None else [x, y])
-        one = torch.tensor([0])
-        first = self._prepare(texts.part(one))
-        second = first if y is None else self._prepare(texts.part(one + 1))
-        values = self._prefix_values(first, second)[:, :, 0, 0]
-        scales = [self._prefix_scale(prepared) for prepared in (first, second)]
-        if scales[0] is None or scales[1] is None:
-            return values
-        return values * scales[0][:, None] * scales[1]
+        parts = [texts.part(torch.tensor([number])) for number in (0, len(texts) - 1)]
+        values = self._between(*map(self._prepare, parts))[:, :, 0, 0]
+        rows, columns = map(self._prefix_scale, parts)
+        return values if rows is None or columns is None else values * rows[:, None] * columns
+
+    @abstractmethod
+    def _prefix_values(self, base: Tensor, activated: Activated) -> Tensor:
+        """The kernel of all pairs of prefixes, (S, T, ...), from the base kernel of their tokens.
+
+        `activated` gives the kernel of the activation of such values.
+        """
+
+    def _check(self) -> None:
+        super()._check()
+        self._activation()
+
+    def _activation(self) -> ActivationKernel:
+        return activation_kernel(getattr(self, "activation", None))
 
     def _read(self, items: Any, like: Any = None) -> Texts:
         analyze = checked_analyzer(self.analyzer, self.tokenizer)
         return read_texts(items, self.dtype, like, analyze)
 
-    def _prepare(self, part: Texts) -> Any:
-        return part.padded()
+    def _prepare(self, part: Texts) -> _Prepared:
+        if hasattr(self, "activation"):
+            return self._with_itself(part)[0]
+        return _Prepared(part.padded(), [])
 
-    def _values(self, a: Any, b: Any) -> Tensor:
-        return _at_ends(self._prefix_values(a, b), a.lengths, b.lengths)
+    def _with_itself(self, part: Texts) -> tuple[_Prepared, Tensor]:
+        """A part prepared, and the kernel of each of its prefixes with itself, (S, n)."""
+        prepared = _Prepared(part.padded(), [])
+        present = prepared.texts.present()
+
+        def activated(values: Tensor) -> Tensor:
+            own = values.diagonal().t()
+            prepared.diagonals.append(own)
+            found = self._activation()(values, own[:, None], own)
+            return found * (present[:, None] & present)  # padding stays 0
+
+        values = self._prefix_values(prepared.texts.self_pairs(), activated)
+        return prepared, values.diagonal().t()
+
+    def _between(self, a: _Prepared, b: _Prepared) -> Tensor:
+        """The kernel of all prefixes of all pairs of texts of two parts, (S, T, n, m)."""
+        diagonals = zip(a.diagonals, b.diagonals, strict=True)
+
+        def activated(values: Tensor) -> Tensor:
+            first, second = next(diagonals)
+            return self._activation()(values, first[:, None, :, None], second[None, :, None, :])
+
+        return self._prefix_values(a.texts.pairs(b.texts), activated)
+
+    def _values(self, a: _Prepared, b: _Prepared) -> Tensor:
+        values, rows, columns = self._between(a, b), a.texts.lengths[:, None], b.texts.lengths
+        if not values.size(0) or not values.size(1):
+            return values.new_zeros(values.shape[2:])
+        first, second = (torch.arange(n, device=values.device) for n in values.shape[2:])
+        picked = values[rows - 1, columns - 1, first[:, None], second]  # of empty texts anything
+        return picked.masked_fill((rows == 0) | (columns == 0), 0)
 
     def _self_values(self, part: Texts) -> Tensor:
-        prepared = self._prepare(part)
-        values, ends = self._with_itself(prepared), prepared.lengths
-        if not len(values):
-            return values.new_zeros(len(ends))
-        texts = torch.arange(len(ends), device=ends.device)
-        return values[ends - 1, texts].masked_fill(ends == 0, 0)
+        prepared, values = self._with_itself(part)
+        texts = torch.arange(len(part), device=values.device)
+        return torch.nn.functional.pad(values, (0, 0, 1, 0))[prepared.texts.lengths, texts]
 
-    def _prefix_scale(self, prepared: Any) -> Tensor | None:
+    def _prefix_scale(self, part: Texts) -> Tensor | None:
         """The factor of each prefix of the only text of a part, (S,), or None."""
-        return inverse_root(self._with_itself(prepared)[:, 0]) if self._is_cosine() else None
-
-    @abstractmethod
-    def _prefix_values(self, a: Any, b: Any) -> Tensor:
-        """The kernel of all prefixes of all pairs of texts of two prepared parts, (S, T, n, m)."""
-
-    @abstractmethod
-    def _with_itself(self, prepared: Any) -> Tensor:
-        """The kernel of each prefix of a prepared part with itself, (S, n)."""
-
-
-def _at_ends(values: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """The values (S, T, n, m) where texts of these lengths end, (n, m); 0 for empty texts."""
-    if not values.size(0) or not values.size(1):
-        return values.new_zeros(len(a), len(b))
-    rows, columns = (torch.arange(len(lengths), device=a.device) for lengths in (a, b))
-    picked = values[(a - 1)[:, None], b - 1, rows[:, None], columns]  # of empty texts anything
-    return picked.masked_fill((a == 0)[:, None] | (b == 0), 0)
+        return inverse_root(self._with_itself(part)[1][:, 0]) if self._is_cosine() else None
 
 
 @dataclass(eq=False, repr=False)
@@ -155,36 +278,104 @@ class StringKernel(TextKernel):
     def _is_cosine(self) -> bool:
         return self.normalize == "cosine"
 
-    def _prefix_values(self, a: PaddedTexts, b: PaddedTexts) -> Tensor:
-        return self._sums(a.pairs(b))
+    def _prefix_values(self, base: Tensor, activated: Activated) -> Tensor:
+        ending = end_at(base, self.order, self.decay, self.combine == "add")
+        return decayed_sums(ending, 1.0 if self.weighting == "span" else self.decay)
 
-    def _with_itself(self, prepared: PaddedTexts) -> Tensor:
-        return self._sums(prepared.self_pairs()).diagonal().t()
-
-    def _prefix_scale(self, prepared: PaddedTexts) -> Tensor | None:
+    def _prefix_scale(self, part: Texts) -> Tensor | None:
         if self.normalize == "weights":
-            return self._inverse_weights(torch.arange(1, len(prepared.values) + 1), prepared)
-        return super()._prefix_scale(prepared)
+            return self._inverse_weights(torch.arange(1, len(part.values) + 1), part)
+        return super()._prefix_scale(part)
 
     def _scale(self, collection: Texts, diagonal: Tensor | None = None) -> Tensor | None:
         if self.normalize == "weights":
             return self._inverse_weights(collection.sizes, collection)
         return super()._scale(collection, diagonal)
 
-    def _sums(self, base: Tensor) -> Tensor:
-        weights = None
-        if self.combine == "add" and self.order > 1:
-            rows, columns = (
-                weight_sums(length, self.order - 1, self.decay, "end").to(base)
-                for length in base.shape[:2]
-            )
-            weights = rows, columns
-        ending = end_at(base, self.order, self.decay, weights)
-        return decayed_sums(ending, 1.0 if self.weighting == "span" else self.decay)
-
-    def _inverse_weights(self, lengths: Tensor, like: Texts | PaddedTexts) -> Tensor:
+    def _inverse_weights(self, lengths: Tensor, like: Texts) -> Tensor:
         longest = int(lengths.max()) if len(lengths) else 0
-        sums = weight_sums(longest, self.order, self.decay, self.weighting)[-1]
+        sums = weight_sums(longest, self.order, self.decay, self.weighting)
         sums = torch.nn.functional.pad(sums, (1, 0)).index_select(0, lengths)
         inverse = torch.where(sums > 0, 1 / sums.where(sums > 0, 1.0), 0.0)
-        return inverse.to(like.values.device, like.dtype)
+        return inverse.to(like.device, like.dtype)
+
+
+@dataclass(eq=False, repr=False)
+class GatedSequenceKernel(TextKernel):
+    r"""The sequence kernel of an adaptive decay :math:`\lambda_t = \sigma(U x_t)`.
+
+    .. math::
+        K(x_{1:t}, y_{1:s}) =
+        K_\sigma(x_t, y_s) \, K(x_{1:t-1}, y_{1:s-1}) + \langle x_t, y_s \rangle
+
+    with the map :math:`\phi(x_{1:t}) = [x_t, \phi(x_{1:t-1}) \otimes \phi_\sigma(x_t)]` (Lei 2017,
+    thesis, section 2.4.4): its feature space contains the states
+    :math:`c_t = \lambda_t \odot c_{t-1} + W x_t`.
+
+    Args:
+        activation: The kernel :math:`K_\sigma` of the gate's activation; None:
+            :func:`inverse_polynomial`, which lies in (0, 1].
+        normalize: Whether to divide as by ``'cosine'`` of :class:`StringKernel`.
+
+    Texts, errors and all other arguments are as of :class:`StringKernel`; an empty text has the
+    kernel 0.
+    """
+
+    activation: ActivationKernel | None = None
+    normalize: bool = False
+
+    def _prefix_values(self, base: Tensor, activated: Activated) -> Tensor:
+        rows: list[Tensor] = []
+        for gate, here in zip(activated(base), base, strict=True):
+            rows.append(gate * after_one(rows[-1]) + here if rows else here)
+        return torch.stack(rows) if rows else base
+
+
+@dataclass(eq=False, repr=False)
+class DeepStringKernel(TextKernel):
+    r"""The deep string kernel of L layers.
+
+    .. math::
+        K^{(l)}(x, y) = \sum_{i_1 < \cdots < i_n} \sum_{k_1 < \cdots < k_n}
+        \lambda^{|x| - i_1 - n + 1} \lambda^{|y| - k_1 - n + 1}
+        \prod_{m=1}^n K_\sigma^{(l-1)}(x_{1:i_m}, y_{1:k_m})
+
+    with the base kernel of two tokens in place of :math:`K_\sigma^{(0)}`, and
+    :math:`K_\sigma^{(l)} = K_\sigma(K^{(l)})` (Lei et al. 2017, section 2.2 and theorem 2):
+    :math:`K^{(L)}` is the kernel of the states :math:`c_n^{(L)}` of a stack of L unnormalised
+    string-kernel layers, :math:`K_\sigma^{(L)}` that of their outputs :math:`h^{(L)}`.
+    :math:`O(L n |x| |y|)`.
+
+    Args:
+        num_layers: L.
+        order: n, the number of tokens in an n-gram.
+        decay: :math:`\lambda` in [0, 1].
+        activation: The kernel of the activation; None: :func:`inverse_polynomial`.
+        post: Whether the last layer's activation is applied: :math:`K_\sigma^{(L)}` in place of
+            :math:`K^{(L)}`.
+        normalize: Whether to divide as by ``'cosine'`` of :class:`StringKernel`.
+
+    Texts, errors and all other arguments are as of :class:`StringKernel`; an empty text has the
+    kernel 0.
+    """
+
+    num_layers: int = 2
+    order: int = 2
+    decay: float = 0.5
+    activation: ActivationKernel | None = None
+    post: bool = False
+    normalize: bool = False
+
+    def _check(self) -> None:
+        super()._check()
+        checked_count(self.num_layers, "num_layers")
+        checked_count(self.order, "order")
+        checked_decay(self.decay, most=1.0)
+        checked_choice(self.post, "post", (False, True))
+
+    def _prefix_values(self, base: Tensor, activated: Activated) -> Tensor:
+        for layer in range(self.num_layers):
+            base = decayed_sums(end_at(base, self.order, self.decay), self.decay)
+            if self.post or layer < self.num_layers - 1:
+                base = activated(base)
+        return base

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from numbers import Integral
 from typing import Any
 
@@ -20,23 +21,18 @@ from pyg_kernels.segments import place, pointers, segments
 _OF_STRINGS = {"words", "characters", "strings"}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Texts:
     """Texts one after the other.
 
-    Their kind is ``'vectors'``, ``'numbers of tokens'``, or hashes of ``'words'``, ``'characters'``
-    or, where these are the same, ``'strings'``; None: no text has a token.
+    Their kind is ``'vectors of F features'``, ``'numbers of tokens'``, or hashes of ``'words'``,
+    ``'characters'`` or, where these are the same, ``'strings'``; None: no text has a token.
     """
 
     values: Tensor  # vectors of all tokens, (T, F), or their numbers, int64 of shape (T,)
     ptr: Tensor  # where each text begins, and the end, (n + 1,), on the CPU
     dtype: torch.dtype  # in which kernels of them are computed
     kind: str | None
-    order: Tensor = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Texts of similar length share a block, which keeps padding small.
-        self.order = self.sizes.argsort(stable=True)
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -69,15 +65,17 @@ class Texts:
         return PaddedTexts(pad_sequence(texts), self.sizes.to(self.device), self.dtype)
 
     def runs(self, limit: int) -> Iterator[Tensor]:
-        lengths = self.sizes.index_select(0, self.order).clamp(min=1).tolist()
+        # Texts of similar length share a block, which keeps padding small.
+        order = self.sizes.argsort(stable=True)
+        lengths = self.sizes[order].clamp(min=1).tolist()
         start = 0
         for stop in range(1, len(lengths) + 1):
             if stop == len(lengths) or lengths[stop] * (stop + 1 - start) > limit:
-                yield self.order[start:stop]
+                yield order[start:stop]
                 start = stop
 
 
-@dataclass
+@dataclass(frozen=True)
 class PaddedTexts:
     """Texts side by side from their first tokens on, with zeros behind each."""
 
@@ -113,12 +111,6 @@ class PaddedTexts:
         """Whether there is a token, (S, n)."""
         return torch.arange(len(self.values), device=self.lengths.device)[:, None] < self.lengths
 
-    def norms(self) -> Tensor:
-        """The base kernel of each token with itself, (S, n)."""
-        if self.values.dim() == 2:
-            return torch.ones_like(self.values, dtype=self.dtype)
-        return self.values.square().sum(dim=-1)
-
 
 def read_texts(
     items: Any,
@@ -148,33 +140,49 @@ def read_texts(
     where = {} if like is None or like.kind is None else {like.kind: "the texts to compare with"}
     for i, (_, own) in enumerate(texts):
         for kind, other in where.items() if own else ():
-            found = f"but {other} {'has' if other.startswith('text ') else 'have'} {kind}"
-            if {kind, own} == {"words", "characters"}:
-                raise ValueError(
-                    f"text {i} has {own} as tokens, {found}: analyzer='word' splits strings into "
-                    "words"
-                )
-            if kind != own and not {kind, own} <= _OF_STRINGS:
-                raise ValueError(f"text {i} has {own}, {found}")
+            pair = {kind, own}
+            if kind != own and not ("strings" in pair and pair <= _OF_STRINGS):
+                has = "has" if other.startswith("text ") else "have"
+                hint = ": analyzer='word' splits strings into words" if pair <= _OF_STRINGS else ""
+                raise ValueError(f"text {i} has {own}, but {other} {has} {kind}{hint}")
         if own:
             where.setdefault(own, f"text {i}")
     kind = next((k for k in where if k != "strings"), next(iter(where), "numbers of tokens"))
-    if kind == "vectors" and like is not None and like.kind is None:
-        raise ValueError(
-            "the texts to compare with are empty lists: give empty texts of shape (0, F)"
+    given = [values for values, _ in texts if isinstance(values, Tensor)]
+    devices = {t.device for t in [*given, *([] if like is None else [like.values])]}
+    if len(devices) > 1:
+        raise ValueError(f"texts on several devices: {', '.join(map(str, devices))}")
+    if kind.startswith("vectors"):
+        if like is not None and like.kind is None:
+            raise ValueError(
+                "the texts to compare with are empty lists: give empty texts of shape (0, F)"
+            )
+        first: Any = next(
+            (values for values, own in texts if own), None if like is None else like.values
         )
-    parts = _vectors(texts, like) if kind == "vectors" else _tokens(texts, like, kind)
+        parts = [first[:0] if own is None else values for values, own in texts]
+    else:
+        hashes = cache(token_hash)
+        parts = [
+            torch.as_tensor(
+                list(map(hashes, map(str, values))) if kind in _OF_STRINGS else values,
+                dtype=torch.long,
+                device=next(iter(devices), None),
+            )
+            for values, _ in texts
+        ]
     values, ptr = torch.cat(parts), pointers([len(part) for part in parts])
     if dtype is None:
         dtype = like.dtype if like is not None else values.dtype
         dtype = dtype if dtype.is_floating_point else torch.float64
-    if kind == "vectors":
+    if values.dim() == 2:
         values = values.to(dtype)
         if not bool(values.isfinite().all()):
             i, token = place(int((~values.isfinite()).nonzero()[0, 0]), ptr.tolist())
             raise ValueError(f"text {i} has NaN or infinite features at token {token}")
-    known = len(values) or kind in _OF_STRINGS or kind == "vectors"
-    return Texts(values, ptr, dtype, kind if known else None)
+    return Texts(
+        values, ptr, dtype, None if kind == "numbers of tokens" and not len(values) else kind
+    )
 
 
 def checked_analyzer(analyzer: Any, tokenizer: Any) -> Callable[[Any], Any] | None:
@@ -197,7 +205,7 @@ def _read_text(item: Any, i: int) -> tuple[Any, str | None]:
         item = torch.as_tensor(item if item.flags.writeable else item.copy())
     if isinstance(item, Tensor):
         if item.dim() == 2 and item.is_floating_point():
-            return item, "vectors"
+            return item, f"vectors of {item.size(1)} features"
         if item.dim() == 1 and not item.is_floating_point() and not item.is_complex():
             return item.long(), "numbers of tokens" if len(item) else None
         raise ValueError(
@@ -220,38 +228,3 @@ def _read_text(item: Any, i: int) -> tuple[Any, str | None]:
     raise ValueError(
         f"text {i} has tokens of type {kinds}: expected integers or strings (vectors as a tensor)"
     )
-
-
-def _vectors(texts: list[tuple[Any, str | None]], like: Texts | None) -> list[Tensor]:
-    """Vectors of one size, (L, F) of every text."""
-    if like is None:
-        place, first = next((f"text {i}", v) for i, (v, kind) in enumerate(texts) if kind)
-        before = f"{place} has"
-    else:
-        first, before = like.values, "the texts to compare with have"
-    found = []
-    for i, (values, kind) in enumerate(texts):
-        values = first[:0] if kind is None else values
-        if values.size(1) != first.size(1):
-            raise ValueError(
-                f"text {i} has vectors of {values.size(1)} features, but {before} {first.size(1)}"
-            )
-        if values.device != first.device:
-            raise ValueError(f"text {i} is on {values.device}, expected {first.device}")
-        found.append(values)
-    return found
-
-
-def _tokens(texts: list[tuple[Any, str | None]], like: Texts | None, kind: str) -> list[Tensor]:
-    """Numbers or hashes of tokens, (L,) of every text."""
-    if kind in _OF_STRINGS:
-        hashes = {str(token): 0 for values, _ in texts for token in values}
-        hashes = {token: token_hash(token) for token in hashes}
-        texts = [([hashes[str(token)] for token in values], kind) for values, _ in texts]
-    devices = {values.device for values, _ in texts if isinstance(values, Tensor)}
-    if len(devices) > 1:
-        raise ValueError(f"the texts are on several devices: {', '.join(map(str, devices))}")
-    device = next(iter(devices), torch.device("cpu") if like is None else like.device)
-    if like is not None and device != like.device:
-        raise ValueError(f"the texts are on {device}, those to compare with on {like.device}")
-    return [torch.as_tensor(values, dtype=torch.long, device=device) for values, _ in texts]

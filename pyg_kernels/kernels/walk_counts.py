@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 
 import torch
 from torch import Tensor
 
 from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count
-from pyg_kernels.kernels.count_kernel import CountKernel
+from pyg_kernels.kernels.count_kernel import CountKernel, Occurrences
 from pyg_kernels.kernels.graphs import Graphs
 from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed
-from pyg_kernels.kernels.label_counts import Occurrences
 from pyg_kernels.kernels.patterns import GraphTexts
 from pyg_kernels.segments import segments
 
@@ -55,23 +54,20 @@ class LabelSequenceKernel(CountKernel):
         source, target = graphs.edge_index
         nodes = torch.arange(graphs.num_nodes, device=graphs.device)[:, None]
         if self.min_nodes == 1:
-            yield _arrays(mixed(graphs.x + ALIKE), nodes, nodes[:, :0])
-        onward = _Onward(graphs)
+            yield Occurrences(mixed(graphs.x + ALIKE), nodes, nodes[:, :0])
         edge = torch.arange(len(source), device=graphs.device)
-        walked = edge[:, None]
-        state = mixed(graphs.x + ALIKE).index_select(0, source)
+        last, following = _onward(graphs)(target)  # all pairs of edges that a walk takes
+        if self.non_backtracking:
+            goes_on = target.index_select(0, following) != source.index_select(0, last)
+            last, following = last[goes_on], following[goes_on]
+        begin = torch.searchsorted(last, torch.arange(len(source) + 1, device=graphs.device))
+        walked, state = edge[:, None], mixed(graphs.x + ALIKE).index_select(0, source)
         for number in range(2, self.num_nodes + 1):
             if number > 2:
-                walk, further = onward(target.index_select(0, edge))
-                if self.non_backtracking:
-                    came_from = source.index_select(0, edge).index_select(0, walk)
-                    goes_on = target.index_select(0, further) != came_from
-                    walk, further = walk[goes_on], further[goes_on]
-                edge, state = further, state.index_select(0, walk)
-                if complete:
-                    walked = torch.cat([walked.index_select(0, walk), edge[:, None]], dim=1)
-                else:
-                    walked = edge[:, None]
+                places, walk, _ = segments(begin, edge)
+                edge, state = following.index_select(0, places), state.index_select(0, walk)
+                before = [walked.index_select(0, walk)] if complete else []
+                walked = torch.cat([*before, edge[:, None]], dim=1)
             label = graphs.x.index_select(0, target.index_select(0, edge))
             if graphs.edge_attr is not None:
                 label = label * ODDER + mixed(graphs.edge_attr.index_select(0, edge) + ALIKE)
@@ -80,7 +76,7 @@ class LabelSequenceKernel(CountKernel):
                 nodes = source[walked]
                 if complete:
                     nodes = torch.cat([nodes, target[walked[:, -1:]]], dim=1)
-                yield _arrays(state, nodes, walked)
+                yield Occurrences(state, nodes, walked)
 
     def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
         further = (
@@ -116,7 +112,7 @@ class ShortestPathKernel(CountKernel):
         super()._check()
 
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
-        labels, owner, onward = mixed(graphs.x + ALIKE), graphs.owner(), _Onward(graphs)
+        labels, owner, onward = mixed(graphs.x + ALIKE), graphs.owner(), _onward(graphs)
         every = torch.arange(graphs.num_nodes, device=graphs.device)
         sizes = graphs.ptr.diff().to(graphs.device)
         local = every - graphs.ptr.to(graphs.device).index_select(0, owner)
@@ -142,25 +138,20 @@ class ShortestPathKernel(CountKernel):
         first, last, steps = torch.cat(found, dim=1)
         state = mixed(labels.index_select(0, first) * ODD + steps)
         state = mixed(state + labels.index_select(0, last) * ODDER)
-        yield _arrays(state, torch.stack([first, last], dim=1), steps[:, None])
+        yield Occurrences(state, torch.stack([first, last], dim=1), steps[:, None])
 
     def _name(self, texts: GraphTexts, block: int, nodes: list[int], steps: list[int]) -> str:
         return f"{texts.node(nodes[0])}..{steps[0]}..{texts.node(nodes[1])}"
 
 
-class _Onward:
-    """The edges that walks can take next."""
+def _onward(graphs: Graphs) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+    """Of walks that end at some nodes: which go on, in order, and the edges that they take."""
+    source, order = graphs.edge_index[0].sort(stable=True)
+    nodes = torch.arange(graphs.num_nodes + 1, device=graphs.device)
+    begin = torch.searchsorted(source, nodes)
 
-    def __init__(self, graphs: Graphs) -> None:
-        source, self.order = graphs.edge_index[0].sort(stable=True)
-        nodes = torch.arange(graphs.num_nodes + 1, device=graphs.device)
-        self.begin = torch.searchsorted(source, nodes)
+    def onward(ends: Tensor) -> tuple[Tensor, Tensor]:
+        places, walk, _ = segments(begin, ends)
+        return walk, order.index_select(0, places)
 
-    def __call__(self, end: Tensor) -> tuple[Tensor, Tensor]:
-        """Of walks that end at some nodes: which goes on, and the edge that it takes."""
-        places, walk, _ = segments(self.begin, end)
-        return walk, self.order.index_select(0, places)
-
-
-def _arrays(labels: Tensor, nodes: Tensor, steps: Tensor) -> Occurrences:
-    return Occurrences(labels.cpu().numpy(), nodes.cpu().numpy(), steps.cpu().numpy())
+    return onward

@@ -1,29 +1,139 @@
-"""The Weisfeiler-Lehman kernel over any kernel of graphs."""
+"""Weisfeiler-Lehman relabelling of labels and vectors, and the kernel over any kernel of graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch
+from torch_geometric.nn.resolver import activation_resolver
 
-from pyg_kernels.kernels.arguments import Attributes, checked_count, checked_names
+from pyg_kernels.kernels.arguments import Names, checked_choice, checked_count, checked_names
 from pyg_kernels.kernels.count_kernel import CountKernel
 from pyg_kernels.kernels.graphs import Graphs
+from pyg_kernels.kernels.hashing import ALIKE, ODD, ODDER, mixed
 from pyg_kernels.kernels.kernel import Kernel
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
 from pyg_kernels.kernels.reading import (
+    Attributes,
     GraphKernel,
-    compared,
     converted,
     graph_collection,
     read_graphs,
     with_molecules_read,
 )
-from pyg_kernels.kernels.relabeling import DiscreteRelabeling, GeneralizedRelabeling, Relabeling
+
+
+@dataclass(frozen=True)
+class DiscreteRelabeling:
+    r"""The relabelling of Shervashidze et al. 2011 on discrete labels.
+
+    The new label of a node stands for its label and the multiset of the labels of its neighbours,
+    each with the label of its edge. Labels are 64-bit hashes that depend on nothing but what they
+    stand for: not on the order of nodes, graphs or batches, nor on the graphs beside them. Two
+    different neighbourhoods have the same label with probability about :math:`2^{-64}`.
+
+    Args:
+        node_label: The attribute of labels, ``(N,)``, or ``(N, F)``, whose distinct rows are the
+            labels; a list of names: their tuples; None: nodes are all alike.
+        edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: edges are all alike.
+    """
+
+    node_label: Names = "x"
+    edge_label: Names = None
+
+    def read(
+        self, graphs: Any, node_feature: Names = None, dtype: torch.dtype | None = None
+    ) -> Graphs:
+        """The graphs with their labels as hashes; the attribute is :attr:`node_label`."""
+        attributes = Attributes(node_label=self.node_label, edge_label=self.edge_label)
+        return read_graphs(graphs, attributes, dtype)
+
+    def step(self, x: Tensor, graphs: Graphs) -> Tensor:
+        """The labels of the next iteration, ``(N,)`` int64."""
+        source, target = graphs.edge_index
+        arriving = mixed(x * ODD + ALIKE).index_select(0, source)
+        if graphs.edge_attr is not None:
+            arriving = mixed(arriving + graphs.edge_attr * ODDER)
+        sums = torch.zeros_like(x).index_add_(0, target, arriving)
+        return mixed(x + sums * ODD + ALIKE)
+
+
+@dataclass(frozen=True, eq=False)
+class GeneralizedRelabeling:
+    r"""The relabelling of vectors, with given matrices.
+
+    .. math::
+        r(v) = \sigma\Big(U_1 f_v \circ U_2 \sum_{u \to v} \sigma(V [f_u, e_{uv}])\Big)
+
+    (Lei et al. 2017, eq. 10), as :class:`~pyg_kernels.nn.WLKernelConv` computes it.
+
+    Args:
+        U1: ``(F', F)``, applied to a node's own features as the weight of a linear layer; F' is F
+            where there is more than one iteration.
+        U2: ``(F', H)``, applied to the sum over its neighbours.
+        V: ``(H, F)``, or ``(H, F + D)`` with edge features.
+        act: The activation, by name or as a function; None: the identity.
+        combine: ``'add'`` or ``'mul'``.
+        edge_feature: The attribute of :math:`e`, ``(E, D)`` or ``(E,)``, or several; None: none.
+
+    Raises:
+        ValueError: If the matrices do not go together, or `combine` is neither.
+    """
+
+    U1: Tensor
+    U2: Tensor
+    V: Tensor
+    act: str | Callable[[Tensor], Tensor] | None = "relu"
+    combine: str = "add"
+    edge_feature: Names = None
+
+    def __post_init__(self) -> None:
+        checked_choice(self.combine, "combine", ("add", "mul"))
+        for name in ("U1", "U2", "V"):
+            matrix = getattr(self, name)
+            if not isinstance(matrix, Tensor) or matrix.dim() != 2:
+                raise ValueError(f"{name} must be a matrix, as the weight of a linear layer")
+        first, second, width = self.U1.shape, self.U2.shape, self.V.size(0)
+        if second != (first[0], width):
+            shapes = ", ".join(str(tuple(m.shape)) for m in (self.U1, self.U2, self.V))
+            raise ValueError(f"U1, U2, V of shapes {shapes}: expected (F', F), (F', H), (H, F + D)")
+
+    def read(self, graphs: Any, node_feature: Names, dtype: torch.dtype | None) -> Graphs:
+        """The graphs with their vectors."""
+        attributes = Attributes(node_feature=node_feature, edge_feature=self.edge_feature)
+        read = read_graphs(graphs, attributes, dtype)
+        for name, values in ((node_feature, read.x), (self.edge_feature, read.edge_attr)):
+            if values is not None and values.dim() != 2:
+                raise ValueError(f"{name!r} has labels: the generalised relabelling needs vectors")
+        nodes, edges = read.x.size(1), 0 if read.edge_attr is None else read.edge_attr.size(1)
+        if self.U1.size(1) != nodes or self.V.size(1) != nodes + edges:
+            raise ValueError(
+                f"graph 0 has {nodes} node and {edges} edge features, but U1 is "
+                f"{tuple(self.U1.shape)} and V {tuple(self.V.shape)}"
+            )
+        return read
+
+    def step(self, x: Tensor, graphs: Graphs) -> Tensor:
+        """The features of the next iteration, ``(N, F')``."""
+        if x.size(1) != self.U1.size(1):
+            raise ValueError(
+                f"U1 of shape {tuple(self.U1.shape)}: more than one iteration needs F' = F"
+            )
+        act = activation_resolver(self.act) or (lambda values: values)
+        source, target = graphs.edge_index
+        U1, U2, V = (matrix.to(x) for matrix in (self.U1, self.U2, self.V))
+        arriving = x.index_select(0, source)
+        if graphs.edge_attr is not None:
+            arriving = torch.cat([arriving, graphs.edge_attr], dim=1)
+        messages = act(arriving @ V.t())
+        sums = x.new_zeros(len(x), len(V)).index_add(0, target, messages) @ U2.t()
+        own = x @ U1.t()
+        return act(own + sums if self.combine == "add" else own * sums)
 
 
 @dataclass(frozen=True)
@@ -93,7 +203,7 @@ class WLKernel(Kernel):
         names = self._base()._attributes()
         return names if self.featurizer is None else replace(names, featurizer=self.featurizer)
 
-    def _relabeling(self) -> Relabeling:
+    def _relabeling(self) -> DiscreteRelabeling | GeneralizedRelabeling:
         relabel = self.relabel
         if isinstance(relabel, str) and relabel == "discrete":
             names = self._attributes()
@@ -103,7 +213,7 @@ class WLKernel(Kernel):
             )
         if isinstance(relabel, (tuple, list)) and len(relabel) == 3:
             return GeneralizedRelabeling(*relabel)
-        if isinstance(relabel, Relabeling):
+        if isinstance(relabel, DiscreteRelabeling | GeneralizedRelabeling):
             return relabel
         raise ValueError(
             f"relabel={relabel!r}: expected 'discrete', (U1, U2, V), a DiscreteRelabeling or a "
@@ -116,27 +226,22 @@ class WLKernel(Kernel):
             items = with_molecules_read(graph_collection(items), names.featurizer)
         dtype = getattr(self._base(), "dtype", None)
         graphs = relabeling.read(items, names.node_feature, dtype)
-        with_edges = read_graphs(items, replace(names, node_feature=None), dtype)
-        states = [relabeling.start(graphs)]
+        first = None if like is None else like.iterations[0]
+        with_edges = read_graphs(items, replace(names, node_feature=None), dtype, first)
+        states = [graphs.x]
         for _ in range(self.num_iterations):
             states.append(relabeling.step(states[-1], graphs))
         label = with_edges.x if names.node_label and states[0].is_floating_point() else None
         iterations = [converted(replace(with_edges, x=x, node_label=label), dtype) for x in states]
-        if like is not None:
-            compared(iterations[0], like.iterations[0], names)
         return RelabeledGraphs(iterations)
 
     def _raw_gram(self, a: RelabeledGraphs, b: RelabeledGraphs | None) -> Tensor:
         base = self._base()
-        total: Tensor | None = None
-        for i, graphs in enumerate(a.iterations):
-            other = None if b is None else base._read(b.iterations[i])
-            gram = base._gram(base._read(graphs), other)
-            total = gram if total is None else total + gram
-        assert total is not None
-        return total
+        if b is None:
+            return reduce(torch.add, (base._gram(base._read(g)) for g in a.iterations))
+        pairs = (map(base._read, pair) for pair in zip(a.iterations, b.iterations, strict=True))
+        return reduce(torch.add, (base._gram(*pair) for pair in pairs))
 
     def _raw_diagonal(self, collection: RelabeledGraphs) -> Tensor:
         base = self._base()
-        values = [base._diagonal(base._read(graphs)) for graphs in collection.iterations]
-        return torch.stack(values).sum(dim=0)
+        return reduce(torch.add, (base._diagonal(base._read(g)) for g in collection.iterations))

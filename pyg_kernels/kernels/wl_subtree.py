@@ -7,14 +7,14 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from pyg_kernels.kernels.arguments import Names, checked_count
-from pyg_kernels.kernels.count_kernel import CountKernel
+from pyg_kernels.kernels.count_kernel import CountKernel, Occurrences
 from pyg_kernels.kernels.graphs import Graphs
-from pyg_kernels.kernels.label_counts import Occurrences
 from pyg_kernels.kernels.patterns import GraphTexts
-from pyg_kernels.kernels.relabeling import DiscreteRelabeling
+from pyg_kernels.kernels.wl import DiscreteRelabeling
 
 
 @dataclass(eq=False, repr=False)
@@ -72,10 +72,10 @@ class WLSubtreeKernel(CountKernel):
 
     def _occurrences(self, graphs: Graphs, complete: bool = False) -> Iterator[Occurrences]:
         relabeling = DiscreteRelabeling()
-        state = relabeling.start(graphs)
-        nodes = np.arange(graphs.num_nodes)[:, None]
+        state = graphs.x
+        nodes = torch.arange(graphs.num_nodes, device=graphs.device)[:, None]
         for i in range(self.num_iterations + 1):
-            yield Occurrences(state.cpu().numpy(), nodes, nodes[:, :0])
+            yield Occurrences(state, nodes, nodes[:, :0])
             if i < self.num_iterations:
                 state = relabeling.step(state, graphs)
 

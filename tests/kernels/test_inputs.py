@@ -34,7 +34,6 @@ from pyg_kernels.kernels import (
     arc_cosine,
     count_kernel,
     inverse_polynomial,
-    label_counts,
     polynomial,
     reading,
 )
@@ -367,7 +366,7 @@ def test_labels_stay_beside_vectors_that_are_relabeled() -> None:
     relabel = GeneralizedRelabeling(*matrices)
     found = WLKernel(RandomWalkKernel(2, node_label="kind"), relabel, 2)(SEVERAL)
     read = relabel.read(SEVERAL, "x", None)
-    expected, state = torch.zeros_like(found), relabel.start(read)
+    expected, state = torch.zeros_like(found), read.x
     for iteration in range(3):
         parts = state.split(read.ptr.diff().tolist())
         graphs = [changed(g, x=p) for g, p in zip(SEVERAL, parts, strict=True)]
@@ -511,8 +510,7 @@ def test_a_batch_whose_edges_are_not_sorted_by_graph() -> None:
 )
 def test_collections_that_are_read_in_chunks(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = dense(kernel.fit_transform(GRAPHS))
-    for module in (label_counts, reading):
-        monkeypatch.setattr(module, "GRAPHS_AT_A_TIME", 3)
+    monkeypatch.setattr(reading, "GRAPHS_AT_A_TIME", 3)
     for form in (GRAPHS, Batch.from_data_list(GRAPHS)):
         assert torch.equal(dense(kernel.fit_transform(form)), whole)
     broken = [*GRAPHS[:5], changed(GRAPHS[0], x=GRAPHS[0].x * nan), GRAPHS[6]]
