@@ -16,13 +16,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from pyg_kernels.kernels import (
-    CountKernel,
     DeepGraphKernel,
     DeepStringKernel,
     DiscreteRelabeling,
     GatedSequenceKernel,
     GeneralizedRelabeling,
-    Kernel,
     LabelSequenceKernel,
     RandomWalkKernel,
     ShortestPathKernel,
@@ -36,7 +34,7 @@ from pyg_kernels.kernels import (
 
 F64 = torch.float64
 
-SHARED = ["dtype", "max_memory", "verbose"]
+SHARED = ["dtype", "max_memory", "verbose"]  # which a WLKernel leaves to its base
 LENGTHS = [4, 1, 0, 6, 3, 5, 2, 4]  # of texts, in nodes of graphs, over and over
 
 
@@ -67,45 +65,41 @@ class Case:
     """A kernel and what it compares.
 
     Attributes:
-        kernel: The class.
-        options: Its arguments.
+        kernel: The kernel, which is never fitted.
         inputs: What it compares.
-        grid: Values of a parameter that a search may choose from.
         tolerance: How far two ways to the same number may be apart.
     """
 
-    kernel: type[Kernel]
+    kernel: Any
     inputs: Inputs
-    options: dict[str, Any]
-    grid: dict[str, list[Any]]
-    tolerance: float
+    tolerance: float = 1e-10
 
     @property
     def features(self) -> bool:
         """Whether ``transform`` gives sparse features, not a Gram matrix."""
-        return issubclass(self.kernel, CountKernel) and "output" not in self.options
+        return getattr(self.kernel, "output", "gram") == "features"
 
     @property
     def continuous(self) -> bool:
         return bool(self.inputs.leaves(self.inputs.make(3, 0, F64)))
 
     @property
-    def unit(self) -> bool:
-        return self.options.get("normalize", False) in (True, "cosine")
-
-    def build(self, **options: Any) -> Kernel:
-        """The kernel with other arguments; in the base of a WLKernel what it leaves to its base."""
-        whole = {**self.options, **options}
-        if self.kernel is WLKernel:
-            of_base = {name: whole.pop(name) for name in SHARED if name in whole}
-            base = clone(whole.get("base") or RandomWalkKernel())
-            whole |= {"base": base.set_params(**of_base)} if of_base else {}
-        return self.kernel(**whole)
+    def grid(self) -> tuple[str, list[Any]]:
+        """A parameter and values that a search may choose from."""
+        if isinstance(self.kernel, WLKernel):
+            return "base__normalize", [False, True]
+        return "normalize", [False, self.unit]
 
     @property
-    def shared(self) -> set[str]:
-        """The arguments that kernels have in common, where they are this kernel's own."""
-        return set() if self.kernel is WLKernel else set(SHARED)
+    def unit(self) -> Any:
+        """What normalizes to a diagonal of ones."""
+        return "cosine" if isinstance(self.kernel, StringKernel) else True
+
+    def build(self, **options: Any) -> Any:
+        """The kernel with other arguments."""
+        if isinstance(self.kernel, WLKernel):
+            options = {f"base__{n}" if n in SHARED else n: v for n, v in options.items()}
+        return clone(self.kernel).set_params(**options)
 
     def collection(self, count: int = 8, dtype: torch.dtype = F64, seed: int = 0) -> list[Any]:
         return self.inputs.collection(count, dtype, seed)
@@ -253,6 +247,17 @@ def both_ways(graph: Data) -> Data:
     return found
 
 
+def changed(graph: Data, **attributes: Any) -> Data:
+    """The graph with other attributes, or without those that are None."""
+    found = graph.clone()
+    for name, value in attributes.items():
+        if value is None:
+            del found[name]
+        else:
+            found[name] = value
+    return found
+
+
 def vector_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
     """Vectors on nodes and edges; directed, with self-loops, parallel edges, an isolated node."""
     found = random_data(seed, num_nodes, 2 * num_nodes if num_nodes > 1 else 0)
@@ -306,185 +311,69 @@ def _relabelling_with_edges() -> GeneralizedRelabeling:
     return GeneralizedRelabeling(u_1, u_2, v, act="tanh", combine="mul", edge_feature="edge_attr")
 
 
-COSINE = {"normalize": [False, "cosine"]}
-UNIT = {"normalize": True}
 OPEN = 1e-7  # arc-cosine of degree 0 at t = 1: the root of the rounding error
-BONDS = {"edge_label": "edge_attr"}
-ONWARDS = {"non_backtracking": True}
+BONDS: dict[str, Any] = {"edge_label": "edge_attr"}
+UNIT: dict[str, Any] = {"normalize": True}
+ONWARDS: dict[str, Any] = {"non_backtracking": True}
+GRAM: dict[str, Any] = {"output": "gram"}
+RELABELED = DiscreteRelabeling(**BONDS)
 
-
-def case(
-    kernel: type[Kernel],
-    inputs: Inputs,
-    grid: dict[str, list[Any]] | None = None,
-    tolerance: float = 1e-10,
-    **options: Any,
-) -> Case:
-    return Case(kernel, inputs, options, grid or {"normalize": [False, True]}, tolerance)
-
-
+TABLE: list[tuple[Any, ...]] = [
+    (StringKernel(), VECTORS),
+    (StringKernel(3, weighting="span", normalize="cosine"), VECTORS),
+    (StringKernel(2, 0.8, "add", normalize="weights"), VECTORS),
+    (StringKernel(normalize="cosine"), CHARACTERS),
+    (StringKernel(1), IDS),
+    (GatedSequenceKernel(), VECTORS),
+    (GatedSequenceKernel(arc_cosine(0), **UNIT), VECTORS, OPEN),
+    (GatedSequenceKernel(), CHARACTERS),
+    (DeepStringKernel(), VECTORS),
+    (DeepStringKernel(3, 1, activation=polynomial((0.1, 0.5, 0.2)), post=True), VECTORS),
+    (DeepStringKernel(activation=arc_cosine(1), **UNIT), VECTORS),
+    (DeepStringKernel(**UNIT), IDS),
+    (RandomWalkKernel(), GRAPHS),
+    (RandomWalkKernel(4, sum_orders=True, edge_feature=None, **UNIT), NODE_GRAPHS),
+    (RandomWalkKernel(decay=0.2), LABELLED),
+    (RandomWalkKernel(**ONWARDS), GRAPHS),
+    (RandomWalkKernel(4, edge_feature=None, **ONWARDS, **UNIT), LABELLED),
+    (RandomWalkKernel(None, 0.02), LABELLED),
+    (RandomWalkKernel(None, 0.01, **UNIT), GRAPHS),
+    (WLSubtreeKernel(), LABELLED),
+    (WLSubtreeKernel(**BONDS, **UNIT), LABELLED),
+    (WLSubtreeKernel(2, **GRAM), LABELLED),
+    (WLSubtreeKernel(node_label=None, **GRAM, **UNIT), LABELLED),
+    (WLSubtreeKernel(2, compare="min", iteration_weights=(0.5, 0, 2), **GRAM), LABELLED),
+    (WLSubtreeKernel(compare="minmax", **BONDS, **GRAM), LABELLED),
+    (LabelSequenceKernel(), LABELLED),
+    (LabelSequenceKernel(3, compare="minmax", **BONDS, **GRAM), LABELLED),
+    (LabelSequenceKernel(compare="min", non_backtracking=False, **GRAM, **UNIT), LABELLED),
+    (LabelSequenceKernel(2, None, min_nodes=2, **BONDS, **UNIT), LABELLED),
+    (ShortestPathKernel(**UNIT), LABELLED),
+    (ShortestPathKernel(3, compare="minmax", **GRAM), LABELLED),
+    (WLKernel(RandomWalkKernel(), num_iterations=2), LABELLED),
+    (WLKernel(WLSubtreeKernel(1), RELABELED, **UNIT), LABELLED),
+    (WLKernel(LabelSequenceKernel(2, compare="minmax", **BONDS), RELABELED, 1), LABELLED),
+    (WLKernel(RandomWalkKernel(2), _matrices(), 2), GRAPHS),
+    (WLKernel(DeepGraphKernel(1), _relabelling_with_edges(), 1, **UNIT), GRAPHS),
+    (DeepGraphKernel(), NODE_GRAPHS),
+    (
+        DeepGraphKernel(
+            order=3,
+            combine="mul",
+            activation=polynomial((0.2, 0.6, 0.1)),
+            edge_feature="edge_attr",
+            **UNIT,
+        ),
+        GRAPHS,
+    ),
+    (DeepGraphKernel(1, activation=arc_cosine(1), empty_walks="zero"), NODE_GRAPHS),
+    (
+        DeepGraphKernel(activation=inverse_polynomial(), edge_feature="edge_attr", **UNIT),
+        LABELLED,
+    ),
+]
 CASES = {
-    "string": case(StringKernel, VECTORS, COSINE),
-    "string-span-cosine": case(
-        StringKernel, VECTORS, {"decay": [0.3, 1.0]}, order=3, weighting="span", normalize="cosine"
-    ),
-    "string-add-weights": case(
-        StringKernel,
-        VECTORS,
-        {"combine": ["mul", "add"]},
-        combine="add",
-        normalize="weights",
-        decay=0.8,
-    ),
-    "string-characters": case(StringKernel, CHARACTERS, COSINE, normalize="cosine"),
-    "string-ids": case(StringKernel, IDS, {"order": [1, 2]}, order=1),
-    "gated": case(GatedSequenceKernel, VECTORS),
-    "gated-arc-cosine": case(
-        GatedSequenceKernel, VECTORS, tolerance=OPEN, activation=arc_cosine(0), **UNIT
-    ),
-    "gated-characters": case(GatedSequenceKernel, CHARACTERS),
-    "deep-string": case(DeepStringKernel, VECTORS),
-    "deep-string-polynomial": case(
-        DeepStringKernel,
-        VECTORS,
-        {"num_layers": [1, 2]},
-        activation=polynomial((0.1, 0.5, 0.2)),
-        post=True,
-        num_layers=3,
-        order=1,
-    ),
-    "deep-string-arc-cosine": case(DeepStringKernel, VECTORS, activation=arc_cosine(1), **UNIT),
-    "deep-string-ids": case(DeepStringKernel, IDS, **UNIT),
-    "walk": case(RandomWalkKernel, GRAPHS),
-    "walk-sum-cosine": case(
-        RandomWalkKernel,
-        NODE_GRAPHS,
-        {"sum_orders": [False, True]},
-        sum_orders=True,
-        edge_feature=None,
-        order=4,
-        **UNIT,
-    ),
-    "walk-labels": case(RandomWalkKernel, LABELLED, {"decay": [0.2, 1.0]}, decay=0.2),
-    "walk-onwards": case(RandomWalkKernel, GRAPHS, {"non_backtracking": [False, True]}, **ONWARDS),
-    "walk-onwards-labels": case(
-        RandomWalkKernel, LABELLED, order=4, edge_feature=None, **ONWARDS, **UNIT
-    ),
-    "walk-all-orders": case(
-        RandomWalkKernel, LABELLED, {"decay": [0.01, 0.02]}, order=None, decay=0.02
-    ),
-    "walk-all-orders-vectors": case(RandomWalkKernel, GRAPHS, order=None, decay=0.01, **UNIT),
-    "subtree-features": case(WLSubtreeKernel, LABELLED),
-    "subtree-features-cosine": case(WLSubtreeKernel, LABELLED, **BONDS, **UNIT),
-    "subtree-gram": case(WLSubtreeKernel, LABELLED, output="gram", num_iterations=2),
-    "subtree-gram-cosine": case(
-        WLSubtreeKernel,
-        LABELLED,
-        {"num_iterations": [0, 2]},
-        output="gram",
-        node_label=None,
-        **UNIT,
-    ),
-    "subtree-min": case(
-        WLSubtreeKernel,
-        LABELLED,
-        {"compare": ["dot", "minmax"]},
-        output="gram",
-        compare="min",
-        iteration_weights=(0.5, 0, 2),
-        num_iterations=2,
-    ),
-    "subtree-minmax": case(WLSubtreeKernel, LABELLED, output="gram", compare="minmax", **BONDS),
-    "sequences": case(LabelSequenceKernel, LABELLED),
-    "sequences-minmax": case(
-        LabelSequenceKernel,
-        LABELLED,
-        {"non_backtracking": [False, True]},
-        output="gram",
-        compare="minmax",
-        num_nodes=3,
-        **BONDS,
-    ),
-    "sequences-min-cosine": case(
-        LabelSequenceKernel,
-        LABELLED,
-        {"num_nodes": [1, 2]},
-        output="gram",
-        compare="min",
-        non_backtracking=False,
-        **UNIT,
-    ),
-    "edges-cosine": case(
-        LabelSequenceKernel, LABELLED, num_nodes=2, min_nodes=2, node_label=None, **BONDS, **UNIT
-    ),
-    "shortest-cosine": case(ShortestPathKernel, LABELLED, **UNIT),
-    "shortest-minmax": case(
-        ShortestPathKernel,
-        LABELLED,
-        {"max_length": [1, None]},
-        output="gram",
-        compare="minmax",
-        max_length=3,
-    ),
-    "wl-labels": case(WLKernel, LABELLED, num_iterations=2),
-    "wl-labels-cosine": case(
-        WLKernel,
-        LABELLED,
-        {"base__num_iterations": [0, 1]},
-        base=WLSubtreeKernel(1),
-        relabel=DiscreteRelabeling(**BONDS),
-        **UNIT,
-    ),
-    "wl-sequences": case(
-        WLKernel,
-        LABELLED,
-        {"base__num_nodes": [1, 2]},
-        base=LabelSequenceKernel(2, compare="minmax", **BONDS),
-        relabel=DiscreteRelabeling(**BONDS),
-        num_iterations=1,
-    ),
-    "wl-matrices": case(
-        WLKernel,
-        GRAPHS,
-        {"base__order": [1, 2]},
-        base=RandomWalkKernel(2),
-        relabel=_matrices(),
-        num_iterations=2,
-    ),
-    "wl-matrices-cosine": case(
-        WLKernel,
-        GRAPHS,
-        base=DeepGraphKernel(1),
-        relabel=_relabelling_with_edges(),
-        num_iterations=1,
-        **UNIT,
-    ),
-    "deep-graph": case(DeepGraphKernel, NODE_GRAPHS),
-    "deep-graph-mul": case(
-        DeepGraphKernel,
-        GRAPHS,
-        {"combine": ["mul", "add"]},
-        combine="mul",
-        edge_feature="edge_attr",
-        activation=polynomial((0.2, 0.6, 0.1)),
-        order=3,
-        **UNIT,
-    ),
-    "deep-graph-zero": case(
-        DeepGraphKernel,
-        NODE_GRAPHS,
-        {"empty_walks": ["keep", "zero"]},
-        empty_walks="zero",
-        activation=arc_cosine(1),
-        num_layers=1,
-    ),
-    "deep-graph-labels": case(
-        DeepGraphKernel,
-        LABELLED,
-        activation=inverse_polynomial(),
-        edge_feature="edge_attr",
-        **UNIT,
-    ),
+    f"{type(row[0]).__name__}-{number}": Case(*row) for number, row in enumerate(TABLE, start=1)
 }
 
 
@@ -494,15 +383,11 @@ def _of(chosen: Callable[[Case], bool], among: Collection[str] = tuple(CASES)) -
 
 
 _first = {  # of those that read and check what they compare by the same code
-    (case.kernel, type(case.options.get("base")), case.inputs): name
+    (type(case.kernel), type(getattr(case.kernel, "base", None)), case.inputs): name
     for name, case in reversed(CASES.items())
 }.values()
 of_every = _of(lambda case: True)
 of_each_class = _of(lambda case: True, _first)
-continuous_of_each_class = _of(lambda case: case.continuous, _first)
-of_each_graph_kernel = _of(lambda case: case.inputs.word == "graph", _first)
 continuous = _of(lambda case: case.continuous)
-differentiable_everywhere = _of(lambda case: case.continuous and case.tolerance < OPEN)
-unit = _of(lambda case: case.unit)
-of_texts = _of(lambda case: case.inputs.word == "text")
 of_graphs = _of(lambda case: case.inputs.word == "graph")
+differentiable_everywhere = _of(lambda case: case.continuous and case.tolerance < OPEN)
