@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -194,8 +195,8 @@ def random_data(
 ) -> Data:
     """A directed graph with every sort of feature.
 
-    Vectors `x` and `edge_attr`, numbers `length`, labels `kind` and `bond`, and the one-hot
-    vectors `kind_vector` and `bond_vector` of those labels.
+    Vectors `x`, `kind_vector` (one-hot) and `edge_attr`, numbers `length`, labels `kind`, `name`
+    (strings), `degree`, `pair` (rows) and `bond`.
 
     Args:
         seed: Of features, and of edges where these are random.
@@ -212,6 +213,7 @@ def random_data(
     num_edges = edge_index.size(1)
     kind = torch.randint(3, (num_nodes,), generator=generator)
     bond = torch.randint(2, (num_edges,), generator=generator)
+    degree = torch.bincount(edge_index[1], minlength=num_nodes)
     return Data(
         num_nodes=num_nodes,
         edge_index=edge_index,
@@ -221,7 +223,9 @@ def random_data(
         kind=kind,
         bond=bond,
         kind_vector=torch.eye(3, dtype=F64)[kind],
-        bond_vector=torch.eye(2, dtype=F64)[bond],
+        name=[f"label {label}" for label in kind.tolist()],
+        degree=degree,
+        pair=torch.stack([kind, degree], dim=1),
     )
 
 
@@ -238,12 +242,26 @@ def graph_collection() -> list[Data]:
     ]
 
 
-def both_ways(graph: Data) -> Data:
-    """The graph with every edge in both directions, self-loops twice."""
+def both_ways(graph: Data, loops: bool = True) -> Data:
+    """The graph with every edge in both directions, self-loops twice or once."""
+    others = (graph.edge_index[0] != graph.edge_index[1]) | loops
     found = graph.clone()
-    found.edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)], dim=1)
-    for name in ("edge_attr", "length", "bond", "bond_vector"):
-        found[name] = torch.cat([graph[name], graph[name]])
+    found.edge_index = torch.cat([graph.edge_index, graph.edge_index.flip(0)[:, others]], dim=1)
+    for name in ("edge_attr", "length", "bond"):
+        found[name] = torch.cat([graph[name], graph[name][others]])
+    return found
+
+
+def as_networkx(graph: Data, kind: type[Any] = nx.MultiDiGraph) -> Any:
+    """The graph with names of nodes that are no numbers."""
+    found = kind()
+    for v in range(graph.num_nodes or 0):
+        numbers = {name: graph[name][v].numpy() for name in ("x", "kind_vector", "pair")}
+        labels = {name: int(graph[name][v]) for name in ("kind", "degree")}
+        found.add_node(f"node {v}", **numbers, **labels, name=graph.name[v])
+    for e, (u, v) in enumerate(graph.edge_index.t().tolist()):
+        values = {"edge_attr": graph.edge_attr[e].tolist(), "length": float(graph.length[e])}
+        found.add_edge(f"node {u}", f"node {v}", **values, bond=int(graph.bond[e]))
     return found
 
 
