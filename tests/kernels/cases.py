@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ import torch
 from scipy import sparse
 from sklearn.base import clone
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, InMemoryDataset
 
 from pyg_kernels.kernels import (
     DeepGraphKernel,
@@ -32,6 +34,7 @@ from pyg_kernels.kernels import (
     inverse_polynomial,
     polynomial,
 )
+from pyg_kernels.ops.operator import cpu_backend
 
 F64 = torch.float64
 
@@ -48,14 +51,12 @@ class Inputs:
         make: One of them, from its size, a seed and a dtype.
         leaves: Its continuous features.
         replaced: One with other continuous features.
-        moved: One on another device.
     """
 
     word: str
     make: Callable[[int, int, torch.dtype], Any]
-    leaves: Callable[[Any], list[Tensor]]
-    replaced: Callable[[Any, Sequence[Tensor]], Any]
-    moved: Callable[[Any, str], Any]
+    leaves: Callable[[Any], list[Tensor]] = lambda item: []
+    replaced: Callable[[Any, Sequence[Tensor]], Any] = lambda item, leaves: item
 
     def collection(self, count: int, dtype: torch.dtype = F64, seed: int = 0) -> list[Any]:
         return [self.make(LENGTHS[i % len(LENGTHS)], seed + i, dtype) for i in range(count)]
@@ -126,6 +127,20 @@ def dense(found: Any) -> Tensor:
     return torch.as_tensor(found.toarray() if sparse.issparse(found) else found)
 
 
+@contextmanager
+def numba(is_installed: bool) -> Iterator[None]:
+    """With Numba, or as where it is not installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_installed:
+            patch.setitem(sys.modules, "numba", None)
+        cpu_backend.cache_clear()
+        try:
+            assert cpu_backend() == ("numba" if is_installed else "definition")
+            yield
+        finally:
+            cpu_backend.cache_clear()
+
+
 def object_array(items: list[Any]) -> Any:
     array = np.empty(len(items), dtype=object)
     array[:] = items
@@ -156,34 +171,15 @@ def one_hot(text: str, alphabet: str = "abc") -> Tensor:
     return torch.eye(len(alphabet), dtype=F64)[ids(text, alphabet)]
 
 
-def _no_leaves(item: Any) -> list[Tensor]:
-    return []
-
-
-def _itself(item: Any, leaves: Any) -> Any:
-    return item
-
-
 VECTORS = Inputs(
     "text",
     lambda size, seed, dtype: vectors(size, seed=seed).to(dtype),
     lambda text: [text],
     lambda text, leaves: leaves[0],
-    lambda text, device: text.to(device),
 )
-CHARACTERS = Inputs(
-    "text",
-    lambda size, seed, dtype: characters(size, seed=seed),
-    _no_leaves,
-    _itself,
-    _itself,
-)
+CHARACTERS = Inputs("text", lambda size, seed, dtype: characters(size, seed=seed))
 IDS = Inputs(
-    "text",
-    lambda size, seed, dtype: torch.tensor(ids(characters(size, seed=seed)), dtype=torch.long),
-    _no_leaves,
-    _itself,
-    lambda text, device: text.to(device),
+    "text", lambda size, seed, dtype: torch.tensor(ids(characters(size, seed=seed))).long()
 )
 
 
@@ -290,29 +286,27 @@ def labelled_graph(num_nodes: int, seed: int, dtype: torch.dtype = F64) -> Data:
     return Data(x=found.kind, edge_index=index, edge_attr=found.bond, num_nodes=num_nodes)
 
 
-def _leaves_of_graph(graph: Data) -> list[Tensor]:
-    return [graph.x, graph.edge_attr]
+class Stored(InMemoryDataset):
+    """A data set of PyTorch Geometric, of given graphs."""
 
-
-def _with_leaves(graph: Data, leaves: Sequence[Tensor]) -> Data:
-    return Data(x=leaves[0], edge_index=graph.edge_index, edge_attr=leaves[1])
+    def __init__(self, graphs: list[Data], transform: Callable[[Data], Data] | None = None) -> None:
+        super().__init__(transform=transform)
+        self.data, self.slices = self.collate(graphs)
 
 
 GRAPHS = Inputs(
     "graph",
     vector_graph,
-    _leaves_of_graph,
-    _with_leaves,
-    lambda graph, device: graph.clone().to(device),
+    lambda graph: [graph.x, graph.edge_attr],
+    lambda graph, leaves: changed(graph, x=leaves[0], edge_attr=leaves[1]),
 )
 NODE_GRAPHS = Inputs(  # for kernels that read no edge features
     "graph",
     vector_graph,
     lambda graph: [graph.x],
-    lambda graph, leaves: _with_leaves(graph, [leaves[0], graph.edge_attr]),
-    GRAPHS.moved,
+    lambda graph, leaves: changed(graph, x=leaves[0]),
 )
-LABELLED = Inputs("graph", labelled_graph, _no_leaves, _itself, GRAPHS.moved)
+LABELLED = Inputs("graph", labelled_graph)
 
 
 def _matrices() -> tuple[Tensor, Tensor, Tensor]:

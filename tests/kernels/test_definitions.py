@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import product
 from typing import Any
 
@@ -42,12 +41,12 @@ from tests.kernels.cases import (
     close_sums,
     graph_collection,
     ids,
+    numba,
     one_hot,
     random_data,
     vectors,
 )
-from tests.kernels.definitions import compared, cosine, counted, defined, product_graph
-from tests.string_kernels import ngrams, string_features, tabulated_additive_state, weight
+from tests.kernels.definitions import cosine, counted, defined, product_graph
 
 COMBINE, WEIGHTING, EITHER = ["mul", "add"], ["end", "span"], [False, True]
 
@@ -163,60 +162,6 @@ def test_forms_of_texts() -> None:
     close(kernel(x.numpy()), defined(kernel, x))
     x, y = vectors(10, 40, seed=1)[::2, ::2], vectors(20, 4, seed=2).t()
     close(kernel([x], [y]), defined(kernel, [x], [y]))
-
-
-def test_any_function_of_three_tables() -> None:
-    """An activation kernel of the user's own: the signature is all that is asked of it."""
-
-    def half(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
-        return 0.25 + k_xy / 2 + 0 * (k_xx + k_yy)
-
-    texts = [characters(length, seed=length) for length in [4, 5, 0]]
-    expected = defined(GatedSequenceKernel(polynomial((0.25, 0.5))), texts)
-    close(GatedSequenceKernel(half)(texts), expected)
-
-
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_tables_5_and_2_1(order: int) -> None:
-    """Lei et al. 2017: kernels are inner products of its maps, of n tokens as a layer's states."""
-    decay = 0.4
-    xs = [vectors(length, 2, seed=length) for length in [5, order, 3, 0]]
-    plain = torch.stack([string_features(x, order, decay) for x in xs])
-    joined, totals = torch.zeros(len(xs), order * 2, dtype=F64), torch.zeros(len(xs), 1).double()
-    for row, total, x in zip(joined, totals, xs, strict=True):
-        for picked in ngrams(len(x), order):
-            row += weight(picked, len(x), decay) * torch.cat([x[i] for i in picked])
-            total += weight(picked, len(x), decay)
-    scales = torch.where(totals > 0, 1 / totals, 0.0)
-    added = {"normalize": "weights", "combine": "add"}
-    for rows, options in (
-        (plain, {}),
-        (scales * plain, {"normalize": "weights"}),
-        (scales * joined, added),
-    ):
-        close(StringKernel(order, decay, **options)(xs), rows @ rows.t())
-    x, references = vectors(6, seed=3), [vectors(order, seed=4 + i) for i in range(3)]
-    projections = [x @ torch.stack([w[j] for w in references]).t() for j in range(order)]
-    value, total = tabulated_additive_state(projections, decay, exactly=False)
-    close(StringKernel(order, decay, **added)([x], references)[0], value / total)
-
-
-def test_the_map_of_a_gated_sequence() -> None:
-    """phi(x_{1:t}) = [x_t, phi(x_{1:t-1}) (x) phi_sigma(x_t)], exact for a polynomial gate."""
-    coefficients = (0.5, 0.25, 0.125)
-    b = torch.tensor(coefficients, dtype=F64).sqrt()
-
-    def features(x: Tensor) -> Tensor:
-        found = torch.zeros(0, dtype=F64)
-        for token in x:
-            gate = torch.cat([b[:1], b[1] * token, b[2] * torch.outer(token, token).flatten()])
-            found = torch.cat([token, torch.outer(found, gate).flatten()])
-        return found
-
-    maps = [features(vectors(length, 2, seed=length)) for length in [1, 3, 2, 4, 0]]
-    rows = torch.nn.utils.rnn.pad_sequence(maps, batch_first=True)
-    texts = [vectors(length, 2, seed=length) for length in [1, 3, 2, 4, 0]]
-    close(GatedSequenceKernel(polynomial(coefficients))(texts), rows @ rows.t())
 
 
 # Graphs ------------------------------------------------------------------------------------------
@@ -479,7 +424,7 @@ COUNTED = [
 
 
 @identified(COUNTED)
-def test_counts(kernel: CountKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts(kernel: CountKernel) -> None:
     """Unknown patterns of new graphs count in totals and norms, but have no column."""
     kernel = clone(kernel).set_params(output="gram")
     whole, counts = defined(kernel, LOOSE), [counted(kernel, graph) for graph in OLD]
@@ -488,17 +433,16 @@ def test_counts(kernel: CountKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     normal = clone(kernel).set_params(normalize=True)
     for form in (Batch.from_data_list(LOOSE), list(map(as_networkx, LOOSE))):
         close(kernel(form), whole)
-    for with_numba in EITHER[::-1]:
-        if not with_numba:
-            monkeypatch.setitem(sys.modules, "numba", None)
-        close(kernel(LOOSE), whole)
-        close(kernel(LOOSE, LOOSE), whole)
-        close(kernel(NEW, OLD), expected)
-        close(torch.from_numpy(kernel.fit(OLD).transform(NEW)), expected)
-        close(normal(NEW, OLD), unit)
-        close(torch.from_numpy(normal.fit(OLD).transform(NEW)), unit)
-        single = clone(kernel).set_params(dtype=torch.float32)(NEW, OLD)
-        torch.testing.assert_close(single, expected.float(), rtol=2e-6, atol=1e-6)
+    for is_installed in EITHER:
+        with numba(is_installed):
+            close(kernel(LOOSE), whole)
+            close(kernel(LOOSE, LOOSE), whole)
+            close(kernel(NEW, OLD), expected)
+            close(torch.from_numpy(kernel.fit(OLD).transform(NEW)), expected)
+            close(normal(NEW, OLD), unit)
+            close(torch.from_numpy(normal.fit(OLD).transform(NEW)), unit)
+            single = clone(kernel).set_params(dtype=torch.float32)(NEW, OLD)
+            torch.testing.assert_close(single, expected.float(), rtol=2e-6, atol=1e-6)
     if kernel.compare == "dot":
         for own, wanted in ((kernel, expected), (normal, unit)):
             own = clone(own).set_params(output="features").fit(OLD)
@@ -513,9 +457,7 @@ def test_counts(kernel: CountKernel, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 1 / 7, 2.0**22])
 @pytest.mark.parametrize("compare", COMPARE)
-def test_dense_and_rare_labels_in_many_blocks(
-    compare: str, scale: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dense_and_rare_labels_in_many_blocks(compare: str, scale: float) -> None:
     """Numbers that are whole and small are added in single precision, others are not."""
     random = np.random.default_rng(0)
     collections = []
@@ -526,13 +468,12 @@ def test_dense_and_rare_labels_in_many_blocks(
         collections.append([Data(x=x, edge_index=none) for x in labels])
     kernel = WLSubtreeKernel(0, compare=compare, iteration_weights=[scale])
     expected, within = defined(kernel, *collections), defined(kernel, collections[0])
-    for with_numba, max_memory in ((True, 2**28), (True, 10_000), (False, 10_000)):
-        if not with_numba:
-            monkeypatch.setitem(sys.modules, "numba", None)
+    for is_installed, max_memory in ((True, 2**28), (True, 10_000), (False, 10_000)):
         for dtype, rtol in ((torch.float32, 1e-5), (F64, 1e-12)):
-            found = kernel.set_params(dtype=dtype, max_memory=max_memory)
-            close(found(*collections), expected.to(dtype), rtol=rtol)
-            close(found(collections[0]), within.to(dtype), rtol=rtol)
+            found = clone(kernel).set_params(dtype=dtype, max_memory=max_memory)
+            with numba(is_installed):
+                close(found(*collections), expected.to(dtype), rtol=rtol)
+                close(found(collections[0]), within.to(dtype), rtol=rtol)
 
 
 def test_large_numbers_are_exact() -> None:
@@ -584,6 +525,8 @@ BY_HAND: list[tuple[Any, Any, Any, list[list[float]]]] = [
         ["aba", "ab", "bba"],
         [[1.125, 0.25, 1.25], [0.25, 1, 0]],
     ),
+    # A text of numbers: 3, 1 occurs from tokens 0 (twice) and 2, 3, 3 once, 2, 2 never.
+    (StringKernel(2), [[3, 1, 3, 0, 2, 1]], [[3, 1], [3, 3], [2, 2]], [[0.375, 0.0625, 0]]),
     # Partial matches: "ab" and "cb" share their second token, "ab" and "ba" none in its place.
     # "cab": ca and cb weigh λ and share 0 and 1 with "ab"; ab weighs 1 and shares 2.
     (StringKernel(2, 0.5, "add"), ["ab"], ["ab", "cb", "ba", "b", "cab"], [[2, 1, 0, 0, 2.5]]),
@@ -627,25 +570,6 @@ BY_HAND: list[tuple[Any, Any, Any, list[list[float]]]] = [
 def test_by_hand(kernel: Any, xs: Any, ys: Any, expected: list[list[float]]) -> None:
     for gram in (kernel(xs, ys), defined(kernel, xs, ys)):
         close(gram.double(), torch.tensor(expected, dtype=F64))
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("decay", [0.3, 1.0])
-def test_lodhi(order: int, decay: float) -> None:
-    """Lodhi et al. 2002, definition 1: λ to the length of either occurrence, over all u."""
-    texts = ["science", "is organized", "nice", "", "sc"]
-
-    def occurrences(text: str) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for picked in ngrams(len(text), order):
-            u = "".join(text[i] for i in picked)
-            found[u] = found.get(u, 0.0) + decay ** (picked[-1] - picked[0] + 1)
-        return found
-
-    counts = [occurrences(text) for text in texts]
-    expected = [[compared("dot", f, g) for g in counts] for f in counts]
-    found = decay ** (2 * order) * StringKernel(order, decay, weighting="span")(texts)
-    close(found, torch.tensor(expected, dtype=F64))
 
 
 def test_paths_by_hand() -> None:

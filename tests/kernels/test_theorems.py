@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
 from pyg_kernels.kernels import (
     DeepGraphKernel,
@@ -24,7 +24,6 @@ from pyg_kernels.kernels import (
     GeneralizedRelabeling,
     RandomWalkKernel,
     StringKernel,
-    WLKernel,
     inverse_polynomial,
     polynomial,
 )
@@ -32,7 +31,7 @@ from pyg_kernels.nn import GraphKernelConv, GraphKernelNet, RandomWalkConv, WLKe
 from pyg_kernels.sequence import RCNN
 from tests.graphs import SMILES, molecule
 from tests.kernels.cases import both_ways, changed, close_sums, graph_collection, random_data
-from tests.kernels.definitions import generalized, incoming, iterated
+from tests.kernels.definitions import generalized, incoming
 from tests.sequence.rcnn import random_rcnn
 from tests.sequence.texts import random_text
 from tests.string_kernels import string_features
@@ -109,18 +108,6 @@ def test_theorem_1(order: int, decay: float) -> None:
     ending = random_rcnn(FEATURES, HIDDEN, normalize=False, readout="z", **options)(x)[0]
     spans = StringKernel(order, decay, weighting="span")
     close_sums(ending.sum(dim=0), spans([x], strings)[0])
-
-
-def test_theorem_1_of_tokens() -> None:
-    """Words as one-hot vectors and as ids: a reference of words is found in the text."""
-    words, phrases = [3, 1, 3, 0, 2, 1], [[3, 1], [3, 3], [2, 2]]
-    rcnn = RCNN(4, 3, order=2, normalize=False, decay=0.5, act=None, bias=False).double()
-    vectors = torch.eye(4, dtype=torch.float64)
-    for step, lin in enumerate(rcnn.cells[0].lins):
-        lin.weight.data = vectors[[phrase[step] for phrase in phrases]]
-    found = StringKernel(2, 0.5)([words], phrases)[0]
-    close_sums(rcnn(vectors[words])[0][-1], found.double())
-    assert found.tolist() == [0.5**4 + 0.5**4 + 0.5**2, 0.5**4, 0.0]
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -402,7 +389,10 @@ def relabelling_of(net: WLKernelNet, layer: int) -> tuple[Tensor, Tensor, Tensor
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("relabel", ["add", "mul"])
 def test_proposition_2(graphs: str, tie_weights: str | None, order: int, relabel: str) -> None:
-    """Channel k before the head: Σ_i K_W^n(r^i(G), chain of the k-th rows of layer i + 1)."""
+    """Channel k before the head: Σ_i K_W^n(r^i(G), chain of the k-th rows of layer i + 1).
+
+    The r^i are those of the definition of WLKernel, eq. 11, which test_definitions.py holds it to.
+    """
     torch.manual_seed(0)
     data, sizes, edges = walked(graphs)
     options = {"relabel": relabel, "tie_weights": tie_weights, **WL_NET, **sizes}
@@ -422,22 +412,3 @@ def test_proposition_2(graphs: str, tie_weights: str | None, order: int, relabel
     for graph, row in zip(data, expected, strict=True):
         found = net(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0]
         close_sums(found, row)
-
-
-@on_graphs
-def test_equation_11_relabels_as_the_network(graphs: str) -> None:
-    """The kernel's r^i are the labels of the network's layers."""
-    torch.manual_seed(0)
-    data, sizes, edges = walked(graphs)
-    net = WLKernelNet(hidden_channels=sizes["in_channels"], **WL_NET, **sizes).double()
-    relabel = GeneralizedRelabeling(*relabelling_of(net, 0), edge_feature=edges)
-    base = RandomWalkKernel(2, 0.4)
-
-    def relabelled(graph: Data) -> Data:
-        x = net.convs[0](graph.x, graph.edge_index, graph.edge_attr)
-        return changed(graph, x=x.detach())
-
-    rounds = zip(*(iterated(graph, relabelled, 2) for graph in data), strict=True)
-    expected = sum(base(list(round_)) for round_ in rounds)
-    for form in (data, Batch.from_data_list(data)):
-        close_sums(WLKernel(base, relabel, 2)(form), expected)
