@@ -309,18 +309,16 @@ NODE_GRAPHS = Inputs(  # for kernels that read no edge features
 LABELLED = Inputs("graph", labelled_graph)
 
 
-def _matrices() -> tuple[Tensor, Tensor, Tensor]:
-    """U_1, U_2 and V of the generalised relabelling, on nodes of 3 features and no edges'."""
-    generator = torch.Generator().manual_seed(5)
-    sizes = [(3, 3), (3, 4), (4, 3)]
-    u_1, u_2, v = (torch.randn(*size, generator=generator, dtype=F64) / 2 for size in sizes)
-    return u_1, u_2, v
+def matrices(*shapes: tuple[int, int]) -> tuple[Tensor, ...]:
+    """Random ones, such as U_1, U_2 and V of a relabelling."""
+    generator = torch.Generator().manual_seed(0)
+    return tuple(0.6 * torch.randn(*size, generator=generator, dtype=F64) for size in shapes)
 
 
-def _relabelling_with_edges() -> GeneralizedRelabeling:
-    u_1, u_2, v = _matrices()
-    v = torch.cat([v, v[:, :2]], dim=1)
-    return GeneralizedRelabeling(u_1, u_2, v, act="tanh", combine="mul", edge_feature="edge_attr")
+def relabeling(act: Any, combine: str, edges: str | None) -> GeneralizedRelabeling:
+    """Of nodes of 3 features."""
+    maps = matrices((3, 3), (3, 4), (4, {None: 3, "edge_attr": 5, "length": 4}[edges]))
+    return GeneralizedRelabeling(*maps, act=act, combine=combine, edge_feature=edges)
 
 
 OPEN = 1e-7  # arc-cosine of degree 0 at t = 1: the root of the rounding error
@@ -365,8 +363,8 @@ TABLE: list[tuple[Any, ...]] = [
     (WLKernel(RandomWalkKernel(), num_iterations=2), LABELLED),
     (WLKernel(WLSubtreeKernel(1), RELABELED, **UNIT), LABELLED),
     (WLKernel(LabelSequenceKernel(2, compare="minmax", **BONDS), RELABELED, 1), LABELLED),
-    (WLKernel(RandomWalkKernel(2), _matrices(), 2), GRAPHS),
-    (WLKernel(DeepGraphKernel(1), _relabelling_with_edges(), 1, **UNIT), GRAPHS),
+    (WLKernel(RandomWalkKernel(2), matrices((3, 3), (3, 4), (4, 3)), 2), GRAPHS),
+    (WLKernel(DeepGraphKernel(1), relabeling("tanh", "mul", "edge_attr"), 1, **UNIT), GRAPHS),
     (DeepGraphKernel(), NODE_GRAPHS),
     (
         DeepGraphKernel(

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.kernels import (
@@ -20,7 +19,6 @@ from pyg_kernels.kernels import (
     DeepStringKernel,
     DiscreteRelabeling,
     GatedSequenceKernel,
-    GeneralizedRelabeling,
     LabelSequenceKernel,
     RandomWalkKernel,
     ShortestPathKernel,
@@ -41,9 +39,11 @@ from tests.kernels.cases import (
     close_sums,
     graph_collection,
     ids,
+    matrices,
     numba,
     one_hot,
     random_data,
+    relabeling,
     vectors,
 )
 from tests.kernels.definitions import cosine, counted, defined, product_graph
@@ -197,13 +197,7 @@ def named(
     return names | {"edge_feature": edges[0], "edge_label": edges[1]} | others
 
 
-def matrices(*shapes: tuple[int, int]) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    return [0.6 * torch.randn(*s, generator=generator, dtype=F64) for s in shapes]
-
-
-SQUARE = tuple(matrices((3, 3), (3, 3), (3, 3)))
-WIDTHS = {None: 3, "edge_attr": 5, "length": 4}
+SQUARE = matrices((3, 3), (3, 3), (3, 3))
 
 
 def bases(nodes: str) -> list[Any]:
@@ -214,11 +208,6 @@ def bases(nodes: str) -> list[Any]:
         RandomWalkKernel(2, **walk, normalize=True),
         DeepGraphKernel(1, 2, activation=QUADRATIC, **walk),
     ]
-
-
-def generalized(act: Any, combine: str, edges: str | None) -> GeneralizedRelabeling:
-    maps = matrices((3, 3), (3, 4), (4, WIDTHS[edges]))
-    return GeneralizedRelabeling(*maps, act=act, combine=combine, edge_feature=edges)
 
 
 GRAPH_KERNELS = [
@@ -266,7 +255,7 @@ GRAPH_KERNELS = [
         for options in ({"node_feature": "kind_vector"}, {"node_label": ["name", "degree"]})
     ),
     *(
-        WLKernel(RandomWalkKernel(2, 0.4), generalized(act, combine, edges), number)
+        WLKernel(RandomWalkKernel(2, 0.4), relabeling(act, combine, edges), number)
         for act, combine, edges, number in (
             ("relu", "add", None, 0),
             ("relu", "mul", "edge_attr", 1),
@@ -277,7 +266,7 @@ GRAPH_KERNELS = [
         )
     ),
     WLKernel(  # one iteration may change the number of features
-        RandomWalkKernel(2, 0.4), tuple(matrices((5, 3), (5, 2), (2, 3))), 1
+        RandomWalkKernel(2, 0.4), matrices((5, 3), (5, 2), (2, 3)), 1
     ),
 ]
 

@@ -45,7 +45,7 @@ from tests.kernels.cases import (
     vector_graph,
     vectors,
 )
-from tests.kernels.definitions import cosine, defined
+from tests.kernels.definitions import defined
 
 # The Gram matrix ---------------------------------------------------------------------------------
 
@@ -74,17 +74,6 @@ def test_the_gram_matrix(case: Case) -> None:
     close(kernel(shuffled, xs), gram[moved], atol=case.tolerance)
     values = torch.linalg.eigvalsh(kernel(case.collection(16)))
     assert values.min() >= -max(case.tolerance, 1e-10) * values.max()
-
-
-@of_every
-def test_unit_diagonal(case: Case) -> None:
-    """1 where K(x, x) > 0, and a row of zeros, not of NaN, where it is 0."""
-    xs = case.collection(12)
-    plain = case.build(normalize=False)(xs)
-    gram, diagonal = case.build(normalize=case.unit)(xs), plain.diagonal()
-    close(gram.diagonal(), (diagonal > 0).double(), atol=case.tolerance)
-    assert (diagonal > 0).any() and not gram[diagonal == 0].any()
-    close(gram, cosine(plain, diagonal, diagonal), atol=case.tolerance)
 
 
 @of_every
