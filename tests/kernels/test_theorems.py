@@ -148,9 +148,9 @@ class Sigma(torch.nn.Module):
     def _powers(self, vector: Tensor, coefficients: Sequence[float]) -> Tensor:
         """The direct sum of the tensor powers c_k v^{(x)k}, without those where b_k is 0."""
         parts, power = [], torch.ones(1, dtype=torch.float64)
-        for coefficient, b in zip(coefficients, self.b, strict=True):
+        for k, (coefficient, b) in enumerate(zip(coefficients, self.b, strict=True)):
+            power = torch.kron(power, vector) if k else power
             parts += [coefficient * power] if b else []
-            power = torch.kron(power, vector)
         return torch.cat(parts)
 
 
