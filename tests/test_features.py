@@ -68,6 +68,9 @@ CASES = {
     "walk-labels": Case(
         RandomWalkKernel(3, 0.4, node_feature="kind", edge_feature="bond"), GRAPHS, 5
     ),
+    "walk-labels-and-vectors": Case(
+        RandomWalkKernel(2, 0.5, node_label="kind", edge_label="bond"), GRAPHS, 6
+    ),
     "walk-onwards": Case(
         RandomWalkKernel(3, 0.4, non_backtracking=True, sum_orders=True), GRAPHS, 5
     ),
@@ -212,9 +215,23 @@ def test_new_data(name: str) -> None:
     )
     for one, row in zip(inputs, whole, strict=True):
         np.testing.assert_allclose(features.transform([one])[0], row, rtol=1e-10, atol=1e-12)
-    if name not in ("tokens", "words", "walk-labels"):  # there fit sees the vocabulary
+    if name not in (
+        "tokens",
+        "words",
+        "walk-labels",
+        "walk-labels-and-vectors",
+    ):  # there fit sees the vocabulary
         found = features.fit(inputs[:2]).transform(inputs)
         np.testing.assert_allclose(found, whole, rtol=1e-10, atol=1e-12)
+
+
+def test_strings_have_the_same_features_in_every_call() -> None:
+    """Whatever strings were fitted, and whatever others there are."""
+    first, second = (RandomFeatures(StringKernel(1, 1.0), 4096, 0).fit([t]) for t in ("ab", "ba"))
+    np.testing.assert_array_equal(first.transform(["aab"]), second.transform(["aab"]))
+    together = first.transform(["x", "y"])
+    np.testing.assert_array_equal(first.transform(["y"]), together[1:])
+    assert abs(float(together[0] @ together[1])) < 5 / 4096**0.5
 
 
 @pytest.mark.parametrize("kind", ["tokens", "graphs"])

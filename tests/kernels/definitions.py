@@ -15,7 +15,6 @@ from math import inf, prod
 from typing import Any
 
 import torch
-from scipy.integrate import quad
 from sklearn.base import clone
 from torch import Tensor
 from torch_geometric.data import Data
@@ -92,21 +91,6 @@ def activated(activation: Any, k_xy: float, k_xx: float, k_yy: float) -> float:
     return math.sqrt(k_xx * k_yy) * j / math.pi
 
 
-def arc_cosine_integral(degree: int, x: float, y: float, angle: float) -> float:
-    """Cho and Saul 2009, eq. 1, of vectors of two lengths in the plane with this angle.
-
-    2 E[step(w x) step(w y) (w x)^n (w y)^n] over standard normal w = r (cos a, sin a): the radius
-    integrates to 2^n n!, and of the angles those count where both inner products are positive.
-    """
-
-    def integrand(a: float) -> float:
-        return (math.cos(a) * math.cos(a - angle)) ** degree
-
-    value, _ = quad(integrand, angle - math.pi / 2, math.pi / 2, epsabs=1e-13, epsrel=1e-13)
-    radius = 2**degree * math.factorial(degree)
-    return radius / math.pi * (x * y) ** degree * value
-
-
 # Texts -------------------------------------------------------------------------------------------
 
 
@@ -165,15 +149,26 @@ def _gated(kernel: GatedSequenceKernel, x: Any, y: Any) -> float:
 # Walks -------------------------------------------------------------------------------------------
 
 
+def base_kernel(kernel: Any, of: str, first: Data, second: Data) -> Table:
+    """Of all pairs of nodes, or of edges: inner products where all labels are equal, and else 0."""
+    sizes = [graph.num_nodes if of == "node" else graph.num_edges for graph in (first, second)]
+    labels, features = (listed(getattr(kernel, f"{of}_{role}")) for role in ("label", "feature"))
+    known = [name for name in features if name in first]
+    vectors = [n for n in known if isinstance(first[n], Tensor) and first[n].is_floating_point()]
+    labels += [name for name in known if name not in vectors]
+    alike = similarities(
+        *(spelled(g, labels, k) for g, k in zip((first, second), sizes, strict=True))
+    )
+    tables = [similarities(first[name], second[name]) for name in vectors]
+    return [
+        [equal * (sum(t[i][k] for t in tables) if tables else 1) for k, equal in enumerate(row)]
+        for i, row in enumerate(alike)
+    ]
+
+
 def base_kernels(kernel: Any, first: Data, second: Data) -> tuple[Table, Table]:
-    """The inner products of all pairs of nodes, and those of all pairs of edges."""
-    ones = torch.ones(first.num_nodes, 1), torch.ones(second.num_nodes, 1)
-    name = kernel.node_feature
-    nodes = similarities(*(ones if name is None else (first[name], second[name])))
-    name = kernel.edge_feature
-    if name is None or name not in first:
-        return nodes, [[1.0] * second.num_edges] * first.num_edges
-    return nodes, similarities(first[name], second[name])
+    """Of all pairs of nodes, and of all pairs of edges."""
+    return base_kernel(kernel, "node", first, second), base_kernel(kernel, "edge", first, second)
 
 
 def _walk(kernel: RandomWalkKernel, first: Data, second: Data) -> float:
@@ -272,14 +267,24 @@ VALUES: dict[type[Any], Callable[[Any, Any, Any], float]] = {
 Counts = dict[Any, float]
 
 
-def spelled(graph: Data, name: str | None, count: int | None) -> list[str]:
-    """One string a label; rows of numbers are labels too, -0.0 is 0, and None is one label."""
+def listed(names: Any) -> list[str]:
+    """The names of attributes: of one, of several, or of none with None."""
+    return [] if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def spelled(graph: Data, names: Any, count: int | None) -> list[str]:
+    """One string for all labels of a node or edge; rows of numbers are labels too, -0.0 is 0."""
     assert count is not None
-    return ["*"] * count if name is None else [str(label) for label in (graph[name] + 0).tolist()]
+    found = [""] * count
+    for name in listed(names):
+        values = graph[name]
+        values = (values + 0).tolist() if isinstance(values, Tensor) else values
+        found = [f"{text}{value};" for text, value in zip(found, values, strict=True)]
+    return found
 
 
 def patterns(
-    graph: Data, num_iterations: int, node_label: str | None, edge_label: str | None = None
+    graph: Data, num_iterations: int, node_label: Any, edge_label: Any = None
 ) -> list[list[str]]:
     """For each iteration 0..h the pattern of every node, one inside the other."""
     labels = spelled(graph, node_label, graph.num_nodes)
@@ -380,7 +385,7 @@ def iterated(graph: Data, relabel: Callable[[Data], Data], num_iterations: int) 
     return found
 
 
-def discrete(graph: Data, num_iterations: int, *labels: str | None) -> list[Data]:
+def discrete(graph: Data, num_iterations: int, *labels: Any) -> list[Data]:
     """The graph of each iteration, whose `label` is a number that stands for a pattern."""
     found = []
     for of_nodes in patterns(graph, num_iterations, *labels):
@@ -397,12 +402,14 @@ def _relabelled(kernel: WLKernel, xs: Sequence[Data], ys: Sequence[Data]) -> Ten
     """Eq. 11: the base kernel of the graphs of each iteration, summed."""
     base = clone(kernel.base or RandomWalkKernel())
     relabel, number = kernel.relabel, kernel.num_iterations
-    label = "node_label" if isinstance(base, CountKernel) else "node_feature"
     if relabel == "discrete":
-        relabel = DiscreteRelabeling(getattr(base, label))
+        names = (getattr(base, name, None) for name in ("node_label", "node_feature"))
+        relabel = DiscreteRelabeling([name for several in names for name in listed(several)])
     if isinstance(relabel, DiscreteRelabeling):
         names = relabel.node_label, relabel.edge_label
-        base.set_params(**{label: "label"})
+        base.set_params(node_label="label")
+        if not isinstance(base, CountKernel):
+            base.set_params(node_feature=None)
         rounds = [[discrete(graph, number, *names) for graph in part] for part in (xs, ys)]
     else:
         if not isinstance(relabel, GeneralizedRelabeling):

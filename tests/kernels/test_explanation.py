@@ -124,16 +124,22 @@ def test_names_of_molecules_match_them(kernel: Any, label: str, given: Any) -> N
 
 
 def test_other_atoms_than_the_molecule() -> None:
-    """A graph whose nodes are not the atoms of its SMILES is named by its labels."""
+    """A graph whose nodes are not the atoms of its SMILES is named by its labels, and so are
+    labels of one's own; a list of one name is that name.
+    """
     pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-    assert (
-        "C"
-        in WLSubtreeKernel(1, "kind")
-        .fit([Data(**LINE.to_dict(), smiles="CCCC")])
-        .get_feature_names_out()
-    )
-    named = WLSubtreeKernel(0, "kind").fit([Data(**LINE.to_dict(), smiles="CNO")])
-    assert sorted(named.get_feature_names_out()) == ["C", "N", "O"]
+
+    def names(iterations: int, label: Any, items: list[Any]) -> list[str]:
+        return sorted(WLSubtreeKernel(iterations, label).fit(items).get_feature_names_out())
+
+    assert "C" in names(1, "kind", [Data(**LINE.to_dict(), smiles="CCCC")])
+    assert names(0, "kind", [Data(**LINE.to_dict(), smiles="CNO")]) == ["C", "N", "O"]
+    graphs = molecule_graphs(["CCO", "CN"])
+    for graph in graphs:
+        graph.cluster = ["even" if i % 2 == 0 else "odd" for i in range(graph.num_nodes or 0)]
+    assert names(0, "cluster", graphs) == ["even", "odd"]
+    for label in ("element", ["element"]):
+        assert names(0, label, MOLECULES[:2]) == ["[#6]", "[#7]", "[#8]"]
 
 
 # Features of frequent patterns -------------------------------------------------------------------
@@ -254,18 +260,6 @@ def test_refused(model: Any, target: int, error: type[Exception], match: str) ->
         model.fit(GRAPHS, np.arange(16) % 3 if classes else np.arange(1.0, 17.0))
     with pytest.raises(error, match=match):
         explain(model, NEW, target)
-
-
-def test_labels_of_ones_own_name_themselves() -> None:
-    """Of molecules too; and lists of one name are that name."""
-    graphs = molecule_graphs(["CCO", "CN"])
-    for graph in graphs:
-        graph.cluster = ["even" if i % 2 == 0 else "odd" for i in range(graph.num_nodes or 0)]
-    names = WLSubtreeKernel(0, "cluster").fit(graphs).get_feature_names_out()
-    assert sorted(names) == ["even", "odd"]
-    for label in ("element", ["element"]):
-        found = WLSubtreeKernel(0, label).fit(MOLECULES[:2]).get_feature_names_out()
-        assert sorted(found) == ["[#6]", "[#7]", "[#8]"]
 
 
 def test_names_of_explicit_hydrogens_are_found() -> None:

@@ -56,6 +56,9 @@ def test_values() -> None:
     assert not list(theirs.parameters())
     with pytest.raises(ValueError, match=r"inputs of shape \(3, 2\)"):
         theirs(torch.zeros(3, 2)).to_dense()
+    for number in (-1.0, 1.7, 6.0):
+        with pytest.raises(ValueError, match="numbers of the 6 items"):
+            theirs(torch.tensor([[number]]), torch.tensor([[0.0]])).to_dense()
     with pytest.raises(TypeError, match="expected a kernel"):
         GPyTorchKernel("minmax", graphs)  # type: ignore[arg-type]
 
@@ -68,10 +71,3 @@ def test_expected_improvement_as_printed() -> None:
     exec(block, names)
     assert names["improvement"].shape == (2,) and bool((names["improvement"] > 0).all())
     assert names["best"] == "CCCCCO"
-
-
-@pytest.mark.parametrize("number", [-1.0, 1.7, 5.0])
-def test_numbers_of_no_item(number: float) -> None:
-    kernel = GPyTorchKernel(WLSubtreeKernel(1), ["CCO", "CCN", "C"])
-    with pytest.raises(ValueError, match="numbers of the 3 items"):
-        kernel(torch.tensor([[number]]), torch.tensor([[0.0]])).to_dense()

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
 from pyg_kernels.kernels import (
     DeepGraphKernel,
@@ -24,22 +24,27 @@ from pyg_kernels.kernels import (
     GeneralizedRelabeling,
     RandomWalkKernel,
     StringKernel,
-    WLKernel,
     inverse_polynomial,
     polynomial,
 )
 from pyg_kernels.nn import GraphKernelConv, GraphKernelNet, RandomWalkConv, WLKernelNet
 from pyg_kernels.sequence import RCNN
 from tests.graphs import SMILES, molecule
-from tests.kernels.cases import both_ways, close_sums, graph_collection, random_data
-from tests.kernels.definitions import generalized, incoming, iterated
+from tests.kernels.cases import both_ways, changed, close_sums, graph_collection, random_data
+from tests.kernels.definitions import generalized, incoming
 from tests.sequence.rcnn import random_rcnn
 from tests.sequence.texts import random_text
 from tests.string_kernels import string_features
 
 FEATURES, HIDDEN = 3, 4
-WALKED = graph_collection()
 BARE: dict[str, Any] = {"act": None, "bias": False}
+WL_NET: dict[str, Any] = {
+    "out_channels": 1,
+    "num_iterations": 3,
+    "gated": False,
+    "decay": 0.4,
+    "norm": None,
+}
 
 
 def references(layers: Iterable[Any]) -> list[Tensor]:
@@ -49,32 +54,28 @@ def references(layers: Iterable[Any]) -> list[Tensor]:
 
 def chains(conv: Any, bonds: bool) -> list[Data]:
     """The directed reference walk of each channel, with the rows of its edges' weights."""
-    nodes, edges = references(conv.lins), [None] * HIDDEN
-    if bonds:
-        none = [torch.zeros(0, 2, dtype=torch.float64)] * HIDDEN
-        edges = references(conv.edge_lins) if len(conv.lins) > 1 else none
-    found = []
-    for of_nodes, of_edges in zip(nodes, edges, strict=True):
-        first = torch.arange(len(of_nodes) - 1)
-        index = torch.stack([first, first + 1])
-        found.append(Data(x=of_nodes, edge_index=index, edge_attr=of_edges))
+    first, found = torch.arange(len(conv.lins) - 1), []
+    for k, nodes in enumerate(references(conv.lins)):
+        found.append(Data(x=nodes, edge_index=torch.stack([first, first + 1])))
+        if bonds:
+            none = torch.zeros(0, 2, dtype=torch.float64)
+            found[-1].edge_attr = references(conv.edge_lins)[k] if len(first) else none
     return found
 
 
-def molecules() -> list[Data]:
-    graphs = [molecule(smiles) for smiles in SMILES]
-    return [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in graphs]
+def walked(name: str) -> tuple[list[Data], dict[str, Any], str | None]:
+    """Graphs, the sizes of their features, and the name of those of edges."""
+    if name == "molecules":
+        graphs = [molecule(smiles) for smiles in SMILES]
+        data = [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in graphs]
+        return data, {"in_channels": 5, "edge_dim": graphs[0].edge_attr.size(1)}, "edge_attr"
+    data = graph_collection() + [both_ways(graph) for graph in graph_collection()]
+    if name == "edge features":
+        return data, {"in_channels": 3, "edge_dim": 2}, "edge_attr"
+    return [changed(graph, edge_attr=None) for graph in data], {"in_channels": 3}, None
 
 
-def weighted(coefficients: Sequence[float], vector: Tensor) -> Tensor:
-    """The direct sum of the tensor powers c_k v^{(x)k}, without the powers where c_k is 0."""
-    parts, power = [], torch.ones(1, dtype=torch.float64)
-    for k, coefficient in enumerate(coefficients):
-        if k > 0:
-            power = torch.outer(power, vector).flatten()
-        if coefficient != 0:
-            parts.append(coefficient * power)
-    return torch.cat(parts)
+on_graphs = pytest.mark.parametrize("graphs", ["nodes", "edge features", "molecules"])
 
 
 # Theorem 1
@@ -83,56 +84,30 @@ def weighted(coefficients: Sequence[float], vector: Tensor) -> Tensor:
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("decay", [0.0, 0.4, 0.9, 1.0])
 def test_theorem_1(order: int, decay: float) -> None:
-    """c_j[t][i] is K_j of the first t tokens and the i-th reference, for every j and t."""
-    options = {"order": order, "decay": decay, "normalize": False, "seed": order}
-    rcnn = random_rcnn(FEATURES, HIDDEN, **options, **BARE)
+    """c_j[t][i] is K_j of the first t tokens and the i-th reference, for every j and t.
+
+    Normalised aggregation multiplies it by (1 - λ)^n; Σ_t z_n[t] weighs an n-gram by the tokens
+    that it skips (thesis, eq. 2.5).
+    """
+    options = {"order": order, "decay": decay, "seed": order, **BARE}
+    rcnn = random_rcnn(FEATURES, HIDDEN, normalize=False, **options)
     x = random_text(7, FEATURES, seed=order)
     outputs, _ = rcnn(x)
     lins = rcnn.cells[0].lins
     kernels = [StringKernel(j, decay) for j in range(1, order + 1)]
-    for i, reference in enumerate(references(lins)):
-        close_sums(outputs[:, i].detach(), kernels[-1].prefixes(x, reference)[:, -1])
+    strings = references(lins)
+    for i, reference in enumerate(strings):
+        close_sums(outputs[:, i], kernels[-1].prefixes(x, reference)[:, -1])
     for t in range(1, len(x) + 1):
         _, (_, c) = rcnn(x[:t])
         for j, kernel in enumerate(kernels, start=1):
-            close_sums(c[0, j - 1].detach(), kernel([x[:t]], references(lins[:j]))[0])
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("decay", [0.0, 0.4, 0.9])
-def test_theorem_1_normalised(order: int, decay: float) -> None:
-    """Normalised aggregation multiplies the kernel by (1 - λ)^n."""
-    rcnn = random_rcnn(FEATURES, HIDDEN, order=order, decay=decay, normalize=True, **BARE)
-    texts = [random_text(length, FEATURES, seed=length) for length in range(8)]
-    kernel = StringKernel(order, decay)
-    expected = kernel(texts, references(rcnn.cells[0].lins))
-    for text, row in zip(texts[1:], expected[1:], strict=True):
-        close_sums(rcnn(text)[0][-1].detach(), (1 - decay) ** order * row)
-    assert (expected[0] == 0).all()
-
-
-@pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("decay", [0.0, 0.4, 1.0])
-def test_theorem_1_by_spans(order: int, decay: float) -> None:
-    """Σ_t z_n[t] weighs an n-gram by the tokens that it skips: thesis, eq. 2.5."""
-    options = {"order": order, "decay": decay, "normalize": False, "readout": "z"}
-    rcnn = random_rcnn(FEATURES, HIDDEN, **options, **BARE)
-    x = random_text(7, FEATURES)
-    kernel = StringKernel(order, decay, weighting="span")
-    expected = kernel([x], references(rcnn.cells[0].lins))[0]
-    close_sums(rcnn(x)[0].sum(dim=0).detach(), expected)
-
-
-def test_theorem_1_of_tokens() -> None:
-    """Words as one-hot vectors and as ids: a reference of words is found in the text."""
-    words, phrases = [3, 1, 3, 0, 2, 1], [[3, 1], [3, 3], [2, 2]]
-    rcnn = RCNN(4, 3, order=2, normalize=False, decay=0.5, act=None, bias=False).double()
-    vectors = torch.eye(4, dtype=torch.float64)
-    for step, lin in enumerate(rcnn.cells[0].lins):
-        lin.weight.data = vectors[[phrase[step] for phrase in phrases]]
-    found = StringKernel(2, 0.5)([words], phrases)[0]
-    close_sums(rcnn(vectors[words])[0][-1].detach(), found.double())
-    assert found.tolist() == [0.5**4 + 0.5**4 + 0.5**2, 0.5**4, 0.0]
+            close_sums(c[0, j - 1], kernel([x[:t]], references(lins[:j]))[0])
+    if decay < 1:
+        normalised = random_rcnn(FEATURES, HIDDEN, normalize=True, **options)(x)[0]
+        close_sums(normalised, (1 - decay) ** order * outputs)
+    ending = random_rcnn(FEATURES, HIDDEN, normalize=False, readout="z", **options)(x)[0]
+    spans = StringKernel(order, decay, weighting="span")
+    close_sums(ending.sum(dim=0), spans([x], strings)[0])
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -153,36 +128,30 @@ def test_additive_layer_after_many_zero_tokens(order: int) -> None:
 # Theorem 2
 
 
-@dataclass
-class Sigma:
+class Sigma(torch.nn.Module):
     """An activation Σ a_k t^k, and K_σ = Σ b_k t^k that has it in its space."""
 
-    a: Sequence[float]
-    b: Sequence[float]
-
-    def phi(self, x: Tensor) -> Tensor:
-        return weighted([math.sqrt(b) for b in self.b], x)
-
-    def psi(self, w: Tensor) -> Tensor:
-        ratios = [a / math.sqrt(b) if b else 0.0 for a, b in zip(self.a, self.b, strict=True)]
-        kept = [k for k, b in enumerate(self.b) if b]
-        powers = [weighted([0.0] * k + [1.0], w) for k in kept]
-        return torch.cat([ratios[k] * power for k, power in zip(kept, powers, strict=True)])
-
-    @property
-    def kernel(self) -> object:
-        return polynomial(list(self.b))
-
-
-class Polynomial(torch.nn.Module):
-    """Σ a_k t^k."""
-
-    def __init__(self, coefficients: Sequence[float]) -> None:
+    def __init__(self, a: Sequence[float], b: Sequence[float]) -> None:
         super().__init__()
-        self.coefficients = list(coefficients)
+        self.a, self.b, self.kernel = a, b, polynomial(b)
 
     def forward(self, t: Tensor) -> Tensor:
-        return sum(a * t**k for k, a in enumerate(self.coefficients))
+        return sum((a * t**k for k, a in enumerate(self.a)), torch.zeros_like(t))
+
+    def phi(self, x: Tensor) -> Tensor:
+        return self._powers(x, [math.sqrt(b) for b in self.b])
+
+    def psi(self, w: Tensor) -> Tensor:
+        pairs = zip(self.a, self.b, strict=True)
+        return self._powers(w, [a / math.sqrt(b) if b else 0.0 for a, b in pairs])
+
+    def _powers(self, vector: Tensor, coefficients: Sequence[float]) -> Tensor:
+        """The direct sum of the tensor powers c_k v^{(x)k}, without those where b_k is 0."""
+        parts, power = [], torch.ones(1, dtype=torch.float64)
+        for k, (coefficient, b) in enumerate(zip(coefficients, self.b, strict=True)):
+            power = torch.kron(power, vector) if k else power
+            parts += [coefficient * power] if b else []
+        return torch.cat(parts)
 
 
 SIGMAS = {
@@ -199,7 +168,7 @@ def test_the_space_of_a_polynomial(name: str) -> None:
     sigma = SIGMAS[name]
     x, y = random_text(2, 3)
     k = torch.dot(x, y)
-    close_sums(torch.dot(sigma.phi(x), sigma.psi(y)), Polynomial(sigma.a)(k))
+    close_sums(torch.dot(sigma.phi(x), sigma.psi(y)), sigma(k))
     close_sums(torch.dot(sigma.phi(x), sigma.phi(y)), sigma.kernel(k, x @ x, y @ y))
 
 
@@ -218,33 +187,22 @@ def deep_string_features(
     return found
 
 
-def outer(vectors: Sequence[Tensor]) -> Tensor:
-    product = torch.ones(1, dtype=torch.float64)
-    for vector in vectors:
-        product = torch.outer(product, vector).flatten()
-    return product
-
-
 def deep_string_references(rcnn: RCNN, sigma: Sigma) -> list[Tensor]:
     """ψ^(L)_{i, n} of every channel i: supplement C, from the layers' matrices."""
     first, *others = rcnn.cells
-    found = [outer(rows) for rows in references(first.lins)]
+    found = [reduce(torch.kron, rows) for rows in references(first.lins)]
     for cell in others:
         mixed = torch.stack([sigma.psi(psi) for psi in found])  # M
         rows = [lin.weight.detach() @ mixed for lin in cell.lins]
-        found = [outer([u[i] for u in rows]) for i in range(len(rows[0]))]
+        found = [reduce(torch.kron, [u[i] for u in rows]) for i in range(len(rows[0]))]
     return found
 
 
-STRING_CASES = [
-    pytest.param("quadratic", 2, 2, 2, id="quadratic"),
-    pytest.param("no-constant", 2, 2, 2, id="no-constant"),
-    pytest.param("even", 2, 2, 2, id="even"),
-    pytest.param("cubic", 1, 2, 2, id="cubic"),
-    pytest.param("larger-space", 2, 2, 2, id="larger-space"),
-    pytest.param("quadratic", 1, 3, 2, id="three-grams"),
-    pytest.param("quadratic", 2, 1, 2, id="one-grams"),
-    pytest.param("quadratic", 1, 1, 3, id="three-layers"),
+STRING_CASES = [  # activation, features, order, layers
+    *((name, 1 if name == "cubic" else 2, 2, 2) for name in SIGMAS),
+    ("quadratic", 1, 3, 2),
+    ("quadratic", 2, 1, 2),
+    ("quadratic", 1, 1, 3),
 ]
 
 
@@ -253,16 +211,8 @@ STRING_CASES = [
 def test_theorem_2(name: str, features: int, order: int, num_layers: int, decay: float) -> None:
     """c^(L)[t] and h^(L)[t] are inner products in the spaces of K^(L) and K_σ^(L)."""
     sigma = SIGMAS[name]
-    rcnn = random_rcnn(
-        features,
-        2,
-        num_layers,
-        order=order,
-        normalize=False,
-        decay=decay,
-        act=Polynomial(sigma.a),
-        bias=False,
-    )
+    options = {"order": order, "normalize": False, "decay": decay, "bias": False}
+    rcnn = random_rcnn(features, 2, num_layers, act=sigma, **options)
     x, y = random_text(5, features, seed=1), random_text(4, features, seed=2)
     maps = [deep_string_features(text, num_layers, order, decay, sigma) for text in (x, y)]
     psi = deep_string_references(rcnn, sigma)
@@ -271,9 +221,9 @@ def test_theorem_2(name: str, features: int, order: int, num_layers: int, decay:
         _, (h, c) = rcnn(x[: t + 1])
         for i, reference in enumerate(psi):
             state = torch.dot(phi, reference)
-            close_sums(c[-1, -1, i].detach(), state)
-            close_sums(h[-1, i].detach(), torch.dot(sigma.phi(phi), sigma.psi(reference)))
-            close_sums(outputs[t, i].detach(), h[-1, i].detach())
+            close_sums(c[-1, -1, i], state)
+            close_sums(h[-1, i], torch.dot(sigma.phi(phi), sigma.psi(reference)))
+            close_sums(outputs[t, i], h[-1, i].detach())
 
     before, after = (
         DeepStringKernel(num_layers, order, decay, sigma.kernel, post=post)
@@ -299,36 +249,23 @@ def test_theorem_2_with_the_inverse_polynomial() -> None:
 # Theorem 3
 
 
+@on_graphs
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("bonds", [False, True])
 @pytest.mark.parametrize("decay", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("onwards", [False, True], ids=["all-walks", "non-backtracking"])
-def test_theorem_3(order: int, bonds: bool, decay: float, onwards: bool) -> None:
+def test_theorem_3(graphs: str, order: int, decay: float, onwards: bool) -> None:
     """Σ_v c_n[v][k] is K_W^n of the graph and the directed reference walk of channel k.
 
     Over all walks, or over those that never turn back, on either side.
     """
     torch.manual_seed(order)
-    options = {"edge_dim": 2 if bonds else None, "non_backtracking": onwards}
-    conv = RandomWalkConv(3, HIDDEN, order, decay, **options).double()
-    edge_feature = "edge_attr" if bonds else None
-    kernel = RandomWalkKernel(order, decay, edge_feature=edge_feature, non_backtracking=onwards)
-    walked = WALKED + [both_ways(graph) for graph in WALKED]
-    for graph, row in zip(walked, kernel(walked, chains(conv, bonds)), strict=True):
-        states = conv(graph.x, graph.edge_index, graph.edge_attr if bonds else None)
-        close_sums(states.sum(dim=0).detach(), row)
-
-
-@pytest.mark.parametrize("onwards", [False, True], ids=["all-walks", "non-backtracking"])
-def test_theorem_3_on_molecules(onwards: bool) -> None:
-    torch.manual_seed(0)
-    graphs = molecules()
-    options = {"edge_dim": graphs[0].edge_attr.size(1), "non_backtracking": onwards}
-    conv = RandomWalkConv(5, HIDDEN, 4, 0.4, **options).double()
-    kernel = RandomWalkKernel(4, 0.4, non_backtracking=onwards)
-    for graph, row in zip(graphs, kernel(graphs, chains(conv, True)), strict=True):
+    data, sizes, edges = walked(graphs)
+    options = {"order": order, "decay": decay, "non_backtracking": onwards}
+    conv = RandomWalkConv(out_channels=HIDDEN, **options, **sizes).double()
+    expected = RandomWalkKernel(**options)(data, chains(conv, edges is not None))
+    for graph, row in zip(data, expected, strict=True):
         states = conv(graph.x, graph.edge_index, graph.edge_attr)
-        close_sums(states.sum(dim=0).detach(), row)
+        close_sums(states.sum(dim=0), row)
 
 
 # Theorem 4
@@ -336,61 +273,57 @@ def test_theorem_3_on_molecules(onwards: bool) -> None:
 
 def combined(own: Tensor, arrived: Tensor, combine: str) -> Tensor:
     """Of feature maps: sums of kernels are concatenations, products are tensor products."""
-    return torch.cat([own, arrived]) if combine == "add" else torch.outer(own, arrived).flatten()
+    return torch.cat([own, arrived]) if combine == "add" else torch.kron(own, arrived)
 
 
 def deep_graph_features(
-    graph: Data, num_layers: int, order: int, decay: float, combine: str, sigma: Sigma, bonds: bool
+    graph: Data, num_layers: int, order: int, decay: float, combine: str, sigma: Sigma
 ) -> list[Tensor]:
     """φ^(L, n)(v) of every node v: supplement E, with edge features as further factors."""
-    posts = list(graph.x)
+    posts, bonds = list(graph.x), graph.edge_attr
+    bonds = torch.ones(graph.num_edges, 1, dtype=torch.float64) if bonds is None else bonds
     for _ in range(num_layers):
         state = posts
         for _ in range(order - 1):
-            activated = [sigma.phi(phi) for phi in state]
-            none = torch.zeros(len(activated[0]) * (graph.edge_attr.size(1) if bonds else 1))
-            arrived = [none.double() for _ in posts]
+            activated = [math.sqrt(decay) * sigma.phi(phi) for phi in state]
+            arrived = [torch.kron(0 * bonds.new_ones(bonds.size(1)), phi) for phi in activated]
             for v, edges in enumerate(incoming(graph)):
                 for u, e in edges:
-                    part = activated[u]
-                    if bonds:
-                        part = torch.outer(graph.edge_attr[e], part).flatten()
-                    arrived[v] = arrived[v] + math.sqrt(decay) * part
+                    arrived[v] = arrived[v] + torch.kron(bonds[e], activated[u])
             state = [combined(f, a, combine) for f, a in zip(posts, arrived, strict=True)]
         last, posts = state, [sigma.phi(phi) for phi in state]
     return last
 
 
 def deep_graph_references(
-    convs: Sequence[GraphKernelConv], decay: float, combine: str, sigma: Sigma, bonds: bool
+    convs: Sequence[GraphKernelConv], decay: float, combine: str, sigma: Sigma
 ) -> tuple[list[Tensor], list[Tensor]]:
     """ψ of every channel: of the last layer's c_n, and of U c_n, whose σ is h."""
     mixed = torch.eye(convs[0].lins[0].weight.size(1), dtype=torch.float64)
     for conv in convs:
         first, *others = (lin.weight.detach() @ mixed for lin in conv.lins)
-        state = list(first)
-        for step, own in enumerate(others):
+        state, none = list(first), [torch.ones(len(first), 1).double()] * len(others)
+        edges = [lin.weight.detach() for lin in conv.edge_lins] or none
+        for own, rows in zip(others, edges, strict=True):
             arrived = [math.sqrt(decay) * sigma.psi(psi) for psi in state]
-            if bonds:
-                rows = conv.edge_lins[step].weight.detach()
-                arrived = [torch.outer(w, a).flatten() for w, a in zip(rows, arrived, strict=True)]
+            arrived = [torch.kron(w, a) for w, a in zip(rows, arrived, strict=True)]
             state = [combined(f, a, combine) for f, a in zip(own, arrived, strict=True)]
         mapped = list(conv.lin.weight.detach() @ torch.stack(state))
         mixed = torch.stack([sigma.psi(psi) for psi in mapped]) if conv is not convs[-1] else mixed
     return state, mapped
 
 
-GRAPH_CASES = [
-    pytest.param("quadratic", "add", 2, 2, None, id="added"),
-    pytest.param("quadratic", "add", 2, 2, 1, id="added-edges"),
-    pytest.param("no-constant", "mul", 2, 2, None, id="multiplied"),
-    pytest.param("even", "mul", 2, 2, 1, id="multiplied-edges"),
-    pytest.param("quadratic", "mul", 2, 1, 2, id="multiplied-two-edge-features"),
-    pytest.param("quadratic", "add", 2, 1, 2, id="added-two-edge-features"),
-    pytest.param("quadratic", "add", 3, 1, None, id="added-three-nodes"),
-    pytest.param("no-constant", "mul", 3, 1, None, id="multiplied-three-nodes"),
-    pytest.param("cubic", "add", 3, 1, 1, id="added-one-layer"),
-    pytest.param("quadratic", "mul", 1, 2, None, id="one-node"),
+GRAPH_CASES = [  # activation, combine, order, layers, edge features
+    ("quadratic", "add", 2, 2, None),
+    ("quadratic", "add", 2, 2, 1),
+    ("no-constant", "mul", 2, 2, None),
+    ("even", "mul", 2, 2, 1),
+    ("quadratic", "mul", 2, 1, 2),
+    ("quadratic", "add", 2, 1, 2),
+    ("quadratic", "add", 3, 1, None),
+    ("no-constant", "mul", 3, 1, None),
+    ("cubic", "add", 3, 1, 1),
+    ("quadratic", "mul", 1, 2, None),
 ]
 
 
@@ -402,10 +335,7 @@ def small_graphs(edge_dim: int | None) -> list[Data]:
         random_data(2, 1, [], 1),
     ]
     for graph in graphs:
-        if edge_dim is None:
-            del graph.edge_attr
-        else:
-            graph.edge_attr = graph.edge_attr[:, :edge_dim]
+        graph.edge_attr = None if edge_dim is None else graph.edge_attr[:, :edge_dim]
     return graphs
 
 
@@ -414,19 +344,17 @@ def test_theorem_4(
     name: str, combine: str, order: int, num_layers: int, edge_dim: int | None
 ) -> None:
     """c_n^(L)[v], h^(L)[v] and Σ_v h^(L)[v] are inner products in the deep kernel's spaces."""
-    sigma, decay, bonds = SIGMAS[name], 0.6, edge_dim is not None
+    sigma, decay = SIGMAS[name], 0.6
     torch.manual_seed(0)
     options = {"order": order, "decay": decay, "combine": combine, "edge_dim": edge_dim}
-    net = GraphKernelNet(
-        1, 2, 1, num_layers, act=Polynomial(sigma.a), norm=None, **options
-    ).double()
+    net = GraphKernelNet(1, 2, 1, num_layers, act=sigma, norm=None, **options).double()
     net.head = torch.nn.Identity()
-    reference, mapped = deep_graph_references(net.convs, decay, combine, sigma, bonds)
+    reference, mapped = deep_graph_references(net.convs, decay, combine, sigma)
     sums = []
     graphs = small_graphs(edge_dim)
     for graph in graphs:
-        phis = deep_graph_features(graph, num_layers, order, decay, combine, sigma, bonds)
-        inputs = (graph.edge_index, graph.edge_attr if bonds else None)
+        phis = deep_graph_features(graph, num_layers, order, decay, combine, sigma)
+        inputs = (graph.edge_index, graph.edge_attr)
         h = graph.x
         for conv in net.convs[:-1]:
             h = conv(h, *inputs)
@@ -435,12 +363,12 @@ def test_theorem_4(
         sums.append(sum(posts))
         for i in range(2):
             psi = sigma.psi(mapped[i])
-            close_sums(states[:, i].detach(), torch.stack([phi @ reference[i] for phi in phis]))
-            close_sums(outputs[:, i].detach(), torch.stack([post @ psi for post in posts]))
+            close_sums(states[:, i], torch.stack([phi @ reference[i] for phi in phis]))
+            close_sums(outputs[:, i], torch.stack([post @ psi for post in posts]))
             whole = net(graph.x, inputs[0], edge_attr=inputs[1])[0, i]
-            close_sums(whole.detach(), torch.dot(sums[-1], psi))
+            close_sums(whole, torch.dot(sums[-1], psi))
 
-    edges = "edge_attr" if bonds else None
+    edges = None if edge_dim is None else "edge_attr"
     kernel = DeepGraphKernel(num_layers, order, decay, combine, sigma.kernel, edge_feature=edges)
     maps = torch.stack(sums)
     close_sums(kernel(graphs), maps @ maps.t())
@@ -456,80 +384,31 @@ def relabelling_of(net: WLKernelNet, layer: int) -> tuple[Tensor, Tensor, Tensor
     return maps.lin_self.weight.detach(), maps.lin_aggregated.weight.detach(), torch.cat(parts, 1)
 
 
+@on_graphs
 @pytest.mark.parametrize("tie_weights", ["all", "relabel", None])
 @pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("bonds", [False, True])
 @pytest.mark.parametrize("relabel", ["add", "mul"])
-def test_proposition_2(tie_weights: str | None, order: int, bonds: bool, relabel: str) -> None:
-    """Channel k before the head: Σ_i K_W^n(r^i(G), chain of the k-th rows of layer i + 1)."""
+def test_proposition_2(graphs: str, tie_weights: str | None, order: int, relabel: str) -> None:
+    """Channel k before the head: Σ_i K_W^n(r^i(G), chain of the k-th rows of layer i + 1).
+
+    The r^i are those of the definition of WLKernel, eq. 11, which test_definitions.py holds it to.
+    """
     torch.manual_seed(0)
-    net = WLKernelNet(
-        3,
-        HIDDEN,
-        1,
-        3,
-        order,
-        gated=False,
-        decay=0.4,
-        relabel=relabel,
-        tie_weights=tie_weights,
-        edge_dim=2 if bonds else None,
-        norm=None,
-    ).double()
+    data, sizes, edges = walked(graphs)
+    options = {"relabel": relabel, "tie_weights": tie_weights, **WL_NET, **sizes}
+    net = WLKernelNet(hidden_channels=HIDDEN, order=order, **options).double()
     net.head = torch.nn.Identity()
-    edges = "edge_attr" if bonds else None
-    kernel = RandomWalkKernel(order, 0.4, edge_feature=edges)
-    labelled = [graph.clone() for graph in WALKED]
+    kernel = RandomWalkKernel(order, 0.4)
+    labelled = [graph.clone() for graph in data]
     for graph in labelled:
-        graph.x = graph.x @ net.embedding.weight.detach().t()
-    expected = torch.zeros(len(WALKED), HIDDEN, dtype=torch.float64)
+        graph.x = net.embedding(graph.x).detach()
+    expected = torch.zeros(len(data), HIDDEN, dtype=torch.float64)
     for layer, conv in enumerate(net.convs):
         if layer > 0:
             maps = relabelling_of(net, layer - 1)
             step = GeneralizedRelabeling(*maps, "relu", relabel, edges)
             labelled = [generalized(graph, step) for graph in labelled]
-        expected += kernel(labelled, chains(conv, bonds))
-    for graph, row in zip(WALKED, expected, strict=True):
-        found = net(graph.x, graph.edge_index, edge_attr=graph.edge_attr if bonds else None)[0]
-        close_sums(found.detach(), row)
-
-
-@pytest.mark.parametrize("bonds", [False, True])
-def test_equation_11_relabels_as_the_network(bonds: bool) -> None:
-    """The kernel's r^i are the labels of the network's layers."""
-    torch.manual_seed(0)
-    edge_dim = 2 if bonds else None
-    net = WLKernelNet(3, 3, 1, 3, gated=False, edge_dim=edge_dim, norm=None).double()
-    edges = "edge_attr" if bonds else None
-    relabel = GeneralizedRelabeling(*relabelling_of(net, 0), edge_feature=edges)
-    base = RandomWalkKernel(2, 0.4)
-
-    def layers(graph: Data) -> list[Data]:
-        def relabelled(current: Data) -> Data:
-            found = current.clone()
-            attr = graph.edge_attr if bonds else None
-            found.x = net.convs[0](current.x, graph.edge_index, attr).detach()
-            return found
-
-        return iterated(graph, relabelled, 2)
-
-    rounds = zip(*(layers(graph) for graph in WALKED), strict=True)
-    expected = sum(base(list(graphs)) for graphs in rounds)
-    close_sums(WLKernel(base, relabel, 2)(WALKED), expected)
-    close_sums(WLKernel(base, relabel, 2)(Batch.from_data_list(WALKED)), expected)
-
-
-def test_a_molecule_through_every_theorem_of_graphs() -> None:
-    """A trained-size layer on real molecules: theorem 3 inside proposition 2, one iteration."""
-    torch.manual_seed(0)
-    graphs = molecules()
-    bonds = graphs[0].edge_attr.size(1)
-    net = WLKernelNet(5, HIDDEN, 1, 1, 3, gated=False, decay=0.4, edge_dim=bonds).double()
-    net.head = torch.nn.Identity()
-    embedded = [graph.clone() for graph in graphs]
-    for graph in embedded:
-        graph.x = net.embedding(graph.x).detach()
-    expected = RandomWalkKernel(3, 0.4)(embedded, chains(net.convs[0], True))
-    for graph, row in zip(graphs, expected, strict=True):
+        expected += kernel(labelled, chains(conv, edges is not None))
+    for graph, row in zip(data, expected, strict=True):
         found = net(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0]
-        close_sums(found.detach(), row)
+        close_sums(found, row)
