@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from rdkit import Chem
@@ -62,11 +63,30 @@ class MoleculeExplanation:
             **options: Of :func:`~pyg_kernels.explain.draw_molecule`; an SVG by default.
         """
         mol = Chem.MolFromSmiles(self.smiles[i])
-        ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
         atoms, bonds = self.atoms[i].tolist(), self.bonds[i].tolist()
         if not bonds:
             return draw_molecule(self.smiles[i], atoms, **options)
-        return draw_molecule(self.smiles[i], atoms, bonds, torch.tensor(ends).t(), **options)
+        ends = torch.tensor(_ends(mol)).t()
+        return draw_molecule(self.smiles[i], atoms, bonds, ends, **options)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each atom, bond and walk of each molecule, and one for its constant.
+
+        Columns are the position of the molecule, its SMILES, the part, its atoms from first to
+        last, their symbols, and the share.
+        """
+        rows = []
+        for i, smiles in enumerate(self.smiles):
+            mol = Chem.MolFromSmiles(smiles)
+            parts: list[tuple[str, Any, float]] = [("constant", (), self.constant[i])]
+            parts += [("atom", (atom,), share) for atom, share in enumerate(self.atoms[i])]
+            parts += [("bond", ends, n) for ends, n in zip(_ends(mol), self.bonds[i], strict=True)]
+            parts += [("walk", atoms, share) for atoms, share in self.walks[i]]
+            for part, atoms, share in parts:
+                symbols = "-".join(mol.GetAtomWithIdx(int(atom)).GetSymbol() for atom in atoms)
+                rows.append((i, smiles, part, "-".join(map(str, atoms)), symbols, share))
+        columns = ["molecule", "smiles", "part", "atoms", "symbols", "share"]
+        return pd.DataFrame(rows, columns=columns)
 
     def to_html(self, path: str | Path) -> None:
         """Writes a page with all drawings and walks."""
@@ -93,6 +113,10 @@ class MoleculeExplanation:
             f"<section><h3>{escape(self.smiles[i])}: {self.output[i]:.4g}</h3>\n{svg}\n"
             f"<p>{self.constant[i]:.4g} without any walk</p>{table}</section>"
         )
+
+
+def _ends(mol: Any) -> list[tuple[int, int]]:
+    return [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
 
 
 def _walk_name(mol: Any, walk: Sequence[int]) -> str:

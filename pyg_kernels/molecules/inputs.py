@@ -123,7 +123,7 @@ def _parsed(smiles: Sequence[str]) -> tuple[list[Any], list[InvalidRow]]:
 
 
 def read_valid(
-    items: Sequence[Any], featurizer: str | Featurizer | None, num_workers: int | None = 0
+    items: Sequence[Any], featurizer: str | Featurizer | None = None, num_workers: int | None = 0
 ) -> tuple[Molecules, list[InvalidRow]]:
     """The molecules among the cells of a column, read once.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from pyg_kernels.molecules.methods import Outputs, Task
+from pyg_kernels.molecules.methods import Outputs, Task, likelihoods, standardization
 
 _ROUNDS = 200  # of expectation-maximization
 _FIRM = 1e4  # how much the sum of the weights counts, over the errors
@@ -47,32 +47,25 @@ def stacked_weights(
         return np.ones(1)
     y = np.concatenate([targets for targets, _ in held])
     means = [np.concatenate([parts[i].mean for _, parts in held]) for i in range(number)]
-    if task.kind == "multiclass":
-        there = ~np.isnan(y[:, 0])
-        rows, codes = np.flatnonzero(there), y[there, 0].astype(int)
-        likelihoods = np.stack([mean[rows, codes] for mean in means], 1)
-        return _mixed(likelihoods)
     there = ~np.isnan(y)
     if not there.any():
         return np.full(number, 1 / number)
-    if task.kind == "binary":
-        own = [np.where(y == 1, mean, 1 - mean)[there] for mean in means]
-        return _mixed(np.stack(own, 1))
-    counts = np.maximum(there.sum(0), 1)
-    center = np.nansum(y, 0) / counts
-    scale = np.sqrt(np.nansum((y - center) ** 2, 0) / counts)
-    scale = np.where(scale > 0, scale, 1.0)
+    if task.kind != "regression":
+        return _mixed(np.stack([likelihoods(y, mean, task) for mean in means], 1))
+    measured = there.any(0)
+    y, there, means = y[:, measured], there[:, measured], [mean[:, measured] for mean in means]
+    center, scale = standardization(y, task, np.ones(len(y)))
     columns = np.stack([((mean - center) / scale)[there] for mean in means], 1)
     rows = np.append(columns, np.full((1, number), _FIRM), 0)
     found: Any = nnls(rows, np.append(((y - center) / scale)[there], _FIRM))[0]
     return np.asarray(found / found.sum())
 
 
-def _mixed(likelihoods: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mixed(of_each: NDArray[np.float64]) -> NDArray[np.float64]:
     """Expectation-maximization of the weights of a mixture."""
-    weights = np.full(likelihoods.shape[1], 1 / likelihoods.shape[1])
-    likelihoods = np.maximum(likelihoods, 1e-12)
-    for _ in range(_ROUNDS if len(likelihoods) else 0):
-        shares = weights * likelihoods
+    weights = np.full(of_each.shape[1], 1 / of_each.shape[1])
+    of_each = np.maximum(of_each, 1e-12)
+    for _ in range(_ROUNDS):
+        shares = weights * of_each
         weights = (shares / shares.sum(1, keepdims=True)).mean(0)
     return weights

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.export import Dim
 
+from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import KernelMethod
 from pyg_kernels.molecules.runs import Run
 from pyg_kernels.molecules.training import MoleculeBatches
-from pyg_kernels.molecules.training_data import Say
 from pyg_kernels.tables import FileError, refuse_existing
 
 EXAMPLES = ["CCO", "c1ccccc1C", "CC(=O)O"]  # any will do: all sizes are left open
@@ -87,12 +87,8 @@ class ExportedEnsemble(torch.nn.Module):
         return mean, variance.clamp(min=0).sqrt()
 
 
-def export(options: Namespace, say: Say) -> None:
+def export(options: Namespace) -> None:
     """Writes FILE.onnx, and FILE.json, which says what goes in and what comes out.
-
-    Args:
-        options: Of ``pyg-kernels export``.
-        say: Prints one line.
 
     Raises:
         ValueError: If a member is no network, or PyTorch cannot export one.

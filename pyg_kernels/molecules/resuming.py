@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pyg_kernels.molecules.training_data import Say
+from pyg_kernels.molecules.command import say
 from pyg_kernels.tables import FileError, refuse_existing
 
 BEGUN = "begun.json"
@@ -25,7 +25,7 @@ def output_folder(path: str | Path, overwrite: bool) -> Path:
     """The path of a folder that can be made, or is there and may be written to.
 
     Raises:
-        FileError: if it or a folder above it is a file, or as :func:`refuse_existing`.
+        FileError: If it or a folder above it is a file, or as :func:`refuse_existing`.
     """
     path = Path(path)
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
@@ -60,21 +60,20 @@ def begun_output(options: Namespace, finished: str) -> Path:
     return out
 
 
-def begin(out: Path, options: Namespace, say: Say) -> None:
+def begin(out: Path, options: Namespace) -> None:
     """Writes the options that a run begins with; of a resumed one it compares them.
 
     Raises:
         ValueError: If an option has changed.
     """
-    content = hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
     told = {name: value for name, value in vars(options).items() if name not in FREE}
-    told["content of DATA"] = content
+    told["content of DATA"] = hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
     if options.resume and (out / BEGUN).is_file():
-        check_begun(out / BEGUN, told, out, say)
+        check_begun(out / BEGUN, told, out)
         say(f"going on with {out}")
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    write_begun(out / BEGUN, told)
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+        write_begun(out / BEGUN, told)
 
 
 def write_begun(path: Path, told: dict[str, Any]) -> None:
@@ -83,7 +82,7 @@ def write_begun(path: Path, told: dict[str, Any]) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def check_begun(path: Path, told: dict[str, Any], out: Path, say: Say) -> None:
+def check_begun(path: Path, told: dict[str, Any], out: Path) -> None:
     """Compares it with what :func:`write_begun` has kept.
 
     Raises:
@@ -92,7 +91,8 @@ def check_begun(path: Path, told: dict[str, Any], out: Path, say: Say) -> None:
     began = json.loads(path.read_text(encoding="utf-8"))
     before, now = began["options"], json.loads(json.dumps(told))
     changed = [
-        f"{_option(name)} was {_shown(before.get(name))}, is {_shown(now.get(name))}"
+        f"{name if ' ' in name else '--' + name.replace('_', '-')} was "
+        f"{_shown(before.get(name))}, is {_shown(now.get(name))}"
         for name in dict.fromkeys([*before, *now])
         if before.get(name) != now.get(name)
     ]
@@ -104,10 +104,6 @@ def check_begun(path: Path, told: dict[str, Any], out: Path, say: Say) -> None:
             f"warning: {out} began with {began['threads']} threads, now {threads}: "
             "the last bits of numbers may differ"
         )
-
-
-def _option(name: str) -> str:
-    return name if " " in name else "--" + name.replace("_", "-")
 
 
 def _shown(value: Any) -> str:

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pyg_kernels.tables import FileError, missing, numbers
+from pyg_kernels.molecules.command import say
+from pyg_kernels.tables import MISSING, FileError, missing, numbers
 
 MISSING_CLASS = ("", "na", "nan")  # other words for what is missing may name a class
 ADVICE = "; --task classification for classes"
@@ -55,6 +56,7 @@ def read_targets(
             target columns only; on a target without a value, or with a single class.
     """
     classes = {name: _classes(frame, name) for name in columns}
+    given = task is not None
     if task is None:
         worded = all(_are_words(known, len(frame)) for known in classes.values())
         task = "classification" if worded else "regression"
@@ -70,6 +72,15 @@ def read_targets(
         if np.isnan(values[-1]).all():
             raise FileError(f"{path}: column {name!r} has no value")
     of_each = list(classes.values()) if task == "classification" else None
+    for name, words in zip(columns, of_each or [], strict=False):
+        taken = [word for word in words if word.lower() in MISSING]
+        if taken:
+            say(f"warning: {', '.join(taken)} is a class of {name}: empty cells are missing ones")
+        if len({word.lower() for word in words}) < len(words):
+            say(f"warning: classes of {name} differ in case only: {', '.join(words)}")
+    measured = {*np.concatenate(values)[~np.isnan(np.concatenate(values))]}
+    if not given and task == "regression" and measured <= {0.0, 1.0}:
+        say("all targets are 0 or 1: for classes, --task classification")
     return Targets(np.stack(values, axis=1), list(columns), of_each)
 
 
