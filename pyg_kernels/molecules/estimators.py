@@ -35,8 +35,9 @@ from pyg_kernels.molecules.methods import (
     Method,
     Outputs,
     Task,
+    mixture_of,
+    stacked_weights,
 )
-from pyg_kernels.molecules.mixture import mixture_of, stacked_weights
 from pyg_kernels.molecules.networks import NETWORKS, imported
 from pyg_kernels.molecules.store import fit_once
 

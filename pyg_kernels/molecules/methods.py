@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import nnls
 from scipy.special import expit, softmax
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -32,6 +33,8 @@ from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 PENALTIES = tuple(10 ** (k / 2) for k in range(8, -7, -1))
 WORSE = 2  # penalties in a row with a larger validation error end the search
 TREES = 300
+_ROUNDS = 200  # of expectation-maximization
+_FIRM = 1e4  # how much the sum of the weights of models counts, over the errors
 Numbers = NDArray[np.float64]
 NUM_LAYERS = 3  # iterations of Weisfeiler-Lehman, or nodes in a walk
 
@@ -79,15 +82,12 @@ def likelihoods(y: Numbers, mean: Numbers, task: Task) -> Numbers:
 
 @dataclass(frozen=True)
 class Examples:
-    """What members of an estimator learn from.
+    """What members of an estimator learn from: M molecules.
 
     Args:
-        molecules: M of them.
         y: ``(M, T)``, NaN where a target was not measured; classes are numbered.
-        weight: ``(M,)``, of each molecule.
-        train: The positions to learn from.
-        valid: The positions to choose by.
-        seed: Of what is drawn at random.
+        weight: ``(M,)``.
+        train, valid: The positions to learn from, and to choose by.
     """
 
     molecules: Molecules
@@ -99,11 +99,7 @@ class Examples:
 
 
 def standardization(y: Numbers, task: Task, weight: Numbers) -> tuple[Numbers, Numbers]:
-    """What targets are standardized by, ``(T,)`` each, of weighted rows: 0 and 1 for classes.
-
-    Raises:
-        ValueError: If a target was never measured.
-    """
+    """What targets are standardized by, ``(T,)`` each, of weighted rows: 0 and 1 for classes."""
     measured = (~np.isnan(y) & (weight[:, None] > 0)).any(0)
     if not measured.all():
         place = int(np.flatnonzero(~measured)[0])
@@ -114,13 +110,57 @@ def standardization(y: Numbers, task: Task, weight: Numbers) -> tuple[Numbers, N
     return scaler.mean_, scaler.scale_
 
 
+def mixture_of(parts: Sequence[Outputs], weights: Numbers) -> Outputs:
+    r"""The mean and variance of a mixture.
+
+    .. math::
+        \mu = \sum_m w_m \mu_m, \qquad
+        \sigma^2 = \sum_m w_m \big(\sigma_m^2 + (\mu_m - \mu)^2\big)
+    """
+    means, variances = (
+        np.stack([getattr(part, name) for part in parts]) for name in ("mean", "variance")
+    )
+    mean = np.tensordot(weights, means, 1)
+    with np.errstate(invalid="ignore"):  # what is not finite is reported by its molecule
+        return Outputs(mean, np.tensordot(weights, variances + (means - mean) ** 2, 1))
+
+
+def stacked_weights(held: Sequence[tuple[Numbers, Sequence[Outputs]]], task: Task) -> Numbers:
+    """Weights of models, at least 0 with the sum 1, that fit validation parts.
+
+    By least squares of standardized errors in regression; by the likelihood of the mixture of
+    probabilities in classification. Each part has targets ``(V, T)``, and predictions by model.
+    """
+    number = len(held[0][1])
+    if number == 1:
+        return np.ones(1)
+    y = np.concatenate([targets for targets, _ in held])
+    means = [np.concatenate([parts[i].mean for _, parts in held]) for i in range(number)]
+    there = ~np.isnan(y)
+    if not there.any():
+        return np.full(number, 1 / number)
+    if task.kind != "regression":
+        return _mixed(np.stack([likelihoods(y, mean, task) for mean in means], 1))
+    measured = there.any(0)
+    y, there, means = y[:, measured], there[:, measured], [mean[:, measured] for mean in means]
+    center, scale = standardization(y, task, np.ones(len(y)))
+    columns = np.stack([((mean - center) / scale)[there] for mean in means], 1)
+    rows = np.append(columns, np.full((1, number), _FIRM), 0)
+    found: Any = nnls(rows, np.append(((y - center) / scale)[there], _FIRM))[0]
+    return np.asarray(found / found.sum())
+
+
+def _mixed(of_each: Numbers) -> Numbers:
+    weights = np.full(of_each.shape[1], 1 / of_each.shape[1])
+    of_each = np.maximum(of_each, 1e-12)
+    for _ in range(_ROUNDS):
+        shares = weights * of_each
+        weights = (shares / shares.sum(1, keepdims=True)).mean(0)
+    return weights
+
+
 class Method(ABC):
     """A member of an estimator: fitted on a part, measured on another.
-
-    Args:
-        model: Its name.
-        task: What it learns.
-        featurizer: As of :class:`MoleculeRegressor`.
 
     Attributes:
         mean, std: What targets are standardized by.
@@ -171,15 +211,7 @@ class Method(ABC):
 
 
 class KernelMethod(Method):
-    """A method that keeps its molecules, and is fitted again when it is loaded.
-
-    Args:
-        model: As of :class:`Method`, as are the next two.
-        task: What it learns.
-        featurizer: Of vectors of atoms.
-        num_layers: Iterations of Weisfeiler-Lehman, or nodes in a walk; None: 3. ``gp`` has kernels
-            of its own.
-    """
+    """A method that keeps its molecules, and is fitted again when it is loaded."""
 
     learned: Sequence[str] = ("seed", "rows")  # attributes that are kept
     molecules: Molecules
@@ -269,14 +301,12 @@ class ProcessMethod(KernelMethod):
     learned = ("seed", "rows", "weights", "noises")  # the latter of each process
 
     def learn(self, examples: Examples) -> None:
-        """Weights and noise by marginal likelihood."""
         if not (examples.weight == 1).all():
             raise ValueError(f"model={self.model!r} takes no sample_weight")
         train = examples.train
         self._fit_processes(examples.molecules.part(train), examples.y[train], [])
 
     def condition(self, y: Numbers, weight: Numbers) -> None:
-        """The processes with the learned weights."""
         given = list(zip(self.weights, self.noises, strict=True))
         self._fit_processes(self.molecules, y, given)
 
@@ -340,7 +370,6 @@ class CountMethod(KernelMethod):
     learned = ("seed", "rows", "penalties")
 
     def learn(self, examples: Examples) -> None:
-        """Penalties by the validation error."""
         self.penalties = np.ones(examples.y.shape[1])
         if self.model != "wl-ridge":
             return
@@ -396,7 +425,6 @@ class CountMethod(KernelMethod):
         return LogisticRegression(C=1 / penalty, max_iter=2000)
 
     def condition(self, y: Numbers, weight: Numbers) -> None:
-        """One estimator for each target."""
         x, y = self.vectors(self.molecules), self._scaled(y)
         self.estimators = [
             self._fitted(x, column, weight, penalty)

@@ -13,17 +13,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import spearmanr
+from sklearn import metrics as measures
+from sklearn.preprocessing import label_binarize
 
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
-from pyg_kernels.molecules.scores import METRICS, classification_scores, regression_scores
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
 from pyg_kernels.molecules.store import FILE
-from pyg_kernels.molecules.targets import Targets
 from pyg_kernels.molecules.training_data import (
     CHANGES,
     Data,
     Rows,
+    Targets,
     extra_numbers,
     read_data,
     read_rows,
@@ -37,6 +39,10 @@ ESTIMATOR_OPTIONS = (
     "ensemble_size", "epochs", "featurizer", "device", "batch_size", "learning_rate", "patience",
     "hidden_channels", "num_layers", "dropout", "standardize",
 )  # fmt: skip
+METRICS = {
+    "regression": ("rmse", "mae", "r2", "spearman", "coverage"),
+    "classification": ("roc-auc", "pr-auc", "log-loss"),
+}
 COVERAGE = 0.9  # of the intervals whose coverage is scored
 DIGITS = 9  # significant ones of the numbers that are written
 
@@ -189,6 +195,51 @@ def scores_of(targets: Targets, rows: Rows, found: dict[str, Rows]) -> list[dict
         known = {metric: None if np.isnan(value) else value for metric, value in scores.items()}
         scored.append({"target": name, "test": int((~np.isnan(y)).sum()), **known})
     return scored
+
+
+def regression_scores(y: Rows, mean: Rows, low: Rows, high: Rows) -> dict[str, float]:
+    """``rmse``, ``mae``, ``r2``, ``spearman``, and the share of measurements within intervals.
+
+    Of one target ``(n,)``, NaN where it was not measured, of what is predicted and of the lower and
+    upper ends, NaN where there are none. A score that is not defined is NaN.
+    """
+    there = ~np.isnan(y)
+    y, mean, low, high = y[there], mean[there], low[there], high[there]
+    if not len(y):
+        return dict.fromkeys(METRICS["regression"], np.nan)
+    varied = np.ptp(y) > 0
+    covered = np.nan if np.isnan(low).any() else float(((low <= y) & (y <= high)).mean())
+    return {
+        "rmse": float(measures.root_mean_squared_error(y, mean)),
+        "mae": float(measures.mean_absolute_error(y, mean)),
+        "r2": float(measures.r2_score(y, mean)) if varied else np.nan,
+        "spearman": float(spearmanr(y, mean)[0]) if varied and np.ptp(mean) > 0 else np.nan,
+        "coverage": covered,
+    }
+
+
+def classification_scores(y: Rows, probability: Rows) -> dict[str, float]:
+    """``roc-auc``, ``pr-auc`` (average precision) and ``log-loss`` of one target.
+
+    Of numbers of classes ``(n,)``, NaN where one is missing, and probabilities ``(n, K)``. Of more
+    than two classes the first two are means over each class against the rest.
+    """
+    there = ~np.isnan(y)
+    classes, probability = y[there].astype(int), probability[there]
+    number = probability.shape[1]
+    if not len(classes):
+        return dict.fromkeys(METRICS["classification"], np.nan)
+    if number == 2:
+        truth, scores = classes[:, None], probability[:, 1:]
+    else:
+        truth, scores = label_binarize(classes, classes=range(number)), probability
+    defined = bool(((truth.min(0) == 0) & (truth.max(0) == 1)).all())
+    loss = measures.log_loss(classes, probability, labels=range(number))
+    return {
+        "roc-auc": float(measures.roc_auc_score(truth, scores)) if defined else np.nan,
+        "pr-auc": float(measures.average_precision_score(truth, scores)) if defined else np.nan,
+        "log-loss": float(loss),
+    }
 
 
 def rounded(values: Rows) -> Rows:

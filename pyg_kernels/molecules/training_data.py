@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +16,102 @@ from numpy.typing import NDArray
 from pyg_kernels.chem import canonical_smiles, standardize_many
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, read_valid
-from pyg_kernels.molecules.targets import Targets, read_targets
-from pyg_kernels.tables import FileError, find_column, missing, numbers, read_table
+from pyg_kernels.tables import MISSING, FileError, find_column, missing, numbers, read_table
 
 STANDARDIZED, MERGED = CHANGES = ("standardized.csv", "merged.csv")
 Rows = NDArray[Any]
+MISSING_CLASS = ("", "na", "nan")  # other words for what is missing may name a class
 LISTED = 10  # lines in a message
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What is to be learned.
+
+    Attributes:
+        values: ``(n, T)``, NaN where not measured; numbers of classes where `classes` is given.
+        names: T columns.
+        classes: of each target the words for 0, 1, ...; None for numbers to be regressed.
+    """
+
+    values: NDArray[Any]
+    names: list[str]
+    classes: list[list[str]] | None
+
+    @property
+    def task(self) -> str:
+        """``regression`` or ``classification``."""
+        return "regression" if self.classes is None else "classification"
+
+
+def read_targets(
+    frame: pd.DataFrame, columns: Sequence[str], task: str | None, path: str | Path
+) -> Targets:
+    """The targets, and whether they are numbers or classes.
+
+    Without a task they are classes if all columns have words, True and False among them. A class is
+    missing where a cell is empty, NA or NaN; a number also where it is n/a, null or None.
+    """
+    classes = {name: _classes(frame, name) for name in columns}
+    worded = all(_are_words(known, len(frame)) for known in classes.values())
+    is_regression = not worded if task is None else task == "regression"
+    values = []
+    for name, known in classes.items():
+        if is_regression:
+            values.append(numbers(frame, name, path, "; --task classification for classes"))
+        else:
+            codes = {word: float(code) for code, word in enumerate(known)}
+            values.append(frame[name].map(_word).map(codes).to_numpy(float))
+            if len(known) == 1:
+                raise FileError(f"{path}: column {name!r} has one class, {known[0]!r}")
+        if np.isnan(values[-1]).all():
+            raise FileError(f"{path}: column {name!r} has no value")
+    found = np.stack(values, axis=1)
+    if is_regression:
+        if task is None and {*found[~np.isnan(found)]} <= {0.0, 1.0}:
+            say("all targets are 0 or 1: for classes, --task classification")
+        return Targets(found, list(columns), None)
+    for name, words in classes.items():
+        taken = [word for word in words if word.lower() in MISSING]
+        if taken:
+            say(f"warning: {', '.join(taken)} is a class of {name}: empty cells are missing ones")
+        if len({word.lower() for word in words}) < len(words):
+            say(f"warning: classes of {name} differ in case only: {', '.join(words)}")
+    return Targets(found, list(columns), list(classes.values()))
+
+
+def _word(cell: Any) -> str:
+    """A cell as the name of a class: True is true, and 1.0 is 1."""
+    text = str(cell).strip()
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    try:
+        number = Decimal(text)
+        whole = number.adjusted() < 30 and number == int(number)
+    except (InvalidOperation, ValueError, OverflowError):  # a word, NaN, or infinite
+        return text
+    return str(int(number)) if whole else str(float(number))
+
+
+def _classes(frame: pd.DataFrame, column: str) -> list[str]:
+    """The classes of a column: numbers in their order, words in that of the alphabet."""
+    cells = frame[column]
+    known = set(cells[~missing(cells, MISSING_CLASS)].map(_word))
+    return sorted(known, key=lambda word: (float(word) if _is_number(word) else np.inf, word))
+
+
+def _are_words(classes: Sequence[str], rows: int) -> bool:
+    """Whether these are names of classes, neither numbers nor a text of its own for each row."""
+    few = len(classes) <= max(2, rows // 2)
+    return bool(classes) and few and not any(map(_is_number, classes))
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

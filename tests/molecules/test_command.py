@@ -27,7 +27,7 @@ from pyg_kernels.molecules import (  # noqa: E402
 )
 from pyg_kernels.molecules.command import main, parser  # noqa: E402
 from pyg_kernels.molecules.inputs import Molecules  # noqa: E402
-from pyg_kernels.molecules.scores import classification_scores, regression_scores  # noqa: E402
+from pyg_kernels.molecules.runs import classification_scores, regression_scores  # noqa: E402
 
 SMILES = [
     prefix + middle + suffix

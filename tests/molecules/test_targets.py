@@ -8,8 +8,7 @@ import pytest
 pytest.importorskip("rdkit")
 pd = pytest.importorskip("pandas")
 
-from pyg_kernels.molecules.targets import read_targets  # noqa: E402
-from pyg_kernels.molecules.training_data import read_rows  # noqa: E402
+from pyg_kernels.molecules.training_data import read_rows, read_targets  # noqa: E402
 from pyg_kernels.tables import FileError  # noqa: E402
 
 
