@@ -18,6 +18,7 @@ import torch
 
 from pyg_kernels.chem import standardize_many
 from pyg_kernels.chem.processes import stream_chunks, work_alone
+from pyg_kernels.kernels import MoleculeSimilarity
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, read_valid
 from pyg_kernels.molecules.methods import KernelMethod
@@ -37,13 +38,12 @@ Columns = dict[str, Any]
 class Annotator(ABC):
     """Adds columns to rows of a table: takes and gives a file's name and some of its rows.
 
-    Args:
-        runs: What the columns come from.
-        options: Of ``pyg-kernels predict`` or ``embed``.
-
     Attributes:
         new: The names of the columns.
+        limit: The similarity below which a molecule is far.
     """
+
+    limit = 0.0
 
     def __init__(self, runs: Sequence[Run], options: Namespace) -> None:
         self.runs, self.options = runs, options
@@ -57,29 +57,20 @@ class Annotator(ABC):
         self.num_workers = 0 if self.on_cpu else None
         known = read_valid(["C"], self.featurizer)[0]
         nothing = {name: [0.0] for run in runs for name in run.extra_columns}
-        self.new = list(self.columns(pd.DataFrame(nothing, index=[0]), known, ""))
+        self.new = list(self._columns(pd.DataFrame(nothing, index=[0]), known, ""))
 
     @abstractmethod
-    def columns(self, frame: pd.DataFrame, molecules: Molecules, path: str) -> Columns:
-        """The new columns of rows whose molecules were read."""
+    def columns(self, molecules: Sequence[Molecules]) -> Columns:
+        """The new columns of molecules, which come with the extra columns of each run."""
 
-    def of_each_run(
-        self, function: Callable[[Run, Molecules], Any], frame: pd.DataFrame, molecules: Molecules,
-        path: str,
-    ) -> list[Any]:  # fmt: skip
-        """What a function gives of each run, and the molecules with its extra columns."""
-        found = []
-        for run in self.runs:
-            extra = extra_numbers(frame, run.extra_columns, path)
-            found.append(function(run, molecules.with_extra(run.extra_columns, extra)))
-        return found
+    def _columns(self, frame: pd.DataFrame, molecules: Molecules, path: str) -> Columns:
+        names = [run.extra_columns for run in self.runs]
+        return self.columns(
+            [molecules.with_extra(own, extra_numbers(frame, own, path)) for own in names]
+        )
 
     def __call__(self, part: Part) -> Part:
-        """The rows with the new columns, which are empty where a molecule cannot be read.
-
-        Raises:
-            FileError: If one cannot be read and is not to be skipped, or columns do not fit.
-        """
+        """The rows with the new columns, which are empty where a molecule cannot be read."""
         path, frame = part
         column = find_column(frame.columns, self.options.smiles_column, path, "--smiles-column")
         there = [name for name in self.new if name in frame.columns]
@@ -92,7 +83,7 @@ class Annotator(ABC):
         molecules, known = read_rows(frame, column, path, *how, tell=False)
         columns: Columns = {name: np.zeros(0) for name in self.new}
         if len(known):
-            columns = self.columns(known, molecules, path)
+            columns = self._columns(known, molecules, path)
         found = pd.DataFrame(rounded(np.stack(list(columns.values()), 1)), known.index)
         added = found.set_axis(list(columns), axis=1).reindex(frame.index)
         return path, pd.concat([frame, added], axis=1)
@@ -103,56 +94,41 @@ class Predictor(Annotator):
 
     The variance of several runs is the mean of theirs and the variance of their means; the ends of
     intervals, and probabilities, are averaged.
-
-    Args:
-        runs: Runs with the same targets.
-        options: Of ``pyg-kernels predict``.
-
-    Attributes:
-        limit: The similarity below which a molecule is far.
     """
 
     def __init__(self, runs: Sequence[Run], options: Namespace) -> None:
-        from pyg_kernels.kernels import MoleculeSimilarity
-
-        self.nearest, self.limit = None, 0.0
+        self.nearest: MoleculeSimilarity | None = None
         seen = [text for run in runs for text in run.training_smiles()]
         if options.far != 0 and seen:
             self.nearest = MoleculeSimilarity().fit(seen)
             self.limit = self.nearest.threshold_ if options.far is None else options.far
         super().__init__(runs, options)
 
-    def columns(self, frame: pd.DataFrame, molecules: Molecules, path: str) -> Columns:
-        """The mean of the runs' predictions."""
-        found = self.of_each_run(
-            lambda run, own: predictions(run.estimator, run, own, self.options.coverage),
-            frame, molecules, path,
-        )  # fmt: skip
+    def columns(self, molecules: Sequence[Molecules]) -> Columns:
+        found = [
+            predictions(run.estimator, run, own, self.options.coverage)
+            for run, own in zip(self.runs, molecules, strict=True)
+        ]
         columns = {name: np.mean([each[name] for each in found], axis=0) for name in found[0]}
         for name in [name for name in columns if name.startswith("std_")]:
             mean = "predicted_" + name.removeprefix("std_")
             within = np.mean([each[name] ** 2 for each in found], axis=0)
             columns[name] = np.sqrt(within + np.var([each[mean] for each in found], axis=0))
+        smiles = molecules[0].smiles
         if self.nearest is not None:
-            smiles = molecules.smiles
             if any(run.estimator.standardize for run in self.runs):
                 smiles = standardize_many(smiles, num_workers=self.num_workers)[0]
             columns["similarity"] = self.nearest.nearest(smiles, self.num_workers).similarity
         elif self.options.far != 0:  # of a run that does not know what it has learned from
-            columns["similarity"] = np.full(len(frame), np.nan)
+            columns["similarity"] = np.full(len(smiles), np.nan)
         return columns
 
 
 class Embedder(Annotator):
     """Adds the vectors of molecules, in columns v0, v1, ..."""
 
-    limit = 0.0
-
-    def columns(self, frame: pd.DataFrame, molecules: Molecules, path: str) -> Columns:
-        """The columns of the vectors."""
-        (found,) = self.of_each_run(
-            lambda run, own: run.estimator.transform(own), frame, molecules, path
-        )
+    def columns(self, molecules: Sequence[Molecules]) -> Columns:
+        found = self.runs[0].estimator.transform(molecules[0])
         vectors = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
         return {f"v{place}": column for place, column in enumerate(vectors.T)}
 
@@ -200,7 +176,7 @@ def _outputs(options: Namespace) -> dict[str, Path]:
     return left
 
 
-def _annotate(annotator: Any, outputs: dict[str, Path], options: Namespace) -> None:
+def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace) -> None:
     """Writes all files with new columns, and warns of molecules that are left out or far.
 
     A hidden file beside them tells with which runs and options they were begun: ``--resume``
@@ -239,17 +215,11 @@ def _annotate(annotator: Any, outputs: dict[str, Path], options: Namespace) -> N
                         file.unlink(missing_ok=True)
                 if is_folder or options.resume or begun.is_file():
                     write_begun(begun, told)
-        for found, told_of in (
-            (invalid, "invalid SMILES left out, lines {}"),
-            (
-                far,
-                "molecules are far from the training set (similarity below "
-                f"{annotator.limit:.2g}), lines {{}}: see the column similarity",
-            ),
-        ):
+        distant = f"are far from the training set (similarity below {annotator.limit:.2g})"
+        for found, what in ((invalid, "invalid SMILES left out"), (far, f"molecules {distant}")):
             lines = np.concatenate([[], *found]).astype(int)
             if len(lines):
-                say(f"warning: {path}: {len(lines):,} {told_of.format(listed(lines))}")
+                say(f"warning: {path}: {len(lines):,} {what}, lines {listed(lines)}")
     if outputs:
         say(f"wrote {options.out}: {done:,} rows, {len(annotator.new):,} new columns")
 
@@ -291,23 +261,12 @@ class _Worker:
         return _on_one_thread(self.function, part)
 
 
-def _on_ray(
-    function: Callable[[Part], Part], parts: Iterator[Part], address: str
-) -> Iterator[Part]:
-    """``function(part)`` of all parts, in order, on the workers of a cluster, by Ray's actors.
+def _on_ray(annotator: Annotator, parts: Iterator[Part], address: str) -> Iterator[Part]:
+    """All parts with new columns, in order, by Ray's actors, which must have this package.
 
-    Chunks are those that one process would read, so that results are the same. The workers must
-    have this package; each is sent the function once.
-
-    Args:
-        function: An annotator.
-        parts: Some rows at a time.
-        address: Of a cluster, such as ``'auto'`` or ``'ray://host:10001'``; ``'local'``: processes
-            on this machine, one for each of torch's threads.
-
-    Raises:
-        ImportError: Without Ray: the extra ``ray``.
-        Exception: What the function or reading raises.
+    The address is that of a cluster, such as ``'auto'`` or ``'ray://host:10001'``; ``'local'``:
+    processes on this machine, one for each of torch's threads. Parts are those that one process
+    would read, so that results are the same.
     """
     try:
         import ray
@@ -322,7 +281,7 @@ def _on_ray(
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **where)
     try:
         number = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        actor, sent = ray.remote(num_cpus=1)(_Worker), ray.put(function)
+        actor, sent = ray.remote(num_cpus=1)(_Worker), ray.put(annotator)
         pool = ActorPool([actor.remote(sent) for _ in range(number)])
         for part in parts:
             if not pool.has_free():
