@@ -80,11 +80,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _with_config(words: list[str]) -> list[str]:
-    """The words, and after the command those of a file ``--config``, which the others override.
-
-    Raises:
-        ValueError: If the file is no mapping from options to their values.
-    """
+    """The words, and after the command those of a file ``--config``, which the others override."""
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config")
     path = finder.parse_known_args(words)[0].config

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -32,7 +31,6 @@ from pyg_kernels.molecules.methods import (
     KERNEL_METHODS,
     Examples,
     KernelMethod,
-    Method,
     Outputs,
     Task,
     mixture_of,
@@ -46,11 +44,7 @@ OPTIONAL = ("epochs", "patience", "hidden_channels", "num_layers")
 
 @dataclass(eq=False, repr=False)
 class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
-    """What regression and classification of molecules share.
-
-    Members are fitted on all molecules but a validation part: one for each model and each of the
-    ensemble. Predictions are those of their mixture.
-    """
+    """What regression and classification of molecules share: members, and their mixture."""
 
     model: str | Sequence[str] = "gp"
     ensemble_size: int = 1
@@ -109,21 +103,20 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             ValueError: On arguments out of range, molecules that cannot be read (with their
                 positions), targets that do not fit, or networks that do not.
         """
-        fitted: Any = copy.copy(self)  # an interrupted fit leaves what was there
-        fitted._fit(X, y, sample_weight, validation, start_from, frozen, checkpoint)
-        self.__dict__.update(vars(fitted))
+        before = dict(vars(self))
+        try:
+            self._fit(
+                X, y, sample_weight, validation,
+                start_from=start_from, frozen=frozen, checkpoint=checkpoint,
+            )  # fmt: skip
+        except BaseException:  # an interrupted fit leaves what was there
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
         return self
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        validation: Any,
-        start_from: MoleculeEstimator | None,
-        frozen: bool,
-        checkpoint: str | Path | None,
-    ) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, **how: Any) -> None:
+        start_from, frozen = how["start_from"], how["frozen"]
         models = self.check_arguments(start_from, frozen)
         if y is None:
             raise ValueError(
@@ -141,15 +134,12 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         if {*models} & ({*KERNEL_METHODS} - {"mean"}):
             molecules.graphs()  # read once, and what cannot be read is named by its position
         random = check_random_state(self.random_state)
-        everything = np.arange(len(molecules))
-        self.members_, held = [], []
+        everything, members, held = np.arange(len(molecules)), [], []
         for number in range(self.ensemble_size):
             valid = self._validation(targets, validation, random)
             train = np.setdiff1d(everything, valid)
             if not len(train):
-                raise ValueError(
-                    f"{len(molecules)} molecules leave none to fit: expected at least 2"
-                )
+                raise ValueError(f"{len(valid)} molecules leave none to fit: expected at least 2")
             seed = int(random.randint(2**31 - 1))
             examples = Examples(molecules, targets, weight, train, valid, seed)
             parts = []
@@ -157,13 +147,14 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 member = self._member(model)
                 if start_from is not None:
                     member.start_from(start_from._starting(model, number), frozen)
-                fit_once(member, examples, checkpoint)
-                self.members_.append(member)
+                fit_once(member, examples, how["checkpoint"])
+                members.append(member)
                 parts.append(self._validated(member, examples))
             held.append((np.where(weight[valid, None] > 0, targets[valid], np.nan), parts))
+        self.members_ = members
         self.model_weights_ = stacked_weights(held, self.task_)
         self.scores_ = self._conformal_scores(held, validation is not None)
-        kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
+        kept = [member for member in members if isinstance(member, KernelMethod)]
         if self.refit and self.ensemble_size == 1:
             for member in kept:  # what was held out has said what it has to say
                 member.refit(replace(examples, train=everything))
@@ -172,15 +163,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     def check_arguments(
         self, start_from: MoleculeEstimator | None = None, frozen: bool = False
     ) -> list[str]:
-        """What :meth:`fit` can refuse before it has read anything.
-
-        Returns:
-            The names of the models.
-
-        Raises:
-            ValueError: On arguments out of range, or a network to start from that is not there.
-            RuntimeError: On a device that is not there.
-        """
+        """Refuses what :meth:`fit` can refuse before it has read anything; gives the models."""
         models = self._models()
         for name in ("ensemble_size", "batch_size", *OPTIONAL):
             value = getattr(self, name)
@@ -211,7 +194,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 imported(model)
         return models
 
-    def _starting(self, model: str, number: int) -> Method:
+    def _starting(self, model: str, number: int) -> Any:
         """The member of a model that another estimator's member starts from."""
         check_is_fitted(self, "members_")
         found = [member for member in self.members_ if member.model == model]
@@ -277,11 +260,11 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         """The positions of the validation part; of each class its share."""
         if given is not None:
             positions: Any = np.asarray(given)
-            if positions.dtype == bool and positions.shape != (len(y),):
-                raise ValueError(
-                    f"validation has shape {positions.shape}: expected a mask ({len(y)},)"
-                )
-            positions = np.flatnonzero(positions) if positions.dtype == bool else positions
+            if positions.dtype == bool:
+                if positions.shape != (len(y),):
+                    shape = positions.shape
+                    raise ValueError(f"validation has shape {shape}: expected a mask ({len(y)},)")
+                positions = np.flatnonzero(positions)
             if not len(positions) or positions.min() < 0 or positions.max() >= len(y):
                 raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
             return np.unique(positions)
@@ -289,14 +272,12 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         number = max(1, round(self.validation_fraction * len(y)))
         if self.task_.kind == "regression" or y.shape[1] > 1:
             return np.sort(order[:number])
-        found: list[NDArray[Any]] = []
-        for code in np.unique(y[~np.isnan(y)]):
-            of_class = order[y[order, 0] == code]
-            found.append(of_class[: int(self.validation_fraction * len(of_class))])
-        positions = np.concatenate(found)
+        of_each = [order[y[order, 0] == code] for code in np.unique(y[~np.isnan(y)])]
+        shares = [rows[: int(self.validation_fraction * len(rows))] for rows in of_each]
+        positions = np.concatenate(shares)
         return np.sort(positions if len(positions) else order[:number])
 
-    def _validated(self, member: Method, examples: Examples) -> Outputs:
+    def _validated(self, member: Any, examples: Examples) -> Outputs:
         """The predictions of the validation part, and from them the member's noise.
 
         Where a target was not measured there, its variance among the fitted molecules is the noise.
@@ -330,11 +311,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         return np.concatenate(scores)
 
     def _outputs(self, X: Any) -> Outputs:
-        """The mixture of all members.
-
-        Raises:
-            ValueError: If a prediction is not finite.
-        """
+        """The mixture of all members; a prediction that is not finite is an error."""
         molecules = self._read(X)
         networks = [m for m in self.members_ if not isinstance(m, KernelMethod)]
         own = iter(networks[0].together(networks, molecules) if networks else ())

@@ -54,11 +54,7 @@ class Molecules:
 
     @classmethod
     def of_dataset(cls, dataset: Any) -> Molecules:
-        """The molecules of a data set, whose features are not read again.
-
-        Args:
-            dataset: A ``MoleculeDataset``, or ``MoleculeShards``, which stay on disk.
-        """
+        """The molecules of a data set, whose features are not read again."""
         known = {dataset.featurizer.fingerprint: dataset}
         return cls(dataset.smiles, [], np.zeros((len(dataset), 0)), known)
 
@@ -67,11 +63,7 @@ class Molecules:
         return Molecules(self.smiles, self.columns, self.extra)
 
     def dataset(self, featurizer: str | Featurizer) -> Any:
-        """The molecules with the features of networks, read once; one that cannot be is an error.
-
-        Returns:
-            A ``MoleculeDataset``, or what :meth:`of_dataset` was given.
-        """
+        """The molecules with the features of networks, read once."""
         made = featurizer_by_name(featurizer)
         if made.fingerprint not in self._read:
             try:
@@ -82,7 +74,7 @@ class Molecules:
         return self._read[made.fingerprint]
 
     def rdkit(self) -> list[Any]:
-        """RDKit's molecules; one that cannot be read is an error."""
+        """RDKit's molecules."""
         if "rdkit" not in self._read:
             found, invalid = _parsed(self.smiles)
             if invalid:
@@ -118,10 +110,7 @@ def read_valid(
 ) -> tuple[Molecules, list[InvalidRow]]:
     """The molecules among the cells of a column, read once, and the cells that are none.
 
-    Args:
-        items: SMILES; what is no string cannot be read.
-        featurizer: What reads them for networks; None: RDKit alone, for kernel methods.
-        num_workers: Processes that read for networks.
+    Without a featurizer RDKit alone reads them, for kernel methods.
     """
     smiles = [item if isinstance(item, str) else "" for item in items]
     read: Any = None
@@ -157,35 +146,31 @@ def _unreadable(rows: Sequence[InvalidRow], number: int) -> ValueError:
 def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
     """The molecules of SMILES, of RDKit's molecules, or of a table with a column ``smiles``.
 
-    Args:
-        X: A sequence, or a data frame, whose other columns are numbers.
-        columns: The extra columns that are needed, others are ignored; None: all there are.
+    The columns are those that a table must have beside it; None: all others are taken.
     """
     if isinstance(X, Molecules):
         return X
     if isinstance(X, (str, Chem.Mol)) or not hasattr(X, "__len__"):
         raise TypeError(f"X is {X!r}: expected a sequence of molecules, or a table of them")
-    table = X if isinstance(X, pandas.DataFrame) else None
-    if table is None and columns:
-        raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")
-    if table is not None and columns is None:
-        columns = [str(name) for name in table.columns if name != SMILES_COLUMN]
-    shape = np.shape(X) if isinstance(X, np.ndarray) else (len(X),)
-    if table is None and len(shape) != 1 and shape[1:] != (1,):
-        raise ValueError(f"X has shape {shape}: expected a SMILES or a molecule a row")
-    extra = np.zeros((len(X), len(columns or ())))
-    if table is not None:
-        missing = [name for name in (SMILES_COLUMN, *columns) if name not in table.columns]
+    names, items, extra = list(columns or ()), X, np.zeros((len(X), len(columns or ())))
+    if isinstance(X, pandas.DataFrame):
+        if columns is None:
+            names = [str(name) for name in X.columns if name != SMILES_COLUMN]
+        missing = [name for name in (SMILES_COLUMN, *names) if name not in X.columns]
         if missing:
             raise ValueError(f"X has no column {_listed(missing)}")
-        for place, name in enumerate(columns):
-            extra[:, place] = _finite(table[name], name)
-        X = table[SMILES_COLUMN].tolist()
-    items = list(np.ravel(X)) if isinstance(X, np.ndarray) else list(X)
-    if not items:
+        extra = np.zeros((len(X), len(names)))
+        for place, name in enumerate(names):
+            extra[:, place] = _finite(X[name], name)
+        items = X[SMILES_COLUMN]
+    elif columns:
+        raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")
+    elif isinstance(X, np.ndarray) and X.ndim != 1 and X.shape[1:] != (1,):
+        raise ValueError(f"X has shape {X.shape}: expected a SMILES or a molecule a row")
+    if not len(X):
         raise ValueError("X has no molecules: expected at least one")
-    smiles = [_smiles(item, place) for place, item in enumerate(items)]
-    return Molecules(smiles, list(columns or ()), extra)
+    items = np.ravel(items) if isinstance(items, np.ndarray) else items
+    return Molecules([_smiles(item, place) for place, item in enumerate(items)], names, extra)
 
 
 def _finite(column: Any, name: str) -> NDArray[np.float64]:

@@ -159,8 +159,11 @@ def _mixed(of_each: Numbers) -> Numbers:
     return weights
 
 
-class Method(ABC):
+class Method:
     """A member of an estimator: fitted on a part, measured on another.
+
+    It has ``fit(examples)``, ``outputs`` and ``vectors`` of molecules, and ``state()``, arrays that
+    ``restore`` takes up; a kernel method is then to be refitted.
 
     Attributes:
         mean, std: What targets are standardized by.
@@ -176,30 +179,10 @@ class Method(ABC):
         self.model, self.task, self.featurizer = model, task, featurizer
         self.is_regression = task.kind == "regression"
 
-    @abstractmethod
-    def fit(self, examples: Examples) -> None:
-        """Learns from a part of the molecules, and chooses on another."""
-
     def told(self) -> dict[str, Any]:
-        """What :meth:`fit` goes by, beside the examples."""
+        """What is fitted, and by what, beside the examples."""
         features = featurizer_by_name(self.featurizer).fingerprint
         return {"model": self.model, "task": vars(self.task), "features": features}
-
-    @abstractmethod
-    def outputs(self, molecules: Molecules) -> Outputs:
-        """Predictions of molecules."""
-
-    @abstractmethod
-    def vectors(self, molecules: Molecules) -> Any:
-        """Vectors of molecules, ``(M, D)``."""
-
-    @abstractmethod
-    def state(self) -> dict[str, NDArray[Any]]:
-        """What :meth:`restore` takes up."""
-
-    @abstractmethod
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Takes up what was learned; kernel methods are then to be refitted."""
 
     def in_units(self, raw: NDArray[Any]) -> Outputs:
         """The predictions of outputs on the scale of training: logits of classes."""
@@ -210,7 +193,7 @@ class Method(ABC):
         return certain(expit(raw) if self.task.kind == "binary" else softmax(raw, axis=1))
 
 
-class KernelMethod(Method):
+class KernelMethod(Method, ABC):
     """A method that keeps its molecules, and is fitted again when it is loaded."""
 
     learned: Sequence[str] = ("seed", "rows")  # attributes that are kept

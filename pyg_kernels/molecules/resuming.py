@@ -22,11 +22,7 @@ FREE = {
 
 
 def output_folder(path: str | Path, overwrite: bool) -> Path:
-    """The path of a folder that can be made, or is there and may be written to.
-
-    Raises:
-        FileError: If it or a folder above it is a file, or as :func:`refuse_existing`.
-    """
+    """The path of a folder that can be made, or is there and may be written to."""
     path = Path(path)
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not there.is_dir():
@@ -35,16 +31,7 @@ def output_folder(path: str | Path, overwrite: bool) -> Path:
 
 
 def begun_output(options: Namespace, finished: str) -> Path:
-    """The folder of a command that may be resumed, if it may be written to.
-
-    Args:
-        options: Of the command.
-        finished: The file that a finished run has.
-
-    Raises:
-        FileError: If it has a run, and there is neither ``--resume`` nor ``--overwrite``; if it has
-            anything else.
-    """
+    """The folder of a command that may be resumed, if it may be written to."""
     out = Path(options.out)
     files = {path.name for path in out.iterdir()} if out.is_dir() else set()
     if files == {BEGUN}:  # it ended before there was anything to keep
@@ -61,11 +48,7 @@ def begun_output(options: Namespace, finished: str) -> Path:
 
 
 def begin(out: Path, options: Namespace) -> None:
-    """Writes the options that a run begins with; of a resumed one it compares them.
-
-    Raises:
-        ValueError: If an option has changed.
-    """
+    """Writes the options that a run begins with; of a resumed one it compares them."""
     told = {name: value for name, value in vars(options).items() if name not in FREE}
     told["content of DATA"] = hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
     if options.resume and (out / BEGUN).is_file():
@@ -83,11 +66,7 @@ def write_begun(path: Path, told: dict[str, Any]) -> None:
 
 
 def check_begun(path: Path, told: dict[str, Any], out: Path) -> None:
-    """Compares it with what :func:`write_begun` has kept.
-
-    Raises:
-        ValueError: If something differs; other threads are a warning.
-    """
+    """Compares it with what :func:`write_begun` has kept."""
     began = json.loads(path.read_text(encoding="utf-8"))
     before, now = began["options"], json.loads(json.dumps(told))
     changed = [

@@ -51,9 +51,6 @@ def train(options: Namespace) -> None:
     """Trains on a table, scores on its test part, writes a run.
 
     Members are kept in the run as they are finished, until it is whole: ``--resume`` takes them up.
-
-    Raises:
-        ValueError: On what cannot be read, split or learned.
     """
     out = begun_output(options, SETTINGS)
     check_split(options)

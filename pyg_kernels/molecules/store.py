@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pyg_kernels.chem import Featurizer
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import Examples, KernelMethod, Method, Task
+from pyg_kernels.molecules.methods import Examples, KernelMethod, Task
 
 FILE = "estimator.npz"
 FORMAT = 2
@@ -22,12 +22,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
-    """Writes a fitted estimator.
-
-    Raises:
-        FileExistsError: If the folder has files, and `overwrite` is false.
-        ValueError: If the estimator has a featurizer without a name.
-    """
+    """Writes a fitted estimator."""
     folder = Path(folder)
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
         raise FileExistsError(f"{folder} has files already: choose another, or overwrite=True")
@@ -132,14 +127,8 @@ def load(folder: str | Path, trust: bool = False) -> Any:
     return estimator
 
 
-def fit_once(member: Method, examples: Examples, folder: str | Path | None) -> None:
-    """Fits a member, unless a folder has it from an earlier call with the same arguments.
-
-    Args:
-        member: What is to be fitted.
-        examples: What it learns from.
-        folder: Where members are kept as they are finished; None: nowhere.
-    """
+def fit_once(member: Any, examples: Examples, folder: str | Path | None) -> None:
+    """Fits a member, unless a folder has it from an earlier call with the same arguments."""
     if folder is None:
         member.fit(examples)
         return
@@ -168,11 +157,7 @@ def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
-    """What was written; zipfile compares each array with its CRC-32.
-
-    Raises:
-        ValueError: If the file is damaged.
-    """
+    """What was written; zipfile compares each array with its CRC-32."""
     try:
         with np.load(path, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}

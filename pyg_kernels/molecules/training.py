@@ -37,6 +37,7 @@ LOGGER = logging.getLogger(__name__)
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
 LOSSES = ("train_loss", "valid_loss")
+TIPS = ("lightning.pytorch", "lightning.fabric")  # on data loaders, which do not apply
 PREDICTED = 2048  # molecules a batch of a prediction
 DECAY = 0.9  # of the exponential schedule, an epoch
 PATIENCE = timedelta(days=30)  # for which processes wait for what one of them does alone
@@ -110,12 +111,7 @@ def trainer_devices(device: torch.device) -> dict[str, Any]:
 class MoleculeBatches(MoleculeLoader):
     """Batches with extra columns, and, where they are given, targets and weights.
 
-    Args:
-        molecules: M molecules.
-        featurizer: As of :class:`MoleculeRegressor`.
-        y: ``(M, T)`` on the scale of training, NaN where one is missing.
-        weight: ``(M,)``.
-        **options: Of :class:`MoleculeLoader`.
+    Targets are ``(M, T)`` on the scale of training, NaN where one is missing, weights ``(M,)``.
     """
 
     def __init__(
@@ -183,24 +179,19 @@ class Learner(lightning.LightningModule):
         return each, weight
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The mean loss of a batch."""
         loss, weight = self.losses(batch, LOSSES[0])
         return (loss * weight).sum() / batch.total.clamp(min=torch.finfo(weight.dtype).tiny)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Adds a batch to the validation loss."""
         self.losses(batch, LOSSES[1])
 
     def on_train_epoch_start(self) -> None:
-        """Starts the clock."""
         self.started = time.perf_counter()
 
     def on_validation_epoch_start(self) -> None:
-        """Stops the clock."""
         self.seconds = time.perf_counter() - self.started
 
     def on_validation_epoch_end(self) -> None:
-        """Compares the epoch with the best one."""
         epoch, losses = self.trainer.current_epoch, {}
         for part, mean in self.means.items():
             mean.update(0.0, 1e-30)  # the mean of nothing that was measured
@@ -221,7 +212,6 @@ class Learner(lightning.LightningModule):
         self.trainer.should_stop = epoch - self.best_epoch >= self.patience
 
     def configure_optimizers(self) -> Any:
-        """Adam and its schedule."""
         adam = torch.optim.Adam(self.parameters(), lr=self.options.learning_rate)
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         an_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
@@ -245,30 +235,24 @@ def cosine(num_steps: int) -> Callable[[int], float]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Lightning's tips and its advice on data loaders, which do not apply."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
+def quiet(loggers: Sequence[str], module: str) -> Iterator[None]:
+    """Without what loggers say below errors, and without a module's warnings."""
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in loggers}
+    for logger in levels:
         logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="lightning")
+            warnings.filterwarnings("ignore", module=module)
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, level in levels.items():
             logger.setLevel(level)
 
 
 class TrainedNetwork(Method):
     """A network that is trained on standardized targets, or on classes.
 
-    Args:
-        model: As of :func:`build_network`.
-        task: What it learns.
-        featurizer: As of :class:`MoleculeRegressor`.
-        sizes: The options of :class:`Sizes` that were given.
-        options: How it is trained.
+    Its sizes are the options of :class:`Sizes` that were given.
     """
 
     def __init__(
@@ -303,7 +287,6 @@ class TrainedNetwork(Method):
         return MoleculeNet(build_network(self.model, sizes), num_extra, self.model)
 
     def fit(self, examples: Examples) -> None:
-        """Trains on one part, keeps the weights that are best on the other."""
         options, device = self.options, self.options.torch_device()
         train, weight, seed = examples.train, examples.weight, examples.seed
         train = train[weight[train] > 0]  # others would count in batches' means and variances
@@ -332,7 +315,7 @@ class TrainedNetwork(Method):
             disable=None if options.progress is None else not options.progress,
         )
         cuda = [device] if device.type == "cuda" else []
-        with torch.random.fork_rng(cuda), _quiet(), bar:
+        with torch.random.fork_rng(cuda), quiet(TIPS, "lightning"), bar:
             torch.manual_seed(seed)
             net = self.build(len(examples.molecules.columns))
             if self.start is not None:

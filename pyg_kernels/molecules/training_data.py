@@ -192,16 +192,7 @@ def read_data(options: Namespace) -> Data:
 def read_rows(
     frame: pd.DataFrame, column: str, path: str, skip: bool, *how: Any, tell: bool = True
 ) -> tuple[Molecules, pd.DataFrame]:
-    """The molecules of a column and their rows, without those that cannot be read.
-
-    Args:
-        frame: Rows of a table.
-        column: That of the SMILES.
-        path: The file, for errors.
-        skip: Whether molecules that cannot be read are left out; else they are an error.
-        *how: As of :func:`read_valid`.
-        tell: Whether to list those that are left out.
-    """
+    """The molecules of a column and their rows, without those that cannot be read."""
     molecules, invalid = read_valid(frame[column].tolist(), *how)
     lines = frame.index[[row.row for row in invalid]]
     if len(lines) and not skip:

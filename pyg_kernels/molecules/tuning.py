@@ -45,11 +45,7 @@ TRIED = (TrialState.COMPLETE, TrialState.PRUNED)  # the latter have failed
 
 
 def search_space(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is searched for: the distribution of each option, and the values to begin with.
-
-    Raises:
-        ValueError: If the model has none.
-    """
+    """What is searched for: the distribution of each option, and the values to begin with."""
     if model in ("gp", "mean"):
         why = "it learns the weights of its kernels" if model == "gp" else "it has no options"
         raise ValueError(f"--model {model} has nothing to tune: {why}")
@@ -78,12 +74,6 @@ def tune(options: Namespace) -> None:
     Each trial trains on the training part and is scored on the validation part, or on folds; the
     test part is never read. What a trial tries depends on the seed, its number and the trials
     before it, so that a search that is resumed goes on as if it had not been interrupted.
-
-    Args:
-        options: Of ``pyg-kernels tune``; a searched option that is given stays as it is.
-
-    Raises:
-        ValueError: If there is nothing to search for, or no trial succeeds.
     """
     out = begun_output(options, BEST)
     check_split(options)
