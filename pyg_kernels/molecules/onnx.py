@@ -114,7 +114,7 @@ def export(options: Namespace) -> None:
         "outputs": _outputs(estimator),
         "extra_columns": run.extra_columns,
         "targets": run.names,
-        "classes": run.classes,
+        "classes": run.classes and [list(map(str, each)) for each in estimator.each_classes_],
     }
     if run.classes is None:  # mean - q std to mean + q std
         scale = estimator.interval_scale(0.9)

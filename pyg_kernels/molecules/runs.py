@@ -25,7 +25,6 @@ from pyg_kernels.molecules.training_data import (
     CHANGES,
     Data,
     Rows,
-    Targets,
     extra_numbers,
     read_data,
     read_rows,
@@ -56,12 +55,12 @@ def train(options: Namespace) -> None:
     check_split(options)
     start = Run(options.start_from, options.trust).estimator if options.start_from else None
     data = read_data(options)
-    check_metrics(options.metric or [], data.targets.task)
+    check_metrics(options.metric or [], data.task)
     say(
-        f"{len(data):,} molecules, {data.targets.task} of {', '.join(data.targets.names)}; "
-        f"measured: {', '.join(map(str, (~np.isnan(data.targets.values)).sum(0)))}"
+        f"{len(data):,} molecules, {data.task} of {', '.join(data.names)}; "
+        f"measured: {', '.join(map(str, data.y.notna().sum()))}"
     )
-    estimator, name = made_estimator(options, data.targets), split_name(options)
+    estimator, name = made_estimator(options, data), split_name(options)
     estimator.check_arguments(start, options.freeze)
     parts = list(splits(data, options))
     begin(out, options)  # from here on, what an earlier run has left is gone
@@ -81,10 +80,10 @@ def train(options: Namespace) -> None:
             start_from=start, frozen=options.freeze, checkpoint=out / MEMBERS,
         )  # fmt: skip
         if len(part.test):
-            warn_of_intervals(estimator, data.targets, COVERAGE)
-            found = predictions(estimator, data.targets, data.molecules.part(part.test), COVERAGE)
+            warn_of_intervals(estimator, data, COVERAGE)
+            found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)
             told = {"split": name, "part": part.label}
-            scored += [{**told, **scores} for scores in scores_of(data.targets, part.test, found)]
+            scored += [{**told, **scores} for scores in scores_of(data, part.test, found)]
             described = data.described(part.test).assign(part=part.label)
             predicted.append(pd.concat([described, pd.DataFrame(found).apply(rounded)], axis=1))
     estimator.save(out / MODEL, overwrite=True)
@@ -97,9 +96,9 @@ def train(options: Namespace) -> None:
         _write_table(out / file, table, overwrite=True)
     settings = {
         "data": str(options.data),
-        "task": data.targets.task,
-        "targets": data.targets.names,
-        "classes": data.targets.classes,
+        "task": data.task,
+        "targets": data.names,
+        "classes": data.classes,
         "extra_columns": options.extra_columns,
         "model": options.model,
         "ensemble_size": options.ensemble_size,
@@ -125,11 +124,11 @@ def check_metrics(metrics: Sequence[str], task: str) -> None:
             raise ValueError(f"--metric {name}: scores of {task} are {', '.join(METRICS[task])}")
 
 
-def made_estimator(options: Namespace, targets: Targets, **others: Any) -> Any:
+def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
     """The estimator of the options of ``pyg-kernels train``, not yet fitted."""
     from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
 
-    kind = MoleculeRegressor if targets.classes is None else MoleculeClassifier
+    kind = MoleculeRegressor if data.classes is None else MoleculeClassifier
     given = {name: getattr(options, name) for name in ESTIMATOR_OPTIONS}
     return kind(
         model=options.model[0] if len(options.model) == 1 else options.model,
@@ -140,7 +139,7 @@ def made_estimator(options: Namespace, targets: Targets, **others: Any) -> Any:
 
 def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:
     """Fits an estimator to the rows of a part."""
-    y, weight = data.targets.values[part.fitted], data.cells("weight")
+    y, weight = data.y.to_numpy()[part.fitted], data.cells("weight")
     estimator.fit(
         data.molecules.part(part.fitted),
         y[:, 0] if y.shape[1] == 1 else y,
@@ -165,9 +164,9 @@ def predictions(estimator: Any, targets: Any, X: Any, coverage: float) -> dict[s
         known, own = estimator.classes_, found
         if len(targets.names) > 1:
             known, own = known[place], np.stack([1 - found[:, place], found[:, place]], 1)
-        whole = np.zeros((len(X), len(words)))  # 0 of classes that were not fitted
-        whole[:, np.asarray(known, int)] = own
-        columns |= {f"probability_{name}_{word}": whole[:, k] for k, word in enumerate(words)}
+        fitted = dict(zip(map(str, known), own.T, strict=True))
+        for word in words:
+            columns[f"probability_{name}_{word}"] = fitted.get(word, np.zeros(len(X)))
     return columns
 
 
@@ -178,19 +177,20 @@ def warn_of_intervals(estimator: Any, targets: Any, coverage: float) -> None:
         say(f"warning: no intervals of {targets.names[unknown]}: too few validation measurements")
 
 
-def scores_of(targets: Targets, rows: Rows, found: dict[str, Rows]) -> list[dict[str, Any]]:
+def scores_of(data: Data, rows: Rows, found: dict[str, Rows]) -> list[dict[str, Any]]:
     """The scores of each target on some rows, None where one is not defined."""
     scored = []
-    for place, name in enumerate(targets.names):
-        y = targets.values[rows, place]
-        if targets.classes is None:
+    for place, (name, column) in enumerate(data.y.iloc[rows].items()):
+        if data.classes is None:
             columns = [found[f"{kind}_{name}"] for kind in ("predicted", "low", "high")]
-            scores = regression_scores(y, *columns)
+            scores = regression_scores(column.to_numpy(), *columns)
         else:
-            columns = [found[f"probability_{name}_{word}"] for word in targets.classes[place]]
-            scores = classification_scores(y, np.stack(columns, 1))
+            words = data.classes[place]
+            columns = [found[f"probability_{name}_{word}"] for word in words]
+            codes = column.map({word: float(code) for code, word in enumerate(words)})
+            scores = classification_scores(codes.to_numpy(float), np.stack(columns, 1))
         known = {metric: None if np.isnan(value) else value for metric, value in scores.items()}
-        scored.append({"target": name, "test": int((~np.isnan(y)).sum()), **known})
+        scored.append({"target": name, "test": int(column.notna().sum()), **known})
     return scored
 
 
@@ -292,13 +292,11 @@ class Run:
         elif (self.folder / FILE).is_file():
             self.saved = self.folder
             self.estimator = estimator = load(self.saved, trust)
-            words = getattr(estimator, "each_classes_", None)
-            number = estimator.task_.num_outputs if words is None else len(words)
+            number = estimator.task_.num_outputs
+            if hasattr(estimator, "each_classes_"):
+                self.classes = [list(map(str, words)) for words in estimator.each_classes_]
+                number = len(self.classes)
             self.names = ["y"] if number == 1 else [f"y{place}" for place in range(number)]
-            if words is not None:  # estimators of runs have the numbers of classes in their place
-                self.classes = [[str(word) for word in each] for each in words]
-                codes = estimator.each_classes_ = [np.arange(len(each)) for each in words]
-                estimator.classes_ = codes[0] if number == 1 else codes
         else:
             raise FileError(f"{folder}: no finished run of pyg-kernels train, it has no {SETTINGS}")
         self.extra_columns: list[str] = self.estimator.columns_
@@ -321,7 +319,7 @@ def explain(options: Namespace) -> None:
     run = Run(options.runs[0], options.trust)
     outputs = run.names
     if run.classes is not None and len(run.names) == 1 and len(run.estimator.classes_) > 2:
-        outputs = [run.classes[0][int(code)] for code in run.estimator.classes_]
+        outputs = list(map(str, run.estimator.classes_))
     target = options.target or outputs[0]
     if target not in outputs:
         raise ValueError(f"--target {target}: the run has {', '.join(outputs)}")

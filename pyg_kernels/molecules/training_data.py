@@ -24,30 +24,10 @@ MISSING_CLASS = ("", "na", "nan")  # other words for what is missing may name a 
 LISTED = 10  # lines in a message
 
 
-@dataclass(frozen=True)
-class Targets:
-    """What is to be learned.
-
-    Attributes:
-        values: ``(n, T)``, NaN where not measured; numbers of classes where `classes` is given.
-        names: T columns.
-        classes: of each target the words for 0, 1, ...; None for numbers to be regressed.
-    """
-
-    values: NDArray[Any]
-    names: list[str]
-    classes: list[list[str]] | None
-
-    @property
-    def task(self) -> str:
-        """``regression`` or ``classification``."""
-        return "regression" if self.classes is None else "classification"
-
-
 def read_targets(
     frame: pd.DataFrame, columns: Sequence[str], task: str | None, path: str | Path
-) -> Targets:
-    """The targets, and whether they are numbers or classes.
+) -> tuple[pd.DataFrame, list[list[str]] | None]:
+    """The targets, numbers or names of classes, and the classes of each, None for numbers.
 
     Without a task they are classes if all columns have words, True and False among them. A class is
     missing where a cell is empty, NA or NaN; a number also where it is n/a, null or None.
@@ -55,29 +35,28 @@ def read_targets(
     classes = {name: _classes(frame, name) for name in columns}
     worded = all(_are_words(known, len(frame)) for known in classes.values())
     is_regression = not worded if task is None else task == "regression"
-    values = []
+    found = pd.DataFrame(index=frame.index)
     for name, known in classes.items():
         if is_regression:
-            values.append(numbers(frame, name, path, "; --task classification for classes"))
+            found[name] = numbers(frame, name, path, "; --task classification for classes")
         else:
-            codes = {word: float(code) for code, word in enumerate(known)}
-            values.append(frame[name].map(_word).map(codes).to_numpy(float))
+            words = frame[name].map(_word)
+            found[name] = words.where(words.isin(known), None)
             if len(known) == 1:
                 raise FileError(f"{path}: column {name!r} has one class, {known[0]!r}")
-        if np.isnan(values[-1]).all():
+        if found[name].isna().all():
             raise FileError(f"{path}: column {name!r} has no value")
-    found = np.stack(values, axis=1)
     if is_regression:
-        if task is None and {*found[~np.isnan(found)]} <= {0.0, 1.0}:
+        if task is None and found.isin([0, 1]).where(found.notna(), True).all(axis=None):
             say("all targets are 0 or 1: for classes, --task classification")
-        return Targets(found, list(columns), None)
-    for name, words in classes.items():
-        taken = [word for word in words if word.lower() in MISSING]
+        return found, None
+    for name, known in classes.items():
+        taken = [word for word in known if word.lower() in MISSING]
         if taken:
             say(f"warning: {', '.join(taken)} is a class of {name}: empty cells are missing ones")
-        if len({word.lower() for word in words}) < len(words):
-            say(f"warning: classes of {name} differ in case only: {', '.join(words)}")
-    return Targets(found, list(columns), list(classes.values()))
+        if len({word.lower() for word in known}) < len(known):
+            say(f"warning: classes of {name} differ in case only: {', '.join(known)}")
+    return found, list(classes.values())
 
 
 def _word(cell: Any) -> str:
@@ -120,33 +99,41 @@ class Data:
 
     Attributes:
         molecules: What estimators take, standardized if that was asked for.
-        targets: What they learn.
-        rows: By lines of the file, the cells ``canonical``, canonical SMILES, and where they were
-            asked for ``weight``, ``part`` of a split, and ``group``.
+        y: What they learn, by lines of the file, missing where it was not measured.
+        classes: Of each target; None for numbers.
+        rows: The cells ``canonical``, canonical SMILES, and where they were asked for ``weight``,
+            ``part`` of a split, and ``group``.
         changes: Tables by file of what was done to the rows, with a row for each that was changed.
     """
 
     molecules: Molecules
-    targets: Targets
+    y: pd.DataFrame
+    classes: list[list[str]] | None
     rows: pd.DataFrame
     changes: dict[str, pd.DataFrame]
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def names(self) -> list[str]:
+        """The targets."""
+        return list(self.y.columns)
+
+    @property
+    def task(self) -> str:
+        """``regression`` or ``classification``."""
+        return "regression" if self.classes is None else "classification"
+
     def cells(self, name: str) -> Any:
         """A column of the rows, or None."""
         return self.rows[name].to_numpy() if name in self.rows else None
 
     def described(self, places: Rows) -> pd.DataFrame:
-        """Lines, SMILES and targets of some rows, classes by their words."""
+        """Lines, SMILES and targets of some rows."""
+        found = self.y.iloc[places].reset_index(names="line", allow_duplicates=True)
         smiles = [self.molecules.smiles[place] for place in places]
-        found = pd.DataFrame({"line": self.rows.index[places], "smiles": smiles})
-        for column, name in enumerate(self.targets.names):
-            found[name] = self.targets.values[places, column]
-            if self.targets.classes is not None:
-                words = self.targets.classes[column]
-                found[name] = ["" if np.isnan(code) else words[int(code)] for code in found[name]]
+        found.insert(1, "smiles", smiles, allow_duplicates=True)
         return found
 
 
@@ -167,7 +154,7 @@ def read_data(options: Namespace) -> Data:
     molecules, frame = read_rows(frame, smiles, path, options.skip_invalid)
     if not len(frame):
         raise FileError(f"{path}: no molecule can be read")
-    targets = read_targets(frame, options.target_columns, options.task, path)
+    y, classes = read_targets(frame, options.target_columns, options.task, path)
     chosen = {role: getattr(options, option) for role, option in roles.items()}
     given = {role: frame[column].astype(str) for role, column in chosen.items() if column}
     rows = pd.DataFrame(given, frame.index)
@@ -181,7 +168,8 @@ def read_data(options: Namespace) -> Data:
         molecules, changes[STANDARDIZED] = _standardized(molecules, frame.index)
     rows["canonical"] = canonical_smiles(molecules.smiles)
     extra = extra_numbers(frame, options.extra_columns, path)
-    data = Data(molecules.with_extra(options.extra_columns, extra), targets, rows, changes)
+    molecules = molecules.with_extra(options.extra_columns, extra)
+    data = Data(molecules, y, classes, rows, changes)
     if options.merge_duplicates:
         return _merged(data)
     if again := rows["canonical"].duplicated().sum():
@@ -250,25 +238,24 @@ def _merged(data: Data) -> Data:
     Rows with other extra columns, or of another part of the split column, stay apart. Of classes
     those that contradict one another are missing afterwards.
     """
-    rows, y = data.rows, pd.DataFrame(data.targets.values)
+    rows, y = data.rows, data.y
     key = pd.DataFrame(data.molecules.extra).assign(
         **{name: data.cells(name) for name in ("canonical", "part")}
     )
     place = key.groupby(list(key.columns), sort=False, dropna=False).ngroup().to_numpy()
-    if data.targets.classes is None:
+    if data.classes is None:
         weight = rows["weight"].to_numpy() if "weight" in rows else np.ones(len(rows))
         # Where every measurement has the weight 0 they count alike.
         shares = y.notna().mul(np.maximum(weight, np.finfo(float).tiny), axis=0)
         mean = (shares * y).groupby(place).sum() / shares.groupby(place).sum()
     else:
-        ranges = y.groupby(place)
-        mean = ranges.min().where(ranges.min() == ranges.max())
+        mean = y.groupby(place).first().where(y.groupby(place).nunique() == 1)
     first = np.unique(place, return_index=True)[1]
     kept = rows.iloc[first].copy()
     if "weight" in rows:
         kept["weight"] = rows["weight"].groupby(place).sum().to_numpy()
-    targets = replace(data.targets, values=mean.to_numpy())
-    merged = Data(data.molecules.part(first), targets, kept, data.changes)
+    mean.index = kept.index
+    merged = Data(data.molecules.part(first), mean, data.classes, kept, data.changes)
     times = np.bincount(place)
     several = np.flatnonzero(times > 1)
     lines = rows.index.astype(str).to_series().groupby(place).agg(" ".join)

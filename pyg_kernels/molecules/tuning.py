@@ -107,7 +107,7 @@ def tune(options: Namespace) -> None:
         trial = study.ask(space)
         known = [other.value for other in _tried(study) if other.params == trial.params]
         try:
-            estimator = made_estimator(options, data.targets, **trial.params)
+            estimator = made_estimator(options, data, **trial.params)
             value = known[0] if known else _value(data, parts, estimator, metric)
         except KeyboardInterrupt:
             study.tell(trial, state=TrialState.FAIL)
@@ -137,11 +137,11 @@ def tune(options: Namespace) -> None:
 
 def _metric(options: Namespace, data: Data) -> str:
     """The aim: that of ``--metric``; RMSE, the mean R2 of several targets, log-loss of classes."""
-    check_metrics(options.metric or [], data.targets.task)
+    check_metrics(options.metric or [], data.task)
     if "coverage" in (options.metric or []):
         raise ValueError("--metric coverage: no aim of a search")
-    regression = "rmse" if len(data.targets.names) == 1 else "r2"
-    return str((options.metric or ["log-loss" if data.targets.classes else regression])[0])
+    regression = "rmse" if len(data.names) == 1 else "r2"
+    return str((options.metric or ["log-loss" if data.classes else regression])[0])
 
 
 def _tried(study: optuna.Study) -> list[Any]:
@@ -153,8 +153,8 @@ def _value(data: Data, parts: Sequence[Part], estimator: Any, metric: str) -> fl
     values = []
     for part in parts:
         fit_part(estimator, data, part)
-        found = predictions(estimator, data.targets, data.molecules.part(part.test), COVERAGE)
-        scores = [score[metric] for score in scores_of(data.targets, part.test, found)]
+        found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)
+        scores = [score[metric] for score in scores_of(data, part.test, found)]
         values += [score for score in scores if score is not None]
     if not values:
         raise ValueError(f"{metric} is not defined on the validation part")

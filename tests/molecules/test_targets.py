@@ -26,16 +26,16 @@ def test_targets_are_numbers_or_classes() -> None:
         word=["toxic", "safe", " safe", ""],
         rank=["10", "2", "2.0", "1"],
     )
-    found = read_targets(frame, ["number", "binary"], None, "m.csv")
-    assert found.task == "regression"
-    np.testing.assert_array_equal(found.values, [[1, 0], [np.nan, 1], [-2000, np.nan], [0, 1]])
-    found = read_targets(frame, ["truth", "word"], None, "m.csv")
-    assert found.task == "classification"
-    assert found.classes == [["false", "true"], ["safe", "toxic"]]
-    np.testing.assert_array_equal(found.values, [[1, 1], [0, 0], [np.nan, 0], [1, np.nan]])
-    found = read_targets(frame, ["rank", "binary"], "classification", "m.csv")
-    assert found.classes == [["1", "2", "10"], ["0", "1"]]
-    np.testing.assert_array_equal(found.values[:, 0], [2, 1, 1, 0])
+    found, classes = read_targets(frame, ["number", "binary"], None, "m.csv")
+    assert classes is None
+    np.testing.assert_array_equal(found, [[1, 0], [np.nan, 1], [-2000, np.nan], [0, 1]])
+    found, classes = read_targets(frame, ["truth", "word"], None, "m.csv")
+    assert classes == [["false", "true"], ["safe", "toxic"]]
+    assert found["truth"].fillna("").tolist() == ["true", "false", "", "true"]
+    assert found["word"].fillna("").tolist() == ["toxic", "safe", "safe", ""]
+    found, classes = read_targets(frame, ["rank", "binary"], "classification", "m.csv")
+    assert classes == [["1", "2", "10"], ["0", "1"]]
+    assert found["rank"].tolist() == ["10", "2", "2", "1"]
 
 
 def test_names_of_classes_keep_their_digits_and_case() -> None:
@@ -43,10 +43,10 @@ def test_names_of_classes_keep_their_digits_and_case() -> None:
         code=["1000001", "1000002", "1000002.0", "NaN", "0.5"],
         kind=["None", "Ki", "NA", "", "Ki"],
     )
-    found = read_targets(frame, ["code", "kind"], "classification", "m.csv")
-    assert found.classes == [["0.5", "1000001", "1000002"], ["Ki", "None"]]
-    np.testing.assert_array_equal(found.values[:, 0], [1, 2, 2, np.nan, 0])
-    np.testing.assert_array_equal(found.values[:, 1], [1, 0, np.nan, np.nan, 0])
+    found, classes = read_targets(frame, ["code", "kind"], "classification", "m.csv")
+    assert classes == [["0.5", "1000001", "1000002"], ["Ki", "None"]]
+    assert found["code"].fillna("").tolist() == ["1000001", "1000002", "1000002", "", "0.5"]
+    assert found["kind"].fillna("").tolist() == ["None", "Ki", "", "", "Ki"]
 
 
 @pytest.mark.parametrize(
