@@ -57,13 +57,16 @@ def main(words: Sequence[str] | None = None) -> int:
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
     try:
-        options = parser().parse_args(_with_config(words))
+        words = _with_config(words)
+        options = parser().parse_args(words)
         name = options.command
         handler.setFormatter(logging.Formatter(f"{PROGRAM} {name}: %(message)s"))
         runs = ", ".join(getattr(options, "runs", []))
         say(options.begins.format(**{**vars(options), "runs": runs}))
         if options.threads:
-            _use_threads(options.threads)
+            for library in ("OMP", "MKL", "OPENBLAS"):  # read when the library loads
+                os.environ[f"{library}_NUM_THREADS"] = str(options.threads)
+            import_module("torch").set_num_threads(options.threads)
         module = import_module(f"pyg_kernels.molecules.{MODULES.get(name, 'runs')}")
         getattr(module, name)(options)
     except KeyboardInterrupt:
@@ -104,14 +107,6 @@ def _with_config(words: list[str]) -> list[str]:
             added.append(option if value is True else f"{option}={value}")
     # An option of one value comes last, so that no list takes up what follows it.
     return [words[0], *added, f"--config={path}", *words[1:]]
-
-
-def _use_threads(number: int) -> None:
-    for library in ("OMP", "MKL", "OPENBLAS"):  # read when the library loads
-        os.environ[f"{library}_NUM_THREADS"] = str(number)
-    import torch
-
-    torch.set_num_threads(number)
 
 
 def _one_line(error: Exception) -> str:
@@ -196,8 +191,8 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--split-column", metavar="COLUMN", help="train, valid or test; with --split column")
     add = train.add_argument_group("model").add_argument
     models = "gp, wl-gp, wl-ridge, wl-forest, random-walk-gp, mean, wl, wl-gated, graph-kernel, "
-    models += "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, embedded-mean-"
-    models += "field, embedded-loopy-bp, or package.module:Net; several are stacked (gp)"
+    models += "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, "
+    models += "embedded-mean-field, embedded-loopy-bp, or package.module:Net; several are stacked"
     add("--model", nargs="+", default=["gp"], metavar="NAME", help=models)
     add("--task", choices=("regression", "classification"), help="(by the targets)")
     add("--ensemble-size", type=int, default=1, metavar="N", help="(1)")

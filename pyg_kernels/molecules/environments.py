@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,14 +17,11 @@ from pyg_kernels.ops.edges import Edges, distinct_rows
 FEWEST_ATOMS = 1000  # of fewer, environments are too few to gain from
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """The different environments of the atoms of a batch, of i bonds around each.
 
-    Attributes:
-        of_atom: The environment of each atom, ``(N,)``.
-        within: Of each environment the one of i - 1 bonds around its atom, ``(U,)``.
-        edges: From the environments of i - 1 bonds of an atom's neighbors to its own.
+    That of each atom, ``(N,)``; of each environment the one of i - 1 bonds around its atom,
+    ``(U,)``; edges from the environments of i - 1 bonds of an atom's neighbors to its own.
     """
 
     of_atom: Tensor

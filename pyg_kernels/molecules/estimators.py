@@ -475,16 +475,14 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
                 targets alone, their intervals are NaN, with a warning.
         """
         width = self.interval_scale(coverage)
-        if np.isnan(width).any():
-            few = ", ".join(map(str, np.flatnonzero(np.isnan(width))))
-            known = (~np.isnan(self.scores_)).sum(0)
+        few = np.flatnonzero(np.isnan(width))
+        if len(few):
             needed = math.ceil(round(coverage / (1 - coverage), 9))
-            message = (
-                f"coverage={coverage} needs {needed} validation molecules with the target, "
-                f"there are {known[np.isnan(width)].min()} with target {few}: raise "
-                "validation_fraction"
-            )
-            if np.isnan(width).all():
+            known = (~np.isnan(self.scores_[:, few])).sum(0).min()
+            message = f"coverage={coverage} needs {needed} validation molecules with the target, "
+            message += f"there are {known} with target {', '.join(map(str, few))}: raise "
+            message += "validation_fraction"
+            if len(few) == len(width):
                 raise ValueError(message)
             warnings.warn(f"{message}; their intervals are NaN", stacklevel=2)
         found = self._outputs(X)

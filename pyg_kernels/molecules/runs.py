@@ -42,6 +42,7 @@ METRICS = {
     "regression": ("rmse", "mae", "r2", "spearman", "coverage"),
     "classification": ("roc-auc", "pr-auc", "log-loss"),
 }
+TOLD = ("extra_columns", "model", "ensemble_size", "seed")  # options in the settings of a run
 COVERAGE = 0.9  # of the intervals whose coverage is scored
 DIGITS = 9  # significant ones of the numbers that are written
 
@@ -94,17 +95,9 @@ def train(options: Namespace) -> None:
     }
     for file, table in tables.items():
         _write_table(out / file, table, overwrite=True)
-    settings = {
-        "data": str(options.data),
-        "task": data.task,
-        "targets": data.names,
-        "classes": data.classes,
-        "extra_columns": options.extra_columns,
-        "model": options.model,
-        "ensemble_size": options.ensemble_size,
-        "split": name,
-        "seed": options.seed,
-    }
+    given = {name: getattr(options, name) for name in TOLD}
+    settings = {"targets": data.names, "classes": data.classes, "task": data.task, **given}
+    settings |= {"data": str(options.data), "split": name}
     for file, content in ((SCORES, {**settings, "scores": scored}), (SETTINGS, settings)):
         (out / file).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(out / MEMBERS, ignore_errors=True)
@@ -244,11 +237,9 @@ def rounded(values: Rows) -> Rows:
     values = np.asarray(values, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
-        scale = 10.0 ** np.abs(places)  # exact up to 22 places: division by it rounds once
-        found = np.where(
-            places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale
-        )
-    return np.where(np.abs(places) <= 22, found, values)
+        found = np.rint(values * 10.0**places) / 10.0**places
+    # Powers of ten are exact up to 22: division by one rounds once.
+    return np.where((places >= 0) & (places <= 22), found, values)
 
 
 def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame:

@@ -256,18 +256,12 @@ class TrainedNetwork(Method):
     """
 
     def __init__(
-        self,
-        model: str,
-        task: Task,
-        featurizer: Any,
-        sizes: dict[str, Any],
-        options: TrainingOptions,
+        self, model: str, task: Task, featurizer: Any, sizes: dict[str, Any], options: Any
     ) -> None:
         super().__init__(model, task, featurizer)
-        self.sizes, self.options = sizes, options
+        self.sizes, self.options, self.frozen = sizes, options, False
         self.net: Any = None
-        self.start: MoleculeNet | None = None
-        self.frozen = False
+        self.start: Any = None
         self.history: list[dict[str, float]] = []
 
     def start_from(self, other: TrainedNetwork, frozen: bool) -> None:
