@@ -257,15 +257,7 @@ def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame
 
 
 class Run:
-    """A finished run, or what an estimator has saved, whose targets are called y, or y0, y1, ...
-
-    Args:
-        folder: Where ``train`` or ``save`` wrote it.
-        trust: Whether to import networks that are named by an import path.
-
-    Raises:
-        FileError: If it is neither.
-    """
+    """A finished run, or what an estimator has saved, whose targets are called y, or y0, y1, ..."""
 
     def __init__(self, folder: str, trust: bool) -> None:
         from pyg_kernels.molecules import load
