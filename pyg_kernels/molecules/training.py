@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch_geometric.data import Batch
-from torchmetrics import MeanMetric
 from tqdm import tqdm
 
 from pyg_kernels.datasets import MoleculeLoader, UniformBins
@@ -154,9 +153,7 @@ class Learner(lightning.LightningModule):
     def __init__(self, net: MoleculeNet, task: Task, options: TrainingOptions) -> None:
         super().__init__()
         self.net, self.task, self.options = net, task, options
-        self.means: Any = torch.nn.ModuleDict(
-            {part: MeanMetric(nan_strategy="disable") for part in LOSSES}
-        )
+        self.sums = dict.fromkeys(LOSSES, torch.zeros(2))
         self.patience = options.patience or max(10, options.epochs // 3)
         self.lowest, self.best_epoch = math.inf, -1
         self.best: dict[str, Any] = {}
@@ -164,7 +161,7 @@ class Learner(lightning.LightningModule):
         self.bar: Any = None
 
     def losses(self, batch: Batch, part: str) -> tuple[Tensor, Tensor]:
-        """The weighted losses of a batch, and the weights of what was measured."""
+        """The weighted sum of a batch's losses, and of the weights of what was measured."""
         out, y = self.net(batch), batch.y
         measured = ~y.isnan()
         known = torch.where(measured, y, 0.0)
@@ -174,13 +171,14 @@ class Learner(lightning.LightningModule):
             each = F.binary_cross_entropy_with_logits(out, known, reduction="none")
         else:
             each = F.cross_entropy(out, known[:, 0].long(), reduction="none")[:, None]
-        each, weight = torch.where(measured, each, 0.0), measured * batch.weight[:, None]
-        self.means[part].update(each.detach(), weight)
-        return each, weight
+        weight = measured * batch.weight[:, None]
+        loss, total = torch.where(measured, each, 0.0).mul(weight).sum(), weight.sum()
+        self.sums[part] = self.sums[part] + torch.stack([loss.detach(), total]).cpu()
+        return loss, total
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        loss, weight = self.losses(batch, LOSSES[0])
-        return (loss * weight).sum() / batch.total.clamp(min=torch.finfo(weight.dtype).tiny)
+        loss, total = self.losses(batch, LOSSES[0])
+        return loss / batch.total.clamp(min=torch.finfo(total.dtype).tiny)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         self.losses(batch, LOSSES[1])
@@ -192,11 +190,13 @@ class Learner(lightning.LightningModule):
         self.seconds = time.perf_counter() - self.started
 
     def on_validation_epoch_end(self) -> None:
-        epoch, losses = self.trainer.current_epoch, {}
-        for part, mean in self.means.items():
-            mean.update(0.0, 1e-30)  # the mean of nothing that was measured
-            losses[part] = float(mean.compute())  # of all processes
-            mean.reset()
+        epoch, sums = self.trainer.current_epoch, torch.stack([*self.sums.values()]).double()
+        if self.trainer.world_size > 1:
+            sums = self.trainer.strategy.reduce(sums.to(self.device), reduce_op="sum")
+        loss_sum, weight = sums.t()  # 0 of what was not measured
+        means = torch.where(weight > 0, loss_sum / weight, 0.0).tolist()
+        losses = dict(zip(LOSSES, means, strict=True))
+        self.sums = dict.fromkeys(LOSSES, torch.zeros(2))
         loss = losses["valid_loss"]
         self.history.append({"epoch": epoch + 1, **losses, "seconds": self.seconds})
         if not math.isfinite(loss):
