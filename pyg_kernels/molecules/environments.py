@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,14 +17,11 @@ from pyg_kernels.ops.edges import Edges, distinct_rows
 FEWEST_ATOMS = 1000  # of fewer, environments are too few to gain from
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """The different environments of the atoms of a batch, of i bonds around each.
 
-    Attributes:
-        of_atom: The environment of each atom, ``(N,)``.
-        within: Of each environment the one of i - 1 bonds around its atom, ``(U,)``.
-        edges: From the environments of i - 1 bonds of an atom's neighbors to its own.
+    That of each atom, ``(N,)``; of each environment the one of i - 1 bonds around its atom,
+    ``(U,)``; edges from the environments of i - 1 bonds of an atom's neighbors to its own.
     """
 
     of_atom: Tensor
@@ -41,14 +37,7 @@ def wl_output(net: Module, batch: Batch) -> Tensor | None:
     different ones for each i. Every iteration is evaluated once for each environment, as a
     bipartite graph from those of i - 1 bonds to those of i, and graphs add up their atoms':
     2,000 molecules of a library of ring systems take a ninth of the products, of ChEMBL a sixth.
-    Equal up to rounding.
-
-    Args:
-        net: Of any kind; a :class:`WLKernelNet` in the mode of evaluation gains.
-        batch: Of molecules on CPU; it keeps its environments for other networks.
-
-    Returns:
-        ``(B, out)``; None where there is nothing to gain, or walks are of other than two atoms.
+    Equal up to rounding; None where there is nothing to gain, or walks are not of two atoms.
     """
     if not isinstance(batch, Batch):  # of an export, which is to keep any number of atoms
         return None
@@ -74,15 +63,9 @@ def wl_output(net: Module, batch: Batch) -> Tensor | None:
 def environments(batch: Batch, depth: int) -> tuple[Tensor, list[Level]] | None:
     """The environments of the atoms of a batch, kept there.
 
-    Two different environments are taken for one with the probability 2^-64.
-
-    Args:
-        batch: Atoms with features, ``x``, and bonds with features, ``edge_attr``.
-        depth: The number of levels.
-
-    Returns:
-        The features of those of no bonds, ``(U, F)``, and the levels 1 to depth; None where atoms
-        or bonds hardly have the same features.
+    They are the features of those of no bonds, ``(U, F)``, and the levels 1 to depth; None where
+    atoms or bonds hardly have the same features. Two different ones are taken for one with the
+    probability 2^-64.
     """
     kept = batch.get("environments")
     if kept is None:

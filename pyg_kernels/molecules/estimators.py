@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from pyg_kernels.chem import featurizer_by_name, standardize_many
@@ -31,65 +31,40 @@ from pyg_kernels.molecules.methods import (
     KERNEL_METHODS,
     Examples,
     KernelMethod,
-    Method,
     Outputs,
     Task,
+    mixture_of,
+    stacked_weights,
 )
-from pyg_kernels.molecules.mixture import mixture_of, stacked_weights
 from pyg_kernels.molecules.networks import NETWORKS, imported
 from pyg_kernels.molecules.store import fit_once
 
+OPTIONAL = ("epochs", "patience", "hidden_channels", "num_layers")
 
+
+@dataclass(eq=False, repr=False)
 class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
-    """What regression and classification of molecules share.
+    """What regression and classification of molecules share: members, and their mixture."""
 
-    Members are fitted on all molecules but a validation part: one for each model and each of the
-    ensemble. Predictions are those of their mixture.
-    """
-
-    task_: Task
-    members_: list[Method]
-
-    def __init__(
-        self,
-        model: str | Sequence[str] = "gp",
-        ensemble_size: int = 1,
-        epochs: int | None = None,
-        featurizer: Any = "default",
-        random_state: Any = 0,
-        device: str | None = None,
-        progress: bool | None = None,
-        *,
-        validation_fraction: float = 0.1,
-        batch_size: int = 64,
-        learning_rate: float = 1e-3,
-        patience: int | None = None,
-        hidden_channels: int | None = None,
-        num_layers: int | None = None,
-        dropout: float = 0.0,
-        standardize: bool = False,
-        network_options: dict[str, Any] | None = None,
-        training_options: dict[str, Any] | None = None,
-        refit: bool = True,
-    ) -> None:
-        self.model = model
-        self.ensemble_size = ensemble_size
-        self.epochs = epochs
-        self.featurizer = featurizer
-        self.random_state = random_state
-        self.device = device
-        self.progress = progress
-        self.validation_fraction = validation_fraction
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.hidden_channels = hidden_channels
-        self.num_layers = num_layers
-        self.dropout = dropout
-        self.standardize = standardize
-        self.network_options = network_options
-        self.training_options = training_options
-        self.refit = refit
+    model: str | Sequence[str] = "gp"
+    ensemble_size: int = 1
+    epochs: int | None = None
+    featurizer: Any = "default"
+    random_state: Any = 0
+    device: str | None = None
+    progress: bool | None = None
+    _: KW_ONLY
+    validation_fraction: float = 0.1
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    patience: int | None = None
+    hidden_channels: int | None = None
+    num_layers: int | None = None
+    dropout: float = 0.0
+    standardize: bool = False
+    network_options: dict[str, Any] | None = None
+    training_options: dict[str, Any] | None = None
+    refit: bool = True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -128,103 +103,98 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             ValueError: On arguments out of range, molecules that cannot be read (with their
                 positions), targets that do not fit, or networks that do not.
         """
-        with self._unchanged_on_error():
-            models = self.check_arguments(start_from, frozen)
-            if y is None:
-                raise ValueError(
-                    f"{type(self).__name__} requires y to be passed, but the target y is None"
-                )
-            molecules, y = self._cleaned(read_molecules(X)), np.asarray(y)
-            targets = self._read_targets(y, len(molecules))
-            weight = read_weights(sample_weight, len(molecules))
-            self.flat_ = y.ndim == 1
-            self.columns_ = molecules.columns
-            self.extra_mean_ = molecules.extra.mean(0)
-            spread = molecules.extra.std(0)
-            varies = spread > 1e-12 * np.abs(self.extra_mean_)
-            self.extra_scale_ = np.where(varies, spread, 1.0)
-            molecules = self._scaled(molecules)
-            if {*models} & ({*KERNEL_METHODS} - {"mean"}):
-                molecules.graphs()  # read once, and what cannot be read is named by its position
-            random = check_random_state(self.random_state)
-            members: list[Method] = []
-            held = []
-            for number in range(self.ensemble_size):
-                valid = self._validation(targets, validation, random)
-                train = np.setdiff1d(np.arange(len(molecules)), valid)
-                if not len(train):
-                    raise ValueError(
-                        f"{len(molecules)} molecules leave none to fit: expected at least 2"
-                    )
-                seed = int(random.randint(2**31 - 1))
-                examples = Examples(molecules, targets, weight, train, valid, seed)
-                parts = []
-                for model in models:
-                    member = self._member(model)
-                    if start_from is not None:
-                        member.start_from(start_from._starting(model, number), frozen)
-                    fit_once(member, examples, checkpoint)
-                    members.append(member)
-                    parts.append(self._validated(member, examples))
-                held.append((np.where(weight[valid, None] > 0, targets[valid], np.nan), parts))
-            self.members_ = members
-            self.model_weights_ = stacked_weights(held, self.task_)
-            self.scores_ = self._conformal_scores(held, validation is not None)
-            if (
-                self.refit and self.ensemble_size == 1
-            ):  # what was held out has said what it has to say
-                everything = replace(examples, train=np.arange(len(molecules)))
-                for member in self.members_:
-                    if isinstance(member, KernelMethod):
-                        member.refit(everything)
-            kept = [member for member in self.members_ if isinstance(member, KernelMethod)]
-            self.training_ = (molecules.unread(), targets, weight) if kept else None
-            return self
+        before = dict(vars(self))
+        try:
+            self._fit(
+                X, y, sample_weight, validation,
+                start_from=start_from, frozen=frozen, checkpoint=checkpoint,
+            )  # fmt: skip
+        except BaseException:  # an interrupted fit leaves what was there
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, **how: Any) -> None:
+        start_from, frozen = how["start_from"], how["frozen"]
+        models = self.check_arguments(start_from, frozen)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        molecules, y = self._cleaned(read_molecules(X)), np.asarray(y)
+        targets = self._read_targets(y, len(molecules))
+        weight = read_weights(sample_weight, len(molecules))
+        self.flat_ = y.ndim == 1
+        self.columns_ = molecules.columns
+        self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
+        varies = spread > 1e-12 * np.abs(self.extra_mean_)
+        self.extra_scale_ = np.where(varies, spread, 1.0)
+        molecules = self._scaled(molecules)
+        if {*models} & ({*KERNEL_METHODS} - {"mean"}):
+            molecules.graphs()  # read once, and what cannot be read is named by its position
+        random = check_random_state(self.random_state)
+        everything, members, held = np.arange(len(molecules)), [], []
+        for number in range(self.ensemble_size):
+            valid = self._validation(targets, validation, random)
+            train = np.setdiff1d(everything, valid)
+            if not len(train):
+                raise ValueError(f"{len(valid)} molecules leave none to fit: expected at least 2")
+            seed = int(random.randint(2**31 - 1))
+            examples = Examples(molecules, targets, weight, train, valid, seed)
+            parts = []
+            for model in models:
+                member = self._member(model)
+                if start_from is not None:
+                    member.start_from(start_from._starting(model, number), frozen)
+                fit_once(member, examples, how["checkpoint"])
+                members.append(member)
+                parts.append(self._validated(member, examples))
+            held.append((np.where(weight[valid, None] > 0, targets[valid], np.nan), parts))
+        self.members_ = members
+        self.model_weights_ = stacked_weights(held, self.task_)
+        self.scores_ = self._conformal_scores(held, validation is not None)
+        kept = [member for member in members if isinstance(member, KernelMethod)]
+        if self.refit and self.ensemble_size == 1:
+            for member in kept:  # what was held out has said what it has to say
+                member.refit(replace(examples, train=everything))
+        self.training_ = (molecules.unread(), targets, weight) if kept else None
 
     def check_arguments(
         self, start_from: MoleculeEstimator | None = None, frozen: bool = False
     ) -> list[str]:
-        """What :meth:`fit` can refuse before it has read anything.
-
-        Returns:
-            The names of the models.
-
-        Raises:
-            ValueError: On arguments out of range, or a network to start from that is not there.
-            RuntimeError: On a device that is not there.
-        """
+        """Refuses what :meth:`fit` can refuse before it has read anything; gives the models."""
         models = self._models()
-        self._check()
+        for name in ("ensemble_size", "batch_size", *OPTIONAL):
+            value = getattr(self, name)
+            if value is not None or name not in OPTIONAL:
+                check_scalar(value, name, Integral, min_val=1)
+        for name, least, most, included in (
+            ("validation_fraction", 0, 1, "neither"),
+            ("learning_rate", 0, math.inf, "neither"),
+            ("dropout", 0, 1, "left"),
+        ):
+            check_scalar(
+                getattr(self, name), name, Real,
+                min_val=least, max_val=most, include_boundaries=included,
+            )  # fmt: skip
         featurizer_by_name(self.featurizer)
         networks = [model for model in models if model not in KERNEL_METHODS]
         if networks and self.device is not None:
             torch.empty(0, device=self.device)
         if frozen and start_from is None:
             raise ValueError("frozen=True freezes what start_from has learned: expected one")
-        if start_from is not None:
-            for model in models:
+        for model in models:
+            if start_from is not None:
                 start_from._starting(model, 0)
-                if model not in networks:
-                    raise ValueError(
-                        f"model={model!r} is fitted at once: start_from takes networks"
-                    )
+            if start_from is not None and model not in networks:
+                raise ValueError(f"model={model!r} is fitted at once: start_from takes networks")
         for model in networks:
             if ":" in model:
                 imported(model)
         return models
 
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        """An interrupted fit leaves what was there."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _starting(self, model: str, number: int) -> Method:
+    def _starting(self, model: str, number: int) -> Any:
         """The member of a model that another estimator's member starts from."""
         check_is_fitted(self, "members_")
         found = [member for member in self.members_ if member.model == model]
@@ -245,27 +215,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             raise ValueError(f"model={self.model!r}: expected different models, at least one")
         return models
 
-    def _check(self) -> None:
-        optional = ("epochs", "patience", "hidden_channels", "num_layers")
-        for name in ("ensemble_size", "batch_size", *optional):
-            value = getattr(self, name)
-            left_out = name in optional and value is None
-            if not left_out and (not isinstance(value, (int, np.integer)) or value < 1):
-                raise ValueError(f"{name}={value!r}: expected a whole number of at least 1")
-        fraction, rate, dropout = self.validation_fraction, self.learning_rate, self.dropout
-        for name, fits, expected in (
-            ("validation_fraction", 0 < fraction < 1, "a number in (0, 1)"),
-            ("learning_rate", 0 < rate < math.inf, "a number above 0"),
-            ("dropout", 0 <= dropout < 1, "a number in [0, 1)"),
-        ):
-            if not fits:
-                raise ValueError(f"{name}={getattr(self, name)!r}: expected {expected}")
-
-    def _member(self, model: str) -> Method:
+    def _member(self, model: str) -> Any:
         if model in KERNEL_METHODS:
-            kind = KERNEL_METHODS[model]
-            made: Method = kind(model, self.task_, self.featurizer, self.num_layers)
-            return made
+            return KERNEL_METHODS[model](model, self.task_, self.featurizer, self.num_layers)
         from pyg_kernels.molecules.training import EPOCHS, TrainedNetwork, TrainingOptions
 
         options = TrainingOptions(
@@ -277,9 +229,12 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             self.progress,
             **(self.training_options or {}),
         )
-        names = ("hidden_channels", "num_layers", "dropout")
-        sizes: dict[str, Any] = {name: getattr(self, name) for name in names}
-        sizes["options"] = self.network_options or {}
+        sizes = {
+            "hidden_channels": self.hidden_channels,
+            "num_layers": self.num_layers,
+            "dropout": self.dropout,
+            "options": self.network_options or {},
+        }
         return TrainedNetwork(model, self.task_, self.featurizer, sizes, options)
 
     @abstractmethod
@@ -305,11 +260,11 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         """The positions of the validation part; of each class its share."""
         if given is not None:
             positions: Any = np.asarray(given)
-            if positions.dtype == bool and positions.shape != (len(y),):
-                raise ValueError(
-                    f"validation has shape {positions.shape}: expected a mask ({len(y)},)"
-                )
-            positions = np.flatnonzero(positions) if positions.dtype == bool else positions
+            if positions.dtype == bool:
+                if positions.shape != (len(y),):
+                    shape = positions.shape
+                    raise ValueError(f"validation has shape {shape}: expected a mask ({len(y)},)")
+                positions = np.flatnonzero(positions)
             if not len(positions) or positions.min() < 0 or positions.max() >= len(y):
                 raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
             return np.unique(positions)
@@ -317,14 +272,12 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         number = max(1, round(self.validation_fraction * len(y)))
         if self.task_.kind == "regression" or y.shape[1] > 1:
             return np.sort(order[:number])
-        found: list[NDArray[Any]] = []
-        for code in np.unique(y[~np.isnan(y)]):
-            of_class = order[y[order, 0] == code]
-            found.append(of_class[: int(self.validation_fraction * len(of_class))])
-        positions = np.concatenate(found)
+        of_each = [order[y[order, 0] == code] for code in np.unique(y[~np.isnan(y)])]
+        shares = [rows[: int(self.validation_fraction * len(rows))] for rows in of_each]
+        positions = np.concatenate(shares)
         return np.sort(positions if len(positions) else order[:number])
 
-    def _validated(self, member: Method, examples: Examples) -> Outputs:
+    def _validated(self, member: Any, examples: Examples) -> Outputs:
         """The predictions of the validation part, and from them the member's noise.
 
         Where a target was not measured there, its variance among the fitted molecules is the noise.
@@ -333,11 +286,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         member.noise = np.zeros(self.task_.num_outputs)
         found = member.outputs(examples.molecules.part(valid))
         if self.task_.kind == "regression" and not found.variance.any():
-            errors = (examples.y[valid] - found.mean) ** 2
-            shares = np.where(np.isnan(errors), 0.0, examples.weight[valid, None])
-            total = shares.sum(0)
-            mean = (shares * np.nan_to_num(errors)).sum(0) / np.where(total > 0, total, 1.0)
-            member.noise = np.where(total > 0, mean, member.std**2)
+            errors = np.ma.masked_invalid((examples.y[valid] - found.mean) ** 2)
+            weight = np.broadcast_to(examples.weight[valid, None], errors.shape)
+            noise: Any = np.ma.average(errors, 0, weights=weight)
+            member.noise = np.where(np.ma.getmaskarray(noise), member.std**2, noise)
             found = Outputs(found.mean, np.broadcast_to(member.noise, found.mean.shape))
         return found
 
@@ -359,23 +311,11 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         return np.concatenate(scores)
 
     def _outputs(self, X: Any) -> Outputs:
-        """The mixture of all members.
-
-        Raises:
-            ValueError: If a prediction is not finite.
-        """
+        """The mixture of all members; a prediction that is not finite is an error."""
         molecules = self._read(X)
-        found: list[Any] = [None] * len(self.members_)
-        networks = [i for i, m in enumerate(self.members_) if not isinstance(m, KernelMethod)]
-        if networks:
-            from pyg_kernels.molecules.training import outputs_of
-
-            several: list[Any] = [self.members_[i] for i in networks]
-            for place, outputs in zip(networks, outputs_of(several, molecules), strict=True):
-                found[place] = outputs
-        for place, member in enumerate(self.members_):
-            if found[place] is None:
-                found[place] = member.outputs(molecules)
+        networks = [m for m in self.members_ if not isinstance(m, KernelMethod)]
+        own = iter(networks[0].together(networks, molecules) if networks else ())
+        found = [m.outputs(molecules) if m not in networks else next(own) for m in self.members_]
         mixture = mixture_of(found, self.member_weights())
         unfit: Any = ~(np.isfinite(mixture.mean) & np.isfinite(mixture.variance)).all(1)
         if unfit.any():
@@ -535,16 +475,14 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
                 targets alone, their intervals are NaN, with a warning.
         """
         width = self.interval_scale(coverage)
-        if np.isnan(width).any():
-            few = ", ".join(map(str, np.flatnonzero(np.isnan(width))))
-            known = (~np.isnan(self.scores_)).sum(0)
+        few = np.flatnonzero(np.isnan(width))
+        if len(few):
             needed = math.ceil(round(coverage / (1 - coverage), 9))
-            message = (
-                f"coverage={coverage} needs {needed} validation molecules with the target, "
-                f"there are {known[np.isnan(width)].min()} with target {few}: raise "
-                "validation_fraction"
-            )
-            if np.isnan(width).all():
+            known = (~np.isnan(self.scores_[:, few])).sum(0).min()
+            message = f"coverage={coverage} needs {needed} validation molecules with the target, "
+            message += f"there are {known} with target {', '.join(map(str, few))}: raise "
+            message += "validation_fraction"
+            if len(few) == len(width):
                 raise ValueError(message)
             warnings.warn(f"{message}; their intervals are NaN", stacklevel=2)
         found = self._outputs(X)

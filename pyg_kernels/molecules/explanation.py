@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from rdkit import Chem
@@ -19,10 +20,11 @@ from sklearn.pipeline import make_pipeline
 from pyg_kernels import kernels
 from pyg_kernels.explain import draw_molecule, model_contributions
 from pyg_kernels.molecules.inputs import Molecules
-from pyg_kernels.molecules.methods import KernelMethod, Method, Task
+from pyg_kernels.molecules.methods import KernelMethod, Task
 from pyg_kernels.nn import GraphKernelNet, RandomWalkNet, WLKernelNet
 
 Walks = list[tuple[tuple[int, ...], float]]
+_Parts = tuple[Any, NDArray[Any], Sequence[Any], Any]  # atoms, bonds, walks, and their sum
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,30 @@ class MoleculeExplanation:
             **options: Of :func:`~pyg_kernels.explain.draw_molecule`; an SVG by default.
         """
         mol = Chem.MolFromSmiles(self.smiles[i])
-        ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
         atoms, bonds = self.atoms[i].tolist(), self.bonds[i].tolist()
         if not bonds:
             return draw_molecule(self.smiles[i], atoms, **options)
-        return draw_molecule(self.smiles[i], atoms, bonds, torch.tensor(ends).t(), **options)
+        ends = torch.tensor(_ends(mol)).t()
+        return draw_molecule(self.smiles[i], atoms, bonds, ends, **options)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each atom, bond and walk of each molecule, and one for its constant.
+
+        Columns are the position of the molecule, its SMILES, the part, its atoms from first to
+        last, their symbols, and the share.
+        """
+        rows = []
+        for i, smiles in enumerate(self.smiles):
+            mol = Chem.MolFromSmiles(smiles)
+            parts: list[tuple[str, Any, float]] = [("constant", (), self.constant[i])]
+            parts += [("atom", (atom,), share) for atom, share in enumerate(self.atoms[i])]
+            parts += [("bond", ends, n) for ends, n in zip(_ends(mol), self.bonds[i], strict=True)]
+            parts += [("walk", atoms, share) for atoms, share in self.walks[i]]
+            for part, atoms, share in parts:
+                symbols = "-".join(mol.GetAtomWithIdx(int(atom)).GetSymbol() for atom in atoms)
+                rows.append((i, smiles, part, "-".join(map(str, atoms)), symbols, share))
+        columns = ["molecule", "smiles", "part", "atoms", "symbols", "share"]
+        return pd.DataFrame(rows, columns=columns)
 
     def to_html(self, path: str | Path) -> None:
         """Writes a page with all drawings and walks."""
@@ -95,26 +116,20 @@ class MoleculeExplanation:
         )
 
 
+def _ends(mol: Any) -> list[tuple[int, int]]:
+    return [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
+
+
 def _walk_name(mol: Any, walk: Sequence[int]) -> str:
     return "-".join(f"{mol.GetAtomWithIdx(i).GetSymbol()}{i}" for i in walk)
 
 
 def explained(
-    members: Sequence[tuple[Method, float]], task: Task, molecules: Molecules, k: int, target: int
+    members: Sequence[tuple[Any, float]], task: Task, molecules: Molecules, k: int, target: int
 ) -> MoleculeExplanation:
     """The explanation of a mixture: the shares of its members, times their weights.
 
     Walks are exact for one member; of several they are the best ones of each, added up.
-
-    Args:
-        members: The fitted members and their weights.
-        task: What they learned.
-        molecules: What to explain, extra columns standardized.
-        k: How many walks.
-        target: Which output.
-
-    Raises:
-        ValueError: If there is no such output, or a member cannot be explained.
     """
     if not 0 <= target < task.num_outputs:
         raise ValueError(f"target={target} with {task.num_outputs} outputs")
@@ -122,48 +137,34 @@ def explained(
     atoms = [np.zeros(mol.GetNumAtoms()) for mol in parsed]
     bonds = [np.zeros(mol.GetNumBonds()) for mol in parsed]
     walks: list[dict[tuple[int, ...], float]] = [defaultdict(float) for _ in parsed]
-    output, constant = np.zeros(len(parsed)), np.zeros(len(parsed))
+    output = np.zeros(len(parsed))
     for member, weight in members:
-        if not weight:
-            continue
         explain = _of_kernels if isinstance(member, KernelMethod) else _of_network
-        for i, found in enumerate(explain(member, molecules, k, target)):
-            atoms[i] += weight * found.atoms
-            bonds[i] += weight * found.bonds
-            output[i] += weight * found.output
-            constant[i] += weight * found.constant
-            for walk, value in found.walks:
-                walks[i][walk] += float(weight * value)
+        scale, mean = 1.0, 0.0
+        if task.kind == "regression" and member.model not in ("gp", "wl-gp"):
+            scale, mean = float(member.std[target]), float(member.mean[target])
+        parts = explain(member, molecules, k, target) if weight else ()
+        for i, (own_atoms, own_bonds, own_walks, said) in enumerate(parts):
+            atoms[i] += weight * scale * np.asarray(own_atoms, dtype=np.float64)
+            bonds[i] += weight * scale * own_bonds
+            output[i] += weight * (scale * float(said) + mean)
+            for walk, value in own_walks:
+                walks[i][tuple(walk)] += weight * scale * float(value)
+    constant = output - np.array([shares.sum() for shares in atoms])
     best = [sorted(each.items(), key=lambda item: -abs(item[1]))[:k] for each in walks]
     return MoleculeExplanation(molecules.smiles, output, atoms, bonds, best, constant)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """The explanation of one molecule by one member."""
-
-    atoms: NDArray[np.float64]
-    bonds: NDArray[np.float64]
-    walks: Walks
-    output: float
-    constant: float
-
-
-def _of_network(member: Any, molecules: Molecules, k: int, target: int) -> list[_Parts]:
+def _of_network(member: Any, molecules: Molecules, k: int, target: int) -> Iterator[_Parts]:
     net = member.net
     if not isinstance(net.net, (GraphKernelNet, RandomWalkNet, WLKernelNet)):
         raise ValueError(
             f"model={member.model!r} is no sum over walks: 'wl', 'wl-gated', 'graph-kernel', "
             "'random-walk' and 'gated-walk' are"
         )
-    regression = member.task.kind == "regression"
-    scale = float(member.std[target]) if regression else 1.0
-    mean = float(member.mean[target]) if regression else 0.0
     device = next(net.parameters()).device
-    found = []
-    for number, (graph, mol) in enumerate(
-        zip(molecules.dataset(member.featurizer), molecules.rdkit(), strict=True)
-    ):
+    graphs = zip(molecules.dataset(member.featurizer), molecules.rdkit(), strict=True)
+    for number, (graph, mol) in enumerate(graphs):
         graph = graph.to(device)
         said = model_contributions(
             _with_extra(net, molecules.extra[number]),
@@ -175,12 +176,8 @@ def _of_network(member: Any, molecules: Molecules, k: int, target: int) -> list[
         )
         bonds = np.zeros(mol.GetNumBonds())
         for (a, b), share in zip(graph.edge_index.t().tolist(), said.edges.tolist(), strict=True):
-            bonds[mol.GetBondBetweenAtoms(a, b).GetIdx()] += scale * share
-        output = scale * float(said.output) + mean
-        walks = [(tuple(walk[0]), scale * float(walk[1])) for walk in said.walks]
-        atoms = scale * said.nodes.cpu().numpy().astype(np.float64)
-        found.append(_Parts(atoms, bonds, walks, output, output - float(atoms.sum())))
-    return found
+            bonds[mol.GetBondBetweenAtoms(a, b).GetIdx()] += share
+        yield said.nodes.cpu(), bonds, [walk[:2] for walk in said.walks], said.output
 
 
 def _with_extra(net: Any, extra: NDArray[np.float64]) -> Any:
@@ -194,28 +191,20 @@ def _with_extra(net: Any, extra: NDArray[np.float64]) -> Any:
     return fixed.net
 
 
-def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> list[_Parts]:
+def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> Iterator[_Parts]:
     """Shares of atoms alone: what counts of patterns add, divided among their atoms."""
-    regression, row = member.task.kind == "regression", target
-    scale, mean = 1.0, 0.0
-    if member.model in ("gp", "wl-gp") and regression:
+    row = target
+    if member.model in ("gp", "wl-gp") and member.is_regression:
         model = member.processes[0]
     elif member.model == "wl-ridge" and not molecules.columns:
         place = 0 if member.task.kind == "multiclass" else target
         row = target - place
         model = make_pipeline(member.counting(), member.estimators[place])
-        if regression:
-            scale, mean = float(member.std[target]), float(member.mean[target])
     else:
         raise ValueError(
             f"model={member.model!r} cannot be explained here: networks of this package can, "
             "'gp' and 'wl-gp' in regression, and 'wl-ridge' without extra columns"
         )
-    found = []
     for graph, mol in zip(molecules.graphs(), molecules.rdkit(), strict=True):
         parts = kernels.explain(model, graph, row)
-        atoms = scale * np.asarray(parts.atoms, dtype=np.float64)
-        output = scale * parts.prediction + mean
-        nothing = np.zeros(mol.GetNumBonds())
-        found.append(_Parts(atoms, nothing, [], output, output - float(atoms.sum())))
-    return found
+        yield parts.atoms, np.zeros(mol.GetNumBonds()), [], parts.prediction

@@ -54,11 +54,7 @@ class Molecules:
 
     @classmethod
     def of_dataset(cls, dataset: Any) -> Molecules:
-        """The molecules of a data set, whose features are not read again.
-
-        Args:
-            dataset: A ``MoleculeDataset``, or ``MoleculeShards``, which stay on disk.
-        """
+        """The molecules of a data set, whose features are not read again."""
         known = {dataset.featurizer.fingerprint: dataset}
         return cls(dataset.smiles, [], np.zeros((len(dataset), 0)), known)
 
@@ -66,12 +62,8 @@ class Molecules:
         """The same molecules, without what was made of them."""
         return Molecules(self.smiles, self.columns, self.extra)
 
-    def dataset(self, featurizer: str | Featurizer) -> MoleculeDataset:
-        """The molecules with the features of networks, read once.
-
-        Raises:
-            ValueError: If a molecule cannot be read.
-        """
+    def dataset(self, featurizer: str | Featurizer) -> Any:
+        """The molecules with the features of networks, read once."""
         made = featurizer_by_name(featurizer)
         if made.fingerprint not in self._read:
             try:
@@ -79,36 +71,25 @@ class Molecules:
             except InvalidMolecules as error:
                 raise _unreadable(error.rows, len(self)) from None
             self._read[made.fingerprint] = found
-        dataset: MoleculeDataset = self._read[made.fingerprint]
-        return dataset
+        return self._read[made.fingerprint]
 
     def rdkit(self) -> list[Any]:
-        """RDKit's molecules.
-
-        Raises:
-            ValueError: If a molecule cannot be read.
-        """
+        """RDKit's molecules."""
         if "rdkit" not in self._read:
             found, invalid = _parsed(self.smiles)
             if invalid:
                 raise _unreadable(invalid, len(self))
             self._read["rdkit"] = found
-        molecules: list[Any] = self._read["rdkit"]
-        return molecules
+        return self._read["rdkit"]
 
     def graphs(self) -> list[Any]:
-        """The labeled graphs of :func:`molecule_graphs`, with the extra columns as ``extra``.
-
-        Raises:
-            ValueError: If a molecule cannot be read.
-        """
+        """The labeled graphs of :func:`molecule_graphs`, with the extra columns as ``extra``."""
         if "graphs" not in self._read:
             found = molecule_graphs(self.rdkit())
             for graph, row in zip(found, self.extra, strict=True):
                 graph.extra = torch.from_numpy(row[None])
             self._read["graphs"] = found
-        graphs: list[Any] = self._read["graphs"]
-        return graphs
+        return self._read["graphs"]
 
 
 def _parsed(smiles: Sequence[str]) -> tuple[list[Any], list[InvalidRow]]:
@@ -123,36 +104,32 @@ def _parsed(smiles: Sequence[str]) -> tuple[list[Any], list[InvalidRow]]:
 
 
 def read_valid(
-    items: Sequence[Any], featurizer: str | Featurizer | None, num_workers: int | None = 0
+    items: Sequence[Any],
+    featurizer: str | Featurizer | None = None,
+    num_workers: int | None = 0,
 ) -> tuple[Molecules, list[InvalidRow]]:
-    """The molecules among the cells of a column, read once.
+    """The molecules among the cells of a column, read once, and the cells that are none.
 
-    Args:
-        items: SMILES; what is no string cannot be read.
-        featurizer: What reads them for networks; None: RDKit alone, for kernel methods.
-        num_workers: Processes that read for networks, as of
-            :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
-
-    Returns:
-        Those that can be read, and the others with their positions.
+    Without a featurizer RDKit alone reads them, for kernel methods.
     """
     smiles = [item if isinstance(item, str) else "" for item in items]
-    made = None if featurizer is None else featurizer_by_name(featurizer)
-    read: Any
-    if made is None:
+    read: Any = None
+    if featurizer is None:
+        key = "rdkit"
         read, invalid = _parsed(smiles)
     else:
+        made = featurizer_by_name(featurizer)
+        key = made.fingerprint
         try:
             read = MoleculeDataset.from_smiles(
                 smiles, skip_invalid=True, num_workers=num_workers, featurizer=made
             )
             invalid = read.skipped
         except ValueError:  # there is none
-            read, invalid = None, made.encode_many(smiles, num_workers=0)[1]
+            invalid = made.encode_many(smiles, num_workers=0)[1]
     unread = {row.row for row in invalid}
     valid = [text for place, text in enumerate(smiles) if place not in unread]
-    known = {"rdkit" if made is None else made.fingerprint: read}
-    return Molecules(valid, [], np.zeros((len(valid), 0)), known), invalid
+    return Molecules(valid, [], np.zeros((len(valid), 0)), {key: read}), invalid
 
 
 def _unreadable(rows: Sequence[InvalidRow], number: int) -> ValueError:
@@ -169,51 +146,42 @@ def _unreadable(rows: Sequence[InvalidRow], number: int) -> ValueError:
 def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
     """The molecules of SMILES, of RDKit's molecules, or of a table with a column ``smiles``.
 
-    Args:
-        X: A sequence, or a data frame, whose other columns are numbers.
-        columns: The extra columns that are needed, others are ignored; None: all there are.
-
-    Raises:
-        TypeError: On anything else.
-        ValueError: On no molecules, a table without a column that is needed, or numbers missing.
+    The columns are those that a table must have beside it; None: all others are taken.
     """
     if isinstance(X, Molecules):
         return X
-    if isinstance(X, pandas.DataFrame):
-        items, columns, extra = _of_table(X, columns)
-    elif isinstance(X, (str, Chem.Mol)) or not hasattr(X, "__len__"):
+    if isinstance(X, (str, Chem.Mol)) or not hasattr(X, "__len__"):
         raise TypeError(f"X is {X!r}: expected a sequence of molecules, or a table of them")
-    else:
-        if columns:
-            raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")
-        shape = np.shape(X) if isinstance(X, np.ndarray) else (len(X),)
-        if len(shape) != 1 and shape[1:] != (1,):
-            raise ValueError(f"X has shape {shape}: expected a SMILES or a molecule a row")
-        items = list(np.ravel(X)) if isinstance(X, np.ndarray) else list(X)
-        columns, extra = [], np.zeros((len(items), 0))
-    if not items:
+    names, items, extra = list(columns or ()), X, np.zeros((len(X), len(columns or ())))
+    if isinstance(X, pandas.DataFrame):
+        if columns is None:
+            names = [str(name) for name in X.columns if name != SMILES_COLUMN]
+        missing = [name for name in (SMILES_COLUMN, *names) if name not in X.columns]
+        if missing:
+            raise ValueError(f"X has no column {_listed(missing)}")
+        extra = np.zeros((len(X), len(names)))
+        for place, name in enumerate(names):
+            extra[:, place] = _finite(X[name], name)
+        items = X[SMILES_COLUMN]
+    elif columns:
+        raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")
+    elif isinstance(X, np.ndarray) and X.ndim != 1 and X.shape[1:] != (1,):
+        raise ValueError(f"X has shape {X.shape}: expected a SMILES or a molecule a row")
+    if not len(X):
         raise ValueError("X has no molecules: expected at least one")
-    return Molecules([_smiles(item, i) for i, item in enumerate(items)], list(columns), extra)
+    items = np.ravel(items) if isinstance(items, np.ndarray) else items
+    return Molecules([_smiles(item, place) for place, item in enumerate(items)], names, extra)
 
 
-def _of_table(
-    X: Any, columns: Sequence[str] | None
-) -> tuple[list[Any], Sequence[str], NDArray[np.float64]]:
-    if columns is None:
-        columns = [str(name) for name in X.columns if name != SMILES_COLUMN]
-    missing = [name for name in (SMILES_COLUMN, *columns) if name not in X.columns]
-    if missing:
-        raise ValueError(f"X has no column {_listed(missing)}")
-    extra = np.zeros((len(X), len(columns)))
-    for place, name in enumerate(columns):
-        try:
-            extra[:, place] = X[name].to_numpy(dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError(f"column {name!r} has what is no number: leave it out") from None
-        unfit = np.flatnonzero(~np.isfinite(extra[:, place]))
-        if len(unfit):
-            raise ValueError(f"column {name!r} has no finite number at position {unfit[0]}")
-    return X[SMILES_COLUMN].tolist(), columns, extra
+def _finite(column: Any, name: str) -> NDArray[np.float64]:
+    try:
+        found = column.to_numpy(dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"column {name!r} has what is no number: leave it out") from None
+    unfit = np.flatnonzero(~np.isfinite(found))
+    if len(unfit):
+        raise ValueError(f"column {name!r} has no finite number at position {unfit[0]}")
+    return found
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -229,25 +197,15 @@ def _smiles(item: Any, position: int) -> str:
 
 
 def read_numbers(y: Any, number: int) -> NDArray[np.float64]:
-    """Targets of regression, ``(M, T)``, NaN where one was not measured.
-
-    Raises:
-        ValueError: If they do not fit the molecules, are infinite, or a target was never measured.
-    """
-    values = np.asarray(y, dtype=np.float64)
-    values = _columns(values, number)
+    """Targets of regression, ``(M, T)``, NaN where one was not measured."""
+    values = _columns(np.asarray(y, dtype=np.float64), number)
     if np.isinf(values).any():
         raise ValueError("y has infinite numbers")
     return values
 
 
 def read_classes(y: Any, number: int) -> tuple[NDArray[np.float64], list[NDArray[Any]]]:
-    """Classes as their numbers, ``(M, T)``, NaN where one is missing, and the classes of each.
-
-    Raises:
-        ValueError: If they do not fit the molecules, a target has one class, or one of several
-            targets has more than two.
-    """
+    """Classes as their numbers, ``(M, T)``, NaN where one is missing, and the classes of each."""
     values = _columns(np.asarray(y), number)
     codes = np.full(values.shape, np.nan)
     classes = []
@@ -276,17 +234,10 @@ def _columns(values: NDArray[Any], number: int) -> NDArray[Any]:
 
 
 def read_weights(sample_weight: Any, number: int) -> NDArray[np.float64]:
-    """One weight a molecule; 1 where none are given.
-
-    Raises:
-        ValueError: If they do not fit, are negative, or all 0.
-    """
-    if sample_weight is None:
-        return np.ones(number)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    known = weights.shape == (number,) and np.isfinite(weights).all() and (weights >= 0).all()
-    if known and not weights.any():
-        raise ValueError("sample_weight: every weight is zero")
-    if not known:
+    """One weight a molecule; 1 where none are given."""
+    weights = np.ones(number) if sample_weight is None else np.asarray(sample_weight, float)
+    if weights.shape != (number,) or not (np.isfinite(weights) & (weights >= 0)).all():
         raise ValueError(f"sample_weight: expected {number} finite numbers of at least 0")
+    if not weights.any():
+        raise ValueError("sample_weight: every weight is zero")
     return weights

@@ -11,14 +11,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.optimize import nnls
 from scipy.special import expit, softmax
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
 
 from pyg_kernels.kernels import (
     Kernel,
     KernelGP,
+    KernelGPClassifier,
     RandomWalkKernel,
     VectorKernel,
     WLSubtreeKernel,
@@ -30,6 +33,9 @@ from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 PENALTIES = tuple(10 ** (k / 2) for k in range(8, -7, -1))
 WORSE = 2  # penalties in a row with a larger validation error end the search
 TREES = 300
+_ROUNDS = 200  # of expectation-maximization
+_FIRM = 1e4  # how much the sum of the weights of models counts, over the errors
+Numbers = NDArray[np.float64]
 NUM_LAYERS = 3  # iterations of Weisfeiler-Lehman, or nodes in a walk
 
 
@@ -56,62 +62,108 @@ class Outputs:
         variance: ``(M, K)``, of new measurements, noise included; 0 for probabilities.
     """
 
-    mean: NDArray[np.float64]
-    variance: NDArray[np.float64]
+    mean: Numbers
+    variance: Numbers
+
+
+def certain(mean: Numbers) -> Outputs:
+    """Probabilities, which have no variance."""
+    return Outputs(mean, np.zeros_like(mean))
+
+
+def likelihoods(y: Numbers, mean: Numbers, task: Task) -> Numbers:
+    """The probability of each class that was measured, of targets ``(M, T)``."""
+    there = ~np.isnan(y)
+    if task.kind == "binary":
+        return np.where(y == 1, mean, 1 - mean)[there]
+    rows = np.flatnonzero(there[:, 0])
+    return mean[rows, y[rows, 0].astype(int)]
 
 
 @dataclass(frozen=True)
 class Examples:
-    """What members of an estimator learn from.
+    """What members of an estimator learn from: M molecules.
 
     Args:
-        molecules: M of them.
         y: ``(M, T)``, NaN where a target was not measured; classes are numbered.
-        weight: ``(M,)``, of each molecule.
-        train: The positions to learn from.
-        valid: The positions to choose by.
-        seed: Of what is drawn at random.
+        weight: ``(M,)``.
+        train, valid: The positions to learn from, and to choose by.
     """
 
     molecules: Molecules
-    y: NDArray[np.float64]
-    weight: NDArray[np.float64]
+    y: Numbers
+    weight: Numbers
     train: NDArray[Any]
     valid: NDArray[Any]
     seed: int
 
 
-def standardization(
-    y: NDArray[np.float64], task: Task, weight: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What targets are standardized by, ``(T,)`` each, of weighted rows: 0 and 1 for classes.
-
-    Raises:
-        ValueError: If a target was never measured.
-    """
-    there = ~np.isnan(y) & (weight[:, None] > 0)
-    measured = there.sum(0)
+def standardization(y: Numbers, task: Task, weight: Numbers) -> tuple[Numbers, Numbers]:
+    """What targets are standardized by, ``(T,)`` each, of weighted rows: 0 and 1 for classes."""
+    measured = (~np.isnan(y) & (weight[:, None] > 0)).any(0)
     if not measured.all():
-        place = int(np.flatnonzero(measured == 0)[0])
+        place = int(np.flatnonzero(~measured)[0])
         raise ValueError(f"target {place} was not measured on any of the {len(y)} molecules to fit")
     if task.kind != "regression":
         return np.zeros(y.shape[1]), np.ones(y.shape[1])
-    shares = np.where(there, weight[:, None], 0.0)
-    shares = shares / shares.sum(0)
-    values = np.where(there, y, 0.0)
-    mean = (shares * values).sum(0)
-    std = np.sqrt((shares * (values - mean) ** 2).sum(0))
-    flat = std <= 1e-12 * np.abs(mean)
-    return mean, np.where(flat, 1.0, std)
+    scaler = StandardScaler().fit(y, sample_weight=weight)
+    return scaler.mean_, scaler.scale_
 
 
-class Method(ABC):
+def mixture_of(parts: Sequence[Outputs], weights: Numbers) -> Outputs:
+    r"""The mean and variance of a mixture.
+
+    .. math::
+        \mu = \sum_m w_m \mu_m, \qquad
+        \sigma^2 = \sum_m w_m \big(\sigma_m^2 + (\mu_m - \mu)^2\big)
+    """
+    means, variances = (
+        np.stack([getattr(part, name) for part in parts]) for name in ("mean", "variance")
+    )
+    mean = np.tensordot(weights, means, 1)
+    with np.errstate(invalid="ignore"):  # what is not finite is reported by its molecule
+        return Outputs(mean, np.tensordot(weights, variances + (means - mean) ** 2, 1))
+
+
+def stacked_weights(held: Sequence[tuple[Numbers, Sequence[Outputs]]], task: Task) -> Numbers:
+    """Weights of models, at least 0 with the sum 1, that fit validation parts.
+
+    By least squares of standardized errors in regression; by the likelihood of the mixture of
+    probabilities in classification. Each part has targets ``(V, T)``, and predictions by model.
+    """
+    number = len(held[0][1])
+    if number == 1:
+        return np.ones(1)
+    y = np.concatenate([targets for targets, _ in held])
+    means = [np.concatenate([parts[i].mean for _, parts in held]) for i in range(number)]
+    there = ~np.isnan(y)
+    if not there.any():
+        return np.full(number, 1 / number)
+    if task.kind != "regression":
+        return _mixed(np.stack([likelihoods(y, mean, task) for mean in means], 1))
+    measured = there.any(0)
+    y, there, means = y[:, measured], there[:, measured], [mean[:, measured] for mean in means]
+    center, scale = standardization(y, task, np.ones(len(y)))
+    columns = np.stack([((mean - center) / scale)[there] for mean in means], 1)
+    rows = np.append(columns, np.full((1, number), _FIRM), 0)
+    found: Any = nnls(rows, np.append(((y - center) / scale)[there], _FIRM))[0]
+    return np.asarray(found / found.sum())
+
+
+def _mixed(of_each: Numbers) -> Numbers:
+    weights = np.full(of_each.shape[1], 1 / of_each.shape[1])
+    of_each = np.maximum(of_each, 1e-12)
+    for _ in range(_ROUNDS):
+        shares = weights * of_each
+        weights = (shares / shares.sum(1, keepdims=True)).mean(0)
+    return weights
+
+
+class Method:
     """A member of an estimator: fitted on a part, measured on another.
 
-    Args:
-        model: Its name.
-        task: What it learns.
-        featurizer: As of :class:`MoleculeRegressor`.
+    It has ``fit(examples)``, ``outputs`` and ``vectors`` of molecules, and ``state()``, arrays that
+    ``restore`` takes up; a kernel method is then to be refitted.
 
     Attributes:
         mean, std: What targets are standardized by.
@@ -119,104 +171,65 @@ class Method(ABC):
             variance of their own.
     """
 
-    mean: NDArray[np.float64]
-    std: NDArray[np.float64]
-    noise: NDArray[np.float64]
+    mean: Numbers
+    std: Numbers
+    noise: Numbers
 
     def __init__(self, model: str, task: Task, featurizer: Any) -> None:
         self.model, self.task, self.featurizer = model, task, featurizer
-
-    @abstractmethod
-    def fit(self, examples: Examples) -> None:
-        """Learns from a part of the molecules, and chooses on another."""
-
-    def start_from(self, other: Method, frozen: bool) -> None:
-        """Makes :meth:`fit` start from what another member has learned.
-
-        Raises:
-            ValueError: If the method has no weights to start from.
-        """
-        raise ValueError(f"model={self.model!r} is fitted at once: start_from takes networks")
+        self.is_regression = task.kind == "regression"
 
     def told(self) -> dict[str, Any]:
-        """What :meth:`fit` goes by, beside model, task and examples."""
-        return {"features": featurizer_by_name(self.featurizer).fingerprint}
-
-    @abstractmethod
-    def outputs(self, molecules: Molecules) -> Outputs:
-        """Predictions of molecules."""
-
-    @abstractmethod
-    def vectors(self, molecules: Molecules) -> Any:
-        """Vectors of molecules, ``(M, D)``."""
-
-    @abstractmethod
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Settings for JSON, and arrays, that :meth:`restore` takes up."""
-
-    @abstractmethod
-    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Takes up what was learned; kernel methods are then to be refitted."""
+        """What is fitted, and by what, beside the examples."""
+        features = featurizer_by_name(self.featurizer).fingerprint
+        return {"model": self.model, "task": vars(self.task), "features": features}
 
     def in_units(self, raw: NDArray[Any]) -> Outputs:
         """The predictions of outputs on the scale of training: logits of classes."""
         raw = raw.astype(np.float64)
-        if self.task.kind == "regression":
+        if self.is_regression:
             mean = raw * self.std + self.mean
             return Outputs(mean, np.broadcast_to(getattr(self, "noise", 0.0), mean.shape))
-        found = expit(raw) if self.task.kind == "binary" else softmax(raw, axis=1)
-        return Outputs(found, np.zeros_like(found))
+        return certain(expit(raw) if self.task.kind == "binary" else softmax(raw, axis=1))
 
 
-class KernelMethod(Method):
-    """A method that keeps its molecules, and is fitted again when it is loaded.
+class KernelMethod(Method, ABC):
+    """A method that keeps its molecules, and is fitted again when it is loaded."""
 
-    Args:
-        model: As of :class:`Method`, as are the next two.
-        task: What it learns.
-        featurizer: Of vectors of atoms.
-        num_layers: Iterations of Weisfeiler-Lehman, or nodes in a walk; None: 3. ``gp`` has kernels
-            of its own.
-    """
-
+    learned: Sequence[str] = ("seed", "rows")  # attributes that are kept
+    molecules: Molecules
     rows: NDArray[Any]
-    seed: int
-    _counting: WLSubtreeKernel | None = None
 
     def __init__(
         self, model: str, task: Task, featurizer: Any, num_layers: int | None = None
     ) -> None:
         super().__init__(model, task, featurizer)
-        self.num_layers = num_layers or NUM_LAYERS
+        self.num_layers, self.seed = num_layers or NUM_LAYERS, 0
+        self._counting: WLSubtreeKernel | None = None
 
     def fit(self, examples: Examples) -> None:
-        """Learns hyperparameters and conditions on the first part."""
         self.seed = examples.seed
-        self._check(examples.y[examples.train])
+        for place, column in enumerate(examples.y[examples.train].T):
+            if not self.is_regression and len(np.unique(column[~np.isnan(column)])) < 2:
+                raise ValueError(
+                    f"target {place} has a single class among the {len(column)} molecules to fit"
+                )
         self.learn(examples)
         self.refit(examples)
 
     def refit(self, examples: Examples) -> None:
         """Conditions on the molecules to learn from, with the hyperparameters there are."""
         self.rows = rows = examples.train
-        self._counting = None
-        self.molecules = examples.molecules.part(rows)
         y, weight = examples.y[rows], examples.weight[rows]
-        self.mean, self.std = standardization(y, self.task, weight)
+        self._take_up(examples.molecules.part(rows), y, weight)
         self.condition(y, weight)
         self.molecules = self.molecules.unread()
 
-    def _check(self, y: NDArray[np.float64]) -> None:
-        if self.task.kind == "regression":
-            return
-        for place, column in enumerate(y.T):
-            if len(np.unique(column[~np.isnan(column)])) < 2:
-                raise ValueError(
-                    f"target {place} has a single class among the {len(y)} molecules to fit"
-                )
+    def _take_up(self, molecules: Molecules, y: Numbers, weight: Numbers) -> None:
+        self.molecules, self._counting = molecules, None
+        self.mean, self.std = standardization(y, self.task, weight)
 
     def told(self) -> dict[str, Any]:
-        """Features and iterations."""
         return {**super().told(), "num_layers": self.num_layers}
 
     @abstractmethod
@@ -224,28 +237,28 @@ class KernelMethod(Method):
         """Finds hyperparameters."""
 
     @abstractmethod
-    def condition(self, y: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
+    def condition(self, y: Numbers, weight: Numbers) -> None:
         """Fits to ``molecules`` with the hyperparameters."""
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"seed": self.seed}, {"rows": self.rows}
+    def state(self) -> dict[str, NDArray[Any]]:
+        return {name: np.asarray(getattr(self, name)) for name in self.learned}
 
-    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.seed = settings["seed"]
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        for name in self.learned:
+            setattr(self, name, arrays[name])
+        self.seed = int(self.seed)
 
-    def probabilities(self, estimator: Any, x: Any) -> NDArray[np.float64]:
-        """That of each class, ``(M, K)``, 0 of one without examples."""
-        proba = estimator.predict_proba(x)
-        found = np.zeros((len(proba), max(2, self.task.num_outputs)))
-        found[:, estimator.classes_] = proba
-        return found
-
-    def classified(self, found: Sequence[NDArray[np.float64]]) -> Outputs:
-        """From the probabilities of each target to those of all."""
-        mean = found[0]
-        if self.task.kind == "binary":
-            mean = np.stack([column[:, 1] for column in found], 1)
-        return Outputs(mean, np.zeros_like(mean))
+    def combined(self, estimators: Sequence[Any], x: Any) -> Numbers:
+        """Of each class the probability, 0 of one without examples; of targets the second's."""
+        found = []
+        for estimator in estimators:
+            proba = estimator.predict_proba(x)
+            whole = np.zeros((len(proba), max(2, self.task.num_outputs)))
+            whole[:, estimator.classes_] = proba
+            found.append(whole)
+        if self.task.kind == "multiclass":
+            return found[0]
+        return np.stack([column[:, 1] for column in found], 1)
 
     def counting(self) -> WLSubtreeKernel:
         """What counts the environments of atoms that the fitted molecules have."""
@@ -268,47 +281,37 @@ class ProcessMethod(KernelMethod):
     :class:`VectorKernel`.
     """
 
-    weights: Sequence[NDArray[Any]] = ()  # of each process
-    noises: Sequence[NDArray[Any]] = ()
+    learned = ("seed", "rows", "weights", "noises")  # the latter of each process
 
     def learn(self, examples: Examples) -> None:
-        """Weights and noise by marginal likelihood."""
         if not (examples.weight == 1).all():
             raise ValueError(f"model={self.model!r} takes no sample_weight")
         train = examples.train
-        learned = self._processes(examples.molecules.part(train), examples.y[train], None)
-        self.weights = [process.weights_ for process in learned]
-        self.noises = [process.noise_ for process in learned]
+        self._fit_processes(examples.molecules.part(train), examples.y[train], [])
 
-    def condition(self, y: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
-        """The processes with the learned weights."""
+    def condition(self, y: Numbers, weight: Numbers) -> None:
         given = list(zip(self.weights, self.noises, strict=True))
-        self.processes = self._processes(self.molecules, y, given)
-        if self.task.kind != "regression":
-            self.weights = [process.weights_ for process in self.processes]
-            self.noises = [process.noise_ for process in self.processes]
+        self._fit_processes(self.molecules, y, given)
 
-    def _processes(
-        self, molecules: Molecules, y: NDArray[np.float64], given: list[Any] | None
-    ) -> list[Any]:
+    def _fit_processes(self, molecules: Molecules, y: Numbers, given: Sequence[Any]) -> None:
         graphs = self._graphs(molecules)
-        if self.task.kind == "regression":
-            process = KernelGP(**self._arguments(molecules, None if given is None else given[0]))
-            return [process.fit(graphs, y)]
-        from pyg_kernels.kernels.gp import KernelGPClassifier
+        if self.is_regression:
+            kept = given[0] if given else None
+            self.processes = [KernelGP(**self._arguments(molecules, kept)).fit(graphs, y)]
+        else:
+            self.processes = []
+            for place, column in enumerate(y.T):
+                some = np.flatnonzero(~np.isnan(column))
+                labels = column[some].astype(int)
+                kept = given[place] if given else None
+                if kept is not None and kept[0].shape[-1] != len(np.unique(labels)):
+                    kept = None  # classes that were not there when the weights were learned
+                process = KernelGPClassifier(**self._arguments(molecules, kept))
+                self.processes.append(process.fit([graphs[i] for i in some], labels))
+        self.weights = np.stack([process.weights_ for process in self.processes])
+        self.noises = np.stack([process.noise_ for process in self.processes])
 
-        found = []
-        for place, column in enumerate(y.T):
-            some = np.flatnonzero(~np.isnan(column))
-            arguments = self._arguments(molecules, None if given is None else given[place])
-            labels = column[some].astype(int)
-            if given is not None and given[place][0].shape[-1] != len(np.unique(labels)):
-                # Classes that were not there when the weights were learned.
-                arguments = self._arguments(molecules, None)
-            found.append(KernelGPClassifier(**arguments).fit([graphs[i] for i in some], labels))
-        return found
-
-    def _arguments(self, molecules: Molecules, given: Any) -> dict[str, Any]:
+    def _arguments(self, molecules: Molecules, kept: Any) -> dict[str, Any]:
         kernels: list[Kernel]
         if self.model == "gp":
             kernels = molecule_kernels()
@@ -319,64 +322,52 @@ class ProcessMethod(KernelMethod):
         if molecules.columns:
             kernels.append(VectorKernel("extra"))
         found: dict[str, Any] = {"kernel": kernels, "random_state": self.seed}
-        return found if given is None else {**found, **_fixed(given)}
+        if kept is not None:
+            found |= {"tune": False, "weights": kept[0], "noise": kept[1]}
+        return found
 
     def _graphs(self, molecules: Molecules) -> list[Any]:
-        if self.model == "random-walk-gp":
-            graphs = list(molecules.dataset(self.featurizer))
-            for graph, row in zip(graphs, molecules.extra, strict=True):
-                graph.extra = torch.from_numpy(row[None])
-            return graphs
-        return molecules.graphs()
+        if self.model != "random-walk-gp":
+            return molecules.graphs()
+        graphs = list(molecules.dataset(self.featurizer))
+        for graph, row in zip(graphs, molecules.extra, strict=True):
+            graph.extra = torch.from_numpy(row[None])
+        return graphs
 
     def outputs(self, molecules: Molecules) -> Outputs:
         graphs = self._graphs(molecules)
-        if self.task.kind == "regression":
+        if self.is_regression:
             mean, std = self.processes[0].predict(graphs, return_std=True)
             return Outputs(mean.astype(np.float64), std.astype(np.float64) ** 2)
-        return self.classified([self.probabilities(each, graphs) for each in self.processes])
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        settings, arrays = super().state()
-        for place, (weights, noises) in enumerate(zip(self.weights, self.noises, strict=True)):
-            arrays |= {f"weights.{place}": weights, f"noises.{place}": noises}
-        return settings, arrays
-
-    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        super().restore(settings, arrays)
-        number = sum(key.startswith("weights.") for key in arrays)
-        self.weights = [arrays[f"weights.{place}"] for place in range(number)]
-        self.noises = [arrays[f"noises.{place}"] for place in range(number)]
-
-
-def _fixed(given: tuple[NDArray[Any], NDArray[Any]]) -> dict[str, Any]:
-    weights, noises = given
-    return {"tune": False, "weights": weights, "noise": noises}
+        return certain(self.combined(self.processes, graphs))
 
 
 class CountMethod(KernelMethod):
     """scikit-learn's estimators on counts of atoms' environments, one for each target.
 
     ``wl-ridge``: ridge or logistic regression, whose penalty has the lowest validation error;
-    ``wl-forest``: a random forest.
+    ``wl-forest``: a random forest; ``mean``: the mean of the fitted targets, or how frequent
+    classes are, whatever the molecule.
     """
 
-    penalties: Sequence[float] = ()
+    learned = ("seed", "rows", "penalties")
 
     def learn(self, examples: Examples) -> None:
-        """Penalties by the validation error."""
+        self.penalties = np.ones(examples.y.shape[1])
         if self.model != "wl-ridge":
             return
-        y, train, valid, weight = examples.y, examples.train, examples.valid, examples.weight
-        self.molecules = examples.molecules.part(train)
-        self.mean, self.std = standardization(y[train], self.task, weight[train])
-        x, valid_x = self.vectors(self.molecules), self.vectors(examples.molecules.part(valid))
-        self.penalties = [
-            self._chosen((x, column[train], weight[train]), (valid_x, column[valid], weight[valid]))
-            for column in self._scaled(y).T
-        ]
+        train, held = (
+            (examples.molecules.part(rows), examples.y[rows], examples.weight[rows])
+            for rows in (examples.train, examples.valid)
+        )
+        self._take_up(*train)
+        x, held_x = self.vectors(train[0]), self.vectors(held[0])
+        columns = zip(self._scaled(train[1]).T, self._scaled(held[1]).T, strict=True)
+        for place, (y, held_y) in enumerate(columns):
+            chosen = self._chosen((x, y, train[2]), (held_x, held_y, held[2]))
+            self.penalties[place] = chosen
 
-    def _scaled(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _scaled(self, y: Numbers) -> Numbers:
         return (y - self.mean) / self.std
 
     def _chosen(self, learned: tuple[Any, Any, Any], held: tuple[Any, Any, Any]) -> float:
@@ -387,12 +378,11 @@ class CountMethod(KernelMethod):
             return best
         x, y, weight = (values[there] for values in held)
         for penalty in PENALTIES:
-            found = self._predicted(self._fitted(*learned, penalty), x)
-            if self.task.kind == "regression":
+            found = self._predicted([self._fitted(*learned, penalty)], x)
+            if self.is_regression:
                 errors = (found[:, 0] - y) ** 2
             else:
-                own = found[np.arange(len(found)), y.astype(int)]
-                errors = -np.log(np.maximum(own, 1e-12))
+                errors = -np.log(np.maximum(likelihoods(y[:, None], found, self.task), 1e-12))
             error = float(np.average(errors, weights=weight))
             worse = 0 if error < lowest else worse + 1
             if error < lowest:
@@ -401,70 +391,42 @@ class CountMethod(KernelMethod):
                 break
         return best
 
-    def _fitted(
-        self, x: Any, y: NDArray[np.float64], weight: NDArray[np.float64], penalty: float | None
-    ) -> Any:
-        x, y, weight = _measured(x, y, weight)
-        if self.task.kind == "regression":
-            if penalty is not None:
-                return Ridge(penalty, solver="sparse_cg", tol=1e-8).fit(x, y, weight)
-            forest = RandomForestRegressor(TREES, max_features=1 / 3, random_state=self.seed)
-            return forest.fit(x, y, weight)
-        y = y.astype(int)
-        if penalty is not None:
-            return LogisticRegression(C=1 / penalty, max_iter=2000).fit(x, y, weight)
-        return RandomForestClassifier(TREES, random_state=self.seed).fit(x, y, weight)
+    def _fitted(self, x: Any, y: Numbers, weight: Numbers, penalty: float) -> Any:
+        there = ~np.isnan(y)
+        y = y[there] if self.is_regression else y[there].astype(int)
+        return self._estimator(penalty).fit(x[there], y, weight[there])
 
-    def _predicted(self, estimator: Any, x: Any) -> NDArray[np.float64]:
-        """``(M, 1)``, or the probability of each class; one without examples has 0."""
-        if self.task.kind == "regression":
-            return np.asarray(estimator.predict(x))[:, None]
-        return self.probabilities(estimator, x)
+    def _estimator(self, penalty: float) -> Any:
+        if self.model == "mean":
+            return DummyRegressor() if self.is_regression else DummyClassifier(strategy="prior")
+        if self.model == "wl-forest":
+            if self.is_regression:
+                return RandomForestRegressor(TREES, max_features=1 / 3, random_state=self.seed)
+            return RandomForestClassifier(TREES, random_state=self.seed)
+        if self.is_regression:
+            return Ridge(penalty, solver="sparse_cg", tol=1e-8)
+        return LogisticRegression(C=1 / penalty, max_iter=2000)
 
-    def condition(self, y: NDArray[np.float64], weight: NDArray[np.float64]) -> None:
-        """One estimator for each target."""
+    def condition(self, y: Numbers, weight: Numbers) -> None:
         x, y = self.vectors(self.molecules), self._scaled(y)
-        penalties: list[float | None] = [*self.penalties] or [None] * y.shape[1]
         self.estimators = [
             self._fitted(x, column, weight, penalty)
-            for column, penalty in zip(y.T, penalties, strict=True)
+            for column, penalty in zip(y.T, self.penalties, strict=True)
         ]
 
-    def outputs(self, molecules: Molecules) -> Outputs:
-        x = self.vectors(molecules)
-        found = [self._predicted(estimator, x) for estimator in self.estimators]
-        if self.task.kind == "regression":
-            return self.in_units(np.concatenate(found, 1))
-        return self.classified(found)
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        settings, arrays = super().state()
-        return {**settings, "penalties": self.penalties}, arrays
-
-    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        super().restore(settings, arrays)
-        self.penalties = settings["penalties"]
-
-
-def _measured(x: Any, y: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[Any, Any, Any]:
-    there = ~np.isnan(y)
-    return x[there], y[there], weight[there]
-
-
-class MeanMethod(CountMethod):
-    """The mean of the fitted targets, or how frequent classes are, whatever the molecule."""
-
     def vectors(self, molecules: Molecules) -> Any:
-        """No numbers, ``(M, 0)``."""
-        return sparse.csr_matrix((len(molecules), 0))
+        if self.model == "mean":
+            return sparse.csr_matrix((len(molecules), 0))
+        return super().vectors(molecules)
 
-    def _fitted(
-        self, x: Any, y: NDArray[np.float64], weight: NDArray[np.float64], penalty: float | None
-    ) -> Any:
-        x, y, weight = _measured(x, y, weight)
-        if self.task.kind == "regression":
-            return DummyRegressor().fit(x, y, weight)
-        return DummyClassifier(strategy="prior").fit(x, y.astype(int), weight)
+    def outputs(self, molecules: Molecules) -> Outputs:
+        found = self._predicted(self.estimators, self.vectors(molecules))
+        return self.in_units(found) if self.is_regression else certain(found)
+
+    def _predicted(self, estimators: Sequence[Any], x: Any) -> Numbers:
+        if self.is_regression:
+            return np.stack([estimator.predict(x) for estimator in estimators], 1)
+        return self.combined(estimators, x)
 
 
 KERNEL_METHODS: dict[str, type[Any]] = {
@@ -473,5 +435,5 @@ KERNEL_METHODS: dict[str, type[Any]] = {
     "random-walk-gp": ProcessMethod,
     "wl-ridge": CountMethod,
     "wl-forest": CountMethod,
-    "mean": MeanMethod,
+    "mean": CountMethod,
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Self
@@ -32,17 +32,7 @@ ATTENTIVE_STEPS = 2  # Xiong et al. 2020: refinements of a molecule's vector
 
 
 class IsomorphismNet(nn.Module):
-    """GIN (Xu et al. 2019), or GINE where bonds have features (Hu et al. 2020), summed over atoms.
-
-    Args:
-        in_channels: The number of atom features.
-        hidden_channels: The width.
-        out_channels: The number of outputs.
-        num_layers: The number of layers.
-        edge_dim: The number of bond features, or None: GIN.
-        dropout: The probability of dropping a channel.
-        norm: As of the networks of this package.
-    """
+    """GIN (Xu et al. 2019), or with `edge_dim` GINE (Hu et al. 2020), summed over atoms."""
 
     def __init__(
         self,
@@ -131,14 +121,9 @@ class Sizes:
 
 @dataclass(frozen=True)
 class NetworkKind:
-    """A network by name.
+    """A network by name: its class, its width, close to 260,000 parameters, and its arguments.
 
-    Args:
-        net: Its class.
-        hidden_channels: The default width, close to 260,000 parameters.
-        options: Arguments that the name stands for.
-        depth: What the class calls its layers, iterations, or nodes in a walk.
-        num_layers: The default depth.
+    Its layers, iterations, or nodes in a walk are the argument `depth`.
     """
 
     net: Callable[..., nn.Module]
@@ -166,11 +151,7 @@ NETWORKS: dict[str, NetworkKind] = {
 
 
 def imported(model: str) -> type[nn.Module]:
-    """The network of an import path, ``'mypkg.nets:Net'``.
-
-    Raises:
-        ValueError: If there is none.
-    """
+    """The network of an import path, ``'mypkg.nets:Net'``."""
     path, _, name = model.partition(":")
     try:
         made = getattr(import_module(path), name)
@@ -195,30 +176,20 @@ def build_network(model: str, sizes: Sizes) -> nn.Module:
     Raises:
         ValueError: If there is no such network.
     """
-    if ":" in model:
-        kind = NetworkKind(imported(model), 0)
-        hidden_channels, num_layers = sizes.hidden_channels, sizes.num_layers
-    else:
-        kind = NETWORKS[model]
-        hidden_channels = sizes.hidden_channels or kind.hidden_channels
-        num_layers = sizes.num_layers or kind.num_layers
+    kind = NetworkKind(imported(model), 0, num_layers=0) if ":" in model else NETWORKS[model]
     taken = inspect.signature(kind.net).parameters
     if sizes.dropout and "dropout" not in taken and model in NETWORKS:
         raise ValueError(f"dropout={sizes.dropout}: {model} has none, expected 0")
     given: dict[str, Any] = {
         "edge_dim": sizes.edge_dim,
-        "hidden_channels": hidden_channels,
-        kind.depth: num_layers,
+        "hidden_channels": sizes.hidden_channels or kind.hidden_channels or None,
+        kind.depth: sizes.num_layers or kind.num_layers or None,
         "dropout": sizes.dropout,
     }
-    named = {
-        name: value
-        for name, value in given.items()
-        if name in taken and name not in kind.options and value is not None
-    }
+    named = {name: value for name, value in given.items() if name in taken and value is not None}
     named |= {"in_channels": sizes.in_channels, "out_channels": sizes.out_channels}
     try:
-        return kind.net(**named, **{**kind.options, **sizes.options})
+        return kind.net(**{**named, **kind.options, **sizes.options})
     except TypeError as error:
         if model not in NETWORKS:
             raise
@@ -226,18 +197,10 @@ def build_network(model: str, sizes: Sizes) -> nn.Module:
 
 
 class MoleculeNet(nn.Module):
-    """A network with what puts it on batches, extra columns, and graph vectors.
+    """A network with what puts it on batches, E extra columns, and graph vectors.
 
     The graph vector is what the head's first linear map reads, or, where a network has no ``head``,
     its last linear map. Extra columns are appended to it.
-
-    Args:
-        net: The network.
-        num_extra: The number of extra columns.
-        name: What errors call it.
-
-    Raises:
-        ValueError: If there are extra columns, and no linear map.
     """
 
     def __init__(self, net: nn.Module, num_extra: int, name: str) -> None:
@@ -262,15 +225,10 @@ class MoleculeNet(nn.Module):
         return maps[-1 if head is None else 0]
 
     def start_from(self, other: MoleculeNet, frozen: bool) -> None:
-        """Takes up the weights of another network, of its head where sizes fit.
+        """Takes up the weights of another network of its kind, of its head where sizes fit.
 
-        Args:
-            other: A network of the same kind.
-            frozen: Whether to leave all but the head as it is from now on: its weights, its running
-                means and variances, and without dropout.
-
-        Raises:
-            ValueError: If the weights before the head are not of the same sizes.
+        A frozen one leaves all but the head as it is from now on: its weights, its running means
+        and variances, and without dropout.
         """
         last = {id(p) for part in self._last() for p in part.parameters()}
         own, weights = dict(self.named_parameters()), other.state_dict()
@@ -305,36 +263,24 @@ class MoleculeNet(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """The outputs of B molecules, ``(B, out)``."""
-        given = {
-            "edge_attr": batch.edge_attr,
-            "batch": batch.batch,
-            "batch_size": batch.num_graphs,
-        }
-        with self._extra_added(batch):
+        handle: Any = nullcontext()
+        if self.lin_extra is not None:
+            part = self.lin_extra(batch.extra)
+            handle = self.reader().register_forward_hook(
+                lambda module, args, out: self._checked_rows(out, part) + part
+            )
+        with handle:
             out = wl_output(self.net, batch)
             if out is None:
-                out = self.net(batch.x, batch.edge_index, **{key: given[key] for key in self.takes})
+                known = {"batch_size": batch.num_graphs}
+                given = {key: known.get(key, getattr(batch, key, None)) for key in self.takes}
+                out = self.net(batch.x, batch.edge_index, **given)
         if isinstance(out, Tensor) and out.dim() == 2 and out.size(0) == batch.num_graphs:
             return out.float()
         if not isinstance(out, Tensor) or out.numel() % batch.num_graphs or out.dim() > 2:
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ValueError(f"{self.name} gives {shape}: expected ({batch.num_graphs}, out)")
         return out.reshape(batch.num_graphs, -1).float()
-
-    @contextmanager
-    def _extra_added(self, batch: Batch) -> Iterator[None]:
-        """While this lasts, the reader's outputs have the extra columns' part."""
-        if self.lin_extra is None:
-            yield
-            return
-        part = self.lin_extra(batch.extra)
-        handle = self.reader().register_forward_hook(
-            lambda module, args, out: self._checked_rows(out, part) + part
-        )
-        try:
-            yield
-        finally:
-            handle.remove()
 
     def _checked_rows(self, found: Tensor, rows: Tensor) -> Tensor:
         if found.dim() != 2 or found.size(0) != rows.size(0):
@@ -347,10 +293,7 @@ class MoleculeNet(nn.Module):
     def vectors(self, batch: Batch) -> Tensor:
         """The graph vectors of B molecules, ``(B, D)``, extra columns last."""
         found: list[Tensor] = []
-        handle = self.reader().register_forward_pre_hook(lambda module, args: found.append(args[0]))
-        try:
+        with self.reader().register_forward_pre_hook(lambda module, args: found.append(args[0])):
             self(batch)
-        finally:
-            handle.remove()
         vectors = self._checked_rows(found[0], batch.extra)
         return torch.cat([vectors, batch.extra], 1).float()

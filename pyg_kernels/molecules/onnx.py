@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import warnings
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.export import Dim
 
+from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import KernelMethod
 from pyg_kernels.molecules.runs import Run
-from pyg_kernels.molecules.training import MoleculeBatches
-from pyg_kernels.molecules.training_data import Say
+from pyg_kernels.molecules.training import MoleculeBatches, quiet
 from pyg_kernels.tables import FileError, refuse_existing
 
 EXAMPLES = ["CCO", "c1ccccc1C", "CC(=O)O"]  # any will do: all sizes are left open
@@ -59,12 +57,8 @@ class ExportedEnsemble(torch.nn.Module):
     ) -> Any:
         """Mean and standard deviation ``(B, T)`` of B molecules, or probabilities.
 
-        Args:
-            x: ``(N, F)``, of atoms.
-            edge_index: ``(2, E)``, bonds in both directions.
-            edge_attr: ``(E, A)``, of bonds.
-            ptr: ``(B + 1,)``, the first atom of each molecule, and N.
-            extra: ``(B, columns)``, or None.
+        Of atoms ``(N, F)``, bonds ``(2, E)`` in both directions and ``(E, A)``, the first atom of
+        each molecule and N, ``(B + 1,)``, and extra columns ``(B, C)``.
         """
         starts = torch.zeros(x.size(0) + 1, dtype=ptr.dtype)
         starts = starts.scatter_add(0, ptr[1:], torch.ones_like(ptr[1:]))
@@ -87,17 +81,8 @@ class ExportedEnsemble(torch.nn.Module):
         return mean, variance.clamp(min=0).sqrt()
 
 
-def export(options: Namespace, say: Say) -> None:
-    """Writes FILE.onnx, and FILE.json, which says what goes in and what comes out.
-
-    Args:
-        options: Of ``pyg-kernels export``.
-        say: Prints one line.
-
-    Raises:
-        ValueError: If a member is no network, or PyTorch cannot export one.
-        ImportError: Without onnxscript.
-    """
+def export(options: Namespace) -> None:
+    """Writes FILE.onnx, and FILE.json, which says what goes in and what comes out."""
     path = Path(options.out)
     if path.suffix != ".onnx" or not path.parent.is_dir():
         raise FileError(f"{path}: expected a file .onnx in a folder that exists")
@@ -129,7 +114,7 @@ def export(options: Namespace, say: Say) -> None:
         "outputs": _outputs(estimator),
         "extra_columns": run.extra_columns,
         "targets": run.names,
-        "classes": run.classes,
+        "classes": run.classes and [list(map(str, each)) for each in estimator.each_classes_],
     }
     if run.classes is None:  # mean - q std to mean + q std
         scale = estimator.interval_scale(0.9)
@@ -152,12 +137,8 @@ def exported(estimator: Any) -> Any:
     extra = batch.extra if number else None
     atoms, bonds, size = Dim("atoms"), Dim("bonds"), Dim("molecules")
     shapes = ({0: atoms}, {1: bonds}, {0: bonds}, {0: size + 1}, {0: size} if number else None)
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)  # it misses torchvision
     try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
+        with quiet(["torch.onnx"], ""), torch.no_grad():  # it misses torchvision
             return torch.onnx.export(
                 ExportedEnsemble(estimator).eval(),
                 (batch.x, batch.edge_index, batch.edge_attr, batch.ptr, extra),
@@ -173,5 +154,3 @@ def exported(estimator: Any) -> Any:
             f"PyTorch cannot export {models}: pooling, as in attentive-fp, that is not told the "
             "batch_size reads it from the data"
         ) from error
-    finally:
-        logger.setLevel(level)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pyg_kernels.molecules.training_data import Say
+from pyg_kernels.molecules.command import say
 from pyg_kernels.tables import FileError, refuse_existing
 
 BEGUN = "begun.json"
@@ -22,11 +22,7 @@ FREE = {
 
 
 def output_folder(path: str | Path, overwrite: bool) -> Path:
-    """The path of a folder that can be made, or is there and may be written to.
-
-    Raises:
-        FileError: if it or a folder above it is a file, or as :func:`refuse_existing`.
-    """
+    """The path of a folder that can be made, or is there and may be written to."""
     path = Path(path)
     there = next(each for each in (path, *path.absolute().parents) if each.exists())
     if not there.is_dir():
@@ -35,16 +31,7 @@ def output_folder(path: str | Path, overwrite: bool) -> Path:
 
 
 def begun_output(options: Namespace, finished: str) -> Path:
-    """The folder of a command that may be resumed, if it may be written to.
-
-    Args:
-        options: Of the command.
-        finished: The file that a finished run has.
-
-    Raises:
-        FileError: If it has a run, and there is neither ``--resume`` nor ``--overwrite``; if it has
-            anything else.
-    """
+    """The folder of a command that may be resumed, if it may be written to."""
     out = Path(options.out)
     files = {path.name for path in out.iterdir()} if out.is_dir() else set()
     if files == {BEGUN}:  # it ended before there was anything to keep
@@ -60,21 +47,16 @@ def begun_output(options: Namespace, finished: str) -> Path:
     return out
 
 
-def begin(out: Path, options: Namespace, say: Say) -> None:
-    """Writes the options that a run begins with; of a resumed one it compares them.
-
-    Raises:
-        ValueError: If an option has changed.
-    """
-    content = hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
+def begin(out: Path, options: Namespace) -> None:
+    """Writes the options that a run begins with; of a resumed one it compares them."""
     told = {name: value for name, value in vars(options).items() if name not in FREE}
-    told["content of DATA"] = content
+    told["content of DATA"] = hashlib.sha256(Path(options.data).read_bytes()).hexdigest()
     if options.resume and (out / BEGUN).is_file():
-        check_begun(out / BEGUN, told, out, say)
+        check_begun(out / BEGUN, told, out)
         say(f"going on with {out}")
-        return
-    out.mkdir(parents=True, exist_ok=True)
-    write_begun(out / BEGUN, told)
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+        write_begun(out / BEGUN, told)
 
 
 def write_begun(path: Path, told: dict[str, Any]) -> None:
@@ -83,16 +65,13 @@ def write_begun(path: Path, told: dict[str, Any]) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def check_begun(path: Path, told: dict[str, Any], out: Path, say: Say) -> None:
-    """Compares it with what :func:`write_begun` has kept.
-
-    Raises:
-        ValueError: If something differs; other threads are a warning.
-    """
+def check_begun(path: Path, told: dict[str, Any], out: Path) -> None:
+    """Compares it with what :func:`write_begun` has kept."""
     began = json.loads(path.read_text(encoding="utf-8"))
     before, now = began["options"], json.loads(json.dumps(told))
     changed = [
-        f"{_option(name)} was {_shown(before.get(name))}, is {_shown(now.get(name))}"
+        f"{name if ' ' in name else '--' + name.replace('_', '-')} was "
+        f"{_shown(before.get(name))}, is {_shown(now.get(name))}"
         for name in dict.fromkeys([*before, *now])
         if before.get(name) != now.get(name)
     ]
@@ -104,10 +83,6 @@ def check_begun(path: Path, told: dict[str, Any], out: Path, say: Say) -> None:
             f"warning: {out} began with {began['threads']} threads, now {threads}: "
             "the last bits of numbers may differ"
         )
-
-
-def _option(name: str) -> str:
-    return name if " " in name else "--" + name.replace("_", "-")
 
 
 def _shown(value: Any) -> str:

@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rdkit import Chem
+from scipy.stats import spearmanr
+from sklearn import metrics as measures
+from sklearn.preprocessing import label_binarize
 
+from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
-from pyg_kernels.molecules.scores import METRICS, classification_scores, regression_scores
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
-from pyg_kernels.molecules.store import MANIFEST
-from pyg_kernels.molecules.targets import Targets
+from pyg_kernels.molecules.store import FILE
 from pyg_kernels.molecules.training_data import (
     CHANGES,
     Data,
     Rows,
-    Say,
     extra_numbers,
     read_data,
     read_rows,
@@ -38,51 +38,53 @@ ESTIMATOR_OPTIONS = (
     "ensemble_size", "epochs", "featurizer", "device", "batch_size", "learning_rate", "patience",
     "hidden_channels", "num_layers", "dropout", "standardize",
 )  # fmt: skip
+METRICS = {
+    "regression": ("rmse", "mae", "r2", "spearman", "coverage"),
+    "classification": ("roc-auc", "pr-auc", "log-loss"),
+}
+TOLD = ("extra_columns", "model", "ensemble_size", "seed")  # options in the settings of a run
 COVERAGE = 0.9  # of the intervals whose coverage is scored
 DIGITS = 9  # significant ones of the numbers that are written
 
 
-def train(options: Namespace, say: Say) -> None:
+def train(options: Namespace) -> None:
     """Trains on a table, scores on its test part, writes a run.
 
     Members are kept in the run as they are finished, until it is whole: ``--resume`` takes them up.
-
-    Args:
-        options: Of ``pyg-kernels train``.
-        say: Prints one line.
-
-    Raises:
-        ValueError: On what cannot be read, split or learned.
     """
     out = begun_output(options, SETTINGS)
     check_split(options)
     start = Run(options.start_from, options.trust).estimator if options.start_from else None
-    data = read_data(options, say)
-    check_metrics(options.metric or [], data.targets.task)
+    data = read_data(options)
+    check_metrics(options.metric or [], data.task)
     say(
-        f"{len(data):,} molecules, {data.targets.task} of {', '.join(data.targets.names)}; "
-        f"measured: {', '.join(map(str, (~np.isnan(data.targets.values)).sum(0)))}"
+        f"{len(data):,} molecules, {data.task} of {', '.join(data.names)}; "
+        f"measured: {', '.join(map(str, data.y.notna().sum()))}"
     )
-    estimator, name = made_estimator(options, data.targets), split_name(options)
+    estimator, name = made_estimator(options, data), split_name(options)
     estimator.check_arguments(start, options.freeze)
-    parts = list(splits(data, options, say))
-    begin(out, options, say)  # from here on, what an earlier run has left is gone
+    parts = list(splits(data, options))
+    begin(out, options)  # from here on, what an earlier run has left is gone
     if options.resume and (out / SETTINGS).is_file():
         say(f"{out} is finished")
         return
     if not options.resume:
         shutil.rmtree(out / MEMBERS, ignore_errors=True)
-    (out / SETTINGS).unlink(missing_ok=True)  # it is written last: without it, this is no run
+    for file in (SETTINGS, *CHANGES):  # the first is written last: without it, this is no run
+        (out / file).unlink(missing_ok=True)
     scored, predicted = [], []
     for part in parts:
         models = ", ".join(options.model)
         say(f"{name}, {part.label}: fitting {models} to {len(part.fitted):,} molecules ...")
-        estimator = made_estimator(options, data.targets)
-        fit_part(estimator, data, part, start, options.freeze, out / MEMBERS)
+        fit_part(
+            estimator, data, part,
+            start_from=start, frozen=options.freeze, checkpoint=out / MEMBERS,
+        )  # fmt: skip
         if len(part.test):
-            test = data.molecules.part(part.test)
-            found = predictions(estimator, data.targets, test, COVERAGE, say)
-            scored += scores_of(data.targets, part.test, found, name, part.label)
+            warn_of_intervals(estimator, data, COVERAGE)
+            found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)
+            told = {"split": name, "part": part.label}
+            scored += [{**told, **scores} for scores in scores_of(data, part.test, found)]
             described = data.described(part.test).assign(part=part.label)
             predicted.append(pd.concat([described, pd.DataFrame(found).apply(rounded)], axis=1))
     estimator.save(out / MODEL, overwrite=True)
@@ -91,27 +93,21 @@ def train(options: Namespace, say: Say) -> None:
         TRAINING: data.described(part.fitted)[["line", "smiles"]],
         **data.changes,
     }
-    for file in CHANGES:  # of an earlier run
-        (out / file).unlink(missing_ok=True)
     for file, table in tables.items():
-        with TableWriter(out / file, overwrite=True) as writer:
-            writer.write(table)
-    settings = {
-        "data": str(options.data),
-        "task": data.targets.task,
-        "targets": data.targets.names,
-        "classes": data.targets.classes,
-        "extra_columns": options.extra_columns,
-        "model": options.model,
-        "ensemble_size": options.ensemble_size,
-        "split": name,
-        "seed": options.seed,
-    }
-    _write_json(out / SCORES, {**settings, "scores": scored})
-    _write_json(out / SETTINGS, settings)
+        _write_table(out / file, table, overwrite=True)
+    given = {name: getattr(options, name) for name in TOLD}
+    settings = {"targets": data.names, "classes": data.classes, "task": data.task, **given}
+    settings |= {"data": str(options.data), "split": name}
+    for file, content in ((SCORES, {**settings, "scores": scored}), (SETTINGS, settings)):
+        (out / file).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(out / MEMBERS, ignore_errors=True)
     print(_score_table(pd.DataFrame(scored), options.metric).to_string(index=False))
     say(f"wrote {out}: {', '.join([MODEL, SCORES, *tables])}")
+
+
+def _write_table(path: Path | str, table: pd.DataFrame, overwrite: bool) -> None:
+    with TableWriter(path, overwrite) as writer:
+        writer.write(table)
 
 
 def check_metrics(metrics: Sequence[str], task: str) -> None:
@@ -121,11 +117,11 @@ def check_metrics(metrics: Sequence[str], task: str) -> None:
             raise ValueError(f"--metric {name}: scores of {task} are {', '.join(METRICS[task])}")
 
 
-def made_estimator(options: Namespace, targets: Targets, **others: Any) -> Any:
+def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
     """The estimator of the options of ``pyg-kernels train``, not yet fitted."""
     from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor
 
-    kind = MoleculeRegressor if targets.classes is None else MoleculeClassifier
+    kind = MoleculeRegressor if data.classes is None else MoleculeClassifier
     given = {name: getattr(options, name) for name in ESTIMATOR_OPTIONS}
     return kind(
         model=options.model[0] if len(options.model) == 1 else options.model,
@@ -134,71 +130,106 @@ def made_estimator(options: Namespace, targets: Targets, **others: Any) -> Any:
     )
 
 
-def fit_part(
-    estimator: Any,
-    data: Data,
-    part: Part,
-    start: Any = None,
-    frozen: bool = False,
-    checkpoint: Path | None = None,
-) -> None:
+def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:
     """Fits an estimator to the rows of a part."""
+    y, weight = data.y.to_numpy()[part.fitted], data.cells("weight")
     estimator.fit(
         data.molecules.part(part.fitted),
-        data.y(part.fitted),
-        sample_weight=None if data.weight is None else data.weight[part.fitted],
+        y[:, 0] if y.shape[1] == 1 else y,
+        sample_weight=None if weight is None else weight[part.fitted],
         validation=part.valid,
-        start_from=start,
-        frozen=frozen,
-        checkpoint=checkpoint,
+        **options,
     )
 
 
-def predictions(estimator: Any, targets: Any, X: Any, coverage: float, say: Say) -> dict[str, Rows]:
+def predictions(estimator: Any, targets: Any, X: Any, coverage: float) -> dict[str, Rows]:
     """Columns by name: of numbers mean, deviation and interval, of classes the probabilities."""
-    number = len(X)
-    if targets.classes is not None:
-        found = estimator.predict_proba(X)
-        columns = {}
-        for place, (name, classes) in enumerate(zip(targets.names, targets.classes, strict=True)):
-            one = len(targets.names) == 1
-            known = estimator.classes_ if one else estimator.classes_[place]
-            second = found[:, place]
-            own = found if one else np.stack([1 - second, second], 1)
-            for code, word in enumerate(classes):
-                there = np.flatnonzero(np.asarray(known) == code)
-                values = own[:, there[0]] if len(there) else np.zeros(number)
-                columns[f"probability_{name}_{word}"] = values
+    columns: dict[str, Rows] = {}
+    if targets.classes is None:
+        mean, std = (found.reshape(len(X), -1).T for found in estimator.predict(X, return_std=True))
+        half = estimator.interval_scale(coverage)[:, None] * std
+        for place, name in enumerate(targets.names):
+            kinds = {"predicted": mean, "std": std, "low": mean - half, "high": mean + half}
+            columns |= {f"{kind}_{name}": values[place] for kind, values in kinds.items()}
         return columns
-    mean, std = (values.reshape(number, -1) for values in estimator.predict(X, return_std=True))
-    scale = estimator.interval_scale(coverage)
+    found = estimator.predict_proba(X)
+    for place, (name, words) in enumerate(zip(targets.names, targets.classes, strict=True)):
+        known, own = estimator.classes_, found
+        if len(targets.names) > 1:
+            known, own = known[place], np.stack([1 - found[:, place], found[:, place]], 1)
+        fitted = dict(zip(map(str, known), own.T, strict=True))
+        for word in words:
+            columns[f"probability_{name}_{word}"] = fitted.get(word, np.zeros(len(X)))
+    return columns
+
+
+def warn_of_intervals(estimator: Any, targets: Any, coverage: float) -> None:
+    """Names the targets whose intervals are unknown."""
+    scale = estimator.interval_scale(coverage) if targets.classes is None else np.zeros(0)
     for unknown in np.flatnonzero(np.isnan(scale)):
         say(f"warning: no intervals of {targets.names[unknown]}: too few validation measurements")
-    half = scale * std
-    values = np.stack([mean, std, mean - half, mean + half], 2).reshape(number, -1)
-    kinds = ("predicted", "std", "low", "high")
-    names = [f"{kind}_{name}" for name in targets.names for kind in kinds]
-    return dict(zip(names, values.T, strict=True))
 
 
-def scores_of(
-    targets: Targets, rows: Rows, found: dict[str, Rows], split: str, label: str
-) -> list[dict[str, Any]]:
-    """The scores of each target on some rows."""
+def scores_of(data: Data, rows: Rows, found: dict[str, Rows]) -> list[dict[str, Any]]:
+    """The scores of each target on some rows, None where one is not defined."""
     scored = []
-    for place, name in enumerate(targets.names):
-        y = targets.values[rows, place]
-        if targets.classes is None:
+    for place, (name, column) in enumerate(data.y.iloc[rows].items()):
+        if data.classes is None:
             columns = [found[f"{kind}_{name}"] for kind in ("predicted", "low", "high")]
-            scores = regression_scores(y, *columns)
+            scores = regression_scores(column.to_numpy(), *columns)
         else:
-            words = targets.classes[place]
+            words = data.classes[place]
             columns = [found[f"probability_{name}_{word}"] for word in words]
-            scores = classification_scores(y, np.stack(columns, 1))
-        measured = int((~np.isnan(y)).sum())
+            codes = column.map({word: float(code) for code, word in enumerate(words)})
+            scores = classification_scores(codes.to_numpy(float), np.stack(columns, 1))
         known = {metric: None if np.isnan(value) else value for metric, value in scores.items()}
-        scored.append({"target": name, "split": split, "part": label, "test": measured, **known})
+        scored.append({"target": name, "test": int(column.notna().sum()), **known})
     return scored
+
+
+def regression_scores(y: Rows, mean: Rows, low: Rows, high: Rows) -> dict[str, float]:
+    """``rmse``, ``mae``, ``r2``, ``spearman``, and the share of measurements within intervals.
+
+    Of one target ``(n,)``, NaN where it was not measured, of what is predicted and of the lower and
+    upper ends, NaN where there are none. A score that is not defined is NaN.
+    """
+    there = ~np.isnan(y)
+    y, mean, low, high = y[there], mean[there], low[there], high[there]
+    if not len(y):
+        return dict.fromkeys(METRICS["regression"], np.nan)
+    varied = np.ptp(y) > 0
+    covered = np.nan if np.isnan(low).any() else float(((low <= y) & (y <= high)).mean())
+    return {
+        "rmse": float(measures.root_mean_squared_error(y, mean)),
+        "mae": float(measures.mean_absolute_error(y, mean)),
+        "r2": float(measures.r2_score(y, mean)) if varied else np.nan,
+        "spearman": float(spearmanr(y, mean)[0]) if varied and np.ptp(mean) > 0 else np.nan,
+        "coverage": covered,
+    }
+
+
+def classification_scores(y: Rows, probability: Rows) -> dict[str, float]:
+    """``roc-auc``, ``pr-auc`` (average precision) and ``log-loss`` of one target.
+
+    Of numbers of classes ``(n,)``, NaN where one is missing, and probabilities ``(n, K)``. Of more
+    than two classes the first two are means over each class against the rest.
+    """
+    there = ~np.isnan(y)
+    classes, probability = y[there].astype(int), probability[there]
+    number = probability.shape[1]
+    if not len(classes):
+        return dict.fromkeys(METRICS["classification"], np.nan)
+    if number == 2:
+        truth, scores = classes[:, None], probability[:, 1:]
+    else:
+        truth, scores = label_binarize(classes, classes=range(number)), probability
+    defined = bool(((truth.min(0) == 0) & (truth.max(0) == 1)).all())
+    loss = measures.log_loss(classes, probability, labels=range(number))
+    return {
+        "roc-auc": float(measures.roc_auc_score(truth, scores)) if defined else np.nan,
+        "pr-auc": float(measures.average_precision_score(truth, scores)) if defined else np.nan,
+        "log-loss": float(loss),
+    }
 
 
 def rounded(values: Rows) -> Rows:
@@ -206,17 +237,14 @@ def rounded(values: Rows) -> Rows:
     values = np.asarray(values, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
-        scale = 10.0 ** np.abs(places)  # exact up to 22 places: division by it rounds once
-        found = np.where(
-            places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale
-        )
-    return np.where(np.abs(places) <= 22, found, values)
+        found = np.rint(values * 10.0**places) / 10.0**places
+    # Powers of ten are exact up to 22: division by one rounds once.
+    return np.where((places >= 0) & (places <= 22), found, values)
 
 
 def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame:
     """A line for each target and metric: mean and, over several splits, standard deviation."""
-    known = [name for names in METRICS.values() for name in names if name in scores.columns]
-    metrics = wanted or known
+    metrics = wanted or [m for names in METRICS.values() for m in names if m in scores.columns]
     lines = []
     for (target, split), rows in scores.groupby(["target", "split"], sort=False):
         for metric in metrics:
@@ -228,20 +256,8 @@ def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame
     return pd.DataFrame(lines)
 
 
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
 class Run:
-    """A finished run, or what an estimator has saved, whose targets are called y, or y0, y1, ...
-
-    Args:
-        folder: Where ``train`` or ``save`` wrote it.
-        trust: Whether to import networks that are named by an import path.
-
-    Raises:
-        FileError: If it is neither.
-    """
+    """A finished run, or what an estimator has saved, whose targets are called y, or y0, y1, ..."""
 
     def __init__(self, folder: str, trust: bool) -> None:
         from pyg_kernels.molecules import load
@@ -249,34 +265,28 @@ class Run:
         self.folder = Path(folder)
         if self.folder.name == MODEL and (self.folder.parent / SETTINGS).is_file():
             self.folder = self.folder.parent
-        self.names: list[str]
+        self.saved = self.folder / MODEL
         self.classes: list[list[str]] | None = None
-        if (self.folder / SETTINGS).is_file():
-            settings = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))
-            self.names, self.classes = settings["targets"], settings["classes"]
-            self.estimator = load(self.folder / MODEL, trust)
-        elif (self.folder / MANIFEST).is_file():
-            self.estimator = load(self.folder, trust)
-            self._name_targets()
+        settings = self.folder / SETTINGS
+        if settings.is_file():
+            known = json.loads(settings.read_text(encoding="utf-8"))
+            self.names, self.classes = known["targets"], known["classes"]
+            self.estimator = load(self.saved, trust)
+        elif (self.folder / FILE).is_file():
+            self.saved = self.folder
+            self.estimator = estimator = load(self.saved, trust)
+            number = estimator.task_.num_outputs
+            if hasattr(estimator, "each_classes_"):
+                self.classes = [list(map(str, words)) for words in estimator.each_classes_]
+                number = len(self.classes)
+            self.names = ["y"] if number == 1 else [f"y{place}" for place in range(number)]
         else:
             raise FileError(f"{folder}: no finished run of pyg-kernels train, it has no {SETTINGS}")
         self.extra_columns: list[str] = self.estimator.columns_
 
-    def _name_targets(self) -> None:
-        estimator = self.estimator
-        words = getattr(estimator, "each_classes_", None)
-        number = estimator.task_.num_outputs if words is None else len(words)
-        self.names = ["y"] if number == 1 else [f"y{place}" for place in range(number)]
-        if words is not None:  # estimators of runs have the numbers of classes in their place
-            self.classes = [[str(word) for word in each] for each in words]
-            estimator.each_classes_ = [np.arange(len(each)) for each in words]
-            codes = estimator.each_classes_
-            estimator.classes_ = codes[0] if number == 1 else codes
-
     def digest(self) -> str:
-        """The SHA-256 of the list of what was saved, and of its content."""
-        folder = self.folder / MODEL if (self.folder / SETTINGS).is_file() else self.folder
-        return hashlib.sha256((folder / MANIFEST).read_bytes()).hexdigest()
+        """The SHA-256 of what was saved."""
+        return hashlib.sha256((self.saved / FILE).read_bytes()).hexdigest()
 
     def training_smiles(self) -> list[str]:
         """The molecules that it has learned from, none if they are not known."""
@@ -286,13 +296,13 @@ class Run:
         return [] if kept is None else list(kept[0].smiles)
 
 
-def explain(options: Namespace, say: Say) -> None:
+def explain(options: Namespace) -> None:
     """Writes a page of drawings and a table of the shares of atoms, bonds and walks."""
     out = output_folder(options.out, options.overwrite)
     run = Run(options.runs[0], options.trust)
     outputs = run.names
     if run.classes is not None and len(run.names) == 1 and len(run.estimator.classes_) > 2:
-        outputs = [run.classes[0][int(code)] for code in run.estimator.classes_]
+        outputs = list(map(str, run.estimator.classes_))
     target = options.target or outputs[0]
     if target not in outputs:
         raise ValueError(f"--target {target}: the run has {', '.join(outputs)}")
@@ -301,39 +311,22 @@ def explain(options: Namespace, say: Say) -> None:
     if not len(frame):
         raise FileError(f"{options.data}: there is no row below the header")
     column = find_column(frame.columns, options.smiles_column, options.data, "--smiles-column")
-    molecules, frame = read_rows(frame, column, options.data, options.skip_invalid, say=say)
-    X = molecules.with_extra(
-        run.extra_columns, extra_numbers(frame, run.extra_columns, options.data)
-    )
-    say(f"explaining {target} of the first {len(X)} molecules ...")
+    molecules, frame = read_rows(frame, column, options.data, options.skip_invalid)
+    extra = extra_numbers(frame, run.extra_columns, options.data)
+    say(f"explaining {target} of the first {len(molecules)} molecules ...")
+    X = molecules.with_extra(run.extra_columns, extra)
     found = run.estimator.explain(X, k=options.walks, target=outputs.index(target))
     out.mkdir(parents=True, exist_ok=True)
     found.to_html(out / "explanation.html")
-    with TableWriter(out / "explanation.csv", options.overwrite) as writer:
-        writer.write(_shares(found, frame.index, target))
+    shares = found.to_frame()
+    shares.insert(2, "target", target)
+    shares["share"] = rounded(shares["share"])
+    shares.insert(0, "line", frame.index[shares.pop("molecule")])
+    _write_table(out / "explanation.csv", shares, options.overwrite)
     say(f"wrote {out}: explanation.html, explanation.csv")
 
 
-def _shares(found: Any, lines: Any, target: str) -> pd.DataFrame:
-    """One row for each atom, bond and walk of each molecule, and one for what none of them adds."""
-    rows = []
-    for i, line in enumerate(lines):
-        mol = Chem.MolFromSmiles(found.smiles[i])
-        bonds = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
-        parts: list[tuple[str, Any, float]] = [("constant", (), found.constant[i])]
-        parts += [("atom", (atom,), share) for atom, share in enumerate(found.atoms[i])]
-        parts += [("bond", bond, share) for bond, share in zip(bonds, found.bonds[i], strict=True)]
-        parts += [("walk", atoms, share) for atoms, share in found.walks[i]]
-        for kind, atoms, share in parts:
-            symbols = "-".join(mol.GetAtomWithIdx(int(place)).GetSymbol() for place in atoms)
-            places = "-".join(map(str, atoms))
-            share = float(f"{share:.{DIGITS}g}")
-            rows.append((line, found.smiles[i], target, kind, places, symbols, share))
-    columns = ["line", "smiles", "target", "part", "atoms", "symbols", "share"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def report(options: Namespace, say: Say) -> None:
+def report(options: Namespace) -> None:
     """Prints one table of all runs below a folder."""
     folder = Path(options.data)
     if not folder.is_dir():
@@ -352,18 +345,17 @@ def report(options: Namespace, say: Say) -> None:
         raise FileError(f"{folder}: no finished run of pyg-kernels train below it")
     whole = pd.concat(tables).fillna("")
     if options.out:
-        with TableWriter(options.out, options.overwrite) as writer:
-            writer.write(whole)
+        _write_table(options.out, whole, options.overwrite)
     print(whole.to_string(index=False))
 
 
-def example(options: Namespace, say: Say) -> None:
+def example(options: Namespace) -> None:
     """Writes a table with columns smiles and potency: see :class:`ChEMBLSulfonamides`."""
     from pyg_kernels.datasets import ChEMBLSulfonamides
 
-    writer = TableWriter(options.out, options.overwrite)
+    TableWriter(options.out, options.overwrite)  # refuses what is in its way
     molecules = ChEMBLSulfonamides()
     potency = np.array([float(molecule.y) for molecule in molecules])
-    with writer:
-        writer.write(pd.DataFrame({"smiles": molecules.smiles, "potency": potency}))
-    say(f"wrote {len(potency):,} molecules")
+    table = pd.DataFrame({"smiles": molecules.smiles, "potency": potency})
+    _write_table(options.out, table, options.overwrite)
+    say(f"wrote {len(table):,} molecules")

@@ -12,7 +12,8 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
 from pyg_kernels.chem import murcko_scaffolds
 from pyg_kernels.datasets import column_split, random_split, scaffold_split
-from pyg_kernels.molecules.training_data import Data, Rows, Say, listed
+from pyg_kernels.molecules.command import say
+from pyg_kernels.molecules.training_data import Data, Rows, listed
 
 VALIDATION = 0.1  # the share of fitted rows whose groups are held out
 
@@ -56,29 +57,29 @@ def split_name(options: Namespace) -> str:
     return f"{kind}, {sizes}" + f", {options.repeats} times" * (options.repeats > 1)
 
 
-def splits(data: Data, options: Namespace, say: Say) -> Iterator[Part]:
+def splits(data: Data, options: Namespace) -> Iterator[Part]:
     """The parts that are scored; of several, at last one that fits all rows and tests none."""
     groups = _groups(data, options)
     for label, fitted, valid, test in _scored(data, groups, options):
-        _warn_of_duplicates(data, fitted, valid, test, say)
+        _warn_of_duplicates(data, fitted, valid, test)
         if valid is None:
-            valid = whole_groups(groups, fitted, options.seed, say)
+            valid = whole_groups(groups, fitted, options.seed)
         yield Part(label, fitted, valid, test)
     if options.folds or options.repeats > 1:
         rows = np.arange(len(data))
-        yield Part("all", rows, whole_groups(groups, rows, options.seed, say), rows[:0])
+        yield Part("all", rows, whole_groups(groups, rows, options.seed), rows[:0])
 
 
-def searched(data: Data, options: Namespace, say: Say) -> Iterator[Part]:
+def searched(data: Data, options: Namespace) -> Iterator[Part]:
     """The parts that a search is scored on: validation parts, or folds; never a test part."""
     groups = _groups(data, options)
     for label, fitted, valid, test in _scored(data, groups, options):
         if valid is not None:
             fitted, test = np.delete(fitted, valid), fitted[valid]
-        yield Part(label, fitted, whole_groups(groups, fitted, options.seed, say), test)
+        yield Part(label, fitted, whole_groups(groups, fitted, options.seed), test)
 
 
-def whole_groups(groups: Rows | None, fitted: Rows, seed: int, say: Say) -> Rows | None:
+def whole_groups(groups: Rows | None, fitted: Rows, seed: int) -> Rows | None:
     """The positions among the fitted rows of groups drawn for validation.
 
     They are drawn in a random order and kept as long as they do not exceed their share; the
@@ -103,7 +104,7 @@ def _groups(data: Data, options: Namespace) -> Rows | None:
     """What stays whole when rows are divided: groups, scaffolds, or None for single rows."""
     if options.split == "scaffold":
         return np.array(murcko_scaffolds(data.molecules.smiles))
-    return data.groups
+    return data.cells("group")
 
 
 def _scored(data: Data, groups: Rows | None, options: Namespace) -> Iterator[Part]:
@@ -119,10 +120,10 @@ def _scored(data: Data, groups: Rows | None, options: Namespace) -> Iterator[Par
     fractions = tuple(options.fractions)
     for repeat in range(options.repeats):
         seed = options.seed + repeat
-        if data.groups is not None:
-            parts: Any = _group_split(data.groups, fractions, seed)
-        elif data.parts is not None:
-            parts = column_split(data.parts.tolist())
+        if options.groups_column:
+            parts: Any = _group_split(data.cells("group"), fractions, seed)
+        elif options.split == "column":
+            parts = column_split(data.cells("part"))
         elif options.split == "scaffold":
             # One split is that of OGB, the largest scaffolds first; several are shuffled.
             shuffled = seed if options.repeats > 1 else None
@@ -144,10 +145,10 @@ def _group_split(groups: Rows, fractions: tuple[float, ...], seed: int) -> tuple
     return rest[first], rest[second], last
 
 
-def _warn_of_duplicates(data: Data, fitted: Rows, valid: Rows | None, test: Rows, say: Say) -> None:
-    held = fitted[:0] if valid is None else fitted[valid]
+def _warn_of_duplicates(data: Data, fitted: Rows, valid: Rows | None, test: Rows) -> None:
+    held, canonical = fitted[:0] if valid is None else fitted[valid], data.cells("canonical")
     learned = np.setdiff1d(fitted, held)
     for rows, kind, seen in ((held, "validation", learned), (test, "test", fitted)):
-        again = data.lines[rows[np.isin(data.canonical[rows], data.canonical[seen])]]
+        again = data.rows.index[rows[np.isin(canonical[rows], canonical[seen])]]
         if len(again):
             say(f"warning: {len(again)} {kind} molecules are fitted, too: lines {listed(again)}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from abc import ABC, abstractmethod
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -16,11 +18,13 @@ import torch
 
 from pyg_kernels.chem import standardize_many
 from pyg_kernels.chem.processes import stream_chunks, work_alone
+from pyg_kernels.kernels import MoleculeSimilarity
+from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, read_valid
 from pyg_kernels.molecules.methods import KernelMethod
 from pyg_kernels.molecules.resuming import BEGUN, check_begun, output_folder, write_begun
-from pyg_kernels.molecules.runs import Run, predictions, rounded
-from pyg_kernels.molecules.training_data import LISTED, Say, extra_numbers, read_rows
+from pyg_kernels.molecules.runs import Run, predictions, rounded, warn_of_intervals
+from pyg_kernels.molecules.training_data import extra_numbers, listed, read_rows
 from pyg_kernels.tables import FileError, TableWriter, find_column, stream_table, table_files
 
 CHUNK_SIZE = 2000  # rows that are read, predicted and written at a time
@@ -34,17 +38,15 @@ Columns = dict[str, Any]
 class Annotator(ABC):
     """Adds columns to rows of a table: takes and gives a file's name and some of its rows.
 
-    Args:
-        runs: What the columns come from.
-        options: Of ``pyg-kernels predict`` or ``embed``.
-
     Attributes:
         new: The names of the columns.
+        limit: The similarity below which a molecule is far.
     """
 
+    limit = 0.0
+
     def __init__(self, runs: Sequence[Run], options: Namespace) -> None:
-        self.runs = runs
-        self.smiles_column, self.skip_invalid = options.smiles_column, options.skip_invalid
+        self.runs, self.options = runs, options
         members = [member for run in runs for member in run.estimator.members_]
         kernels = any(isinstance(member, KernelMethod) for member in members)
         features = {run.estimator.featurizer for run in runs}
@@ -55,39 +57,33 @@ class Annotator(ABC):
         self.num_workers = 0 if self.on_cpu else None
         known = read_valid(["C"], self.featurizer)[0]
         nothing = {name: [0.0] for run in runs for name in run.extra_columns}
-        self.new = list(self.columns(pd.DataFrame(nothing, index=[0]), known, ""))
+        self.new = list(self._columns(pd.DataFrame(nothing, index=[0]), known, ""))
 
     @abstractmethod
-    def columns(self, frame: pd.DataFrame, molecules: Molecules, path: str) -> Columns:
-        """The new columns of rows whose molecules were read."""
+    def columns(self, molecules: Sequence[Molecules]) -> Columns:
+        """The new columns of molecules, which come with the extra columns of each run."""
 
-    def molecules_of(
-        self, run: Run, frame: pd.DataFrame, molecules: Molecules, path: str
-    ) -> Molecules:
-        """The molecules with the extra columns of a run."""
-        extra = extra_numbers(frame, run.extra_columns, path)
-        return molecules.with_extra(run.extra_columns, extra)
+    def _columns(self, frame: pd.DataFrame, molecules: Molecules, path: str) -> Columns:
+        names = [run.extra_columns for run in self.runs]
+        return self.columns(
+            [molecules.with_extra(own, extra_numbers(frame, own, path)) for own in names]
+        )
 
     def __call__(self, part: Part) -> Part:
-        """The rows with the new columns, which are empty where a molecule cannot be read.
-
-        Raises:
-            FileError: If one cannot be read and is not to be skipped, or columns do not fit.
-        """
+        """The rows with the new columns, which are empty where a molecule cannot be read."""
         path, frame = part
-        column = find_column(frame.columns, self.smiles_column, path, "--smiles-column")
+        column = find_column(frame.columns, self.options.smiles_column, path, "--smiles-column")
         there = [name for name in self.new if name in frame.columns]
         if there:
             raise FileError(
                 f"{path}: it has {', '.join(there)} already, which this command adds: "
                 "rename or remove the columns"
             )
-        molecules, known = read_rows(
-            frame, column, path, self.skip_invalid, self.featurizer, self.num_workers
-        )
+        how = self.options.skip_invalid, self.featurizer, self.num_workers
+        molecules, known = read_rows(frame, column, path, *how, tell=False)
         columns: Columns = {name: np.zeros(0) for name in self.new}
         if len(known):
-            columns = self.columns(known, molecules, path)
+            columns = self._columns(known, molecules, path)
         found = pd.DataFrame(rounded(np.stack(list(columns.values()), 1)), known.index)
         added = found.set_axis(list(columns), axis=1).reindex(frame.index)
         return path, pd.concat([frame, added], axis=1)
@@ -98,121 +94,94 @@ class Predictor(Annotator):
 
     The variance of several runs is the mean of theirs and the variance of their means; the ends of
     intervals, and probabilities, are averaged.
-
-    Args:
-        runs: Runs with the same targets.
-        options: Of ``pyg-kernels predict``.
-
-    Attributes:
-        limit: The similarity below which a molecule is far.
-        warnings: What there is to say of all predictions.
     """
 
     def __init__(self, runs: Sequence[Run], options: Namespace) -> None:
-        from pyg_kernels.kernels import MoleculeSimilarity
-
-        self.coverage, self.nearest, self.limit = options.coverage, None, 0.0
-        self.is_standardized = any(run.estimator.standardize for run in runs)
+        self.nearest: MoleculeSimilarity | None = None
         seen = [text for run in runs for text in run.training_smiles()]
-        self.is_wanted = options.far != 0
-        if self.is_wanted and seen:
+        if options.far != 0 and seen:
             self.nearest = MoleculeSimilarity().fit(seen)
             self.limit = self.nearest.threshold_ if options.far is None else options.far
-        self.warnings: list[str] = []
-        self.say: Say = self.warnings.append
         super().__init__(runs, options)
-        self.say = _nothing  # others would be the same for each chunk
 
-    def columns(self, frame: pd.DataFrame, molecules: Molecules, path: str) -> Columns:
-        """The mean of the runs' predictions."""
-        found = []
-        for run in self.runs:
-            own = self.molecules_of(run, frame, molecules, path)
-            found.append(predictions(run.estimator, run, own, self.coverage, self.say))
+    def columns(self, molecules: Sequence[Molecules]) -> Columns:
+        found = [
+            predictions(run.estimator, run, own, self.options.coverage)
+            for run, own in zip(self.runs, molecules, strict=True)
+        ]
         columns = {name: np.mean([each[name] for each in found], axis=0) for name in found[0]}
-        for name in columns:
-            if name.startswith("std_"):
-                mean = "predicted_" + name.removeprefix("std_")
-                within = np.mean([each[name] ** 2 for each in found], axis=0)
-                columns[name] = np.sqrt(within + np.var([each[mean] for each in found], axis=0))
+        for name in [name for name in columns if name.startswith("std_")]:
+            mean = "predicted_" + name.removeprefix("std_")
+            within = np.mean([each[name] ** 2 for each in found], axis=0)
+            columns[name] = np.sqrt(within + np.var([each[mean] for each in found], axis=0))
+        smiles = molecules[0].smiles
         if self.nearest is not None:
-            smiles = molecules.smiles
-            if self.is_standardized:
+            if any(run.estimator.standardize for run in self.runs):
                 smiles = standardize_many(smiles, num_workers=self.num_workers)[0]
-            nearest = self.nearest.nearest(smiles, self.num_workers)
-            columns["similarity"] = nearest.similarity
-        elif self.is_wanted:  # of a run that does not know what it has learned from
-            columns["similarity"] = np.full(len(frame), np.nan)
+            columns["similarity"] = self.nearest.nearest(smiles, self.num_workers).similarity
+        elif self.options.far != 0:  # of a run that does not know what it has learned from
+            columns["similarity"] = np.full(len(smiles), np.nan)
         return columns
 
 
 class Embedder(Annotator):
     """Adds the vectors of molecules, in columns v0, v1, ..."""
 
-    def columns(self, frame: pd.DataFrame, molecules: Molecules, path: str) -> Columns:
-        """The columns of the vectors."""
-        own = self.molecules_of(self.runs[0], frame, molecules, path)
-        found = self.runs[0].estimator.transform(own)
+    def columns(self, molecules: Sequence[Molecules]) -> Columns:
+        found = self.runs[0].estimator.transform(molecules[0])
         vectors = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
         return {f"v{place}": column for place, column in enumerate(vectors.T)}
 
 
-def _nothing(text: str) -> None:
-    pass
-
-
-def predict(options: Namespace, say: Say) -> None:
+def predict(options: Namespace) -> None:
     """Predicts a table, or all tables of a folder, chunk by chunk; several runs are averaged.
 
     The column ``similarity`` is that to the nearest training molecule, of
     :class:`~pyg_kernels.kernels.MoleculeSimilarity`; it is left out with ``--far 0``.
     """
-    outputs = _outputs(options, say)
+    outputs = _outputs(options)
     runs = [Run(folder, options.trust) for folder in options.runs]
-    first = runs[0]
     for run in runs[1:]:
-        if (run.names, run.classes) != (first.names, first.classes):
-            raise FileError(f"{run.folder} predicts other targets than {first.folder}")
-    predictor = Predictor(runs, options)
-    _annotate(predictor, outputs, options, say, predictor.limit)
-    for warning in predictor.warnings:
-        say(warning)
+        if (run.names, run.classes) != (runs[0].names, runs[0].classes):
+            raise FileError(f"{run.folder} predicts other targets than {runs[0].folder}")
+    _annotate(Predictor(runs, options), outputs, options)
+    for run in runs:
+        warn_of_intervals(run.estimator, run, options.coverage)
 
 
-def embed(options: Namespace, say: Say) -> None:
+def embed(options: Namespace) -> None:
     """Writes the vectors of the molecules of a table, or of all tables of a folder."""
-    outputs = _outputs(options, say)
-    _annotate(Embedder([Run(options.runs[0], options.trust)], options), outputs, options, say)
+    outputs = _outputs(options)
+    _annotate(Embedder([Run(options.runs[0], options.trust)], options), outputs, options)
 
 
-def _outputs(options: Namespace, say: Say) -> dict[str, Path]:
+def _outputs(options: Namespace) -> dict[str, Path]:
     """What is to be written for each file that is to be read.
 
     Of a folder they are files of the same names in another one. With ``--resume`` those that are
-    there are kept: files appear under their names only when they are whole. A hidden file beside
-    them tells with which runs and options they were begun; others are refused.
+    there are kept: files appear under their names only when they are whole.
     """
     data, out = Path(options.data), Path(options.out)
-    if not data.is_dir():
-        outputs = {str(data): out}
-    else:
+    outputs = {str(data): out}
+    if data.is_dir():
         if out.absolute() == data.absolute():
             raise FileError(f"{out} is the folder that is read: expected another for --out")
         output_folder(out, options.overwrite or options.resume).mkdir(parents=True, exist_ok=True)
         outputs = {str(path): out / path.name for path in table_files(data)}
-    kept = [path for path, file in outputs.items() if options.resume and file.is_file()]
-    if kept:
-        say(f"{len(kept)} of {len(outputs)} files are finished and kept")
-    outputs = {path: file for path, file in outputs.items() if path not in kept}
-    for file in outputs.values():
+    left = {path: f for path, f in outputs.items() if not (options.resume and f.is_file())}
+    if len(left) < len(outputs):
+        say(f"{len(outputs) - len(left)} of {len(outputs)} files are finished and kept")
+    for file in left.values():
         TableWriter(file, options.overwrite)  # refuses what is in its way before work begins
-    return outputs
+    return left
 
 
-def _annotate(
-    annotator: Annotator, outputs: dict[str, Path], options: Namespace, say: Say, limit: float = 0.0
-) -> None:
-    """Writes all files with new columns, and warns of molecules that are left out or far."""
+def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace) -> None:
+    """Writes all files with new columns, and warns of molecules that are left out or far.
+
+    A hidden file beside them tells with which runs and options they were begun: ``--resume``
+    refuses others.
+    """
     out, is_folder = Path(options.out), Path(options.data).is_dir()
     # For a single file it is written only with --resume, which alone reads it.
     begun = out / f".{BEGUN}" if is_folder else out.with_name(f".{out.name}.{BEGUN}")
@@ -222,34 +191,21 @@ def _annotate(
     if options.resume and (any(out.glob("[!.]*")) if is_folder else out.is_file()):
         compared = begun.is_file()
         if compared:
-            check_begun(begun, told, out, say)
+            check_begun(begun, told, out)
         else:
             say(f"warning: it is not known with which run and options {out} was begun")
-    if not outputs:
-        return
-    size = CHUNK_SIZE
-    if options.ray:
-        from pyg_kernels.molecules.on_ray import mapped
-
-        parts = mapped(annotator, list(outputs), options.encoding, size, options.ray)
-    else:
-        read = read_parts(list(outputs), options.encoding, size)
-        some = list(islice(read, 2))
-        workers = torch.get_num_threads() if annotator.on_cpu and len(some) > 1 else 1
-        function = annotator if workers == 1 else partial(on_one_thread, annotator)
-        parts = stream_chunks(function, chain(some, read), None, workers)
     done = 0
+    parts = _annotated(annotator, _read_parts(outputs, options.encoding), options.ray)
     for path, of_file in groupby(parts, key=lambda part: part[0]):
-        invalid, far = _Lines(), _Lines()
+        invalid, far = [], []
         with TableWriter(outputs[path], options.overwrite) as writer:
             for _, frame in of_file:
                 if not len(frame) and not is_folder:
                     raise FileError(f"{path}: there is no row below the header")
                 writer.write(frame)
-                unread = frame[annotator.new].isna().all(axis=1)
-                invalid.add(frame.index[unread])
-                if limit:
-                    far.add(frame.index[frame["similarity"] < limit])
+                invalid.append(frame.index[frame[annotator.new].isna().all(axis=1)])
+                if annotator.limit:
+                    far.append(frame.index[frame["similarity"] < annotator.limit])
                 done += len(frame)
                 say(f"{done:,} molecules done")
             if not compared:  # before the first file is there, and not if it fails
@@ -259,34 +215,35 @@ def _annotate(
                         file.unlink(missing_ok=True)
                 if is_folder or options.resume or begun.is_file():
                     write_begun(begun, told)
-        if invalid.number:
-            say(f"warning: {path}: {invalid.number:,} invalid SMILES left out, {invalid}")
-        if far.number:
-            say(
-                f"warning: {path}: {far.number:,} molecules are far from the training set "
-                f"(similarity below {limit:.2g}), {far}: see the column similarity"
-            )
-    say(f"wrote {options.out}: {done:,} rows, {len(annotator.new):,} new columns")
+        distant = f"are far from the training set (similarity below {annotator.limit:.2g})"
+        for found, what in ((invalid, "invalid SMILES left out"), (far, f"molecules {distant}")):
+            lines = np.concatenate([[], *found]).astype(int)
+            if len(lines):
+                say(f"warning: {path}: {len(lines):,} {what}, lines {listed(lines)}")
+    if outputs:
+        say(f"wrote {options.out}: {done:,} rows, {len(annotator.new):,} new columns")
 
 
-def read_parts(files: Sequence[str], encoding: str, chunk_size: int) -> Iterator[Part]:
-    """The rows of files, some at a time; of a file without any, its columns.
-
-    Raises:
-        FileError: If a file cannot be read.
-    """
+def _read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:
+    """The rows of files, some at a time; of a file without any, its columns."""
     for path in files:
-        is_empty, header = True, None
-        for frame in stream_table(path, chunk_size, encoding=encoding, keep_blank=True):
-            header = frame[:0]
-            if len(frame):
-                is_empty = False
-                yield path, frame
-        if is_empty and header is not None:
-            yield path, header
+        frames = stream_table(path, CHUNK_SIZE, encoding=encoding, keep_blank=True)
+        first = next(frames)
+        yield path, first
+        yield from ((path, frame) for frame in frames if len(frame))
 
 
-def on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:
+def _annotated(annotator: Annotator, parts: Iterator[Part], ray: str | None) -> Iterator[Part]:
+    """All parts with new columns, in order: by this process, several, or a cluster."""
+    if ray:
+        return _on_ray(annotator, parts, ray)
+    some = list(islice(parts, 2))
+    workers = torch.get_num_threads() if annotator.on_cpu and len(some) > 1 else 1
+    function = annotator if workers == 1 else partial(_on_one_thread, annotator)
+    return stream_chunks(function, chain(some, parts), None, workers)
+
+
+def _on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:
     """What a function gives in one of several processes."""
     work_alone()
     if torch.get_num_threads() > 1:
@@ -294,17 +251,46 @@ def on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:
     return function(part)
 
 
-class _Lines:
-    """How many lines there are, and the first of them."""
+class _Worker:
+    """The function on one worker of a cluster."""
 
-    def __init__(self) -> None:
-        self.number = 0
-        self.first: list[int] = []
+    def __init__(self, function: Callable[[Part], Part]) -> None:
+        self.function = function
 
-    def add(self, lines: Any) -> None:
-        self.number += len(lines)
-        self.first += lines[: LISTED - len(self.first)].tolist()
+    def work(self, part: Part) -> Part:
+        return _on_one_thread(self.function, part)
 
-    def __str__(self) -> str:
-        more = ", ..." if self.number > len(self.first) else ""
-        return "lines " + ", ".join(map(str, self.first)) + more
+
+def _on_ray(annotator: Annotator, parts: Iterator[Part], address: str) -> Iterator[Part]:
+    """All parts with new columns, in order, by Ray's actors, which must have this package.
+
+    The address is that of a cluster, such as ``'auto'`` or ``'ray://host:10001'``; ``'local'``:
+    processes on this machine, one for each of torch's threads. Parts are those that one process
+    would read, so that results are the same.
+    """
+    try:
+        import ray
+        from ray.util import ActorPool
+    except ImportError as error:
+        raise ImportError("--ray needs Ray: pip install 'pyg_kernels[ray]'") from error
+    begun = not ray.is_initialized()
+    if begun:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        here = {"num_cpus": torch.get_num_threads(), "include_dashboard": False}
+        where = here if address == "local" else {}
+        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **where)
+    try:
+        number = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        actor, sent = ray.remote(num_cpus=1)(_Worker), ray.put(annotator)
+        pool = ActorPool([actor.remote(sent) for _ in range(number)])
+        for part in parts:
+            if not pool.has_free():
+                yield pool.get_next()
+            pool.submit(lambda worker, given: worker.work.remote(given), part)
+        while pool.has_next():
+            yield pool.get_next()
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    finally:
+        if begun:
+            ray.shutdown()

@@ -19,7 +19,6 @@ import lightning.pytorch as lightning
 import numpy as np
 import torch
 import torch.nn.functional as F
-from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.strategies import DDPStrategy
 from numpy.typing import NDArray
 from torch import Tensor
@@ -36,6 +35,8 @@ EPOCHS = 60  # at most
 LOGGER = logging.getLogger(__name__)
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
+LOSSES = ("train_loss", "valid_loss")
+TIPS = ("lightning.pytorch", "lightning.fabric")  # on data loaders, which do not apply
 PREDICTED = 2048  # molecules a batch of a prediction
 DECAY = 0.9  # of the exponential schedule, an epoch
 PATIENCE = timedelta(days=30)  # for which processes wait for what one of them does alone
@@ -109,26 +110,17 @@ def trainer_devices(device: torch.device) -> dict[str, Any]:
 class MoleculeBatches(MoleculeLoader):
     """Batches with extra columns, and, where they are given, targets and weights.
 
-    Args:
-        molecules: M molecules.
-        featurizer: As of :class:`MoleculeRegressor`.
-        y: ``(M, T)`` on the scale of training, NaN where one is missing.
-        weight: ``(M,)``.
-        **options: Of :class:`MoleculeLoader`.
+    Targets are ``(M, T)`` on the scale of training, NaN where one is missing, weights ``(M,)``.
     """
 
     def __init__(
-        self,
-        molecules: Molecules,
-        featurizer: Any,
-        y: NDArray[np.float64] | None = None,
-        weight: NDArray[np.float64] | None = None,
+        self, molecules: Molecules, featurizer: Any, y: Any = None, weight: Any = None,
         **options: Any,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(molecules.dataset(featurizer), **options)
         self.extra = torch.from_numpy(molecules.extra).float()
         self.y = None if y is None else torch.from_numpy(y).float()
-        self.weight = None if weight is None else torch.from_numpy(weight).float()
+        self.weight = torch.ones(len(molecules)) if y is None else torch.from_numpy(weight).float()
 
     def assemble(self, indices: Tensor) -> Batch:
         """This process's share of the batch of the molecules at these positions.
@@ -139,7 +131,7 @@ class MoleculeBatches(MoleculeLoader):
         rows, own = self.share.of(indices)
         batch = self.dataset.batch(rows)
         batch.extra = self.extra[rows]
-        if self.y is not None and self.weight is not None:
+        if self.y is not None:
             batch.y, batch.weight = self.y[rows], self.weight[rows].clone()
             batch.weight[own:] = 0.0  # stand-ins
             whole = (~self.y[indices].isnan()).float().sum(1) @ self.weight[indices]
@@ -150,18 +142,25 @@ class MoleculeBatches(MoleculeLoader):
 class Learner(lightning.LightningModule):
     """What Lightning trains: squared errors, or cross-entropies, of what was measured.
 
-    Args:
-        net: The network.
-        task: What it learns.
-        options: How.
+    Attributes:
+        best: The weights of the lowest validation loss. Training ends without a lower one for as
+            many epochs as the options say.
+        history: Of each epoch its number from 1, mean losses of training and validation, seconds of
+            training.
+        bar: What shows the epochs.
     """
 
     def __init__(self, net: MoleculeNet, task: Task, options: TrainingOptions) -> None:
         super().__init__()
         self.net, self.task, self.options = net, task, options
-        self.train_sums, self.valid_sums = torch.zeros(2), torch.zeros(2)
+        self.sums = dict.fromkeys(LOSSES, torch.zeros(2))
+        self.patience = options.patience or max(10, options.epochs // 3)
+        self.lowest, self.best_epoch = math.inf, -1
+        self.best: dict[str, Any] = {}
+        self.history: list[dict[str, float]] = []
+        self.bar: Any = None
 
-    def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def losses(self, batch: Batch, part: str) -> tuple[Tensor, Tensor]:
         """The weighted sum of a batch's losses, and of the weights of what was measured."""
         out, y = self.net(batch), batch.y
         measured = ~y.isnan()
@@ -173,38 +172,46 @@ class Learner(lightning.LightningModule):
         else:
             each = F.cross_entropy(out, known[:, 0].long(), reduction="none")[:, None]
         weight = measured * batch.weight[:, None]
-        return torch.where(measured, each, 0.0).mul(weight).sum(), weight.sum()
+        loss, total = torch.where(measured, each, 0.0).mul(weight).sum(), weight.sum()
+        self.sums[part] = self.sums[part] + torch.stack([loss.detach(), total]).cpu()
+        return loss, total
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The mean loss of a batch."""
-        loss, weight = self.losses(batch)
-        self.train_sums += torch.stack([loss.detach(), weight]).cpu()
-        return loss / batch.total.clamp(min=torch.finfo(weight.dtype).tiny)
-
-    def on_train_epoch_start(self) -> None:
-        """Forgets the epoch before."""
-        self.train_sums = torch.zeros(2)
-
-    def on_validation_epoch_start(self) -> None:
-        """Forgets the epoch before."""
-        self.valid_sums = torch.zeros(2)
+        loss, total = self.losses(batch, LOSSES[0])
+        return loss / batch.total.clamp(min=torch.finfo(total.dtype).tiny)
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        """Adds a batch to the validation loss."""
-        self.valid_sums += torch.stack(self.losses(batch)).cpu()
+        self.losses(batch, LOSSES[1])
 
-    def mean_losses(self) -> list[float]:
-        """Of the epoch's training batches and of the validation part, over all processes; 0 of what
-        was not measured.
-        """
-        sums = torch.stack([self.train_sums, self.valid_sums]).double().to(self.device)
+    def on_train_epoch_start(self) -> None:
+        self.started = time.perf_counter()
+
+    def on_validation_epoch_start(self) -> None:
+        self.seconds = time.perf_counter() - self.started
+
+    def on_validation_epoch_end(self) -> None:
+        epoch, sums = self.trainer.current_epoch, torch.stack([*self.sums.values()]).double()
         if self.trainer.world_size > 1:
-            sums = self.trainer.strategy.reduce(sums, reduce_op="sum")
-        loss, weight = sums.t()
-        return torch.where(weight > 0, loss / weight, 0.0).tolist()
+            sums = self.trainer.strategy.reduce(sums.to(self.device), reduce_op="sum")
+        loss_sum, weight = sums.t()  # 0 of what was not measured
+        means = torch.where(weight > 0, loss_sum / weight, 0.0).tolist()
+        losses = dict(zip(LOSSES, means, strict=True))
+        self.sums = dict.fromkeys(LOSSES, torch.zeros(2))
+        loss = losses["valid_loss"]
+        self.history.append({"epoch": epoch + 1, **losses, "seconds": self.seconds})
+        if not math.isfinite(loss):
+            raise ValueError(
+                f"the validation loss of {self.net.name} is {loss} after epoch {epoch + 1}: lower "
+                f"the learning rate of {self.options.learning_rate}"
+            )
+        if loss < self.lowest or not loss:  # nothing measured: the last epoch
+            self.lowest, self.best_epoch = loss, epoch
+            self.best = copy.deepcopy(self.net.state_dict())
+        self.bar.set_postfix_str(f"validation loss {loss:.4f}, lowest {self.lowest:.4f}")
+        self.bar.update()
+        self.trainer.should_stop = epoch - self.best_epoch >= self.patience
 
     def configure_optimizers(self) -> Any:
-        """Adam and its schedule."""
         adam = torch.optim.Adam(self.parameters(), lr=self.options.learning_rate)
         steps = max(1, int(self.trainer.estimated_stepping_batches))
         an_epoch = max(1, steps // max(1, self.trainer.max_epochs or 1))
@@ -227,109 +234,41 @@ def cosine(num_steps: int) -> Callable[[int], float]:
     return factor
 
 
-class KeepBest(Callback):
-    """Keeps the weights of the lowest validation loss, ends training without a lower one.
-
-    Args:
-        patience: Epochs without a lower one.
-        bar: What shows the epochs.
-
-    Attributes:
-        history: Of each epoch its number from 1, mean losses of training and validation, seconds of
-            training.
-    """
-
-    def __init__(self, patience: int, bar: tqdm[Any]) -> None:
-        self.patience, self.bar = patience, bar
-        self.lowest, self.epoch = math.inf, -1
-        self.state: dict[str, Any] = {}
-        self.history: list[dict[str, float]] = []
-        self.started = self.seconds = 0.0
-
-    def on_train_epoch_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
-    ) -> None:
-        """Starts the clock."""
-        self.started = time.perf_counter()
-
-    def on_validation_start(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
-    ) -> None:
-        """Stops the clock."""
-        self.seconds = time.perf_counter() - self.started
-
-    def on_validation_end(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
-    ) -> None:
-        """Compares the epoch with the best one."""
-        assert isinstance(pl_module, Learner)
-        train_loss, loss = pl_module.mean_losses()
-        epoch = {"epoch": trainer.current_epoch + 1, "train_loss": train_loss, "valid_loss": loss}
-        self.history.append({**epoch, "seconds": self.seconds})
-        if not math.isfinite(loss):
-            raise ValueError(
-                f"the validation loss of {pl_module.net.name} is {loss} after epoch "
-                f"{trainer.current_epoch + 1}: lower the learning rate of "
-                f"{pl_module.options.learning_rate}"
-            )
-        if loss < self.lowest or not loss:  # nothing measured: the last epoch
-            self.lowest, self.epoch = loss, trainer.current_epoch
-            self.state = copy.deepcopy(pl_module.net.state_dict())
-        self.bar.set_postfix_str(f"validation loss {loss:.4f}, lowest {self.lowest:.4f}")
-        self.bar.update()
-        if trainer.current_epoch - self.epoch >= self.patience:
-            trainer.should_stop = True
-
-
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Without Lightning's tips and its advice on data loaders, which do not apply."""
-    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
+def quiet(loggers: Sequence[str], module: str) -> Iterator[None]:
+    """Without what loggers say below errors, and without a module's warnings."""
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in loggers}
+    for logger in levels:
         logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="lightning")
+            warnings.filterwarnings("ignore", module=module)
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
+        for logger, level in levels.items():
             logger.setLevel(level)
 
 
 class TrainedNetwork(Method):
     """A network that is trained on standardized targets, or on classes.
 
-    Args:
-        model: As of :func:`build_network`.
-        task: What it learns.
-        featurizer: As of :class:`MoleculeRegressor`.
-        sizes: The options of :class:`Sizes` that were given.
-        options: How it is trained.
+    Its sizes are the options of :class:`Sizes` that were given.
     """
 
     def __init__(
-        self,
-        model: str,
-        task: Task,
-        featurizer: Any,
-        sizes: dict[str, Any],
-        options: TrainingOptions,
+        self, model: str, task: Task, featurizer: Any, sizes: dict[str, Any], options: Any
     ) -> None:
         super().__init__(model, task, featurizer)
-        self.sizes, self.options = sizes, options
+        self.sizes, self.options, self.frozen = sizes, options, False
         self.net: Any = None
-        self.start: MoleculeNet | None = None
-        self.frozen = False
+        self.start: Any = None
         self.history: list[dict[str, float]] = []
 
-    def start_from(self, other: Method, frozen: bool) -> None:
+    def start_from(self, other: TrainedNetwork, frozen: bool) -> None:
         """Makes :meth:`fit` start with the weights of another network."""
-        assert isinstance(other, TrainedNetwork)
         self.start, self.frozen = other.net, frozen
 
     def told(self) -> dict[str, Any]:
-        """Sizes, options, and the weights that training starts with."""
         weights = {} if self.start is None else self.start.state_dict()
         start = {name: value.numpy(force=True) for name, value in weights.items()}
         options = {**vars(self.options), "progress": None}
@@ -342,7 +281,6 @@ class TrainedNetwork(Method):
         return MoleculeNet(build_network(self.model, sizes), num_extra, self.model)
 
     def fit(self, examples: Examples) -> None:
-        """Trains on one part, keeps the weights that are best on the other."""
         options, device = self.options, self.options.torch_device()
         train, weight, seed = examples.train, examples.weight, examples.seed
         train = train[weight[train] > 0]  # others would count in batches' means and variances
@@ -356,36 +294,33 @@ class TrainedNetwork(Method):
             batch_size=options.batch_size,
             share=share_of_batches(),
         )
-        alone = len(train) % options.batch_size == 1 and len(train) > 1
         loader = batches(
             indices=torch.from_numpy(train),
             shuffle=True,
             seed=seed,
-            drop_last=alone,
+            drop_last=len(train) % options.batch_size == 1 and len(train) > 1,
             bins=self._bins(examples.y[train]),
             smallest_share=2,  # of one, batch normalization has no variance
         )
         held = batches(indices=torch.from_numpy(examples.valid))
-        cuda = [device] if device.type == "cuda" else []
         bar = tqdm(
             total=options.epochs,
             desc=f"{self.model}, epochs",
             disable=None if options.progress is None else not options.progress,
         )
-        with torch.random.fork_rng(cuda), _quiet(), bar:
+        cuda = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(cuda), quiet(TIPS, "lightning"), bar:
             torch.manual_seed(seed)
             net = self.build(len(examples.molecules.columns))
             if self.start is not None:
                 net.start_from(self.start, self.frozen)
                 self.start = None
             learner = Learner(net, self.task, options)
-            patience = options.patience or max(10, options.epochs // 3)
-            best = KeepBest(patience, bar)
+            learner.bar = bar
             trainer = lightning.Trainer(
                 **trainer_devices(device),
                 max_epochs=options.epochs,
                 gradient_clip_val=5.0,
-                callbacks=[best],
                 logger=False,
                 enable_checkpointing=False,
                 enable_progress_bar=False,
@@ -398,13 +333,12 @@ class TrainedNetwork(Method):
                 raise KeyboardInterrupt from None
         if trainer.current_epoch < options.epochs:
             LOGGER.info(
-                "%s stopped early, after epoch %d of %d: no validation loss below %.4f, that of "
-                "epoch %d, in %d epochs",
-                self.model, trainer.current_epoch, options.epochs, best.lowest, best.epoch + 1,
-                patience,
-            )  # fmt: skip
-        self.net, self.history = learner.net, best.history
-        self.net.load_state_dict(best.state)
+                f"{self.model} stopped early, after epoch {trainer.current_epoch} of "
+                f"{options.epochs}: no validation loss below {learner.lowest:.4f}, that of epoch "
+                f"{learner.best_epoch + 1}, in {learner.patience} epochs"
+            )
+        self.net, self.history = net, learner.history
+        self.net.load_state_dict(learner.best)
         self.net.to(device).eval()
 
     def _bins(self, y: NDArray[np.float64]) -> UniformBins | None:
@@ -415,48 +349,38 @@ class TrainedNetwork(Method):
             raise ValueError(f"resample={self.options.resample}: expected one target of regression")
         return UniformBins(torch.from_numpy(y[:, 0]), self.options.resample)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        arrays = {f"net.{key}": value.cpu().numpy() for key, value in self.net.state_dict().items()}
-        return {}, {**arrays, "mean": self.mean, "std": self.std}
+    def state(self) -> dict[str, NDArray[Any]]:
+        weights = {
+            f"net.{key}": value.cpu().numpy() for key, value in self.net.state_dict().items()
+        }
+        return {**weights, "mean": self.mean, "std": self.std}
 
-    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.mean, self.std = arrays["mean"], arrays["std"]
-        part = arrays.get("net.lin_extra.weight")
-        self.net = self.build(0 if part is None else part.shape[1])
-        start = "net."
-        self.net.load_state_dict(
-            {
-                key.removeprefix(start): torch.from_numpy(np.array(value))
-                for key, value in arrays.items()
-                if key.startswith(start)
-            }
-        )
+        extra = arrays.get("net.lin_extra.weight", np.zeros((0, 0)))
+        self.net = self.build(extra.shape[1])
+        weights = {key: torch.from_numpy(arrays[f"net.{key}"]) for key in self.net.state_dict()}
+        self.net.load_state_dict(weights)
         self.net.to(self.options.torch_device()).eval()
 
     def outputs(self, molecules: Molecules) -> Outputs:
-        return outputs_of([self], molecules)[0]
+        return self.together([self], molecules)[0]
+
+    def together(self, networks: Sequence[TrainedNetwork], molecules: Molecules) -> list[Outputs]:
+        """Predictions of several networks with the same features; each batch is assembled once."""
+        found = self._on_batches(molecules, [network.net for network in networks])
+        return [network.in_units(raw) for network, raw in zip(networks, found, strict=True)]
 
     def vectors(self, molecules: Molecules) -> NDArray[Any]:
-        return self._on_batches(molecules, [lambda batch: self.net.vectors(batch)])[0]
+        return self._on_batches(molecules, [self.net.vectors])[0]
 
     def _on_batches(
         self, molecules: Molecules, functions: Sequence[Callable[[Any], Tensor]]
     ) -> list[NDArray[Any]]:
-        """What functions make of all molecules; each batch is assembled once."""
         device = self.options.torch_device()
-        found: list[list[NDArray[Any]]] = [[] for _ in functions]
+        found = []
         with torch.inference_mode():
             for batch in MoleculeBatches(molecules, self.featurizer, batch_size=PREDICTED):
                 on_device = batch.to(device)
-                for function, rows in zip(functions, found, strict=True):
-                    rows.append(function(on_device).cpu().numpy())
-        return [np.concatenate(rows) for rows in found]
-
-
-def outputs_of(networks: Sequence[TrainedNetwork], molecules: Molecules) -> list[Outputs]:
-    """Predictions of several networks with the same features."""
-    if not networks:
-        return []
-    functions = [lambda batch, net=network.net: net(batch) for network in networks]
-    found = networks[0]._on_batches(molecules, functions)
-    return [network.in_units(raw) for network, raw in zip(networks, found, strict=True)]
+                found.append([function(on_device).cpu().numpy() for function in functions])
+        return [np.concatenate(rows) for rows in zip(*found, strict=True)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,83 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pyg_kernels.chem import canonical_smiles, standardize_many
+from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, read_valid
-from pyg_kernels.molecules.targets import Targets, read_targets
 from pyg_kernels.tables import MISSING, FileError, find_column, missing, numbers, read_table
 
 STANDARDIZED, MERGED = CHANGES = ("standardized.csv", "merged.csv")
-Say = Callable[[str], None]
 Rows = NDArray[Any]
+MISSING_CLASS = ("", "na", "nan")  # other words for what is missing may name a class
 LISTED = 10  # lines in a message
+
+
+def read_targets(
+    frame: pd.DataFrame, columns: Sequence[str], task: str | None, path: str | Path
+) -> tuple[pd.DataFrame, list[list[str]] | None]:
+    """The targets, numbers or names of classes, and the classes of each, None for numbers.
+
+    Without a task they are classes if all columns have words, True and False among them. A class is
+    missing where a cell is empty, NA or NaN; a number also where it is n/a, null or None.
+    """
+    classes = {name: _classes(frame, name) for name in columns}
+    worded = all(_are_words(known, len(frame)) for known in classes.values())
+    is_regression = not worded if task is None else task == "regression"
+    found = pd.DataFrame(index=frame.index)
+    for name, known in classes.items():
+        if is_regression:
+            found[name] = numbers(frame, name, path, "; --task classification for classes")
+        else:
+            words = frame[name].map(_word)
+            found[name] = words.where(words.isin(known), None)
+            if len(known) == 1:
+                raise FileError(f"{path}: column {name!r} has one class, {known[0]!r}")
+        if found[name].isna().all():
+            raise FileError(f"{path}: column {name!r} has no value")
+    if is_regression:
+        if task is None and found.isin([0, 1]).where(found.notna(), True).all(axis=None):
+            say("all targets are 0 or 1: for classes, --task classification")
+        return found, None
+    for name, known in classes.items():
+        taken = [word for word in known if word.lower() in MISSING]
+        if taken:
+            say(f"warning: {', '.join(taken)} is a class of {name}: empty cells are missing ones")
+        if len({word.lower() for word in known}) < len(known):
+            say(f"warning: classes of {name} differ in case only: {', '.join(known)}")
+    return found, list(classes.values())
+
+
+def _word(cell: Any) -> str:
+    """A cell as the name of a class: True is true, and 1.0 is 1."""
+    text = str(cell).strip()
+    if text.lower() in ("true", "false"):
+        return text.lower()
+    try:
+        number = Decimal(text)
+        whole = number.adjusted() < 30 and number == int(number)
+    except (InvalidOperation, ValueError, OverflowError):  # a word, NaN, or infinite
+        return text
+    return str(int(number)) if whole else str(float(number))
+
+
+def _classes(frame: pd.DataFrame, column: str) -> list[str]:
+    """The classes of a column: numbers in their order, words in that of the alphabet."""
+    cells = frame[column]
+    known = set(cells[~missing(cells, MISSING_CLASS)].map(_word))
+    return sorted(known, key=lambda word: (float(word) if _is_number(word) else np.inf, word))
+
+
+def _are_words(classes: Sequence[str], rows: int) -> bool:
+    """Whether these are names of classes, neither numbers nor a text of its own for each row."""
+    few = len(classes) <= max(2, rows // 2)
+    return bool(classes) and few and not any(map(_is_number, classes))
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -28,143 +99,99 @@ class Data:
 
     Attributes:
         molecules: What estimators take, standardized if that was asked for.
-        canonical: The canonical SMILES of each.
-        targets: What they learn.
-        lines: Their lines in the file.
-        weight: Of the rows, or None.
-        parts: The cells of the split column, or None.
-        groups: The cells of the groups column, or None.
+        y: What they learn, by lines of the file, missing where it was not measured.
+        classes: Of each target; None for numbers.
+        rows: The cells ``canonical``, canonical SMILES, and where they were asked for ``weight``,
+            ``part`` of a split, and ``group``.
         changes: Tables by file of what was done to the rows, with a row for each that was changed.
     """
 
     molecules: Molecules
-    canonical: Rows
-    targets: Targets
-    lines: Rows
-    weight: Rows | None
-    parts: Rows | None
-    groups: Rows | None
-    changes: dict[str, pd.DataFrame] = field(default_factory=dict)
+    y: pd.DataFrame
+    classes: list[list[str]] | None
+    rows: pd.DataFrame
+    changes: dict[str, pd.DataFrame]
 
     def __len__(self) -> int:
-        return len(self.lines)
+        return len(self.rows)
 
-    def y(self, rows: Rows) -> Rows:
-        """The targets of some rows as estimators take them, ``(n,)`` or ``(n, T)``."""
-        values = self.targets.values[rows]
-        return values[:, 0] if values.shape[1] == 1 else values
+    @property
+    def names(self) -> list[str]:
+        """The targets."""
+        return list(self.y.columns)
 
-    def described(self, rows: Rows) -> pd.DataFrame:
-        """Lines, SMILES and targets of some rows, classes by their words."""
-        smiles = [self.molecules.smiles[row] for row in rows]
-        found = pd.DataFrame({"line": self.lines[rows], "smiles": smiles})
-        for place, name in enumerate(self.targets.names):
-            values = self.targets.values[rows, place]
-            if self.targets.classes is not None:
-                words = self.targets.classes[place]
-                values = np.array(["" if np.isnan(code) else words[int(code)] for code in values])
-            found[name] = values
+    @property
+    def task(self) -> str:
+        """``regression`` or ``classification``."""
+        return "regression" if self.classes is None else "classification"
+
+    def cells(self, name: str) -> Any:
+        """A column of the rows, or None."""
+        return self.rows[name].to_numpy() if name in self.rows else None
+
+    def described(self, places: Rows) -> pd.DataFrame:
+        """Lines, SMILES and targets of some rows."""
+        found = self.y.iloc[places].reset_index(names="line", allow_duplicates=True)
+        smiles = [self.molecules.smiles[place] for place in places]
+        found.insert(1, "smiles", smiles, allow_duplicates=True)
         return found
 
 
-def read_data(options: Namespace, say: Say) -> Data:
-    """Reads the table, standardizes molecules and merges duplicates as far as that is wanted.
-
-    Args:
-        options: Of ``pyg-kernels train``.
-        say: Prints one line.
-
-    Raises:
-        FileError: On what cannot be read.
-    """
+def read_data(options: Namespace) -> Data:
+    """Reads the table of ``train``, standardizes and merges as far as that is wanted."""
     path = options.data
     frame = read_table(path, encoding=options.encoding)
-    columns = list(frame.columns)
-    smiles = find_column(columns, options.smiles_column, path, "--smiles-column")
-    for option in (
-        "target_columns", "extra_columns", "weight_column", "groups_column", "split_column"
-    ):  # fmt: skip
-        given = getattr(options, option) or []
-        for column in [given] if isinstance(given, str) else given:
-            find_column(columns, column, path, "--" + option.replace("_", "-"))
+    smiles = find_column(frame.columns, options.smiles_column, path, "--smiles-column")
+    roles = {"weight": "weight_column", "group": "groups_column", "part": "split_column"}
+    for option in ("target_columns", "extra_columns", *roles.values()):
+        asked = getattr(options, option) or []
+        for column in [asked] if isinstance(asked, str) else asked:
+            find_column(frame.columns, column, path, "--" + option.replace("_", "-"))
     learned = [smiles, *options.target_columns, *options.extra_columns]
     for column in learned:
         if learned.count(column) > 1:
             raise FileError(f"{path}: {column!r} is given twice, of SMILES, targets and extra ones")
-    _, frame = read_rows(frame, smiles, path, options.skip_invalid, say=say)
+    molecules, frame = read_rows(frame, smiles, path, options.skip_invalid)
     if not len(frame):
         raise FileError(f"{path}: no molecule can be read")
-    targets = read_targets(frame, options.target_columns, options.task, path)
-    _warn_of_classes(targets, options.task, say)
-
-    if options.groups_column is not None:
-        empty = int(missing(frame[options.groups_column]).sum())
-        if empty:
-            say(f"warning: {empty} empty cells in {options.groups_column!r}: rows of one group")
-
-    def cells(column: str | None) -> Any:
-        return None if column is None else frame[column].astype(str).to_numpy()
-
-    molecules = Molecules(
-        frame[smiles].tolist(),
-        list(options.extra_columns),
-        extra_numbers(frame, options.extra_columns, path),
-    )
+    y, classes = read_targets(frame, options.target_columns, options.task, path)
+    chosen = {role: getattr(options, option) for role, option in roles.items()}
+    given = {role: frame[column].astype(str) for role, column in chosen.items() if column}
+    rows = pd.DataFrame(given, frame.index)
+    if "weight" in rows:
+        rows["weight"] = checked_numbers(frame, chosen["weight"], path, "weight")
+    if "group" in rows and missing(rows["group"]).any():
+        empty = missing(rows["group"]).sum()
+        say(f"warning: {empty} empty cells in {options.groups_column!r}: rows of one group")
     changes = {}
     if options.standardize:
-        molecules, changes[STANDARDIZED] = _standardized(molecules, frame.index, say)
-    data = Data(
-        molecules,
-        np.array(canonical_smiles(molecules.smiles)),
-        targets,
-        frame.index.to_numpy(),
-        options.weight_column and _weights(frame, options.weight_column, path),
-        cells(options.split_column),
-        cells(options.groups_column),
-        changes,
-    )
+        molecules, changes[STANDARDIZED] = _standardized(molecules, frame.index)
+    rows["canonical"] = canonical_smiles(molecules.smiles)
+    extra = extra_numbers(frame, options.extra_columns, path)
+    molecules = molecules.with_extra(options.extra_columns, extra)
+    data = Data(molecules, y, classes, rows, changes)
     if options.merge_duplicates:
-        return _merged(data, say)
-    again = len(data) - len(np.unique(data.canonical))
-    if again:
+        return _merged(data)
+    if again := rows["canonical"].duplicated().sum():
         say(f"warning: {again} rows have a molecule of an earlier row; --merge-duplicates mean")
     return data
 
 
 def read_rows(
-    frame: pd.DataFrame,
-    column: str,
-    path: str,
-    skip_invalid: bool,
-    featurizer: Any = None,
-    num_workers: int | None = 0,
-    say: Say | None = None,
+    frame: pd.DataFrame, column: str, path: str, skip: bool, *how: Any, tell: bool = True
 ) -> tuple[Molecules, pd.DataFrame]:
-    """The molecules of a column and their rows, without those that cannot be read.
-
-    Args:
-        frame: Rows of a table.
-        column: That of the SMILES.
-        path: The file, for errors.
-        skip_invalid: Whether molecules that cannot be read are left out.
-        featurizer: As of :func:`read_valid`, as is the next.
-        num_workers: Processes.
-        say: What lists those that are left out.
-
-    Raises:
-        FileError: On invalid SMILES, with their lines, unless they are skipped.
-    """
-    molecules, invalid = read_valid(frame[column].tolist(), featurizer, num_workers)
+    """The molecules of a column and their rows, without those that cannot be read."""
+    molecules, invalid = read_valid(frame[column].tolist(), *how)
     lines = frame.index[[row.row for row in invalid]]
-    if len(lines) and not skip_invalid:
+    if len(lines) and not skip:
         pairs = zip(lines[:LISTED], invalid, strict=False)
         shown = "; ".join(f"line {line}: {row.reason}" for line, row in pairs)
         more = f"; and {len(lines) - LISTED} more" if len(lines) > LISTED else ""
         raise FileError(
             f"{path}: {len(lines)} invalid SMILES ({shown}{more}); --skip-invalid leaves them out"
         )
-    if len(lines) and say is not None:
-        say(f"warning: {path}: {len(lines)} invalid SMILES left out, lines {listed(lines, 20)}")
+    if len(lines) and tell:
+        say(f"warning: {path}: {len(lines)} invalid SMILES left out, lines {listed(lines)}")
     return molecules, frame.drop(index=lines)
 
 
@@ -173,41 +200,27 @@ def extra_numbers(frame: pd.DataFrame, columns: list[str], path: str) -> Rows:
     found = np.zeros((len(frame), len(columns)))
     for place, name in enumerate(columns):
         find_column(frame.columns, name, path, "an extra column")
-        found[:, place] = numbers(frame, name, path)
-        if np.isnan(found[:, place]).any():
-            line = frame.index[int(np.isnan(found[:, place]).argmax())]
-            raise FileError(f"{path}, line {line}: no number in the extra column {name!r}")
+        found[:, place] = checked_numbers(frame, name, path, "extra")
     return found
 
 
-def _weights(frame: pd.DataFrame, column: str, path: str) -> Rows:
-    """The weights of the rows; a cell without a number of at least 0 is an error."""
-    found = numbers(frame, column, path)
-    wrong = ~(found >= 0)
+def checked_numbers(frame: pd.DataFrame, name: str, path: str, kind: str) -> Rows:
+    """A column of extra numbers or of weights; what is none is an error with its line."""
+    found = numbers(frame, name, path)
+    wrong = ~(found >= 0) if kind == "weight" else np.isnan(found)
     if wrong.any():
-        line = frame.index[int(wrong.argmax())]
-        raise FileError(f"{path}, line {line}: no weight of at least 0 in column {column!r}")
+        expected = "weight of at least 0 in" if kind == "weight" else "number in the extra"
+        line = frame.index[wrong.argmax()]
+        raise FileError(f"{path}, line {line}: no {expected} column {name!r}")
     return found
 
 
-def listed(lines: Any, at_most: int = LISTED) -> str:
+def listed(lines: Any) -> str:
     """The first of some numbers."""
-    return ", ".join(map(str, lines[:at_most])) + (", ..." if len(lines) > at_most else "")
+    return ", ".join(map(str, lines[:LISTED])) + (", ..." if len(lines) > LISTED else "")
 
 
-def _warn_of_classes(targets: Targets, task: str | None, say: Say) -> None:
-    for name, words in zip(targets.names, targets.classes or [], strict=False):
-        taken = [word for word in words if word.lower() in MISSING]
-        if taken:
-            say(f"warning: {', '.join(taken)} is a class of {name}: empty cells are missing ones")
-        if len({word.lower() for word in words}) < len(words):
-            say(f"warning: classes of {name} differ in case only: {', '.join(words)}")
-    measured = targets.values[~np.isnan(targets.values)]
-    if targets.classes is None and not task and set(measured) <= {0.0, 1.0}:
-        say("all targets are 0 or 1: for classes, --task classification")
-
-
-def _standardized(molecules: Molecules, lines: Any, say: Say) -> tuple[Molecules, pd.DataFrame]:
+def _standardized(molecules: Molecules, lines: Any) -> tuple[Molecules, pd.DataFrame]:
     smiles, changes = standardize_many(molecules.smiles)
     table = pd.DataFrame(
         [(lines[row], before, after, " ".join(steps)) for row, before, after, steps in changes],
@@ -219,42 +232,33 @@ def _standardized(molecules: Molecules, lines: Any, say: Say) -> tuple[Molecules
     return Molecules(smiles, molecules.columns, molecules.extra), table
 
 
-def _merged(data: Data, say: Say) -> Data:
+def _merged(data: Data) -> Data:
     """Every molecule once, with the weighted mean of what was measured of it.
 
     Rows with other extra columns, or of another part of the split column, stay apart. Of classes
     those that contradict one another are missing afterwards.
     """
-    extra = pd.DataFrame(data.molecules.extra)
-    key = pd.DataFrame({"smiles": data.canonical, "part": data.parts}).join(extra)
-    place = key.groupby(list(key.columns), sort=False, dropna=False).ngroup().to_numpy()
-    first = np.unique(place, return_index=True)[1]
-    y = data.targets.values
-    weight = np.ones(len(y)) if data.weight is None else data.weight
-
-    def summed(values: Rows) -> Rows:
-        return pd.DataFrame(values).groupby(place).sum().to_numpy()
-
-    # Where every measurement has the weight 0 they count alike.
-    shares = np.where(np.isnan(y), 0.0, np.maximum(weight, np.finfo(float).tiny)[:, None])
-    with np.errstate(invalid="ignore"):
-        mean = summed(shares * np.nan_to_num(y)) / summed(shares)
-    if data.targets.classes is not None:
-        ranges = pd.DataFrame(y).groupby(place)
-        mean = ranges.min().where(ranges.min() == ranges.max()).to_numpy()
-    merged = replace(
-        data,
-        molecules=data.molecules.part(first),
-        canonical=data.canonical[first],
-        targets=replace(data.targets, values=mean),
-        lines=data.lines[first],
-        weight=None if data.weight is None else summed(weight)[:, 0],
-        parts=None if data.parts is None else data.parts[first],
-        groups=None if data.groups is None else data.groups[first],
+    rows, y = data.rows, data.y
+    key = pd.DataFrame(data.molecules.extra).assign(
+        **{name: data.cells(name) for name in ("canonical", "part")}
     )
+    place = key.groupby(list(key.columns), sort=False, dropna=False).ngroup().to_numpy()
+    if data.classes is None:
+        weight = rows["weight"].to_numpy() if "weight" in rows else np.ones(len(rows))
+        # Where every measurement has the weight 0 they count alike.
+        shares = y.notna().mul(np.maximum(weight, np.finfo(float).tiny), axis=0)
+        mean = (shares * y).groupby(place).sum() / shares.groupby(place).sum()
+    else:
+        mean = y.groupby(place).first().where(y.groupby(place).nunique() == 1)
+    first = np.unique(place, return_index=True)[1]
+    kept = rows.iloc[first].copy()
+    if "weight" in rows:
+        kept["weight"] = rows["weight"].groupby(place).sum().to_numpy()
+    mean.index = kept.index
+    merged = Data(data.molecules.part(first), mean, data.classes, kept, data.changes)
     times = np.bincount(place)
     several = np.flatnonzero(times > 1)
-    lines = pd.Series(data.lines.astype(str)).groupby(place).agg(" ".join)
+    lines = rows.index.astype(str).to_series().groupby(place).agg(" ".join)
     table = merged.described(several).assign(lines=lines.to_numpy()[several])
     say(f"merged: {times[several].sum():,} rows are {len(several):,} molecules")
     return replace(merged, changes={**data.changes, MERGED: table})

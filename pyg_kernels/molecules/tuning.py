@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
+from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.methods import KERNEL_METHODS, NUM_LAYERS
 from pyg_kernels.molecules.networks import NETWORKS
 from pyg_kernels.molecules.resuming import FREE, begin, begun_output
@@ -25,12 +25,17 @@ from pyg_kernels.molecules.runs import (
     scores_of,
 )
 from pyg_kernels.molecules.splits import Part, check_split, searched
-from pyg_kernels.molecules.training_data import Data, Say, read_data
+from pyg_kernels.molecules.training_data import Data, read_data
 
 try:
     import optuna
+    from optuna.distributions import (
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
     from optuna.storages.journal import JournalFileBackend
-    from optuna.trial import Trial, TrialState
+    from optuna.trial import TrialState
 except ImportError as error:
     raise ImportError("pyg-kernels tune needs Optuna: pip install 'pyg_kernels[tune]'") from error
 
@@ -38,32 +43,22 @@ JOURNAL, BEST, TRIALS, PICTURE = "study.log", "best.yaml", "trials.csv", "trials
 LOW = ("rmse", "mae", "log-loss")  # the lower the better
 TRIED = (TrialState.COMPLETE, TrialState.PRUNED)  # the latter have failed
 
-Space = dict[str, Callable[[Trial], Any]]
 
-
-def search_space(model: str) -> tuple[Space, dict[str, Any]]:
-    """What is searched for: how each option is drawn, and the values to begin with.
-
-    Raises:
-        ValueError: If the model has none.
-    """
-    if model == "gp":
-        raise ValueError("--model gp has nothing to tune: it learns the weights of its kernels")
-    if model == "mean":
-        raise ValueError("--model mean has nothing to tune: it has no options")
+def search_space(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is searched for: the distribution of each option, and the values to begin with."""
+    if model in ("gp", "mean"):
+        why = "it learns the weights of its kernels" if model == "gp" else "it has no options"
+        raise ValueError(f"--model {model} has nothing to tune: {why}")
     if model in KERNEL_METHODS:
         least = 2 if model == "random-walk-gp" else 1
-        layers: Space = {"num_layers": lambda trial: trial.suggest_int("num_layers", least, 6)}
-        return layers, {"num_layers": NUM_LAYERS}
+        return {"num_layers": IntDistribution(least, 6)}, {"num_layers": NUM_LAYERS}
     width = NETWORKS[model].hidden_channels if model in NETWORKS else 96
-    space: Space = {
-        "learning_rate": lambda t: t.suggest_float("learning_rate", 1e-4, 1e-2, log=True),
-        "batch_size": lambda t: t.suggest_categorical("batch_size", [32, 64, 128]),
-        "hidden_channels": lambda t: t.suggest_int(
-            "hidden_channels", width // 3, 2 * width, log=True
-        ),
-        "num_layers": lambda t: t.suggest_int("num_layers", 2, 6),
-        "dropout": lambda t: t.suggest_float("dropout", 0.0, 0.4, step=0.05),
+    space: dict[str, Any] = {
+        "learning_rate": FloatDistribution(1e-4, 1e-2, log=True),
+        "batch_size": CategoricalDistribution([32, 64, 128]),
+        "hidden_channels": IntDistribution(width // 3, 2 * width, log=True),
+        "num_layers": IntDistribution(2, 6),
+        "dropout": FloatDistribution(0.0, 0.4, step=0.05),
     }
     first = {"learning_rate": 1e-3, "batch_size": 64, "dropout": 0.0}
     if model in NETWORKS:
@@ -73,54 +68,54 @@ def search_space(model: str) -> tuple[Space, dict[str, Any]]:
     return space, first
 
 
-def tune(options: Namespace, say: Say) -> None:
+def tune(options: Namespace) -> None:
     """Tries options until as many trials as wanted are finished, by this command and others.
 
     Each trial trains on the training part and is scored on the validation part, or on folds; the
     test part is never read. What a trial tries depends on the seed, its number and the trials
     before it, so that a search that is resumed goes on as if it had not been interrupted.
-
-    Args:
-        options: Of ``pyg-kernels tune``; a searched option that is given stays as it is.
-        say: Prints one line.
-
-    Raises:
-        ValueError: If there is nothing to search for, or no trial succeeds.
     """
     out = begun_output(options, BEST)
     check_split(options)
     if len(options.model) > 1:
         raise ValueError("--model: tune takes one, train stacks several")
     space, first = search_space(options.model[0])
-    space = {name: draw for name, draw in space.items() if getattr(options, name) is None}
+    space = {name: drawn for name, drawn in space.items() if getattr(options, name) is None}
     if not space:
         raise ValueError(f"--model {options.model[0]}: every option to search for is given")
-    data = read_data(options, say)
+    data = read_data(options)
     metric = _metric(options, data)
-    parts = list(searched(data, options, say))
-    begin(out, options, say)
+    parts = list(searched(data, options))
+    begin(out, options)
     if not options.resume:
         (out / JOURNAL).unlink(missing_ok=True)
-    study = _study(out / JOURNAL, metric)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        storage=optuna.storages.JournalStorage(JournalFileBackend(str(out / JOURNAL))),
+        study_name="tune",
+        direction="minimize" if metric in LOW else "maximize",
+        load_if_exists=True,
+    )
     if not study.trials:
         study.enqueue_trial({name: value for name, value in first.items() if name in space})
     reason = ""
     while len(_tried(study)) < options.trials:
-        trial = study.ask()
-        broken = sum(other.state == TrialState.FAIL for other in study.trials[: trial.number])
-        study.sampler = optuna.samplers.TPESampler(seed=options.seed + trial.number - broken)
-        tried = {name: draw(trial) for name, draw in space.items()}
-        known = [other.value for other in _tried(study) if other.params == tried]
+        # An interrupted trial is tried again, as if it had not begun.
+        broken = sum(other.state == TrialState.FAIL for other in study.trials)
+        seed = options.seed + len(study.trials) - broken
+        study.sampler = optuna.samplers.TPESampler(seed=seed)
+        trial = study.ask(space)
+        known = [other.value for other in _tried(study) if other.params == trial.params]
         try:
-            estimator = made_estimator(options, data.targets, **tried)
+            estimator = made_estimator(options, data, **trial.params)
             value = known[0] if known else _value(data, parts, estimator, metric)
         except KeyboardInterrupt:
             study.tell(trial, state=TrialState.FAIL)
-            study.enqueue_trial(tried)
+            study.enqueue_trial(trial.params)
             raise
         except (ValueError, RuntimeError, MemoryError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            say(f"warning: trial {trial.number + 1} failed, {_shown(tried)}: {reason}")
+            say(f"warning: trial {trial.number + 1} failed, {_shown(trial.params)}: {reason}")
             value = None
         if value is None:  # it has failed, now or with the same options before
             study.tell(trial, state=TrialState.PRUNED)
@@ -128,7 +123,7 @@ def tune(options: Namespace, say: Say) -> None:
         study.tell(trial, value)
         best = study.best_trial
         say(
-            f"trial {trial.number + 1}: {metric} {value:.4g}, {_shown(tried)}; "
+            f"trial {trial.number + 1}: {metric} {value:.4g}, {_shown(trial.params)}; "
             f"best {best.value:.4g} of trial {best.number + 1}"
         )
     if not any(trial.state == TrialState.COMPLETE for trial in study.trials):
@@ -142,21 +137,11 @@ def tune(options: Namespace, say: Say) -> None:
 
 def _metric(options: Namespace, data: Data) -> str:
     """The aim: that of ``--metric``; RMSE, the mean R2 of several targets, log-loss of classes."""
-    check_metrics(options.metric or [], data.targets.task)
+    check_metrics(options.metric or [], data.task)
     if "coverage" in (options.metric or []):
         raise ValueError("--metric coverage: no aim of a search")
-    regression = "rmse" if len(data.targets.names) == 1 else "r2"
-    return str((options.metric or ["log-loss" if data.targets.classes else regression])[0])
-
-
-def _study(journal: Path, metric: str) -> optuna.Study:
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna.create_study(
-        storage=optuna.storages.JournalStorage(JournalFileBackend(str(journal))),
-        study_name="tune",
-        direction="minimize" if metric in LOW else "maximize",
-        load_if_exists=True,
-    )
+    regression = "rmse" if len(data.names) == 1 else "r2"
+    return str((options.metric or ["log-loss" if data.classes else regression])[0])
 
 
 def _tried(study: optuna.Study) -> list[Any]:
@@ -168,10 +153,9 @@ def _value(data: Data, parts: Sequence[Part], estimator: Any, metric: str) -> fl
     values = []
     for part in parts:
         fit_part(estimator, data, part)
-        held = data.molecules.part(part.test)
-        found = predictions(estimator, data.targets, held, COVERAGE, lambda text: None)
-        scores = scores_of(data.targets, part.test, found, "", part.label)
-        values += [score[metric] for score in scores if score[metric] is not None]
+        found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)
+        scores = [score[metric] for score in scores_of(data, part.test, found)]
+        values += [score for score in scores if score is not None]
     if not values:
         raise ValueError(f"{metric} is not defined on the validation part")
     return float(np.mean(values))
@@ -186,6 +170,9 @@ def _shown(tried: dict[str, Any]) -> str:
 
 def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> None:
     """The options for `train`, a table and a picture of the trials."""
+    import matplotlib
+
+    matplotlib.use("Agg")
     given = {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in vars(options).items()
@@ -197,8 +184,11 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")  # plots of Optuna are experimental; axes of one value
-        new = Path(made)
-        _draw(study, new / PICTURE, metric)  # it takes the longest, while others may finish
+        new = Path(made)  # the picture takes the longest, while others may finish
+        axes: Any = optuna.visualization.matplotlib.plot_slice(study, target_name=metric)
+        figure = np.ravel(axes)[0].figure
+        figure.savefig(new / PICTURE, dpi=120, bbox_inches="tight")
+        matplotlib.pyplot.close(figure)
         best = {name: _significant(value) for name, value in study.best_params.items()}
         table = study.trials_dataframe(("number", "value", "params", "state", "duration"))
         table["number"] += 1  # as they were announced
@@ -210,15 +200,4 @@ def _write(study: optuna.Study, out: Path, options: Namespace, metric: str) -> N
 
 
 def _significant(value: Any) -> Any:
-    return float(f"{value:.4g}") if isinstance(value, float) and math.isfinite(value) else value
-
-
-def _draw(study: optuna.Study, path: Path, metric: str) -> None:
-    """A panel for each option: the scores over its values."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    axes: Any = optuna.visualization.matplotlib.plot_slice(study, target_name=metric)
-    figure = np.ravel(axes)[0].figure
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-    matplotlib.pyplot.close(figure)
+    return float(f"{value:.4g}") if isinstance(value, float) else value

@@ -26,7 +26,7 @@ def test_from_a_csv_to_a_prediction(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     names: dict[str, Any] = {}
     exec(snippet("reg.save"), names)
     assert (names["low"] <= names["mean"]).all()
-    assert (tmp_path / "solubility" / "manifest.json").is_file()
+    assert (tmp_path / "solubility" / "estimator.npz").is_file()
 
 
 def test_add_your_own_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,31 +38,31 @@ def test_folders_with_files_are_left_alone(fitted: MoleculeRegressor, tmp_path: 
     assert (tmp_path / "notes.txt").read_text() == "mine"
     smaller = MoleculeRegressor("wl-ridge").fit(SMILES, LOGP)
     smaller.save(tmp_path, overwrite=True)
-    assert not (tmp_path / "member_1.npz").exists()
     np.testing.assert_array_equal(load(tmp_path).predict(SMILES), smaller.predict(SMILES))
 
 
-def test_a_flipped_bit_is_an_error_of_one_line(fitted: MoleculeRegressor, tmp_path: Path) -> None:
-    fitted.save(tmp_path / "run")
-    for path in sorted((tmp_path / "run").iterdir()):
-        content = path.read_bytes()
+def test_a_flipped_bit_is_an_error_of_one_line(tmp_path: Path) -> None:
+    fitted = MoleculeRegressor("mean").fit(SMILES, LOGP)
+    fitted.save(tmp_path)
+    expected, path = fitted.predict(SMILES), tmp_path / "estimator.npz"
+    content, refused = path.read_bytes(), 0
+    for place in range(0, len(content), 23):
         damaged = bytearray(content)
-        damaged[len(content) // 2] ^= 1
+        damaged[place] ^= 1 << place % 8
         path.write_bytes(damaged)
-        with pytest.raises((ValueError, FileNotFoundError), match=r"damaged|manifest") as raised:
-            load(tmp_path / "run")
-        assert "\n" not in str(raised.value)
-        path.write_bytes(content)
-    load(tmp_path / "run")
+        try:
+            found = load(tmp_path)
+        except ValueError as error:
+            refused += "is damaged" in str(error) and "\n" not in str(error)
+        else:  # a date, and other words of the archive that say nothing
+            np.testing.assert_array_equal(found.predict(SMILES), expected)
+            assert found.get_params() == fitted.get_params()
+    assert refused > 0.8 * len(range(0, len(content), 23))
 
 
-def test_folders_that_are_not_whole_are_refused(fitted: MoleculeRegressor, tmp_path: Path) -> None:
+def test_folders_without_an_estimator_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no saved estimator"):
         load(tmp_path / "missing")
-    fitted.save(tmp_path / "run")
-    (tmp_path / "run" / "member_0.npz").unlink()
-    with pytest.raises(FileNotFoundError, match=r"has no 'member_0.npz'"):
-        load(tmp_path / "run")
 
 
 def test_nothing_is_pickled(fitted: MoleculeRegressor, tmp_path: Path) -> None:
@@ -108,19 +108,16 @@ def test_where_writing_fails_the_earlier_estimator_is_whole(
     fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fitted.save(tmp_path)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    written = np.savez
 
-    def failing(path: Path, **arrays: Any) -> None:
-        if path.name == "member_0.npz":
-            raise OSError("no space left")
-        written(path, **arrays)
+    def failing(file: Any, **arrays: Any) -> None:
+        file.write(b"half")
+        raise OSError("no space left")
 
     with monkeypatch.context() as patch:
         patch.setattr(np, "savez", failing)
         with pytest.raises(OSError, match="no space left"):
             MoleculeRegressor("wl-ridge").fit(SMILES, -LOGP).save(tmp_path, overwrite=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    assert [path.name for path in tmp_path.iterdir()] == ["estimator.npz"]
     np.testing.assert_array_equal(load(tmp_path).predict(SMILES), fitted.predict(SMILES))
 
 

@@ -183,7 +183,6 @@ def test_ray_gives_what_one_process_does(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ray = pytest.importorskip("ray", reason="the extra ray is not installed")
-    pytest.importorskip("ray.data")
     shutdown = ray.shutdown  # one start is enough for both runs
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     words = "predict +ridge +parts --far 0 --skip-invalid"

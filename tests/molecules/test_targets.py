@@ -8,8 +8,7 @@ import pytest
 pytest.importorskip("rdkit")
 pd = pytest.importorskip("pandas")
 
-from pyg_kernels.molecules.targets import read_targets  # noqa: E402
-from pyg_kernels.molecules.training_data import read_rows  # noqa: E402
+from pyg_kernels.molecules.training_data import read_rows, read_targets  # noqa: E402
 from pyg_kernels.tables import FileError  # noqa: E402
 
 
@@ -27,16 +26,16 @@ def test_targets_are_numbers_or_classes() -> None:
         word=["toxic", "safe", " safe", ""],
         rank=["10", "2", "2.0", "1"],
     )
-    found = read_targets(frame, ["number", "binary"], None, "m.csv")
-    assert found.task == "regression"
-    np.testing.assert_array_equal(found.values, [[1, 0], [np.nan, 1], [-2000, np.nan], [0, 1]])
-    found = read_targets(frame, ["truth", "word"], None, "m.csv")
-    assert found.task == "classification"
-    assert found.classes == [["false", "true"], ["safe", "toxic"]]
-    np.testing.assert_array_equal(found.values, [[1, 1], [0, 0], [np.nan, 0], [1, np.nan]])
-    found = read_targets(frame, ["rank", "binary"], "classification", "m.csv")
-    assert found.classes == [["1", "2", "10"], ["0", "1"]]
-    np.testing.assert_array_equal(found.values[:, 0], [2, 1, 1, 0])
+    found, classes = read_targets(frame, ["number", "binary"], None, "m.csv")
+    assert classes is None
+    np.testing.assert_array_equal(found, [[1, 0], [np.nan, 1], [-2000, np.nan], [0, 1]])
+    found, classes = read_targets(frame, ["truth", "word"], None, "m.csv")
+    assert classes == [["false", "true"], ["safe", "toxic"]]
+    assert found["truth"].fillna("").tolist() == ["true", "false", "", "true"]
+    assert found["word"].fillna("").tolist() == ["toxic", "safe", "safe", ""]
+    found, classes = read_targets(frame, ["rank", "binary"], "classification", "m.csv")
+    assert classes == [["1", "2", "10"], ["0", "1"]]
+    assert found["rank"].tolist() == ["10", "2", "2", "1"]
 
 
 def test_names_of_classes_keep_their_digits_and_case() -> None:
@@ -44,10 +43,10 @@ def test_names_of_classes_keep_their_digits_and_case() -> None:
         code=["1000001", "1000002", "1000002.0", "NaN", "0.5"],
         kind=["None", "Ki", "NA", "", "Ki"],
     )
-    found = read_targets(frame, ["code", "kind"], "classification", "m.csv")
-    assert found.classes == [["0.5", "1000001", "1000002"], ["Ki", "None"]]
-    np.testing.assert_array_equal(found.values[:, 0], [1, 2, 2, np.nan, 0])
-    np.testing.assert_array_equal(found.values[:, 1], [1, 0, np.nan, np.nan, 0])
+    found, classes = read_targets(frame, ["code", "kind"], "classification", "m.csv")
+    assert classes == [["0.5", "1000001", "1000002"], ["Ki", "None"]]
+    assert found["code"].fillna("").tolist() == ["1000001", "1000002", "1000002", "", "0.5"]
+    assert found["kind"].fillna("").tolist() == ["None", "Ki", "", "", "Ki"]
 
 
 @pytest.mark.parametrize(
@@ -65,11 +64,11 @@ def test_wrong_targets(cells: list[str], task: str | None, expected: str) -> Non
         read_targets(table(y=cells), ["y"], task, "m.csv")
 
 
-def test_invalid_smiles_are_listed_with_their_lines() -> None:
+def test_invalid_smiles_are_listed_with_their_lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "pyg_kernels.molecules")
     frame = table(smiles=["C", "C(", "", "CCO"])
     with pytest.raises(FileError, match=r"2 invalid SMILES \(line 3: .*; line 4: .*--skip-invalid"):
         read_rows(frame, "smiles", "m.csv", False)
-    said: list[str] = []
-    molecules, known = read_rows(frame, "smiles", "m.csv", True, say=said.append)
+    molecules, known = read_rows(frame, "smiles", "m.csv", True)
     assert (molecules.smiles, list(known.index)) == (["C", "CCO"], [2, 5])
-    assert said == ["warning: m.csv: 2 invalid SMILES left out, lines 3, 4"]
+    assert caplog.messages == ["warning: m.csv: 2 invalid SMILES left out, lines 3, 4"]

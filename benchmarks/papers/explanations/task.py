@@ -93,8 +93,8 @@ class Task:
         """Fingerprints of molecules, texts and the network of ``--run``."""
         run, weights = self.options.run, None
         if run is not None:
-            manifest = (Path(run) / MODEL / "manifest.json").read_bytes()
-            weights = hashlib.sha256(manifest).hexdigest()[:16]
+            saved = (Path(run) / MODEL / "estimator.npz").read_bytes()
+            weights = hashlib.sha256(saved).hexdigest()[:16]
         return {
             "molecules": self.measured.digest,
             "planted target": self.planted.digest,
