@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import re
 import signal
 from collections.abc import Callable
@@ -18,7 +17,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.options import parse
 from benchmarks.harness.study import Study
-from benchmarks.papers.activations import problems, report
+from benchmarks.papers.activations import report
 from benchmarks.papers.activations.__main__ import COMMANDS, main
 from benchmarks.papers.activations.options import Charging, LongTerm, Xor
 from benchmarks.papers.activations.problems import (
@@ -113,31 +112,6 @@ def test_trains_and_draws(train, tmp_path, command) -> None:
     assert "7 centres" in out or "centres in [-2, 2]" in out
     for name in PICTURES[command]:
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("command", list(WORDS))
-@pytest.mark.usefixtures("undrawn")
-def test_resumed_run_equals_the_uninterrupted_one(train, tmp_path, monkeypatch, command) -> None:
-    assert train(command, "--out", tmp_path / "whole")[0] == 0
-    done, middle = (30, 47) if command == "xor" else (12, 17)
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, middle)
-        status, _, err = train(command)
-    assert status == 130
-    assert "continue with the same command and --resume" in err
-    assert len(records_of(tmp_path / "out")) == 1
-    seen = []
-    iterate = Training.iterate
-    monkeypatch.setattr(Training, "iterate", lambda self: (seen.append(1), iterate(self)))
-    assert train(command, "--resume")[0] == 0
-    assert len(seen) == 2 * done - middle
-    assert numbers(tmp_path / "out") == numbers(tmp_path / "whole")
-
-
-def test_trials_travel_to_other_processes() -> None:
-    for options in (Xor(), Charging(), LongTerm()):
-        for trial in problems.trials(options, "cpu"):
-            assert pickle.loads(pickle.dumps(trial)) == trial
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -20,12 +20,9 @@ from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness.language_model import data as corpora
 from benchmarks.harness.language_model import report
 from benchmarks.harness.language_model.config import PRESETS
-from benchmarks.harness.language_model.optimizer import NTASGD
 from benchmarks.harness.language_model.trained import load_model
-from benchmarks.harness.progress import EpochHistory
 from benchmarks.language_model import main
 from tests.benchmarks.harness.language_model.streams import write_corpus
-from tests.benchmarks.interruption import interrupt_once, results
 
 EPOCH = [
     *("epoch", "train_perplexity", "valid_perplexity", "test_perplexity"),
@@ -153,44 +150,6 @@ def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> 
     kept = {"decay": 0.9, "decay_after": 10, "optimizer": "sgd", "sum_steps": True}
     assert {name: setup["training"][name] for name in given | kept} == given | kept
     assert (setup["model"]["hidden"], setup["model"]["num_layers"]) == (8, 1)
-
-
-@pytest.mark.parametrize(
-    ("preset", "words"),
-    [
-        ("rcnn-5m", ("--seeds", 3)),
-        ("adam-rcnn-16m", ("--lr", 0.2)),
-        ("awd-rkm-cifg", ("--lr", 3, "--batch-size", 16)),
-    ],
-)
-def test_resumed_run_equals_the_uninterrupted_one(
-    compare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str, words
-) -> None:
-    """Also in the midst of a schedule, of undone epochs, of averages and of varying steps."""
-    note = NTASGD.note
-
-    def early(self: NTASGD, error: float) -> bool:
-        note(self, error)
-        self.param_groups[0]["triggered"] = True
-        return True
-
-    monkeypatch.setattr(NTASGD, "note", early)
-    found = PRESETS[preset]
-    decayed = replace(found, training=replace(found.training, decay_after=1))
-    monkeypatch.setitem(PRESETS, preset, decayed)
-    words = ("--preset", preset, "--epochs", 4, *words)
-    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
-    interrupt_once(
-        monkeypatch,
-        EpochHistory,
-        "on_train_batch_end",
-        lambda self, trainer, *_: trainer.current_epoch == 2,
-    )
-    status, _, err = compare(*words)
-    assert (status, err.count("\n")) == (130, 2)
-    assert "--resume" in err
-    assert compare(*words, "--resume")[0] == 0
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("empty_lines", [False, True], ids=["penn", "wikitext"])

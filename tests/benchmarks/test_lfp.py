@@ -18,14 +18,12 @@ import pandas
 from matplotlib.figure import Figure
 
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
-from benchmarks.harness.progress import EpochHistory
 from benchmarks.papers.lfp import report
 from benchmarks.papers.lfp.__main__ import main
 from benchmarks.papers.lfp.data import RecordingBatches, leave_one_out
 from benchmarks.papers.lfp.filters import FilterBank, found
 from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
 from benchmarks.papers.lfp.task import RecordingClassifier, load_classifier
-from tests.benchmarks.interruption import interrupt_once
 
 KEYS = [
     *("dataset", "split", "model", "seed", "num_parameters", "metric"),
@@ -80,16 +78,6 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaves the pictures empty, which takes most of the time of a small experiment."""
     for name in ("wavelet_plot", "spectrum_plot"):
         monkeypatch.setattr(report, name, lambda *args: Figure(figsize=(1, 1)))
-
-
-def results(out: Path) -> tuple[list[dict[str, Any]], str]:
-    """Everything that must not depend on interruptions; seconds do."""
-    records = [json.loads(path.read_text()) for path in sorted(out.glob("runs/*/record.json"))]
-    for record in records:
-        for part in (record, *record["history"]):
-            part.pop("seconds_per_epoch", None)
-            part.pop("seconds", None)
-    return records, (out / "predictions.csv").read_text()
 
 
 def records_of(out: Path) -> list[dict[str, Any]]:
@@ -192,29 +180,6 @@ def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
     (record,) = records_of(tmp_path / "out")
     # Without the phases two of three at most.
     assert record["test"] > 80
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_resumed_run_equals_the_uninterrupted_one(compare, tmp_path, monkeypatch) -> None:
-    words = ("--epochs", 4, "--lr", 0.02, "--folds", 2)
-    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
-    seen: list[int] = []
-
-    def third_epoch_of_third_run(self, trainer: Any, module: Any) -> bool:
-        seen.append(trainer.current_epoch)
-        return seen.count(0) == 3 and trainer.current_epoch == 2
-
-    raised = interrupt_once(
-        monkeypatch, EpochHistory, "on_train_epoch_start", third_epoch_of_third_run
-    )
-    status, _, err = compare(*words)
-    assert (status, bool(raised)) == (130, True)
-    assert "continue with the same command and --resume" in err
-    assert len(records_of(tmp_path / "out")) == 2
-    assert compare(*words, "--resume")[0] == 0
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
-    for name in ("table.md", *PICTURES):
-        assert (tmp_path / "out" / name).exists()
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -19,7 +19,6 @@ import pandas
 from benchmarks.molecules.data import load_set
 from benchmarks.molecules.options import Options
 from benchmarks.molecules.processes import Process
-from benchmarks.molecules.runs import Cell
 from pyg_kernels import kernels
 from pyg_kernels.molecules import MoleculeRegressor, load
 from pyg_kernels.molecules.command import main as pyg_kernels
@@ -351,34 +350,6 @@ def test_other_molecules_are_refused_and_other_files_kept(compare, molecules_csv
     (tmp_path / "out" / "runs" / found[0] / "test.npz").write_bytes(b"PK")
     status, _, err = compare(*words, "--model", "gin", "--resume")
     assert status == 2 and "remove its folder to fit this run again" in err
-
-
-def test_what_is_finished_is_kept_with_resume(compare, molecules_csv, tmp_path, monkeypatch):
-    words = ("--data", molecules_csv, "--model", "gine", "mean", "--seeds", 0, 1)
-    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
-    whole, fit, done = metrics(tmp_path / "whole"), Cell.fit, []
-
-    def interrupted(self, progress):
-        if len(done) == 1:
-            raise KeyboardInterrupt
-        done.append(self.name)
-        return fit(self, progress)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Cell, "fit", interrupted)
-        status, _, err = compare(*words)
-    assert status == 130
-    assert "continue with the same command and --resume" in err
-    first = metrics(tmp_path / "out")
-    assert len(first) == 1
-
-    assert compare(*words, "--resume")[0] == 0
-    found = metrics(tmp_path / "out")
-    assert found[0] == first[0]
-    for one, other in zip(found, whole, strict=True):
-        assert [one[part] for part in PARTS] == [other[part] for part in PARTS]
-    assert compare(*words[:2], "--model", "gin", "--resume")[0] == 0
-    assert len(metrics(tmp_path / "out")) == 4
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(1.0, -1e6), (1e-30, 0.0), (1e30, 0.0)])

@@ -18,7 +18,6 @@ import pandas
 
 from benchmarks.harness import study
 from benchmarks.harness.experiment import Experiment
-from benchmarks.harness.progress import EpochHistory
 from benchmarks.harness.retrieval import baselines
 from benchmarks.harness.retrieval.batches import QuestionBatches
 from benchmarks.harness.retrieval.data import load_questions
@@ -30,7 +29,7 @@ from benchmarks.harness.task import PARTS
 from benchmarks.question_retrieval import main
 from tests.benchmarks.askubuntu_format import TOPICS, write_questions
 from tests.benchmarks.conftest import metrics_of
-from tests.benchmarks.interruption import interrupt_once, results
+from tests.benchmarks.interruption import results
 
 SMALL = (
     *("--data", "askubuntu", "--vectors", "none", "--device", "cpu", "--quiet"),
@@ -237,31 +236,6 @@ def test_poolings_and_fields_are_models_of_their_own(compare) -> None:
     assert (status, err) == (0, "")
     rows = re.findall(r"^(rcnn-scalar-\S+) ", text, re.MULTILINE)
     assert rows == [f"rcnn-scalar-{p}{f}" for p in ("last", "mean") for f in ("-title", "")]
-
-
-def test_a_run_that_was_interrupted_twice_is_that_of_one_go(compare, tmp_path, monkeypatch) -> None:
-    words = ("--models", "rcnn", "--pretraining", "yes", "--dropout", 0.3)
-    words = (*words, "--pretraining-epochs", 2, "--epochs", 2)
-    assert compare(*words)[0] == 0
-    out, whole = tmp_path / "out", tmp_path / "whole"
-    shutil.move(out, whole)
-    more: tuple[str, ...] = ()
-    for pretraining in (True, False):
-
-        def in_the_second_epoch(history, trainer, module, pretraining=pretraining) -> bool:
-            return trainer.current_epoch == 1 and hasattr(module.net, "decoder") == pretraining
-
-        with monkeypatch.context() as patch:
-            raised = interrupt_once(
-                patch, EpochHistory, "on_train_epoch_start", in_the_second_epoch
-            )
-            status, _, err = compare(*words, *more)
-        assert (status, bool(raised)) == (130, True)
-        assert "--resume" in err
-        more = ("--resume",)
-    assert compare(*words, *more)[0] == 0
-    assert results(out) == results(whole)
-    assert results(out / "pretraining") == results(whole / "pretraining")
 
 
 @pytest.mark.parametrize(

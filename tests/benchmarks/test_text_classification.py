@@ -5,7 +5,6 @@ import os
 import random
 import re
 import signal
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -38,7 +37,6 @@ from pyg_kernels.datasets.text import TextBatch
 from tests.benchmarks.interruption import results
 from tests.benchmarks.small_texts import write_glove, write_questions
 
-ROOT = Path(__file__).parents[2]
 PRESET = "--preset lei2017-sst"
 
 
@@ -585,14 +583,3 @@ def test_bad_texts_are_one_line(call, tmp_path, words, said) -> None:
     assert (status, output, err.count("\n")) == (2, "", 1)
     assert re.search(said, err)
     assert {path.name for path in tmp_path.iterdir()} == {"bad.csv", "header.csv"}
-
-
-def test_needs_no_rdkit(root, tmp_path) -> None:
-    words = ["--root", str(root), "--models", "cnn", "--epochs", "1", "--hidden", "2", "--quiet"]
-    code = (
-        "import sys; sys.modules['rdkit'] = None\n"
-        "from benchmarks.text_classification import main\n"
-        f"sys.exit(main({[*words, '--device', 'cpu', '--out', str(tmp_path / 'out')]!r}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
