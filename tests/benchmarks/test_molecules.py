@@ -2,11 +2,7 @@
 
 import json
 import math
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +21,6 @@ from pyg_kernels.molecules.command import main as pyg_kernels
 from pyg_kernels.ops import backend
 from tests.benchmarks.conftest import metrics_of as metrics
 
-ROOT = Path(__file__).parents[2]
 KEYS = [
     *("dataset", "split", "model", "seed", "num_parameters", "metric", "train", "valid", "test"),
     *("epochs", "seconds_per_epoch", "seconds", "fitted_on", "subset", "covered"),
@@ -368,29 +363,3 @@ def test_metrics_scale_with_the_unit(compare, sulfonamides, write_csv, tmp_path,
             tolerance = 1e-6 if mine["model"] == "mean" else 0.02
             assert mine[part] / unit == pytest.approx(theirs[part], rel=tolerance)
     assert not re.search(r" 0\.000 ", out)
-
-
-def shell(command, tmp_path, molecules_csv):
-    words = f"--data {molecules_csv} --model gine mean --hidden 8 --device cpu --epochs 1"
-    program = f"{sys.executable} -m benchmarks.molecules {words} --out {tmp_path / 'out'}"
-    return subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {program} {command}"],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_work_goes_on_when_nobody_reads(tmp_path, molecules_csv):
-    done = shell("--seeds 0 1 | head -1", tmp_path, molecules_csv)
-    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
-    assert len(metrics(tmp_path / "out")) == 3
-    assert (tmp_path / "out" / "report.html").exists()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_full_disk_is_one_line(tmp_path, molecules_csv):
-    done = shell("> /dev/full", tmp_path, molecules_csv)
-    assert done.returncode == 2
-    assert "benchmarks.molecules: error: standard output: " in done.stderr

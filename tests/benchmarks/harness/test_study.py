@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -270,6 +272,31 @@ def test_a_signal_lets_polite_cells_finish_in_their_own_time(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt, match="continue"):
         study.run([Number(n, 2) for n in range(3)], compute, polite=True)
     assert [record["number"] for record in study.records()] == [0]
+
+
+def shell(command: str, out: Path) -> subprocess.CompletedProcess[str]:
+    """A command line that writes more than nothing, in a shell."""
+    code = f"from {__name__} import run; raise SystemExit(run('--out', {str(out)!r}))"
+    return subprocess.run(
+        ["bash", "-c", f'set -o pipefail; {sys.executable} -c "{code}" {command}'],
+        cwd=Path(__file__).parents[3],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_work_goes_on_when_nobody_reads(tmp_path: Path) -> None:
+    done = shell("| head -1", tmp_path / "out")
+    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
+    assert len(json.loads((tmp_path / "out/metrics.json").read_text())) == 3
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_full_disk_is_one_line(tmp_path: Path) -> None:
+    done = shell("> /dev/full", tmp_path / "out")
+    assert done.returncode == 2
+    assert "tests.squares: error: standard output: " in done.stderr
 
 
 def test_records_are_grouped_and_rows_are_a_table() -> None:
