@@ -102,18 +102,6 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(Training, "iterate", counted)
 
 
-@pytest.mark.parametrize("command", list(WORDS))
-def test_trains_and_draws(train, tmp_path, command) -> None:
-    status, out, err = train(command)
-    assert (status, err) == (0, "")
-    for record in records_of(tmp_path / "out"):
-        assert record["iterations"] == (30 if command == "xor" else 12)
-        assert record["cpu_seconds"] > 0
-    assert "7 centres" in out or "centres in [-2, 2]" in out
-    for name in PICTURES[command]:
-        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_a_folder_grows_by_functions_seeds_and_iterations(train, tmp_path) -> None:
     assert train("long-term")[0] == 0

@@ -173,10 +173,3 @@ def test_sentences_are_explained(explain, sentences, tmp_path) -> None:
     assert explain(*texts, "--resume")[0] == 0
     assert metrics_of(out)[-1]["text"] == "this bad film is a film ."
     assert not (out / "sentence-2.png").exists()
-
-
-def test_what_cannot_be_explained_is_one_line(refused, sentences) -> None:
-    refused("SMARTS", "--smarts", "c(")
-    refused("[Si]", "--smarts", "[Si]")
-    refused("--run nowhere is no finished run", "--run", "nowhere")
-    refused("must not be empty", "--text-root", sentences, "--sentences", "a film", "  ")

@@ -411,20 +411,3 @@ def test_a_checkpoint_knows_the_filters_that_training_started_from(compare, tmp_
     classifier = load_classifier(path, seed=3)
     assert torch.equal(classifier.filters_at_start.weight, trained.weight)
     assert not torch.equal(classifier.filters().weight, trained.weight)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        ("x", np.zeros((72, 100)), "(trials, channels, time)"),
-        ("subject", np.array([None] * 72), "Python objects"),
-    ],
-)
-def test_bad_recordings_are_one_line_and_leave_nothing(call, tmp_path, key, value, said) -> None:
-    path = save(tmp_path / "mice.npz", planted(), **{key: value})
-    status, out, err = call("--data", path, "--out", tmp_path / "out", "--device", "cpu")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("benchmarks.papers.lfp: error: ")
-    assert str(path) in err
-    assert said in err
-    assert [found.name for found in tmp_path.iterdir()] == ["mice.npz"]

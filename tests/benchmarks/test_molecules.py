@@ -271,61 +271,6 @@ def test_own_processes_are_those_of_the_estimator(compare, molecules_csv):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
-# A name, the CSV's text (None: no file), the words, what the message must say.
-BINARY = "smiles,y\n" + "".join(f"{'C' * k}O,{k % 2}\n" for k in range(1, 41))
-GOOD = "smiles,y\n" + "".join(f"{'C' * k}O,{k}\n" for k in range(1, 41))
-PARTED = "smiles,y,part\nCO,1,train\nCC,2,train\nCCO,3,valid\n"
-COLUMN = "--split-column part"
-BAD_INPUT = [
-    ("unimportable model", GOOD, "--model no.such:Net", "cannot be imported"),
-    ("official split of a file", GOOD, "--split official", "official"),
-    ("too few parameters", GOOD, "--parameters 3 --model gine", "3 parameters"),
-    ("too many parameters", GOOD, "--hidden 65536 --model gine", "parameters; at most"),
-    ("split seed of a column", PARTED, f"{COLUMN} --split-seed 5", "--split-seed goes with"),
-    ("size of no process", GOOD, "--gp-molecules 9 --model gin", "--gp-molecules goes"),
-    ("root of a file", GOOD, "--root data", "--root goes with"),
-    ("dropout of a walk", GOOD, "--model gated-walk --dropout 0.5", "dropout=0.5"),
-    ("norm of attentive-fp", GOOD, "--model attentive-fp --norm layer", "norm"),
-    ("norm of gin-relu", GOOD, "--model gin-relu --norm layer", "--model gin-relu: "),
-    ("missing smiles column", GOOD, "--smiles-column SMILES", "SMILES"),
-    ("missing target column", GOOD, "--target-columns z", "z"),
-    ("missing split column", GOOD, COLUMN, "part"),
-    ("missing subset column", GOOD, "--target-columns y --subset-column z", "z"),
-    ("subset of numbers", GOOD, "--target-columns y --subset-column y", "needs 0 and 1"),
-    ("subset of which column", GOOD, "--subset-column y", "goes with --target-columns"),
-    ("split without column", GOOD, "--split column", "--split-column"),
-    ("header only", "smiles,y\n", "", "no"),
-    ("target not a number", "smiles,y\nCO,1\nCC,high\n", "--target-columns y", "3"),
-    ("invalid molecule", GOOD + "C1CC,3\n", "", "--skip-invalid"),
-    ("too few to split", "smiles,y\nCO,1\nCC,2\nCCO,3\n", "", "split leaves no molecules"),
-    ("one training molecule", PARTED.replace("2,train", "2,test"), COLUMN, "single molecule"),
-    ("nothing measured", PARTED + "CCC,,test\n", COLUMN, "test part has no measured"),
-    ("nobody to validate on", PARTED.replace("valid", "test"), COLUMN, "to validate on"),
-    ("no test part", PARTED, COLUMN, "split leaves no molecules"),
-    ("classes of a process", BINARY, "--task classification --model small-gp", "needs numbers"),
-    ("members of a process", GOOD, "--model fingerprint-gp --ensemble-size 2", "--ensemble-size"),
-    ("unknown part", PARTED + "CCC,4,date\n", COLUMN, "1 of 4 values do not, the first 'date'"),
-    ("classes of numbers", GOOD, "--task classification", "= 2"),
-    ("resampled targets", GOOD.replace("\n", ",1\n").replace("y,1", "y,z"), "--resample 1",
-     "one target"),
-    ("same name", GOOD, "--data chembl chembl.csv", "chembl.csv"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "said"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT]
-)
-def test_bad_files_are_one_line_and_leave_nothing(call, tmp_path, text, words, said):
-    (tmp_path / "input.csv").write_text(text)
-    file = ("--data", tmp_path / "input.csv")
-    status, out, err = call(*file, "--out", tmp_path / "out", *words.split())
-    assert (status, out) == (2, "")
-    assert err.startswith("benchmarks.molecules: error: ")
-    assert err.count("\n") == 1
-    assert said in err
-    assert [path.name for path in tmp_path.iterdir()] == ["input.csv"]
-
-
 def test_other_molecules_are_refused_and_other_files_kept(compare, molecules_csv, tmp_path):
     words = ("--data", molecules_csv, "--model", "mean")
     assert compare(*words)[0] == 0

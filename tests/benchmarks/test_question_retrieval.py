@@ -383,23 +383,6 @@ def test_askubuntu_has_the_training_of_the_thesis(
     assert {model.hidden > 200 for model in seen[1].models} == {True}
 
 
-def test_what_the_questions_do_not_have_is_one_line(compare, root, tmp_path) -> None:
-    titles = write_questions(tmp_path / "titles", bodies=False)
-    for words, said in (
-        (("--root", titles, "--fields", "title"), "--fields goes with questions that have bodies"),
-        (("--tune-vectors",), "--tune-vectors goes with a file of word vectors"),
-    ):
-        status, _, err = compare(*words)
-        assert (status, err.count("\n")) == (2, 1)
-        assert said in err
-    path = root / "dev.txt"
-    lines = [line.split("\t") for line in path.read_text().splitlines()]
-    path.write_text("".join(f"{row[0]}\t\t{row[2]}\t{row[3]}\n" for row in lines))
-    status, _, err = compare()
-    assert (status, err.count("\n")) == (2, 1)
-    assert "no question of the valid part has a similar one" in err
-
-
 @pytest.mark.parametrize("pretraining", ["no", "yes"])
 def test_divergence_is_one_line(compare, pretraining) -> None:
     words = ("--models", "gru", "--pretraining", pretraining, "--lr", 1e38, "--clip", 0)

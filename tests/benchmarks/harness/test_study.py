@@ -115,26 +115,6 @@ def test_each_cell_is_computed_once_and_a_folder_grows(
     assert capsys.readouterr().out.splitlines()[-1] == "4           16"
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "already holds results; give --resume"),
-        (["--resume", "--power", "3"], "was made with --power 2, not 3"),
-        (["--resume", "--range", "0", "1"], "was made with --range [-1.0, 1.0], not [0.0, 1.0]"),
-        (["--report", "--loud"], "was made with --loud False, not True"),
-        (["--resume", "--overwrite"], "--resume and --overwrite exclude each other"),
-    ],
-)
-def test_other_options_are_refused_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
-    run("--out", tmp_path / "out")
-    before = (tmp_path / "out/configuration.json").read_text()
-    assert run("--out", tmp_path / "out", *words) == 2
-    assert message in capsys.readouterr().err
-    assert (tmp_path / "out/configuration.json").read_text() == before
-
-
 def test_other_folders_and_data_are_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,15 +146,6 @@ def test_other_folders_and_data_are_left_alone(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").touch()
     assert run("--out", tmp_path / "mine", "--overwrite") == 2
-
-
-def test_an_interruption_keeps_what_is_finished(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--out", tmp_path, "--numbers", 1, 13, 2) == 130
-    assert "continue with the same command and --resume" in capsys.readouterr().err
-    assert run("--out", tmp_path, "--numbers", 1, 2, "--resume") == 0
-    assert computed(tmp_path, 1) == "x"
 
 
 def test_a_configuration_and_a_file_of_options_are_read_back(tmp_path: Path) -> None:

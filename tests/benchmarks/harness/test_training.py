@@ -1,6 +1,5 @@
 """Resumption: an interrupted run ends where the uninterrupted one does."""
 
-import json
 from typing import Any
 
 import pandas
@@ -51,7 +50,7 @@ def interrupted(experiment, **options: Any) -> None:
         experiment(**options).run()
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "exponential", "plateau", "none"])
+@pytest.mark.parametrize("schedule", ["cosine", "plateau"])
 def test_resumed_run_equals_the_uninterrupted_one(experiment, tmp_path, monkeypatch, schedule):
     options = {"schedule": schedule, "epochs": 9}
     experiment("whole", **options).run()
@@ -141,24 +140,6 @@ def test_damaged_results_are_one_line(experiment, tmp_path, monkeypatch):
     for text in ("[]", "{", '{"seeds": [0]}'):
         (tmp_path / "out" / "configuration.json").write_text(text)
         refused("configuration.json")
-
-
-def test_resume_in_the_middle_of_an_epoch_and_of_the_table(experiment, tmp_path, monkeypatch):
-    experiment("whole", seeds=(0, 1)).run()
-    raised = interrupt_once(
-        monkeypatch,
-        EpochHistory,
-        "on_train_batch_end",
-        lambda self, trainer, module, outputs, batch, index: (
-            self.seed == 1 and trainer.current_epoch == 1 and index == 1
-        ),
-    )
-    interrupted(experiment, seeds=(0, 1))
-    assert raised
-    done = json.loads((tmp_path / "out" / "metrics.json").read_text())
-    assert [record["seed"] for record in done] == [0]
-    experiment(resume=True, seeds=(0, 1)).run()
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
 
 
 def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, monkeypatch):
