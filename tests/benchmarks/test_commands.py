@@ -238,7 +238,11 @@ COMMANDS = {
     "rationales explain": Promise("benchmarks.rationales", "explain"),
     "speed": Promise("benchmarks.speed"),
     "speed scale": Promise("benchmarks.speed", "scale"),
-    "speed compare": Promise("benchmarks.speed", "compare"),
+    "speed compare": Promise(
+        "benchmarks.speed",
+        "compare",
+        prepare=lambda folder: (folder / "none.json").write_text("{}"),
+    ),
 }
 STUDIES = [name for name, promise in COMMANDS.items() if promise.small]
 
@@ -523,7 +527,11 @@ BAD_INPUT = {
         ("--model nonsense", "--models nonsense: expected one of wl"),
         ("--steps epochs", "expected an integer, got epochs"),
     ],
-    "speed compare": [("a", "required: after"), ("a b", "a: No such file")],
+    "speed compare": [
+        ("a", "required: after"),
+        ("a b", "a: No such file"),
+        ("IN/none.json IN/none.json", "no result of benchmarks.speed"),
+    ],
 }
 
 

@@ -28,6 +28,7 @@ EPOCH = [
     *("epoch", "train_perplexity", "valid_perplexity", "test_perplexity"),
     *("valid_error", "learning_rate", "seconds"),
 ]
+SMALL = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu")
 Call = Callable[..., tuple[int, str, str]]
 
 
@@ -46,19 +47,22 @@ def compare(call: Call, corpus: Path, tmp_path: Path) -> Call:
     """Trains narrow networks for 2 epochs into ``out`` unless the words say otherwise."""
 
     def run(*words: object, loud: bool = False) -> tuple[int, str, str]:
-        small = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu")
         defaults = ("--data", corpus, "--epochs", 2, "--out", tmp_path / "out")
-        return call(*small, *defaults, *words, *(() if loud else ("--quiet",)))
+        return call(*SMALL, *defaults, *words, *(() if loud else ("--quiet",)))
 
     return run
 
 
-@pytest.fixture
-def checkpoint(compare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose validation part was one stream."""
-    monkeypatch.setattr(corpora, "EVALUATION_STREAMS", 1)
-    assert compare("--preset", "rcnn-5m", "--lr", 0.3)[0] == 0
-    return tmp_path / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
+    folder = tmp_path_factory.mktemp("checkpoint")
+    words = ("--data", write_corpus(folder / "corpus"), "--epochs", 2, "--out", folder / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpora, "EVALUATION_STREAMS", 1)
+        words = (*SMALL, *words, "--preset", "rcnn-5m", "--lr", 0.3, "--quiet")
+        assert main([str(word) for word in words]) == 0
+    return folder / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
 
 
 def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path) -> None:
@@ -209,34 +213,27 @@ def test_generate(call: Call, checkpoint: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("command", "words", "said"),
     [
-        (("--prompt", "zzz yyy"), "--prompt: the model's vocabulary of 22 words (ptb) has none"),
-        (("--prompt", "..."), "--prompt has no words: the vocabulary is without punctuation"),
-        (("--checkpoint", "nowhere"), "--checkpoint nowhere: no such file"),
-        (("--device", "tpu"), "--device must be"),
+        ("generate", "--prompt zzz", "--prompt: the model's vocabulary of 22 words (ptb) has none"),
+        (
+            "generate",
+            "--prompt ...",
+            "--prompt has no words: the vocabulary is without",
+        ),
+        ("generate", "--device tpu", "--device must be"),
+        ("score", "--file IN/empty.txt", "the text to score has no words"),
+        ("score", "--file IN/none.txt", "No such file"),
+        ("score", "--file IN/damaged.gz", "damaged.gz"),
     ],
 )
-def test_bad_input_of_generate(call: Call, checkpoint: Path, words, said: str) -> None:
-    status, out, err = call("generate", "--checkpoint", checkpoint, *words)
+def test_bad_input(call: Call, checkpoint: Path, tmp_path: Path, command, words, said) -> None:
+    (tmp_path / "empty.txt").write_text("\n  \n")
+    (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
+    given = words.replace("IN", str(tmp_path)).split()
+    status, out, err = call(command, "--checkpoint", checkpoint, *given)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
-
-
-def test_bad_input_of_score(call: Call, checkpoint: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty.txt").write_text("\n  \n")
-    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
-    (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
-    for words, said in (
-        (("--file", tmp_path / "empty.txt"), "the text to score has no words"),
-        (("--data", tmp_path / "none.txt"), "--data"),
-        (("--file", tmp_path / "none.txt"), "No such file"),
-        (("--file", tmp_path / "damaged.gz"), "damaged.gz"),
-        (("--text", "w1", "--checkpoint", tmp_path / "latin.txt"), "is not a checkpoint of this"),
-    ):
-        status, out, err = call("score", "--checkpoint", checkpoint, *words)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert said in err
 
 
 def test_lines_without_words_end_sentences_in_a_corpus_alone(

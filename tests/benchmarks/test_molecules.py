@@ -21,10 +21,6 @@ from pyg_kernels.molecules.command import main as pyg_kernels
 from pyg_kernels.ops import backend
 from tests.benchmarks.conftest import metrics_of as metrics
 
-KEYS = [
-    *("dataset", "split", "model", "seed", "num_parameters", "metric", "train", "valid", "test"),
-    *("epochs", "seconds_per_epoch", "seconds", "fitted_on", "subset", "covered"),
-]
 PARTS = ("train", "valid", "test")
 
 
@@ -37,7 +33,6 @@ def test_compares_models_over_seeds_and_splits(compare, molecules_csv, tmp_path)
     status, out, err = compare(*words, "--split", "random", "scaffold")
     assert (status, err) == (0, "")
     records = metrics(tmp_path / "out")
-    assert [list(record) for record in records] == [KEYS] * 6
     found = sorted((r["split"], r["model"], r["seed"]) for r in records)
     assert found == [
         (split, model, seed)
@@ -102,21 +97,17 @@ def test_runs_are_those_of_the_estimator_and_of_its_command(compare, molecules_c
         assert predicted["low_pIC50"].isna().all() or (predicted["low_pIC50"] < found).all()
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        *("wl-gated", "graph-kernel", "gated-walk", "random-walk"),
-        *("gin", "gin-prelu", "gin-kernel", "attentive-fp"),
-        *("neural-fingerprint", "embedded-mean-field", "embedded-loopy-bp"),
+def test_every_model_is_fitted(compare, molecules_csv, tmp_path):
+    models = (
+        *("wl-gated", "graph-kernel", "gated-walk", "random-walk", "gin-prelu", "gin-kernel"),
+        *("attentive-fp", "neural-fingerprint", "embedded-mean-field", "embedded-loopy-bp"),
         *("gp", "wl-gp", "wl-forest", "random-walk-gp", "tests.molecules.nets:TwoConvs"),
-    ],
-)  # fmt: skip
-def test_every_model_is_fitted(compare, molecules_csv, tmp_path, model):
-    words = ("--epochs", 1, "--ensemble-size", 2 if model == "gin" else 1)
-    status, _, err = compare("--data", molecules_csv, "--model", model, *words)
-    assert (status, err) == (0, "")
-    (record,) = metrics(tmp_path / "out")
-    assert math.isfinite(record["test"])
+    )
+    words = ("--data", molecules_csv, "--epochs", 1)
+    for more in (models, ("gin", "--ensemble-size", 2, "--overwrite")):
+        status, _, err = compare(*words, "--model", *more)
+        assert (status, err) == (0, "")
+        assert all(math.isfinite(record["test"]) for record in metrics(tmp_path / "out"))
 
 
 def test_split_column_and_several_targets_with_gaps(compare, sulfonamides, write_csv, tmp_path):

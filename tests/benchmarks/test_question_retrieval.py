@@ -311,18 +311,6 @@ def test_word_vectors_are_kept_as_they_are_and_bad_ids_left_out(compare, root, t
         torch.testing.assert_close(vectors[numbers.index(word)], expected)
 
 
-@pytest.mark.parametrize(
-    ("vectors", "kind"),
-    [
-        (None, "learned vectors (no file of word vectors at hand; --vectors FILE names one)"),
-        ("none", "learned vectors"),
-    ],
-)
-def test_says_that_there_are_no_word_vectors(root, vectors, kind) -> None:
-    lines = describe(load_questions(questions(root, vectors))).splitlines()
-    assert lines[-2].endswith(f" words with {kind}")
-
-
 def test_learned_words_are_those_of_the_questions_to_train_on(root) -> None:
     path = root / "text_tokenized.txt"
     path.write_text(path.read_text() + "900\tunseen unseen\tunseen\n901\tdrawn\tdrawn\n")
@@ -381,11 +369,3 @@ def test_askubuntu_has_the_training_of_the_thesis(
     for config in (training, pretraining):
         assert config.optimizer.schedule == schedule
     assert {model.hidden > 200 for model in seen[1].models} == {True}
-
-
-@pytest.mark.parametrize("pretraining", ["no", "yes"])
-def test_divergence_is_one_line(compare, pretraining) -> None:
-    words = ("--models", "gru", "--pretraining", pretraining, "--lr", 1e38, "--clip", 0)
-    status, out, err = compare(*words, "--schedule", "none")
-    assert (status, out, err.count("\n")) == (1, "", 1)
-    assert "the validation error is nan" in err

@@ -225,15 +225,6 @@ def test_cnn_is_the_maximum_over_windows() -> None:
     torch.testing.assert_close(encoder(words, batch)[0], torch.cat(expected), rtol=1e-10, atol=0)
 
 
-@pytest.mark.parametrize("name", ["lstm", "rcnn"])
-def test_recurrent_encoders_give_the_output_at_the_last_word(name: str) -> None:
-    encoder = built(config(name, num_layers=2))
-    x = words()
-    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
-        expected = getattr(encoder, name)(text)[0][-1]
-        torch.testing.assert_close(row, expected, rtol=1e-10, atol=0)
-
-
 def test_recurrent_kernel_machines_give_the_mean_over_words() -> None:
     torch.manual_seed(0)
     config = TextModelConfig("rkm-cifg-2gram", 9, 4, False, 2, hidden=3)
