@@ -22,6 +22,7 @@ from benchmarks.harness.language_model import report
 from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.trained import load_model
 from benchmarks.language_model import main
+from tests.benchmarks.conftest import assert_refused
 from tests.benchmarks.harness.language_model.streams import write_corpus
 
 EPOCH = [
@@ -231,9 +232,7 @@ def test_bad_input(call: Call, checkpoint: Path, tmp_path: Path, command, words,
     (tmp_path / "empty.txt").write_text("\n  \n")
     (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
     given = words.replace("IN", str(tmp_path)).split()
-    status, out, err = call(command, "--checkpoint", checkpoint, *given)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert_refused(call(command, "--checkpoint", checkpoint, *given), said)
 
 
 def test_lines_without_words_end_sentences_in_a_corpus_alone(
@@ -266,10 +265,8 @@ def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path
     ):
         torch.save(content, other)
         words = ("--checkpoint", other, "--text", "w1", "--device", "cpu")
-        status, out, err = call("score", *words)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert f"--checkpoint {other} " in err
-    assert "is a checkpoint of another network" in err
+        assert_refused(call("score", *words), f"--checkpoint {other} ")
+    assert "is a checkpoint of another network" in call("score", *words)[2]
 
 
 def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> None:
@@ -277,9 +274,7 @@ def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> 
     lines = [f"Once, w{k % 3} said: \u00e9t\u00e9!\n\n" for k in range(40)]
     file.write_text("".join(lines), encoding="latin-1")
     small = ("--preset", "rcnn-5m", "--hidden", 4, "--epochs", 1)
-    status, out, err = compare("--data", file, *small)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "story.txt is not in the encoding utf-8: " in err
+    assert_refused(compare("--data", file, *small), "story.txt is not in the encoding utf-8: ")
     assert compare("--data", file, "--encoding", "latin-1", *small)[0] == 0
     (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert record["dataset"] == "story"
