@@ -656,6 +656,7 @@ RESUMED = [
     ("lfp", "--epochs 3 --models cnn rkm-lstm"),
     ("explanations", "--methods random walks --epochs 3"),
     ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 2 --epochs 3"),
+    ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 6 --epochs 1"),
     ("molecules", "--model gine --epochs 3 --seeds 0 1 --hidden 4"),
     ("texts", "--epochs 3 --seeds 0 1"),
     ("language", "--models rcnn-5m --seeds 0 1 --epochs 3"),
