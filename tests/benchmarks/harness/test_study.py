@@ -143,6 +143,9 @@ def test_other_folders_and_data_are_left_alone(
         "table.md",
     ]
     assert [path.name for path in (out / "runs").iterdir()] == ["n5"]
+    assert run("--out", out, "--overwrite", "--numbers", 13) == 130
+    left = {"configuration.json", "mine.txt", "runs"}  # nothing of the results before
+    assert {path.name for path in out.iterdir()} == left
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").touch()
     assert run("--out", tmp_path / "mine", "--overwrite") == 2
