@@ -154,9 +154,10 @@ def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, mon
 
 
 def test_metrics_are_those_of_the_best_epoch(experiment):
-    made = experiment(epochs=8, lr=0.3)
+    made = experiment(epochs=8, lr=0.01)
     (run,) = made.run()
     best = min(run.history, key=lambda epoch: epoch["valid_error"])
+    assert best["valid_error"] < min(run.history[place]["valid_error"] for place in (0, -1))
     assert len(run.history) == run.record["epochs"]
     assert run.record["valid"] == pytest.approx(best[f"valid_{made.task.measure.key}"], rel=1e-5)
 
