@@ -21,6 +21,13 @@ def metrics_of(out: Path) -> Any:
     return json.loads((out / "metrics.json").read_text())
 
 
+def assert_refused(result: tuple[int, str, str], said: str) -> None:
+    """Bad input: exit status 2 and one line that says this."""
+    status, _, err = result
+    assert (status, err.count("\n")) == (2, 1)
+    assert said in err
+
+
 @pytest.fixture(autouse=True)
 def _leave_no_trace() -> Iterator[None]:
     """Small models gain nothing from threads; Lightning ignores further interrupts after one."""

@@ -16,7 +16,6 @@ from benchmarks.papers.activations.problems import (
     ChargingTrial,
     LongTermTrial,
     SigmoidRNN,
-    boolean_function,
     charged,
     log_spaced,
     patterns,
@@ -46,12 +45,6 @@ def long_term(function: str = "or", length: int = 6) -> LongTermTrial:
 
 def charging() -> ChargingTrial:
     return ChargingTrial(Charging(centers=5), "cpu", "kbrn", 0)
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_boolean_functions_have_their_truth_tables(name) -> None:
-    first, second = torch.tensor([[False, False, True, True], [False, True, False, True]])
-    assert tuple(boolean_function(name, first, second).tolist()) == TRUTH[name]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -260,14 +253,6 @@ def test_variation_is_that_of_the_numerical_slope(green, bounds) -> None:
         slopes = [numerical_slope(function, a) for a in (ends[1:] + ends[:-1]) / 2]
         expected = np.abs(np.diff(slopes)).sum()
         assert function.variation(*bounds) == pytest.approx(expected, abs=1e-6)
-
-
-def test_variation_of_one_kink_and_of_kinks_that_cancel() -> None:
-    assert Expansion("relu", np.array([0.5]), np.array([-3.0])).variation() == 3
-    assert Expansion("abs", np.array([0.5]), np.array([-3.0])).variation() == 6
-    opposite = Expansion("abs", np.array([0.5, 0.5]), np.array([2.0, -2.0]))
-    assert opposite.variation() == 0
-    assert Expansion("relu", np.array([0.5]), np.array([1.0])).variation(1.0, 2.0) == 0
 
 
 def test_a_kink_at_an_end_makes_no_piece_of_its_own() -> None:

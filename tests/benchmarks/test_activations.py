@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import re
 import signal
 from collections.abc import Callable
@@ -18,7 +17,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.options import parse
 from benchmarks.harness.study import Study
-from benchmarks.papers.activations import problems, report
+from benchmarks.papers.activations import report
 from benchmarks.papers.activations.__main__ import COMMANDS, main
 from benchmarks.papers.activations.options import Charging, LongTerm, Xor
 from benchmarks.papers.activations.problems import (
@@ -28,6 +27,7 @@ from benchmarks.papers.activations.problems import (
     patterns,
 )
 from benchmarks.papers.activations.trial import CHECKPOINT, Training, trained_network
+from tests.benchmarks.conftest import assert_refused
 
 SMALL = ("--device", "cpu", "--quiet", "--centers", 7, "--seeds", 0)
 WORDS: dict[str, tuple[object, ...]] = {
@@ -103,43 +103,6 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(Training, "iterate", counted)
 
 
-@pytest.mark.parametrize("command", list(WORDS))
-def test_trains_and_draws(train, tmp_path, command) -> None:
-    status, out, err = train(command)
-    assert (status, err) == (0, "")
-    for record in records_of(tmp_path / "out"):
-        assert record["iterations"] == (30 if command == "xor" else 12)
-        assert record["cpu_seconds"] > 0
-    assert "7 centres" in out or "centres in [-2, 2]" in out
-    for name in PICTURES[command]:
-        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("command", list(WORDS))
-@pytest.mark.usefixtures("undrawn")
-def test_resumed_run_equals_the_uninterrupted_one(train, tmp_path, monkeypatch, command) -> None:
-    assert train(command, "--out", tmp_path / "whole")[0] == 0
-    done, middle = (30, 47) if command == "xor" else (12, 17)
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, middle)
-        status, _, err = train(command)
-    assert status == 130
-    assert "continue with the same command and --resume" in err
-    assert len(records_of(tmp_path / "out")) == 1
-    seen = []
-    iterate = Training.iterate
-    monkeypatch.setattr(Training, "iterate", lambda self: (seen.append(1), iterate(self)))
-    assert train(command, "--resume")[0] == 0
-    assert len(seen) == 2 * done - middle
-    assert numbers(tmp_path / "out") == numbers(tmp_path / "whole")
-
-
-def test_trials_travel_to_other_processes() -> None:
-    for options in (Xor(), Charging(), LongTerm()):
-        for trial in problems.trials(options, "cpu"):
-            assert pickle.loads(pickle.dumps(trial)) == trial
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_a_folder_grows_by_functions_seeds_and_iterations(train, tmp_path) -> None:
     assert train("long-term")[0] == 0
@@ -171,9 +134,7 @@ def test_report_of_what_is_finished(train, tmp_path, monkeypatch) -> None:
     with monkeypatch.context() as patch:
         interrupt_at(patch, 3)
         assert train("xor", "--overwrite", "--out", tmp_path / "xor")[0] == 130
-    status, out, err = train("xor", "--report", "--out", tmp_path / "xor")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "holds no finished trial" in err
+    assert_refused(train("xor", "--report", "--out", tmp_path / "xor"), "holds no finished trial")
 
 
 @pytest.mark.parametrize(("command", "former"), [("xor", "inputs2-d"), ("long-term", "or-T006-")])
@@ -183,9 +144,7 @@ def test_trials_of_a_former_version_are_refused(train, tmp_path, command, former
     for path in list((tmp_path / "out" / "runs").iterdir()):
         path.rename(path.with_name(former + path.name))
     for word in ("--resume", "--report"):
-        status, out, err = train(command, word)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert f"has a trial of a former version: {former}" in err
+        assert_refused(train(command, word), f"has a trial of a former version: {former}")
     assert train(command, "--overwrite")[0] == 0
 
 
@@ -195,9 +154,7 @@ def test_damaged_checkpoints_are_named(train, tmp_path, words) -> None:
     assert train("xor", *small)[0] == 0
     (path,) = (tmp_path / "out" / "runs").glob(f"*/{CHECKPOINT}")
     path.write_bytes(path.read_bytes()[:40])
-    status, _, err = train("xor", *small, *words)
-    assert (status, err.count("\n")) == (2, 1)
-    assert f"{path} is damaged" in err
+    assert_refused(train("xor", *small, *words), f"{path} is damaged")
 
 
 def step_accuracy(trial: Any, folder: Path, running: bool) -> float:

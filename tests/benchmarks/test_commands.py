@@ -11,8 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
@@ -43,6 +47,7 @@ class Promise:
         small (str): Words of a run of a second.
         other (str): An option that makes another result, with the words of the refusal.
         keys (str): Of the first record of ``metrics.json``.
+        files (str): What else than the usual is written.
         prepare: Writes what the words call ``IN/...`` into a folder.
     """
 
@@ -51,6 +56,7 @@ class Promise:
     small: str = ""
     other: tuple[str, str] = ("", "")
     keys: str = ""
+    files: str = ""
     prepare: Callable[[Path], object] | None = None
 
     @property
@@ -68,8 +74,48 @@ class Promise:
 
 def write_retrieval(folder: Path) -> None:
     write_askubuntu(folder / "askubuntu")
+    write_askubuntu(folder / "titles", bodies=False)
+    path = write_askubuntu(folder / "dissimilar") / "dev.txt"
+    lines = [line.split("\t") for line in path.read_text().splitlines()]
+    path.write_text("".join(f"{row[0]}\t\t{row[2]}\t{row[3]}\n" for row in lines))
     (folder / "pairs.csv").write_text("a,b,c\nx y,x,1\nz,x,yes\n")
     (folder / "twice.csv").write_text("a,b,c\nx y,z,1\nx y,z,0\nx y,z,1\n")
+
+
+def write_molecules(folder: Path) -> None:
+    """Every other one has a fluorine on a ring."""
+    rows = [f"{'C' * k}{('O', 'c1ccc(F)cc1')[k % 2]},{k}\n" for k in range(1, 41)]
+    good = "smiles,y\n" + "".join(rows)
+    parted = "smiles,y,part\nCO,1,train\nCC,2,train\nCCO,3,valid\n"
+    for name, text in {
+        "molecules": good,
+        "binary": re.sub(r"\d*([02468])\n", "0\n", re.sub(r"\d*([13579])\n", "1\n", good)),
+        "two": good.replace("\n", ",1\n").replace("y,1", "y,z"),
+        "no-number": "smiles,y\nCO,1\nCC,high\n",
+        "header": "smiles,y\n",
+        "invalid": good + "C1CC,3\n",
+        "three": "smiles,y\nCO,1\nCC,2\nCCO,3\n",
+        "parted": parted,
+        "one": parted.replace("2,train", "2,test"),
+        "unmeasured": parted + "CCC,,test\n",
+        "no-valid": parted.replace("valid", "test"),
+        "unknown": parted + "CCC,4,date\n",
+        "chembl": good,
+    }.items():
+        (folder / f"{name}.csv").write_text(text)
+
+
+def write_texts(folder: Path) -> None:
+    write_questions(folder / "trec")
+    (folder / "empty").mkdir()
+    (folder / "classless.csv").write_text("1,text\nno class,text\n")
+    (folder / "one-class.csv").write_text("text,label\nÜber,y\nb,y\n")
+
+
+def write_recordings(folder: Path) -> None:
+    good = {"x": np.zeros((6, 2, 9)), "y": [0, 1] * 3, "subject": [0, 1, 2] * 2}
+    np.savez(folder / "flat.npz", **good | {"x": np.zeros((6, 9))})
+    np.savez(folder / "objects.npz", **good | {"subject": np.array([None] * 6)})
 
 
 TRIAL = (
@@ -85,6 +131,7 @@ COMMANDS = {
         ("--learning-rate 0.5", "--learning-rate 0.003, not 0.5"),
         f"inputs centers l1 {TRIAL} solved_after squared_error variation variation_over_data "
         "variation_times_range",
+        "functions-2-inputs.png",
     ),
     "charging": Promise(
         ACTIVATIONS,
@@ -92,6 +139,7 @@ COMMANDS = {
         f"{SEQUENCES} --seeds 0",
         ("--centers 8", "--centers 7, not 8"),
         TRIAL,
+        "accuracy.png",
     ),
     "long-term": Promise(
         ACTIVATIONS,
@@ -107,13 +155,17 @@ COMMANDS = {
         ("--pooling max", "--pooling 'power', not 'max'"),
         "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch "
         "subject filters ngram hidden_size pooling layer_norm center_hz planted",
+        "predictions.csv spectra.png wavelets.png",
+        write_recordings,
     ),
     "explanations": Promise(
         "benchmarks.papers.explanations",
         "",
-        "--device cpu --hidden 3 --layers 1 --epochs 1 --molecules 2 --drawn 1 --methods random",
+        "--device cpu --data IN/molecules.csv --smarts cF --hidden 3 --layers 1 --epochs 1 "
+        "--molecules 2 --drawn 1 --methods random",
         ("--norm batch", "--norm 'none', not 'batch'"),
         "method molecules precision fid+ fid- change_without change_alone seconds chance",
+        "explanations.html molecules.png planted.png",
     ),
     "retrieval": Promise(
         "benchmarks.question_retrieval",
@@ -124,6 +176,7 @@ COMMANDS = {
         "dataset split model seed num_parameters metric train valid test valid_MAP valid_P@1 "
         "valid_P@5 test_MAP test_P@1 test_P@5 epochs seconds_per_epoch encoder pretrained pooling "
         "fields hidden_size encoder_parameters",
+        "baselines.json learning_curves.png predictions.csv",
         write_retrieval,
     ),
     "retrieval rank": Promise("benchmarks.question_retrieval", "rank"),
@@ -133,14 +186,17 @@ COMMANDS = {
         "--device cpu --tasks wl-features --copies 1 --rounds 1",
         ("--bond-labels", "--bond-labels False, not True"),
         "task method size calls peak_mib seconds molecules columns entries copies_equal threads",
+        "scaling.png",
     ),
     "molecules": Promise(
         "benchmarks.molecules",
         "",
-        "--device cpu --model mean",
+        "--device cpu --data IN/molecules.csv --model mean",
         ("--lr 0.5", "--lr None, not 0.5"),
         "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch "
         "seconds fitted_on subset covered",
+        "predictions-molecules-random.png predictions.csv report.html",
+        write_molecules,
     ),
     "molecules report": Promise("benchmarks.molecules", "report"),
     "texts": Promise(
@@ -150,7 +206,8 @@ COMMANDS = {
         "--epochs 1",
         ("--lr 0.5", "--lr 0.003, not 0.5"),
         "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch",
-        lambda folder: write_questions(folder / "trec"),
+        "confusion.png learning_curves.png predictions.csv",
+        write_texts,
     ),
     "language": Promise(
         "benchmarks.language_model",
@@ -159,6 +216,7 @@ COMMANDS = {
         ("--lr 0.5", "--lr None, not 0.5"),
         "dataset split model seed num_parameters metric train valid test epochs seconds_per_epoch "
         "hidden_size num_words training_words",
+        "perplexity.png predictions.csv",
         lambda folder: write_corpus(folder / "corpus"),
     ),
     "language generate": Promise("benchmarks.language_model", "generate"),
@@ -173,15 +231,24 @@ COMMANDS = {
         "dataset split model seed num_parameters metric train valid test train_full valid_full "
         "test_full train_rest valid_rest test_rest valid_share valid_precision test_share "
         "test_precision epochs seconds_per_epoch kind",
+        "error_by_share.png learning_curves.png precision_by_share.png predictions.csv "
+        "rationales.html",
         write_own,
     ),
     "rationales explain": Promise("benchmarks.rationales", "explain"),
     "speed": Promise("benchmarks.speed"),
     "speed scale": Promise("benchmarks.speed", "scale"),
-    "speed compare": Promise("benchmarks.speed", "compare"),
+    "speed compare": Promise(
+        "benchmarks.speed",
+        "compare",
+        prepare=lambda folder: (folder / "none.json").write_text("{}"),
+    ),
 }
 STUDIES = [name for name, promise in COMMANDS.items() if promise.small]
 
+ASKUBUNTU = "--data askubuntu --root IN"
+CSV = "--data IN/molecules.csv"
+PARTED = "--split-column part --data IN"
 BAD_INPUT = {
     "xor": [
         ("--color red", "--color"),
@@ -225,6 +292,8 @@ BAD_INPUT = {
         ("--amplitude -1", "of at least 0"),
         ("--trials 1 --hidden 65536", "parameters; at most"),
         ("--trials 1 --device tpu9", "tpu9"),
+        ("--data IN/flat.npz", "flat.npz: x must be (trials, channels, time)"),
+        ("--data IN/objects.npz", "objects.npz holds Python objects"),
     ],
     "explanations": [
         ("--data m.csv", "--data m.csv needs --smarts PATTERN"),
@@ -236,6 +305,10 @@ BAD_INPUT = {
         ("--molecules 0", "of at least 1"),
         ("--device tpu", "--device must be auto, cpu, cuda"),
         ("--data missing.csv --smarts cF", "missing.csv: no such file"),
+        ("--data IN/molecules.csv --smarts c(", "SMARTS"),
+        ("--data IN/molecules.csv --smarts [Si]", "[Si]"),
+        ("--data IN/molecules.csv --smarts cF --run nowhere", "--run nowhere is no finished run"),
+        ("--text-root IN/trec --sentences=", "must not be empty"),
     ],
     "retrieval": [
         ("--models bert", "bert"),
@@ -260,6 +333,9 @@ BAD_INPUT = {
         ("--data IN/pairs.csv --columns a b c", "pairs.csv, line 3: the label must be 0 or 1"),
         ("--data IN/twice.csv --columns a b c", "'x y' and 'z' are labelled both 0 and 1"),
         ("--columns a b c", "go with your own file, not msrp"),
+        (f"{ASKUBUNTU}/titles --fields title", "--fields goes with questions that have bodies"),
+        (f"{ASKUBUNTU}/askubuntu --vectors none --tune-vectors", "--tune-vectors goes with a file"),
+        (f"{ASKUBUNTU}/dissimilar", "no question of the valid part has a similar one"),
     ],
     "retrieval rank": [
         ("--among x --data x --out x.csv", "--checkpoint must be given"),
@@ -296,6 +372,37 @@ BAD_INPUT = {
         ("--data ogbg-molesol --split-seed 3", "--split-seed goes with"),
         ("--data ogbg-molesol --task classification", "--task goes with"),
         ("--data ogbg-ppa", "ogbg-ppa: no such file"),
+        (f"{CSV} --model no.such:Net", "cannot be imported"),
+        (f"{CSV} --split official", "official"),
+        (f"{CSV} --parameters 3 --model gine", "3 parameters"),
+        (f"{CSV} --hidden 65536 --model gine", "parameters; at most"),
+        (f"{PARTED}/parted.csv --split-seed 5", "--split-seed goes with"),
+        (f"{CSV} --gp-molecules 9 --model gin", "--gp-molecules goes"),
+        (f"{CSV} --root data", "--root goes with"),
+        (f"{CSV} --model gated-walk --dropout 0.5", "dropout=0.5"),
+        (f"{CSV} --model attentive-fp --norm layer", "norm"),
+        (f"{CSV} --model gin-relu --norm layer", "--model gin-relu: "),
+        (f"{CSV} --smiles-column SMILES", "SMILES"),
+        (f"{CSV} --target-columns z", "z"),
+        (f"{CSV} --split-column part", "part"),
+        (f"{CSV} --target-columns y --subset-column z", "z"),
+        (f"{CSV} --target-columns y --subset-column y", "needs 0 and 1"),
+        (f"{CSV} --subset-column y", "goes with --target-columns"),
+        (f"{CSV} --split column", "--split-column"),
+        ("--data IN/header.csv", "no"),
+        ("--data IN/no-number.csv --target-columns y", "3"),
+        ("--data IN/invalid.csv", "--skip-invalid"),
+        ("--data IN/three.csv", "split leaves no molecules"),
+        (f"{PARTED}/one.csv", "single molecule"),
+        (f"{PARTED}/unmeasured.csv", "test part has no measured"),
+        (f"{PARTED}/no-valid.csv", "to validate on"),
+        (f"{PARTED}/parted.csv", "split leaves no molecules"),
+        ("--data IN/binary.csv --task classification --model small-gp", "needs numbers"),
+        (f"{CSV} --model fingerprint-gp --ensemble-size 2", "--ensemble-size"),
+        (f"{PARTED}/unknown.csv", "1 of 4 values do not, the first 'date'"),
+        (f"{CSV} --task classification", "= 2"),
+        ("--data IN/two.csv --resample 1", "one target"),
+        ("--data chembl IN/chembl.csv", "two are called chembl"),
     ],
     "molecules report": [("", "required: folder"), ("nowhere", "nowhere: no such folder")],
     "texts": [
@@ -326,6 +433,13 @@ BAD_INPUT = {
         ("--resume --overwrite", "--resume and --overwrite exclude each other"),
         ("--root IN/trec --parameters 3 --models lstm", "3 parameters"),
         ("--root IN/trec --hidden 65536 --models lstm", "parameters; at most"),
+        ("--data IN/classless.csv", "line 2: the class must be"),
+        ("--data IN/classless.csv", "needs the columns text and label, or --text-column"),
+        ("--data IN/empty", "has no file train.csv"),
+        ("--data IN/empty IN/classless.csv", "a folder has both parts and stands alone"),
+        ("--data IN/one-class.csv --label-column x", "no column named 'x'; its columns"),
+        ("--data IN/one-class.csv", "have the class 'y' in column 'label'"),
+        ("--data IN/one-class.csv --encoding utf-16", "it is not utf-16"),
     ],
     "language": [
         ("--preset rcnn-6m", "rcnn-6m: expected one of rcnn-5m, "),
@@ -413,7 +527,11 @@ BAD_INPUT = {
         ("--model nonsense", "--models nonsense: expected one of wl"),
         ("--steps epochs", "expected an integer, got epochs"),
     ],
-    "speed compare": [("a", "required: after"), ("a b", "a: No such file")],
+    "speed compare": [
+        ("a", "required: after"),
+        ("a b", "a: No such file"),
+        ("IN/none.json IN/none.json", "no result of benchmarks.speed"),
+    ],
 }
 
 
@@ -425,6 +543,16 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if promise.prepare is not None:
             promise.prepare(folder)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured in this process, and small where no option says so."""
+    measure = import_module("benchmarks.kernels.measure")
+    monkeypatch.setattr(measure, "in_own_process", lambda work, *words: work(*words))
+    problems = import_module(f"{ACTIVATIONS}.problems")
+    for kind in (problems.ChargingTrial, problems.LongTermTrial):
+        monkeypatch.setattr(kind, "test_sequences", 100)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -480,8 +608,6 @@ def test_results_are_neither_mixed_nor_lost(
     name: str, call_main, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     promise, out = COMMANDS[name], tmp_path / "out"
-    measure = import_module("benchmarks.kernels.measure")
-    monkeypatch.setattr(measure, "in_own_process", lambda work, *words: work(*words))
     words = promise.words(*within(inputs, promise.small), "--quiet", "--out", out)
 
     def run(*more: str) -> tuple[int, str, str]:
@@ -499,7 +625,10 @@ def test_results_are_neither_mixed_nor_lost(
     (record, *_) = json.loads((out / "metrics.json").read_text())
     assert list(record) == promise.keys.split()
     kept = (out / "metrics.json").read_text()
-    assert (out / "table.md").exists()
+    usual = {"configuration.json", "metrics.json", "runs", "table.md"}
+    assert {path.name for path in out.iterdir()} == usual | set(promise.files.split())
+    for path in out.glob("*.png"):
+        assert path.read_bytes().startswith(b"\x89PNG")
     configuration = json.loads((out / "configuration.json").read_text())
     assert configuration["program"] == promise.program
 
@@ -519,6 +648,76 @@ def test_results_are_neither_mixed_nor_lost(
     assert (status, err, again) == (0, "", table)
 
 
+# Words beyond those of a small run: several epochs of several cells.
+RESUMED = [
+    ("xor", "--max-iterations 9 --seeds 0 1"),
+    ("charging", "--max-iterations 7 --models kbrn lstm"),
+    ("long-term", "--max-iterations 7 --models kbrn lstm"),
+    ("lfp", "--epochs 3 --models cnn rkm-lstm"),
+    ("explanations", "--methods random walks --epochs 3"),
+    ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 2 --epochs 3"),
+    ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 6 --epochs 1"),
+    ("molecules", "--model gine --epochs 3 --seeds 0 1 --hidden 4"),
+    ("texts", "--epochs 3 --seeds 0 1"),
+    ("language", "--models rcnn-5m --seeds 0 1 --epochs 3"),
+    ("language", "--models adam-rcnn-16m --lr 0.2 --seeds 0 1 --epochs 3"),
+    ("language", "--models awd-rkm-cifg --lr 3 --batch-size 16 --seeds 0 1 --epochs 3"),
+    ("rationales", "--models dependent full --epochs 3"),
+]
+
+
+def outcome(out: Path) -> dict[str, Any]:
+    """All that must not depend on interruptions: records, predictions and weights, not seconds."""
+    found: dict[str, Any] = {}
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        if path.name in ("record.json", "metrics.json", "predictions.csv"):
+            text = re.sub(r'"\w*seconds\w*": [\d.e+-]+', "", path.read_text())
+            found[str(path.relative_to(out))] = text
+        elif path.name in ("best.ckpt", "checkpoint.pt"):
+            content = torch.load(path, weights_only=True)
+            weights = content.get("state_dict", content.get("network"))
+            found[str(path.relative_to(out))] = {k: v.tolist() for k, v in weights.items()}
+    return found
+
+
+@pytest.mark.parametrize(("name", "more"), RESUMED)
+def test_an_interrupted_run_goes_on_to_what_one_go_gives(
+    name: str, more: str, call_main, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promise = COMMANDS[name]
+    monkeypatch.setattr(import_module("benchmarks.harness.study"), "_png", lambda draw: b"")
+    steps: list[int] = []
+    last = [0]
+
+    def step(*_: object) -> None:
+        steps.append(1)
+        if len(steps) == last[0]:
+            raise KeyboardInterrupt
+
+    def run(out: str, *words: str) -> tuple[int, str, int]:
+        steps.clear()
+        given = (*within(inputs, promise.small), *more.split(), "--quiet", "--out", tmp_path / out)
+        status, _, err = call_main(promise.main(), *promise.words(*given), *words)
+        return status, err, len(steps)
+
+    handle = register_optimizer_step_pre_hook(step)
+    try:
+        status, err, whole = run("whole")
+        assert (status, err) == (0, "")
+        last[0] = 2 * whole // 3
+        status, err, _ = run("out")
+        assert (status, err.count("\n")) == (130, 2)
+        assert "continue with the same command and --resume" in err
+        last[0] = 0
+        assert outcome(tmp_path / "out") != outcome(tmp_path / "whole")
+        status, err, rest = run("out", "--resume")
+        assert (status, err) == (0, "")
+        assert rest < 0.7 * whole
+    finally:
+        handle.remove()
+    assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
+
+
 def test_the_list_of_commands_is_that_of_the_modules(call_main, capsys) -> None:
     from benchmarks.__main__ import main
 
@@ -530,12 +729,16 @@ def test_the_list_of_commands_is_that_of_the_modules(call_main, capsys) -> None:
         assert package.with_suffix(".py").exists() or (package / "__main__.py").exists()
 
 
-def test_names_what_is_missing_without_an_extra() -> None:
+def test_what_is_not_installed_is_named_or_not_missed(inputs: Path, tmp_path: Path) -> None:
+    words = [*within(inputs, COMMANDS["texts"].small), "--quiet", "--out", str(tmp_path / "out")]
     code = (
         "import sys; sys.modules['lightning'] = None\n"
         "from benchmarks.papers.activations.__main__ import main\n"
-        "sys.exit(main(['xor']))"
+        "assert main(['xor']) == 2\n"
+        "del sys.modules['lightning']; sys.modules['rdkit'] = None\n"
+        "from benchmarks.text_classification import main\n"
+        f"sys.exit(main({words!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     said = "error: lightning is not installed: pip install '.[bench]'\n"
-    assert (done.returncode, done.stderr) == (2, f"{ACTIVATIONS} xor: {said}")
+    assert (done.returncode, done.stderr) == (0, f"{ACTIVATIONS} xor: {said}")

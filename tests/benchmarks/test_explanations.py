@@ -16,7 +16,7 @@ from benchmarks.molecules.__main__ import main as molecules_main
 from benchmarks.papers.explanations import task
 from benchmarks.papers.explanations.__main__ import main
 from benchmarks.papers.explanations.options import METHODS
-from tests.benchmarks.conftest import metrics_of
+from tests.benchmarks.conftest import assert_refused, metrics_of
 
 FILES = {
     *("configuration.json", "metrics.json", "table.md", "explanations.html"),
@@ -45,9 +45,7 @@ def refused(explain: Explain, tmp_path: Path) -> Callable[..., None]:
     """Checks that words are refused in one line, which leaves nothing."""
 
     def check(said: str, *words: object) -> None:
-        status, out, err = explain(*words, "--out", tmp_path / "refused")
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert said in err
+        assert_refused(explain(*words, "--out", tmp_path / "refused"), said)
         assert not (tmp_path / "refused").exists()
 
     return check
@@ -87,9 +85,7 @@ def test_explains_goes_on_and_reports(explain, tmp_path, monkeypatch) -> None:
     assert "continue with the same command and --resume" in err
     before = explained(tmp_path / "out")
     assert len(before) == 2
-    status, _, err = explain("--report")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "not finished" in err
+    assert_refused(explain("--report"), "not finished")
 
     status, out, err = explain("--resume")
     assert (status, err) == (0, "")
@@ -143,9 +139,7 @@ def test_a_trained_network_takes_the_place_of_one(explain, network, refused, tmp
     assert explain("--run", moved, "--methods", "random", "--resume")[0] == 0
     assert [one["method"] for one in metrics_of(tmp_path / "out")[:2]] == ["walks", "random"]
     for words in (("--run", network("wl-gated")), ()):
-        status, out, err = explain(*words, "--resume")
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert "was made with network of --run" in err
+        assert_refused(explain(*words, "--resume"), "was made with network of --run")
     refused("model='gine' is no sum over walks", "--run", network("gine"))
 
 
@@ -173,10 +167,3 @@ def test_sentences_are_explained(explain, sentences, tmp_path) -> None:
     assert explain(*texts, "--resume")[0] == 0
     assert metrics_of(out)[-1]["text"] == "this bad film is a film ."
     assert not (out / "sentence-2.png").exists()
-
-
-def test_what_cannot_be_explained_is_one_line(refused, sentences) -> None:
-    refused("SMARTS", "--smarts", "c(")
-    refused("[Si]", "--smarts", "[Si]")
-    refused("--run nowhere is no finished run", "--run", "nowhere")
-    refused("must not be empty", "--text-root", sentences, "--sentences", "a film", "  ")

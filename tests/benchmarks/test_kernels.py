@@ -1,9 +1,10 @@
 """``python -m benchmarks.kernels``: what it measures, and that nothing is measured twice."""
 
-import json
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
@@ -23,12 +24,10 @@ from benchmarks.kernels.options import (
     PATHS,
     RANDOM_FEATURES,
     REGRESSION,
-    SEQUENCES,
     WALK_GRAM,
     WL_FEATURES,
     WL_GRAM,
     WL_MIN,
-    WL_MINMAX,
     Kernels,
     Measurement,
     largest_subset,
@@ -36,6 +35,7 @@ from benchmarks.kernels.options import (
 )
 from benchmarks.kernels.report import growth
 from pyg_kernels.datasets import ChEMBLSulfonamides
+from tests.benchmarks.conftest import metrics_of
 from tests.benchmarks.interruption import interrupt_once
 
 SMALL = Kernels(
@@ -47,57 +47,74 @@ WORDS += ("--rounds", 1, "--device", "cpu")
 
 @pytest.fixture(scope="module")
 def molecules():
-    """The 120 smallest of the 1,017: GraKeL multiplies matrices of |V| |V'| rows."""
+    """The 60 smallest of the 1,017: GraKeL multiplies matrices of |V| |V'| rows."""
     molecules = ChEMBLSulfonamides()
     sizes = molecules.batch(range(len(molecules))).ptr.diff()
-    return molecules[sizes.argsort(stable=True)[:120]]
+    return molecules[sizes.argsort(stable=True)[:60]]
 
 
-@pytest.fixture(scope="module")
-def few(molecules):
-    """40 molecules with labels."""
-    return labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
+def write_set(path, number=40):
+    """Classes that a single label tells."""
+    rows = [f"{'C' * n}{'O' if n % 2 else 'N'},{n % 2}" for n in range(1, number + 1)]
+    path.write_text("\n".join(["smiles,kind", *rows, "C,"]))
+    return f"{path}:kind"
 
 
-@pytest.fixture
-def study(call_main, molecules, tmp_path, monkeypatch):
-    """Calls the command line with small sizes; measures in this process, and notes what."""
+@contextmanager
+def small(molecules):
+    """Measures few molecules in this process; gives the list of what is measured."""
     measured = []
 
     def in_this_process(work, options, measurement, folder):
         measured.append(measurement)
         return measure.outcome(options, measurement, folder)
 
-    monkeypatch.setattr(libraries, "load", lambda options: molecules)
-    monkeypatch.setattr(libraries, "EDGES", 2)
-    monkeypatch.setattr(regression, "ORDER", 2)
-    monkeypatch.setattr(options, "FEWER", 20)
-    monkeypatch.setattr(accuracy, "PENALTIES", (1.0,))
-    monkeypatch.setattr(accuracy, "DEPTHS", range(2))
-    monkeypatch.setattr(measure, "in_own_process", in_this_process)
-    monkeypatch.setattr(kernels, "FEWEST_EXACT", 20)
-    # All 96 training molecules would fit.
-    monkeypatch.setattr(kernels, "largest_subset", lambda *words: min(2 * words[3], 50))
-    run = partial(call_main, kernels.main, *WORDS, "--out", tmp_path / "out")
-    return run, measured
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(libraries, "load", lambda options: molecules)
+        patch.setattr(libraries, "EDGES", 2)
+        patch.setattr(regression, "ORDER", 2)
+        patch.setattr(options, "FEWER", 20)
+        patch.setattr(accuracy, "PENALTIES", (1.0,))
+        patch.setattr(accuracy, "DEPTHS", range(1))
+        patch.setattr(measure, "in_own_process", in_this_process)
+        patch.setattr(kernels, "FEWEST_EXACT", 20)
+        # All 48 training molecules would fit.
+        patch.setattr(kernels, "largest_subset", lambda *words: min(2 * words[3], 48))
+        yield measured
+
+
+@pytest.fixture
+def study(call_main, molecules, tmp_path):
+    """Calls the command line with small sizes, and notes what it measures."""
+    with small(molecules) as measured:
+        yield partial(call_main, kernels.main, *WORDS, "--out", tmp_path / "out"), measured
+
+
+@pytest.fixture(scope="module")
+def whole(molecules, tmp_path_factory):
+    """A folder with all measurements, and the list of them."""
+    folder = tmp_path_factory.mktemp("whole")
+    words = (*WORDS, "--sets", write_set(folder / "set.csv"), "--out", folder / "out", "--quiet")
+    with small(molecules) as measured:
+        assert kernels.main([str(word) for word in words]) == 0
+        done = len(measured)
+        assert kernels.main([*map(str, words), "--resume"]) == 0
+    assert len(measured) == done
+    return folder / "out", measured
 
 
 def result_of(folder, task, method, size):
-    content = json.loads((folder / "metrics.json").read_text())
+    content = metrics_of(folder)
     (found,) = [r for r in content if (r["task"], r["method"], r["size"]) == (task, method, size)]
     return found
 
 
-def test_whole_study(study, tmp_path):
-    run, measured = study
-    status, out, err = run()
-    assert (status, err) == (0, "")
-    folder = tmp_path / "out"
-    assert "exact Gaussian process" in out and "WL, min-max" in out
-    exact = [m.size for m in measured if m.method == EXACT_GRAM]
-    assert exact == [20, 40, 50]
+def test_whole_study(whole):
+    folder, measured = whole
+    assert [m.size for m in measured if m.method == EXACT_GRAM] == [20, 40, 48]
+    out = (folder / "table.md").read_text()
     for row in (
-        r"cpu, ",
+        *("cpu, ", "exact Gaussian process", "WL, min-max", "| random features | 16 | 48 |"),
         "atoms are labelled by their element, bonds have no labels",
         "the counts of every copy equal those of its original",
         "random 80/10/10 split",
@@ -105,10 +122,9 @@ def test_whole_study(study, tmp_path):
         assert row in out
     for name in ("scaling.png", "regression.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
-    assert "| random features | 16 | 96 |" in (folder / "table.md").read_text()
     assert not list(folder.glob("runs/*/*.npy"))
     once, twice = (result_of(folder, WL_FEATURES, OURS, copies) for copies in (1, 2))
-    assert (once["molecules"], twice["molecules"]) == (120, 240)
+    assert (once["molecules"], twice["molecules"]) == (60, 120)
     assert once["columns"] == twice["columns"]
     assert 2 * once["entries"] == twice["entries"]
     assert twice["copies_equal"]
@@ -118,24 +134,19 @@ def test_whole_study(study, tmp_path):
         assert result["peak_mib"] >= 0
 
 
-def test_values_are_those_of_grakel(study, tmp_path):
+def test_values_are_those_of_grakel(whole):
     pytest.importorskip("grakel", reason="compares with GraKeL")
-    run, _ = study
-    status, out, _ = run("--tasks", WL_GRAM, WL_MIN, WL_MINMAX, SEQUENCES, PATHS, WALK_GRAM)
-    assert status == 0
+    folder, _ = whole
     for task in (WL_MIN, PATHS):
-        assert result_of(tmp_path / "out", task, OURS, 20)["difference"] < 1e-10
-        assert "difference" not in result_of(tmp_path / "out", task, OURS, 40)
+        assert result_of(folder, task, OURS, 20)["difference"] < 1e-10
+        assert "difference" not in result_of(folder, task, OURS, 40)
     for method, size in ((OURS, 10), (OURS, 40), (OURS_FROM_LIST, 40)):
-        assert result_of(tmp_path / "out", WL_GRAM, method, size)["difference"] == 0
+        assert result_of(folder, WL_GRAM, method, size)["difference"] == 0
     for size in (1, 3):
-        found = result_of(tmp_path / "out", WALK_GRAM, OURS, size)
-        assert found["relative_difference"] < 1e-12
-    assert "difference" not in result_of(tmp_path / "out", WL_GRAM, GRAKEL, 40)
-    (row,) = [
-        line for line in out.splitlines() if "WL" in line and "GraKeL" in line and " 40 " in line
-    ]
-    assert " 1 " in row
+        assert result_of(folder, WALK_GRAM, OURS, size)["relative_difference"] < 1e-12
+    assert "difference" not in result_of(folder, WL_GRAM, GRAKEL, 40)
+    graphs, y = accuracy.mutag()
+    assert (len(graphs), np.bincount(y).tolist()) == (188, [63, 125])
 
 
 def test_differences_are_noticed(study, tmp_path, monkeypatch):
@@ -143,9 +154,56 @@ def test_differences_are_noticed(study, tmp_path, monkeypatch):
     run, _ = study
     original = libraries.walk_gram
     monkeypatch.setattr(libraries, "walk_gram", lambda *words: 1.01 * original(*words))
-    assert run("--tasks", WALK_GRAM)[0] == 0
-    found = result_of(tmp_path / "out", WALK_GRAM, OURS, 3)
+    assert run("--tasks", WALK_GRAM, "--walk-molecules", 1)[0] == 0
+    found = result_of(tmp_path / "out", WALK_GRAM, OURS, 1)
     assert found["relative_difference"] == pytest.approx(0.01)
+
+
+def test_bond_labels_change_the_counts(study, whole, tmp_path):
+    run, measured = study
+    assert run("--tasks", WL_FEATURES, WL_GRAM, "--bond-labels")[0] == 0
+    assert GRAKEL not in {m.method for m in measured}
+    with_bonds = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)["columns"]
+    assert with_bonds > result_of(whole[0], WL_FEATURES, OURS, 1)["columns"]
+
+
+def test_resume_measures_only_what_is_missing(study, monkeypatch):
+    run, measured = study
+    raised = interrupt_once(
+        monkeypatch, measure, "outcome", lambda options, measurement, folder: measurement.size == 2
+    )
+    status, _, err = run("--tasks", WL_FEATURES)
+    assert (status, raised) == (130, [True])
+    assert "--resume" in err
+    assert run("--tasks", WL_FEATURES, "--resume")[0] == 0
+    assert [one.size for one in measured] == [1, 2, 2]
+
+
+def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path):
+    run, measured = study
+    names = [write_set(tmp_path / name) for name in ("Set.csv", "set.csv")]
+    words = ("--tasks", ACCURACY, "--sets", *names)
+    assert run(*words)[0] == 0
+    assert len(list(tmp_path.glob("out/runs/*/record.json"))) == 2
+    found = result_of(tmp_path / "out", ACCURACY, names[0], 0)
+    assert (found["molecules"], found["majority"]) == (40, 0.5)
+    assert found["accuracy"]["WL, min"][0] > 0.9
+    assert run(*words, "--resume")[0] == 0 and len(measured) == 2
+    write_set(tmp_path / "set.csv", 24)
+    assert run(*words, "--resume")[0] == 0 and len(measured) == 3
+    assert result_of(tmp_path / "out", ACCURACY, names[1], 0)["molecules"] == 24
+    values = tmp_path / "out" / "runs" / "other" / measure.VALUES
+    values.parent.mkdir()
+    values.write_bytes(b"")
+    assert run(*words, "--report")[0] == 0 and values.exists()
+    for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
+        assert measure.outcome(SMALL, Measurement(ACCURACY, name, 0), tmp_path)["failed"]
+
+
+@pytest.fixture(scope="module")
+def few(molecules):
+    """40 molecules with labels."""
+    return labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
 
 
 def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
@@ -159,36 +217,6 @@ def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
     assert (status, err) == (0, "")
     assert out.count("GraKeL is not installed: pip install grakel") == 3
     assert result_of(tmp_path / "out", WL_GRAM, OURS, 40)["seconds"] > 0
-
-
-def test_bond_labels_change_the_counts(study, tmp_path):
-    run, measured = study
-    assert run("--tasks", WL_FEATURES, WL_GRAM, "--bond-labels")[0] == 0
-    assert GRAKEL not in {m.method for m in measured}
-    with_bonds = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)["columns"]
-    assert run("--tasks", WL_FEATURES, "--overwrite")[0] == 0
-    assert with_bonds > result_of(tmp_path / "out", WL_FEATURES, OURS, 1)["columns"]
-
-
-def test_resume_measures_only_what_is_missing(study, tmp_path, monkeypatch):
-    run, measured = study
-    raised = interrupt_once(
-        monkeypatch, measure, "outcome", lambda options, measurement, folder: measurement.size == 2
-    )
-    status, _, err = run("--tasks", WL_FEATURES, REGRESSION)
-    assert (status, raised) == (130, [True])
-    assert "--resume" in err
-    before = list(measured)
-    assert run("--tasks", WL_FEATURES, REGRESSION, "--resume")[0] == 0
-    assert measured[len(before)] == before[-1]  # the one that was interrupted
-    assert len(set(measured)) == len(measured) - 1
-    metrics = (tmp_path / "out" / "metrics.json").read_text()
-    done = len(measured)
-    assert run("--tasks", WL_FEATURES, REGRESSION, "--resume")[0] == 0
-    assert len(measured) == done
-    assert (tmp_path / "out" / "metrics.json").read_text() == metrics
-    assert run("--tasks", WL_FEATURES, "--resume")[0] == 0
-    assert len(measured) == done
 
 
 def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
@@ -280,44 +308,6 @@ def test_the_largest_subset_fits_time_and_memory(monkeypatch, seconds, memory):
     assert predicted(largest + 50)[0] > seconds or predicted(largest + 50)[1] > memory
 
 
-def test_accuracy_of_a_file(tmp_path, monkeypatch):
-    """Classes that a single label tells are found; what is no set is told in a line."""
-    monkeypatch.setattr(accuracy, "DEPTHS", range(1))
-    rows = [f"{'C' * n}{'O' if n % 2 else 'N'},{n % 2}" for n in range(1, 41)]
-    (tmp_path / "set.csv").write_text("\n".join(["smiles,kind", *rows, "C,"]))
-    found = accuracy.accuracies(f"{tmp_path / 'set.csv'}:kind", seed=0)
-    assert (found["molecules"], found["majority"]) == (40, 0.5)
-    assert found["accuracy"]["WL, min"][0] > 0.9
-    for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
-        result = measure.outcome(SMALL, Measurement(ACCURACY, name, 0), tmp_path)
-        assert result["failed"]
-
-
-def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path):
-    run, measured = study
-    names = ("Set.csv", "set.csv")
-    for name in names:
-        rows = [f"{'C' * n}{'O' if n % 2 else 'N'},{n % 2}" for n in range(1, 31)]
-        (tmp_path / name).write_text("\n".join(["smiles,kind", *rows]))
-    words = ("--tasks", ACCURACY, "--sets", *(f"{tmp_path / name}:kind" for name in names))
-    assert run(*words)[0] == 0
-    assert len(list(tmp_path.glob("out/runs/*/record.json"))) == 2
-    assert run(*words, "--resume")[0] == 0 and len(measured) == 2
-    (tmp_path / "set.csv").write_text("\n".join(["smiles,kind", *rows[:24]]))
-    assert run(*words, "--resume")[0] == 0 and len(measured) == 3
-    assert result_of(tmp_path / "out", ACCURACY, words[-1], 0)["molecules"] == 24
-    values = tmp_path / "out" / "runs" / "other" / measure.VALUES
-    values.parent.mkdir()
-    values.write_bytes(b"")
-    assert run(*words, "--report")[0] == 0 and values.exists()
-
-
-def test_process_is_calibrated_enough(molecules):
-    found = regression.regress_with_process(molecules, 60)
-    assert found["fitted_on"] == 60 and len(found["covered"]) == 3
-    assert 0 < found["test"] < 10 and found["seconds"] > 0
-
-
 def test_growth_is_the_exponent():
     rows = [{"molecules": n, "seconds": 3 * n**1.5} for n in (10, 20, 40)]
     assert growth(rows) == pytest.approx(1.5)
@@ -326,7 +316,7 @@ def test_growth_is_the_exponent():
 def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
     """The exact one by its closed form; random features come close to it."""
     monkeypatch.setattr(regression, "ORDER", 2)
-    parts = regression.Parts(molecules, torch.device("cpu"), size=60)
+    parts = regression.Parts(molecules, torch.device("cpu"), size=40)
     found = regression.regress_with_gram(parts)
     kernel = regression.walk_kernel()
     gram = {part: kernel(parts.graphs[part], parts.graphs["train"]).double() for part in PARTS}
@@ -336,14 +326,14 @@ def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
     centered = {
         part: block - block.mean(dim=1, keepdim=True) - mean + total for part, block in gram.items()
     }
-    matrix = centered["train"] + found["penalty"] * torch.eye(60, dtype=torch.float64)
+    matrix = centered["train"] + found["penalty"] * torch.eye(40, dtype=torch.float64)
     dual = torch.linalg.solve(matrix, y - y.mean())
     for part in PARTS:
         error = centered[part] @ dual + y.mean() - torch.from_numpy(parts.y[part])
         assert found[part] == pytest.approx(error.square().mean().sqrt().item(), rel=1e-4)
     features = regression.regress_with_features(parts, 1024)
     assert features["test"] == pytest.approx(found["test"], rel=0.15)
-    assert features["fitted_on"] == found["fitted_on"] == 60
+    assert features["fitted_on"] == found["fitted_on"] == 40
 
 
 def test_parts_are_those_of_the_molecule_benchmark():

@@ -20,17 +20,16 @@ from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness.language_model import data as corpora
 from benchmarks.harness.language_model import report
 from benchmarks.harness.language_model.config import PRESETS
-from benchmarks.harness.language_model.optimizer import NTASGD
 from benchmarks.harness.language_model.trained import load_model
-from benchmarks.harness.progress import EpochHistory
 from benchmarks.language_model import main
+from tests.benchmarks.conftest import assert_refused
 from tests.benchmarks.harness.language_model.streams import write_corpus
-from tests.benchmarks.interruption import interrupt_once, results
 
 EPOCH = [
     *("epoch", "train_perplexity", "valid_perplexity", "test_perplexity"),
     *("valid_error", "learning_rate", "seconds"),
 ]
+SMALL = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu")
 Call = Callable[..., tuple[int, str, str]]
 
 
@@ -49,19 +48,22 @@ def compare(call: Call, corpus: Path, tmp_path: Path) -> Call:
     """Trains narrow networks for 2 epochs into ``out`` unless the words say otherwise."""
 
     def run(*words: object, loud: bool = False) -> tuple[int, str, str]:
-        small = ("--hidden", 8, "--batch-size", 4, "--steps", 9, "--device", "cpu")
         defaults = ("--data", corpus, "--epochs", 2, "--out", tmp_path / "out")
-        return call(*small, *defaults, *words, *(() if loud else ("--quiet",)))
+        return call(*SMALL, *defaults, *words, *(() if loud else ("--quiet",)))
 
     return run
 
 
-@pytest.fixture
-def checkpoint(compare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose validation part was one stream."""
-    monkeypatch.setattr(corpora, "EVALUATION_STREAMS", 1)
-    assert compare("--preset", "rcnn-5m", "--lr", 0.3)[0] == 0
-    return tmp_path / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
+    folder = tmp_path_factory.mktemp("checkpoint")
+    words = ("--data", write_corpus(folder / "corpus"), "--epochs", 2, "--out", folder / "out")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpora, "EVALUATION_STREAMS", 1)
+        words = (*SMALL, *words, "--preset", "rcnn-5m", "--lr", 0.3, "--quiet")
+        assert main([str(word) for word in words]) == 0
+    return folder / "out" / "runs" / "rcnn-5m-seed0" / "best.ckpt"
 
 
 def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path) -> None:
@@ -155,44 +157,6 @@ def test_options_replace_the_presets_settings(compare: Call, tmp_path: Path) -> 
     assert (setup["model"]["hidden"], setup["model"]["num_layers"]) == (8, 1)
 
 
-@pytest.mark.parametrize(
-    ("preset", "words"),
-    [
-        ("rcnn-5m", ("--seeds", 3)),
-        ("adam-rcnn-16m", ("--lr", 0.2)),
-        ("awd-rkm-cifg", ("--lr", 3, "--batch-size", 16)),
-    ],
-)
-def test_resumed_run_equals_the_uninterrupted_one(
-    compare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str, words
-) -> None:
-    """Also in the midst of a schedule, of undone epochs, of averages and of varying steps."""
-    note = NTASGD.note
-
-    def early(self: NTASGD, error: float) -> bool:
-        note(self, error)
-        self.param_groups[0]["triggered"] = True
-        return True
-
-    monkeypatch.setattr(NTASGD, "note", early)
-    found = PRESETS[preset]
-    decayed = replace(found, training=replace(found.training, decay_after=1))
-    monkeypatch.setitem(PRESETS, preset, decayed)
-    words = ("--preset", preset, "--epochs", 4, *words)
-    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
-    interrupt_once(
-        monkeypatch,
-        EpochHistory,
-        "on_train_batch_end",
-        lambda self, trainer, *_: trainer.current_epoch == 2,
-    )
-    status, _, err = compare(*words)
-    assert (status, err.count("\n")) == (130, 2)
-    assert "--resume" in err
-    assert compare(*words, "--resume")[0] == 0
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
-
-
 @pytest.mark.parametrize("empty_lines", [False, True], ids=["penn", "wikitext"])
 def test_score_of_the_validation_part_is_its_perplexity(
     compare: Call, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_lines: bool
@@ -250,34 +214,25 @@ def test_generate(call: Call, checkpoint: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("command", "words", "said"),
     [
-        (("--prompt", "zzz yyy"), "--prompt: the model's vocabulary of 22 words (ptb) has none"),
-        (("--prompt", "..."), "--prompt has no words: the vocabulary is without punctuation"),
-        (("--checkpoint", "nowhere"), "--checkpoint nowhere: no such file"),
-        (("--device", "tpu"), "--device must be"),
+        ("generate", "--prompt zzz", "--prompt: the model's vocabulary of 22 words (ptb) has none"),
+        (
+            "generate",
+            "--prompt ...",
+            "--prompt has no words: the vocabulary is without",
+        ),
+        ("generate", "--device tpu", "--device must be"),
+        ("score", "--file IN/empty.txt", "the text to score has no words"),
+        ("score", "--file IN/none.txt", "No such file"),
+        ("score", "--file IN/damaged.gz", "damaged.gz"),
     ],
 )
-def test_bad_input_of_generate(call: Call, checkpoint: Path, words, said: str) -> None:
-    status, out, err = call("generate", "--checkpoint", checkpoint, *words)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert said in err
-
-
-def test_bad_input_of_score(call: Call, checkpoint: Path, tmp_path: Path) -> None:
+def test_bad_input(call: Call, checkpoint: Path, tmp_path: Path, command, words, said) -> None:
     (tmp_path / "empty.txt").write_text("\n  \n")
-    (tmp_path / "latin.txt").write_bytes(b"caf\xe9\n")
     (tmp_path / "damaged.gz").write_bytes(b"caf\xe9\n")
-    for words, said in (
-        (("--file", tmp_path / "empty.txt"), "the text to score has no words"),
-        (("--data", tmp_path / "none.txt"), "--data"),
-        (("--file", tmp_path / "none.txt"), "No such file"),
-        (("--file", tmp_path / "damaged.gz"), "damaged.gz"),
-        (("--text", "w1", "--checkpoint", tmp_path / "latin.txt"), "is not a checkpoint of this"),
-    ):
-        status, out, err = call("score", "--checkpoint", checkpoint, *words)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert said in err
+    given = words.replace("IN", str(tmp_path)).split()
+    assert_refused(call(command, "--checkpoint", checkpoint, *given), said)
 
 
 def test_lines_without_words_end_sentences_in_a_corpus_alone(
@@ -310,10 +265,8 @@ def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path
     ):
         torch.save(content, other)
         words = ("--checkpoint", other, "--text", "w1", "--device", "cpu")
-        status, out, err = call("score", *words)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert f"--checkpoint {other} " in err
-    assert "is a checkpoint of another network" in err
+        assert_refused(call("score", *words), f"--checkpoint {other} ")
+    assert "is a checkpoint of another network" in call("score", *words)[2]
 
 
 def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> None:
@@ -321,9 +274,7 @@ def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> 
     lines = [f"Once, w{k % 3} said: \u00e9t\u00e9!\n\n" for k in range(40)]
     file.write_text("".join(lines), encoding="latin-1")
     small = ("--preset", "rcnn-5m", "--hidden", 4, "--epochs", 1)
-    status, out, err = compare("--data", file, *small)
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert "story.txt is not in the encoding utf-8: " in err
+    assert_refused(compare("--data", file, *small), "story.txt is not in the encoding utf-8: ")
     assert compare("--data", file, "--encoding", "latin-1", *small)[0] == 0
     (record,) = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert record["dataset"] == "story"

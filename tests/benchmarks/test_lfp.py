@@ -18,20 +18,14 @@ import pandas
 from matplotlib.figure import Figure
 
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
-from benchmarks.harness.progress import EpochHistory
 from benchmarks.papers.lfp import report
 from benchmarks.papers.lfp.__main__ import main
 from benchmarks.papers.lfp.data import RecordingBatches, leave_one_out
 from benchmarks.papers.lfp.filters import FilterBank, found
 from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
 from benchmarks.papers.lfp.task import RecordingClassifier, load_classifier
-from tests.benchmarks.interruption import interrupt_once
+from tests.benchmarks.conftest import assert_refused
 
-KEYS = [
-    *("dataset", "split", "model", "seed", "num_parameters", "metric"),
-    *("train", "valid", "test", "epochs", "seconds_per_epoch"),
-    *("subject", "filters", "ngram", "hidden_size", "pooling", "layer_norm", "center_hz"),
-]
 PICTURES = ("wavelets.png", "spectra.png")
 STATES = (
     PlantedState("up", 50.0, math.pi / 2),
@@ -82,16 +76,6 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(report, name, lambda *args: Figure(figsize=(1, 1)))
 
 
-def results(out: Path) -> tuple[list[dict[str, Any]], str]:
-    """Everything that must not depend on interruptions; seconds do."""
-    records = [json.loads(path.read_text()) for path in sorted(out.glob("runs/*/record.json"))]
-    for record in records:
-        for part in (record, *record["history"]):
-            part.pop("seconds_per_epoch", None)
-            part.pop("seconds", None)
-    return records, (out / "predictions.csv").read_text()
-
-
 def records_of(out: Path) -> list[dict[str, Any]]:
     return json.loads((out / "metrics.json").read_text())
 
@@ -100,7 +84,6 @@ def test_leaves_out_every_subject(compare, tmp_path) -> None:
     status, out, err = compare("--seeds", 0, 1)
     assert (status, err) == (0, "")
     records = records_of(tmp_path / "out")
-    assert [list(record) for record in records] == [KEYS] * 12
     assert sorted((r["subject"], r["model"], r["seed"]) for r in records) == [
         (subject, model, seed)
         for subject in ("s01", "s02", "s03")
@@ -195,43 +178,11 @@ def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_resumed_run_equals_the_uninterrupted_one(compare, tmp_path, monkeypatch) -> None:
-    words = ("--epochs", 4, "--lr", 0.02, "--folds", 2)
-    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
-    seen: list[int] = []
-
-    def third_epoch_of_third_run(self, trainer: Any, module: Any) -> bool:
-        seen.append(trainer.current_epoch)
-        return seen.count(0) == 3 and trainer.current_epoch == 2
-
-    raised = interrupt_once(
-        monkeypatch, EpochHistory, "on_train_epoch_start", third_epoch_of_third_run
-    )
-    status, _, err = compare(*words)
-    assert (status, bool(raised)) == (130, True)
-    assert "continue with the same command and --resume" in err
-    assert len(records_of(tmp_path / "out")) == 2
-    assert compare(*words, "--resume")[0] == 0
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
-    for name in ("table.md", *PICTURES):
-        assert (tmp_path / "out" / name).exists()
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tmp_path) -> None:
     assert compare("--models", "cnn", "--folds", 1)[0] == 0
-    first = records_of(tmp_path / "out")
     status, out, _ = compare("--models", "linear", "--folds", 2, "--resume")
     assert status == 0
-    records = records_of(tmp_path / "out")
-    assert first[0] in records
-    assert [(r["model"], r["subject"]) for r in records] == [
-        ("cnn", "s01"),
-        ("linear", "s01"),
-        ("linear", "s02"),
-    ]
-    assert re.search(r"cnn +\S+ +1 ", out)
-    assert re.search(r"linear +\S+ +2 ", out)
+    assert re.search(r"cnn +\S+ +1 ", out) and re.search(r"linear +\S+ +2 ", out)
     assert "one seed" in out
     _, out, _ = compare("--models", "cnn", "--folds", 1, "--seeds", 1, "--resume")
     assert "mean over seeds 0, 1 as far as there are runs (linear 2, cnn 2)" in " ".join(
@@ -240,9 +191,7 @@ def test_folds_and_cells_are_added_to_a_folder_and_never_mixed(compare, mice, tm
     moved = mice.rename(tmp_path / "moved.npz")
     assert compare("--models", "cnn", "--folds", 1, "--resume", "--data", moved)[0] == 0
     other = save(tmp_path / "other.npz", planted(seed=1))
-    status, _, err = compare("--resume", "--data", other)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "digest" in err
+    assert_refused(compare("--resume", "--data", other), "digest")
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -446,20 +395,3 @@ def test_a_checkpoint_knows_the_filters_that_training_started_from(compare, tmp_
     classifier = load_classifier(path, seed=3)
     assert torch.equal(classifier.filters_at_start.weight, trained.weight)
     assert not torch.equal(classifier.filters().weight, trained.weight)
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        ("x", np.zeros((72, 100)), "(trials, channels, time)"),
-        ("subject", np.array([None] * 72), "Python objects"),
-    ],
-)
-def test_bad_recordings_are_one_line_and_leave_nothing(call, tmp_path, key, value, said) -> None:
-    path = save(tmp_path / "mice.npz", planted(), **{key: value})
-    status, out, err = call("--data", path, "--out", tmp_path / "out", "--device", "cpu")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("benchmarks.papers.lfp: error: ")
-    assert str(path) in err
-    assert said in err
-    assert [found.name for found in tmp_path.iterdir()] == ["mice.npz"]

@@ -2,11 +2,7 @@
 
 import json
 import math
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,18 +15,13 @@ import pandas
 from benchmarks.molecules.data import load_set
 from benchmarks.molecules.options import Options
 from benchmarks.molecules.processes import Process
-from benchmarks.molecules.runs import Cell
 from pyg_kernels import kernels
 from pyg_kernels.molecules import MoleculeRegressor, load
 from pyg_kernels.molecules.command import main as pyg_kernels
 from pyg_kernels.ops import backend
+from tests.benchmarks.conftest import assert_refused
 from tests.benchmarks.conftest import metrics_of as metrics
 
-ROOT = Path(__file__).parents[2]
-KEYS = [
-    *("dataset", "split", "model", "seed", "num_parameters", "metric", "train", "valid", "test"),
-    *("epochs", "seconds_per_epoch", "seconds", "fitted_on", "subset", "covered"),
-]
 PARTS = ("train", "valid", "test")
 
 
@@ -43,7 +34,6 @@ def test_compares_models_over_seeds_and_splits(compare, molecules_csv, tmp_path)
     status, out, err = compare(*words, "--split", "random", "scaffold")
     assert (status, err) == (0, "")
     records = metrics(tmp_path / "out")
-    assert [list(record) for record in records] == [KEYS] * 6
     found = sorted((r["split"], r["model"], r["seed"]) for r in records)
     assert found == [
         (split, model, seed)
@@ -108,21 +98,17 @@ def test_runs_are_those_of_the_estimator_and_of_its_command(compare, molecules_c
         assert predicted["low_pIC50"].isna().all() or (predicted["low_pIC50"] < found).all()
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        *("wl-gated", "graph-kernel", "gated-walk", "random-walk"),
-        *("gin", "gin-prelu", "gin-kernel", "attentive-fp"),
-        *("neural-fingerprint", "embedded-mean-field", "embedded-loopy-bp"),
+def test_every_model_is_fitted(compare, molecules_csv, tmp_path):
+    models = (
+        *("wl-gated", "graph-kernel", "gated-walk", "random-walk", "gin-prelu", "gin-kernel"),
+        *("attentive-fp", "neural-fingerprint", "embedded-mean-field", "embedded-loopy-bp"),
         *("gp", "wl-gp", "wl-forest", "random-walk-gp", "tests.molecules.nets:TwoConvs"),
-    ],
-)  # fmt: skip
-def test_every_model_is_fitted(compare, molecules_csv, tmp_path, model):
-    words = ("--epochs", 1, "--ensemble-size", 2 if model == "gin" else 1)
-    status, _, err = compare("--data", molecules_csv, "--model", model, *words)
-    assert (status, err) == (0, "")
-    (record,) = metrics(tmp_path / "out")
-    assert math.isfinite(record["test"])
+    )
+    words = ("--data", molecules_csv, "--epochs", 1)
+    for more in (models, ("gin", "--ensemble-size", 2, "--overwrite")):
+        status, _, err = compare(*words, "--model", *more)
+        assert (status, err) == (0, "")
+        assert all(math.isfinite(record["test"]) for record in metrics(tmp_path / "out"))
 
 
 def test_split_column_and_several_targets_with_gaps(compare, sulfonamides, write_csv, tmp_path):
@@ -277,69 +263,12 @@ def test_own_processes_are_those_of_the_estimator(compare, molecules_csv):
         np.testing.assert_allclose(one, other, rtol=1e-5)
 
 
-# A name, the CSV's text (None: no file), the words, what the message must say.
-BINARY = "smiles,y\n" + "".join(f"{'C' * k}O,{k % 2}\n" for k in range(1, 41))
-GOOD = "smiles,y\n" + "".join(f"{'C' * k}O,{k}\n" for k in range(1, 41))
-PARTED = "smiles,y,part\nCO,1,train\nCC,2,train\nCCO,3,valid\n"
-COLUMN = "--split-column part"
-BAD_INPUT = [
-    ("unimportable model", GOOD, "--model no.such:Net", "cannot be imported"),
-    ("official split of a file", GOOD, "--split official", "official"),
-    ("too few parameters", GOOD, "--parameters 3 --model gine", "3 parameters"),
-    ("too many parameters", GOOD, "--hidden 65536 --model gine", "parameters; at most"),
-    ("split seed of a column", PARTED, f"{COLUMN} --split-seed 5", "--split-seed goes with"),
-    ("size of no process", GOOD, "--gp-molecules 9 --model gin", "--gp-molecules goes"),
-    ("root of a file", GOOD, "--root data", "--root goes with"),
-    ("dropout of a walk", GOOD, "--model gated-walk --dropout 0.5", "dropout=0.5"),
-    ("norm of attentive-fp", GOOD, "--model attentive-fp --norm layer", "norm"),
-    ("norm of gin-relu", GOOD, "--model gin-relu --norm layer", "--model gin-relu: "),
-    ("missing smiles column", GOOD, "--smiles-column SMILES", "SMILES"),
-    ("missing target column", GOOD, "--target-columns z", "z"),
-    ("missing split column", GOOD, COLUMN, "part"),
-    ("missing subset column", GOOD, "--target-columns y --subset-column z", "z"),
-    ("subset of numbers", GOOD, "--target-columns y --subset-column y", "needs 0 and 1"),
-    ("subset of which column", GOOD, "--subset-column y", "goes with --target-columns"),
-    ("split without column", GOOD, "--split column", "--split-column"),
-    ("header only", "smiles,y\n", "", "no"),
-    ("target not a number", "smiles,y\nCO,1\nCC,high\n", "--target-columns y", "3"),
-    ("invalid molecule", GOOD + "C1CC,3\n", "", "--skip-invalid"),
-    ("too few to split", "smiles,y\nCO,1\nCC,2\nCCO,3\n", "", "split leaves no molecules"),
-    ("one training molecule", PARTED.replace("2,train", "2,test"), COLUMN, "single molecule"),
-    ("nothing measured", PARTED + "CCC,,test\n", COLUMN, "test part has no measured"),
-    ("nobody to validate on", PARTED.replace("valid", "test"), COLUMN, "to validate on"),
-    ("no test part", PARTED, COLUMN, "split leaves no molecules"),
-    ("classes of a process", BINARY, "--task classification --model small-gp", "needs numbers"),
-    ("members of a process", GOOD, "--model fingerprint-gp --ensemble-size 2", "--ensemble-size"),
-    ("unknown part", PARTED + "CCC,4,date\n", COLUMN, "1 of 4 values do not, the first 'date'"),
-    ("classes of numbers", GOOD, "--task classification", "= 2"),
-    ("resampled targets", GOOD.replace("\n", ",1\n").replace("y,1", "y,z"), "--resample 1",
-     "one target"),
-    ("same name", GOOD, "--data chembl chembl.csv", "chembl.csv"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "said"), [case[1:] for case in BAD_INPUT], ids=[case[0] for case in BAD_INPUT]
-)
-def test_bad_files_are_one_line_and_leave_nothing(call, tmp_path, text, words, said):
-    (tmp_path / "input.csv").write_text(text)
-    file = ("--data", tmp_path / "input.csv")
-    status, out, err = call(*file, "--out", tmp_path / "out", *words.split())
-    assert (status, out) == (2, "")
-    assert err.startswith("benchmarks.molecules: error: ")
-    assert err.count("\n") == 1
-    assert said in err
-    assert [path.name for path in tmp_path.iterdir()] == ["input.csv"]
-
-
 def test_other_molecules_are_refused_and_other_files_kept(compare, molecules_csv, tmp_path):
     words = ("--data", molecules_csv, "--model", "mean")
     assert compare(*words)[0] == 0
     before = {path.name: path.read_bytes() for path in tmp_path.glob("out/*.*")}
     molecules_csv.write_text(molecules_csv.read_text() + "CCO,X,5.0\n")
-    status, _, err = compare(*words, "--resume")
-    assert (status, err.count("\n")) == (2, 1)
-    assert "was made with data molecules-random" in err
+    assert_refused(compare(*words, "--resume"), "was made with data molecules-random")
     assert {path.name: path.read_bytes() for path in tmp_path.glob("out/*.*")} == before
     mine = tmp_path / "out" / "runs" / "thesis" / "chapter.tex"
     mine.parent.mkdir()
@@ -351,34 +280,6 @@ def test_other_molecules_are_refused_and_other_files_kept(compare, molecules_csv
     (tmp_path / "out" / "runs" / found[0] / "test.npz").write_bytes(b"PK")
     status, _, err = compare(*words, "--model", "gin", "--resume")
     assert status == 2 and "remove its folder to fit this run again" in err
-
-
-def test_what_is_finished_is_kept_with_resume(compare, molecules_csv, tmp_path, monkeypatch):
-    words = ("--data", molecules_csv, "--model", "gine", "mean", "--seeds", 0, 1)
-    assert compare(*words, "--out", tmp_path / "whole")[0] == 0
-    whole, fit, done = metrics(tmp_path / "whole"), Cell.fit, []
-
-    def interrupted(self, progress):
-        if len(done) == 1:
-            raise KeyboardInterrupt
-        done.append(self.name)
-        return fit(self, progress)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Cell, "fit", interrupted)
-        status, _, err = compare(*words)
-    assert status == 130
-    assert "continue with the same command and --resume" in err
-    first = metrics(tmp_path / "out")
-    assert len(first) == 1
-
-    assert compare(*words, "--resume")[0] == 0
-    found = metrics(tmp_path / "out")
-    assert found[0] == first[0]
-    for one, other in zip(found, whole, strict=True):
-        assert [one[part] for part in PARTS] == [other[part] for part in PARTS]
-    assert compare(*words[:2], "--model", "gin", "--resume")[0] == 0
-    assert len(metrics(tmp_path / "out")) == 4
 
 
 @pytest.mark.parametrize(("unit", "offset"), [(1.0, -1e6), (1e-30, 0.0), (1e30, 0.0)])
@@ -397,29 +298,3 @@ def test_metrics_scale_with_the_unit(compare, sulfonamides, write_csv, tmp_path,
             tolerance = 1e-6 if mine["model"] == "mean" else 0.02
             assert mine[part] / unit == pytest.approx(theirs[part], rel=tolerance)
     assert not re.search(r" 0\.000 ", out)
-
-
-def shell(command, tmp_path, molecules_csv):
-    words = f"--data {molecules_csv} --model gine mean --hidden 8 --device cpu --epochs 1"
-    program = f"{sys.executable} -m benchmarks.molecules {words} --out {tmp_path / 'out'}"
-    return subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {program} {command}"],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"},
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_work_goes_on_when_nobody_reads(tmp_path, molecules_csv):
-    done = shell("--seeds 0 1 | head -1", tmp_path, molecules_csv)
-    assert (done.returncode, done.stdout.count("\n")) == (0, 1)
-    assert len(metrics(tmp_path / "out")) == 3
-    assert (tmp_path / "out" / "report.html").exists()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_full_disk_is_one_line(tmp_path, molecules_csv):
-    done = shell("> /dev/full", tmp_path, molecules_csv)
-    assert done.returncode == 2
-    assert "benchmarks.molecules: error: standard output: " in done.stderr

@@ -16,11 +16,9 @@ pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.rationales import report
 from benchmarks.rationales.__main__ import main
-from benchmarks.rationales.learner import RationaleLearner
 from benchmarks.rationales.selections import read_spans
 from tests.benchmarks.askubuntu_format import write_questions
-from tests.benchmarks.conftest import metrics_of
-from tests.benchmarks.interruption import interrupt_once, results
+from tests.benchmarks.conftest import assert_refused, metrics_of
 from tests.benchmarks.small_rationales import write_beer, write_own
 
 COLUMNS = ("--text-column", "body", "--target-column", "kind", "--evidence-column", "why")
@@ -116,27 +114,10 @@ def test_models_and_shares_are_added_to_a_folder(own: Call, tmp_path: Path) -> N
     assert "({'estimator': 'hardkuma'})" in err
     lost = tmp_path / "out" / "runs" / "full-seed3" / "best.ckpt"
     lost.unlink()
-    status, _, err = own(*more[:4], "--report", "--rates", 0.1, 0.3, "--estimator", "hardkuma")
-    assert (status, err.count("\n")) == (2, 1)
-    assert f"{lost} is missing; remove {lost.parent}" in err
-
-
-@pytest.mark.parametrize("kind", ["dependent", "questions"])
-def test_a_resumed_run_is_the_uninterrupted_one(
-    own: Call, compare: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    run, words = own, ("--models", kind, "--epochs", 3)
-    if kind == "questions":
-        root = write_questions(tmp_path / "forum", bodies=False)
-        run, words = compare, ("--data", "askubuntu", "--root", root, "--models", "independent")
-        words = (*words, "--estimator", "reinforce", "--warm-up", 0.3, "--epochs", 3)
-    assert run(*words, "--out", tmp_path / "whole")[0] == 0
-    third = lambda learner, *_: learner.current_epoch == 2  # noqa: E731
-    raised = interrupt_once(monkeypatch, RationaleLearner, "training_step", third)
-    status, _, err = run(*words)
-    assert (status, len(raised), "--resume" in err) == (130, 1, True)
-    assert run(*words, "--resume")[0] == 0
-    assert results(tmp_path / "out") == results(tmp_path / "whole")
+    assert_refused(
+        own(*more[:4], "--report", "--rates", 0.1, 0.3, "--estimator", "hardkuma"),
+        f"{lost} is missing; remove {lost.parent}",
+    )
 
 
 def test_ratings_of_beer(compare: Call, tmp_path: Path) -> None:
@@ -228,5 +209,4 @@ def test_new_texts_are_explained(own: Call, call: Call, tmp_path: Path) -> None:
         ((tmp_path / "out", "--out", tmp_path / "no"), "has 2 runs: name one"),
         ((run.with_name("svm-seed0"), "--out", tmp_path / "no"), "not a checkpoint of this module"),
     ):
-        status, _, err = call(*explain, *words)
-        assert (status, err.count("\n")) == (2, 1) and said in err
+        assert_refused(call(*explain, *words), said)

@@ -79,17 +79,6 @@ def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main)
     assert ratios == ["1.250"] * sum(len(one["rows"]) for one in content["tables"])
 
 
-def test_compare_refuses_what_is_no_result(tmp_path: Path, call_main) -> None:
-    (tmp_path / "one.json").write_text("{}")
-    for words, message in (
-        ((tmp_path / "one.json", tmp_path / "one.json"), "no result of benchmarks.speed"),
-        ((tmp_path / "none.json", tmp_path / "one.json"), "No such file"),
-    ):
-        status, _, err = call_main(main, "compare", *words)
-        assert (status, err.count("\n")) == (2, 1)
-        assert message in err
-
-
 def test_random_molecules() -> None:
     generator = torch.Generator().manual_seed(0)
     edge_index, edge_attr = cases.random_molecules(5, generator)

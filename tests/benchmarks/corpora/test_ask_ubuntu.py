@@ -44,6 +44,9 @@ def test_reads_ask_ubuntu(ask_ubuntu_root: Path) -> None:
     ]
     assert data.parts["test"] == [Ranking(4, (3, 0, 2), (True, False, True), None)]
     assert data.held_out == () and data.vectors is None
+    assert all(not question.body for question in AskUbuntu(ask_ubuntu_root, 0).questions)
+    with pytest.raises(ValueError, match="body_words must not be negative, got -1"):
+        AskUbuntu(ask_ubuntu_root, -1)
 
 
 def test_finds_compressed_files_the_held_out_questions_and_the_vectors(
@@ -93,13 +96,15 @@ def test_finds_compressed_files_the_held_out_questions_and_the_vectors(
         ("dev.txt", "11\t20\t9 12\t1 2\n", r"question 20 is similar but not a candidate"),
         ("dev.txt", "11\t9 11\t9 12\t1 2\n", r"line 1 of .*: the question is similar to itself"),
         ("dev.txt", "11\t9\t9 11\t1 2\n", r"line 1 of .*dev.txt: question 11 is its own candidate"),
+        ("dev.txt", "30\t9\t9 11\t2 1\n", r"/dev.txt has no questions that can be used"),
         ("heldout.txt", "13\n", r"line 1 of .*heldout.txt: there is no question 13"),
     ],
 )
 def test_a_bad_line_is_named(ask_ubuntu_root: Path, name: str, content: str, message: str) -> None:
     (ask_ubuntu_root / name).write_text(content)
+    leave_out = "30" in content  # a file that is left out as a whole
     with pytest.raises(ValueError, match=message):
-        AskUbuntu(ask_ubuntu_root)
+        AskUbuntu(ask_ubuntu_root, leave_out=leave_out)
 
 
 def test_leaves_out_and_counts_on_request(ask_ubuntu_root: Path) -> None:
@@ -128,15 +133,3 @@ def test_leaves_out_and_counts_on_request(ask_ubuntu_root: Path) -> None:
     assert data.train[2:] == [TrainQuery(0, (1,), (2,)), TrainQuery(4, (0,), (1,))]
     assert data.parts["dev"][2:] == [Ranking(2, (0, 4), (True, False), (2.0, 1.0))]
     assert data.parts["test"][1:] == [Ranking(0, (2, 1), (False, True), (4.0, 2.0))]
-
-
-def test_a_file_that_is_left_out_as_a_whole_is_named(ask_ubuntu_root: Path) -> None:
-    (ask_ubuntu_root / "dev.txt").write_text("30\t9\t9 11\t2 1\n")
-    with pytest.raises(ValueError, match=r"/dev.txt has no questions that can be used"):
-        AskUbuntu(ask_ubuntu_root, leave_out=True)
-
-
-def test_the_number_of_words_of_a_body_must_not_be_negative(ask_ubuntu_root: Path) -> None:
-    assert all(not question.body for question in AskUbuntu(ask_ubuntu_root, 0).questions)
-    with pytest.raises(ValueError, match="body_words must not be negative, got -1"):
-        AskUbuntu(ask_ubuntu_root, -1)

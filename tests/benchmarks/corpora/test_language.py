@@ -73,19 +73,18 @@ def test_a_padding_word_of_a_text_is_a_word() -> None:
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="nowhere: no such folder or file"):
-        LanguageCorpus(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"ptb.train.txt, wiki.train.tokens, train.txt"):
-        LanguageCorpus(tmp_path)
+    for place, said in (
+        (tmp_path / "nowhere", "nowhere: no such folder or file"),
+        (tmp_path, r"ptb.train.txt, wiki.train.tokens, train.txt"),
+    ):
+        with pytest.raises(FileNotFoundError, match=said):
+            LanguageCorpus(place)
     write(tmp_path, "wiki.{}.tokens", train="a", test="a")
     with pytest.raises(FileNotFoundError, match=r"has no file wiki.valid.tokens or .*\.gz"):
         LanguageCorpus(tmp_path)
     write(tmp_path, "wiki.{}.tokens", valid=" \n \n")
     with pytest.raises(ValueError, match=r"wiki.valid.tokens has no words"):
         LanguageCorpus(tmp_path)
-
-
-def test_what_is_not_a_text_is_refused() -> None:
     with pytest.raises(ValueError, match="parts must be train, valid, test, got train"):
         TextStreams({"train": [["a"]]})
     with pytest.raises(ValueError, match="the valid part of mine has no words"):

@@ -30,12 +30,6 @@ def test_streams_go_on_from_batch_to_batch() -> None:
     assert loader.num_targets == 21
 
 
-def test_words_that_fill_no_row_are_left_out() -> None:
-    ids, targets = columns(LanguageLoader(torch.arange(22), batch_size=5, steps=35))
-    assert ids.flatten().tolist() == list(range(20))
-    assert targets.flatten().tolist() == list(range(1, 21))
-
-
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 9))
 def test_an_evaluation_predicts_every_word_once(words: int, batch_size: int, steps: int) -> None:
     stream = torch.arange(100, 100 + words)
@@ -49,17 +43,25 @@ def test_an_evaluation_predicts_every_word_once(words: int, batch_size: int, ste
     assert bool((counted[:, 1:] <= counted[:, :-1]).all())
 
 
-def test_a_given_first_word_is_not_predicted() -> None:
+def test_words_that_fill_no_row_are_left_out() -> None:
+    ids, targets = columns(LanguageLoader(torch.arange(22), batch_size=5, steps=35))
+    assert ids.flatten().tolist() == list(range(20))
+    assert targets.flatten().tolist() == list(range(1, 21))
+    ids, _ = columns(LanguageLoader(torch.arange(4), batch_size=20))
+    assert ids.tolist() == [[0], [1], [2]]  # few words make fewer streams
     _, targets = columns(LanguageLoader(torch.arange(8), batch_size=2, whole=True))
     assert targets.tolist() == [[1, 2, 3, 4], [5, 6, 7, -100]]
-
-
-def test_few_words_make_fewer_streams() -> None:
-    ids, _ = columns(LanguageLoader(torch.arange(4), batch_size=20))
-    assert ids.tolist() == [[0], [1], [2]]
+    for size, words in (({"batch_size": 0}, 3), ({"batch_size": 1, "steps": 0}, 3)):
+        with pytest.raises(ValueError, match=f"{[*size][-1]} must be at least 1, got 0"):
+            LanguageLoader(torch.arange(words), **size)
+    with pytest.raises(ValueError, match="a stream of 1 words has none to predict"):
+        LanguageLoader(torch.arange(1), 1)
 
 
 def test_drawn_numbers_of_steps() -> None:
+    few = LanguageLoader(torch.arange(2001), 1, 2, vary=True)
+    assert min(len(batch.ids) for batch in list(few)[:-1]) == 5
+
     def sizes(epoch: int, seed: int = 0) -> list[int]:
         loader = LanguageLoader(torch.arange(100_001), 1, 70, vary=True, seed=seed)
         loader.set_epoch(epoch)
@@ -79,18 +81,3 @@ def test_drawn_numbers_of_steps() -> None:
     assert abs(usual.mean().item() - 69.5) < 1
     assert 4 < usual.std().item() < 6
     assert abs(numbers[numbers < 52.5].mean().item() - 34.5) < 2
-
-
-def test_drawn_numbers_are_at_least_five() -> None:
-    loader = LanguageLoader(torch.arange(2001), 1, 2, vary=True)
-    assert min(len(batch.ids) for batch in list(loader)[:-1]) == 5
-
-
-def test_what_cannot_be_cut_is_refused() -> None:
-    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
-        LanguageLoader(torch.arange(3), 0)
-    with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
-        LanguageLoader(torch.arange(3), 1, 0)
-    with pytest.raises(ValueError, match="a stream of 1 words has none to predict"):
-        LanguageLoader(torch.arange(1), 1)
-    assert LanguageLoader(torch.arange(1), 1, before=0).num_targets == 1

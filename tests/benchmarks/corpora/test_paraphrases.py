@@ -56,21 +56,16 @@ def place(corpus: QuestionCorpus, sentence: str) -> int:
     return corpus.position[f"id-{sentence[:8]}"]
 
 
-def test_each_test_paraphrase_is_a_query(data: MSRPQuestions) -> None:
-    expected = [place(data, first) for label, first, _ in TEST if label]
-    assert [ranking.query for ranking in data.parts["test"]] == expected
-    assert data.questions[expected[0]].title == tuple(tokenize(TEST[1][1]))
-    assert all(not question.body for question in data.questions)
-
-
 def test_candidates_are_the_true_sentence_and_the_best_of_all_second_ones(
     data: MSRPQuestions,
 ) -> None:
     pool = list(dict.fromkeys(second for _, _, second in TRAIN + TEST))
     index = BM25Index([tokenize(sentence) for sentence in pool])
+    assert all(not question.body for question in data.questions)
     rows = [row for row in TEST if row[0]]
     outside = 0
     for ranking, (_, first, second) in zip(data.parts["test"], rows, strict=True):
+        assert data.questions[ranking.query].title == tuple(tokenize(first))
         score = dict(zip(pool, index.scores(tokenize(first)).tolist(), strict=True))
         others = [sentence for sentence in pool if sentence not in (first, second)]
         best = sorted(others, key=lambda sentence: -score[sentence])[:5]
@@ -107,8 +102,7 @@ def test_training_dev_and_test_paraphrases_share_no_sentence(data: MSRPQuestions
             for p, similar in zip(ranking.candidates, ranking.relevant, strict=True)
             if similar
         } | {ranking.query for ranking in rankings}
-    assert not used["train"] & used["dev"]
-    assert not used["train"] & used["test"]
+    assert not used["train"] & used["dev"] and not used["train"] & used["test"]
     assert not used["dev"] & used["test"]
     # 5 is connected with 29, a query to test on: both its pairs are left out.
     assert data.left_out == {"training pairs connected with the test part": 2}
@@ -140,43 +134,39 @@ def test_negatives_are_drawn_from_other_training_sentences(data: MSRPQuestions) 
     trained = {p for query in data.train for p in (query.query, *query.positives)}
     for query in data.train:
         assert set(query.negatives) == trained - {query.query, *query.positives}
-    orders = {tuple(query.negatives[:3]) for query in data.train}
-    assert len(orders) > len(data.train) // 2
+    assert len({tuple(query.negatives[:3]) for query in data.train}) > len(data.train) // 2
 
 
-def test_the_seed_decides_all(tmp_path: Path, data: MSRPQuestions) -> None:
+def test_the_seed_decides_the_dev_part(tmp_path: Path, data: MSRPQuestions) -> None:
     options = {"dev_fraction": 0.2, "num_candidates": 6}
     assert MSRPQuestions(tmp_path, **options).digest() == data.digest()
     other = MSRPQuestions(tmp_path, seed=1, **options)
     assert other.digest() != data.digest() and other.parts["test"] == data.parts["test"]
 
 
-def test_sentences_of_the_same_words_are_one_question(tmp_path: Path) -> None:
-    same = FIRST[1].upper() + " "
-    write(tmp_path, train=[*TRAIN, (1, FIRST[1], "same  " + same), (0, FIRST[2], SECOND[20])])
-    path = tmp_path / "msr_paraphrase_train.txt"
-    path.write_bytes(path.read_bytes() + f"1\tx\ty\t{FIRST[1]}\t{same}\r\n".encode())
-    data = MSRPQuestions(tmp_path)
-    assert data.left_out["pairs of one and the same sentence"] == 1
-    assert "x" not in data.position and "y" not in data.position
-    assert len({question.title for question in data.questions}) == len(data)
-    cased = MSRPQuestions(tmp_path, lower=False)
-    assert "y" in cased.position and len(cased) == len(data) + 1
+FILE = r"/msr_paraphrase_{}.txt "
+BAD_LINES = [
+    ("1\ta\tb\tx y", "expected 5 cells, got 4"),
+    ("2\ta\tb\tx\ty", "the label must be 0 or 1, got '2'"),
+    ("1\ta\tb\t \ty", "sentence a has no words"),
+    ("1\ta\ta\tx\ty", "sentence a was another one before"),
+]
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("train", "test", "line", "message"),
     [
-        ("1\ta\tb\tx y", r"line 32 of .*train.txt: expected 5 cells, got 4"),
-        ("2\ta\tb\tx\ty", r"line 32 of .*train.txt: the label must be 0 or 1, got '2'"),
-        ("1\ta\tb\t \ty", r"line 32 of .*train.txt: sentence a has no words"),
-        ("1\ta\ta\tx\ty", r"line 32 of .*train.txt: sentence a was another one before"),
-        ("", r"line 32 of .*train.txt: expected 5 cells, got 1"),
+        *((TRAIN, TEST, line, f"line 32 of .*train.txt: {said}") for line, said in BAD_LINES),
+        ([], [], "", FILE.format("train") + "has no pairs of two sentences"),
+        (TRAIN, [], "", FILE.format("test") + "has no pairs of two sentences"),
+        (TRAIN, [(0, FIRST[30], SECOND[30])], "", FILE.format("test") + "has no paraphrases"),
+        ([(0, FIRST[1], SECOND[1])], TEST, "", "too small for a dev part of 0.1: it has 0 pairs"),
+        ([(1, FIRST[k], SECOND[k]) for k in range(9)], TEST, "", "part of 0.1: it has 9 pairs"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
-    path = write(tmp_path) / "msr_paraphrase_train.txt"
-    path.write_bytes(path.read_bytes() + f"{line}\r\n".encode())
+def test_a_bad_file_is_named(tmp_path: Path, train, test, line: str, message: str) -> None:
+    path = write(tmp_path, train, test) / "msr_paraphrase_train.txt"
+    path.write_bytes(path.read_bytes() + f"{line}\r\n".encode() * bool(line))
     with pytest.raises(ValueError, match=message):
         MSRPQuestions(tmp_path)
 
@@ -191,26 +181,17 @@ def test_says_what_is_missing(tmp_path: Path) -> None:
         MSRPQuestions(tmp_path, num_candidates=1)
 
 
-@pytest.mark.parametrize(
-    ("train", "test", "message"),
-    [
-        ([], [], r"/msr_paraphrase_train.txt has no pairs of two sentences"),
-        (TRAIN, [], r"/msr_paraphrase_test.txt has no pairs of two sentences"),
-        (TRAIN, [(0, FIRST[30], SECOND[30])], r"/msr_paraphrase_test.txt has no paraphrases"),
-        ([(0, FIRST[1], SECOND[1])], TEST, r"too small for a dev part of 0.1: it has 0 pairs"),
-        (
-            [(1, FIRST[k], SECOND[k]) for k in range(9)],
-            TEST,
-            r"/msr_paraphrase_train.txt is too small for a dev part of 0.1: it has 9 pairs",
-        ),
-    ],
-)
-def test_a_file_that_is_empty_or_too_small_is_named(
-    tmp_path: Path, train: list[Row], test: list[Row], message: str
-) -> None:
-    write(tmp_path, train, test)
-    with pytest.raises(ValueError, match=message):
-        MSRPQuestions(tmp_path)
+def test_sentences_of_the_same_words_are_one_question(tmp_path: Path) -> None:
+    same = FIRST[1].upper() + " "
+    write(tmp_path, train=[*TRAIN, (1, FIRST[1], "same  " + same), (0, FIRST[2], SECOND[20])])
+    path = tmp_path / "msr_paraphrase_train.txt"
+    path.write_bytes(path.read_bytes() + f"1\tx\ty\t{FIRST[1]}\t{same}\r\n".encode())
+    data = MSRPQuestions(tmp_path)
+    assert data.left_out["pairs of one and the same sentence"] == 1
+    assert "x" not in data.position and "y" not in data.position
+    assert len({question.title for question in data.questions}) == len(data)
+    cased = MSRPQuestions(tmp_path, lower=False)
+    assert "y" in cased.position and len(cased) == len(data) + 1
 
 
 def test_the_published_corpus(real_data: Path) -> None:

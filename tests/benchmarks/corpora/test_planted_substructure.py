@@ -11,31 +11,13 @@ from pyg_kernels.datasets import MoleculeDataset
 from tests.datasets.test_molecules import assert_same_graphs
 
 SMILES = [
-    "CCO",
-    "c1ccsc1",
-    "c1ccc2nsnc2c1",
-    "c1cc2sccc2s1",
-    "Cc1cscc1-c1cccs1",
-    "C1CCSC1",
-    "c1cc2ccsc2cc1.c1ccsc1",
-    "[Na+].[Cl-]",
-    "CC",
-    "S",
+    *("CCO", "c1ccsc1", "c1ccc2nsnc2c1", "c1cc2sccc2s1", "Cc1cscc1-c1cccs1", "C1CCSC1"),
+    *("c1cc2ccsc2cc1.c1ccsc1", "[Na+].[Cl-]", "CC", "S"),
 ]
 # From the drawings: thiophene rings, and the atoms in one.
 COUNTS = [0, 1, 0, 2, 2, 0, 2, 0, 0, 0]
-MEMBERS: list[list[int]] = [
-    [],
-    [0, 1, 2, 3, 4],
-    [],
-    [0, 1, 2, 3, 4, 5, 6, 7],
-    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
-    [],
-    [2, 3, 4, 5, 6, 9, 10, 11, 12, 13],
-    [],
-    [],
-    [],
-]
+IN_A_RING = {1: range(5), 3: range(8), 4: range(1, 11), 6: [*range(2, 7), *range(9, 14)]}
+MEMBERS = [list(IN_A_RING.get(k, [])) for k in range(10)]
 THIOPHENE = "c1ccsc1"
 
 
@@ -61,14 +43,6 @@ def test_counts_groups_and_knows_their_atoms(molecules: MoleculeDataset) -> None
         assert all(elements[atom] in "CS" for atom in members)
 
 
-def test_molecules_are_those_of_the_data_set(molecules: MoleculeDataset) -> None:
-    planted = PlantedSubstructure(molecules, THIOPHENE)
-    expected, found = molecules.batch(range(10)), planted.batch(range(10))
-    expected.y = found.y
-    assert_same_graphs(found, expected)
-    assert molecules.targets.flatten().tolist() == list(range(10))
-
-
 def test_of_a_view_and_as_a_view(molecules: MoleculeDataset) -> None:
     rows = [6, 1, 0, 3, 8, 2, 9, 7, 5, 4]
     planted = PlantedSubstructure(molecules[rows], THIOPHENE)
@@ -80,18 +54,9 @@ def test_of_a_view_and_as_a_view(molecules: MoleculeDataset) -> None:
     assert_same_graphs(planted.batch(range(10)), batch)
     view = planted[[3, 0]]
     assert isinstance(view, PlantedSubstructure)
-    assert [marks.nonzero().flatten().tolist() for marks in view.evidence] == [
-        MEMBERS[3],
-        MEMBERS[6],
-    ]
+    assert [marks.nonzero().flatten().tolist() for marks in view.evidence] == MEMBERS[3:7:3]
     assert [len(marks) for marks in view.evidence] == [view[k].num_nodes for k in (0, 1)]
     assert view.targets.flatten().tolist() == [2, 2]
-
-
-def test_another_featuriser() -> None:
-    featurizer = OGBFeaturizer()
-    molecules = MoleculeDataset.from_smiles(SMILES, featurizer=featurizer)
-    assert PlantedSubstructure(molecules, THIOPHENE).featurizer is featurizer
 
 
 def test_parts_are_drawn_by_the_seed(molecules: MoleculeDataset) -> None:
@@ -105,15 +70,12 @@ def test_parts_are_drawn_by_the_seed(molecules: MoleculeDataset) -> None:
 
 
 def test_matches_overlap_and_count_once_for_the_same_atoms() -> None:
-    molecules = MoleculeDataset.from_smiles(["CCCC", "CC", "C", "CCO", *"COSNPFIBCO"])
+    few = ["CCCC", "CC", "C", "CCO", "C" * 1501, *"COSNPFIBCO"]
+    molecules = MoleculeDataset.from_smiles(few, featurizer=OGBFeaturizer())
     planted = PlantedSubstructure(molecules, "CC")
-    assert planted.targets.flatten().tolist() == [3, 1, 0, 1] + [0] * 10
+    assert planted.featurizer is molecules.featurizer
+    assert planted.targets.flatten().tolist() == [3, 1, 0, 1, 1500] + [0] * 10
     assert [int(marks.sum()) for marks in planted.evidence[:4]] == [4, 2, 0, 2]
-
-
-def test_more_than_a_thousand_matches() -> None:
-    molecules = MoleculeDataset.from_smiles(["C" * 1501, "CC", "C", *"COSNPFIBCO"])
-    assert PlantedSubstructure(molecules, "CC").targets.flatten().tolist()[:3] == [1500, 1, 0]
 
 
 def test_the_chembl_assay() -> None:
@@ -138,22 +100,23 @@ def test_the_chembl_assay() -> None:
         assert marked == set().union(*bonds)
 
 
-@pytest.mark.parametrize("smarts", ["", "c1cc", "not a pattern"], ids=["empty", "open", "words"])
-def test_no_pattern(molecules: MoleculeDataset, smarts: str) -> None:
-    with pytest.raises(ValueError, match="smarts must be a SMARTS pattern with at least one atom"):
-        PlantedSubstructure(molecules, smarts)
+EVERY = range(10)
 
 
-def test_a_group_that_tells_no_molecules_apart(molecules: MoleculeDataset) -> None:
-    said = r"smarts 'P' must occur more often .* the 10 molecules have it 0 times each"
+@pytest.mark.parametrize(
+    ("rows", "smarts", "said"),
+    [
+        *(
+            (EVERY, s, "a SMARTS pattern with at least one atom")
+            for s in ("", "c1cc", "not a pattern")
+        ),
+        (EVERY, "P", "smarts 'P' must occur more often .* the 10 molecules have it 0 times each"),
+        ([1, 5], "[#16]~1~*~*~*~*1", "the 2 molecules have it 1 times each"),
+        ([0, 1, 2], THIOPHENE, "leaves no molecules for"),
+    ],
+)
+def test_what_cannot_be_planted(molecules: MoleculeDataset, rows, smarts: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        PlantedSubstructure(molecules, "P")
-    with pytest.raises(ValueError, match="the 2 molecules have it 1 times each"):
-        PlantedSubstructure(molecules[[1, 5]], "S~1~*~*~*~*1".replace("S", "[#16]"))
-    with pytest.raises(ValueError, match="leaves no molecules for"):
-        PlantedSubstructure(molecules[:3], THIOPHENE)
-
-
-def test_needs_a_data_set() -> None:
+        PlantedSubstructure(molecules[list(rows)], smarts)
     with pytest.raises(TypeError, match="molecules must be a MoleculeDataset, got list"):
         PlantedSubstructure(SMILES, THIOPHENE)

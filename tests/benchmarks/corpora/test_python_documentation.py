@@ -25,15 +25,6 @@ async def h(): "Another\\n\\none."
 
 x = "nothing"
 '''
-EXPECTED = [
-    "the module .",
-    "its names .",
-    "a class .",
-    "a method , which is longer than the class .",
-    "what is within it .",
-    "another",
-    "one .",
-]
 
 
 def write(root: Path, name: str, source: str | bytes) -> None:
@@ -62,7 +53,11 @@ def library(tmp_path: Path) -> Path:
 def test_docstrings_are_read_in_their_order(library: Path) -> None:
     corpus = PythonDocumentation(library, min_count=1)
     found = lines(corpus, "train")
-    assert found[:7] == EXPECTED
+    assert found[:7] == [
+        *("the module .", "its names .", "a class ."),
+        "a method , which is longer than the class .",
+        *("what is within it .", "another", "one ."),
+    ]
     assert found[7:] == [f"line {number}" for number in range(393)]
     assert lines(corpus, "valid") == ["line <unk>"] * 50
     assert len(lines(corpus, "test")) == 50
@@ -79,11 +74,8 @@ def test_a_paragraph_is_in_one_part_alone(library: Path) -> None:
 
 def test_topics_come_first(library: Path) -> None:
     write(library, "pydoc_data/topics.py", "# Made\ntopics = {'b': 'Two\\n', 'a': 'One *\\n***'}\n")
-    assert lines(PythonDocumentation(library, min_count=1), "train")[:3] == [
-        "one",
-        "two",
-        "the module .",
-    ]
+    found = lines(PythonDocumentation(library, min_count=1), "train")
+    assert found[:3] == ["one", "two", "the module ."]
 
 
 def test_rare_words_are_the_unknown_word(library: Path) -> None:

@@ -56,7 +56,7 @@ def test_refuses_what_does_not_fit(
 
 
 def test_holds_out_a_tenth_at_most_and_only_where_the_corpus_names_none() -> None:
-    many = [Question(str(number), ["w"]) for number in range(35)]
+    many = [Question(str(number), ["w"]) for number in range(38)]
     first, second, other = (corpus(questions=many) for _ in range(3))
     first.hold_out(seed=1)
     second.hold_out(seed=1)

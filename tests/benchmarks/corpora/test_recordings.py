@@ -2,7 +2,6 @@
 
 import math
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -95,18 +94,6 @@ def test_an_oscillation_of_strength_1_has_the_amplitude_as_root_mean_square() ->
         assert logs.std().item() == pytest.approx(0.3, abs=0.04)
 
 
-def test_two_states_of_the_default_differ_in_phase_alone() -> None:
-    data = PlantedRecordings(4, 2)
-    names = [state.name for state in data.states]
-    forward, backward, fast = (names.index(name) for name in ("forward", "backward", "fast"))
-    assert torch.equal(data.frequencies[:, forward], data.frequencies[:, backward])
-    assert data.states[forward].strength == data.states[backward].strength
-    turned = (data.phases[:, forward] - data.phases[:, backward]) / torch.arange(11)
-    torch.testing.assert_close(turned[:, 1:], torch.full((4, 10), math.pi / 3).double())
-    assert (data.frequencies[:, fast] > 1.5 * data.frequencies[:, forward]).all()
-    assert names == list(data.classes) == sorted(state.name for state in STATES)
-
-
 def test_only_filters_across_channels_tell_the_directions_apart() -> None:
     """A matched filter over all channels does; the channels' own spectra do not."""
     data = PlantedRecordings(4, 50, amplitude=0.2)
@@ -152,23 +139,6 @@ def test_odd_and_short_trials_have_the_same_noise_variance(samples: int) -> None
     assert x.square().mean().item() == pytest.approx(1, abs=0.05)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"num_subjects": 1}, "num_subjects must be at least 2, got 1"),
-        ({"trials": 0}, "trials must be at least 1, got 0"),
-        ({"num_channels": 0}, "num_channels must be at least 1"),
-        ({"seconds": 0.001}, "at least 2 samples"),
-        ({"states": STATES[:1]}, "at least 2"),
-        ({"states": (SLOW, SLOW)}, "different names"),
-        ({"rate": 150.0}, "state 'fast' must be between 0 and half the rate of 150 Hz, got 80 Hz"),
-    ],
-)
-def test_what_cannot_be_made(options, said) -> None:
-    with pytest.raises(ValueError, match=said):
-        PlantedRecordings(**{"trials": 1, **options})
-
-
 def test_classes_and_subjects_have_any_names() -> None:
     trials = some_trials()
     data = Recordings(trials["x"], [10, 9, 10, 9, 9, 10], list("bbaabc"), rate=250)
@@ -185,42 +155,6 @@ def test_classes_and_subjects_have_any_names() -> None:
     torch.testing.assert_close(data.x, torch.from_numpy(trials["x"]).float())
     counts = Recordings((100 * trials["x"]).astype(np.int16), trials["y"], trials["subject"])
     assert counts.x.dtype == torch.float32
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "said"),
-    [
-        ({"x": np.zeros((6, 3))}, ValueError, r"\(trials, channels, time\).*\(6, 3\)"),
-        ({"x": np.zeros((6, 3, 0))}, ValueError, "at least one of each"),
-        ({"x": np.zeros((6, 3, 8), complex)}, TypeError, "real numbers, got complex128"),
-        ({"x": np.full((6, 3, 8), "a")}, TypeError, "real numbers"),
-        ({"y": np.arange(5)}, ValueError, r"y must have one entry.* 6 trials, got shape \(5,\)"),
-        ({"subject": np.zeros((6, 1))}, ValueError, "subject must have one entry"),
-        ({"y": np.arange(6) / 4}, ValueError, "y must hold whole numbers or strings"),
-        ({"subject": [None] * 6}, ValueError, "subject must hold whole numbers or strings"),
-        ({"y": [np.nan, 1, 2, 1, 2, 1]}, ValueError, "y must hold whole"),
-        ({"y": ["up"] * 6}, ValueError, "single class, 'up'; at least 2"),
-        ({"subject": [7] * 6}, ValueError, "single subject, '7'; at least 2"),
-        ({"rate": 0.0}, ValueError, "rate must be a positive number of Hz, got 0"),
-        ({"rate": math.nan}, ValueError, "rate"),
-    ],
-)
-def test_what_is_no_recording(changes, error, said) -> None:
-    with pytest.raises(error, match=said):
-        Recordings(**{**some_trials(), **changes})
-
-
-def test_samples_that_are_not_finite_are_named_by_trial() -> None:
-    trials = some_trials(9)
-    trials["x"][4, 1, 2] = np.nan
-    with pytest.raises(ValueError, match="in trial 4, counted from 0"):
-        Recordings(**trials)
-    trials["x"][7, 0, 0] = -np.inf
-    with pytest.raises(ValueError, match="in trials 4, 7, counted from 0"):
-        Recordings(**trials)
-    trials["x"][2:, 2, 7] = 1e200  # beyond float32
-    with pytest.raises(ValueError, match="in trials 2, 3, 4, 5, 6 and 2 more, counted"):
-        Recordings(**trials)
 
 
 def test_standardized_trials_know_neither_gain_nor_offset_nor_each_other() -> None:
@@ -246,58 +180,79 @@ def test_standardized_trials_know_neither_gain_nor_offset_nor_each_other() -> No
     torch.testing.assert_close(Recordings(**{**trials, "x": others}).standardized()[0], x[0])
 
 
-def test_file(tmp_path: Path) -> None:
-    trials = some_trials()
-    np.savez(tmp_path / "mice.npz", **trials, comment="of no concern")
-    read, made = read_recordings(tmp_path / "mice.npz", 500.0), Recordings(**trials, rate=500.0)
-    assert read.digest() == made.digest() != Recordings(**trials, rate=1000.0).digest()
-    np.savez_compressed(tmp_path / "small.npz", **trials)
-    assert read_recordings(tmp_path / "small.npz", 500.0).digest() == made.digest()
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"num_subjects": 1}, "num_subjects must be at least 2, got 1"),
+        ({"trials": 0}, "trials must be at least 1, got 0"),
+        ({"num_channels": 0}, "num_channels must be at least 1"),
+        ({"seconds": 0.001}, "at least 2 samples"),
+        ({"states": STATES[:1]}, "at least 2"),
+        ({"states": (SLOW, SLOW)}, "different names"),
+        ({"rate": 150.0}, "state 'fast' must be between 0 and half the rate of 150 Hz, got 80 Hz"),
+    ],
+)
+def test_what_cannot_be_made(options, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        PlantedRecordings(**{"trials": 1, **options})
 
 
-def no_array(path: Path) -> None:
-    np.savez(path, x=np.zeros((2, 1, 4)), label=np.arange(2))
-
-
-def one_array(path: Path) -> None:
-    with path.open("wb") as file:
-        np.save(file, np.zeros(3))
-
-
-def objects(path: Path) -> None:
-    np.savez(path, **{**some_trials(), "subject": np.array([1, "a", None] * 2, dtype=object)})
-
-
-def half(path: Path) -> None:
-    np.savez(path, **some_trials())
-    path.write_bytes(path.read_bytes()[:300])
-
-
-def bad_trial(path: Path) -> None:
-    trials = some_trials()
-    trials["x"][3, 0, 0] = np.nan
-    np.savez(path, **trials)
+def spoilt(trials: list[int], value: float) -> np.ndarray:
+    x = some_trials(9)["x"]
+    x[trials, 1, 2] = value
+    return x
 
 
 @pytest.mark.parametrize(
-    ("write", "said"),
+    ("changes", "error", "said"),
     [
-        (no_array, r"mice\.npz has no array 'y'; it has 'x', 'label'"),
-        (one_array, "holds one array, not an .npz with x, y, subject"),
-        (objects, r"subject of .*mice\.npz holds Python objects"),
-        (half, r"mice\.npz is not a whole \.npz file"),
-        (lambda path: path.write_bytes(pickle.dumps([1])), "is not a whole .npz file"),
-        (lambda path: path.write_text("x,y\n1,2\n"), "is not a whole .npz file"),
-        (lambda path: path.write_bytes(b""), "is not a whole .npz file"),
-        (bad_trial, r"mice\.npz: x has samples that are not finite .* in trial 3"),
+        ({"x": np.zeros((6, 3))}, ValueError, r"\(trials, channels, time\).*\(6, 3\)"),
+        ({"x": np.zeros((6, 3, 0))}, ValueError, "at least one of each"),
+        ({"x": np.zeros((6, 3, 8), complex)}, TypeError, "real numbers, got complex128"),
+        ({"y": np.arange(5)}, ValueError, r"y must have one entry.* 6 trials, got shape \(5,\)"),
+        ({"subject": np.zeros((6, 1))}, ValueError, "subject must have one entry"),
+        ({"y": np.arange(6) / 4}, ValueError, "y must hold whole numbers or strings"),
+        ({"subject": [None] * 6}, ValueError, "subject must hold whole numbers or strings"),
+        ({"y": [np.nan, 1, 2, 1, 2, 1]}, ValueError, "y must hold whole"),
+        ({"y": ["up"] * 6}, ValueError, "single class, 'up'; at least 2"),
+        ({"subject": [7] * 6}, ValueError, "single subject, '7'; at least 2"),
+        ({"rate": 0.0}, ValueError, "rate must be a positive number of Hz, got 0"),
+        ({"rate": math.nan}, ValueError, "rate"),
+        ({**some_trials(9), "x": spoilt([4], np.nan)}, ValueError, "in trial 4, counted from 0"),
+        ({**some_trials(9), "x": spoilt([4, 7], -np.inf)}, ValueError, "in trials 4, 7, counted"),
+        (  # beyond float32
+            {**some_trials(9), "x": spoilt([*range(2, 9)], 1e200)},
+            ValueError,
+            "in trials 2, 3, 4, 5, 6 and 2 more, counted",
+        ),
     ],
 )
-def test_what_is_no_file(tmp_path: Path, write: Callable[[Path], None], said: str) -> None:
-    write(tmp_path / "mice.npz")
-    with pytest.raises(ValueError, match=said):
-        read_recordings(tmp_path / "mice.npz")
+def test_what_is_no_recording(changes, error, said) -> None:
+    with pytest.raises(error, match=said):
+        Recordings(**{**some_trials(), **changes})
 
 
-def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_recordings(tmp_path / "nowhere.npz")
+def test_file(tmp_path: Path) -> None:
+    trials, path = some_trials(), tmp_path / "mice.npz"
+    np.savez(path, **trials, comment="of no concern")
+    read, made = read_recordings(path, 500.0), Recordings(**trials, rate=500.0)
+    assert read.digest() == made.digest() != Recordings(**trials, rate=1000.0).digest()
+    whole = path.read_bytes()
+    np.savez_compressed(path, **trials)
+    assert read_recordings(path, 500.0).digest() == made.digest()
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    objects = np.array([1, "a", None] * 2, dtype=object)
+    for content, said in (
+        ({"x": np.zeros((2, 1, 4)), "label": [0, 1]}, r"has no array 'y'; it has 'x', 'label'"),
+        ((tmp_path / "one.npy").read_bytes(), "holds one array, not an .npz with x, y, subject"),
+        ({**trials, "subject": objects}, r"subject of .*mice\.npz holds Python objects"),
+        ({**trials, "x": spoilt([3], np.nan)[:6]}, r"mice\.npz: x has samples .* in trial 3"),
+        *((some, r"mice\.npz is not a whole \.npz file") for some in (whole[:300], b"x,y\n1", b"")),
+        (pickle.dumps([1]), "is not a whole .npz file"),
+    ):
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            np.savez(path, **content)
+        with pytest.raises(ValueError, match=said):
+            read_recordings(path)

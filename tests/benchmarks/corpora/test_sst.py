@@ -27,6 +27,8 @@ def test_phrases_take_the_place_of_the_training_sentences(root: Path) -> None:
         corpus = SST(root, phrases=phrases)
         assert (len(corpus.parts["train"]), corpus.phrases) == (5, False)
         assert corpus.split == "official parts"
+    with pytest.raises(FileNotFoundError, match=r"no file stsa.fine.phrases.train, of the sent"):
+        SST(root, phrases=True)
     (root / "raw").mkdir()
     (root / "raw" / "stsa.fine.phrases.train.gz").write_bytes(gzip.compress(PHRASES.encode()))
     assert len(SST(root).parts["train"]) == 5
@@ -40,33 +42,19 @@ def test_phrases_take_the_place_of_the_training_sentences(root: Path) -> None:
         assert corpus.part("test") == [["yes", ",", "superb"]]
 
 
-def test_phrases_that_are_not_there(root: Path) -> None:
-    said = r"has no file stsa.fine.phrases.train, of the sentences and their phrases"
-    with pytest.raises(FileNotFoundError, match=said):
-        SST(root, phrases=True)
+NO_CLASS = r"^line 2 of .*stsa.fine.dev is not a class and a sentence"
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["stsa.fine.train", "stsa.fine.dev", "stsa.fine.test", "stsa.fine.phrases.train"],
-)
-def test_an_empty_file_is_named(root: Path, name: str) -> None:
-    (root / name).write_text("")
-    with pytest.raises(ValueError, match=rf"{name} has no texts$"):
-        SST(root, phrases=None)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
+    ("name", "text", "said"),
     [
-        ("5 fine", r"a class and a sentence: the class must be from 0 to 4, got 5"),
-        ("-1 fine", r"a class and a sentence: the class must be from 0 to 4, got -1"),
-        ("good film", r"a class and a sentence$"),
-        ("3 ", r"a class and a sentence$"),
-        ("", r"a class and a sentence$"),
+        *((name, "", rf"{name} has no texts$") for name in [*FILES, "stsa.fine.phrases.train"]),
+        ("stsa.fine.dev", "1 no\n5 fine\n", f"{NO_CLASS}: the class must be from 0 to 4, got 5"),
+        ("stsa.fine.dev", "1 no\n-1 fine\n", f"{NO_CLASS}: the class must be from 0 to 4, got -1"),
+        *(("stsa.fine.dev", f"1 no\n{line}\n", f"{NO_CLASS}$") for line in ("good film", "3 ", "")),
     ],
 )
-def test_a_bad_line_is_named(root: Path, line: str, said: str) -> None:
-    (root / "stsa.fine.dev").write_text(f"1 no\n{line}\n")
-    with pytest.raises(ValueError, match=rf"^line 2 of .*stsa.fine.dev is not {said}"):
-        SST(root)
+def test_a_bad_file_is_named(root: Path, name: str, text: str, said: str) -> None:
+    (root / name).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        SST(root, phrases=None)

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("lightning")
 
 from benchmarks.harness.progress import _known
-from benchmarks.harness.summary import learning_curves
+from benchmarks.harness.summary import learning_curves, spread
 from benchmarks.harness.task import Measure
 from benchmarks.harness.training import Run
 
@@ -26,3 +26,8 @@ def test_an_epoch_without_a_training_score_leaves_a_gap():
     *_, train = figure.axes[0].lines
     assert train.get_xdata().tolist() == [1, 2, 3]
     assert [math.isnan(value) for value in train.get_ydata()] == [False, True, False]
+
+
+def test_the_deviation_is_that_of_a_sample():
+    assert spread([1.0, 3.0], ".3f") == "2.000 ± 1.414"
+    assert spread([1.0], ".3f") == "1.000"

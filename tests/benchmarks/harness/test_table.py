@@ -1,9 +1,5 @@
 """The table's text and the digits of its numbers."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from benchmarks.harness.table import Table, number_format
@@ -42,12 +38,3 @@ def test_no_name_breaks_the_columns():
 )
 def test_digits_follow_the_largest_number(values, shown):
     assert f"{values[0]:{number_format(values)}}" == shown
-
-
-def test_imports_nothing_heavy():
-    code = (
-        "import sys, benchmarks.harness.table;"
-        "sys.exit(bool({'torch', 'pandas', 'matplotlib'} & set(sys.modules)))"
-    )
-    root = Path(__file__).parents[3]
-    assert subprocess.run([sys.executable, "-c", code], cwd=root).returncode == 0

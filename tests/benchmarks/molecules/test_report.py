@@ -15,6 +15,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from benchmarks.harness.bootstrap import paired_differences
 from benchmarks.molecules.__main__ import main
 from benchmarks.molecules.scores import each_score, score
+from tests.benchmarks.conftest import assert_refused
 
 Y = np.random.default_rng(0).normal(size=(80, 1))
 
@@ -145,9 +146,7 @@ def test_what_is_damaged_or_unfinished_is_named_and_the_rest_reported(gather, tm
 
 def test_nothing_to_report_is_one_line(call_main, tmp_path):
     for folder, said in ((tmp_path, "no finished run"), (tmp_path / "no", "no such folder")):
-        status, out, err = call_main(main, "report", folder)
-        assert (status, out, err.count("\n")) == (2, "", 1)
-        assert said in err
+        assert_refused(call_main(main, "report", folder), said)
 
 
 def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said():

@@ -117,17 +117,6 @@ def tensors(state: Any) -> list[torch.Tensor]:
     return [tensor for part in state for tensor in tensors(part)]
 
 
-@pytest.mark.parametrize("name", ["rcnn-5m", "rcnn-5m-x", "lstm-5m", "cnn", "awd-rkm-cifg"])
-def test_first_loss_is_the_logarithm_of_the_vocabulary(data: TextStreams, name: str) -> None:
-    torch.manual_seed(0)
-    found, task = setup(data, name, alpha=0.0, beta=0.0, variable_steps=False), LanguageTask(data)
-    learner = task.learner(found, None).train()  # type: ignore[arg-type]
-    batch = next(iter(task.batches(learner, 4, 0).train_dataloader()))
-    steps = 7 if found.training.sum_steps else 1
-    loss = learner.training_step(batch, 0).item() / steps
-    assert loss == pytest.approx(math.log(len(data.vocabulary)), abs=0.1)
-
-
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
@@ -167,18 +156,6 @@ def test_learning_rate_follows_the_epoch(data: TextStreams, tmp_path: Path) -> N
     run = trained(data, found, tmp_path / "run")
     rates = [epoch["learning_rate"] for epoch in run.history]
     assert rates == pytest.approx([0.5, 0.5, 0.4, 0.32, 0.256])
-
-
-def test_learning_rate_is_halved_where_an_epoch_is_undone(data: TextStreams, tmp_path) -> None:
-    found = setup(data, "adam-rcnn-16m", learning_rate=0.3, epochs=6)
-    run = trained(data, found, tmp_path / "run")
-    rate, lowest, expected = 0.3, math.inf, []
-    for epoch in run.history:
-        rate *= 1.0 if epoch["valid_error"] < lowest else 0.5
-        lowest = min(lowest, epoch["valid_error"])
-        expected.append(rate)
-    assert expected[-1] < 0.3, "an epoch must have been undone"
-    assert [epoch["learning_rate"] for epoch in run.history] == pytest.approx(expected)
 
 
 def test_learning_rate_follows_a_varying_number_of_steps(

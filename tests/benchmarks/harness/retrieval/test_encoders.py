@@ -75,25 +75,6 @@ def test_a_carried_state_goes_on_with_the_text(encoder) -> None:
     torch.testing.assert_close(rest, torch.cat([whole[2:3], whole[5:7]]))
 
 
-@pytest.mark.parametrize("encoder", ["rcnn", "rcnn-scalar"])
-def test_rcnn_is_additive_normalized_and_gated_on_word_and_output(encoder, words) -> None:
-    torch.manual_seed(0)
-    net, x = ENCODERS[encoder](4, 6).double(), features().double()
-    (cell,) = net.rcnn.cells
-    states, _ = net(x, words)
-    first, second = (lin.weight for lin in cell.lins)
-    for text, length in enumerate(LENGTHS):
-        h, c1, c2 = torch.zeros(3, 6, dtype=torch.double)
-        for t in range(int(words.ptr[text]), int(words.ptr[text]) + length):
-            logit = cell.decay_lin.weight @ x[t] + cell.decay_recurrent.weight @ h + cell.decay_bias
-            decay = torch.sigmoid(logit)
-            assert decay.shape == ((1,) if encoder == "rcnn-scalar" else (6,))
-            c2 = decay * c2 + (1 - decay) * (c1 + second @ x[t])
-            c1 = decay * c1 + (1 - decay) * (first @ x[t])
-            h = torch.tanh(c2 + cell.bias)
-            torch.testing.assert_close(states[t], h)
-
-
 def test_cnn_is_a_convolution_over_three_words(words) -> None:
     torch.manual_seed(0)
     net, x = ENCODERS["cnn"](4, 6), features()
@@ -145,11 +126,14 @@ def test_the_recurrence_with_the_gates_gives_the_outputs(encoder, width, words) 
     (cell,) = net.encoder.rcnn.cells
     first, second = (lin(x) for lin in cell.lins)
     for text in range(len(LENGTHS)):
-        c1 = c2 = torch.zeros(6, dtype=torch.double)
+        h, c1, c2 = torch.zeros(3, 6, dtype=torch.double)
         for t in range(int(words.ptr[text]), int(words.ptr[text + 1])):
+            logit = cell.decay_lin.weight @ x[t] + cell.decay_recurrent.weight @ h + cell.decay_bias
+            torch.testing.assert_close(weights[t], 1 - torch.sigmoid(logit))
             c2 = (1 - weights[t]) * c2 + weights[t] * (c1 + second[t])
             c1 = (1 - weights[t]) * c1 + weights[t] * first[t]
-            torch.testing.assert_close(outputs[t], torch.tanh(c2 + cell.bias))
+            h = torch.tanh(c2 + cell.bias)
+            torch.testing.assert_close(outputs[t], h)
 
 
 def test_means_of_gates_by_position(words) -> None:

@@ -44,14 +44,6 @@ def test_equals_the_definitions(seed: int) -> None:
     assert found == pytest.approx(by_definition(scores, relevance), abs=1e-4)
 
 
-def test_one_ranking_by_hand() -> None:
-    scores = [torch.tensor([0.1, 0.9, 0.5, 0.3, 0.2, 0.0])]
-    relevance = [torch.tensor([False, False, True, False, True, True])]
-    # Similar ones at ranks 2, 4 and 6.
-    expected = {"MAP": 100 * (1 / 2 + 2 / 4 + 3 / 6) / 3, "MRR": 50.0, "P@1": 0.0, "P@5": 40.0}
-    assert evaluate(scores, relevance) == pytest.approx(expected, abs=1e-4)
-
-
 def test_a_query_without_a_similar_candidate_is_left_out() -> None:
     scores, relevance = rankings(10, 5)
     without = torch.zeros(20, dtype=torch.bool)

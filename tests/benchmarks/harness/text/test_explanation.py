@@ -119,16 +119,6 @@ def test_dollar_signs_and_long_texts_are_drawn() -> None:
 def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--explain: the text has no words"):
         explain(classifier(), [])
-    with pytest.raises(InputError, match=r"nowhere.ckpt: no such file"):
-        explanation.load_classifier(tmp_path / "nowhere.ckpt")
-    for name, content in {"text.ckpt": b"text", "other.ckpt": None}.items():
-        path = tmp_path / name
-        if content is None:
-            torch.save({"hyper_parameters": {"model": {}}, "state_dict": {}}, path)
-        else:
-            path.write_bytes(content)
-        with pytest.raises(InputError, match=f"{name} is not a checkpoint of this module"):
-            explanation.load_classifier(path)
     arguments = {"model": {"name": "gru"}, "words": [], "classes": ["0"], "optimizer": {}}
     torch.save({"hyper_parameters": arguments, "state_dict": {}}, tmp_path / "gru.ckpt")
     with pytest.raises(InputError, match=r"gru.ckpt does not fit this version's gru"):
