@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from hypothesis import strategies as st
 from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNCell
@@ -171,18 +170,6 @@ PARTS = {
 }
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[int, int, Options]:
-    options = {
-        **ONE_WAY[draw(st.sampled_from(sorted(ONE_WAY)))],
-        "order": draw(st.integers(1, 4)),
-        "num_layers": draw(st.integers(1, 2)),
-        "seed": draw(st.integers(0, 99)),
-    }
-    size = draw(st.integers(1, 5))
-    return size, size if options.get("highway") else draw(st.integers(1, 5)), options
-
-
 def shapes(options: Options, count: int, size: int, hidden: int) -> list[tuple[int, ...]]:
     h, states = (count, hidden), (count, options.get("order", 2), hidden)
     if options.get("pooling") != "max":
@@ -230,7 +217,6 @@ FAMILY = Family(
     one_way=ONE_WAY,
     both_ways=BOTH_WAYS,
     derivatives=DERIVATIVES,
-    cases=cases(),
     shapes=shapes,
     reads=reads,
     uncompared=("best",),
