@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from tests.covering import covering
+from tests.nn.activation_equations import GREENS
 from tests.sequence.equations import FORMS, assert_equations, read_in_form, reading
 from tests.sequence.kbrn import FAMILY as KBRN
-from tests.sequence.kbrn import GREENS
 from tests.sequence.layers import families, of_every, of_some, single_layers, some_one_way
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import CELLS, NEVER_FED_BACK, biased, blocks, readers

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.sequence import KBRN, KBRNCell
+from tests.nn.activation_equations import GREENS
 from tests.sequence.equations import assert_same_running_set
 from tests.sequence.kbrn import (
     EVERY,
-    GREENS,
     HIDDEN,
     assert_equations,
     build,
