@@ -84,7 +84,7 @@ def test_docs_index(index_names: dict[str, Any]) -> None:
     assert accuracy(index_names["model"], new, **inputs) > 0.9
 
 
-def communities(seed: int = 0, nodes: int = 800, degree: int = 8) -> Data:
+def communities(seed: int = 0, nodes: int = 1200, degree: int = 8) -> Data:
     """Two communities with hubs; noisy features, 60% of the edges within a community."""
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(nodes) % 2
@@ -149,13 +149,13 @@ def test_networks_train_with_their_defaults(net) -> None:
     torch.manual_seed(0)
     model = net(KINDS, 32, 2, edge_dim=KINDS)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for _ in range(15):
-        for data in DataLoader(graphs(0, 200), batch_size=32, shuffle=True):
+    for _ in range(20):
+        for data in DataLoader(graphs(0, 300), batch_size=32, shuffle=True):
             out = model(data.x, data.edge_index, edge_attr=data.edge_attr, batch=data.batch)
             optimizer.zero_grad()
             F.cross_entropy(out, data.y).backward()
             optimizer.step()
-    whole = Batch.from_data_list(graphs(1, 100))
+    whole = Batch.from_data_list(graphs(1, 200))
     inputs = {"edge_attr": whole.edge_attr, "batch": whole.batch}
     assert accuracy(model, whole, **inputs) > 0.8
 

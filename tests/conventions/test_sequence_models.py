@@ -127,7 +127,7 @@ def test_tagger(layer: Layer, pair: bool) -> None:
     tags = torch.where(is_word, ids.roll(-1, 1) % 3, -100)  # which the second direction knows
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     losses = []
-    for _ in range(40):
+    for _ in range(60):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(ids, lengths).flatten(0, 1), tags.flatten())
         loss.backward()
