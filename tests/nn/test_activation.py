@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.nn import GCN, GIN
 
 from pyg_kernels.nn import KernelActivation
+from tests.covering import covering
 from tests.graphs import random_graph
 from tests.nn.activation_equations import (
     CASES,
@@ -32,11 +33,13 @@ from tests.nn.activation_equations import (
 )
 
 UNITS = 3
-PLAIN = [case for case in CASES if not case.normalize]
+TWO: dict[str, Any] = {"green": GREENS, "affine": [False, True], "shared": [False, True]}
+PLAIN = [Case(**row) for row in covering(2, **TWO)]
+SOME = [Case(**row) for row in covering(2, **TWO, normalize=[False, True])]
 PIECEWISE = ("relu", "abs")
 NAN, INF = math.nan, math.inf
 
-each_case = pytest.mark.parametrize("case", CASES, ids=str)
+each_case = pytest.mark.parametrize("case", SOME, ids=str)
 each_plain = pytest.mark.parametrize("case", PLAIN, ids=str)
 each_green = pytest.mark.parametrize("green", GREENS)
 
@@ -51,7 +54,7 @@ def leaves(module: nn.Module, a: Tensor) -> tuple[Tensor, ...]:
 
 
 class TestIsTheDirectSum:
-    @each_case
+    @pytest.mark.parametrize("case", CASES, ids=str)
     @pytest.mark.parametrize("d", [1, 7, 100])
     def test_every_shape(self, case: Case, d: int) -> None:
         module = case.random(UNITS, d)
@@ -114,7 +117,7 @@ def assert_rounds_well(case: Case, module: KernelActivation, a: Tensor) -> None:
 
 
 class TestSinglePrecision:
-    @pytest.mark.parametrize(("d", "rows"), [(1, 50), (1000, 300), (20, 20_000)])
+    @pytest.mark.parametrize(("d", "rows"), [(1, 50), (300, 300), (20, 5_000)])
     @each_green
     def test_rounds_well(self, green: str, d: int, rows: int) -> None:
         assert_rounds_well(Case(green), Case(green).random(UNITS, d), doubles(rows, UNITS))
@@ -133,13 +136,6 @@ class TestSinglePrecision:
 
 
 class TestOutsideAllCenters:
-    @each_plain
-    @pytest.mark.parametrize("far", [50.0, 1e30])
-    def test_values(self, case: Case, far: float) -> None:
-        module = case.random(UNITS, 20)
-        a = torch.tensor([far, -far], dtype=torch.float64)[:, None].expand(-1, UNITS)
-        assert_is_definition(case, module, a.clone())
-
     @each_plain
     @pytest.mark.parametrize("far", [1e30, -1e30])
     def test_other_rows_do_not_notice(self, case: Case, far: float) -> None:
@@ -162,20 +158,9 @@ class TestOutsideAllCenters:
             close(x, y)
 
 
-class TestNotANumber:
-    @each_green
-    @pytest.mark.parametrize("normalize", [False, True])
-    def test_stays_in_its_unit(self, green: str, normalize: bool) -> None:
-        module = Case(green, affine=True, normalize=normalize).random(UNITS, 7)
-        a = doubles(6, UNITS)
-        expected = module(a)
-        a[2, 1] = NAN
-        close(module(a)[:, [0, 2]], expected[:, [0, 2]], 1e-13)
-
-
 class TestDerivatives:
     @each_case
-    def test_gradcheck(self, case: Case) -> None:
+    def test_second(self, case: Case) -> None:
         module = case.random(2, 4, seed=5)
         if case.normalize:
             module.norm.momentum = 0.0  # the running set stays
@@ -186,7 +171,6 @@ class TestDerivatives:
             return torch.func.functional_call(module, state, (a,))
 
         a = doubles(4, 2, seed=11).requires_grad_()
-        assert torch.autograd.gradcheck(run, (a, *parameters))
         assert torch.autograd.gradgradcheck(run, (a, *parameters), fast_mode=True)
 
     @each_plain
@@ -273,27 +257,6 @@ class TestTransforms:
             for name, y in zip(found, wanted, strict=True):
                 close(found[name][i], y)
 
-    @each_case
-    def test_jvp(self, case: Case) -> None:
-        """Along every leaf at once, against the backward pass of the direct sum."""
-        module, a = case.random(UNITS, 6).eval(), doubles(5, UNITS)
-        names = ["input", *(k for k, _ in module.named_parameters())]
-        values = [a, *(p.detach() for p in module.parameters())]
-        tangents = [doubles(*v.shape, seed=20 + i) for i, v in enumerate(values)]
-
-        def call(*given: Tensor) -> Tensor:
-            state = dict(zip(names[1:], given[1:], strict=True))
-            return torch.func.functional_call(module, state, (given[0],))
-
-        out, found = torch.func.jvp(call, tuple(values), tuple(tangents))
-        close(out, call(*values), 1e-13)
-        a.requires_grad_()
-        expected = case.definition(module, a)
-        for index in itertools.product(range(5), range(UNITS)):
-            grads = torch.autograd.grad(expected[index], leaves(module, a), retain_graph=True)
-            along = sum((g * t).sum() for g, t in zip(grads, tangents, strict=True))
-            close(found[index], along)
-
 
 class TestStart:
     @pytest.fixture(autouse=True)
@@ -348,7 +311,7 @@ class TestStart:
         module.reset_parameters()
         assert not torch.equal(chi, module.coefficients)
 
-    @pytest.mark.parametrize("d", [2, 3, 10, 101])
+    @pytest.mark.parametrize("d", [2, 3, 101])
     @pytest.mark.parametrize("init", ["identity", "tanh", "relu"])
     @pytest.mark.parametrize("green", PIECEWISE)
     @pytest.mark.parametrize("shared", [False, True])
@@ -378,7 +341,7 @@ class TestStart:
         module = KernelActivation(2, 1, "relu", init="relu", init_range=(-1, 1))
         close(module(a), a.relu())
 
-    @pytest.mark.parametrize("d", [2, 3, 10, 100])
+    @pytest.mark.parametrize("d", [2, 10, 100])
     @pytest.mark.parametrize("init", ["identity", "tanh", "relu"])
     def test_gaussians_fit_by_least_squares(self, init: str, d: int) -> None:
         for affine, width, (low, high) in itertools.product(
@@ -696,7 +659,7 @@ class LargestTensor(TorchDispatchMode):
 class TestMemory:
     """No tensor of rows x units x centres, forward or backward."""
 
-    ROWS, BLOCK = 20_000, 8
+    ROWS, BLOCK = 5_000, 8
 
     def setup(self, case: Case, d: int) -> Callable[[], None]:
         module = case.random(self.BLOCK, d).float()

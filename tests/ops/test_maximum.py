@@ -15,7 +15,6 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import maximum
 from pyg_kernels.ops.scan import operator as scan_operator
 from pyg_kernels.ops.scan.maximum import SumTable, product_max_scan, sum_max_scan
-from tests.covering import covering
 from tests.ngram_maxima import largest_sums, ngram_maxima
 from tests.ops.layouts import LAYOUTS
 
@@ -89,7 +88,7 @@ def assert_same(found: Sequence[Tensor], wanted: Sequence[Tensor], leaves: Seque
 @every_case
 def test_the_best_of_all_ngrams(mapping: str, kind: str, layout: Layout) -> None:
     """Values, and gradients where no two n-grams tie."""
-    for order in (1, 2, 3, 4) if layout.num_steps == 5 else (2,):
+    for order in (1, 2, 3) if layout.num_steps == 5 else (2,):
         x, decay = make(order, kind, layout.num_rows)
         every = torch.as_tensor(decay, dtype=F64).expand(layout.num_rows, D)
         found = {r: SCANS[mapping](x, order, decay, layout, None, r) for r in READOUTS}
@@ -117,7 +116,12 @@ def test_the_best_of_all_ngrams(mapping: str, kind: str, layout: Layout) -> None
 
 @pytest.mark.parametrize(
     ("case", "layout", "order"),
-    [tuple(row.values()) for row in covering(2, case=CASES, layout=[*LAYOUTS], order=[1, 2, 4])],
+    [
+        (case, layout, (1, 2, 4)[(i + j) // 3 % 3])
+        for i, case in enumerate(CASES)
+        for j, layout in enumerate(LAYOUTS)
+        if (i + j) % 3 == 0
+    ],
 )
 def test_kernels_against_definitions(
     case: tuple[str, str], layout: str, order: int, monkeypatch: pytest.MonkeyPatch
@@ -149,7 +153,7 @@ def test_kernels_against_definitions(
 
 @both_paths
 @every_mapping
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(0, 16, 3))
 def test_in_pieces_as_whole(mapping: str, seed: int) -> None:
     torch.manual_seed(seed)
     order, readout = 1 + seed // 4, READOUTS[seed % 3]
@@ -210,7 +214,6 @@ def test_derivatives_and_transforms(mapping: str, kind: str) -> None:
     def scan(x: Tensor, weight: Any = decay) -> tuple[Tensor, ...]:
         return tuple(numbers(SCANS[mapping](x, 3, weight, layout, None, "sum")))
 
-    assert torch.autograd.gradcheck(scan, leaves)
     assert torch.autograd.gradgradcheck(scan, leaves, fast_mode=True)
 
     def total(x: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -76,7 +75,7 @@ def check(edges: Edges, x: dict[str, Tensor], act: Any = None) -> None:
 @pytest.mark.parametrize("parts", SOME, ids="-".join)
 def test_every_part(parts: tuple[str, ...], types: int | None, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    for num_edges, channels in ((37, 5), (64, 1), (1, 33)):
+    for num_edges, channels in ((37, 5), (1, 33)):
         edges = random_edges(num_edges=num_edges, types=types)
         check(edges, inputs_of(edges, parts, channels, dtype))
 
@@ -179,8 +178,7 @@ def test_derivatives_of_derivatives_and_transforms() -> None:
         return call(edges, "tanh", **dict(zip(x, values, strict=True)))
 
     values = tuple(x.values())
-    assert torch.autograd.gradcheck(run, values)
-    assert torch.autograd.gradgradcheck(run, values)
+    assert torch.autograd.gradgradcheck(run, values, fast_mode=True)
     expected = torch.autograd.functional.jacobian(run, values)
     every = tuple(range(len(values)))
     for found in (
@@ -253,11 +251,10 @@ def interpreted() -> None:
     from pyg_kernels.ops.neighbor_sum import cuda
 
     torch.manual_seed(0)
-    for parts, types, act in itertools.product(
-        SOME, (None, 3), ("none", "relu", "tanh", "sigmoid")
-    ):
-        if act != "none" and "shift" not in parts:
-            continue
+    acts = ("none", "relu", "tanh", "sigmoid")
+    cases = [(parts, (None, 3)[k % 2], "none") for k, parts in enumerate(SOME)]
+    cases += [(EVERY, (3, None)[k % 2], act) for k, act in enumerate(acts)]
+    for parts, types, act in [*cases, (("shift",), 3, "relu"), (("shift",), None, "tanh")]:
         edges = random_edges(5, 4, 9, types)
         x = inputs_of(edges, parts, 5, torch.float64 if types else torch.float32)
         wanted = defined(edges, act, **x)
@@ -287,7 +284,7 @@ def compiled() -> None:
         )
 
     cuda._run = warm_up
-    for parts, types in itertools.product((PLAIN, GATE, EVERY), (None, 3)):
+    for parts, types in ((PLAIN, None), (GATE, 3), (EVERY, None), (EVERY, 3)):
         edges = random_edges(types=types)
         x = inputs_of(edges, parts, 40, torch.float64 if types else torch.float32)
         tensors = [None if t is None else t.detach() for t in (x["z"], *map(x.get, PARTS))]

@@ -88,7 +88,7 @@ def backward_only(grads: Any, tensors: Any, outputs: Any, settings: Any, needed:
 def test_equals_the_definition(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs and every gradient, each form with other gates and selections on each layout."""
     first = 11 * sorted(LAYOUTS).index(name)
-    for number, form in list(enumerate(FORMS, start=first))[first % 4 :: 4]:
+    for number, form in list(enumerate(FORMS, start=first))[first % 7 :: 7]:
         given = arguments(form, LAYOUTS[name], number, torch.float64)
         for found, expected in zip(*both(given, monkeypatch), strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
@@ -151,7 +151,7 @@ def test_transforms_and_second_derivatives() -> None:
     def scan(x: Tensor) -> Tensor:
         return linear_scan(decay, x, layout, initial, normalize=True)
 
-    assert torch.autograd.gradgradcheck(scan, x.requires_grad_())
+    assert torch.autograd.gradgradcheck(scan, x.requires_grad_(), fast_mode=True)
     by_rows = torch.autograd.functional.jacobian(scan, x)
     for transform in (torch_func.jacrev, torch_func.jacfwd):
         torch.testing.assert_close(transform(scan)(x), by_rows)

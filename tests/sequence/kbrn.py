@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import BatchNorm1d
 
 from pyg_kernels.sequence import KBRN, KBRNCell
-from tests.nn.activation_equations import GREENS, Case
+from tests.nn.activation_equations import Case
 from tests.sequence.equations import Reading, reading
 from tests.sequence.equations import assert_equations as of_texts
 from tests.sequence.texts import SIZE
@@ -117,18 +116,6 @@ PARTS = {
 }
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[int, int, Options]:
-    options = {
-        "green": draw(st.sampled_from(GREENS)),
-        "num_centers": draw(st.integers(1, 12)),
-        **{name: draw(st.booleans()) for name in ("normalize", "affine", "shared", "bias")},
-        "num_layers": draw(st.integers(1, 2)),
-        "seed": draw(st.integers(0, 99)),
-    }
-    return draw(st.integers(1, 5)), draw(st.integers(1, 5)), options
-
-
 def shapes(options: Options, count: int, size: int, hidden: int) -> list[tuple[int, ...]]:
     return [(count, hidden)]
 
@@ -155,7 +142,6 @@ FAMILY = Family(
     one_way=ONE_WAY,
     both_ways=BOTH_WAYS,
     derivatives=DERIVATIVES,
-    cases=cases(),
     shapes=shapes,
     reads=reads,
     state_argument=r"\b(h|h_0|state)\b",

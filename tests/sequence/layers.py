@@ -31,17 +31,23 @@ BOTH_WAYS = _variants(lambda family: family.both_ways)
 DERIVATIVES = _variants(lambda family: family.derivatives)
 EVERY = {**ONE_WAY, **BOTH_WAYS}
 
+#: One of each kind of cell, state, stack and direction, for what does not depend on formulas.
+SOME = {
+    name: EVERY[name]
+    for name in (
+        *("rcnn-recurrent", "rcnn-highway", "rcnn-stack", "rcnn-both-ways-recurrent"),
+        *("rcnn-max-recurrent", "rcnn-max-add-learned", "rkm-lstm", "rkm-rkm-cifg"),
+        *("rkm-wavelets", "rkm-general", "rkm-scan-linear", "rkm-stack", "rkm-both-ways-scan"),
+        *("kbrn-shared", "kbrn-norm-gaussian", "kbrn-norm-stack", "kbrn-both-ways-norm"),
+    )
+}
+
 of_every = _parametrize(EVERY)
+of_some = _parametrize(SOME)
+some_one_way = _parametrize({k: v for k, v in SOME.items() if k in ONE_WAY})
 one_way = _parametrize(ONE_WAY)
 both_ways = _parametrize(BOTH_WAYS)
 single_layers = _parametrize({k: v for k, v in ONE_WAY.items() if "num_layers" not in v.options})
-_ANY_STATE = _variants(
-    lambda f: {k: v for k, v in f.one_way.items() if k not in f.particular_states}
-)
-any_state_of_one_cell = _parametrize(
-    {k: v for k, v in _ANY_STATE.items() if "num_layers" not in v.options}
-)
-derivatives = _parametrize(DERIVATIVES)
 derivatives_of_one_cell = _parametrize(
     {k: v for k, v in DERIVATIVES.items() if not {"num_layers", "bidirectional"} & {*v.options}}
 )

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from hypothesis import strategies as st
 from torch import Tensor
 
 from pyg_kernels.sequence import RCNN, RCNNCell
@@ -70,19 +69,24 @@ def layer_equations(
     bias: bool = True,
     scalar_decay: bool = False,
     selection: Tensor | None = None,
+    masks: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The outputs (T, ..., H) of texts x (T, ..., F), the last h (..., H) and c (..., n, H).
 
-    With a weight for each token, (T,), tokens count for as much as that.
+    With a weight for each token, (T,), tokens count for as much as that. Masks are on the tokens
+    that maps read, (F,), and on the outputs before that gates read, (H,).
     """
     hidden = cell.lins[0].weight.size(0)
     h = x.new_zeros(*x.shape[1:-1], hidden) if h is None else h
     c = x.new_zeros(*x.shape[1:-1], order, hidden) if c is None else c
     states = list(c.unbind(dim=-2))
     outputs = []
-    for x_t, s in zip(x, x.new_ones(len(x)) if selection is None else selection, strict=True):
+    on_x, on_h = masks or (1.0, 1.0)
+    counts = x.new_ones(len(x)) if selection is None else selection
+    for carried, s in zip(x, counts, strict=True):
+        x_t, read = carried * on_x, h * on_h
         if decay == "recurrent":
-            gate = x_t @ cell.decay_lin.weight.t() + h @ cell.decay_recurrent.weight.t()
+            gate = x_t @ cell.decay_lin.weight.t() + read @ cell.decay_recurrent.weight.t()
             lam = torch.sigmoid(gate + cell.decay_bias)
         else:
             lam = decays(cell, x_t, decay)
@@ -104,11 +108,11 @@ def layer_equations(
         if output_gate:
             gate = x_t @ cell.output_gate_lin.weight.t() + cell.output_gate_bias
             if decay == "recurrent":
-                gate = gate + h @ cell.output_gate_recurrent.weight.t()
+                gate = gate + read @ cell.output_gate_recurrent.weight.t()
             u = torch.sigmoid(gate) * u
         if highway:
             f = torch.sigmoid(x_t @ cell.highway_lin.weight.t() + cell.highway_bias)
-            u = f * u + (1 - f) * x_t
+            u = f * u + (1 - f) * carried
         h = (1 - s) * h + s * u
         outputs.append(h)
     stacked = torch.stack(outputs) if outputs else x.new_zeros(0, *h.shape)
@@ -166,18 +170,6 @@ PARTS = {
 }
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[int, int, Options]:
-    options = {
-        **ONE_WAY[draw(st.sampled_from(sorted(ONE_WAY)))],
-        "order": draw(st.integers(1, 4)),
-        "num_layers": draw(st.integers(1, 2)),
-        "seed": draw(st.integers(0, 99)),
-    }
-    size = draw(st.integers(1, 5))
-    return size, size if options.get("highway") else draw(st.integers(1, 5)), options
-
-
 def shapes(options: Options, count: int, size: int, hidden: int) -> list[tuple[int, ...]]:
     h, states = (count, hidden), (count, options.get("order", 2), hidden)
     if options.get("pooling") != "max":
@@ -225,7 +217,6 @@ FAMILY = Family(
     one_way=ONE_WAY,
     both_ways=BOTH_WAYS,
     derivatives=DERIVATIVES,
-    cases=cases(),
     shapes=shapes,
     reads=reads,
     uncompared=("best",),

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import Module
 
@@ -242,24 +241,6 @@ def reads(
     return list(outputs), tuple(torch.stack(end) for end in kept)
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[int, int, Options]:
-    widths = st.integers(1, 5)
-    options = {
-        "cell": draw(
-            st.sampled_from(["lstm", "rkm-lstm", "rkm-cifg", "linear", "gated-cnn", "cnn", "ran"])
-        ),
-        "ngram": draw(st.one_of(widths, st.lists(widths, min_size=1, max_size=3))),
-        "layer_norm": draw(st.booleans()),
-        "feedback": draw(st.sampled_from([None, False])),
-        "num_layers": draw(st.integers(1, 2)),
-        "seed": draw(st.integers(0, 99)),
-    }
-    if reach_of(options):
-        options["dilation"] = draw(st.integers(1, 3))
-    return draw(st.integers(1, 5)), draw(st.integers(3, 5)), options
-
-
 PARTS = {
     "filters": Part("filters.forget", {"ngram": 2}, takes_tensors=False, trained=False),
     "wavelets": Part(
@@ -282,7 +263,6 @@ FAMILY = Family(
     one_way=ONE_WAY,
     both_ways=BOTH_WAYS,
     derivatives=EVERY,
-    cases=cases(),
     shapes=shapes,
     reads=reads,
     side_by_side=(2,),

@@ -16,8 +16,11 @@ pytestmark = pytest.mark.cuda
 DEVICE = "cuda"
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("lengths", [[70, 70], [70, 3, 41, 0, 1]], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "lengths"),
+    [(torch.float64, [70, 3, 41, 0, 1]), (torch.float32, [70, 70])],
+    ids=str,
+)
 @of_every
 def test_same_numbers_as_on_the_cpu(
     variant: Variant, lengths: list[int], dtype: torch.dtype

@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.covering import covering
+from tests.nn.activation_equations import GREENS
 from tests.sequence.equations import FORMS, assert_equations, read_in_form, reading
 from tests.sequence.kbrn import FAMILY as KBRN
-from tests.sequence.kbrn import GREENS
-from tests.sequence.layers import families, of_every, one_way, single_layers
+from tests.sequence.layers import families, of_every, of_some, single_layers, some_one_way
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import CELLS, NEVER_FED_BACK, biased, blocks, readers
 from tests.sequence.rkm import FAMILY as RKM
@@ -26,19 +24,18 @@ from tests.sequence.variants import Family, Options, Variant, like, named_parts,
 @of_every
 def test_every_form(variant: Variant) -> None:
     """Ragged, padded on any side with NaN, packed, as graphs; one text of length zero."""
-    layer, pieces = variant.build(), texts(4, 0, 1, 5, 4)
+    layer, pieces = variant.build(), texts(4, 0, 1, 4)
     assert_equations(variant, layer, pieces, [f for f in FORMS[:7] if f != "packed"])
-    assert_equations(variant, layer, pieces, ["ptr"], from_state=False)
-    assert_equations(variant, layer, texts(5, 2, 5), ["packed"])
-    assert_equations(variant, layer, texts(5, 5), ["packed", "grid"])
-    assert_equations(variant, layer, texts(7), ["one"])
+    assert_equations(variant, layer, texts(4, 2, 4), ["packed", "ptr"], from_state=False)
+    assert_equations(variant, layer, texts(4, 4), ["packed", "grid"])
+    assert_equations(variant, layer, texts(5), ["one"])
     first = variant.build(batch_first=True)
     assert_equations(variant, first, pieces, ["left", "lengths"])
 
 
 def assert_stepped(variant: Variant, layer: Any) -> None:
     """The cell token by token, with and without a dimension for the texts."""
-    cell, x = layer.cells[0], random_text(4, 2, SIZE).requires_grad_()
+    cell, x = layer.cells[0], random_text(3, 2, SIZE).requires_grad_()
     states = None
     if "pooling" not in variant.options:
         states = [[t.requires_grad_() for t in part] for part in variant.states(2)]
@@ -73,7 +70,8 @@ def assert_stepped(variant: Variant, layer: Any) -> None:
 @single_layers
 def test_cells_stepped_by_hand(variant: Variant) -> None:
     layer = variant.build()
-    assert_stepped(variant, layer)
+    if "pooling" in variant.options:  # of the others by options that meet
+        assert_stepped(variant, layer)
     x = random_text(6, 2, SIZE)  # and layer and cell continue each other
     whole, _ = layer(x)
     _, state = layer(x[:4])
@@ -158,8 +156,8 @@ def test_options_that_meet(family: Family, options: Options) -> None:
     """Any two options, or three of the RCNN's, on ragged texts and by steps of the cell."""
     variant = Variant(family, options)
     layer = variant.build()
-    assert_equations(variant, layer, texts(6, 0, 3, 1), ["ptr"])
-    assert_equations(variant, layer, texts(5, 5), ["grid"], from_state=False)
+    assert_equations(variant, layer, texts(5, 0, 2), ["ptr"])
+    assert_equations(variant, layer, texts(4, 4), ["grid"], from_state=False)
     assert_stepped(variant, layer)
 
 
@@ -215,81 +213,64 @@ def test_long_texts(family: Family, options: Options) -> None:
     """Which may be read in chunks and blocks that they do not fill."""
     scale = {"kbrn": 0.1, "rkm": 0.3, "rcnn": 0.6}[family.name]
     variant = Variant(family, options)
-    assert_equations(variant, variant.build(scale=scale), texts(130, 7, 0, 64), tolerance=10)
+    assert_equations(variant, variant.build(scale=scale), texts(70, 7, 0), tolerance=10)
     if family is not RCNN:
         wide = family.random(2, 17, **options, scale=0.5 * scale)
-        lengths = [(7 * k) % 41 for k in range(19)]
+        lengths = [(7 * k) % 23 for k in range(19)]
         assert_equations(variant, wide, texts(*lengths, size=2), from_state=False, tolerance=10)
 
 
 def test_more_than_a_block_holds() -> None:
     """In texts, and in numbers a step."""
-    for options in [LONG[8][1], LONG[11][1], LONG[13][1]]:
-        rkm = RKM.random(2, 520, scale=0.03, **options)
+    for options in [LONG[8][1], LONG[13][1]]:
+        rkm = RKM.random(2, 260, scale=0.04, **options)
         variant = Variant(RKM, options)
-        assert_equations(variant, rkm, texts(*[20] * 8, 7, size=2), ["ptr"], tolerance=10)
+        assert_equations(variant, rkm, texts(*[6] * 8, 3, size=2), ["ptr"], tolerance=10)
     for options in [{"green": "relu"}, {"green": "abs", "shared": True, "normalize": False}]:
         kbrn = KBRN.random(2, 17, num_centers=5, scale=0.1, **options).train()
-        pieces = list(random_text(140, 60, 2))
+        pieces = list(random_text(140, 20, 2))
         assert_equations(Variant(KBRN, options), kbrn, pieces, ["grid"], False)
 
 
-@pytest.mark.parametrize("options", [LONG[k][1] for k in (4, 5, 6)], ids=str)
-def test_decays_that_are_shut_or_open(options: Options) -> None:
-    """Of exactly 0 and 1, among others, in one text."""
-    variant = Variant(RCNN, {**options, "output_gate": False})
-    rcnn = variant.build()
-    cell = rcnn.cells[0]
+SHUT = [(RCNN, LONG[k][1]) for k in (4, 5, 6)] + [(RKM, LONG[k][1]) for k in (7, 8, 13, 15)]
+
+
+@pytest.mark.parametrize(("family", "options"), SHUT, ids=str)
+def test_gates_that_are_shut_or_open(family: Family, options: Options) -> None:
+    """Decays of exactly 0 and 1, among others, in one text."""
+    variant = Variant(family, {k: v for k, v in options.items() if k != "output_gate"})
+    layer = variant.build(scale=0.4)
+    (cell,), x = layer.cells, random_text(80, SIZE)
+    of_cell = [cell.decay_lin.weight] if family is RCNN else cell.filters["forget"].weights
     with torch.no_grad():
-        cell.decay_lin.weight.mul_(400.0)
-    x = random_text(150, SIZE)
+        for weight in of_cell:
+            weight.mul_(800.0)
     x[::3] = 0.0
-    decay = torch.sigmoid(x @ cell.decay_lin.weight.t() + cell.decay_bias)
-    assert (decay == 1.0).any() and (decay < 1e-50).any()
-    assert_equations(variant, rcnn, [x], tolerance=100)
+    assert_equations(variant, layer, [x], tolerance=100 if family is RCNN else 1)
 
 
-@pytest.mark.parametrize("options", [LONG[k][1] for k in (7, 8, 13, 15)], ids=str)
-def test_gates_that_are_shut_or_open(options: Options) -> None:
-    variant = Variant(RKM, options)
-    rkm = variant.build(scale=0.4)
-    with torch.no_grad():
-        for weight in rkm.cells[0].filters["forget"].weights:
-            weight.mul_(400.0)
-    x = random_text(150, SIZE)
-    x[::3] = 0.0
-    assert_equations(variant, rkm, [x])
-
-
-@families
-@settings(max_examples=30, deadline=None)
-@given(
-    data=st.data(),
-    cuts=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=4),
-)
-def test_any_texts_in_pieces(
-    family: Family, data: st.DataObject, cuts: list[tuple[int, int]]
-) -> None:
-    """Texts of any lengths, cut anywhere, their state passed on, are the texts fed whole."""
-    size, hidden, options = data.draw(family.cases)
-    layer, variant = family.random(size, hidden, **options), Variant(family, options)
-    pieces = texts(*[head + tail for head, tail in cuts], size=size)
-    heads = [p[:head] for p, (head, _) in zip(pieces, cuts, strict=True)]
-    tails = [p[head:] for p, (head, _) in zip(pieces, cuts, strict=True)]
+@some_one_way
+def test_ragged_pieces(variant: Variant) -> None:
+    """Texts cut anywhere, their state passed on, are the texts fed whole."""
+    layer, family, cuts = variant.build(), variant.family, [(2, 1), (0, 3), (4, 0), (0, 0), (5, 4)]
+    pieces = texts(*map(sum, cuts))
+    heads, tails = zip(*(p.split(cut) for p, cut in zip(pieces, cuts, strict=True)), strict=True)
     expected = reading(variant, layer, pieces)
-    first, state = layer(torch.cat(heads), ptr=pointers(heads))
-    second, last = read_in_form(layer, tails, state, data.draw(st.sampled_from(["ptr", "left"])))
-    rows = zip(
-        first.split([len(p) for p in heads]), second.split([len(p) for p in tails]), strict=True
-    )
-    found = torch.cat([torch.cat(both) for both in rows])
-    close(found, torch.cat(expected.outputs), rtol=1e-9, atol=1e-10)
-    ends = [t for k, t in named_parts(last).items() if k not in family.uncompared]
-    for a, b in zip(ends, family.joined(expected.ends), strict=True):
-        close(a.double(), b.double(), rtol=1e-9, atol=1e-10)
+    first, state = layer(torch.cat(heads), ptr=pointers([*heads]))
+    for form in ("ptr", "left"):
+        second, last = read_in_form(layer, [*tails], state, form)
+        rows = zip(
+            *(t.split([*n]) for t, n in zip((first, second), zip(*cuts, strict=True), strict=True)),
+            strict=True,
+        )
+        found = torch.cat([torch.cat(both) for both in rows])
+        close(found, torch.cat(expected.outputs), rtol=1e-9, atol=1e-10)
+        ends = [t for k, t in named_parts(last).items() if k not in family.uncompared]
+        for a, b in zip(ends, family.joined(expected.ends), strict=True):
+            close(a.double(), b.double(), rtol=1e-9, atol=1e-10)
 
 
-@one_way
+@some_one_way
 def test_token_by_token(variant: Variant) -> None:
     """In any pieces, with nothing before or after a cut, and long ones after short ones."""
     layer, x = variant.build(batch_first=True), random_text(3, 40, SIZE)
@@ -313,7 +294,7 @@ def test_token_by_token(variant: Variant) -> None:
     close(torch.cat([unbatched, layer(x[0, 7:], state)[0]]), whole[0], rtol=1e-9, atol=1e-10)
 
 
-@of_every
+@of_some
 def test_no_texts_no_tokens(variant: Variant) -> None:
     """Outputs and states of the right shapes, zeros; finite gradients; memory of any strides."""
     layer = variant.build()
@@ -338,10 +319,10 @@ def test_no_texts_no_tokens(variant: Variant) -> None:
 
 @pytest.mark.parametrize(
     ("value", "lengths", "spoilt"),
-    [(torch.nan, [5, 3, 7], 0), (torch.inf, [60, 50, 65], 2), (1e308, [65, 0, 60], 0)],
+    [(torch.nan, [5, 3, 7], 0), (1e308, [65, 0, 60], 0)],
     ids=str,
 )
-@of_every
+@of_some
 def test_no_infinity_of_another_text(
     variant: Variant, lengths: list[int], value: float, spoilt: int
 ) -> None:

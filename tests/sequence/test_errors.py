@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch.nn.utils.rnn import pack_sequence
 from torch_geometric.data import Batch, Data
 
 from tests.sequence.kbrn import FAMILY as KBRN
-from tests.sequence.layers import families, one_way
+from tests.sequence.layers import families, some_one_way
 from tests.sequence.rcnn import FAMILY as RCNN
 from tests.sequence.rkm import CELLS
 from tests.sequence.rkm import FAMILY as RKM
@@ -127,10 +128,9 @@ def test_their_neighbors_are_taken() -> None:
 @pytest.mark.parametrize("size", [0, -3, 2.5, True, None])
 def test_sizes(family: Family, size: Any) -> None:
     for made in (family.layer, family.cell):
-        with pytest.raises(ValueError, match="hidden_size"):
-            made(4, size)
-        with pytest.raises(ValueError, match="input_size"):
-            made(size, 4)
+        for name, sizes in {"hidden_size": (4, size), "input_size": (size, 4)}.items():
+            with pytest.raises(ValueError, match=name):
+                made(*sizes)
 
 
 def ones(*shape: int, dtype: torch.dtype = torch.bool) -> Tensor:
@@ -183,35 +183,40 @@ def test_forms_of_texts(family: Family, name: str, x: Any, rows: list[dict[str, 
 
 
 @families
-def test_graphs_that_are_no_texts(family: Family) -> None:
+def test_graphs_and_shapes_that_are_no_texts(family: Family) -> None:
     layer, x = family.random(3, 4), random_text(3, 3)
     ring = Data(x=x, edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]))
-    with pytest.raises(ValueError, match="path"):
-        layer(ring)
-    with pytest.raises(ValueError, match="ptr"):  # which does not say where texts begin
-        layer(Batch(x=x, batch=torch.tensor([0, 0, 1])))
-    with pytest.raises(ValueError, match="x"):
-        layer(Data(num_nodes=3))
-
-
-@one_way
-def test_features(variant: Variant) -> None:
-    layer, both = variant.build(), r"5.*4|4.*5"
-    for shape in [(6, 2, 5), (6, 5)]:
-        with pytest.raises(ValueError, match=both):
-            layer(random_text(*shape))
-    with pytest.raises(ValueError, match=both):
-        layer(random_text(6, 5), ptr=torch.tensor([0, 6]))
-    with pytest.raises(ValueError, match=both):
-        layer(pack_sequence([random_text(6, 5)]))
-    with pytest.raises(ValueError, match=both):
-        layer(Data(x=random_text(6, 5)))
-    for shape in [(4,), (6, 2, 1, 4)]:
+    of_five = [random_text(6, 2, 5), random_text(6, 5), pack_sequence([random_text(6, 5)])]
+    for match, given in [
+        ("path", ring),
+        ("ptr", Batch(x=x, batch=torch.tensor([0, 0, 1]))),  # does not say where texts begin
+        ("x", Data(num_nodes=3)),
+        *[(r"5.*3|3.*5", text) for text in (*of_five, Data(x=random_text(6, 5)))],
+        *[("x", random_text(*shape)) for shape in [(3,), (6, 2, 1, 3)]],
+    ]:
+        with pytest.raises(ValueError, match=match):
+            layer(given)
+    for bad in [random_text(2, 5, 3), random_text(5, 2), random_text(2), torch.tensor(1.0), None]:
         with pytest.raises(ValueError, match="x"):
-            layer(random_text(*shape))
+            layer.cells[0](bad)
 
 
-@one_way
+def others(state: Any, *changes: Callable[[Tensor], Any]) -> list[Any]:
+    """States in which one part is changed, or missing where there are others."""
+    parts = parts_of(state)
+    changes += (lambda part: None,) * (len(parts) > 1)
+    return [
+        plain(like(state, (*parts[:i], change(part), *parts[i + 1 :])))
+        for i, part in enumerate(parts)
+        for change in changes
+    ]
+
+
+def twice(part: Tensor) -> Tensor:
+    return torch.cat([part, part])
+
+
+@some_one_way
 def test_state(variant: Variant) -> None:
     """Parts of other sizes, too few or too many of them, and what is none."""
     layer, x = variant.build(), random_text(6, 5, SIZE)
@@ -219,26 +224,21 @@ def test_state(variant: Variant) -> None:
     parts, named, whole = parts_of(state), variant.family.state_argument, plain(state)
     layer(x, whole)
     bad: list[Any] = [
-        named_parts(state), 1, parts[:-1], (*parts, parts[0]),
-        plain(like(state, [part[:, 0] for part in parts])),
-        plain(like(state, [torch.cat([part, part]) for part in parts])),
+        named_parts(state), 1, parts[0].detach().numpy(), parts[:-1],
+        (*parts, parts[0]), *parts[: len(parts) > 1],
+        *[plain(like(state, list(map(f, parts)))) for f in (lambda part: part[:, 0], twice)],
     ]  # fmt: skip
-    bad += [parts[0]] if len(parts) > 1 else []
-    for i, part in enumerate(parts):
-        others = [part[0], part[:, :4], part[..., :3], torch.cat([part, part])]
-        others += [None] if len(parts) > 1 else []
-        bad += [plain(like(state, (*parts[:i], other, *parts[i + 1 :]))) for other in others]
-    for wrong in bad:
+    bad += others(state, lambda p: p[0], lambda p: p[:, :4], lambda p: p[..., :3], twice)
+    for text, given, ptr in [
+        *[(x, wrong, None) for wrong in bad],
+        *[(x[:, 0], whole, ptr) for ptr in (None, torch.tensor([0, 6]))],
+    ]:
         with pytest.raises(ValueError, match=named):
-            layer(x, wrong)
-    with pytest.raises(ValueError, match=named):
-        layer(x[:, 0], whole)
-    with pytest.raises(ValueError, match=named):
-        layer(x[:, 0], whole, ptr=torch.tensor([0, 6]))
+            layer(text, given, ptr=ptr)
     layer(x.flatten(0, 1), whole, ptr=torch.arange(0, 31, 6))
 
 
-@one_way
+@some_one_way
 def test_cell(variant: Variant) -> None:
     cell, x = variant.build().cells[0], random_text(5, SIZE)
     state, named = cell(x), variant.family.state_argument
@@ -247,52 +247,10 @@ def test_cell(variant: Variant) -> None:
     with pytest.raises(ValueError, match=r"2.*4|4.*2"):
         cell(x[:, :2])
     bad: list[Any] = [1, plain(like(state, [part[0] for part in parts])), (*parts, parts[0])]
+    bad += [*parts[: len(parts) > 1], *others(state, lambda p: p[:0], twice, lambda p: p[..., :1])]
     unbatched: list[Any] = [whole, 1]
     if len(parts) > 1:
-        bad.append(parts[0])
         unbatched += [(parts[0][0], *[None] * (len(parts) - 1)), parts[0][0]]
-    for i, part in enumerate(parts):
-        others = [part[:0], torch.cat([part, part]), part[..., :1]]
-        others += [None] if len(parts) > 1 else []
-        bad += [plain(like(state, (*parts[:i], other, *parts[i + 1 :]))) for other in others]
-    for wrong in bad:
+    for given, wrong in [(x, s) for s in bad] + [(x[0], s) for s in unbatched]:
         with pytest.raises(ValueError, match=named):
-            cell(x, wrong)
-    for wrong in unbatched:
-        with pytest.raises(ValueError, match=named):
-            cell(x[0], wrong)
-
-
-def test_states_of_another_kind() -> None:
-    """Of another order, with a window or without, or the pair of an nn.LSTM."""
-    x = random_text(6, 5, 3)
-    h, c, window = (torch.zeros(*s, dtype=x.dtype) for s in [(1, 5, 4), (1, 5, 4), (2, 5, 3)])
-    states = torch.zeros(1, 5, 2, 4, dtype=x.dtype)
-    rcnn, plain, rkm = RCNN.random(3, 4), RKM.random(3, 4), RKM.random(3, 4, ngram=3)
-    kbrn, stack = KBRN.random(3, 4, num_layers=2), RKM.random(3, 4, ngram=3, num_layers=2)
-    both = h.expand(2, -1, -1)
-    taken = [(rcnn, (h, states)), (plain, (h, c)), (rkm, (h, c, window)), (kbrn, both)]
-    taken.append((stack, (both, both, window.new_zeros(2, 5, 7))))
-    for layer, state in taken:
-        layer(x, state)
-    refused: list[tuple[Any, Any]] = [
-        *[(rcnn, (h, states[:, :, :1])), (plain, (h, c, window)), (rkm, (h, c))],
-        *[(rkm, (h, c, window[:1])), (rkm, (h, c, window.unsqueeze(0)))],
-        *[(stack, (both, both, window)), (kbrn, (both, both)), (kbrn, [*both]), (kbrn, h)],
-        (kbrn, both.numpy()),
-    ]
-    for layer, state in refused:
-        with pytest.raises(ValueError, match=r"\b(state|h|h_0)\b"):
-            layer(x, state)
-    with pytest.raises(ValueError, match="state"):
-        plain.cells[0](x[0], (h[0], c[0], x[:1]))
-    with pytest.raises(ValueError, match="state: x"):
-        rkm.cells[0](x[0, 0], (h[0, 0], c[0, 0], torch.tensor(0.0)))
-
-
-@families
-def test_shapes_of_a_cell(family: Family) -> None:
-    cell = family.random(3, 4).cells[0]
-    for bad in [random_text(2, 5, 3), random_text(5, 2), random_text(2), torch.tensor(1.0), None]:
-        with pytest.raises(ValueError, match="x"):
-            cell(bad)
+            cell(given, wrong)

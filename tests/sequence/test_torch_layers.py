@@ -193,25 +193,32 @@ def test_the_identity_is_a_linear_recurrence(options: dict[str, Any]) -> None:
     close(h_n[0], h)
 
 
-def test_any_module_in_place_of_the_activation() -> None:
-    """Called with the rows of each step; it may have parameters, and modes."""
-    act = nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.PReLU()).double()
-    for normalize in [False, True]:
-        kbrn = plain(normalize=normalize).train()
-        kbrn.cells[0].activation = act
-        assert_activated(kbrn, act)
+class Doubled(KernelActivation):
+    """A subclass, which is called."""
+
+    def forward(self, a: Tensor) -> Tensor:
+        return 2 * super().forward(a)
 
 
-def test_a_subclass_of_the_activation_is_called() -> None:
-    class Doubled(KernelActivation):
-        def forward(self, a: Tensor) -> Tensor:
-            return 2 * super().forward(a)
+OF_ONES_OWN = [
+    nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.PReLU()).double(),
+    Doubled(HIDDEN, 5).double(),
+]
 
-    kbrn = plain()
-    doubled = Doubled(HIDDEN, 5).double()
-    doubled.load_state_dict(kbrn.cells[0].activation.state_dict())
-    kbrn.cells[0].activation = doubled
-    assert_activated(kbrn, lambda a: 2 * KernelActivation.forward(doubled, a))
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("act", OF_ONES_OWN, ids=["parameters", "subclass"])
+def test_any_module_in_place_of_the_activation(act: nn.Module, normalize: bool) -> None:
+    """Called with the rows of each step: outputs, states and gradients are the recurrence's."""
+    kbrn, x = plain(normalize=normalize).train(), random_text(5, 3, SIZE).requires_grad_()
+    kbrn.cells[0].activation = act
+    output, h_n = kbrn(x)
+    pieces, zeros = list(x.unbind(1)), torch.zeros(3, HIDDEN, dtype=F64)
+    outputs, h, _ = cell_equations(kbrn.cells[0], pieces, zeros, act)
+    found, wanted = [output, h_n[0]], [torch.stack(outputs, dim=1), h]
+    inputs = [x, *kbrn.parameters()]
+    names = ["output", "h", *map(str, range(len(inputs)))]
+    assert_close(found + gradients(found, inputs), wanted + gradients(wanted, inputs), names)
 
 
 @pytest.mark.parametrize("act", [None, nn.Tanh()], ids=["linear", "pointwise"])

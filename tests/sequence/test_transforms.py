@@ -8,55 +8,37 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.sequence.layers import (
-    any_state_of_one_cell,
-    derivatives,
-    derivatives_of_one_cell,
-    one_way,
-)
+from tests.sequence.layers import derivatives_of_one_cell, of_some, some_one_way
 from tests.sequence.texts import SIZE, close, random_text
 from tests.sequence.variants import Variant, like, parts_of, plain
 
 
-def of_parameters(layer: Any, **keywords: Any) -> tuple[Callable[..., Any], list[Tensor]]:
-    """The layer as a function of its inputs and parameters."""
+def of_parameters(
+    layer: Any, *state: Tensor, **keywords: Any
+) -> tuple[Callable[..., Any], list[Tensor]]:
+    """The layer as a function of its inputs, the parts of a state and parameters; the last two."""
     names = [name for name, _ in layer.named_parameters()]
+    kind = layer.initial_state(1) if state else None
 
-    def call(x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-        given = dict(zip(names, parameters, strict=True))
-        output, state = torch.func.functional_call(layer, given, (x,), keywords)
-        return output, parts_of(state)[0]
+    def call(x: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        given = dict(zip(names, tensors[len(state) :], strict=True))
+        before = plain(like(kind, tensors[: len(state)])) if state else None
+        output, end = torch.func.functional_call(layer, given, (x, before), keywords)
+        return output, *parts_of(end)[:2]
 
-    return call, [p.detach().clone().requires_grad_() for p in layer.parameters()]
-
-
-@derivatives
-def test_gradcheck(variant: Variant) -> None:
-    call, parameters = of_parameters(variant.tiny(), ptr=torch.tensor([0, 3, 3, 4]))
-    x = random_text(4, 2).requires_grad_()
-    assert torch.autograd.gradcheck(call, (x, *parameters), fast_mode=True)
+    leaves = (*state, *layer.parameters())
+    return call, [t.detach().clone().requires_grad_() for t in leaves]
 
 
 @derivatives_of_one_cell
 def test_second_derivatives(variant: Variant) -> None:
-    call, parameters = of_parameters(variant.tiny(), ptr=torch.tensor([0, 2, 3]))
+    """By texts, states and parameters; the first are those of the equations."""
+    layer, state = variant.tiny(), []
+    if "pooling" not in variant.options:  # whose states are not any numbers
+        state = [random_text(*t.shape, seed=7) for t in parts_of(layer.initial_state(2))]
+    call, leaves = of_parameters(layer, *state, ptr=torch.tensor([0, 2, 3]))
     x = random_text(3, 2).requires_grad_()
-    assert torch.autograd.gradgradcheck(call, (x, *parameters), fast_mode=True)
-
-
-@any_state_of_one_cell
-def test_second_derivatives_by_the_initial_state(variant: Variant) -> None:
-    layer = variant.tiny()
-    _, zeros = layer(random_text(0, 2, 2))
-    shapes = [part.shape for part in parts_of(zeros)]
-    state = [random_text(*shape, seed=i).requires_grad_() for i, shape in enumerate(shapes)]
-
-    def call(x: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
-        output, end = layer(x, plain(like(zeros, state)))
-        return output, *parts_of(end)[:2]
-
-    x = random_text(3, 2, 2).requires_grad_()
-    assert torch.autograd.gradgradcheck(call, (x, *state), fast_mode=True)
+    assert torch.autograd.gradgradcheck(call, (x, *leaves), fast_mode=True)
 
 
 def assert_transforms(layer: Any, x: Tensor, rtol: float = 1e-10, atol: float = 1e-12) -> None:
@@ -86,7 +68,7 @@ def assert_transforms(layer: Any, x: Tensor, rtol: float = 1e-10, atol: float = 
     close(directional, (expected[0] * tangent).sum(), rtol, atol)
 
 
-@derivatives
+@of_some
 def test_transforms(variant: Variant) -> None:
     """And batched gradients."""
     layer, x = variant.build(), random_text(4, 2, SIZE).requires_grad_()
@@ -100,7 +82,7 @@ def test_transforms(variant: Variant) -> None:
         close(found_one, torch.autograd.grad(output, x, direction, retain_graph=True)[0])
 
 
-@one_way
+@of_some
 def test_an_ensemble_of_parameters(variant: Variant) -> None:
     """vmap over stacked parameters: one layer a slice."""
     layers = [variant.build(seed=s) for s in range(3)]
@@ -115,7 +97,7 @@ def test_an_ensemble_of_parameters(variant: Variant) -> None:
         close(output, layer(x)[0])
 
 
-@one_way
+@some_one_way
 def test_the_gradient_of_an_unused_output(variant: Variant) -> None:
     """The state alone, or one output alone, may carry a gradient."""
     layer = variant.build()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from hypothesis.strategies import SearchStrategy
 from torch import Tensor
 from torch.nn import Module
 
@@ -69,7 +68,6 @@ class Family:
         one_way: Options by name.
         both_ways: Those in two directions.
         derivatives: Those whose second derivatives are tested.
-        cases: Draws input size, hidden size and options.
         shapes: The shapes of a cell's state, the texts first, of as many of its parts as do not
             depend on the text: from the options, the number of texts, of features and of outputs.
         reads: What a cell makes of texts by its equations: see :func:`equations.reading`.
@@ -90,7 +88,6 @@ class Family:
     one_way: dict[str, Options]
     both_ways: dict[str, Options]
     derivatives: dict[str, Options]
-    cases: SearchStrategy[tuple[int, int, Options]]
     shapes: Callable[[Options, int, int, int], list[tuple[int, ...]]]
     reads: Callable[..., tuple[list[Tensor], tuple[Tensor, ...]]]
     side_by_side: tuple[int, ...] = ()
