@@ -149,10 +149,10 @@ def parser() -> argparse.ArgumentParser:
     reads = "loading {runs}, then reading {data} ..."
     predict = command("predict", "predict the molecules of a table, or a folder of tables", reads)
     _add_new(predict, "FILE", runs="+")
-    predict.add_argument("--coverage", type=float, default=0.9, help="of intervals (0.9)")
+    predict.add_argument("--coverage", type=_fraction, default=0.9, help="of intervals (0.9)")
     far = "warn of molecules less similar to their nearest training molecule (less than 95 %% of "
     far += "those are to one another; 0: of none, without the column similarity)"
-    predict.add_argument("--far", type=float, metavar="SIMILARITY", help=far)
+    predict.add_argument("--far", type=_similarity, metavar="SIMILARITY", help=far)
     _add_streams(predict)
     explain = command("explain", "show which atoms and walks a prediction is made of", reads)
     _add_new(explain, "DIR")
@@ -211,7 +211,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--split", choices=("random", "scaffold", "column"), default="random")
     fractions = "of training, validation and test (0.8 0.1 0.1)"
     add("--fractions", nargs=3, type=float, default=(0.8, 0.1, 0.1), metavar="F", help=fractions)
-    add("--folds", type=_count, metavar="K", help="cross-validate")
+    add("--folds", type=_folds, metavar="K", help="cross-validate")
     add("--repeats", type=_count, default=1, metavar="R", help="splits (1)")
     add("--metric", nargs="+", choices=METRICS, help="which to print (all)")
 
@@ -242,10 +242,23 @@ def _add_columns(add: Callable[..., Any]) -> None:
     add("--skip-invalid", action="store_true", help="go on without invalid SMILES")
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of at least 1")
-    return int(text)
+def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: str) -> Any:
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not fits(value):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
+        return value
+
+    return read
+
+
+_count = _number(int, lambda n: n >= 1, "a whole number of at least 1")
+_folds = _number(int, lambda n: n >= 2, "a whole number of at least 2")
+_fraction = _number(float, lambda x: 0 < x < 1, "a number between 0 and 1")
+_similarity = _number(float, lambda x: 0 <= x <= 1, "a number from 0 to 1")
 
 
 if __name__ == "__main__":

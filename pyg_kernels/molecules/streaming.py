@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -195,7 +193,7 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
         else:
             say(f"warning: it is not known with which run and options {out} was begun")
     done = 0
-    parts = _annotated(annotator, _read_parts(outputs, options.encoding), options.ray)
+    parts = _annotated(annotator, options, list(outputs))
     for path, of_file in groupby(parts, key=lambda part: part[0]):
         invalid, far = [], []
         with TableWriter(outputs[path], options.overwrite) as writer:
@@ -224,7 +222,7 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
         say(f"wrote {options.out}: {done:,} rows, {len(annotator.new):,} new columns")
 
 
-def _read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:
+def read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:
     """The rows of files, some at a time; of a file without any, its columns."""
     for path in files:
         frames = stream_table(path, CHUNK_SIZE, encoding=encoding, keep_blank=True)
@@ -233,64 +231,22 @@ def _read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:
         yield from ((path, frame) for frame in frames if len(frame))
 
 
-def _annotated(annotator: Annotator, parts: Iterator[Part], ray: str | None) -> Iterator[Part]:
+def _annotated(annotator: Annotator, options: Namespace, files: Sequence[str]) -> Iterator[Part]:
     """All parts with new columns, in order: by this process, several, or a cluster."""
-    if ray:
-        return _on_ray(annotator, parts, ray)
+    if options.ray:
+        from pyg_kernels.molecules.on_ray import mapped
+
+        return mapped(annotator, files, options.encoding, options.ray)
+    parts = read_parts(files, options.encoding)
     some = list(islice(parts, 2))
     workers = torch.get_num_threads() if annotator.on_cpu and len(some) > 1 else 1
-    function = annotator if workers == 1 else partial(_on_one_thread, annotator)
+    function = annotator if workers == 1 else partial(on_one_thread, annotator)
     return stream_chunks(function, chain(some, parts), None, workers)
 
 
-def _on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:
+def on_one_thread(function: Callable[[Part], Part], part: Part) -> Part:
     """What a function gives in one of several processes."""
     work_alone()
     if torch.get_num_threads() > 1:
         torch.set_num_threads(1)
     return function(part)
-
-
-class _Worker:
-    """The function on one worker of a cluster."""
-
-    def __init__(self, function: Callable[[Part], Part]) -> None:
-        self.function = function
-
-    def work(self, part: Part) -> Part:
-        return _on_one_thread(self.function, part)
-
-
-def _on_ray(annotator: Annotator, parts: Iterator[Part], address: str) -> Iterator[Part]:
-    """All parts with new columns, in order, by Ray's actors, which must have this package.
-
-    The address is that of a cluster, such as ``'auto'`` or ``'ray://host:10001'``; ``'local'``:
-    processes on this machine, one for each of torch's threads. Parts are those that one process
-    would read, so that results are the same.
-    """
-    try:
-        import ray
-        from ray.util import ActorPool
-    except ImportError as error:
-        raise ImportError("--ray needs Ray: pip install 'pyg_kernels[ray]'") from error
-    begun = not ray.is_initialized()
-    if begun:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        here = {"num_cpus": torch.get_num_threads(), "include_dashboard": False}
-        where = here if address == "local" else {}
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **where)
-    try:
-        number = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        actor, sent = ray.remote(num_cpus=1)(_Worker), ray.put(annotator)
-        pool = ActorPool([actor.remote(sent) for _ in range(number)])
-        for part in parts:
-            if not pool.has_free():
-                yield pool.get_next()
-            pool.submit(lambda worker, given: worker.work.remote(given), part)
-        while pool.has_next():
-            yield pool.get_next()
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
-    finally:
-        if begun:
-            ray.shutdown()

@@ -157,7 +157,16 @@ def test_bad_input_is_one_line_and_status_2(
     assert not (folder / "o").exists() and not (folder / "o.csv").exists()
 
 
-@pytest.mark.parametrize("words", ["train x --out o --target-columns y --folds 0", "predict", "go"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train x --out o --target-columns y --folds 1",
+        "predict x new.csv --out o --far 1.5",
+        "predict x new.csv --out o --coverage 1",
+        "predict",
+        "go",
+    ],
+)
 def test_misspelt_words_are_one_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(words.split())
