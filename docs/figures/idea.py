@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -17,7 +18,7 @@ CARD, INK, PALE = "#fcfcf9", "#22262b", "#9aa0a6"
 STEPS = ("#fee0c2", "#fdae6b", "#f58634")  # first, second and third node of a walk
 HALO = "#f3ede4"
 SMILES, WALK = "CC(=O)Nc1ccc(O)cc1", (3, 4, 5)
-SENTENCE, NGRAM = "the plot is thin but very funny".split(), (1, 3, 6)
+SENTENCE, NGRAM = ["the", "plot", "is", "thin", "but", "very", "funny"], (1, 3, 6)
 RECURRENCE = (
     r"$c_1[v] = W^{(1)} f_v$"
     r"$\qquad c_j[v] = \sum_{u \to v}\ \lambda_{uv}\ c_{j-1}[u] \odot W^{(j)} f_v$"
@@ -41,7 +42,7 @@ def draw_molecule(axes: Axes) -> None:
             *points[i], s=330, color=colors.get(i, CARD), edgecolor=PALE, linewidth=1.2, zorder=2
         )
         axes.text(*points[i], atom.GetSymbol(), color=INK, ha="center", va="center", fontsize=11)
-    for u, v in zip(WALK, WALK[1:], strict=False):
+    for u, v in pairwise(WALK):
         arrow(axes, points[u], points[v], 0.0)
     axes.set_title("a molecule is a graph", color=INK, fontsize=12)
     axes.set_aspect("equal")
@@ -63,7 +64,7 @@ def draw_sentence(axes: Axes) -> None:
             fontsize=12,
             bbox={"boxstyle": "round,pad=0.45", "fc": colors.get(i, CARD), "ec": PALE, "lw": 1.2},
         )
-    for u, v in zip(NGRAM, NGRAM[1:], strict=False):
+    for u, v in pairwise(NGRAM):
         arrow(axes, (u, 0.28), (v, 0.28), -0.35)
         skipped = v - u - 1
         axes.text(

@@ -2,8 +2,9 @@
 A learned activation and its function
 =====================================
 
-``KernelActivation`` takes the place of ``ReLU``: each unit learns a function of its own, piecewise linear with learned kinks.
-One unit with such a function can do what takes many units of a fixed one.
+``KernelActivation`` takes the place of ``ReLU``: each unit learns a function of its own, piecewise
+linear with learned kinks. One unit with such a function can do what takes many units of a fixed
+one.
 """
 
 # %%
@@ -21,15 +22,15 @@ from pyg_kernels.nn import KernelActivation
 torch.manual_seed(0)
 direction = torch.tensor([0.6, -0.5, 0.5, 0.37])
 x = torch.randn(600, 4)
-y = torch.sin(3 * (x @ direction)).unsqueeze(1) + 0.05 * torch.randn(600, 1)
+y = torch.sin(2.5 * (x @ direction)).unsqueeze(1) + 0.05 * torch.randn(600, 1)
 train, test = slice(0, 400), slice(400, 600)
 
 # %%
 # One unit with a learned function, beside 32 rectifiers
 # ------------------------------------------------------
 #
-# The activation is a kernel expansion over ``num_centers`` centers. It begins at the identity here, as ``init`` says, with
-# a line beside it.
+# The activation is a kernel expansion over ``num_centers`` centers. It begins at the identity here,
+# as ``init`` says, with a line beside it.
 
 one = nn.Sequential(
     nn.Linear(4, 1, bias=False),
@@ -40,9 +41,9 @@ with torch.no_grad():
 many = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 1))
 
 
-def fit(net: nn.Module, steps: int = 400) -> list[float]:
+def fit(net: nn.Module, steps: int = 500) -> list[float]:
     """Trains on all points at once; the test error after each step."""
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
     errors = []
     for _ in range(steps):
         loss = nn.functional.mse_loss(net(x[train]), y[train])
@@ -84,6 +85,6 @@ print("cosine with the true direction:", f"{torch.cosine_similarity(found, direc
 # In other networks
 # -----------------
 #
-# Anything that takes an activation takes this one: ``act=KernelActivation(64)`` of PyG's models, ``dim=1`` after a
-# convolution. :class:`~pyg_kernels.sequence.KBRN` is a recurrent network of such units. When it helps, and when not:
-# :doc:`/activations`.
+# Anything that takes an activation takes this one: ``act=KernelActivation(64)`` of PyG's models,
+# ``dim=1`` after a convolution. :class:`~pyg_kernels.sequence.KBRN` is a recurrent network of such
+# units. When it helps, and when not: :doc:`/activations`.

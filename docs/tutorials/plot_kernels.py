@@ -2,16 +2,17 @@
 Exact kernels and Gaussian processes
 ====================================
 
-From SMILES to a Gram matrix, then to predictions with error bars. No training loop, no epochs: the weights of the kernels
-are those that make the measurements most likely.
+From SMILES to a Gram matrix, then to predictions with error bars. No training loop, no epochs: the
+weights of the kernels are those that make the measurements most likely.
 """
 
 # %%
 # A Gram matrix from SMILES
 # -------------------------
 #
-# Eleven alcohols, alkanes and amines, and their boiling points in °C. ``WLSubtreeKernel`` counts the environments of
-# atoms; with ``compare="minmax"`` it is the :term:`min-max kernel` of the counts, 1 for equal molecules.
+# Fourteen alcohols, alkanes and amines, and their boiling points in °C. ``WLSubtreeKernel`` counts
+# the environments of atoms; with ``compare="minmax"`` it is the :term:`min-max kernel` of the
+# counts, 1 for equal molecules.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,8 +44,8 @@ print(f"smallest eigenvalue {np.linalg.eigvalsh(gram.numpy()).min():.1e}")
 # A Gaussian process
 # ------------------
 #
-# :class:`~pyg_kernels.kernels.KernelGP` takes one kernel or several, whose weights, and the noise, it chooses by
-# :term:`marginal likelihood`.
+# :class:`~pyg_kernels.kernels.KernelGP` takes one kernel or several, whose weights, and the noise,
+# it chooses by :term:`marginal likelihood`.
 
 sequences = LabelSequenceKernel(4, edge_label="edge_attr", compare="minmax")
 gp = KernelGP([subtrees, sequences]).fit(smiles, y)
@@ -73,8 +74,8 @@ assert std.argmax() == list(new).index("c1ccccc1")
 # In scikit-learn's ways
 # ----------------------
 #
-# Kernels are transformers. ``fit`` remembers the molecules, ``transform`` compares others with them; in a pipeline, each
-# split of a cross-validation makes its own matrix.
+# Kernels are transformers. ``fit`` remembers the molecules, ``transform`` compares others with
+# them; in a pipeline, each split of a cross-validation makes its own matrix.
 
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
@@ -86,4 +87,5 @@ left_out = cross_val_predict(ridge, smiles, y, cv=LeaveOneOut())
 print(f"mean absolute error of a molecule left out: {np.abs(left_out - y).mean():.0f} °C")
 
 # %%
-# Random-walk, shortest-path and string kernels, graphs of PyG and networkx, and large sets: :doc:`/kernels`.
+# Random-walk, shortest-path and string kernels, graphs of PyG and networkx, and large sets:
+# :doc:`/kernels`.

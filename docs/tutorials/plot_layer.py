@@ -2,16 +2,17 @@
 A layer in your PyG model
 =========================
 
-A network of PyTorch Geometric takes a kernel layer where it has taken ``GCNConv``. We build one, train it on graphs that
-are told apart by walks, and look at what it learned.
+A network of PyTorch Geometric takes a kernel layer where it has taken ``GCNConv``. We build one,
+train it on graphs that are told apart by walks, and look at what it learned.
 """
 
 # %%
 # Graphs that only walks tell apart
 # ---------------------------------
 #
-# Each graph is a ring of 12 nodes in two colours, six of each. In class 0 the colours alternate, in class 1 they come in
-# two blocks. Counting colours tells nothing; pairs of neighbours tell everything. Two colours are swapped at random.
+# Each graph is a ring of 12 nodes in two colours, six of each. In class 0 the colours alternate, in
+# class 1 they come in two blocks. Counting colours tells nothing; pairs of neighbours tell
+# everything. Two colours are swapped at random.
 
 import matplotlib.pyplot as plt
 import torch
@@ -43,9 +44,10 @@ train, test = graphs[:120], graphs[120:]
 # The network
 # -----------
 #
-# :class:`~pyg_kernels.nn.GraphKernelConv` takes ``(in_channels, out_channels)`` as PyG's layers do, ``-1`` for a size
-# that the first batch tells, and an ``edge_dim`` where bonds or edges have features. It has its activation inside, so
-# that no ``relu`` follows. Sums over walks grow with degrees: each layer gets a norm.
+# :class:`~pyg_kernels.nn.GraphKernelConv` takes ``(in_channels, out_channels)`` as PyG's layers do,
+# ``-1`` for a size that the first batch tells, and an ``edge_dim`` where bonds or edges have
+# features. It has its activation inside, so that no ``relu`` follows. Sums over walks grow with
+# degrees: each layer gets a norm.
 
 
 class Net(torch.nn.Module):
@@ -99,6 +101,7 @@ print(f"accuracy on new graphs: {accuracy:.2f}")
 # What next
 # ---------
 #
-# ``gated=True`` weighs each step of a walk by a learned gate; ``order=3`` compares walks of three nodes;
-# :class:`~pyg_kernels.nn.WLKernelNet` is a whole network. :doc:`/choose` says which to take, :doc:`/from_pyg` shows
-# attention, sparse adjacencies, heterogeneous graphs and explainers side by side with PyG's layers.
+# ``gated=True`` weighs each step of a walk by a learned gate; ``order=3`` compares walks of three
+# nodes; :class:`~pyg_kernels.nn.WLKernelNet` is a whole network. :doc:`/choose` says which to take,
+# :doc:`/from_pyg` shows attention, sparse adjacencies, heterogeneous graphs and explainers side by
+# side with PyG's layers.

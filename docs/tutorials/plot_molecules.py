@@ -2,8 +2,8 @@
 From a CSV to a calibrated, explained prediction
 ================================================
 
-Measured potencies of 1,017 sulfonamides ship inside RDKit. We write 400 of them as a CSV, fit a Gaussian process, check its
-intervals on molecules that it has not seen, and ask it why.
+Measured potencies of 1,017 sulfonamides ship inside RDKit. We write 400 of them as a CSV, fit a
+Gaussian process, check its intervals on molecules that it has not seen, and ask it why.
 """
 
 # %%
@@ -36,9 +36,9 @@ table.head()
 # Fit
 # ---
 #
-# ``wl-gp`` is a :term:`Gaussian process` with a :term:`min-max kernel` on counts of atoms' environments. ``gp``, the
-# default, learns a sum of more kernels, is more accurate, and takes several times longer. A random split is kind: see
-# :term:`scaffold split`.
+# ``wl-gp`` is a :term:`Gaussian process` with a :term:`min-max kernel` on counts of atoms'
+# environments. ``gp``, the default, learns a sum of more kernels, is more accurate, and takes
+# several times longer. A random split is kind: see :term:`scaffold split`.
 
 train, test = train_test_split(table, test_size=0.3, random_state=0)
 model = MoleculeRegressor("wl-gp", random_state=0).fit(train["smiles"], train["potency"])
@@ -51,7 +51,8 @@ print(f"test RMSE {rmse:.2f}; standard deviation of the measurements {test['pote
 # Is the uncertainty true?
 # ------------------------
 #
-# Intervals are scaled on a validation part that the fit sets aside (:term:`conformal interval`). How often do they hold?
+# Intervals are scaled on a validation part that the fit sets aside (:term:`conformal interval`).
+# How often do they hold?
 
 levels = np.array([0.3, 0.5, 0.7, 0.8, 0.9, 0.95])
 held = []
@@ -73,8 +74,8 @@ right.set_ylabel("contain")
 # Why?
 # ----
 #
-# The prediction is a sum over patterns of atoms, so that it can be divided among the atoms exactly. Red raises the
-# potency, blue lowers it, relative to what the model says without any pattern.
+# The prediction is a sum over patterns of atoms, so that it can be divided among the atoms exactly.
+# Red raises the potency, blue lowers it, relative to what the model says without any pattern.
 
 chosen = test["smiles"].iloc[[mean.argmin(), mean.argmax()]].tolist()
 found = model.explain(chosen)
@@ -102,5 +103,5 @@ model.save(folder / "model")
 print(load(folder / "model").predict(chosen), "loaded")
 
 # %%
-# The same without Python, for tables of any length: :doc:`/molecule_command`. Networks, ensembles, several targets and
-# classes: :doc:`/molecule_estimators`.
+# The same without Python, for tables of any length: :doc:`/molecule_command`. Networks, ensembles,
+# several targets and classes: :doc:`/molecule_estimators`.

@@ -2,15 +2,16 @@
 Your text classifier and what it reads
 ======================================
 
-A recurrent convolution takes the place of ``nn.LSTM`` in a classifier of short reviews. Its score is a sum over n-grams
-with gaps, so that it can be divided among the words without an estimate.
+A recurrent convolution takes the place of ``nn.LSTM`` in a classifier of short reviews. Its score
+is a sum over n-grams with gaps, so that it can be divided among the words without an estimate.
 """
 
 # %%
 # Reviews, made up
 # ----------------
 #
-# What decides is a pair of words with a gap: "not ... good" is bad, "not ... bad" is good. Words alone decide nothing.
+# What decides is a pair of words with a gap: "not ... good" is bad, "not ... bad" is good. Words
+# alone decide nothing.
 
 import random
 
@@ -18,12 +19,12 @@ import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
-from pyg_kernels.explain import TextNet, draw_text, model_contributions
+from pyg_kernels.explain import TextNet, draw_text, ngram_contributions
 from pyg_kernels.sequence import RCNN
 
 rng = random.Random(0)
 torch.manual_seed(0)
-FILLERS = "the a film plot is was really quite so at all in any way".split()
+FILLERS = ["the", "a", "film", "plot", "is", "was", "really", "quite", "so", "at", "all", "any"]
 
 
 def make_review() -> tuple[list[str], int]:
@@ -43,11 +44,13 @@ vectors = torch.eye(len(vocabulary))
 # The network
 # -----------
 #
-# :class:`~pyg_kernels.sequence.RCNN` is called as ``nn.LSTM``. Its features are all pairs of words (``order=2``), decayed
-# by the words between; ``readout="sum"`` adds the single words. :class:`~pyg_kernels.explain.TextNet` reads texts of
-# different lengths one after the other and takes the state at the last word of each.
+# :class:`~pyg_kernels.sequence.RCNN` is called as ``nn.LSTM``. Its features are all pairs of words
+# (``order=2``), decayed by the words between; ``readout="sum"`` adds the single words. Without an
+# activation and with a linear head the score is a sum over n-grams through and through.
+# :class:`~pyg_kernels.explain.TextNet` reads texts of different lengths one after the other and
+# takes the state at the last word of each.
 
-rcnn = RCNN(len(vocabulary), 24, order=2, decay=0.8, readout="sum", act=nn.ReLU())
+rcnn = RCNN(len(vocabulary), 24, order=2, decay=0.8, readout="sum", act=None, bias=False)
 net = TextNet(rcnn, nn.Linear(24, 1))
 
 
@@ -61,7 +64,7 @@ def encode(texts: list[list[str]]) -> tuple[torch.Tensor, torch.Tensor]:
 optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
 train, test = reviews[:500], reviews[500:]
 losses = []
-for _ in range(20):
+for _ in range(15):
     rng.shuffle(train)
     for start in range(0, len(train), 50):
         texts, labels = zip(*train[start : start + 50], strict=True)
@@ -92,16 +95,16 @@ print(f"accuracy on new reviews: {right.float().mean():.2f}")
 # What it reads
 # -------------
 #
-# The :term:`contribution` of each word and of the best n-grams. With a constant, they add up to the score: red speaks for
-# a good review, blue against it.
+# The :term:`contribution` of each word, and the best n-grams. With the bias of the head the words
+# add up to the score: red speaks for a good review, blue against it.
 
-sentence = "the plot is not really so bad".split()
-found = model_contributions(net.eval(), encode([sentence])[0], k=6)
-with torch.no_grad():
-    score = net(*encode([sentence])[:1]).item()
-print(f"{found.tokens.sum():+.4f} {found.remainder.item():+.4f} = {score:+.4f}")
+sentence = ["the", "plot", "is", "not", "really", "so", "bad"]
+x, _ = encode([sentence])
+found = ngram_contributions(rcnn, x, head=net.head.weight[0], k=6)
+score, bias = net(x).item(), net.head.bias.item()
+print(f"{found.tokens.sum():+.4f} {bias:+.4f} = {score:+.4f}")
 figure = draw_text(sentence, found.tokens, found.ngrams)
 
 # %%
-# On tables of your own, beside ``nn.LSTM`` and a convolution: :doc:`/text`. Gates that decide which words to skip, packed
-# and masked batches, more layers: :doc:`/from_lstm`.
+# On tables of your own, beside ``nn.LSTM`` and a convolution: :doc:`/text`. Gates that decide which
+# words to skip, packed and masked batches, more layers: :doc:`/from_lstm`.

@@ -2,16 +2,18 @@
 One walk, three faces
 =====================
 
-A kernel over structures is a sum over walks. Here the same numbers come out three times: from an enumeration of all walks,
-from the kernel, and from a layer. First on a molecule, then on a sentence.
+A kernel over structures is a sum over walks. Here the same numbers come out three times: from an
+enumeration of all walks, from the kernel, and from a layer. First on a molecule, then on a
+sentence.
 """
 
 # %%
 # By hand: all walks
 # ------------------
 #
-# The graph is that of acetamide, one of three colours an atom. A :term:`reference walk` is a chain of three vectors. Each
-# walk of three atoms adds the product of its inner products with the reference, times the :term:`decay` of two steps.
+# The graph is that of acetamide, one of three colours an atom. A :term:`reference walk` is a chain
+# of three vectors. Each walk of three atoms adds the product of its inner products with the
+# reference, times the :term:`decay` of two steps.
 
 import matplotlib.pyplot as plt
 import torch
@@ -40,8 +42,8 @@ print(f"{len(walks)} walks of {order} atoms, such as {walks[:3]}")
 # As a kernel
 # -----------
 #
-# :class:`~pyg_kernels.kernels.RandomWalkKernel` compares two graphs by all pairs of their walks. A reference walk is a graph
-# as well: a chain with one way through it.
+# :class:`~pyg_kernels.kernels.RandomWalkKernel` compares two graphs by all pairs of their walks. A
+# reference walk is a graph as well: a chain with one way through it.
 
 chain = torch.tensor([[0, 1], [1, 2]])
 references = [Data(x=w, edge_index=chain) for w in weights]
@@ -52,8 +54,8 @@ kernel = RandomWalkKernel(order, decay, edge_feature=None)([molecule], reference
 # As a layer
 # ----------
 #
-# The layer never lists a walk: each :term:`state` is the sum over all walks that end at its node, and one step of message
-# passing makes them longer by a node. Added up over the nodes:
+# The layer never lists a walk: each :term:`state` is the sum over all walks that end at its node,
+# and one step of message passing makes them longer by a node. Added up over the nodes:
 
 with torch.no_grad():
     states = layer(atoms, bonds)
@@ -67,8 +69,8 @@ assert torch.allclose(by_hand, kernel, rtol=0, atol=1e-10)
 # The same on a sentence
 # ----------------------
 #
-# A sentence is a path, and its walks are n-grams with gaps. Each word that an n-gram skips, up to the end of the text,
-# costs a decay. The layer is :class:`~pyg_kernels.sequence.RCNN`, the kernel
+# A sentence is a path, and its walks are n-grams with gaps. Each word that an n-gram skips, up to
+# the end of the text, costs a decay. The layer is :class:`~pyg_kernels.sequence.RCNN`, the kernel
 # :class:`~pyg_kernels.kernels.StringKernel` (theorem 1 of Lei et al. 2017).
 
 words = torch.randn(7, 3, dtype=torch.float64)
@@ -97,6 +99,6 @@ for panel in (left, right):
     panel.legend()
 
 # %%
-# So a layer with learned weights learns its reference walks, and what it says can be divided among walks exactly:
-# :doc:`/explanations`. The proofs, with gates, bonds and Weisfeiler-Lehman iterations, are tests; :doc:`/idea` has the
-# formulas.
+# So a layer with learned weights learns its reference walks, and what it says can be divided among
+# walks exactly: :doc:`/explanations`. The proofs, with gates, bonds and Weisfeiler-Lehman
+# iterations, are tests; :doc:`/idea` has the formulas.
