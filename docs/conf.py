@@ -24,6 +24,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "abort_on_example_error": True,
     "min_reported_time": 1,
+    "write_computation_times": False,
 }
 # one thread: the tutorials are small, and the build may share its machine
 torch.set_num_threads(1)

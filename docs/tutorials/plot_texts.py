@@ -14,6 +14,7 @@ is a sum over n-grams with gaps, so that it can be divided among the words witho
 # alone decide nothing.
 
 import random
+from io import BytesIO
 
 import matplotlib.pyplot as plt
 import torch
@@ -103,7 +104,14 @@ x, _ = encode([sentence])
 found = ngram_contributions(rcnn, x, head=net.head.weight[0], k=6)
 score, bias = net(x).item(), net.head.bias.item()
 print(f"{found.tokens.sum():+.4f} {bias:+.4f} = {score:+.4f}")
-figure = draw_text(sentence, found.tokens, found.ngrams)
+
+picture = BytesIO()
+draw_text(sentence, found.tokens, found.ngrams).savefig(picture, dpi=120, bbox_inches="tight")
+image = plt.imread(BytesIO(picture.getvalue()))
+figure = plt.figure(figsize=(image.shape[1] / 120, image.shape[0] / 120))
+axes = figure.add_axes((0, 0, 1, 1))
+axes.imshow(image)
+axes.set_axis_off()
 
 # %%
 # On tables of your own, beside ``nn.LSTM`` and a convolution: :doc:`/text`. Gates that decide which
