@@ -43,8 +43,7 @@ def test_readme() -> None:
 
 
 def test_first_page() -> None:
-    networks, molecules, texts = run(code_blocks("index.rst"))
-    assert len(networks["out"]) == len(networks["data"].y)  # type: ignore[arg-type, attr-defined]
+    molecules, texts = run(code_blocks("index.rst")[1:])  # the first: test_graph_training.py
     mean, std, low, high = (molecules[name] for name in ("mean", "std", "low", "high"))
     assert mean.shape == std.shape == (1,)  # type: ignore[attr-defined]
     assert low < mean < high  # type: ignore[operator]
