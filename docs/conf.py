@@ -1,5 +1,7 @@
 """Sphinx configuration."""
 
+import torch
+
 project = "pyg_kernels"
 author = "The pyg_kernels developers"
 copyright = "2026, The pyg_kernels developers"
@@ -10,8 +12,22 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "tutorials"]
+sphinx_gallery_conf = {
+    "examples_dirs": "tutorials",
+    "gallery_dirs": "generated/tutorials",
+    "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "abort_on_example_error": True,
+    "min_reported_time": 1,
+    "write_computation_times": False,
+}
+# one thread: the tutorials are small, and the build may share its machine
+torch.set_num_threads(1)
 html_theme = "furo"
 html_title = "pyg_kernels"
 # of scikit-learn's metadata routing, whose docstrings refer to its own glossary

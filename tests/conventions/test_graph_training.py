@@ -18,6 +18,7 @@ from torch_geometric.nn import GCN
 
 from pyg_kernels.nn import GraphKernelConv
 from tests.conventions.graph_layers import every_net
+from tests.pages import code_blocks, run
 
 ROOT = Path(__file__).parents[2]
 KINDS = 4
@@ -53,12 +54,6 @@ class TypedTrees(list):
         super().__init__(graphs(0, 400))
 
 
-def index_snippets() -> list[str]:
-    text = (ROOT / "docs" / "index.rst").read_text()
-    blocks = re.findall(r"\.\. code-block:: python\n\n((?:   .*\n|\n)+)", text)
-    return [re.sub(r"^   ", "", block, flags=re.M) for block in blocks]
-
-
 def accuracy(model: Module, data: Data, **inputs: Any) -> float:
     with torch.no_grad():
         found = model.eval()(data.x, data.edge_index, **inputs).argmax(dim=1)
@@ -66,22 +61,19 @@ def accuracy(model: Module, data: Data, **inputs: Any) -> float:
 
 
 @pytest.fixture(scope="module")
-def index_names() -> dict[str, Any]:
-    """What the snippets of docs/index.rst define."""
+def printed() -> dict[str, Any]:
+    """What the first snippet of docs/index.rst and the network of docs/choose.rst define."""
     torch.manual_seed(0)
-    names: dict[str, Any] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch_geometric.datasets, "TUDataset", TypedTrees)
-        for code in index_snippets():
-            exec(code, names)
-    return names
+        return run(code_blocks("index.rst")[0], *code_blocks("choose.rst"))
 
 
-def test_docs_index(index_names: dict[str, Any]) -> None:
+def test_docs_index(printed: dict[str, Any]) -> None:
     new = Batch.from_data_list(graphs(1, 300))
     inputs = {"edge_attr": new.edge_attr, "batch": new.batch}
     assert max(new.y.double().mean().item(), 1 - new.y.double().mean().item()) < 0.7
-    assert accuracy(index_names["model"], new, **inputs) > 0.9
+    assert accuracy(printed["model"], new, **inputs) > 0.9
 
 
 def communities(seed: int = 0, nodes: int = 1200, degree: int = 8) -> Data:
@@ -115,11 +107,11 @@ def trained(model: Module, data: Data, epochs: int = 60) -> float:
     return (found == data.y)[~seen].double().mean().item()
 
 
-def test_stacked_layers_of_docs_index(index_names: dict[str, Any]) -> None:
+def test_stacked_layers_of_docs(printed: dict[str, Any]) -> None:
     data = communities()
     torch.manual_seed(0)
     gcn = trained(GCN(8, 64, 2, 2), data)
-    found = trained(index_names["network"], data)
+    found = trained(printed["network"], data)
     assert found > gcn - 0.05
     assert found > 0.85
 
