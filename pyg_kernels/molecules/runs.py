@@ -237,9 +237,11 @@ def rounded(values: Rows) -> Rows:
     values = np.asarray(values, np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
-        found = np.rint(values * 10.0**places) / 10.0**places
-    # Powers of ten are exact up to 22: division by one rounds once.
-    return np.where((places >= 0) & (places <= 22), found, values)
+        scale = 10.0 ** np.abs(places)  # exact up to 22 places: division by it rounds once
+        found = np.where(
+            places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale
+        )
+    return np.where(np.abs(places) <= 22, found, values)
 
 
 def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame:
