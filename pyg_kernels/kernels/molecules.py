@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import torch
@@ -237,25 +237,24 @@ class VectorKernel(Kernel):
         return [replace(collection, length=length) for length in self._every_length()]
 
     def _raw_gram(self, a: _Vectors, b: _Vectors | None) -> Tensor:
-        other = a.values if b is None else b.values
-        width = max(1, other.size(1))
-        inner = a.values @ other.t()
-        squares = a.values.square().sum(1, keepdim=True) + other.square().sum(1) - 2 * inner
-        distances = squares.clamp_min(0) / width
-        return self._summed(a.length, inner / width, distances)
+        other = a if b is None else b
+        norms = a.values.square().sum(1, keepdim=True), other.values.square().sum(1)
+        return self._summed(a, a.values @ other.values.t(), *norms)
 
     def _raw_diagonal(self, collection: _Vectors) -> Tensor:
-        norms = collection.values.square().mean(1)
-        return self._summed(collection.length, norms, torch.zeros_like(norms))
+        norms = collection.values.square().sum(1)
+        return self._summed(collection, norms.clone(), norms, norms)
 
-    def _summed(self, length: float | None, inner: Tensor, distances: Tensor) -> Tensor:
-        total = torch.zeros_like(inner)
-        for wanted in self._every_length() if length is None else [length]:
-            if wanted == float("inf"):
-                total += inner
-            else:
-                total += torch.exp(distances * (-0.5 / wanted**2))
-        return total
+    def _summed(self, vectors: _Vectors, inner: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        """The kernel of inner products, which are overwritten, and squared norms."""
+        lengths = self._every_length() if vectors.length is None else [vectors.length]
+        width = max(1, vectors.values.size(1))
+        terms = [inner / width] if float("inf") in lengths else []
+        lengths = [length for length in lengths if length < float("inf")]
+        if lengths:
+            distances = inner.mul_(-2).add_(first).add_(second).clamp_min_(0)
+            terms += [distances.mul(-0.5 / (length**2 * width)).exp_() for length in lengths]
+        return reduce(Tensor.add_, terms)
 
 
 def molecule_kernels() -> list[Kernel]:
