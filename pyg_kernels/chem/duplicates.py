@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rdkit import Chem, rdBase
 
-from pyg_kernels.chem.encoding import parse
+from pyg_kernels.chem.encoding import checked_strings, parse
 from pyg_kernels.chem.processes import map_chunks
 
 
@@ -59,8 +59,10 @@ def canonical_smiles(
 
     Raises:
         InvalidSmiles: if a string cannot be read.
+        TypeError: if an item is not a string, or ``smiles`` is a single one.
     """
-    chunks = map_chunks(_canonical_chunk, list(smiles), num_workers, progress, "canonical SMILES")
+    strings = checked_strings(smiles)
+    chunks = map_chunks(_canonical_chunk, strings, num_workers, progress, "canonical SMILES")
     return [text for chunk in chunks for text in chunk]
 
 

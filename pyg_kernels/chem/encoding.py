@@ -56,6 +56,21 @@ def parse(smiles: str) -> Chem.Mol:
     return mol
 
 
+def checked_strings(smiles: Iterable[str]) -> list[str]:
+    """The SMILES as a list.
+
+    Raises:
+        TypeError: if an item is not a string, or `smiles` is a single one.
+    """
+    if isinstance(smiles, str):
+        raise TypeError(f"smiles must be a sequence of strings, not the string {smiles!r}")
+    strings = list(smiles)
+    for position, text in enumerate(strings):
+        if not isinstance(text, str):
+            raise TypeError(f"smiles[{position}] must be a string, not {text!r}")
+    return strings
+
+
 def sanitized(molecule: str | Chem.Mol) -> Chem.Mol:
     """The molecule of a SMILES string, or a sanitised copy of a molecule.
 

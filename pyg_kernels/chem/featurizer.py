@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from pyg_kernels.chem.codes import InvalidRow, InvalidSmiles, MolCodes, MolCodeStore
-from pyg_kernels.chem.encoding import CodeReader, encode_chunk, sanitized
+from pyg_kernels.chem.encoding import CodeReader, checked_strings, encode_chunk, sanitized
 from pyg_kernels.chem.features import Feature
 from pyg_kernels.chem.processes import map_chunks
 
@@ -109,13 +109,8 @@ class Featurizer:
             TypeError: if an item is not a string, or ``smiles`` is a single one.
             ValueError: if ``num_workers`` is negative.
         """
-        if isinstance(smiles, str):
-            raise TypeError(f"smiles must be a sequence of strings, not the string {smiles!r}")
-        for position, text in enumerate(smiles):
-            if not isinstance(text, str):
-                raise TypeError(f"smiles[{position}] must be a string, not {text!r}")
         encode = partial(encode_chunk, new_reader=self.new_reader)
-        chunks = map_chunks(encode, list(smiles), num_workers, progress, "molecules")
+        chunks = map_chunks(encode, checked_strings(smiles), num_workers, progress, "molecules")
         if not chunks:
             return self.new_reader().store([]), []
         store = MolCodeStore.concatenate([store for store, _ in chunks])

@@ -86,7 +86,11 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
     @_full_precision()
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """``fit(X)``, and the Gram matrix of the collection with itself, ``(n, n)``."""
-        return _array(self.fit(X)._gram(self.collection_))
+        self._check()
+        self.collection_ = self._read(X)
+        gram = self._raw_gram(self.collection_, None)
+        self.scale_ = self._scale(self.collection_, gram.diagonal())
+        return _array(self._of_one(gram, self.scale_))
 
     @_full_precision()
     def __call__(self, xs: Any, ys: Any = None) -> Tensor:
@@ -118,7 +122,10 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         gram = self._raw_gram(a, b)
         if b is not None:
             return scaled(gram, self._scale(a), self._scale(b))
-        scale = self._scale(a, gram.diagonal())
+        return self._of_one(gram, self._scale(a, gram.diagonal()))
+
+    def _of_one(self, gram: Tensor, scale: Tensor | None) -> Tensor:
+        """The Gram matrix of a collection with itself, normalized and exactly symmetric."""
         gram = scaled(gram, scale, scale)
         return gram if scale is None and self._is_symmetric else (gram + gram.t()).div_(2)
 

@@ -125,11 +125,17 @@ class GraphTexts:
         found = Chem.FindAtomEnvironmentOfRadiusN(mol, radius, atom, useHs=True, enforceSize=False)
         if not len(found):
             return self._atoms[atom]
-        bonds = [mol.GetBondWithIdx(i) for i in found]
-        atoms = {atom, *(end for b in bonds for end in (b.GetBeginAtomIdx(), b.GetEndAtomIdx()))}
-        texts: Any = {"atomSymbols": self._atoms, "bondSymbols": self._bonds}
-        texts |= {"isomericSmiles": False, "rootedAtAtom": atom}
-        return str(Chem.MolFragmentToSmiles(mol, list(atoms), list(found), **texts))
+        number: dict[int, int] = {}  # of each atom in the part, whose name depends on it alone
+        part = Chem.PathToSubmol(mol, found, atomMap=number)
+        each: Any
+        for each in (*part.GetAtoms(), *part.GetBonds()):
+            each.SetIsAromatic(False)  # which its SMARTS says, and RDKit refuses outside of rings
+        back = {new: old for old, new in number.items()}
+        ends = ((back[b.GetBeginAtomIdx()], back[b.GetEndAtomIdx()]) for b in part.GetBonds())
+        texts: Any = {"isomericSmiles": False, "rootedAtAtom": number[atom]}
+        texts["atomSymbols"] = [self._atoms[back[new]] for new in range(len(back))]
+        texts["bondSymbols"] = [self._bonds[mol.GetBondBetweenAtoms(*e).GetIdx()] for e in ends]
+        return str(Chem.MolFragmentToSmiles(part, list(back), **texts))
 
     def _edge_text(self, edge: int) -> str:
         return self._text(self._edge_label, edge - self._first_edge)

@@ -67,6 +67,10 @@ def read_graphs(
         return graphs
     found = list(read_chunks(graphs, attributes, like))
     joined = found[0] if len(found) == 1 else _joined(found)
+    if like is not None and joined.device != like.device:
+        raise ValueError(
+            f"the graphs are on {joined.device}, those to compare with on {like.device}"
+        )
     return converted(joined, like.dtype if dtype is None and like is not None else dtype)
 
 
@@ -226,6 +230,11 @@ def _of_list(graphs: Sequence[Any], first: int, columns: list[Column]) -> _Chunk
         chunk.num_nodes.append(int(graph.num_nodes or 0) if num_nodes is None else num_nodes)
         chunk.num_edges.append(num_edges)
         chunk.edge_index.append(edge_index)
+        for value in (edge_index, *(values[-1] for values in chunk.values)):
+            if value is not None and value.device != chunk.edge_index[0].device:
+                raise ValueError(
+                    f"graph {i} is on {value.device}, graph {first} on {chunk.edge_index[0].device}"
+                )
     return chunk
 
 

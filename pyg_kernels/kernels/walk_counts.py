@@ -56,7 +56,8 @@ class LabelSequenceKernel(CountKernel):
         if self.min_nodes == 1:
             yield Occurrences(mixed(graphs.x + ALIKE), nodes, nodes[:, :0])
         edge = torch.arange(len(source), device=graphs.device)
-        last, following = _onward(graphs)(target)  # all pairs of edges that a walk takes
+        further = target if self.num_nodes > 2 else target[:0]
+        last, following = _onward(graphs)(further)  # all pairs of edges that a walk takes
         if self.non_backtracking:
             goes_on = target.index_select(0, following) != source.index_select(0, last)
             last, following = last[goes_on], following[goes_on]

@@ -142,6 +142,26 @@ def test_other_atoms_than_the_molecule() -> None:
         assert names(0, label, MOLECULES[:2]) == ["[#6]", "[#7]", "[#8]"]
 
 
+def test_a_pattern_has_one_name() -> None:
+    """Whatever the rest of its molecule and the order of its atoms."""
+    chem = pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
+    nicotine = chem.MolFromSmiles("CN1CCC[C@H]1c1cccnc1")
+    penicillin = chem.MolFromSmiles("CC1(C)S[C@@H]2[C@H](NC(=O)Cc3ccccc3)C(=O)N2[C@H]1C(=O)O")
+    turned = [chem.RenumberAtoms(m, list(range(m.GetNumAtoms()))[::-1]) for m in (nicotine,)]
+    kernel = WLSubtreeKernel(3, "element", edge_label="edge_attr")
+    names = [
+        dict(zip(fitted.labels_[1].tolist(), found, strict=False))
+        for mol in (nicotine, penicillin, *turned)
+        for fitted in [clone(kernel).fit([mol])]
+        for found in [fitted.get_feature_names_out()[len(fitted.labels_[0]) :]]
+    ]
+    assert names[0] == names[2]
+    both = set(names[0]) & set(names[1])
+    assert len(both) > 3
+    assert {names[0][k] for k in both} == {names[1][k] for k in both}
+    assert all(names[0][k] == names[1][k] for k in both)
+
+
 # Features of frequent patterns -------------------------------------------------------------------
 
 
@@ -157,9 +177,18 @@ def test_min_count(kernel: Any, normalize: bool) -> None:
     for graphs in (GRAPHS, [NEW]):
         expected = whole.transform(graphs)[:, kept].toarray()
         np.testing.assert_array_equal(some.transform(graphs).toarray(), expected)
+    assert some.features_.has_sorted_indices
     np.testing.assert_array_equal(some(GRAPHS), whole(GRAPHS))
     with pytest.raises(ValueError, match="min_count=0"):
         kernel(min_count=0).fit(GRAPHS)
+
+
+def test_patterns_of_weight_0_are_frequent_too() -> None:
+    whole, some = (
+        WLSubtreeKernel(2, iteration_weights=weights, min_count=3).fit(GRAPHS)
+        for weights in (None, [1, 0, 1])
+    )
+    assert some.get_feature_names_out().tolist() == whole.get_feature_names_out().tolist()
 
 
 # Parts of predictions ----------------------------------------------------------------------------

@@ -446,6 +446,7 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (WALK, [ring(), Data(x=torch.ones(2, 1), adj_t=SPARSE)], r"graph 1 .*adj_t"),
     (WALK, [ring(), Data(x=torch.ones(2, 1), edge_index=SPARSE)], r"graph 1 .* of shape .*sparse"),
     (WALK, UNSORTED, "not sorted"),
+    (WALK, [ring(), ring().to("meta")], "graph 1 is on meta, graph 0 on cpu"),
     (WALK, Batch(x=torch.ones(3, 1)), "the batch has no edge_index"),
     (WALK, [LABELS, LABELS, NUMBERS], r"graph 2 .* labels of one type"),
     (WALK, [ring(), LABELS], "graph 1"),

@@ -196,6 +196,12 @@ def test_threshold_leaves_each_molecule_itself_out(percentile: float) -> None:
             (lambda lengths=lengths: VectorKernel(lengths=lengths)(["C"]), ValueError, "above 0")
             for lengths in (1.0, (float("inf"),), (0.0,))
         ),
+        (lambda: MoleculeSimilarity().fit("CCO"), TypeError, "not the string 'CCO'"),
+        (
+            lambda: MoleculeSimilarity().fit(["CC", None]),
+            TypeError,
+            r"smiles\[1\] must be a string",
+        ),
     ],
 )
 def test_refused(call: Callable[[], Any], error: type[Exception], match: str) -> None:
