@@ -206,7 +206,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--num-layers", type=int, metavar="N", help="of networks; iterations of wl-... methods")
     add("--dropout", type=float, metavar="P", help="in networks (0)")
     add("--device", help="cpu, cuda, ... (CUDA where there is one)")
-    add("--seed", type=int, default=0, metavar="N", help="(0)")
+    add("--seed", type=_seed, default=0, metavar="N", help="(0)")
     add = train.add_argument_group("scores").add_argument
     add("--split", choices=("random", "scaffold", "column"), default="random")
     fractions = "of training, validation and test (0.8 0.1 0.1)"
@@ -256,6 +256,7 @@ def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: s
 
 
 _count = _number(int, lambda n: n >= 1, "a whole number of at least 1")
+_seed = _number(int, lambda n: 0 <= n < 2**31, "a whole number of at least 0, below 2**31")
 _folds = _number(int, lambda n: n >= 2, "a whole number of at least 2")
 _fraction = _number(float, lambda x: 0 < x < 1, "a number between 0 and 1")
 _similarity = _number(float, lambda x: 0 <= x <= 1, "a number from 0 to 1")

@@ -85,6 +85,7 @@ def tune(options: Namespace) -> None:
         raise ValueError(f"--model {options.model[0]}: every option to search for is given")
     data = read_data(options)
     metric = _metric(options, data)
+    made_estimator(options, data).check_arguments()
     parts = list(searched(data, options))
     begin(out, options)
     if not options.resume:

@@ -144,6 +144,8 @@ def test_trials_that_fail_are_told_and_left_out(
         ("--model wl-ridge --num-layers 2", "every option to search for is given"),
         ("--model wl --metric log-loss", "--metric log-loss"),
         ("--model wl --metric coverage", "no aim"),
+        ("--model wl --ensemble-size 0", "ensemble_size == 0"),
+        ("--model wl --dropout 2", "dropout == 2.0"),
     ],
 )
 def test_searches_without_an_aim_are_refused(
