@@ -122,10 +122,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        molecules, y = self._cleaned(read_molecules(X)), np.asarray(y)
+        molecules = self._cleaned(read_molecules(X))
+        self.flat_ = np.ndim(y) == 1
         targets = self._read_targets(y, len(molecules))
         weight = read_weights(sample_weight, len(molecules))
-        self.flat_ = y.ndim == 1
         self.columns_ = molecules.columns
         self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
@@ -516,7 +516,8 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
     NaN is a missing one. Members' probabilities are averaged; ``wl-ridge`` is logistic regression.
 
     Attributes:
-        classes_: The sorted classes of the target, or a list of those of each.
+        classes_: The classes of the target, or a list of those of each: sorted, those of an ordered
+            categorical of pandas in its order.
 
     Example:
         >>> clf = MoleculeClassifier(model="wl", ensemble_size=5).fit(smiles, toxic)
@@ -525,7 +526,7 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
 
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
         codes, self.each_classes_ = read_classes(y, number)
-        self.classes_: Any = self.each_classes_ if y.ndim > 1 else self.each_classes_[0]
+        self.classes_: Any = self.each_classes_[0] if self.flat_ else self.each_classes_
         classes = len(self.each_classes_[0])
         self.task_ = Task("multiclass", classes) if classes > 2 else Task("binary", codes.shape[1])
         return codes

@@ -132,10 +132,12 @@ def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
 
 def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:
     """Fits an estimator to the rows of a part."""
-    y, weight = data.y.to_numpy()[part.fitted], data.cells("weight")
+    y, weight = data.y.iloc[part.fitted], data.cells("weight")
+    for name, words in zip(data.names, data.classes or (), strict=False):
+        y = y.astype({name: pd.CategoricalDtype(words, ordered=True)})
     estimator.fit(
         data.molecules.part(part.fitted),
-        y[:, 0] if y.shape[1] == 1 else y,
+        y.iloc[:, 0] if y.shape[1] == 1 else y,
         sample_weight=None if weight is None else weight[part.fitted],
         validation=part.valid,
         **options,
@@ -154,10 +156,14 @@ def predictions(estimator: Any, targets: Any, X: Any, coverage: float) -> dict[s
         return columns
     found = estimator.predict_proba(X)
     for place, (name, words) in enumerate(zip(targets.names, targets.classes, strict=True)):
-        known, own = estimator.classes_, found
-        if len(targets.names) > 1:
-            known, own = known[place], np.stack([1 - found[:, place], found[:, place]], 1)
-        fitted = dict(zip(map(str, known), own.T, strict=True))
+        known, own = list(map(str, estimator.each_classes_[place])), found
+        if found.shape[1] == len(targets.names):  # the second class of each
+            own = np.stack([1 - found[:, place], found[:, place]], 1)
+        if not {*known} <= {*words}:
+            raise ValueError(
+                f"{name} has classes {', '.join(words)}: fitted are {', '.join(known)}"
+            )
+        fitted = dict(zip(known, own.T, strict=True))
         for word in words:
             columns[f"probability_{name}_{word}"] = fitted.get(word, np.zeros(len(X)))
     return columns
@@ -303,8 +309,8 @@ def explain(options: Namespace) -> None:
     out = output_folder(options.out, options.overwrite)
     run = Run(options.runs[0], options.trust)
     outputs = run.names
-    if run.classes is not None and len(run.names) == 1 and len(run.estimator.classes_) > 2:
-        outputs = list(map(str, run.estimator.classes_))
+    if run.estimator.task_.kind == "multiclass":
+        outputs = list(map(str, run.estimator.each_classes_[0]))
     target = options.target or outputs[0]
     if target not in outputs:
         raise ValueError(f"--target {target}: the run has {', '.join(outputs)}")
