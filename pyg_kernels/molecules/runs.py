@@ -20,7 +20,7 @@ from sklearn.preprocessing import label_binarize
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
-from pyg_kernels.molecules.store import FILE
+from pyg_kernels.molecules.store import EARLIER, FILE
 from pyg_kernels.molecules.training_data import (
     CHANGES,
     Data,
@@ -247,7 +247,10 @@ def rounded(values: Rows) -> Rows:
         found = np.where(
             places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale
         )
-    return np.where(np.abs(places) <= 22, found, values)
+    found = np.where(np.abs(places) <= 22, found, values)
+    rest = (np.abs(places) > 22) & np.isfinite(places)  # neither 0, infinite, nor NaN
+    found[rest] = [float(f"{value:.{DIGITS}g}") for value in values[rest]]
+    return found
 
 
 def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame:
@@ -280,7 +283,7 @@ class Run:
             known = json.loads(settings.read_text(encoding="utf-8"))
             self.names, self.classes = known["targets"], known["classes"]
             self.estimator = load(self.saved, trust)
-        elif (self.folder / FILE).is_file():
+        elif any((self.folder / name).is_file() for name in (FILE, EARLIER[0])):
             self.saved = self.folder
             self.estimator = estimator = load(self.saved, trust)
             number = estimator.task_.num_outputs
