@@ -56,6 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
     handler.setFormatter(logging.Formatter(f"{PROGRAM}: %(message)s"))
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
+    propagated, LOGGER.propagate = LOGGER.propagate, False  # another handler would repeat them
     try:
         words = _with_config(words)
         options = parser().parse_args(words)
@@ -79,6 +80,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     finally:
         LOGGER.removeHandler(handler)
+        LOGGER.propagate = propagated
     return 0
 
 
@@ -192,7 +194,9 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add = train.add_argument_group("model").add_argument
     models = "gp, wl-gp, wl-ridge, wl-forest, random-walk-gp, mean, wl, wl-gated, graph-kernel, "
     models += "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, "
-    models += "embedded-mean-field, embedded-loopy-bp, or package.module:Net; several are stacked"
+    models += (
+        "embedded-mean-field, embedded-loopy-bp, or package.module:Net; several are stacked (gp)"
+    )
     add("--model", nargs="+", default=["gp"], metavar="NAME", help=models)
     add("--task", choices=("regression", "classification"), help="(by the targets)")
     add("--ensemble-size", type=int, default=1, metavar="N", help="(1)")

@@ -152,6 +152,8 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
         return X
     if isinstance(X, (str, Chem.Mol)) or not hasattr(X, "__len__"):
         raise TypeError(f"X is {X!r}: expected a sequence of molecules, or a table of them")
+    if isinstance(X, np.ndarray) and X.ndim != 1 and X.shape[1:] != (1,):
+        raise ValueError(f"X has shape {X.shape}: expected a SMILES or a molecule a row")
     names, items, extra = list(columns or ()), X, np.zeros((len(X), len(columns or ())))
     if isinstance(X, pandas.DataFrame):
         if columns is None:
@@ -165,8 +167,6 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
         items = X[SMILES_COLUMN]
     elif columns:
         raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")
-    elif isinstance(X, np.ndarray) and X.ndim != 1 and X.shape[1:] != (1,):
-        raise ValueError(f"X has shape {X.shape}: expected a SMILES or a molecule a row")
     if not len(X):
         raise ValueError("X has no molecules: expected at least one")
     items = np.ravel(items) if isinstance(items, np.ndarray) else items

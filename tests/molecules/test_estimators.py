@@ -280,6 +280,8 @@ def test_targets_that_do_not_fit_are_refused() -> None:
         MoleculeClassifier("gp").fit(SMILES, np.ones(40))
     with pytest.raises(TypeError, match="expected a sequence"):
         regressor("gp").fit("CCO", [1.0])
+    with pytest.raises(ValueError, match=r"X has shape \(\): expected a SMILES"):
+        regressor("gp").fit(np.array(3), [1.0])
 
 
 @pytest.mark.parametrize("model", ["wl-gp", "wl-ridge"])
