@@ -194,9 +194,8 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add = train.add_argument_group("model").add_argument
     models = "gp, wl-gp, wl-ridge, wl-forest, random-walk-gp, mean, wl, wl-gated, graph-kernel, "
     models += "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, "
-    models += (
-        "embedded-mean-field, embedded-loopy-bp, or package.module:Net; several are stacked (gp)"
-    )
+    models += "embedded-mean-field, embedded-loopy-bp, or package.module:Net; "
+    models += "several are stacked (gp)"
     add("--model", nargs="+", default=["gp"], metavar="NAME", help=models)
     add("--task", choices=("regression", "classification"), help="(by the targets)")
     add("--ensemble-size", type=int, default=1, metavar="N", help="(1)")

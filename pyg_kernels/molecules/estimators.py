@@ -123,7 +123,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
         molecules = self._cleaned(read_molecules(X))
-        self.flat_ = np.ndim(y) == 1
+        self.flat_ = np.asarray(y).ndim == 1
         targets = self._read_targets(y, len(molecules))
         weight = read_weights(sample_weight, len(molecules))
         self.columns_ = molecules.columns
