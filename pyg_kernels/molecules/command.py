@@ -56,6 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
     handler.setFormatter(logging.Formatter(f"{PROGRAM}: %(message)s"))
     LOGGER.addHandler(handler)
     LOGGER.setLevel(logging.INFO)
+    propagated, LOGGER.propagate = LOGGER.propagate, False  # another handler would repeat them
     try:
         words = _with_config(words)
         options = parser().parse_args(words)
@@ -79,6 +80,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     finally:
         LOGGER.removeHandler(handler)
+        LOGGER.propagate = propagated
     return 0
 
 
@@ -192,7 +194,8 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add = train.add_argument_group("model").add_argument
     models = "gp, wl-gp, wl-ridge, wl-forest, random-walk-gp, mean, wl, wl-gated, graph-kernel, "
     models += "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, "
-    models += "embedded-mean-field, embedded-loopy-bp, or package.module:Net; several are stacked"
+    models += "embedded-mean-field, embedded-loopy-bp, or package.module:Net; "
+    models += "several are stacked (gp)"
     add("--model", nargs="+", default=["gp"], metavar="NAME", help=models)
     add("--task", choices=("regression", "classification"), help="(by the targets)")
     add("--ensemble-size", type=int, default=1, metavar="N", help="(1)")
@@ -206,7 +209,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--num-layers", type=int, metavar="N", help="of networks; iterations of wl-... methods")
     add("--dropout", type=float, metavar="P", help="in networks (0)")
     add("--device", help="cpu, cuda, ... (CUDA where there is one)")
-    add("--seed", type=int, default=0, metavar="N", help="(0)")
+    add("--seed", type=_seed, default=0, metavar="N", help="(0)")
     add = train.add_argument_group("scores").add_argument
     add("--split", choices=("random", "scaffold", "column"), default="random")
     fractions = "of training, validation and test (0.8 0.1 0.1)"
@@ -256,6 +259,7 @@ def _number(kind: Callable[[str], Any], fits: Callable[[Any], bool], expected: s
 
 
 _count = _number(int, lambda n: n >= 1, "a whole number of at least 1")
+_seed = _number(int, lambda n: 0 <= n < 2**31, "a whole number of at least 0, below 2**31")
 _folds = _number(int, lambda n: n >= 2, "a whole number of at least 2")
 _fraction = _number(float, lambda x: 0 < x < 1, "a number between 0 and 1")
 _similarity = _number(float, lambda x: 0 <= x <= 1, "a number from 0 to 1")

@@ -122,10 +122,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        molecules, y = self._cleaned(read_molecules(X)), np.asarray(y)
+        molecules = self._cleaned(read_molecules(X))
+        self.flat_ = np.asarray(y).ndim == 1
         targets = self._read_targets(y, len(molecules))
         weight = read_weights(sample_weight, len(molecules))
-        self.flat_ = y.ndim == 1
         self.columns_ = molecules.columns
         self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
@@ -168,16 +168,14 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         for name in ("ensemble_size", "batch_size", *OPTIONAL):
             value = getattr(self, name)
             if value is not None or name not in OPTIONAL:
-                check_scalar(value, name, Integral, min_val=1)
+                _check(name, value, Integral, min_val=1)
         for name, least, most, included in (
             ("validation_fraction", 0, 1, "neither"),
             ("learning_rate", 0, math.inf, "neither"),
             ("dropout", 0, 1, "left"),
         ):
-            check_scalar(
-                getattr(self, name), name, Real,
-                min_val=least, max_val=most, include_boundaries=included,
-            )  # fmt: skip
+            limits = {"min_val": least, "max_val": most, "include_boundaries": included}
+            _check(name, getattr(self, name), Real, **limits)
         featurizer_by_name(self.featurizer)
         networks = [model for model in models if model not in KERNEL_METHODS]
         if networks and self.device is not None:
@@ -286,10 +284,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         member.noise = np.zeros(self.task_.num_outputs)
         found = member.outputs(examples.molecules.part(valid))
         if self.task_.kind == "regression" and not found.variance.any():
-            errors = np.ma.masked_invalid((examples.y[valid] - found.mean) ** 2)
-            weight = np.broadcast_to(examples.weight[valid, None], errors.shape)
-            noise: Any = np.ma.average(errors, 0, weights=weight)
-            member.noise = np.where(np.ma.getmaskarray(noise), member.std**2, noise)
+            errors = (examples.y[valid] - found.mean) ** 2
+            weight = np.where(np.isnan(errors), 0, examples.weight[valid, None])
+            total = np.where(weight > 0, weight * errors, 0).sum(0)
+            member.noise = np.divide(total, weight.sum(0), out=member.std**2, where=weight.any(0))
             found = Outputs(found.mean, np.broadcast_to(member.noise, found.mean.shape))
         return found
 
@@ -377,6 +375,15 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
         check_is_fitted(self, "members_")
         save(self, folder, overwrite)
+
+
+def _check(name: str, value: Any, kind: type, **limits: Any) -> None:
+    try:
+        check_scalar(value, name, kind, **limits)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    if math.isnan(value):  # which is within all limits
+        raise ValueError(f"{name} is NaN: expected a number")
 
 
 def _deviation(found: Outputs) -> NDArray[np.float64]:
@@ -516,7 +523,8 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
     NaN is a missing one. Members' probabilities are averaged; ``wl-ridge`` is logistic regression.
 
     Attributes:
-        classes_: The sorted classes of the target, or a list of those of each.
+        classes_: The classes of the target, or a list of those of each: sorted, those of an ordered
+            categorical of pandas in its order.
 
     Example:
         >>> clf = MoleculeClassifier(model="wl", ensemble_size=5).fit(smiles, toxic)
@@ -525,7 +533,7 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
 
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
         codes, self.each_classes_ = read_classes(y, number)
-        self.classes_: Any = self.each_classes_ if y.ndim > 1 else self.each_classes_[0]
+        self.classes_: Any = self.each_classes_[0] if self.flat_ else self.each_classes_
         classes = len(self.each_classes_[0])
         self.task_ = Task("multiclass", classes) if classes > 2 else Task("binary", codes.shape[1])
         return codes

@@ -149,7 +149,7 @@ def explained(
             bonds[i] += weight * scale * own_bonds
             output[i] += weight * (scale * float(said) + mean)
             for walk, value in own_walks:
-                walks[i][tuple(walk)] += weight * scale * float(value)
+                walks[i][tuple(walk)] += float(weight * scale * value)
     constant = output - np.array([shares.sum() for shares in atoms])
     best = [sorted(each.items(), key=lambda item: -abs(item[1]))[:k] for each in walks]
     return MoleculeExplanation(molecules.smiles, output, atoms, bonds, best, constant)

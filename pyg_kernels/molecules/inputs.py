@@ -152,6 +152,8 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
         return X
     if isinstance(X, (str, Chem.Mol)) or not hasattr(X, "__len__"):
         raise TypeError(f"X is {X!r}: expected a sequence of molecules, or a table of them")
+    if isinstance(X, np.ndarray) and X.ndim != 1 and X.shape[1:] != (1,):
+        raise ValueError(f"X has shape {X.shape}: expected a SMILES or a molecule a row")
     names, items, extra = list(columns or ()), X, np.zeros((len(X), len(columns or ())))
     if isinstance(X, pandas.DataFrame):
         if columns is None:
@@ -165,8 +167,6 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
         items = X[SMILES_COLUMN]
     elif columns:
         raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")
-    elif isinstance(X, np.ndarray) and X.ndim != 1 and X.shape[1:] != (1,):
-        raise ValueError(f"X has shape {X.shape}: expected a SMILES or a molecule a row")
     if not len(X):
         raise ValueError("X has no molecules: expected at least one")
     items = np.ravel(items) if isinstance(items, np.ndarray) else items
@@ -205,7 +205,10 @@ def read_numbers(y: Any, number: int) -> NDArray[np.float64]:
 
 
 def read_classes(y: Any, number: int) -> tuple[NDArray[np.float64], list[NDArray[Any]]]:
-    """Classes as their numbers, ``(M, T)``, NaN where one is missing, and the classes of each."""
+    """Classes as their numbers, ``(M, T)``, NaN where one is missing, and the classes of each.
+
+    They are sorted, those of an ordered categorical of pandas in its order.
+    """
     values = _columns(np.asarray(y), number)
     codes = np.full(values.shape, np.nan)
     classes = []
@@ -215,7 +218,12 @@ def read_classes(y: Any, number: int) -> tuple[NDArray[np.float64], list[NDArray
         check_classification_targets(known)
         if known.dtype.kind == "f" and (known == known.round()).all():
             known = known.astype(np.int64)  # 0 and 1 with a missing value come as 0.0 and 1.0
-        found, codes[there, place] = np.unique(known, return_inverse=True)
+        found, own = np.unique(known, return_inverse=True)
+        dtype = getattr(y.iloc[:, place] if isinstance(y, pandas.DataFrame) else y, "dtype", None)
+        if isinstance(dtype, pandas.CategoricalDtype) and dtype.ordered:
+            order = np.argsort(dtype.categories.get_indexer(found))
+            found, own = found[order], np.argsort(order)[own]
+        codes[there, place] = own
         if len(found) < 2:
             raise ValueError(f"target {place} has {len(found)} classes: expected at least two")
         if len(found) > 2 and values.shape[1] > 1:

@@ -106,7 +106,8 @@ def standardization(y: Numbers, task: Task, weight: Numbers) -> tuple[Numbers, N
         raise ValueError(f"target {place} was not measured on any of the {len(y)} molecules to fit")
     if task.kind != "regression":
         return np.zeros(y.shape[1]), np.ones(y.shape[1])
-    scaler = StandardScaler().fit(y, sample_weight=weight)
+    # A column counts as constant by the sum of its weights: they must not be large.
+    scaler = StandardScaler().fit(y, sample_weight=weight / weight.max())
     return scaler.mean_, scaler.scale_
 
 

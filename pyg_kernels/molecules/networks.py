@@ -186,10 +186,14 @@ def build_network(model: str, sizes: Sizes) -> nn.Module:
         kind.depth: sizes.num_layers or kind.num_layers or None,
         "dropout": sizes.dropout,
     }
-    named = {name: value for name, value in given.items() if name in taken and value is not None}
+    named = {
+        name: value
+        for name, value in given.items()
+        if name in taken and name not in kind.options and value is not None
+    }
     named |= {"in_channels": sizes.in_channels, "out_channels": sizes.out_channels}
     try:
-        return kind.net(**{**named, **kind.options, **sizes.options})
+        return kind.net(**named, **{**kind.options, **sizes.options})
     except TypeError as error:
         if model not in NETWORKS:
             raise

@@ -20,7 +20,7 @@ from sklearn.preprocessing import label_binarize
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
-from pyg_kernels.molecules.store import FILE
+from pyg_kernels.molecules.store import EARLIER, FILE
 from pyg_kernels.molecules.training_data import (
     CHANGES,
     Data,
@@ -132,10 +132,12 @@ def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
 
 def fit_part(estimator: Any, data: Data, part: Part, **options: Any) -> None:
     """Fits an estimator to the rows of a part."""
-    y, weight = data.y.to_numpy()[part.fitted], data.cells("weight")
+    y, weight = data.y.iloc[part.fitted], data.cells("weight")
+    for name, words in zip(data.names, data.classes or (), strict=False):
+        y = y.astype({name: pd.CategoricalDtype(words, ordered=True)})
     estimator.fit(
         data.molecules.part(part.fitted),
-        y[:, 0] if y.shape[1] == 1 else y,
+        y.iloc[:, 0] if y.shape[1] == 1 else y,
         sample_weight=None if weight is None else weight[part.fitted],
         validation=part.valid,
         **options,
@@ -154,10 +156,14 @@ def predictions(estimator: Any, targets: Any, X: Any, coverage: float) -> dict[s
         return columns
     found = estimator.predict_proba(X)
     for place, (name, words) in enumerate(zip(targets.names, targets.classes, strict=True)):
-        known, own = estimator.classes_, found
-        if len(targets.names) > 1:
-            known, own = known[place], np.stack([1 - found[:, place], found[:, place]], 1)
-        fitted = dict(zip(map(str, known), own.T, strict=True))
+        known, own = list(map(str, estimator.each_classes_[place])), found
+        if found.shape[1] == len(targets.names):  # the second class of each
+            own = np.stack([1 - found[:, place], found[:, place]], 1)
+        if not {*known} <= {*words}:
+            raise ValueError(
+                f"{name} has classes {', '.join(words)}: fitted are {', '.join(known)}"
+            )
+        fitted = dict(zip(known, own.T, strict=True))
         for word in words:
             columns[f"probability_{name}_{word}"] = fitted.get(word, np.zeros(len(X)))
     return columns
@@ -241,7 +247,10 @@ def rounded(values: Rows) -> Rows:
         found = np.where(
             places >= 0, np.rint(values * scale) / scale, np.rint(values / scale) * scale
         )
-    return np.where(np.abs(places) <= 22, found, values)
+    found = np.where(np.abs(places) <= 22, found, values)
+    rest = (np.abs(places) > 22) & np.isfinite(places)  # neither 0, infinite, nor NaN
+    found[rest] = [float(f"{value:.{DIGITS}g}") for value in values[rest]]
+    return found
 
 
 def _score_table(scores: pd.DataFrame, wanted: list[str] | None) -> pd.DataFrame:
@@ -274,7 +283,7 @@ class Run:
             known = json.loads(settings.read_text(encoding="utf-8"))
             self.names, self.classes = known["targets"], known["classes"]
             self.estimator = load(self.saved, trust)
-        elif (self.folder / FILE).is_file():
+        elif any((self.folder / name).is_file() for name in (FILE, EARLIER[0])):
             self.saved = self.folder
             self.estimator = estimator = load(self.saved, trust)
             number = estimator.task_.num_outputs
@@ -303,8 +312,8 @@ def explain(options: Namespace) -> None:
     out = output_folder(options.out, options.overwrite)
     run = Run(options.runs[0], options.trust)
     outputs = run.names
-    if run.classes is not None and len(run.names) == 1 and len(run.estimator.classes_) > 2:
-        outputs = list(map(str, run.estimator.classes_))
+    if run.estimator.task_.kind == "multiclass":
+        outputs = list(map(str, run.estimator.each_classes_[0]))
     target = options.target or outputs[0]
     if target not in outputs:
         raise ValueError(f"--target {target}: the run has {', '.join(outputs)}")

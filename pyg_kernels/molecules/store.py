@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pyg_kernels.molecules.methods import Examples, KernelMethod, Task
 
 FILE = "estimator.npz"
 FORMAT = 2
+EARLIER = ("manifest.json", "settings.json", "shared.npz")  # of the format before, first its mark
 SHARED = ("extra_mean", "extra_scale", "model_weights", "scores")
 Arrays = dict[str, NDArray[Any]]
 
@@ -56,6 +58,9 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
         arrays |= {f"{place}/{name}": values for name, values in learned.items()}
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / FILE, settings, arrays)
+    if (folder / EARLIER[0]).is_file():
+        for path in (*folder.glob("member_*.npz"), *(folder / name for name in EARLIER)):
+            path.unlink(missing_ok=True)
 
 
 def load(folder: str | Path, trust: bool = False) -> Any:
@@ -72,12 +77,14 @@ def load(folder: str | Path, trust: bool = False) -> Any:
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no estimator.
-        ValueError: If the file is damaged, features have changed since, or a network is named by an
-            import path and `trust` is false.
+        ValueError: If the file is damaged or of an earlier version, features have changed since, or
+            a network is named by an import path and `trust` is false.
     """
     from pyg_kernels.molecules.estimators import MoleculeClassifier, MoleculeRegressor
 
     path = Path(folder) / FILE
+    if not path.is_file() and (path.parent / EARLIER[0]).is_file():
+        raise ValueError(f"{folder} was saved by an earlier version: fit it again")
     if not path.is_file():
         raise FileNotFoundError(f"{folder} has no {FILE}: it is no saved estimator")
     settings, arrays = _read(path)
@@ -146,7 +153,7 @@ def fit_once(member: Any, examples: Examples, folder: str | Path | None) -> None
 
 def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
     """A ``.npz`` of arrays, and of JSON as bytes; under its name it appears when it is whole."""
-    text = json.dumps(settings, default=np.generic.item)  # numbers of NumPy as Python's
+    text = json.dumps({**settings, "arrays": sorted(arrays)}, default=_plain)
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb") as file:
@@ -156,11 +163,24 @@ def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
         partial.unlink(missing_ok=True)
 
 
+def _plain(value: Any) -> Any:
+    """A number of NumPy as Python's."""
+    if not isinstance(value, np.generic):
+        raise TypeError(f"{value!r} cannot be saved")
+    return value.item()
+
+
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
     """What was written; zipfile compares each array with its CRC-32."""
+    content = io.BytesIO(path.read_bytes())  # a file that cannot be read may be whole
     try:
-        with np.load(path, allow_pickle=False) as found:
+        with np.load(content, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
-        return json.loads(arrays.pop("settings").tobytes()), arrays
+        settings = json.loads(arrays.pop("settings").tobytes())
+        if sorted(arrays) != settings.pop("arrays"):
+            raise ValueError("arrays are missing")
+        return settings, arrays
+    except MemoryError:
+        raise
     except Exception as error:  # of many kinds, by what is damaged
         raise ValueError(f"{path} is damaged: {' '.join(str(error).split())}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, groupby, islice
@@ -22,7 +23,7 @@ from pyg_kernels.molecules.inputs import Molecules, read_valid
 from pyg_kernels.molecules.methods import KernelMethod
 from pyg_kernels.molecules.resuming import BEGUN, check_begun, output_folder, write_begun
 from pyg_kernels.molecules.runs import Run, predictions, rounded, warn_of_intervals
-from pyg_kernels.molecules.training_data import extra_numbers, listed, read_rows
+from pyg_kernels.molecules.training_data import LISTED, extra_numbers, listed, read_rows
 from pyg_kernels.tables import FileError, TableWriter, find_column, stream_table, table_files
 
 CHUNK_SIZE = 2000  # rows that are read, predicted and written at a time
@@ -192,18 +193,26 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
             check_begun(begun, told, out)
         else:
             say(f"warning: it is not known with which run and options {out} was begun")
+    if not outputs:
+        return
     done = 0
+    distant = f"molecules are far from the training set (similarity below {annotator.limit:.2g})"
     parts = _annotated(annotator, options, list(outputs))
     for path, of_file in groupby(parts, key=lambda part: part[0]):
-        invalid, far = [], []
+        numbers: Counter[str] = Counter()
+        first: dict[str, list[int]] = {}
         with TableWriter(outputs[path], options.overwrite) as writer:
             for _, frame in of_file:
                 if not len(frame) and not is_folder:
                     raise FileError(f"{path}: there is no row below the header")
                 writer.write(frame)
-                invalid.append(frame.index[frame[annotator.new].isna().all(axis=1)])
+                told_of = {"invalid SMILES left out": frame[annotator.new].isna().all(axis=1)}
                 if annotator.limit:
-                    far.append(frame.index[frame["similarity"] < annotator.limit])
+                    told_of[distant] = frame["similarity"] < annotator.limit
+                for what, chosen in told_of.items():
+                    lines = frame.index[chosen]
+                    numbers[what] += len(lines)
+                    first[what] = [*first.get(what, ()), *lines][: LISTED + 1]
                 done += len(frame)
                 say(f"{done:,} molecules done")
             if not compared:  # before the first file is there, and not if it fails
@@ -213,13 +222,11 @@ def _annotate(annotator: Annotator, outputs: dict[str, Path], options: Namespace
                         file.unlink(missing_ok=True)
                 if is_folder or options.resume or begun.is_file():
                     write_begun(begun, told)
-        distant = f"are far from the training set (similarity below {annotator.limit:.2g})"
-        for found, what in ((invalid, "invalid SMILES left out"), (far, f"molecules {distant}")):
-            lines = np.concatenate([[], *found]).astype(int)
-            if len(lines):
-                say(f"warning: {path}: {len(lines):,} {what}, lines {listed(lines)}")
-    if outputs:
-        say(f"wrote {options.out}: {done:,} rows, {len(annotator.new):,} new columns")
+        for what, number in numbers.items():
+            if number:
+                see = ": see the column similarity" if what == distant else ""
+                say(f"warning: {path}: {number:,} {what}, lines {listed(first[what])}{see}")
+    say(f"wrote {options.out}: {done:,} rows, {len(annotator.new):,} new columns")
 
 
 def read_parts(files: Iterable[str], encoding: str) -> Iterator[Part]:

@@ -85,6 +85,7 @@ def tune(options: Namespace) -> None:
         raise ValueError(f"--model {options.model[0]}: every option to search for is given")
     data = read_data(options)
     metric = _metric(options, data)
+    made_estimator(options, data).check_arguments()
     parts = list(searched(data, options))
     begin(out, options)
     if not options.resume:
@@ -100,11 +101,13 @@ def tune(options: Namespace) -> None:
         study.enqueue_trial({name: value for name, value in first.items() if name in space})
     reason = ""
     while len(_tried(study)) < options.trials:
+        trial = study.ask()  # its number is its own, also among several workers
         # An interrupted trial is tried again, as if it had not begun.
-        broken = sum(other.state == TrialState.FAIL for other in study.trials)
-        seed = options.seed + len(study.trials) - broken
+        broken = sum(other.state == TrialState.FAIL for other in study.trials[: trial.number])
+        seed = options.seed + trial.number - broken
         study.sampler = optuna.samplers.TPESampler(seed=seed)
-        trial = study.ask(space)
+        for name, values in space.items():
+            _suggest(trial, name, values)
         known = [other.value for other in _tried(study) if other.params == trial.params]
         try:
             estimator = made_estimator(options, data, **trial.params)
@@ -133,6 +136,14 @@ def tune(options: Namespace) -> None:
         f"wrote {out}: {BEST}, {TRIALS}, {PICTURE}; next: pyg-kernels train {options.data} "
         f"--config {out / BEST} --out RUN"
     )
+
+
+def _suggest(trial: optuna.Trial, name: str, values: Any) -> None:
+    if isinstance(values, CategoricalDistribution):
+        trial.suggest_categorical(name, values.choices)
+        return
+    suggest: Any = trial.suggest_int if isinstance(values, IntDistribution) else trial.suggest_float
+    suggest(name, values.low, values.high, step=values.step, log=values.log)
 
 
 def _metric(options: Namespace, data: Data) -> str:

@@ -161,6 +161,7 @@ def test_bad_input_is_one_line_and_status_2(
     "words",
     [
         "train x --out o --target-columns y --folds 1",
+        "train x --out o --target-columns y --seed -1",
         "predict x new.csv --out o --far 1.5",
         "predict x new.csv --out o --coverage 1",
         "predict",

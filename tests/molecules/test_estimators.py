@@ -18,6 +18,7 @@ from pyg_kernels.molecules import (
     MoleculeRegressor,
     load,
 )
+from pyg_kernels.molecules.methods import Task, standardization
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
 
 TWO_CONVS = "tests.molecules.nets:TwoConvs"
@@ -127,6 +128,15 @@ def test_weights_of_molecules_count() -> None:
         regressor("gp").fit(SMILES, LOGP, weight)
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_targets_are_standardized_whatever_the_scale_of_weights(scale: float) -> None:
+    y, weight = 1e-3 * LOGP[:, None] + 5, np.linspace(0, 2, len(SMILES))
+    mean, std = standardization(y, Task("regression", 1), scale * weight)
+    expected = np.average(y, 0, weights=weight)
+    np.testing.assert_allclose(mean, expected)
+    np.testing.assert_allclose(std**2, np.average((y - expected) ** 2, 0, weights=weight))
+
+
 def test_members_of_an_ensemble_differ_and_their_means_are_averaged() -> None:
     fitted = regressor("wl", ensemble_size=3).fit(SMILES, LOGP)
     each = np.stack(
@@ -190,6 +200,13 @@ def test_predictions_that_are_not_finite_name_the_molecule() -> None:
         fitted.predict(["CCO", "C"])
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_errors_that_overflow_are_no_deviation() -> None:
+    fitted = MoleculeRegressor("mean").fit(SMILES, LOGP * 1e160)
+    with pytest.raises(ValueError, match="predictions are not finite"):
+        fitted.predict(SMILES)
+
+
 @pytest.mark.parametrize("model", ["wl", TWO_CONVS])
 def test_networks_start_from_another_ones_weights(model: str) -> None:
     first = regressor(model, epochs=20, learning_rate=0.01).fit(SMILES, LOGP)
@@ -237,10 +254,17 @@ def test_networks_that_do_not_fit_are_refused() -> None:
         ({"epochs": 1.5}, "epochs must be an instance of"),
         ({"validation_fraction": 1.0}, "validation_fraction == 1.0"),
         ({"learning_rate": 0.0}, "learning_rate == 0.0"),
+        ({"learning_rate": np.nan}, "learning_rate is NaN"),
+        ({"validation_fraction": np.nan}, "validation_fraction is NaN"),
+        ({"dropout": np.nan}, "dropout is NaN"),
+        ({"network_options": {"hidden_channels": 4}}, "'hidden_channels'"),
+        ({"network_options": {"dropout": 0.9}}, "'dropout'"),
+        ({"network_options": {"out_channels": 3}}, "'out_channels'"),
+        ({"network_options": {"in_channels": 3}}, "'in_channels'"),
     ],
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
+    with pytest.raises(ValueError, match=message):
         regressor("wl", **options).fit(SMILES, LOGP)
 
 
@@ -256,6 +280,8 @@ def test_targets_that_do_not_fit_are_refused() -> None:
         MoleculeClassifier("gp").fit(SMILES, np.ones(40))
     with pytest.raises(TypeError, match="expected a sequence"):
         regressor("gp").fit("CCO", [1.0])
+    with pytest.raises(ValueError, match=r"X has shape \(\): expected a SMILES"):
+        regressor("gp").fit(np.array(3), [1.0])
 
 
 @pytest.mark.parametrize("model", ["wl-gp", "wl-ridge"])

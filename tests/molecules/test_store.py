@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.molecules import MoleculeRegressor, load, networks
+from pyg_kernels.molecules.runs import Run
 from tests.molecules.sets import LOGP, SMALL, SMILES
 
 
@@ -46,7 +48,8 @@ def test_a_flipped_bit_is_an_error_of_one_line(tmp_path: Path) -> None:
     fitted.save(tmp_path)
     expected, path = fitted.predict(SMILES), tmp_path / "estimator.npz"
     content, refused = path.read_bytes(), 0
-    for place in range(0, len(content), 23):
+    directory = range(content.index(b"PK\x01\x02"), len(content))
+    for place in (*range(0, len(content), 23), *directory):
         damaged = bytearray(content)
         damaged[place] ^= 1 << place % 8
         path.write_bytes(damaged)
@@ -58,6 +61,37 @@ def test_a_flipped_bit_is_an_error_of_one_line(tmp_path: Path) -> None:
             np.testing.assert_array_equal(found.predict(SMILES), expected)
             assert found.get_params() == fitted.get_params()
     assert refused > 0.8 * len(range(0, len(content), 23))
+
+
+def test_what_cannot_be_read_is_not_called_damaged(
+    fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted.save(tmp_path)
+    for owner, name, error in ((Path, "read_bytes", PermissionError), (np, "load", MemoryError)):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, Mock(side_effect=error))
+            with pytest.raises(error):
+                load(tmp_path)
+
+
+def test_arrays_that_are_missing_are_told(fitted: MoleculeRegressor, tmp_path: Path) -> None:
+    fitted.save(tmp_path)
+    path = tmp_path / "estimator.npz"
+    with np.load(path) as found:
+        arrays = {name: found[name] for name in found.files if name != "0/noise"}
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="is damaged: arrays are missing"):
+        load(tmp_path)
+
+
+def test_folders_of_an_earlier_version(fitted: MoleculeRegressor, tmp_path: Path) -> None:
+    for name in ("manifest.json", "settings.json", "shared.npz", "member_0.npz", "notes.txt"):
+        (tmp_path / name).write_text("{}")
+    for read in (load, lambda folder: Run(str(folder), False)):
+        with pytest.raises(ValueError, match="saved by an earlier version: fit it again"):
+            read(tmp_path)
+    fitted.save(tmp_path, overwrite=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"estimator.npz", "notes.txt"}
 
 
 def test_folders_without_an_estimator_are_refused(tmp_path: Path) -> None:
@@ -119,6 +153,14 @@ def test_where_writing_fails_the_earlier_estimator_is_whole(
             MoleculeRegressor("wl-ridge").fit(SMILES, -LOGP).save(tmp_path, overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["estimator.npz"]
     np.testing.assert_array_equal(load(tmp_path).predict(SMILES), fitted.predict(SMILES))
+
+
+def test_options_that_cannot_be_saved_are_named(
+    fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitted, "network_options", {"act": np.arange(3)})
+    with pytest.raises(TypeError, match=r"array\(\[0, 1, 2\]\) cannot be saved"):
+        fitted.save(tmp_path / "run")
 
 
 def test_numbers_of_numpy_are_saved(tmp_path: Path) -> None:

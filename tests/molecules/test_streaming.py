@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,7 @@ def test_a_folder_is_taken_up_again(
 
 @pytest.mark.parametrize("data", ["parts", "new.csv"])
 def test_resume_mixes_no_runs_and_options(
-    folder: Path, capsys: pytest.CaptureFixture[str], data: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], data: str
 ) -> None:
     out = f"mixed_{data}"
     words = f"predict +ridge +{data} --far 0 --skip-invalid --resume --threads 1 --out +{out}"
@@ -110,7 +111,9 @@ def test_resume_mixes_no_runs_and_options(
     ):
         assert run(folder, words.replace(before, after)) == 2
         assert message in capsys.readouterr().err
-    assert run(folder, words) == 0
+    with monkeypatch.context() as patch:  # what is finished needs no cluster
+        patch.setitem(sys.modules, "pyg_kernels.molecules.on_ray", None)
+        assert run(folder, words + " --ray nowhere") == 0
     assert "finished and kept" in capsys.readouterr().err
     other = words.replace("--far 0", "--far 0 --coverage 0.5")
     assert run(folder, other.replace("--resume", "--overwrite")) == 0
@@ -128,6 +131,19 @@ def test_parts_without_rows_and_blank_rows(folder: Path, words: str) -> None:
     assert not len(empty) and list(empty.columns) == list(found.columns) != ["smiles"]
     assert list(found["smiles"].fillna("")) == ["CCO", "", "CCN"]
     assert list(found.iloc[:, 1].isna()) == [False, True, False]
+
+
+def test_lines_of_all_chunks_are_counted_and_the_first_are_listed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["C(" if row % 5 == 0 else "BrC#C[Si](F)(F)I" for row in range(50)]
+    pd.DataFrame({"smiles": rows}).to_csv(folder / "odd.csv", index=False)
+    words = "predict +ridge +odd.csv --far 0.5 --skip-invalid --threads 1 --out +odd_out.csv"
+    assert run(folder, words) == 0
+    said = capsys.readouterr().err
+    assert "10 invalid SMILES left out, lines 2, 7, 12, 17, 22, 27, 32, 37, 42, 47\n" in said
+    assert "40 molecules are far from the training set (similarity below 0.5), " in said
+    assert "lines 3, 4, 5, 6, 8, 9, 10, 11, 13, 14, ...: see the column similarity\n" in said
 
 
 def test_parquet_folder(folder: Path) -> None:
@@ -232,3 +248,4 @@ def test_rounding_keeps_nine_digits() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert [repr(float(value)) for value in found[:2]] == ["0.3", "-123456.789"]
     assert repr(float(found[-1])) == "0.666666667"
+    assert rounded(np.array([-1e-17 / 7, 1e40 / 3])).tolist() == [-1.42857143e-18, 3.33333333e39]

@@ -254,23 +254,53 @@ def test_what_cannot_begin_replaces_no_run(
     assert before == {path: path.read_bytes() for path in (table.parent / "run").glob("*.*")}
 
 
-@pytest.mark.parametrize("model", ["wl-ridge", "gin"])
-def test_what_an_estimator_has_saved_is_taken_as_a_run(table: Path, model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "labels"),
+    [
+        ("wl-ridge", AROMATIC),
+        ("gin", AROMATIC),
+        ("wl-ridge", AROMATIC[:, None]),
+        ("wl-ridge", np.arange(len(SMILES))[:, None] % 3),
+    ],
+)
+def test_what_an_estimator_has_saved_is_taken_as_a_run(
+    table: Path, model: str, labels: Any
+) -> None:
     small = {"epochs": 1, "hidden_channels": 4, "progress": False}
-    fitted = MoleculeClassifier(model, **small).fit(SMILES, AROMATIC)
+    fitted = MoleculeClassifier(model, **small).fit(SMILES, labels)
     fitted.save(table.parent / "saved")
     out = table.parent / "p.csv"
     assert run("predict + + --out +", table.parent / "saved", table, out) == 0
     found = pd.read_csv(out)
-    expected = fitted.predict_proba(SMILES)
-    np.testing.assert_allclose(found[["probability_y_no", "probability_y_yes"]], expected, 1e-5)
+    expected, classes = fitted.predict_proba(SMILES), fitted.each_classes_[0]
+    if expected.shape[1] == 1:
+        expected = np.hstack([1 - expected, expected])
+    np.testing.assert_allclose(found[[f"probability_y_{word}" for word in classes]], expected, 1e-5)
     assert found["similarity"].isna().all() == (model == "gin")
+    if model != "gin":
+        words = "explain + + --limit 1 --out +"
+        assert run(words, table.parent / "saved", table, table.parent / "explained") == 0
+        shares = pd.read_csv(table.parent / "explained" / "explanation.csv", dtype=str)
+        assert set(shares["target"]) == {"y" if len(classes) == 2 else "0"}
     words = f"--target-columns y --model {model} --epochs 1 --hidden-channels 4"
     assert train(table, "run", words) == 0
     for name in ("run", "run/model"):
         command = "predict + + --out + --overwrite"
         assert run(command, table.parent / name, table, out) == 0
         assert pd.read_csv(out)["similarity"].max() == 1
+
+
+@pytest.mark.parametrize("columns", ["grade", "grade other"])
+def test_classes_that_are_numbers_keep_their_order(table: Path, columns: str) -> None:
+    frame = pd.DataFrame({"smiles": SMILES, "grade": np.where(AROMATIC == "yes", 2, 10)})
+    frame.assign(other=12 - frame["grade"]).to_csv(table, index=False)
+    words = f"--target-columns {columns} --task classification --model wl-ridge"
+    assert train(table, "run", words) == 0
+    fitted = load(table.parent / "run" / "model")
+    assert [list(known) for known in fitted.each_classes_] == [["2", "10"]] * len(columns.split())
+    second = fitted.predict_proba(SMILES)[:, 1 if fitted.flat_ else 0]
+    assert ((second > 0.5) == (frame["grade"] == 10)).all()
+    np.testing.assert_array_equal(fitted.explain(SMILES).output > 0, frame["grade"] == 10)
 
 
 def test_early_stopping_is_announced(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

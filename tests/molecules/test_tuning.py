@@ -15,6 +15,8 @@ pytest.importorskip("rdkit")
 pytest.importorskip("optuna")
 pd = pytest.importorskip("pandas")
 
+import optuna  # noqa: E402
+
 from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, tuning  # noqa: E402
 from pyg_kernels.molecules.command import main  # noqa: E402
 from tests.molecules.sets import LOGP, SMILES  # noqa: E402
@@ -76,6 +78,21 @@ def test_workers_share_a_search(table: Path) -> None:
     found = trials(table, "shared")
     assert 5 <= len(found) <= 6 and (found["state"] == "COMPLETE").all()
     assert list(found["trial"]) == list(range(1, len(found) + 1))
+
+
+def test_workers_do_not_try_the_same(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, asked = optuna.Study.ask, []
+
+    def beside(study: optuna.Study, *given: Any) -> Any:
+        asked.append(study)
+        if len(asked) == 2:  # meanwhile another worker finishes a trial
+            assert tune(table, "shared", f"{SEARCH} --trials 2 --resume") == 0
+        return ask(study, *given)
+
+    monkeypatch.setattr(optuna.Study, "ask", beside)
+    assert tune(table, "shared", f"{SEARCH} --trials 3") == 0
+    tried = trials(table, "shared").filter(like="params_")
+    assert len(tried) == 3 and not tried.duplicated().any()
 
 
 def test_the_best_options_are_those_of_train(table: Path) -> None:
@@ -144,6 +161,8 @@ def test_trials_that_fail_are_told_and_left_out(
         ("--model wl-ridge --num-layers 2", "every option to search for is given"),
         ("--model wl --metric log-loss", "--metric log-loss"),
         ("--model wl --metric coverage", "no aim"),
+        ("--model wl --ensemble-size 0", "ensemble_size == 0"),
+        ("--model wl --dropout 2", "dropout == 2.0"),
     ],
 )
 def test_searches_without_an_aim_are_refused(
