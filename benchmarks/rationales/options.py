@@ -67,7 +67,7 @@ class Defaults:
     estimator: str = "reinforce"
 
 
-# Drawn selections of questions were not learned from: docs/rationales.rst has the figures.
+# Drawn selections of questions were not learned from: docs/results/rationales.rst has the figures.
 DEFAULTS = {
     "planted": Defaults(10, 64, 64, 0.12, 0.005),
     "beer": Defaults(50, 256, 200, 0.13, 0.01),
