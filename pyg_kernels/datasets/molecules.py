@@ -13,6 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
+from pyg_kernels.chem.encoding import checked_strings
 from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable, read_molecule_table
 from pyg_kernels.segments import segments
@@ -128,13 +129,12 @@ class MoleculeDataset(InMemoryDataset):
         Raises:
             InvalidMolecules: if a string cannot be read and ``skip_invalid`` is False.
             ValueError: if the targets do not fit, or no molecule is left.
-            TypeError: if ``smiles`` is a single string.
+            TypeError: if an item is not a string, or ``smiles`` is a single one.
         """
-        if isinstance(smiles, str):
-            raise TypeError(f"smiles must be a sequence of strings, not the string {smiles!r}")
+        smiles = checked_strings(smiles)
         values = _as_matrix(np.zeros((len(smiles), 0)) if targets is None else targets)
         names = [f"y{k}" for k in range(values.size(1))] if target_names is None else target_names
-        table = MoleculeTable(list(smiles), values, list(names), list(range(len(smiles))))
+        table = MoleculeTable(smiles, values, list(names), list(range(len(smiles))))
         dataset = MoleculeDataset(transform=transform, featurizer=featurizer)
         source = "the given sequence (its first line is 0)"
         dataset._hold(*dataset._read(table, source, skip_invalid, num_workers, progress))

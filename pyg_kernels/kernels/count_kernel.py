@@ -65,9 +65,9 @@ class LabelCounts:
     def weighted(self, weights: ArrayLike) -> LabelCounts:
         """The counts times the weight of their iteration."""
         factors = np.repeat(np.asarray(weights, self.matrix.dtype), list(map(len, self.labels)))
-        data = self.matrix.data * factors[self.matrix.indices]  # zeros stay, which occur
-        arrays = (data, self.matrix.indices, self.matrix.indptr)
-        return replace(self, matrix=sparse.csr_matrix(arrays, shape=self.matrix.shape))
+        matrix = self.matrix.copy()
+        matrix.data *= factors[matrix.indices]  # zeros stay: these patterns occur
+        return replace(self, matrix=matrix)
 
     def among(self, known: Labels) -> sparse.csr_matrix:
         """The counts of known labels, a column for each."""
@@ -292,10 +292,10 @@ class CountKernel(GraphKernel, BoundedKernel):
     def _features(self, counts: LabelCounts) -> sparse.csr_matrix:
         """The counts of fitted labels; rows of norm 1, with other labels, where normalized."""
         features, scale = counts.among(self.labels_), self._scale(counts)
-        if scale is None:
-            return features
-        data = features.data * np.repeat(scale.cpu().numpy(), np.diff(features.indptr))
-        return sparse.csr_matrix((data, features.indices, features.indptr), shape=features.shape)
+        if scale is not None:
+            features = features.copy()
+            features.data *= np.repeat(scale.cpu().numpy(), np.diff(features.indptr))
+        return features
 
     def _linear_shares(self, x: LabelCounts, coefficients: NDArray[Any]) -> NDArray[Any]:
         """The part of each pattern of one graph in the inner product with its features."""

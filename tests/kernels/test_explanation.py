@@ -147,18 +147,17 @@ def test_a_pattern_has_one_name() -> None:
     chem = pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
     nicotine = chem.MolFromSmiles("CN1CCC[C@H]1c1cccnc1")
     penicillin = chem.MolFromSmiles("CC1(C)S[C@@H]2[C@H](NC(=O)Cc3ccccc3)C(=O)N2[C@H]1C(=O)O")
-    turned = [chem.RenumberAtoms(m, list(range(m.GetNumAtoms()))[::-1]) for m in (nicotine,)]
+    turned = chem.RenumberAtoms(nicotine, list(range(nicotine.GetNumAtoms()))[::-1])
     kernel = WLSubtreeKernel(3, "element", edge_label="edge_attr")
     names = [
         dict(zip(fitted.labels_[1].tolist(), found, strict=False))
-        for mol in (nicotine, penicillin, *turned)
+        for mol in (nicotine, penicillin, turned)
         for fitted in [clone(kernel).fit([mol])]
         for found in [fitted.get_feature_names_out()[len(fitted.labels_[0]) :]]
     ]
     assert names[0] == names[2]
     both = set(names[0]) & set(names[1])
     assert len(both) > 3
-    assert {names[0][k] for k in both} == {names[1][k] for k in both}
     assert all(names[0][k] == names[1][k] for k in both)
 
 
