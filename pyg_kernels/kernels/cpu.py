@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyg_kernels.ops.compiled import kernel
+from pyg_kernels.ops.compiled import inlined, kernel
 
 PAIRS_AT_A_TIME = 64  # pairs of texts in one scan, few enough for the first-level cache
 
@@ -50,9 +50,21 @@ def sparse_sums(
         for j in range(width):
             out[j] = sums[j]
         if len(own):
-            for j in range(width):
-                most = own[i] + theirs[j] - out[j]
-                out[j] = out[j] / most if most > 0 else most
+            _divide(out, own[i], theirs, out)
+
+
+@inlined
+def _divide(least, own, theirs, out):
+    for j in range(len(out)):
+        most = own + theirs[j] - least[j]
+        out[j] = least[j] / most if most > 0 else most
+
+
+@kernel
+def ratios(first, last, least, own, theirs, out):
+    """Sums of minima over sums of maxima, of rows ``first`` to ``last``."""
+    for i in range(first, last):
+        _divide(least[i], own[i], theirs, out[i])
 
 
 @kernel

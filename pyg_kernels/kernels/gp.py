@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Real
 from typing import Any, Self
 
@@ -45,12 +45,14 @@ class _Fit:
     items: Tensor  # where it was measured
     mean: float
     scale: float  # the deviation by which it is standardized
+    y: Tensor  # standardized
+    variances: Tensor  # of known noise, likewise
     weights: NDArray[Any]
     noise: float
-    cholesky: Tensor  # of the Gram matrix with noise
-    alpha: Tensor  # its solution for the standardized target
-    likelihood: float
-    jitter: float
+    cholesky: Tensor = field(init=False)  # of the Gram matrix with noise
+    alpha: Tensor = field(init=False)  # its solution for the standardized target
+    likelihood: float = field(init=False)
+    jitter: float = field(init=False)
 
 
 @dataclass(eq=False, repr=False)
@@ -114,19 +116,24 @@ class _Process(BaseEstimator):
         self._given = self._given_weights(targets.shape[1])
         random = check_random_state(self.random_state)
         self._fits: list[_Fit] = []
-        rows, some, grams = None, None, None
+        some, grams = None, None
         for number, column in enumerate(targets.T):
             items = np.flatnonzero(~np.isnan(column))
             if len(items) < 2:
                 raise ValueError(
                     f"target {number} was measured on {len(items)} samples: expected at least 2"
                 )
-            if self.tune and (rows is None or not np.array_equal(items, rows)):
-                some, rows = random.permutation(len(items))[: self.tune_items], items
-                grams = self._grams(torch.from_numpy(items[some]))
-            given = column[items], variances[items, number]
-            fit = self._fit_target(number, torch.from_numpy(items), *given, some, grams)
+            fit = self._standardized(number, items, column[items], variances[items, number])
+            if self.tune:
+                if grams is None or not np.array_equal(items, self._fits[-1].items.numpy()):
+                    some = random.permutation(len(items))[: self.tune_items]
+                    grams = self._grams(torch.from_numpy(items[some]))
+                y, known = fit.y[some], fit.variances[some]
+                fit.weights, fit.noise = learned_weights(grams, y, self.prior, known)
             self._fits.append(fit)
+        del grams  # those of all items need the memory
+        for fit in self._fits:
+            self._solve(fit)
         self.weights_ = np.stack([fit.weights for fit in self._fits], 1)
         self.noise_ = np.array([fit.noise for fit in self._fits])
         self.log_marginal_likelihood_ = np.array([fit.likelihood for fit in self._fits])
@@ -204,16 +211,8 @@ class _Process(BaseEstimator):
     def _fitted(self, rows: Tensor) -> list[Any]:
         return [kernel.collection_.part(rows) for kernel in self.kernels_]
 
-    def _fit_target(
-        self,
-        number: int,
-        rows: Tensor,
-        measured: Any,
-        variances: Any,
-        some: Any,
-        grams: Tensor | None,
-    ) -> _Fit:
-        """Its weights are learned with the Gram matrices of `some` of its rows, or None."""
+    def _standardized(self, number: int, items: Any, measured: Any, variances: Any) -> _Fit:
+        """A target with the weights that are given."""
         mean, scale = float(measured.mean()), float(measured.std())
         if not np.isfinite(scale):
             raise ValueError("y has numbers whose squares are not finite: rescale them")
@@ -221,21 +220,23 @@ class _Process(BaseEstimator):
             scale = 1.0
         if not scale:
             raise ValueError("y has numbers whose squares vanish: rescale them")
-        y = torch.from_numpy((measured - mean) / scale)
-        known = torch.from_numpy(variances / scale**2)
-        weights, noise = self._given[0][:, number].copy(), float(self._given[1][number])
-        if grams is not None:
-            weights, noise = learned_weights(grams, y[some], self.prior, known[some])
-        y, gram = y.to(self._dtype), self._gram(rows, weights)
-        gram.diagonal().add_((known + noise).to(self._dtype))
-        cholesky, jitter = _factor(gram)
+        y, known = (measured - mean) / scale, variances / scale**2
+        given = self._given[0][:, number].copy(), float(self._given[1][number])
+        items, y, known = map(torch.from_numpy, (items, y, known))
+        return _Fit(items, mean, scale, y, known, *given)
+
+    def _solve(self, fit: _Fit) -> None:
+        """Factors the Gram matrix of a target, and solves for it."""
+        y, gram = fit.y.to(self._dtype), self._gram(fit.items, fit.weights)
+        gram.diagonal().add_((fit.variances + fit.noise).to(self._dtype))
+        fit.cholesky, fit.jitter = _factor(gram)
         del gram  # what follows may take a copy of the factor
-        alpha = torch.cholesky_solve(y.unsqueeze(1), cholesky)
-        if jitter:
-            warnings.warn(f"{jitter:g} was added to the Gram matrix's diagonal", stacklevel=4)
-        likelihood = -0.5 * float(y @ alpha[:, 0]) - float(cholesky.diagonal().log().sum())
-        likelihood -= 0.5 * len(y) * float(np.log(2 * np.pi))
-        return _Fit(rows, mean, scale, weights, noise, cholesky, alpha, likelihood, jitter)
+        fit.alpha = torch.cholesky_solve(y.unsqueeze(1), fit.cholesky)
+        if fit.jitter:
+            warnings.warn(f"{fit.jitter:g} was added to the Gram matrix's diagonal", stacklevel=4)
+        fit.likelihood = -0.5 * float(y @ fit.alpha[:, 0])
+        fit.likelihood -= float(fit.cholesky.diagonal().log().sum())
+        fit.likelihood -= 0.5 * len(y) * float(np.log(2 * np.pi))
 
     def _of_target(
         self, fit: _Fit, collections: Sequence[Any], number: int, with_variance: bool

@@ -54,6 +54,13 @@ def sparse_gram(
 
 def min_max(least: NDArray[Any], own: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
     """The ratio of the sums of minima and maxima, of the minima and the sums of rows."""
+    if cpu_backend() == "numba":
+        from pyg_kernels.kernels import cpu
+        from pyg_kernels.ops.compiled import run
+
+        found = np.empty_like(least)
+        run(cpu.ratios, len(least), least.size, least, own, theirs, found)
+        return found
     most = own[:, None] + theirs - least
     return np.divide(least, most, out=np.zeros_like(least), where=most > 0)
 
