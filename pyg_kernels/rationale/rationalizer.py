@@ -120,8 +120,8 @@ class Rationalizer(Module):
         >>> model.objective(rationale, losses).backward()
 
     See Also:
-        :class:`Generator`; :class:`SequenceEncoder`; :mod:`pyg_kernels.explain`, what every token
-        adds to a prediction.
+        :class:`Generator` and :class:`SequenceEncoder`, its parts;
+        :func:`~pyg_kernels.explain.ngram_contributions`, what every token adds.
     """
 
     def __init__(
