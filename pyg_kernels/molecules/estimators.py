@@ -451,9 +451,19 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             target was not measured, ``(V, T)``.
 
     Example:
-        >>> reg = MoleculeRegressor(model="gp").fit(smiles, y)
-        >>> mean, std = reg.predict(others, return_std=True)
-        >>> low, high = reg.predict_interval(others, coverage=0.9)
+        >>> from pyg_kernels.molecules import MoleculeRegressor
+        >>> smiles = ["C" * n + "O" for n in range(1, 11)]
+        >>> reg = MoleculeRegressor(model="wl-gp", validation_fraction=0.5)
+        >>> mean, std = reg.fit(smiles, range(1, 11)).predict(["CCCCCCO"], return_std=True)
+        >>> mean.shape, std.shape
+        ((1,), (1,))
+        >>> low, high = reg.predict_interval(["CCCCCCO"], coverage=0.8)
+        >>> low < mean, mean < high
+        (array([ True]), array([ True]))
+
+    See Also:
+        :class:`MoleculeClassifier`; :class:`~pyg_kernels.kernels.KernelGP` and
+        :class:`~pyg_kernels.nn.WLKernelNet`, two of the models; :func:`load`.
     """
 
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
@@ -551,8 +561,17 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
             categorical of pandas in its order.
 
     Example:
-        >>> clf = MoleculeClassifier(model="wl", ensemble_size=5).fit(smiles, toxic)
-        >>> clf.predict_proba(others)[:, 1]
+        >>> from pyg_kernels.molecules import MoleculeClassifier
+        >>> smiles = ["C" * n + end for n in range(1, 6) for end in "ON"]
+        >>> clf = MoleculeClassifier(model="wl-gp").fit(smiles, ["alcohol", "amine"] * 5)
+        >>> clf.predict(["CCCCCCO", "CCCCCCN"])
+        array(['alcohol', 'amine'], dtype='<U7')
+        >>> clf.predict_proba(["CCCCCCO"]).shape
+        (1, 2)
+
+    See Also:
+        :class:`MoleculeRegressor`; :class:`~pyg_kernels.kernels.KernelGPClassifier`, one of the
+        models; :func:`load`.
     """
 
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
