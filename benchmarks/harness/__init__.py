@@ -8,8 +8,7 @@ counts its parameters and fits its width, ``training`` runs one model with one s
 shows it, ``estimator`` and ``fitting`` are the same for what has no epochs, ``experiment`` is the
 study of folds, models and seeds, ``summary`` and ``table`` show results, ``checkpoint`` and
 ``tables_of_texts`` apply a run to new data, ``files`` and ``errors`` write and end cleanly.
-``processes`` says which of several processes this is, ``collective`` what they do together,
-``devices`` where they compute, ``commit`` which version of the code it is.
+``devices`` says where they compute, ``commit`` which version of the code it is.
 
 ``bootstrap`` says which differences are beyond chance.
 """

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas
+import torch.nn.functional as F
 from torch import Tensor
+from torchmetrics import MeanMetric
 
-from benchmarks.harness.error_rate import ErrorRate
-from benchmarks.harness.learner import Learner, OptimizerConfig, mean_cross_entropy
+from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.task import PARTS, Measure, Task
 
 
@@ -17,8 +18,8 @@ class Classifier(Learner):
 
     def __init__(self, optimizer: OptimizerConfig) -> None:
         super().__init__(optimizer)
-        self.train_error: ErrorRate = ErrorRate()
-        self.valid_error: ErrorRate = ErrorRate()
+        self.train_error = MeanMetric(nan_strategy="disable")
+        self.valid_error = MeanMetric(nan_strategy="disable")
 
     @abstractmethod
     def scores(self, batch: Any) -> tuple[Tensor, Tensor]:
@@ -38,16 +39,27 @@ class Classifier(Learner):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """The loss of a batch."""
         scores, y = self.scores(batch)
-        self.train_error.update(scores.detach().float(), y)
-        return mean_cross_entropy(scores.float(), y)
+        self.train_error.update(wrong(scores.detach(), y))
+        return F.cross_entropy(scores.float(), y)
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         """Adds a batch to the validation error."""
-        self.valid_error.update(*self.scores(batch))
+        self.valid_error.update(wrong(*self.scores(batch)))
 
     def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The most probable class of each item of a batch, ``(B,)``."""
         return self(batch)
+
+
+def wrong(scores: Tensor, y: Tensor) -> Tensor:
+    """``(B,)``, 1 where the best class is not that of the item, NaN where its loss is not finite.
+
+    Args:
+        scores: ``(B, C)``.
+        y: ``(B,)``.
+    """
+    loss = F.cross_entropy(scores.float(), y, reduction="none")
+    return (scores.argmax(dim=1) != y) + 0 * loss
 
 
 class ClassificationTask(Task):

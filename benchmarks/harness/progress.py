@@ -10,13 +10,9 @@ from tqdm import tqdm
 
 from benchmarks.harness.errors import DivergenceError, say
 from benchmarks.harness.learner import Learner
-from benchmarks.harness.processes import processes
 from benchmarks.harness.task import Measure
 
 LINES_PER_RUN = 10
-# Between the seeds of two processes: odd, so that they differ in the low 32 bits, which are all
-# that PyTorch's generator reads on the CPU.
-SEEDS_APART = 2_654_435_761
 
 
 class EpochHistory(Callback):
@@ -24,9 +20,7 @@ class EpochHistory(Callback):
 
     Seconds are those of the training batches alone, without validation and checkpoints. The random
     generator is seeded anew each epoch, so that a resumed run draws what the uninterrupted one
-    would have drawn, and differently in each of several processes, which would otherwise drop out
-    the same units of different items. The history travels in the checkpoint; it is the same in all
-    processes but for the seconds.
+    would have drawn. The history travels in the checkpoint.
 
     Args:
         seed (int): Seed of the run.
@@ -54,8 +48,7 @@ class EpochHistory(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Seeds the epoch and starts its clock."""
-        apart = SEEDS_APART * processes().rank
-        torch.manual_seed(10_000 * self.seed + trainer.current_epoch + apart)
+        torch.manual_seed(10_000 * self.seed + trainer.current_epoch)
         self._started = _now(pl_module)
 
     def on_train_batch_end(
@@ -68,14 +61,13 @@ class EpochHistory(Callback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Records the epoch; raises :class:`DivergenceError` where its error is no number."""
         assert isinstance(pl_module, Learner)
-        with pl_module.measured_together():
-            record = {
-                "epoch": trainer.current_epoch + 1,
-                **_known(pl_module.epoch_measures()),
-                "valid_error": pl_module.valid_error.compute().item(),
-                "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
-                "seconds": self._seconds,
-            }
+        record = {
+            "epoch": trainer.current_epoch + 1,
+            **_known(pl_module.epoch_measures()),
+            "valid_error": pl_module.valid_error.compute().item(),
+            "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
+            "seconds": self._seconds,
+        }
         if not math.isfinite(record["valid_error"]):
             raise DivergenceError(
                 f"the validation error is {record['valid_error']} after epoch {record['epoch']}; "

@@ -35,7 +35,6 @@ from benchmarks.harness.errors import (
 )
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.options import Results, flag
-from benchmarks.harness.processes import processes
 from benchmarks.harness.table import Table
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class Cell(Protocol):
         """What is shown of it."""
 
 
-Compute = Callable[[Any, Path], Record | None]
+Compute = Callable[[Any, Path], Record]
 
 
 @dataclass
@@ -99,7 +98,7 @@ class Study:
         Raises:
             InputError: As there.
         """
-        _in_first(self._found)
+        self._found()
 
     def open(self) -> None:
         """Makes the folder, or finds the study in it that is to be continued or shown.
@@ -108,7 +107,16 @@ class Study:
             InputError: If the folder is not empty and neither is asked for, holds something else,
                 or was made with other options.
         """
-        _in_first(self._open)
+        found = self._found()
+        with as_input_error():
+            if found and self.options.overwrite:
+                self._remove_results()
+            else:
+                self.models = {**found.get("models", {}), **self.models}
+                self.data = {**found.get("data", {}), **self.data}
+            if not self.options.report:
+                (self.out / RUNS).mkdir(parents=True, exist_ok=True)
+                self._write_configuration()
 
     def _found(self) -> dict[str, Any]:
         """The configuration in the folder, whose study this one may continue, show or replace."""
@@ -124,18 +132,6 @@ class Study:
                 raise InputError(f"--report: {self.out} holds no results")
             return {}
 
-    def _open(self) -> None:
-        found = self._found()
-        with as_input_error():
-            if found and self.options.overwrite:
-                self._remove_results()
-            else:
-                self.models = {**found.get("models", {}), **self.models}
-                self.data = {**found.get("data", {}), **self.data}
-            if not self.options.report:
-                (self.out / RUNS).mkdir(parents=True, exist_ok=True)
-                self._write_configuration()
-
     def run(
         self,
         cells: Sequence[Cell],
@@ -150,8 +146,7 @@ class Study:
         Args:
             cells: All that are asked for.
             compute: Gives a cell's record, which JSON can hold, and may leave other files in the
-                folder that it is given. Of several processes of ``torchrun``, which all call it,
-                those but the first give ``None``.
+                folder that it is given.
             workers (int): Cells at a time, each in a process of its own.
             is_done: Whether a record is that of a finished cell.
             outcome: A record in words.
@@ -163,7 +158,7 @@ class Study:
         """
         if self.options.report:
             return
-        todo = _from_first(lambda: self._todo(cells, is_done))
+        todo = self._todo(cells, is_done)
         show = self.options.show()
         began = len(cells) - len(todo)
         try:
@@ -172,10 +167,10 @@ class Study:
                 tqdm(total=len(cells), initial=began, disable=show != "bar", leave=False) as bar,
             ):
                 for number, (cell, record) in enumerate(self._records_of(todo, compute, workers)):
-                    _in_first(lambda cell=cell, record=record: self._keep(cell, record))  # type: ignore[misc]
+                    self._keep(cell, record)
                     bar.set_description_str(cell.title, refresh=False)
                     bar.update()
-                    if show == "lines" and record is not None:
+                    if show == "lines":
                         place = f"{began + number + 1}/{len(cells)}"
                         say(f"{place} {cell.title}: {outcome(record)}")
         except KeyboardInterrupt:
@@ -206,27 +201,17 @@ class Study:
             also: Writes the other files.
             written: Tables that are written and not printed.
         """
-        _in_first(lambda: self._finish(tables, pictures or {}, records, also, written))
-
-    def _finish(
-        self,
-        tables: Sequence[Table],
-        pictures: Mapping[str, Callable[[], "Figure"]],
-        records: Sequence[Record] | None,
-        also: Callable[[], None],
-        written: Sequence[Table],
-    ) -> None:
         say("\n\n".join(table.text() for table in tables))
         with naming_files(self.out):
             self._write_metrics(self.records() if records is None else records)
-            write_report(self.out, (*tables, *written), pictures)
+            write_report(self.out, (*tables, *written), pictures or {})
             also()
         if not self.options.quiet:
             say(f"\nresults in {self.out}")
 
     def _records_of(
         self, todo: Sequence[Cell], compute: Compute, workers: int
-    ) -> Iterator[tuple[Cell, Record | None]]:
+    ) -> Iterator[tuple[Cell, Record]]:
         if workers == 1 or len(todo) < 2:
             for cell in todo:
                 with naming_files(self.out):
@@ -264,8 +249,7 @@ class Study:
             if not paths[cell.name].exists() or not is_done(cell, self._read(paths[cell.name]))
         ]
 
-    def _keep(self, cell: Cell, record: Record | None) -> None:
-        assert record is not None
+    def _keep(self, cell: Cell, record: Record) -> None:
         with naming_files(self.out):
             write_text(self.folder(cell.name) / RECORD, json.dumps(record, indent=1))
             (self.folder(cell.name) / BEGUN).unlink(missing_ok=True)
@@ -319,7 +303,6 @@ class Study:
             **self.facts,
             **machine(self.packages),
             "commit": commit_of_code(),
-            "processes": processes().number,
         }
         write_text(self.out / CONFIGURATION, json.dumps(content, indent=1))
 
@@ -470,23 +453,6 @@ def _asking_politely(polite: bool) -> Iterator[None]:
     finally:
         for one, handler in zip(signals, before, strict=True):
             signal.signal(one, handler)
-
-
-def _in_first(work: Callable[[], T]) -> T | None:
-    """What the first of several processes does alone; see :mod:`benchmarks.harness.collective`."""
-    if processes().number == 1:
-        return work()
-    from benchmarks.harness.collective import in_first
-
-    return in_first(work)
-
-
-def _from_first(work: Callable[[], T]) -> T:
-    if processes().number == 1:
-        return work()
-    from benchmarks.harness.collective import from_first
-
-    return from_first(work)
 
 
 def _png(draw: Callable[[], "Figure"]) -> bytes:

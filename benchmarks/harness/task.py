@@ -59,10 +59,6 @@ class Task(ABC):
         """Whether the network of this name learns from batches."""
         return True
 
-    def has_unused_parameters(self, model: Any) -> bool:
-        """Whether a network of this configuration has some that no prediction depends on."""
-        return False
-
     def estimator(self, model: Any) -> Estimator | None:
         """The model of a configuration if it is fitted at once, ``None`` if it is a network."""
         return None

@@ -79,10 +79,6 @@ class RationaleTask(Task):
             found.append(config)
         return found
 
-    def has_unused_parameters(self, model: ModelConfig) -> bool:
-        """Those of the generator, while the encoder reads everything."""
-        return model.selects and model.warm_up > 0
-
     def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
         """An untrained network, with the word vectors."""
         words = [] if self.vocabulary is None else self.vocabulary.words[2:]

@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torchmetrics import Metric
 
-from benchmarks.corpora.language_loader import LanguageBatch
+from benchmarks.corpora.language_loader import IGNORED, LanguageBatch
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
 from benchmarks.harness.language_model.models import LanguageModel, build_language_model, penalty
 from benchmarks.harness.language_model.optimizer import NTASGD, build_optimizer
-from benchmarks.harness.learner import IGNORED, Learner, OptimizerConfig
+from benchmarks.harness.learner import Learner, OptimizerConfig
 
 LARGEST_EXPONENT = 700.0  # of a finite double
 

@@ -14,7 +14,6 @@ from benchmarks.corpora.movie_reviews import MR
 from benchmarks.corpora.sst import SST
 from benchmarks.corpora.trec import TREC
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.options import OWN, Texts
 from pyg_kernels.datasets.text import (
@@ -181,11 +180,11 @@ class TextBatches(lightning.LightningDataModule):
     """Batches of the training and validation parts.
 
     The order of the training texts depends on seed and epoch alone, so that a resumed run sees the
-    batches that the uninterrupted one would have seen. Several processes share each batch.
+    batches that the uninterrupted one would have seen.
 
     Args:
         data: Texts in parts.
-        batch_size (int): Texts a batch of all processes.
+        batch_size (int): Texts a batch.
         seed (int): Seed of the order.
     """
 
@@ -202,7 +201,6 @@ class TextBatches(lightning.LightningDataModule):
             self.data.encoded,
             places,
             batch_size=self.batch_size,
-            share=processes().share,
             **options,
         )
 

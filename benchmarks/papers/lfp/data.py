@@ -7,15 +7,12 @@ from typing import Any
 import lightning.pytorch as lightning
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings, read_recordings
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.learner import IGNORED
-from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
 from benchmarks.papers.lfp.options import Lfp
-from pyg_kernels.datasets.share import Rows, Share
 
 VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
 
@@ -99,35 +96,17 @@ def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str
         raise InputError(f"with {split}, there is none: 5 trials of a class are needed")
 
 
-class Trials(Dataset[tuple[Tensor, Tensor]]):
-    """Trials whose items are whole batches.
-
-    Args:
-        x: The samples of all trials, (M, T, C).
-        y: Their classes, (M,).
-    """
-
-    def __init__(self, x: Tensor, y: Tensor) -> None:
-        self.x, self.y = x, y
-
-    def __getitem__(self, share: Rows) -> tuple[Tensor, Tensor]:
-        """The samples of a share of a batch and their classes, ignored ones of stand-ins."""
-        y = self.y[share.rows]
-        y[share.own :] = IGNORED
-        return self.x[share.rows], y
-
-
 class RecordingBatches(lightning.LightningDataModule):
     """Batches of the training and validation parts.
 
     The order of the training trials depends on seed and epoch alone, so that a resumed run sees the
-    batches that the uninterrupted one would have seen. Several processes share each batch.
+    batches that the uninterrupted one would have seen.
 
     Args:
         x: The samples of all trials, (M, T, C).
         y: Their classes, (M,).
         parts: The trials of each part.
-        batch_size (int): Trials a batch of all processes.
+        batch_size (int): Trials a batch.
         seed (int): Seed of the order.
     """
 
@@ -135,7 +114,7 @@ class RecordingBatches(lightning.LightningDataModule):
         self, x: Tensor, y: Tensor, parts: Mapping[str, Tensor], batch_size: int, seed: int
     ) -> None:
         super().__init__()
-        self.trials = Trials(x, y)
+        self.trials = TensorDataset(x, y)
         self.parts = parts
         self.batch_size = batch_size
         self.seed = seed
@@ -146,9 +125,9 @@ class RecordingBatches(lightning.LightningDataModule):
         generator = torch.Generator().manual_seed(10_000 * self.seed + epoch)
         order = self.parts["train"][torch.randperm(len(self.parts["train"]), generator=generator)]
         # A last batch of one trial cannot be batch-normalised: that trial, another one each epoch,
-        # is left out. A process with one trial of a larger batch gets a stand-in.
+        # is left out.
         single = len(order) % self.batch_size == 1
-        return self._batches(order[: len(order) - single], smallest_share=2)
+        return self._batches(order[: len(order) - single])
 
     def val_dataloader(self) -> DataLoader[Any]:
         """The validation part in its own order."""
@@ -158,7 +137,6 @@ class RecordingBatches(lightning.LightningDataModule):
         """One loader for each of the parts, in their own order."""
         return [self._batches(self.parts[part]) for part in PARTS]
 
-    def _batches(self, places: Tensor, smallest_share: int = 1) -> DataLoader[Any]:
-        share = Share(*processes().share, smallest_share)
-        batches = [share.of(some) for some in places.split(self.batch_size)]
+    def _batches(self, places: Tensor) -> DataLoader[Any]:
+        batches: Any = places.split(self.batch_size)
         return DataLoader(self.trials, sampler=batches, batch_size=None)
