@@ -4,19 +4,18 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas
 import torch.nn.functional as F
 from torch import Tensor
 from torchmetrics import MeanMetric
 
-from benchmarks.harness.learner import Learner, OptimizerConfig
+from benchmarks.harness.learner import Learner
 from benchmarks.harness.task import PARTS, Measure, Task
 
 
 class Classifier(Learner):
     """A network trained on the cross-entropy of classes; a subclass builds ``net``."""
 
-    def __init__(self, optimizer: OptimizerConfig) -> None:
+    def __init__(self, optimizer: dict[str, Any] | None = None) -> None:
         super().__init__(optimizer)
         self.train_error = MeanMetric(nan_strategy="disable")
         self.valid_error = MeanMetric(nan_strategy="disable")
@@ -85,21 +84,12 @@ class ClassificationTask(Task):
             for part in PARTS
         }
 
-    def prediction_table(
-        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
-    ) -> pandas.DataFrame:
-        """A row for each item, with its place, its class and the predicted one."""
-        frames = []
-        for part in PARTS:
-            places = self.parts[part].tolist()
-            frame = {
-                "model": record["model"],
-                "seed": record["seed"],
-                "part": part,
-                "row": places,
-                **self.columns(places),
-                "label": [self.classes[k] for k in self.labels[places].tolist()],
-                "predicted": [self.classes[k] for k in predictions[part].tolist()],
-            }
-            frames.append(pandas.DataFrame(frame))
-        return pandas.concat(frames, ignore_index=True)
+    def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
+        """Of each item its place, its class and the predicted one."""
+        places = self.parts[part].tolist()
+        return {
+            "row": places,
+            **self.columns(places),
+            "label": [self.classes[k] for k in self.labels[places].tolist()],
+            "predicted": [self.classes[k] for k in predictions.tolist()],
+        }

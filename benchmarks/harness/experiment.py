@@ -183,13 +183,12 @@ class Experiment:
         return runs
 
     def cells(self) -> list[Cell]:
-        """All that are asked for; of a model that does not depend on seeds the first."""
+        """All that are asked for; of a model that is fitted at once the first seed."""
         found = []
         for fold, task in (self.folds or {"": self.task}).items():
             for model in self.models:
-                estimator = task.estimator(model)
-                drawn = estimator is None or estimator.uses_seed
-                seeds = self.options.seeds if drawn else self.options.seeds[:1]
+                fitted = task.estimator(model) is not None
+                seeds = self.options.seeds[:1] if fitted else self.options.seeds
                 found += [Cell(fold, task, model, seed) for seed in seeds]
         return found
 

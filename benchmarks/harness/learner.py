@@ -61,16 +61,16 @@ class Learner(lightning.LightningModule, ABC):
     and ``valid_error``, whose ``compute`` gives one number, and adds to these in its steps.
 
     Args:
-        optimizer: Adam and its learning rate.
+        optimizer (dict, optional): The fields of an :class:`OptimizerConfig`.
     """
 
     net: torch.nn.Module
     train_error: Metric
     valid_error: Metric
 
-    def __init__(self, optimizer: OptimizerConfig) -> None:
+    def __init__(self, optimizer: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.optimizer = optimizer
+        self.optimizer = OptimizerConfig(**(optimizer or {}))
 
     @abstractmethod
     def epoch_measures(self) -> dict[str, float]:

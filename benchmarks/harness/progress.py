@@ -89,18 +89,18 @@ def _now(module: LightningModule) -> float:
     return time.perf_counter()
 
 
-class ProgressBar(Callback):
-    """One compact bar for a whole run, on a terminal.
+class Shown(Callback):
+    """One compact bar for a whole run on a terminal, lines elsewhere.
 
     Args:
         name (str): What is trained.
         history: The run's history.
+        show (str): ``'bar'``; ``'lines'``, about ten a run; or ``'epochs'``, a line each.
     """
 
-    def __init__(self, name: str, history: EpochHistory) -> None:
-        self.name = name
-        self.history = history
-        self._bar: tqdm[Any] | None = None
+    def __init__(self, name: str, history: EpochHistory, show: str) -> None:
+        self.name, self.history, self.show = name, history, show
+        self._bar: tqdm[Any] = tqdm(disable=True)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Opens the bar at the epoch that comes next."""
@@ -110,53 +110,35 @@ class ProgressBar(Callback):
             desc=self.name,
             bar_format="{desc} {percentage:3.0f}%|{bar:24}| {elapsed}<{remaining}{postfix}",
             dynamic_ncols=True,
+            disable=self.show != "bar",
         )
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """One step."""
-        if self._bar is not None:
-            self._bar.update()
+        self._bar.update()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Shows the last and the best validation measure."""
-        if self._bar is not None:
+        """Shows the last and the best validation measure: in the bar, or on lines for the first,
+        the last and about every tenth of the epochs, or each.
+        """
+        total, epoch = trainer.max_epochs or 0, trainer.current_epoch + 1
+        apart = 1 if self.show == "epochs" else max(1, total // LINES_PER_RUN)
+        if self.show == "bar":
             self._bar.set_postfix_str(_epoch_line(trainer, self.history), refresh=False)
+        elif epoch in (1, total) or epoch % apart == 0:
+            say(f"{self.name}: {_epoch_line(trainer, self.history)}")
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leaves the full bar standing."""
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
         """Leaves the bar standing where it is."""
-        self.on_train_end(trainer, pl_module)
-
-
-class ProgressLines(Callback):
-    """About ten lines a run, where the output is not a terminal.
-
-    Args:
-        name (str): What is trained.
-        history: The run's history.
-        every (bool): Whether each epoch has a line.
-    """
-
-    def __init__(self, name: str, history: EpochHistory, every: bool = False) -> None:
-        self.name = name
-        self.history = history
-        self.every = every
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Prints the first, the last and about every tenth of the epochs, or each."""
-        total = trainer.max_epochs or 0
-        epoch = trainer.current_epoch + 1
-        apart = 1 if self.every else max(1, total // LINES_PER_RUN)
-        if epoch in (1, total) or epoch % apart == 0:
-            say(f"{self.name}: {_epoch_line(trainer, self.history)}")
+        self._bar.close()
 
 
 def _epoch_line(trainer: Trainer, history: EpochHistory) -> str:

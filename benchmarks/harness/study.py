@@ -13,11 +13,9 @@ import platform
 import shutil
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -48,7 +46,6 @@ BEGUN = "unfinished"  # a file in the folder of a cell that has no record yet
 APART = ("history", "about")  # of a record, not in metrics.json
 Record = dict[str, Any]
 T = TypeVar("T")
-_stop = threading.Event()  # of this process: it was asked to end in its own time
 
 
 class Cell(Protocol):
@@ -136,10 +133,8 @@ class Study:
         self,
         cells: Sequence[Cell],
         compute: Compute,
-        workers: int = 1,
         is_done: Callable[[Any, Record], bool] = lambda cell, record: True,
         outcome: Callable[[Record], str] = lambda record: "done",
-        polite: bool = False,
     ) -> None:
         """Computes the cells that have no record yet.
 
@@ -147,11 +142,8 @@ class Study:
             cells: All that are asked for.
             compute: Gives a cell's record, which JSON can hold, and may leave other files in the
                 folder that it is given.
-            workers (int): Cells at a time, each in a process of its own.
             is_done: Whether a record is that of a finished cell.
             outcome: A record in words.
-            polite (bool): Whether `compute` looks at :func:`asked_to_stop`, then keeps what it has
-                and raises ``KeyboardInterrupt``; with `workers` it must.
 
         Raises:
             KeyboardInterrupt: If interrupted, with a hint how to continue.
@@ -162,11 +154,12 @@ class Study:
         show = self.options.show()
         began = len(cells) - len(todo)
         try:
-            with (
-                _asking_politely(polite and workers == 1),
-                tqdm(total=len(cells), initial=began, disable=show != "bar", leave=False) as bar,
-            ):
-                for number, (cell, record) in enumerate(self._records_of(todo, compute, workers)):
+            with tqdm(total=len(cells), initial=began, disable=show != "bar", leave=False) as bar:
+                for number, cell in enumerate(todo):
+                    with naming_files(self.out):
+                        self.folder(cell.name).mkdir(parents=True, exist_ok=True)
+                        (self.folder(cell.name) / BEGUN).touch()
+                    record = compute(cell, self.folder(cell.name))
                     self._keep(cell, record)
                     bar.set_description_str(cell.title, refresh=False)
                     bar.update()
@@ -208,38 +201,6 @@ class Study:
             also()
         if not self.options.quiet:
             say(f"\nresults in {self.out}")
-
-    def _records_of(
-        self, todo: Sequence[Cell], compute: Compute, workers: int
-    ) -> Iterator[tuple[Cell, Record]]:
-        if workers == 1 or len(todo) < 2:
-            for cell in todo:
-                with naming_files(self.out):
-                    self._begin(cell)
-                yield cell, compute(cell, self.folder(cell.name))
-            return
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(min(workers, len(todo)), context, _begin)
-        before = signal.signal(signal.SIGTERM, _interrupt)
-        try:
-            futures = {}
-            for cell in todo:
-                self._begin(cell)
-                futures[pool.submit(compute, cell, self.folder(cell.name))] = cell
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool as error:
-            raise MeasurementError("a process was killed; continue with --resume") from error
-        except BaseException:
-            _end_children()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            signal.signal(signal.SIGTERM, before)
-
-    def _begin(self, cell: Cell) -> None:
-        self.folder(cell.name).mkdir(parents=True, exist_ok=True)
-        (self.folder(cell.name) / BEGUN).touch()
 
     def _todo(self, cells: Sequence[Cell], is_done: Callable[[Any, Record], bool]) -> list[Cell]:
         paths = {cell.name: self.folder(cell.name) / RECORD for cell in cells}
@@ -340,11 +301,6 @@ def holds_results(out: Path, configuration: str, resume: bool, overwrite: bool) 
     return True
 
 
-def asked_to_stop() -> bool:
-    """Whether a polite computation should keep what it has and raise ``KeyboardInterrupt``."""
-    return _stop.is_set()
-
-
 def in_own_process(work: Callable[..., T], *arguments: object) -> T:
     """What `work` gives in a fresh process, which ends when this one is interrupted.
 
@@ -357,7 +313,8 @@ def in_own_process(work: Callable[..., T], *arguments: object) -> T:
     except BrokenProcessPool:
         raise MeasurementError("the process was killed, perhaps for want of memory") from None
     except KeyboardInterrupt:
-        _end_children()
+        for child in multiprocessing.active_children():
+            child.terminate()
         raise
     finally:
         pool.shutdown()
@@ -409,50 +366,17 @@ def write_report(
         write_bytes(out / name, _png(draw))
 
 
-def _begin() -> None:
-    """Readies a worker process, which ends in its own time, and when the one that began it does."""
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: _stop.set())
+def _begin_alone() -> None:
+    """Readies a process that ends when the one that began it does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow, daemon=True).start()
 
 
-def _begin_alone() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_follow, args=(0.0,), daemon=True).start()
-
-
-def _end_children() -> None:
-    for child in multiprocessing.active_children():
-        child.terminate()
-
-
-def _follow(patience: float = 30.0) -> None:
+def _follow() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
-    _stop.set()
-    time.sleep(patience)
     os._exit(1)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-@contextmanager
-def _asking_politely(polite: bool) -> Iterator[None]:
-    """Turns the signals that end a program into :func:`asked_to_stop`."""
-    _stop.clear()
-    if not polite or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(one, lambda *_: _stop.set()) for one in signals]
-    try:
-        yield
-    finally:
-        for one, handler in zip(signals, before, strict=True):
-            signal.signal(one, handler)
 
 
 def _png(draw: Callable[[], "Figure"]) -> bytes:

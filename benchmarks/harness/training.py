@@ -21,9 +21,8 @@ from torch import Tensor
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.devices import accelerator
 from benchmarks.harness.errors import DivergenceError, InputError, naming_files
-from benchmarks.harness.files import write_text
 from benchmarks.harness.learner import Learner, OptimizerConfig
-from benchmarks.harness.progress import EpochHistory, ProgressBar, ProgressLines
+from benchmarks.harness.progress import EpochHistory, Shown
 from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.task import PARTS, Task
 
@@ -90,13 +89,6 @@ class Run:
     history: list[dict[str, float]]
     predictions: pandas.DataFrame
 
-    def write(self, folder: Path) -> None:
-        """Writes the run; the record comes last and says that the rest is complete."""
-        write_text(folder / PREDICTIONS, predictions_text(self.predictions))
-        content = {**self.record, "history": self.history}
-        write_text(folder / RECORD, json.dumps(content, indent=1))
-        (folder / LAST).unlink(missing_ok=True)
-
     @classmethod
     def read(cls, folder: Path) -> "Run | None":
         """The run that was finished in a folder, or ``None``."""
@@ -161,14 +153,12 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     batches = task.batches(learner, config.batch_size, seed)
     history = EpochHistory(seed, task.measure)
     name = task.run_name(model.name, seed)
-    callbacks = [history, *_shown(config, name, history), KeepCheckpoints(folder, history)]
-    trained = task.is_trained(model.name)
-    trainer = _trainer(config, callbacks, config.epochs if trained else 0, folder)
+    shown = [] if config.show == "nothing" else [Shown(name, history, config.show)]
+    callbacks = [history, *shown, KeepCheckpoints(folder, history)]
+    trainer = _trainer(config, callbacks, folder)
     try:
         with naming_files(folder):
             _fit(trainer, learner, batches, folder)
-            if not trained:
-                trainer.save_checkpoint(folder / BEST, weights_only=True)
             predictions = _predict(trainer, learner, batches, folder / BEST)
         if trainer.received_sigterm:  # too late to stop an epoch; it must not start the next run
             raise SystemExit
@@ -264,18 +254,9 @@ class KeepCheckpoints(Checkpoint):
         trainer.save_checkpoint(self.folder / LAST)
 
 
-def _shown(config: TrainingConfig, name: str, history: EpochHistory) -> list[Callback]:
-    if config.show == "nothing":
-        return []
-    if config.show == "bar":
-        return [ProgressBar(name, history)]
-    return [ProgressLines(name, history, every=config.show == "epochs")]
-
-
 def _trainer(
     config: TrainingConfig,
     callbacks: list[Callback],
-    epochs: int,
     folder: Path,
 ) -> lightning.Trainer:
     kind, devices = accelerator(config.device)
@@ -287,7 +268,7 @@ def _trainer(
         accelerator=kind,
         devices=devices,
         precision=precision,  # type: ignore[arg-type]
-        max_epochs=epochs,
+        max_epochs=config.epochs,
         gradient_clip_val=config.clip or None,
         callbacks=[*callbacks, stopping],
         logger=_logger(config.logger, folder),

@@ -137,17 +137,6 @@ def test_report_of_what_is_finished(train, tmp_path, monkeypatch) -> None:
     assert_refused(train("xor", "--report", "--out", tmp_path / "xor"), "holds no finished trial")
 
 
-@pytest.mark.parametrize(("command", "former"), [("xor", "inputs2-d"), ("long-term", "or-T006-")])
-@pytest.mark.usefixtures("undrawn")
-def test_trials_of_a_former_version_are_refused(train, tmp_path, command, former) -> None:
-    assert train(command)[0] == 0
-    for path in list((tmp_path / "out" / "runs").iterdir()):
-        path.rename(path.with_name(former + path.name))
-    for word in ("--resume", "--report"):
-        assert_refused(train(command, word), f"has a trial of a former version: {former}")
-    assert train(command, "--overwrite")[0] == 0
-
-
 @pytest.mark.parametrize("words", [("--resume", "--max-iterations", 20), ("--report",)])
 def test_damaged_checkpoints_are_named(train, tmp_path, words) -> None:
     small = ("--max-iterations", 1, "--l1", 0)

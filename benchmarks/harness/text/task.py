@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.classification import ClassificationTask
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
 from benchmarks.harness.text.classifier import TextClassifier
-from benchmarks.harness.text.data import TextBatches, TextData
+from benchmarks.harness.text.data import TextData, text_batches
 from benchmarks.harness.text.encoders import RKMEncoder
 from benchmarks.harness.text.model_config import TextModelConfig, cell_of, is_cell, variant_of
 from benchmarks.harness.text.models import (
@@ -18,6 +20,7 @@ from benchmarks.harness.text.models import (
     fit_hidden_size,
 )
 from benchmarks.harness.text.options import CELL_WIDTH, TextModels
+from pyg_kernels.datasets.text import TextLoader
 
 EMBEDDING = 100
 SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
@@ -48,9 +51,9 @@ class TextTask(ClassificationTask):
             classifier.set_word_vectors(self.data.vectors.vectors)
         return classifier
 
-    def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> TextBatches:
+    def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> Batches:
         """Texts of similar length together."""
-        return TextBatches(self.data, batch_size, seed)
+        return text_batches(self.parts, partial(TextLoader, self.data.encoded), batch_size, seed)
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
         """The words of texts."""

@@ -67,7 +67,6 @@ def carry_out(options: Any) -> None:
         from benchmarks.papers.activations.problems import trials
         from benchmarks.papers.activations.trial import (
             check,
-            check_names,
             is_done,
             outcome,
             trained,
@@ -78,9 +77,8 @@ def carry_out(options: Any) -> None:
     out = Path(options.out or f"runs/activations-{name}")
     study = Study(f"{PROGRAM} {name}", options, out, files=report.FILES)
     study.check()
-    check_names(study, cells[0])
     study.open()
-    study.run(cells, trained, options.workers, is_done, outcome, polite=True)
+    study.run(cells, trained, is_done, outcome)
     records = study.records()
     if not records:
         raise InputError(f"--out {out} holds no finished trial")
