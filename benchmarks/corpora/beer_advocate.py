@@ -25,9 +25,9 @@ class BeerAdvocate(PartedTexts):
     aspect K of the first three a part to train on and one to validate on
     (``reviews.aspectK.train.txt.gz`` and ``reviews.aspectK.heldout.txt.gz``), picked so that the
     ratings are less correlated (Lei's thesis, 2017, section 3.4.1, note 3). A line is
-    ``y1 .. y5 <tab> words``, with ratings from 0 to 1. ``annotations.json`` has the reviews to test on, an object
-    ``{"x": words, "y": ratings, "0": [[start, end], ...], ..., "4": [...]}`` a line, where words
-    start to end - 1 are on the aspect of that number.
+    ``y1 .. y5 <tab> words``, with ratings from 0 to 1. ``annotations.json`` has the reviews to test
+    on, an object ``{"x": words, "y": ratings, "0": [[start, end], ...], ..., "4": [...]}`` a line,
+    where words start to end - 1 are on the aspect of that number.
 
     Args:
         root: the folder in which (or in whose folder ``raw``) the three files lie, as they are or

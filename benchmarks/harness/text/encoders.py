@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from benchmarks.harness.text.model_config import TextModelConfig, cell_of
+from benchmarks.harness.text.model_config import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
@@ -201,8 +201,9 @@ class RKMEncoder(Encoder):
     def __init__(self, config: TextModelConfig) -> None:
         super().__init__()
         self.out_features = config.hidden
-        cell, ngram = cell_of(config.name)
-        self.rkm = RKM(config.embedding_dim, config.hidden, cell=cell, ngram=ngram, layer_norm=True)
+        cell: Any = config.kind
+        sizes = config.embedding_dim, config.hidden
+        self.rkm = RKM(*sizes, cell=cell, ngram=config.ngram, layer_norm=True)
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
         """Words ``(N, D)`` of B texts to ``(B, H)``."""

@@ -24,7 +24,7 @@ from benchmarks.harness.text.encoders import (
     lstm_encoder,
     rcnn_encoder,
 )
-from benchmarks.harness.text.model_config import TextModelConfig, is_cell, variant_of
+from benchmarks.harness.text.model_config import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RKM, RKMCell
 
@@ -81,19 +81,9 @@ def maps_of(cell: str) -> tuple[int, int]:
 
 
 def build_text_model(config: TextModelConfig) -> TextNet:
-    """The network of a configuration, with fresh weights from torch's global generator.
-
-    Raises:
-        ValueError: If there is no model of that name.
-    """
-    if is_cell(config.name):
-        return TextNet(config, RKMEncoder(config))
-    kind, _, _ = variant_of(config.name)
-    if kind not in MODELS:
-        raise ValueError(
-            f"model must be one of {', '.join(MODELS)} or CELL-Ngram, got {config.name!r}"
-        )
-    return TextNet(config, MODELS[kind](config))
+    """The network of a configuration, with fresh weights from torch's global generator."""
+    build = RKMEncoder if config.ngram else MODELS[config.kind or config.name]
+    return TextNet(config, build(config))
 
 
 def count_parameters(config: TextModelConfig) -> int:
