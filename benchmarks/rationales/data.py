@@ -17,7 +17,7 @@ from benchmarks.corpora.planted_evidence import PlantedEvidence
 from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
-from benchmarks.harness.text.data import known_words, text_batches, vector_file
+from benchmarks.harness.text.data import fingerprint, known_words, text_batches, vector_file
 from benchmarks.rationales.goals import ClassGoal, NumberGoal
 from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
 from benchmarks.rationales.selections import marked_words, precision
@@ -155,12 +155,10 @@ def _texts(options: Rationales) -> Items:
     if file is None:
         # A word that occurs once teaches what to make of unknown words.
         vocabulary, vectors = Vocabulary.build(corpus.part("train"), min_count=2), None
-        fingerprint = None
         why = "" if options.vectors else " (no GloVe file at hand; --vectors FILE names one)"
         about = f"{len(vocabulary):,} words, learned vectors{why}"
     else:
         vocabulary, vectors = known_words(corpus, file)
-        fingerprint = hashlib.sha256(vectors.vectors.numpy().tobytes()).hexdigest()[:16]
         about = (
             f"{len(vocabulary):,} words, {int(vectors.found.sum()):,} with fixed vectors of "
             f"{vectors.vectors.size(1)} numbers from {file.name}, not counted as parameters"
@@ -179,7 +177,7 @@ def _texts(options: Rationales) -> Items:
         lengths=encoded.lengths,
         lines=[" ".join(words) for words in corpus.texts],
         sizes=word_sizes(vocabulary, vectors, options),
-        identity={"number": len(y), "digest": corpus.digest(), "vectors": fingerprint},
+        identity={"number": len(y), "digest": corpus.digest(), "vectors": fingerprint(vectors)},
         about=about,
         loader=partial(TextLoader, encoded),
         vocabulary=vocabulary,

@@ -104,14 +104,8 @@ class TextData:
 
     def identity(self) -> dict[str, Any]:
         """The number of texts, and fingerprints of texts and word vectors."""
-        vectors = None
-        if self.vectors is not None:
-            vectors = hashlib.sha256(self.vectors.vectors.numpy().tobytes()).hexdigest()[:16]
-        return {
-            "number": len(self.corpus),
-            "digest": self.corpus.digest(),
-            "vectors": vectors,
-        }
+        vectors = fingerprint(self.vectors)
+        return {"number": len(self.corpus), "digest": self.corpus.digest(), "vectors": vectors}
 
     def unknown_words(self, part: str) -> tuple[int, int]:
         """How many words of a part have no vector of their own, and how many it has in all."""
@@ -164,6 +158,13 @@ def vector_file(root: str, vectors: str | None) -> Path | None:
     if not glove.is_file():
         raise InputError(f"--vectors {vectors}: no such file")
     return glove
+
+
+def fingerprint(vectors: WordVectors | None) -> str | None:
+    """Of word vectors, if there are any."""
+    if vectors is None:
+        return None
+    return hashlib.sha256(vectors.vectors.numpy().tobytes()).hexdigest()[:16]
 
 
 def known_words(corpus: Any, glove: Path) -> tuple[Vocabulary, WordVectors]:

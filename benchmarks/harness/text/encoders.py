@@ -15,6 +15,7 @@ from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
 WIDTHS = (3, 4, 5)  # of the CNN's windows (Kim 2014)
+EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
 
 
 class Encoder(nn.Module, ABC):
@@ -228,6 +229,14 @@ class RKMEncoder(Encoder):
         assert isinstance(cell, RKMCell)
         maps: Iterable[Tensor] = (*cell.filters.parameters(), *cell.recurrent.parameters())
         return sum(weights.numel() for weights in maps)
+
+
+def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
+    """Vectors of words, learned or kept as they are."""
+    made = nn.Embedding(num_words, size)
+    made.weight.data.mul_(EMBEDDING_SCALE)
+    made.weight.requires_grad_(not fixed)
+    return made
 
 
 def rcnn_encoder(config: TextModelConfig) -> Encoder:
