@@ -117,17 +117,24 @@ class Study:
 
     def _found(self) -> dict[str, Any]:
         """The configuration in the folder, whose study this one may continue, show or replace."""
-        options = self.options
+        options, out = self.options, self.out
+        keep = options.resume or options.report
         with as_input_error():
-            keep = options.resume or options.report
-            if holds_results(self.out, CONFIGURATION, keep, options.overwrite):
-                found = self._configuration()
-                if keep:
-                    self._compare(found)
-                return found
-            if options.report:
-                raise InputError(f"--report: {self.out} holds no results")
-            return {}
+            if not out.exists() or not any(out.iterdir()):
+                if options.report:
+                    raise InputError(f"--report: {out} holds no results")
+                return {}
+            if not (out / CONFIGURATION).exists():
+                raise InputError(f"--out {out} holds files that are not results of this module")
+            if not (keep or options.overwrite):
+                raise InputError(
+                    f"--out {out} already holds results; give --resume to continue them, "
+                    f"--overwrite to replace them, or another --out"
+                )
+            found = self._configuration()
+            if keep:
+                self._compare(found)
+            return found
 
     def run(
         self,
@@ -275,30 +282,6 @@ class Study:
         for pattern in (METRICS, "table.md", *self.files, CONFIGURATION):
             for path in self.out.glob(pattern):
                 path.unlink()
-
-
-def holds_results(out: Path, configuration: str, resume: bool, overwrite: bool) -> bool:
-    """Whether a folder holds results, which are then to be continued or replaced.
-
-    Args:
-        out (Path): The folder; it need not exist.
-        configuration (str): The file that every results folder has.
-        resume (bool): Continue the results that are there.
-        overwrite (bool): Replace them.
-
-    Raises:
-        InputError: If it holds other files, or results and neither is asked for.
-    """
-    if not out.exists() or not any(out.iterdir()):
-        return False
-    if not (out / configuration).exists():
-        raise InputError(f"--out {out} holds files that are not results of this module")
-    if not (resume or overwrite):
-        raise InputError(
-            f"--out {out} already holds results; give --resume to continue them, "
-            f"--overwrite to replace them, or another --out"
-        )
-    return True
 
 
 def in_own_process(work: Callable[..., T], *arguments: object) -> T:
