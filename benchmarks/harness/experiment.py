@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas
 import torch
@@ -20,8 +20,7 @@ from benchmarks.harness.errors import InputError, as_input_error, naming_files, 
 from benchmarks.harness.files import write_text
 from benchmarks.harness.fitting import fit
 from benchmarks.harness.options import Runs, Training
-from benchmarks.harness.study import Record, Study
-from benchmarks.harness.table import Table
+from benchmarks.harness.study import Record, Report, Study
 from benchmarks.harness.task import PARTS, Task
 from benchmarks.harness.training import (
     LAST,
@@ -33,9 +32,6 @@ from benchmarks.harness.training import (
     train,
 )
 from pyg_kernels.ops import backend
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PACKAGES = ("torch", "torch-geometric", "lightning", "numpy")
 
@@ -65,23 +61,6 @@ class Cell:
     def title(self) -> str:
         """What is shown of it."""
         return self.task.run_name(self.model.name, self.seed)
-
-
-@dataclass(frozen=True)
-class Report:
-    """What finished runs are shown by.
-
-    Args:
-        tables: Printed, and written as ``table.md``.
-        pictures: By the name of their file.
-        write: Writes other files into the results folder.
-        written: Tables that are written and not printed.
-    """
-
-    tables: Sequence[Table]
-    pictures: Mapping[str, Callable[[], "Figure"]] = field(default_factory=dict)
-    write: Callable[[Path], None] = lambda out: None
-    written: Sequence[Table] = ()
 
 
 @dataclass(frozen=True)
@@ -213,10 +192,7 @@ class Experiment:
             raise InputError(f"{self.out} holds no finished run")
         with as_input_error():
             shown = report(list(runs))
-        records = [run.record for run in runs]
-        self.study.finish(
-            shown.tables, shown.pictures, records, lambda: shown.write(self.out), shown.written
-        )
+        self.study.finish(shown, [run.record for run in runs])
 
     def carry_out(self, report: Callable[[list[Run]], Report], heading: str = "") -> None:
         """All of it: checks, opens the folder, trains, prints and writes.

@@ -63,6 +63,23 @@ class Cell(Protocol):
 Compute = Callable[[Any, Path], Record]
 
 
+@dataclass(frozen=True)
+class Report:
+    """What a study is shown by.
+
+    Args:
+        tables: Printed, and written as ``table.md``.
+        pictures: By the name of their file.
+        write: Writes other files into the results folder.
+        written: Tables that are written and not printed.
+    """
+
+    tables: Sequence[Table]
+    pictures: Mapping[str, Callable[[], "Figure"]] = field(default_factory=dict)
+    write: Callable[[Path], None] = lambda out: None
+    written: Sequence[Table] = ()
+
+
 @dataclass
 class Study:
     """A results folder.
@@ -184,28 +201,18 @@ class Study:
         """Where a cell's files lie."""
         return self.out / RUNS / name
 
-    def finish(
-        self,
-        tables: Sequence[Table],
-        pictures: Mapping[str, Callable[[], "Figure"]] | None = None,
-        records: Sequence[Record] | None = None,
-        also: Callable[[], None] = lambda: None,
-        written: Sequence[Table] = (),
-    ) -> None:
-        """Prints the tables and writes them, the pictures and ``metrics.json``.
+    def finish(self, report: Report, records: Sequence[Record] | None = None) -> None:
+        """Prints the tables and writes them, the pictures, ``metrics.json`` and other files.
 
         Args:
-            tables: Of the records.
-            pictures: By the name of their file.
+            report: Of the records.
             records: What goes into ``metrics.json``, but for :data:`APART`; by default all.
-            also: Writes the other files.
-            written: Tables that are written and not printed.
         """
-        say("\n\n".join(table.text() for table in tables))
+        say("\n\n".join(table.text() for table in report.tables))
         with naming_files(self.out):
             self._write_metrics(self.records() if records is None else records)
-            write_report(self.out, (*tables, *written), pictures or {})
-            also()
+            write_report(self.out, (*report.tables, *report.written), report.pictures)
+            report.write(self.out)
         if not self.options.quiet:
             say(f"\nresults in {self.out}")
 

@@ -36,7 +36,7 @@ def compare(options: Options) -> None:
         import torch
 
         import pyg_kernels.chem  # noqa: F401
-        from benchmarks.harness.study import Study
+        from benchmarks.harness.study import Report, Study
         from benchmarks.molecules import report, runs
         from pyg_kernels.ops import backend
     cells = [] if options.report else runs.planned(options)
@@ -52,12 +52,12 @@ def compare(options: Options) -> None:
     found = report.whole_cells(out)
     sections = report.sections_of(found)
 
-    def also() -> None:
+    def write(out: Path) -> None:
         report.write_page(out, sections)
         runs.write_predictions(out, [cell.folder for cell in found])
 
     tables, pictures = report.tables_of(sections), report.pictures_of(sections)
-    study.finish(tables, pictures, [cell.record for cell in found], also)
+    study.finish(Report(tables, pictures, write), [cell.record for cell in found])
 
 
 def gather(options: Gather) -> int:

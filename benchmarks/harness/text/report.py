@@ -9,9 +9,8 @@ import pandas
 from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 
-from benchmarks.harness.experiment import Report
 from benchmarks.harness.figures import panels
-from benchmarks.harness.study import rows_table
+from benchmarks.harness.study import Report, rows_table
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,

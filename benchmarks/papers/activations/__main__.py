@@ -62,7 +62,7 @@ def carry_out(options: Any) -> None:
     """Trains what the options ask for, prints the tables and writes the report."""
     with naming_extras("bench"):
         from benchmarks.harness.devices import torch_device
-        from benchmarks.harness.study import Study
+        from benchmarks.harness.study import Report, Study
         from benchmarks.papers.activations import report
         from benchmarks.papers.activations.problems import trials
         from benchmarks.papers.activations.trial import (
@@ -83,7 +83,7 @@ def carry_out(options: Any) -> None:
     if not records:
         raise InputError(f"--out {out} holds no finished trial")
     tables, pictures = report.REPORTS[name](options, records, study)
-    study.finish(tables, pictures, records)
+    study.finish(Report(tables, pictures), records)
 
 
 COMMANDS = {

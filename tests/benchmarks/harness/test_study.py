@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import Command, Device, Results, parse, run_command, setting
-from benchmarks.harness.study import Study, grouped, machine, rows_table
+from benchmarks.harness.study import Report, Study, grouped, machine, rows_table
 from benchmarks.harness.table import Table
 
 
@@ -78,7 +78,7 @@ def carry_out(options: Squares) -> None:
         outcome=lambda r: str(r["result"]),
     )
     columns = {"number": lambda r: r["number"], "result": lambda r: r["result"]}
-    study.finish([rows_table("Squares", study.records(), columns)])
+    study.finish(Report([rows_table("Squares", study.records(), columns)]))
 
 
 COMMAND = Command(Squares, carry_out, "Squares numbers.", "OUT holds squares.")
