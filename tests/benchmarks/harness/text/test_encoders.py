@@ -83,13 +83,14 @@ def test_bag_of_vectors_sees_no_order() -> None:
         ("rcnn", "mean", "mean"),
         ("lstm", "mean", "mean"),
         ("bi-lstm", "mean", "mean"),
-        ("rkm-lstm-2gram", "last", "mean"),
+        ("rkm-lstm:2", "last", "mean"),
         ("bag-of-vectors", "last", None),
         ("bi-lstm", "last", None),
     ],
 )
 def test_the_text_is_made_of_what_stands_at_its_words(name, readout, whole) -> None:
-    encoder = built(config(name, readout=readout))
+    kind, _, ngram = name.partition(":")
+    encoder = built(config(name, kind=kind, ngram=int(ngram or 0), readout=readout))
     x = words()
     here, found = encoder.at_words(x, BATCH), encoder(x, BATCH)
     assert here.shape == (7, encoder.out_features)
