@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.optim import Optimizer
-from torchmetrics import MeanMetric
+from torchmetrics import Metric
 
 from benchmarks.corpora.language_loader import IGNORED, LanguageBatch
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
@@ -17,6 +17,31 @@ from benchmarks.harness.language_model.optimizer import NTASGD, build_optimizer
 from benchmarks.harness.learner import Learner
 
 LARGEST_EXPONENT = 700.0  # of a finite double
+
+
+class WordLoss(Metric):
+    """The sum of losses over the number of words, in nats a word; NaN where one of them is.
+
+    ``MeanMetric`` takes no weights where it is to keep NaN.
+    """
+
+    full_state_update = False
+    total: Tensor
+    words: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("total", torch.tensor(0.0), dist_reduce_fx="sum")
+        self.add_state("words", torch.tensor(0.0), dist_reduce_fx="sum")
+
+    def update(self, total: Tensor, words: Tensor | int) -> None:
+        """Adds words and the sum of their losses."""
+        self.total += total
+        self.words += words
+
+    def compute(self) -> Tensor:
+        """The mean so far."""
+        return self.total / self.words
 
 
 class LanguageLearner(Learner):
@@ -48,9 +73,9 @@ class LanguageLearner(Learner):
         self.settings = settings
         self.save_hyperparameters(logger=False)
         self.net: LanguageModel = build_language_model(LanguageModelConfig(**model))
-        self.train_error, self.valid_error, self.test_error = (
-            MeanMetric(nan_strategy="disable") for _ in range(3)
-        )
+        self.train_error: WordLoss = WordLoss()
+        self.valid_error: WordLoss = WordLoss()
+        self.test_error: WordLoss = WordLoss()
         self._state: Any = None
         self._averaged: AbstractContextManager[Any] = nullcontext()
 
@@ -80,7 +105,8 @@ class LanguageLearner(Learner):
         reading = self.net.read(batch.ids, self._state)
         self._state = self.net.detach(reading.state)
         loss = self._cross_entropy(reading.hidden, batch.targets)
-        self.train_error.update(loss.detach(), batch.targets.numel())
+        words = batch.targets.numel()
+        self.train_error.update(loss.detach() * words, words)
         loss = loss * steps if settings.sum_steps else loss
         return loss + penalty(reading, settings.alpha, settings.beta)
 
@@ -110,8 +136,7 @@ class LanguageLearner(Learner):
 
     def predict_step(self, batch: LanguageBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The sum of the losses of a batch in nats and the number of its words, ``(1, 2)``."""
-        loss, count = self._evaluated(batch, batch_idx)
-        return torch.stack([loss * count, count]).cpu().unsqueeze(0)
+        return self._evaluated(batch, batch_idx).cpu().unsqueeze(0)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Puts averaged weights into a checkpoint that nothing is trained on from."""
@@ -120,12 +145,12 @@ class LanguageLearner(Learner):
                 state = self.state_dict()
                 checkpoint["state_dict"] = {name: value.clone() for name, value in state.items()}
 
-    def _evaluated(self, batch: LanguageBatch, batch_idx: int) -> tuple[Tensor, Tensor]:
-        """The mean loss and the number of words; the first batch of a part has no past."""
+    def _evaluated(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
+        """The sum of the losses and the number of words; the first batch of a part has no past."""
         reading = self.net.read(batch.ids, self._state if batch_idx else None)
         self._state = reading.state
         count = (batch.targets != IGNORED).sum()
-        return self._cross_entropy(reading.hidden, batch.targets), count
+        return torch.stack([self._cross_entropy(reading.hidden, batch.targets) * count, count])
 
     def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """The mean over the words that are to be predicted, in nats, by one product."""
