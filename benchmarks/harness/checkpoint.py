@@ -44,6 +44,9 @@ def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":
     model = found.get("model") if isinstance(found, dict) else None
     if not isinstance(found, dict) or not isinstance(model, dict) or not model:
         raise InputError(f"--checkpoint {path} {what}")
+    words = found.get("words", [])
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise InputError(f"--checkpoint {path} {what}")
     if set(found) != keys:
         raise InputError(f"--checkpoint {path} is a checkpoint of another network")
     try:
