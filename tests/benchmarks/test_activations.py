@@ -1,9 +1,7 @@
 """``python -m benchmarks.papers.activations`` from end to end, on networks of a few units."""
 
 import json
-import os
 import re
-import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -90,14 +88,14 @@ def numbers(out: Path) -> dict[str, Any]:
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Sends the signal of Ctrl+C to this process at an iteration, counted over all trials."""
+    """Interrupts training at an iteration, counted over all trials."""
     seen: list[Training] = []
     iterate = Training.iterate
 
     def counted(self: Training) -> None:
         seen.append(self)
         if len(seen) == number:
-            os.kill(os.getpid(), signal.SIGINT)
+            raise KeyboardInterrupt
         iterate(self)
 
     monkeypatch.setattr(Training, "iterate", counted)
