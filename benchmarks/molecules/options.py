@@ -36,7 +36,7 @@ class Training(Device, Results):
     Args:
         seeds: of weights, orders and what else is drawn
         epochs: at most (60; cep 15; sets of OGB 100, large ones 30)
-        batch_size: molecules of all processes (64; cep 128; sets of OGB 32, large ones 128)
+        batch_size: molecules a batch (64; cep 128; sets of OGB 32, large ones 128)
         lr: learning rate (0.001; cep 0.005)
         patience: epochs without a lower validation loss that end training (a third, at least 10)
         schedule: of the learning rate, warm-up and cosine, or times 0.9 every epoch

@@ -563,6 +563,17 @@ def test_help_says_what_it_is_for(name: str, call_main) -> None:
     assert "--config FILE" in out
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_several_processes_are_refused(name: str, call_main, monkeypatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    status, out, err = call_main(COMMANDS[name].main(), *COMMANDS[name].words())
+    assert (status, out) == (2, "")
+    assert (
+        err
+        == f"{COMMANDS[name].program}: error: this runs in one process; start it without torchrun\n"
+    )
+
+
 def test_help_answers_without_torch() -> None:
     """All in one process, on the processor's clock: half a second is for one alone."""
     calls = [(promise.module, promise.words("--help")) for promise in COMMANDS.values()]
