@@ -11,6 +11,7 @@ from functools import partial
 from multiprocessing import get_context
 
 import torch
+from torch_geometric.data import Data
 
 STEPS, TEXTS, CHANNELS = 3, 2, 4
 
@@ -41,6 +42,20 @@ def activation(dtype: torch.dtype, green: str) -> None:
     KernelActivation(CHANNELS, green=green).to(dtype)(x).sum().backward()
 
 
+def exact_kernels(dtype: torch.dtype) -> None:
+    """Those of texts, of walks and of patterns."""
+    from pyg_kernels.kernels import RandomWalkKernel, StringKernel, WLSubtreeKernel
+
+    texts = [torch.randn(length, CHANNELS, dtype=dtype) for length in (3, 2)]
+    StringKernel()(texts)
+    ring = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    graph = Data(x=torch.randn(3, CHANNELS, dtype=dtype), edge_index=ring)
+    RandomWalkKernel()([graph])
+    labelled = Data(x=torch.tensor([0, 1, 1]), edge_index=ring)
+    for compare in ("dot", "minmax"):
+        WLSubtreeKernel(output="gram", compare=compare, dtype=dtype)([labelled, labelled])
+
+
 def calls() -> list[partial[None]]:
     """The calls, those first that take longest."""
     rcnn = partial(layer, name="RCNN", order=2)
@@ -49,11 +64,13 @@ def calls() -> list[partial[None]]:
         partial(rcnn, decay="recurrent"),
         partial(layer, name="RKM"),
         partial(layer, name="KBRN"),
+        partial(layer, name="KBRN", green="gaussian"),
         partial(rcnn, decay="input", pooling="max", combine="mul"),
         partial(rcnn, decay=0.5, pooling="max", combine="add"),
         graph_layer,
         partial(activation, green="relu"),
         partial(activation, green="gaussian"),
+        exact_kernels,
     ):
         found += [partial(each, dtype=dtype) for dtype in (torch.float64, torch.float32)]
     return found
