@@ -59,6 +59,8 @@ def test_the_tutorial_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
         words = [few.get(before, word) for before, word in zip(["", *words], words, strict=False)]
         if "wl" in words and "--epochs" not in words:
             words += ["--epochs", "1"]
+        if "wl" in words:
+            words += ["--hidden-channels", "8", "--num-layers", "2"]
         if name == "example":
             assert main(words) == 0
             lines = Path("molecules.csv").read_text().splitlines()
