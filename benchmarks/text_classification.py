@@ -103,12 +103,11 @@ def main(words: Sequence[str] | None = None) -> int:
 def compare(options: TextClassification) -> None:
     """Trains what has not been trained yet, prints the table and writes the report."""
     with naming_extras("bench"):
-        from benchmarks.harness.collective import in_turn
         from benchmarks.harness.experiment import Experiment
         from benchmarks.harness.text import report
         from benchmarks.harness.text.data import load_texts
         from benchmarks.harness.text.task import TextTask, text_model_configs
-    data = in_turn(lambda: load_texts(options))
+    data = load_texts(options)
     experiment = Experiment(
         program=PROGRAM,
         options=options,
@@ -133,7 +132,6 @@ COMMANDS = {
         compare,
         "Trains text classifiers on one split and compares them in one table.",
         DETAILS,
-        several=True,
     ),
     "predict": Command(
         Predict,

@@ -77,8 +77,19 @@ class RandomFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             which no such layer has; on inputs as for the kernel.
 
     Example:
-        >>> features = RandomFeatures(RandomWalkKernel(order=3), n_components=1024)
-        >>> model = make_pipeline(features, Ridge()).fit(molecules, y)
+        >>> from sklearn.linear_model import Ridge
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from pyg_kernels.features import RandomFeatures
+        >>> from pyg_kernels.kernels import RandomWalkKernel
+        >>> features = RandomFeatures(RandomWalkKernel(order=3), n_components=64, random_state=0)
+        >>> features.fit_transform(["CCO", "CCN", "CCC"]).shape
+        (3, 64)
+        >>> model = make_pipeline(features, Ridge()).fit(["CCO", "CCN", "CCC"], [1.0, 2.0, 0.0])
+
+    See Also:
+        :class:`~pyg_kernels.kernels.RandomWalkKernel` and
+        :class:`~pyg_kernels.kernels.StringKernel`, the kernels;
+        :class:`~pyg_kernels.nn.RandomWalkConv` and :class:`~pyg_kernels.sequence.RCNN`, the layers.
     """
 
     seed_: int

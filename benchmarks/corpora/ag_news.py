@@ -28,7 +28,6 @@ class AGNews(TextCSV):
             there, nothing is downloaded: a fifth of each class of it is drawn at random to test on,
             the rest trains, and ``split`` says so.
         seed: of that draw.
-        lower: whether to write all words in lower case, as GloVe's vectors do.
 
     Raises:
         OSError: if a file is not there and cannot be downloaded.
@@ -48,15 +47,15 @@ class AGNews(TextCSV):
         aliases=("ag_news.test.csv",),
     )
 
-    def __init__(self, root: str | Path, seed: int = 0, lower: bool = True) -> None:
+    def __init__(self, root: str | Path, seed: int = 0) -> None:
         train, test = self.train_file.find(root), self.test_file.find(root)
         if train is None and test is not None:
-            super().__init__(test, None, CLASSES, seed=seed, lower=lower, clean=_clean)
+            super().__init__(test, None, CLASSES, seed=seed, clean=_clean)
             return
         # The training part first: alone it is no corpus, and the next call asks for the test part.
         train = train or self.train_file.obtain(root)
         test = test or self.test_file.obtain(root)
-        super().__init__(train, test, CLASSES, seed=seed, lower=lower, clean=_clean)
+        super().__init__(train, test, CLASSES, seed=seed, clean=_clean)
 
 
 def _clean(text: str) -> str:

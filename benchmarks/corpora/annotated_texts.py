@@ -14,6 +14,8 @@ from pyg_kernels.datasets.text.corpus import drawn
 from pyg_kernels.datasets.text.text_table import joined
 
 SEPARATOR = "|"  # between phrases of evidence
+TEST_FRACTION = 0.2  # where there is no test part
+VALID_FRACTION = 0.1  # of the rest, held out to validate on
 MOST_CLASSES = 20  # of whole numbers; more are a quantity
 TASKS = ("classification", "regression")
 
@@ -30,8 +32,6 @@ class AnnotatedTexts(PartedTexts):
             ``|`` between them; an empty cell: it is not known.
         task: ``'classification'`` or ``'regression'``; None: the latter where all targets are
             numbers, and one has a fraction or more than 20 differ.
-        test_fraction: of the rows, where there is no test part.
-        valid_fraction: of the rows to train on, which are held out to validate on.
         seed: of the draws.
         encoding: of the files.
 
@@ -58,8 +58,6 @@ class AnnotatedTexts(PartedTexts):
         target_column: str = "target",
         evidence_column: str | None = None,
         task: str | None = None,
-        test_fraction: float = 0.2,
-        valid_fraction: float = 0.1,
         seed: int = 0,
         encoding: str = "utf-8",
     ) -> None:
@@ -82,16 +80,14 @@ class AnnotatedTexts(PartedTexts):
                 self.evidence.append(_evidence(words, "".join(phrases), where))
             sizes.append(len(table))
         self.classes, self.y = _targets(targets, task, f"{path}, column {target_column!r}")
-        self.parts, self.split = self._parts(sizes, test_fraction, valid_fraction, seed)
+        self.parts, self.split = self._parts(sizes, seed)
 
     def digest(self) -> str:
         """A fingerprint of texts, targets, evidence and parts: equal only if all are."""
         evidence = [None if marks is None else marks.tolist() for marks in self.evidence]
         return self.fingerprint((self.classes, evidence), self.y)
 
-    def _parts(
-        self, sizes: Sequence[int], test_fraction: float, valid_fraction: float, seed: int
-    ) -> tuple[dict[str, Tensor], str]:
+    def _parts(self, sizes: Sequence[int], seed: int) -> tuple[dict[str, Tensor], str]:
         """Positions in parts, and how these came about."""
         places = torch.arange(len(self))
         groups = self.y if self.classes else torch.zeros(len(self), dtype=torch.long)
@@ -99,9 +95,9 @@ class AnnotatedTexts(PartedTexts):
         if len(sizes) == 2:
             tested, split = places >= sizes[0], "given test part"
         else:
-            tested = drawn(groups, places, test_fraction, seed)
-            split = f"random {100 * test_fraction:g}%{each} for testing (seed {seed})"
-        held = drawn(groups, places[~tested], valid_fraction, seed)
+            tested = drawn(groups, places, TEST_FRACTION, seed)
+            split = f"random {100 * TEST_FRACTION:g}%{each} for testing (seed {seed})"
+        held = drawn(groups, places[~tested], VALID_FRACTION, seed)
         masks = {"train": ~tested & ~held, "valid": held, "test": tested}
         for name, mask in masks.items():
             if not mask.any():
@@ -109,7 +105,7 @@ class AnnotatedTexts(PartedTexts):
         unseen = set(self.y[~masks["train"]].tolist()) - set(self.y[masks["train"]].tolist())
         if self.classes and unseen:
             raise ValueError(f"no training text has the class {self.classes[min(unseen)]!r}")
-        split += f", {100 * valid_fraction:g}%{each} held out of training (seed {seed})"
+        split += f", {100 * VALID_FRACTION:g}%{each} held out of training (seed {seed})"
         return {name: mask.nonzero().flatten() for name, mask in masks.items()}, split
 
 

@@ -24,10 +24,10 @@ class BeerAdvocate(PartedTexts):
     about; Lei et al. 2016 published them tokenised, as they used them to measure rationales: for an
     aspect K of the first three a part to train on and one to validate on
     (``reviews.aspectK.train.txt.gz`` and ``reviews.aspectK.heldout.txt.gz``), picked so that the
-    ratings are less correlated, as :func:`decorrelated` picks them. A line is ``y1 .. y5 <tab>
-    words``, with ratings from 0 to 1. ``annotations.json`` has the reviews to test on, an object
-    ``{"x": words, "y": ratings, "0": [[start, end], ...], ..., "4": [...]}`` a line, where words
-    start to end - 1 are on the aspect of that number.
+    ratings are less correlated (Lei's thesis, 2017, section 3.4.1, note 3). A line is
+    ``y1 .. y5 <tab> words``, with ratings from 0 to 1. ``annotations.json`` has the reviews to test
+    on, an object ``{"x": words, "y": ratings, "0": [[start, end], ...], ..., "4": [...]}`` a line,
+    where words start to end - 1 are on the aspect of that number.
 
     Args:
         root: the folder in which (or in whose folder ``raw``) the three files lie, as they are or
@@ -81,78 +81,9 @@ class BeerAdvocate(PartedTexts):
         tested = set(self.parts["test"].tolist())
         return [next(marks)[self.aspect] if i in tested else None for i in range(len(self))]
 
-    def decorrelate(self, limit: float = 0.5) -> None:
-        """Leaves in the training part those reviews that :func:`decorrelated` picks.
-
-        Raises:
-            ValueError: as there.
-        """
-        train = self.parts["train"]
-        picked = decorrelated(self.ratings[train], self.aspect, limit)
-        self.parts = {**self.parts, "train": train[picked].sort().values}
-        self.split += f", {len(picked)} of {len(train)} to train on with correlations up to {limit}"
-
     def digest(self) -> str:
         """A fingerprint of texts, ratings, annotations and parts: equal only if all are."""
         return self.fingerprint(self.aspect, self.ratings, *self.annotations)
-
-
-def decorrelated(ratings: Tensor, aspect: int, limit: float = 0.5) -> Tensor:
-    r"""Reviews whose rating of one aspect says little about those of the others.
-
-    The de-correlation step of Lei's `thesis
-    <https://people.csail.mit.edu/taolei/papers/thesis.pdf>`_ (2017), section 3.4.1, note 3: a
-    linear regression predicts the rating of the aspect from the others, and the reviews with the
-    largest prediction errors are kept, as many as there can be before the correlation rises. Here
-    that is the largest number of them for which no rating of another aspect has a Pearson
-    correlation with this one above ``limit`` in absolute value.
-
-    Args:
-        ratings: (M, A), the ratings of A ≥ 2 aspects.
-        aspect: the number of the aspect, from 0.
-        limit: the largest correlation, more than 0 and at most 1. Ratings that do not vary have
-            none, and count as correlated.
-
-    Returns:
-        (P,) int64, the positions of the reviews, those with the largest prediction errors first; of
-        equal errors the earlier ones.
-
-    Raises:
-        ValueError: if ``limit`` is out of range, or not even two reviews are so little correlated.
-    """
-    if not 0 < limit <= 1:
-        raise ValueError(f"limit must be above 0 and at most 1, got {limit}")
-    values = ratings.double()
-    y = values[:, aspect]
-    others = torch.cat([values[:, :aspect], values[:, aspect + 1 :]], dim=1)
-    inputs = torch.cat([others, torch.ones(len(y), 1, dtype=torch.double)], dim=1)
-    # gelsd also solves where other columns are linearly dependent.
-    weights = torch.linalg.lstsq(inputs, y.unsqueeze(1), driver="gelsd").solution
-    errors = (y - (inputs @ weights).squeeze(1)).abs()
-    order = errors.argsort(descending=True, stable=True)
-    correlations = _prefix_correlations(others[order], y[order])
-    # Where ratings do not vary the correlation is NaN, and no comparison with NaN holds.
-    fitting = (correlations.abs().amax(dim=1) <= limit).nonzero().flatten()
-    if not len(fitting):
-        raise ValueError(
-            f"no two or more of the {len(ratings)} reviews have correlations up to limit={limit}"
-        )
-    return order[: int(fitting[-1]) + 1]
-
-
-def _prefix_correlations(x: Tensor, y: Tensor) -> Tensor:
-    """Row m has the correlation of each column of x (M, A) with y (M) over rows 0 to m."""
-    number = torch.arange(1, len(y) + 1, dtype=torch.double).unsqueeze(1)
-    # Centred by the overall means first: sums of products of large numbers would lose digits.
-    x, y = x - x.mean(dim=0), (y - y.mean()).unsqueeze(1)
-    x_sum, y_sum = x.cumsum(0), y.cumsum(0)
-    covariance = (x * y).cumsum(0) - x_sum * y_sum / number
-    x_square = (x * x).cumsum(0) - x_sum * x_sum / number
-    y_square = (y * y).cumsum(0) - y_sum * y_sum / number
-    tiny = 1e-12 * number  # rounding makes of a variance of 0 no more than this
-    varied = (x_square > tiny) & (y_square > tiny)
-    roots = (x_square * y_square).clamp(min=0).sqrt()
-    return torch.where(varied, covariance / roots, torch.nan)
 
 
 class _Review(NamedTuple):

@@ -109,24 +109,20 @@ class LanguageCorpus(TextStreams):
         root: a folder of ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``, or of
             ``wiki.train.tokens`` ..., or of ``train.txt`` ...; the first of these that has a
             training part. Files whose names end in ``.gz`` are decompressed.
-        min_count: see :class:`TextStreams`.
-        max_size: see :class:`TextStreams`.
 
     Raises:
         OSError: if a file is not there or cannot be read.
         ValueError: if a file has no words, or is a damaged compressed file.
     """
 
-    def __init__(
-        self, root: str | Path, min_count: int | None = None, max_size: int | None = None
-    ) -> None:
+    def __init__(self, root: str | Path) -> None:
         name, files = find_parts(root)
         parts = {}
         for part, file in files.items():
             parts[part] = [line.split() for line in read_lines(file)]
             if not any(parts[part]):
                 raise ValueError(f"{file} has no words")
-        super().__init__(parts, name, min_count, max_size)
+        super().__init__(parts, name)
 
 
 class OwnText(TextStreams):
@@ -139,22 +135,13 @@ class OwnText(TextStreams):
         encoding: of the file.
         words: whether words stand between white space, as in published corpora;
             :func:`~pyg_kernels.datasets.text.tokenize` splits the lines otherwise.
-        min_count: see :class:`TextStreams`.
-        max_size: see :class:`TextStreams`.
 
     Raises:
         OSError: if the file is not there or cannot be read.
         ValueError: if it is not in this encoding, or has fewer than 10 lines with words.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        encoding: str = "utf-8",
-        words: bool = False,
-        min_count: int | None = None,
-        max_size: int | None = None,
-    ) -> None:
+    def __init__(self, path: str | Path, encoding: str = "utf-8", words: bool = False) -> None:
         path = Path(path).expanduser()
         split = str.split if words else tokenize
         lines = [line for line in map(split, read_lines(path, encoding)) if line]
@@ -166,7 +153,7 @@ class OwnText(TextStreams):
             )
         first, second = 8 * number // 10, 9 * number // 10
         parts = {"train": lines[:first], "valid": lines[first:second], "test": lines[second:]}
-        super().__init__(parts, path.name.partition(".")[0], min_count, max_size)
+        super().__init__(parts, path.name.partition(".")[0])
 
 
 def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tensor, int]:

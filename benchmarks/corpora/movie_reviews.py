@@ -26,13 +26,11 @@ class MR(TextCorpus):
         root: a folder. The files ``rt-polarity.pos`` and ``rt-polarity.neg``, as they are or
             compressed (``.gz``), are used where they lie in ``root`` or ``root/raw``, and
             downloaded otherwise.
-        fold: the number of the test fold, 0 to 9.
         seed: of the folds.
-        lower: whether to write all words in lower case, as GloVe's vectors do.
 
     Raises:
         OSError: if a file is not there and cannot be downloaded.
-        ValueError: if ``fold`` is out of range, or a line is empty.
+        ValueError: if a line is empty.
     """
 
     positive_file = PublicFile(
@@ -48,27 +46,24 @@ class MR(TextCorpus):
         member="sentence_polarity/rt-polarity.neg",
     )
 
-    def __init__(self, root: str | Path, fold: int = 0, seed: int = 0, lower: bool = True) -> None:
-        if not 0 <= fold < 10:
-            raise ValueError(f"fold must be between 0 and 9, got {fold}")
+    def __init__(self, root: str | Path, seed: int = 0) -> None:
         texts: list[list[str]] = []
         names: list[str] = []
         files = {"negative": self.negative_file, "positive": self.positive_file}
         for name, file in files.items():
-            found, _, _ = labelled({name: file.obtain(root)}, _sentence, lower)
+            found, _, _ = labelled({name: file.obtain(root)}, _sentence)
             texts += found
             names += [name] * len(found)
         order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
         # Fold k of the sentence at place i of the random order is i modulo 10.
         folds = torch.empty_like(order)
         folds[order] = torch.arange(len(order)) % 10
-        distance = (folds - fold) % 10
         parts = {
-            "train": (distance > 1).nonzero().flatten(),
-            "valid": (distance == 1).nonzero().flatten(),
-            "test": (distance == 0).nonzero().flatten(),
+            "train": (folds > 1).nonzero().flatten(),
+            "valid": (folds == 1).nonzero().flatten(),
+            "test": (folds == 0).nonzero().flatten(),
         }
-        super().__init__(texts, names, parts, f"fold {fold} of 10 random folds (seed {seed})")
+        super().__init__(texts, names, parts, f"fold 0 of 10 random folds (seed {seed})")
 
 
 def _sentence(where: str, line: str) -> tuple[str, str]:

@@ -22,6 +22,9 @@ SOURCE = "https://www.microsoft.com/en-us/download/details.aspx?id=52398"
 FILES = {"train": "msr_paraphrase_train.txt", "test": "msr_paraphrase_test.txt"}
 HEADER = "Quality"
 NEGATIVES = 100
+TEST_FRACTION = 0.2  # of one's own similar pairs
+DEV_FRACTION = 0.1  # of the pairs to train on
+NUM_CANDIDATES = 20  # of each query, the true one included; fewer where there are no more
 
 
 class Pair(NamedTuple):
@@ -50,15 +53,12 @@ class MSRPQuestions(QuestionCorpus):
     Args:
         root: a folder. The files ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``, as
             they are or compressed (``.gz``), are read where they lie in ``root`` or ``root/raw``.
-        dev_fraction: of the training pairs, the dev part.
-        num_candidates: of each query, the true one included; fewer where there are no more.
         seed: of the dev part and of the 100 negatives of each training query.
-        lower: whether to write all words in lower case, as GloVe's vectors do.
 
     Raises:
         OSError: if a file is not there.
         ImportError: if bm25s is not installed.
-        ValueError: if an argument is out of range, a line is not a label of 0 or 1, two ids and two
+        ValueError: if a line is not a label of 0 or 1, two ids and two
             sentences, an id has two sentences, a file has no pairs, or a part is left without
             paraphrases.
     """
@@ -66,21 +66,15 @@ class MSRPQuestions(QuestionCorpus):
     def __init__(
         self,
         root: str | Path,
-        dev_fraction: float = 0.1,
-        num_candidates: int = 20,
         seed: int = 0,
-        lower: bool = True,
     ) -> None:
-        _check(dev_fraction, num_candidates)
-        reader = _Reader(lower)
+        reader = _Reader()
         paths = {part: obtain_text(root, name, SOURCE) for part, name in FILES.items()}
         train, test = (reader.read(paths[part]) for part in ("train", "test"))
         if not any(pair.paraphrase for pair in test):
             raise ValueError(f"{paths['test']} has no paraphrases")
-        split = f"official test part, {100 * dev_fraction:g}% of training for dev (seed {seed})"
-        fields, left_out = _corpus(
-            reader, train, test, paths["train"], dev_fraction, num_candidates, seed
-        )
+        split = f"official test part, {100 * DEV_FRACTION:g}% of training for dev (seed {seed})"
+        fields, left_out = _corpus(reader, train, test, paths["train"], seed)
         super().__init__(*fields, split)
         self.left_out = left_out
 
@@ -95,18 +89,14 @@ class OwnPairs(QuestionCorpus):
         test: the pairs to test on. Where there are none, a share of the similar pairs is drawn, in
             whole groups of connected texts.
         columns: those of the first text, the second one, and whether they are similar, 0 or 1.
-        test_fraction: that share.
-        dev_fraction: of the pairs to train on, the dev part.
-        num_candidates: of each query, the true one included.
         seed: of the draws.
-        lower: whether to write all words in lower case, as GloVe's vectors do.
         encoding: of the files.
 
     Raises:
         OSError: if a file is not there.
         ImportError: if bm25s is not installed.
-        ValueError: if a file is no such table, a label is neither 0 nor 1, a text has no words, an
-            argument is out of range, or a part is left without similar pairs.
+        ValueError: if a file is no such table, a label is neither 0 nor 1, a text has no words, or
+            a part is left without similar pairs.
     """
 
     def __init__(
@@ -114,41 +104,27 @@ class OwnPairs(QuestionCorpus):
         path: str | Path,
         test: str | Path | None = None,
         columns: Sequence[str] = ("first", "second", "label"),
-        test_fraction: float = 0.2,
-        dev_fraction: float = 0.1,
-        num_candidates: int = 20,
         seed: int = 0,
-        lower: bool = True,
         encoding: str = "utf-8",
     ) -> None:
-        _check(dev_fraction, num_candidates)
-        reader = _Reader(lower)
+        reader = _Reader()
         pairs = reader.table(path, columns, encoding)
-        ending = f"{100 * dev_fraction:g}% of training for dev (seed {seed})"
+        ending = f"{100 * DEV_FRACTION:g}% of training for dev (seed {seed})"
         if test is None:
             similar = [pair for pair in pairs if pair.paraphrase]
             groups = _groups(pairs, len(reader.questions))
-            tested, train = _divided(similar, groups, test_fraction, seed)
+            tested, train = _divided(similar, groups, TEST_FRACTION, seed)
             # Pairs that are not similar give candidates alone, in whatever part.
             train += [pair for pair in pairs if not pair.paraphrase]
-            split = f"random {100 * test_fraction:g}% of the similar pairs for testing, {ending}"
+            split = f"random {100 * TEST_FRACTION:g}% of the similar pairs for testing, {ending}"
         else:
             train, tested = pairs, reader.table(test, columns, encoding)
             split = f"given test part, {ending}"
         if not any(pair.paraphrase for pair in tested):
             raise ValueError(f"{test or path} has too few similar pairs to test on")
-        fields, left_out = _corpus(
-            reader, train, tested, Path(path), dev_fraction, num_candidates, seed
-        )
+        fields, left_out = _corpus(reader, train, tested, Path(path), seed)
         super().__init__(*fields, split)
         self.left_out = left_out
-
-
-def _check(dev_fraction: float, num_candidates: int) -> None:
-    if not 0 < dev_fraction < 1:
-        raise ValueError(f"dev_fraction must be between 0 and 1, got {dev_fraction}")
-    if num_candidates < 2:
-        raise ValueError(f"num_candidates must be at least 2, got {num_candidates}")
 
 
 def _corpus(
@@ -156,21 +132,19 @@ def _corpus(
     training: Sequence[Pair],
     testing: Sequence[Pair],
     source: Path,
-    dev_fraction: float,
-    num_candidates: int,
     seed: int,
 ) -> tuple[tuple[Any, Any, Any], dict[str, int]]:
     """Questions, queries to train on and parts of a corpus of pairs, and what is left out."""
     pairs = [*training, *testing]
     seconds = list(dict.fromkeys(pair.second for pair in pairs))
-    search = _Candidates(reader.questions, seconds, _paraphrases(pairs), num_candidates)
+    search = _Candidates(reader.questions, seconds, _paraphrases(pairs), NUM_CANDIDATES)
     groups = _groups(pairs, len(reader.questions))
     tested = [pair for pair in testing if pair.paraphrase]
     apart = _apart(training, tested, groups)
-    dev, train = _divided(apart, groups, dev_fraction, seed)
+    dev, train = _divided(apart, groups, DEV_FRACTION, seed)
     if not dev:
         raise ValueError(
-            f"{source} is too small for a dev part of {dev_fraction:g}: it has {len(apart)} pairs "
+            f"{source} is too small for a dev part of {DEV_FRACTION:g}: it has {len(apart)} pairs "
             "of paraphrases to train on"
         )
     parts = {"dev": map(search.ranking, dev), "test": map(search.ranking, tested)}
@@ -186,8 +160,7 @@ def _corpus(
 class _Reader:
     """Reads pairs of sentences and gives each sentence its number."""
 
-    def __init__(self, lower: bool) -> None:
-        self.lower = lower
+    def __init__(self) -> None:
         self.questions: list[Question] = []
         self.identical = 0
         self._by_id: dict[str, str] = {}
@@ -236,7 +209,7 @@ class _Reader:
         return found
 
     def _place(self, id_: str, text: str, where: str) -> int:
-        words = tuple(tokenize(text, self.lower))
+        words = tuple(tokenize(text))
         if not words:
             raise ValueError(f"{where}: sentence {id_} has no words")
         if self._by_id.setdefault(id_, text) != text:

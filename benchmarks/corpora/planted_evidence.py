@@ -48,7 +48,7 @@ class PlantedEvidence(TextCorpus):
 
     Raises:
         OSError: if a file is not there and cannot be downloaded.
-        ValueError: if ``questions`` is not such a pair, there are fewer questions for a part than a
+        ValueError: if there are fewer questions for a part than a
             document has, or as :class:`MR` and :class:`TREC`.
     """
 
@@ -59,7 +59,6 @@ class PlantedEvidence(TextCorpus):
         questions: tuple[int, int] = (4, 8),
         seed: int = 0,
     ) -> None:
-        _check_numbers(questions)
         generator = Random(seed)
         reviews = MR(mr_root, seed=seed)
         pools = _question_pools(TREC(trec_root), generator)
@@ -134,14 +133,6 @@ def _apart(parts: dict[str, list[int]], texts: Sequence[Sequence[str]]) -> dict[
         apart[part] = [place for place in parts[part] if tuple(texts[place]) not in later]
         later.update(tuple(texts[place]) for place in apart[part])
     return apart
-
-
-def _check_numbers(questions: tuple[int, int]) -> None:
-    if len(questions) != 2 or not 1 <= questions[0] <= questions[1]:
-        raise ValueError(
-            "questions must be the smallest and the largest number of questions in a document, "
-            f"at least 1, got {tuple(questions)}"
-        )
 
 
 def _check_pool(pool: Sequence[Sequence[str]], questions: tuple[int, int], part: str) -> None:

@@ -46,14 +46,14 @@ def numbered(path: Path, needed: bool = True) -> Iterator[tuple[str, str]]:
 
 
 def labelled(
-    paths: Mapping[str, Path], parse: Callable[[str, str], tuple[str, str]], lower: bool
+    paths: Mapping[str, Path], parse: Callable[[str, str], tuple[str, str]]
 ) -> tuple[list[list[str]], list[str], dict[str, range]]:
-    """The texts of several files, the names of their classes, and the positions of each file's.
+    """The texts of several files in lower case, as GloVe's vectors are, the names of their classes,
+    and the positions of each file's.
 
     Args:
         paths: the files, by part.
         parse: from what a message calls a line, and the line, to a class and a text.
-        lower: whether to write all words in lower case.
     """
     texts: list[list[str]] = []
     names: list[str] = []
@@ -63,7 +63,7 @@ def labelled(
         for where, line in numbered(path):
             name, text = parse(where, line)
             names.append(name)
-            texts.append((text.lower() if lower else text).split())
+            texts.append(text.lower().split())
         parts[part] = range(start, len(texts))
     return texts, names, parts
 

@@ -32,7 +32,6 @@ class SST(TextCorpus):
             ``stsa.binary...``), as they are or compressed (``.gz``), are used where they lie in
             ``root`` or ``root/raw``, and downloaded otherwise.
         labels: ``'fine'`` or ``'binary'``.
-        lower: whether to write all words in lower case, as GloVe's vectors do.
         phrases: whether ``stsa.fine.phrases.train`` (or ``stsa.binary...``), which has the
             sentences and their labelled phrases in the same form, takes the place of the training
             file, as in Kim 2014. It is not downloaded. None: where it lies there.
@@ -50,7 +49,6 @@ class SST(TextCorpus):
         self,
         root: str | Path,
         labels: str = "fine",
-        lower: bool = True,
         phrases: bool | None = False,
     ) -> None:
         if labels not in CLASSES:
@@ -69,7 +67,7 @@ class SST(TextCorpus):
             return label, sentence
 
         split = "official parts, training on phrases too" if self.phrases else "official parts"
-        super().__init__(*labelled(paths, parse, lower), split)
+        super().__init__(*labelled(paths, parse), split)
 
 
 def _phrase_file(root: str | Path, labels: str, needed: bool) -> Path | None:

@@ -25,7 +25,6 @@ class TREC(TextCorpus):
             ``train.txt`` and ``test.txt``), as they are or compressed (``.gz``), are used where
             they lie in ``root`` or ``root/raw``, and downloaded otherwise.
         labels: ``'coarse'`` (such as ``NUM``) or ``'fine'`` (such as ``NUM:dist``).
-        lower: whether to write all words in lower case, as GloVe's vectors do.
 
     Raises:
         OSError: if a file is not there and cannot be downloaded.
@@ -45,7 +44,7 @@ class TREC(TextCorpus):
         aliases=("test.txt",),
     )
 
-    def __init__(self, root: str | Path, labels: str = "coarse", lower: bool = True) -> None:
+    def __init__(self, root: str | Path, labels: str = "coarse") -> None:
         if labels not in ("coarse", "fine"):
             raise ValueError(f"labels must be 'coarse' or 'fine', got {labels!r}")
 
@@ -57,4 +56,4 @@ class TREC(TextCorpus):
             return coarse if labels == "coarse" else f"{coarse}:{fine}", question
 
         paths = {"train": self.train_file.obtain(root), "test": self.test_file.obtain(root)}
-        super().__init__(*labelled(paths, parse, lower), "official test part")
+        super().__init__(*labelled(paths, parse), "official test part")

@@ -2,9 +2,8 @@
 
 import pickle
 import struct
-from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -22,18 +21,17 @@ DAMAGE = (
 UNREADABLE = (*DAMAGE, OSError)
 
 
-def read_checkpoint(
-    path: str | Path, arguments: Collection[set[str]], whole: Collection[set[str]] = ()
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The content of a checkpoint, and the arguments that build its model.
+def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":
+    """The learner of a checkpoint, in evaluation mode.
 
     Args:
         path: ``best.ckpt`` of a run.
-        arguments: The sets of keys that ``hyper_parameters`` may have; ``model`` is a dictionary.
-        whole: The sets of keys of checkpoints that are their own arguments.
+        kind: Its class.
+        keys: The names of its arguments; ``model`` is a dictionary.
 
     Raises:
-        InputError: If there is no such file, or it is no such checkpoint.
+        InputError: If there is no such file, it is damaged, of another command, or of another
+            version.
     """
     if not Path(path).is_file():
         raise InputError(f"--checkpoint {path}: no such file")
@@ -42,38 +40,20 @@ def read_checkpoint(
         content = torch.load(path, map_location="cpu", weights_only=True)
     except UNREADABLE as error:
         raise InputError(f"--checkpoint {path} {what}, or damaged") from error
-    if isinstance(content, dict):
-        if set(content) in whole:
-            return content, content
-        found = content.get("hyper_parameters")
-        if isinstance(found, dict) and set(found) not in arguments and found.get("model"):
-            what = "is a checkpoint of another network"
-        elif isinstance(found, dict) and set(found) in arguments:
-            words = found.get("words", [])
-            known = isinstance(words, list) and all(isinstance(word, str) for word in words)
-            if known and isinstance(found["model"], dict):
-                return content, found
-    raise InputError(f"--checkpoint {path} {what}")
-
-
-def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":
-    """The learner of a checkpoint, in evaluation mode.
-
-    Args:
-        path: ``best.ckpt`` of a run.
-        kind: Its class.
-        keys: The names of its arguments.
-
-    Raises:
-        InputError: If there is no such file, it is damaged, of another command, or of another
-            version.
-    """
-    checkpoint, arguments = read_checkpoint(path, [keys])
+    found = content.get("hyper_parameters") if isinstance(content, dict) else None
+    model = found.get("model") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not isinstance(model, dict) or not model:
+        raise InputError(f"--checkpoint {path} {what}")
+    words = found.get("words", [])
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise InputError(f"--checkpoint {path} {what}")
+    if set(found) != keys:
+        raise InputError(f"--checkpoint {path} is a checkpoint of another network")
     try:
-        learner = kind(**arguments)
-        learner.load_state_dict(checkpoint["state_dict"])
+        learner = kind(**found)
+        learner.load_state_dict(content["state_dict"])
     except DAMAGE as error:
-        name = arguments["model"].get("name")
+        name = model.get("name")
         raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
     return learner.eval()
 

@@ -4,21 +4,21 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas
+import torch.nn.functional as F
 from torch import Tensor
+from torchmetrics import MeanMetric
 
-from benchmarks.harness.error_rate import ErrorRate
-from benchmarks.harness.learner import Learner, OptimizerConfig, mean_cross_entropy
+from benchmarks.harness.learner import Learner
 from benchmarks.harness.task import PARTS, Measure, Task
 
 
 class Classifier(Learner):
     """A network trained on the cross-entropy of classes; a subclass builds ``net``."""
 
-    def __init__(self, optimizer: OptimizerConfig) -> None:
+    def __init__(self, optimizer: dict[str, Any] | None = None) -> None:
         super().__init__(optimizer)
-        self.train_error: ErrorRate = ErrorRate()
-        self.valid_error: ErrorRate = ErrorRate()
+        self.train_error = MeanMetric(nan_strategy="disable")
+        self.valid_error = MeanMetric(nan_strategy="disable")
 
     @abstractmethod
     def scores(self, batch: Any) -> tuple[Tensor, Tensor]:
@@ -38,16 +38,27 @@ class Classifier(Learner):
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """The loss of a batch."""
         scores, y = self.scores(batch)
-        self.train_error.update(scores.detach().float(), y)
-        return mean_cross_entropy(scores.float(), y)
+        self.train_error.update(wrong(scores.detach(), y))
+        return F.cross_entropy(scores.float(), y)
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
         """Adds a batch to the validation error."""
-        self.valid_error.update(*self.scores(batch))
+        self.valid_error.update(wrong(*self.scores(batch)))
 
     def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
         """The most probable class of each item of a batch, ``(B,)``."""
         return self(batch)
+
+
+def wrong(scores: Tensor, y: Tensor) -> Tensor:
+    """``(B,)``, 1 where the best class is not that of the item, NaN where its loss is not finite.
+
+    Args:
+        scores: ``(B, C)``.
+        y: ``(B,)``.
+    """
+    loss = F.cross_entropy(scores.float(), y, reduction="none")
+    return (scores.argmax(dim=1) != y) + 0 * loss
 
 
 class ClassificationTask(Task):
@@ -73,21 +84,12 @@ class ClassificationTask(Task):
             for part in PARTS
         }
 
-    def prediction_table(
-        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
-    ) -> pandas.DataFrame:
-        """A row for each item, with its place, its class and the predicted one."""
-        frames = []
-        for part in PARTS:
-            places = self.parts[part].tolist()
-            frame = {
-                "model": record["model"],
-                "seed": record["seed"],
-                "part": part,
-                "row": places,
-                **self.columns(places),
-                "label": [self.classes[k] for k in self.labels[places].tolist()],
-                "predicted": [self.classes[k] for k in predictions[part].tolist()],
-            }
-            frames.append(pandas.DataFrame(frame))
-        return pandas.concat(frames, ignore_index=True)
+    def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
+        """Of each item its place, its class and the predicted one."""
+        places = self.parts[part].tolist()
+        return {
+            "row": places,
+            **self.columns(places),
+            "label": [self.classes[k] for k in self.labels[places].tolist()],
+            "predicted": [self.classes[k] for k in predictions.tolist()],
+        }

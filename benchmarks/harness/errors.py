@@ -2,13 +2,10 @@
 
 import io
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from benchmarks.harness.processes import is_first, processes
 
 EXTRA_PACKAGES = {
     "lightning",
@@ -40,18 +37,6 @@ class MeasurementError(RuntimeError):
     """A measurement could not be made. Exit status 1; finished ones are kept."""
 
     status = 1
-
-
-class EndedElsewhere(Exception):  # noqa: N818
-    """Another process has met an error and the first one says it: this one ends in silence.
-
-    Args:
-        status (int): The exit status.
-    """
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
 
 
 @contextmanager
@@ -108,13 +93,9 @@ def naming_extras(extras: str) -> Iterator[None]:
 def say(text: str, end: str = "\n") -> None:
     """Prints on standard output; where nobody reads it any more, work goes on in silence.
 
-    Of several processes the first one prints.
-
     Raises:
         InputError: If standard output cannot be written for another reason, such as a full disk.
     """
-    if not is_first():
-        return
     try:
         print(text, end=end, flush=True)
     except OSError as error:
@@ -125,18 +106,16 @@ def say(text: str, end: str = "\n") -> None:
 
 
 def tell(text: str) -> None:
-    """Prints on standard error, of several processes in the first one."""
-    if is_first():
-        print(text, file=sys.stderr)
+    """Prints on standard error."""
+    print(text, file=sys.stderr)
 
 
-def exit_status(program: str, command: Callable[[], int], several: bool = False) -> int:
+def exit_status(program: str, command: Callable[[], int]) -> int:
     """Runs a command of a program, and says in one line why it ended early.
 
     Args:
         program (str): The name that the line begins with.
         command: What to run; gives the status of success.
-        several (bool): Whether processes that ``torchrun`` starts can share the work.
 
     Returns:
         The exit status: the command's, 1 training diverged or a measurement failed, 2 bad input,
@@ -145,40 +124,22 @@ def exit_status(program: str, command: Callable[[], int], several: bool = False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name may have letters that it cannot write
             stream.reconfigure(errors="replace")
-    line, number = "", 1
     try:
-        with as_input_error():
-            number = processes().number
-        if number > 1 and not several:
-            raise InputError(f"this runs in one process, not {number}; start it without torchrun")
-        status = command()
-    except EndedElsewhere as ended:
-        status = ended.status
+        if os.environ.get("WORLD_SIZE", "1") != "1":
+            raise InputError("this runs in one process; start it without torchrun")
+        return command()
     except (InputError, DivergenceError, MeasurementError) as error:
-        status, line = error.status, f"{program}: error: {error}"
-        tell(line)
+        tell(f"{program}: error: {error}")
+        return error.status
     except KeyboardInterrupt as interrupt:
-        if number > 1:  # torchrun passes it on once more
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
         hint = f"; {interrupt}" if str(interrupt) else ""
         tell(f"\n{program}: interrupted{hint}")
         return 130
-    except SystemExit as stop:  # the argument parser's, which has said why
-        if number == 1:
-            raise
-        status = int(stop.code or 0)
-    return status if number == 1 else _end_together(status, line)
-
-
-def _end_together(status: int, line: str) -> int:
-    from benchmarks.harness.collective import end
-
-    return end(status, line)
 
 
 def progress(quiet: bool) -> str:
-    """How it is shown: ``'bar'``, ``'lines'`` or ``'nothing'``, by the first process."""
-    if quiet or not is_first():
+    """How it is shown: ``'bar'``, ``'lines'`` or ``'nothing'``."""
+    if quiet:
         return "nothing"
     terminal = sys.stderr.isatty() and os.get_terminal_size(sys.stderr.fileno()).lines > 0
     return "bar" if terminal else "lines"

@@ -10,19 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas
 import torch
 
-from benchmarks.harness.collective import in_all, in_first
-from benchmarks.harness.devices import check_devices
+from benchmarks.harness.devices import accelerator
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, say
 from benchmarks.harness.files import write_text
 from benchmarks.harness.fitting import fit
 from benchmarks.harness.options import Runs, Training
-from benchmarks.harness.study import Record, Study
-from benchmarks.harness.table import Table
+from benchmarks.harness.study import Record, Report, Study
 from benchmarks.harness.task import PARTS, Task
 from benchmarks.harness.training import (
     LAST,
@@ -34,9 +32,6 @@ from benchmarks.harness.training import (
     train,
 )
 from pyg_kernels.ops import backend
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PACKAGES = ("torch", "torch-geometric", "lightning", "numpy")
 
@@ -66,23 +61,6 @@ class Cell:
     def title(self) -> str:
         """What is shown of it."""
         return self.task.run_name(self.model.name, self.seed)
-
-
-@dataclass(frozen=True)
-class Report:
-    """What finished runs are shown by.
-
-    Args:
-        tables: Printed, and written as ``table.md``.
-        pictures: By the name of their file.
-        write: Writes other files into the results folder.
-        written: Tables that are written and not printed.
-    """
-
-    tables: Sequence[Table]
-    pictures: Mapping[str, Callable[[], "Figure"]] = field(default_factory=dict)
-    write: Callable[[Path], None] = lambda out: None
-    written: Sequence[Table] = ()
 
 
 @dataclass(frozen=True)
@@ -139,10 +117,6 @@ class Experiment:
             InputError: If the device is not there, a model or its batches cannot be made, or
                 :meth:`open` would refuse the folder.
         """
-        in_all(self._check)
-        self.study.check()
-
-    def _check(self) -> None:
         learner = None
         if self.config.logger == "tensorboard" and not any(
             importlib.util.find_spec(name) for name in ("tensorboard", "tensorboardX")
@@ -151,11 +125,12 @@ class Experiment:
         with as_input_error():
             for model in self.models:
                 training = self.task.training(model, self.config)
-                check_devices(training.device, training.batch_size)
+                accelerator(training.device)
                 if self.task.estimator(model) is None:
                     learner = self.task.learner(model, training.optimizer)
             if learner is not None:
                 self.task.batches(learner, training.batch_size, seed=0)
+        self.study.check()
 
     def open(self) -> None:
         """Makes the results folder, or finds the interrupted experiment in it.
@@ -170,8 +145,7 @@ class Experiment:
         """Trains what is not finished yet and writes ``predictions.csv``.
 
         Returns:
-            All finished runs of the folder, also those of earlier calls, model by model; none in
-            other processes than the first.
+            All finished runs of the folder, also those of earlier calls, model by model.
 
         Raises:
             DivergenceError: If a run's error is no finite number.
@@ -180,26 +154,22 @@ class Experiment:
         self.study.run(
             self.cells(), self._record, is_done=self._has_predictions, outcome=self._outcome
         )
-        return in_first(self._write_predictions) or []
-
-    def cells(self) -> list[Cell]:
-        """All that are asked for; of a model that does not depend on seeds the first."""
-        found = []
-        for fold, task in (self.folds or {"": self.task}).items():
-            for model in self.models:
-                estimator = task.estimator(model)
-                drawn = estimator is None or estimator.uses_seed
-                seeds = self.options.seeds if drawn else self.options.seeds[:1]
-                found += [Cell(fold, task, model, seed) for seed in seeds]
-        return found
-
-    def _write_predictions(self) -> list[Run]:
         runs = self.runs()
         if runs:
             table = pandas.concat([run.predictions for run in runs], ignore_index=True)
             with naming_files(self.out):
                 write_text(self.out / PREDICTIONS, predictions_text(table))
         return runs
+
+    def cells(self) -> list[Cell]:
+        """All that are asked for; of a model that is fitted at once the first seed."""
+        found = []
+        for fold, task in (self.folds or {"": self.task}).items():
+            for model in self.models:
+                fitted = task.estimator(model) is not None
+                seeds = self.options.seeds[:1] if fitted else self.options.seeds
+                found += [Cell(fold, task, model, seed) for seed in seeds]
+        return found
 
     def runs(self) -> list[Run]:
         """All finished runs of the folder, model by model."""
@@ -218,17 +188,11 @@ class Experiment:
         Raises:
             InputError: If there are none, or a file cannot be written.
         """
-        shown = in_first(lambda: self._shown(list(runs), report)) or Report([])
-        records = [run.record for run in runs]
-        self.study.finish(
-            shown.tables, shown.pictures, records, lambda: shown.write(self.out), shown.written
-        )
-
-    def _shown(self, runs: list[Run], report: Callable[[list[Run]], Report]) -> Report:
         if not runs:
             raise InputError(f"{self.out} holds no finished run")
         with as_input_error():
-            return report(runs)
+            shown = report(list(runs))
+        self.study.finish(shown, [run.record for run in runs])
 
     def carry_out(self, report: Callable[[list[Run]], Report], heading: str = "") -> None:
         """All of it: checks, opens the folder, trains, prints and writes.
@@ -243,17 +207,12 @@ class Experiment:
             say(heading)
         self.finish(self.run(), report)
 
-    def _record(self, cell: Cell, folder: Path) -> Record | None:
-        """A network is trained by all processes, an estimator fitted by the first."""
+    def _record(self, cell: Cell, folder: Path) -> Record:
         estimator = cell.task.estimator(cell.model)
         if estimator is None:
             run = train(cell.task, cell.model, cell.seed, self.config, folder)
         else:
-            run = in_first(
-                lambda: fit(cell.task, cell.model, estimator, cell.seed, self.config, folder)
-            )
-        if run is None:  # another process than the first
-            return None
+            run = fit(cell.task, cell.model, estimator, cell.seed, self.config, folder)
         with naming_files(folder):
             write_text(folder / PREDICTIONS, predictions_text(run.predictions))
             (folder / LAST).unlink(missing_ok=True)

@@ -7,9 +7,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import naming_files, say
-from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.files import write_bytes
 from benchmarks.harness.task import Task
 from benchmarks.harness.training import BEST, Run, TrainingConfig, finished_run
@@ -18,7 +16,7 @@ from benchmarks.harness.training import BEST, Run, TrainingConfig, finished_run
 def fit(
     task: Task,
     model: Any,
-    estimator: Estimator,
+    estimator: Any,
     seed: int,
     config: TrainingConfig,
     folder: Path,
@@ -28,9 +26,9 @@ def fit(
     Args:
         task: What is learned.
         model: The configuration of the estimator.
-        estimator: Not fitted yet.
-        seed (int): Of what it draws at random.
-        config: Device and display; what concerns batches and epochs has no effect.
+        estimator: See :meth:`Task.estimator`; not fitted yet.
+        seed (int): Of the run.
+        config: Of display; what concerns batches and epochs has no effect.
         folder (Path): Where the checkpoint lies; made if missing.
 
     Returns:
@@ -43,11 +41,10 @@ def fit(
     with naming_files(folder):
         folder.mkdir(parents=True, exist_ok=True)
     name = task.run_name(model.name, seed)
-    progress = config.show == "bar"
     started = time.perf_counter()
-    estimator.fit(seed, torch_device(config.device), progress)
+    estimator.fit()
     seconds = time.perf_counter() - started
-    predictions = estimator.predictions(progress)
+    predictions = estimator.predictions()
     content = io.BytesIO()
     torch.save(estimator.checkpoint(), content)
     with naming_files(folder):

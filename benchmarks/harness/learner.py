@@ -2,24 +2,17 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import lightning.pytorch as lightning
 import torch
-import torch.distributed
-import torch.nn.functional as F
-from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 from torchmetrics import Metric
 
-from benchmarks.harness.processes import processes
-
 WARMUP = 0.05  # fraction of all steps over which the learning rate rises from 0
 FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
-IGNORED = -100  # the class of what stands in for an item; cross-entropy leaves it out
 
 
 @dataclass(frozen=True)
@@ -68,16 +61,16 @@ class Learner(lightning.LightningModule, ABC):
     and ``valid_error``, whose ``compute`` gives one number, and adds to these in its steps.
 
     Args:
-        optimizer: Adam and its learning rate.
+        optimizer (dict, optional): The fields of an :class:`OptimizerConfig`.
     """
 
     net: torch.nn.Module
     train_error: Metric
     valid_error: Metric
 
-    def __init__(self, optimizer: OptimizerConfig) -> None:
+    def __init__(self, optimizer: dict[str, Any] | None = None) -> None:
         super().__init__()
-        self.optimizer = optimizer
+        self.optimizer = OptimizerConfig(**(optimizer or {}))
 
     @abstractmethod
     def epoch_measures(self) -> dict[str, float]:
@@ -102,16 +95,6 @@ class Learner(lightning.LightningModule, ABC):
         factor = learning_rate_factor(config, steps, steps_per_epoch)
         return [adam], [{"scheduler": LambdaLR(adam, factor), "interval": "step"}]
 
-    @contextmanager
-    def measured_together(self) -> Iterator[None]:
-        """While this lasts, the errors are those over the batches of all processes."""
-        with ExitStack() as stack:
-            if processes().number > 1:
-                for error in (self.train_error, self.valid_error):
-                    error.compute()  # computed once more it would exchange what has been exchanged
-                    stack.enter_context(error.sync_context())
-            yield
-
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
         """Steps every schedule but ``plateau``."""
         # Lightning steps a plateau schedule after it has written the epoch's checkpoint, so that
@@ -134,18 +117,3 @@ class Learner(lightning.LightningModule, ABC):
         scheduler = self.lr_schedulers()
         if isinstance(scheduler, ReduceLROnPlateau):
             scheduler.step(error.item())
-
-
-def mean_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
-    """The mean over the batches of all processes, as the mean of what each process gives.
-
-    Args:
-        scores: ``(B, C)`` of this process's items.
-        y: ``(B,)`` their classes, :data:`IGNORED` for those that stand in for an item.
-    """
-    number = processes().number
-    if number == 1:
-        return F.cross_entropy(scores, y)
-    count = (y != IGNORED).sum().float()
-    torch.distributed.all_reduce(count)
-    return F.cross_entropy(scores, y, reduction="sum") * number / count

@@ -39,7 +39,6 @@ except ImportError:
     raise SystemExit(2) from None
 
 from benchmarks.harness.errors import InputError, exit_status, progress
-from benchmarks.harness.processes import is_first
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import TrainingConfig
@@ -145,7 +144,7 @@ class Results(Options):
     quiet: bool = setting(False, free=True)
 
     def show(self) -> str:
-        """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``, by the first process."""
+        """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``."""
         return progress(self.quiet)
 
 
@@ -290,14 +289,12 @@ class Command:
         carry_out: Does the work; gives the exit status, ``None`` for 0.
         description (str): One line.
         details (str): What follows the options in its help.
-        several (bool): Whether processes that ``torchrun`` starts can share the work.
     """
 
     options: type[Options]
     carry_out: Callable[[Any], int | None]
     description: str
     details: str = ""
-    several: bool = False
 
 
 def run_command(program: str, command: Command, words: Sequence[str] | None = None) -> int:
@@ -313,7 +310,7 @@ def run_command(program: str, command: Command, words: Sequence[str] | None = No
     def carried_out() -> int:
         return command.carry_out(parse(program, command, given)) or 0
 
-    return exit_status(program, carried_out, command.several)
+    return exit_status(program, carried_out)
 
 
 def run_commands(
@@ -531,7 +528,7 @@ jsonargparse.set_loader(MODE, _load, exceptions=(yaml.YAMLError,))
 
 
 class _Parser(jsonargparse.ArgumentParser):
-    """A parser whose errors are one line; of several processes the first one prints."""
+    """A parser whose errors are one line."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Exits with status 2."""
@@ -539,7 +536,3 @@ class _Parser(jsonargparse.ArgumentParser):
         for pattern, words in PLAIN_WORDS:
             text = re.sub(pattern, words, text)
         self.exit(2, f"{self.prog.removeprefix('python -m ')}: error: {text}\n")
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        if is_first():
-            super()._print_message(message, file)

@@ -10,13 +10,9 @@ from tqdm import tqdm
 
 from benchmarks.harness.errors import DivergenceError, say
 from benchmarks.harness.learner import Learner
-from benchmarks.harness.processes import processes
 from benchmarks.harness.task import Measure
 
 LINES_PER_RUN = 10
-# Between the seeds of two processes: odd, so that they differ in the low 32 bits, which are all
-# that PyTorch's generator reads on the CPU.
-SEEDS_APART = 2_654_435_761
 
 
 class EpochHistory(Callback):
@@ -24,9 +20,7 @@ class EpochHistory(Callback):
 
     Seconds are those of the training batches alone, without validation and checkpoints. The random
     generator is seeded anew each epoch, so that a resumed run draws what the uninterrupted one
-    would have drawn, and differently in each of several processes, which would otherwise drop out
-    the same units of different items. The history travels in the checkpoint; it is the same in all
-    processes but for the seconds.
+    would have drawn. The history travels in the checkpoint.
 
     Args:
         seed (int): Seed of the run.
@@ -54,8 +48,7 @@ class EpochHistory(Callback):
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Seeds the epoch and starts its clock."""
-        apart = SEEDS_APART * processes().rank
-        torch.manual_seed(10_000 * self.seed + trainer.current_epoch + apart)
+        torch.manual_seed(10_000 * self.seed + trainer.current_epoch)
         self._started = _now(pl_module)
 
     def on_train_batch_end(
@@ -68,14 +61,13 @@ class EpochHistory(Callback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Records the epoch; raises :class:`DivergenceError` where its error is no number."""
         assert isinstance(pl_module, Learner)
-        with pl_module.measured_together():
-            record = {
-                "epoch": trainer.current_epoch + 1,
-                **_known(pl_module.epoch_measures()),
-                "valid_error": pl_module.valid_error.compute().item(),
-                "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
-                "seconds": self._seconds,
-            }
+        record = {
+            "epoch": trainer.current_epoch + 1,
+            **_known(pl_module.epoch_measures()),
+            "valid_error": pl_module.valid_error.compute().item(),
+            "learning_rate": trainer.optimizers[0].param_groups[0]["lr"],
+            "seconds": self._seconds,
+        }
         if not math.isfinite(record["valid_error"]):
             raise DivergenceError(
                 f"the validation error is {record['valid_error']} after epoch {record['epoch']}; "
@@ -97,18 +89,18 @@ def _now(module: LightningModule) -> float:
     return time.perf_counter()
 
 
-class ProgressBar(Callback):
-    """One compact bar for a whole run, on a terminal.
+class Shown(Callback):
+    """One compact bar for a whole run on a terminal, lines elsewhere.
 
     Args:
         name (str): What is trained.
         history: The run's history.
+        show (str): ``'bar'``; ``'lines'``, about ten a run; or ``'epochs'``, a line each.
     """
 
-    def __init__(self, name: str, history: EpochHistory) -> None:
-        self.name = name
-        self.history = history
-        self._bar: tqdm[Any] | None = None
+    def __init__(self, name: str, history: EpochHistory, show: str) -> None:
+        self.name, self.history, self.show = name, history, show
+        self._bar: tqdm[Any] = tqdm(disable=True)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Opens the bar at the epoch that comes next."""
@@ -118,53 +110,35 @@ class ProgressBar(Callback):
             desc=self.name,
             bar_format="{desc} {percentage:3.0f}%|{bar:24}| {elapsed}<{remaining}{postfix}",
             dynamic_ncols=True,
+            disable=self.show != "bar",
         )
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """One step."""
-        if self._bar is not None:
-            self._bar.update()
+        self._bar.update()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Shows the last and the best validation measure."""
-        if self._bar is not None:
+        """Shows the last and the best validation measure: in the bar, or on lines for the first,
+        the last and about every tenth of the epochs, or each.
+        """
+        total, epoch = trainer.max_epochs or 0, trainer.current_epoch + 1
+        apart = 1 if self.show == "epochs" else max(1, total // LINES_PER_RUN)
+        if self.show == "bar":
             self._bar.set_postfix_str(_epoch_line(trainer, self.history), refresh=False)
+        elif epoch in (1, total) or epoch % apart == 0:
+            say(f"{self.name}: {_epoch_line(trainer, self.history)}")
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Leaves the full bar standing."""
-        if self._bar is not None:
-            self._bar.close()
+        self._bar.close()
 
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
         """Leaves the bar standing where it is."""
-        self.on_train_end(trainer, pl_module)
-
-
-class ProgressLines(Callback):
-    """About ten lines a run, where the output is not a terminal.
-
-    Args:
-        name (str): What is trained.
-        history: The run's history.
-        every (bool): Whether each epoch has a line.
-    """
-
-    def __init__(self, name: str, history: EpochHistory, every: bool = False) -> None:
-        self.name = name
-        self.history = history
-        self.every = every
-
-    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Prints the first, the last and about every tenth of the epochs, or each."""
-        total = trainer.max_epochs or 0
-        epoch = trainer.current_epoch + 1
-        apart = 1 if self.every else max(1, total // LINES_PER_RUN)
-        if epoch in (1, total) or epoch % apart == 0:
-            say(f"{self.name}: {_epoch_line(trainer, self.history)}")
+        self._bar.close()
 
 
 def _epoch_line(trainer: Trainer, history: EpochHistory) -> str:

@@ -13,11 +13,9 @@ import platform
 import shutil
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,7 +33,6 @@ from benchmarks.harness.errors import (
 )
 from benchmarks.harness.files import write_bytes, write_text
 from benchmarks.harness.options import Results, flag
-from benchmarks.harness.processes import processes
 from benchmarks.harness.table import Table
 
 if TYPE_CHECKING:
@@ -49,7 +46,6 @@ BEGUN = "unfinished"  # a file in the folder of a cell that has no record yet
 APART = ("history", "about")  # of a record, not in metrics.json
 Record = dict[str, Any]
 T = TypeVar("T")
-_stop = threading.Event()  # of this process: it was asked to end in its own time
 
 
 class Cell(Protocol):
@@ -64,7 +60,24 @@ class Cell(Protocol):
         """What is shown of it."""
 
 
-Compute = Callable[[Any, Path], Record | None]
+Compute = Callable[[Any, Path], Record]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a study is shown by.
+
+    Args:
+        tables: Printed, and written as ``table.md``.
+        pictures: By the name of their file.
+        write: Writes other files into the results folder.
+        written: Tables that are written and not printed.
+    """
+
+    tables: Sequence[Table]
+    pictures: Mapping[str, Callable[[], "Figure"]] = field(default_factory=dict)
+    write: Callable[[Path], None] = lambda out: None
+    written: Sequence[Table] = ()
 
 
 @dataclass
@@ -99,7 +112,7 @@ class Study:
         Raises:
             InputError: As there.
         """
-        _in_first(self._found)
+        self._found()
 
     def open(self) -> None:
         """Makes the folder, or finds the study in it that is to be continued or shown.
@@ -108,23 +121,6 @@ class Study:
             InputError: If the folder is not empty and neither is asked for, holds something else,
                 or was made with other options.
         """
-        _in_first(self._open)
-
-    def _found(self) -> dict[str, Any]:
-        """The configuration in the folder, whose study this one may continue, show or replace."""
-        options = self.options
-        with as_input_error():
-            keep = options.resume or options.report
-            if holds_results(self.out, CONFIGURATION, keep, options.overwrite):
-                found = self._configuration()
-                if keep:
-                    self._compare(found)
-                return found
-            if options.report:
-                raise InputError(f"--report: {self.out} holds no results")
-            return {}
-
-    def _open(self) -> None:
         found = self._found()
         with as_input_error():
             if found and self.options.overwrite:
@@ -136,46 +132,62 @@ class Study:
                 (self.out / RUNS).mkdir(parents=True, exist_ok=True)
                 self._write_configuration()
 
+    def _found(self) -> dict[str, Any]:
+        """The configuration in the folder, whose study this one may continue, show or replace."""
+        options, out = self.options, self.out
+        keep = options.resume or options.report
+        with as_input_error():
+            if not out.exists() or not any(out.iterdir()):
+                if options.report:
+                    raise InputError(f"--report: {out} holds no results")
+                return {}
+            if not (out / CONFIGURATION).exists():
+                raise InputError(f"--out {out} holds files that are not results of this module")
+            if not (keep or options.overwrite):
+                raise InputError(
+                    f"--out {out} already holds results; give --resume to continue them, "
+                    f"--overwrite to replace them, or another --out"
+                )
+            found = self._configuration()
+            if keep:
+                self._compare(found)
+            return found
+
     def run(
         self,
         cells: Sequence[Cell],
         compute: Compute,
-        workers: int = 1,
         is_done: Callable[[Any, Record], bool] = lambda cell, record: True,
         outcome: Callable[[Record], str] = lambda record: "done",
-        polite: bool = False,
     ) -> None:
         """Computes the cells that have no record yet.
 
         Args:
             cells: All that are asked for.
             compute: Gives a cell's record, which JSON can hold, and may leave other files in the
-                folder that it is given. Of several processes of ``torchrun``, which all call it,
-                those but the first give ``None``.
-            workers (int): Cells at a time, each in a process of its own.
+                folder that it is given.
             is_done: Whether a record is that of a finished cell.
             outcome: A record in words.
-            polite (bool): Whether `compute` looks at :func:`asked_to_stop`, then keeps what it has
-                and raises ``KeyboardInterrupt``; with `workers` it must.
 
         Raises:
             KeyboardInterrupt: If interrupted, with a hint how to continue.
         """
         if self.options.report:
             return
-        todo = _from_first(lambda: self._todo(cells, is_done))
+        todo = self._todo(cells, is_done)
         show = self.options.show()
         began = len(cells) - len(todo)
         try:
-            with (
-                _asking_politely(polite and workers == 1),
-                tqdm(total=len(cells), initial=began, disable=show != "bar", leave=False) as bar,
-            ):
-                for number, (cell, record) in enumerate(self._records_of(todo, compute, workers)):
-                    _in_first(lambda cell=cell, record=record: self._keep(cell, record))  # type: ignore[misc]
+            with tqdm(total=len(cells), initial=began, disable=show != "bar", leave=False) as bar:
+                for number, cell in enumerate(todo):
+                    with naming_files(self.out):
+                        self.folder(cell.name).mkdir(parents=True, exist_ok=True)
+                        (self.folder(cell.name) / BEGUN).touch()
+                    record = compute(cell, self.folder(cell.name))
+                    self._keep(cell, record)
                     bar.set_description_str(cell.title, refresh=False)
                     bar.update()
-                    if show == "lines" and record is not None:
+                    if show == "lines":
                         place = f"{began + number + 1}/{len(cells)}"
                         say(f"{place} {cell.title}: {outcome(record)}")
         except KeyboardInterrupt:
@@ -189,72 +201,20 @@ class Study:
         """Where a cell's files lie."""
         return self.out / RUNS / name
 
-    def finish(
-        self,
-        tables: Sequence[Table],
-        pictures: Mapping[str, Callable[[], "Figure"]] | None = None,
-        records: Sequence[Record] | None = None,
-        also: Callable[[], None] = lambda: None,
-        written: Sequence[Table] = (),
-    ) -> None:
-        """Prints the tables and writes them, the pictures and ``metrics.json``.
+    def finish(self, report: Report, records: Sequence[Record] | None = None) -> None:
+        """Prints the tables and writes them, the pictures, ``metrics.json`` and other files.
 
         Args:
-            tables: Of the records.
-            pictures: By the name of their file.
+            report: Of the records.
             records: What goes into ``metrics.json``, but for :data:`APART`; by default all.
-            also: Writes the other files.
-            written: Tables that are written and not printed.
         """
-        _in_first(lambda: self._finish(tables, pictures or {}, records, also, written))
-
-    def _finish(
-        self,
-        tables: Sequence[Table],
-        pictures: Mapping[str, Callable[[], "Figure"]],
-        records: Sequence[Record] | None,
-        also: Callable[[], None],
-        written: Sequence[Table],
-    ) -> None:
-        say("\n\n".join(table.text() for table in tables))
+        say("\n\n".join(table.text() for table in report.tables))
         with naming_files(self.out):
             self._write_metrics(self.records() if records is None else records)
-            write_report(self.out, (*tables, *written), pictures)
-            also()
+            write_report(self.out, (*report.tables, *report.written), report.pictures)
+            report.write(self.out)
         if not self.options.quiet:
             say(f"\nresults in {self.out}")
-
-    def _records_of(
-        self, todo: Sequence[Cell], compute: Compute, workers: int
-    ) -> Iterator[tuple[Cell, Record | None]]:
-        if workers == 1 or len(todo) < 2:
-            for cell in todo:
-                with naming_files(self.out):
-                    self._begin(cell)
-                yield cell, compute(cell, self.folder(cell.name))
-            return
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(min(workers, len(todo)), context, _begin)
-        before = signal.signal(signal.SIGTERM, _interrupt)
-        try:
-            futures = {}
-            for cell in todo:
-                self._begin(cell)
-                futures[pool.submit(compute, cell, self.folder(cell.name))] = cell
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool as error:
-            raise MeasurementError("a process was killed; continue with --resume") from error
-        except BaseException:
-            _end_children()
-            raise
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            signal.signal(signal.SIGTERM, before)
-
-    def _begin(self, cell: Cell) -> None:
-        self.folder(cell.name).mkdir(parents=True, exist_ok=True)
-        (self.folder(cell.name) / BEGUN).touch()
 
     def _todo(self, cells: Sequence[Cell], is_done: Callable[[Any, Record], bool]) -> list[Cell]:
         paths = {cell.name: self.folder(cell.name) / RECORD for cell in cells}
@@ -264,8 +224,7 @@ class Study:
             if not paths[cell.name].exists() or not is_done(cell, self._read(paths[cell.name]))
         ]
 
-    def _keep(self, cell: Cell, record: Record | None) -> None:
-        assert record is not None
+    def _keep(self, cell: Cell, record: Record) -> None:
         with naming_files(self.out):
             write_text(self.folder(cell.name) / RECORD, json.dumps(record, indent=1))
             (self.folder(cell.name) / BEGUN).unlink(missing_ok=True)
@@ -319,7 +278,6 @@ class Study:
             **self.facts,
             **machine(self.packages),
             "commit": commit_of_code(),
-            "processes": processes().number,
         }
         write_text(self.out / CONFIGURATION, json.dumps(content, indent=1))
 
@@ -331,35 +289,6 @@ class Study:
         for pattern in (METRICS, "table.md", *self.files, CONFIGURATION):
             for path in self.out.glob(pattern):
                 path.unlink()
-
-
-def holds_results(out: Path, configuration: str, resume: bool, overwrite: bool) -> bool:
-    """Whether a folder holds results, which are then to be continued or replaced.
-
-    Args:
-        out (Path): The folder; it need not exist.
-        configuration (str): The file that every results folder has.
-        resume (bool): Continue the results that are there.
-        overwrite (bool): Replace them.
-
-    Raises:
-        InputError: If it holds other files, or results and neither is asked for.
-    """
-    if not out.exists() or not any(out.iterdir()):
-        return False
-    if not (out / configuration).exists():
-        raise InputError(f"--out {out} holds files that are not results of this module")
-    if not (resume or overwrite):
-        raise InputError(
-            f"--out {out} already holds results; give --resume to continue them, "
-            f"--overwrite to replace them, or another --out"
-        )
-    return True
-
-
-def asked_to_stop() -> bool:
-    """Whether a polite computation should keep what it has and raise ``KeyboardInterrupt``."""
-    return _stop.is_set()
 
 
 def in_own_process(work: Callable[..., T], *arguments: object) -> T:
@@ -374,7 +303,8 @@ def in_own_process(work: Callable[..., T], *arguments: object) -> T:
     except BrokenProcessPool:
         raise MeasurementError("the process was killed, perhaps for want of memory") from None
     except KeyboardInterrupt:
-        _end_children()
+        for child in multiprocessing.active_children():
+            child.terminate()
         raise
     finally:
         pool.shutdown()
@@ -426,67 +356,17 @@ def write_report(
         write_bytes(out / name, _png(draw))
 
 
-def _begin() -> None:
-    """Readies a worker process, which ends in its own time, and when the one that began it does."""
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: _stop.set())
+def _begin_alone() -> None:
+    """Readies a process that ends when the one that began it does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_follow, daemon=True).start()
 
 
-def _begin_alone() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_follow, args=(0.0,), daemon=True).start()
-
-
-def _end_children() -> None:
-    for child in multiprocessing.active_children():
-        child.terminate()
-
-
-def _follow(patience: float = 30.0) -> None:
+def _follow() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
-    _stop.set()
-    time.sleep(patience)
     os._exit(1)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-@contextmanager
-def _asking_politely(polite: bool) -> Iterator[None]:
-    """Turns the signals that end a program into :func:`asked_to_stop`."""
-    _stop.clear()
-    if not polite or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(one, lambda *_: _stop.set()) for one in signals]
-    try:
-        yield
-    finally:
-        for one, handler in zip(signals, before, strict=True):
-            signal.signal(one, handler)
-
-
-def _in_first(work: Callable[[], T]) -> T | None:
-    """What the first of several processes does alone; see :mod:`benchmarks.harness.collective`."""
-    if processes().number == 1:
-        return work()
-    from benchmarks.harness.collective import in_first
-
-    return in_first(work)
-
-
-def _from_first(work: Callable[[], T]) -> T:
-    if processes().number == 1:
-        return work()
-    from benchmarks.harness.collective import from_first
-
-    return from_first(work)
 
 
 def _png(draw: Callable[[], "Figure"]) -> bytes:

@@ -9,7 +9,6 @@ import lightning.pytorch as lightning
 import pandas
 from torch import Tensor
 
-from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.learner import Learner, OptimizerConfig
 from benchmarks.harness.table import number_format
 
@@ -55,16 +54,13 @@ class Task(ABC):
     def identity(self) -> dict[str, Any]:
         """The number of items and a fingerprint of all that is learned from."""
 
-    def is_trained(self, name: str) -> bool:
-        """Whether the network of this name learns from batches."""
-        return True
+    def estimator(self, model: Any) -> Any:
+        """The model of a configuration if it is fitted at once, ``None`` if it is a network.
 
-    def has_unused_parameters(self, model: Any) -> bool:
-        """Whether a network of this configuration has some that no prediction depends on."""
-        return False
-
-    def estimator(self, model: Any) -> Estimator | None:
-        """The model of a configuration if it is fitted at once, ``None`` if it is a network."""
+        It has ``fit()``, which learns from the training part and chooses on the validation part,
+        ``predictions()`` of each part, ``num_parameters()``, ``details()`` for the record, and
+        ``checkpoint()``, plain values and tensors; none of it depends on seed or device.
+        """
         return None
 
     def training(self, model: Any, training: Any) -> "TrainingConfig":
@@ -92,10 +88,18 @@ class Task(ABC):
         return {}
 
     @abstractmethod
+    def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
+        """The columns of a part's rows in the table of predictions."""
+
     def prediction_table(
         self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
     ) -> pandas.DataFrame:
         """A row for each prediction; the first columns are model, seed and part."""
+        frames = []
+        for part in PARTS:
+            run = {"model": record["model"], "seed": record["seed"], "part": part}
+            frames.append(pandas.DataFrame({**run, **self.rows(part, predictions[part])}))
+        return pandas.concat(frames, ignore_index=True)
 
     def run_name(self, model: str, seed: int) -> str:
         """What a run is called where it is shown."""

@@ -19,13 +19,10 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch import Tensor
 
 from benchmarks.harness.checkpoint import DAMAGE
-from benchmarks.harness.collective import from_first, in_first, put_together
-from benchmarks.harness.devices import trainer_devices
+from benchmarks.harness.devices import accelerator
 from benchmarks.harness.errors import DivergenceError, InputError, naming_files
-from benchmarks.harness.files import write_text
 from benchmarks.harness.learner import Learner, OptimizerConfig
-from benchmarks.harness.processes import processes
-from benchmarks.harness.progress import EpochHistory, ProgressBar, ProgressLines
+from benchmarks.harness.progress import EpochHistory, Shown
 from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.task import PARTS, Task
 
@@ -56,7 +53,7 @@ class TrainingConfig:
 
     Args:
         epochs (int): Epochs at most.
-        batch_size (int): Molecules or texts a batch, of all processes together.
+        batch_size (int): Items a batch.
         patience (int): Epochs without a better validation error after which training stops.
         clip (float): Largest gradient norm; 0: no clipping.
         optimizer: Adam's settings.
@@ -92,13 +89,6 @@ class Run:
     history: list[dict[str, float]]
     predictions: pandas.DataFrame
 
-    def write(self, folder: Path) -> None:
-        """Writes the run; the record comes last and says that the rest is complete."""
-        write_text(folder / PREDICTIONS, predictions_text(self.predictions))
-        content = {**self.record, "history": self.history}
-        write_text(folder / RECORD, json.dumps(content, indent=1))
-        (folder / LAST).unlink(missing_ok=True)
-
     @classmethod
     def read(cls, folder: Path) -> "Run | None":
         """The run that was finished in a folder, or ``None``."""
@@ -131,14 +121,11 @@ def predictions_text(frame: pandas.DataFrame) -> str:
     return str(frame.to_csv(index=False))
 
 
-def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Path) -> Run | None:
+def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Path) -> Run:
     """Trains one model with one seed, or continues where a run in `folder` stopped.
 
     The weights of the epoch with the lowest validation error make all predictions, with the network
     in evaluation mode. Leaves ``best.ckpt`` in the folder.
-
-    Several processes that ``torchrun`` started train together: each computes its share of every
-    batch, and gradients are averaged. All of them must see the folder.
 
     Args:
         task: What is learned.
@@ -148,34 +135,31 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
         folder (Path): Where checkpoints lie; made if missing.
 
     Returns:
-        The finished run, not yet written; ``None`` in other processes than the first.
+        The finished run, not yet written.
 
     Raises:
         DivergenceError: If an error is no finite number.
         InputError: If a checkpoint of the interrupted run is missing or damaged, or one cannot be
             written.
-        EndedElsewhere: In other processes than the first, where that raises one of these.
         KeyboardInterrupt: If interrupted; the last whole epoch is in ``last.ckpt``.
     """
     quieten_lightning()
     config = task.training(model, config)
-    in_first(lambda: _make(folder))
+    with naming_files(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     lightning.seed_everything(seed, verbose=False)
     learner = task.learner(model, config.optimizer)
     task.start_from(learner, model, seed)
     batches = task.batches(learner, config.batch_size, seed)
     history = EpochHistory(seed, task.measure)
     name = task.run_name(model.name, seed)
-    callbacks = [history, *_shown(config, name, history), KeepCheckpoints(folder, history)]
-    trained = task.is_trained(model.name)
-    devices = trainer_devices(config.device, task.has_unused_parameters(model))
-    trainer = _trainer(config, devices, callbacks, config.epochs if trained else 0, folder)
+    shown = [] if config.show == "nothing" else [Shown(name, history, config.show)]
+    callbacks = [history, *shown, KeepCheckpoints(folder, history)]
+    trainer = _trainer(config, callbacks, folder)
     try:
         with naming_files(folder):
             _fit(trainer, learner, batches, folder)
-            if not trained:
-                trainer.save_checkpoint(folder / BEST, weights_only=True)
-            predictions = _predict(trainer, learner, batches, task.parts, folder / BEST)
+            predictions = _predict(trainer, learner, batches, folder / BEST)
         if trainer.received_sigterm:  # too late to stop an epoch; it must not start the next run
             raise SystemExit
     except DivergenceError as error:
@@ -184,16 +168,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
         raise KeyboardInterrupt from None
     details = task.details(model, learner)
     number = num_parameters(learner.net)
-
-    def finish() -> Run:
-        return finished_run(task, model, seed, number, predictions, history.epochs, details)
-
-    return in_first(finish)
-
-
-def _make(folder: Path) -> None:
-    with naming_files(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    return finished_run(task, model, seed, number, predictions, history.epochs, details)
 
 
 def finished_run(
@@ -251,7 +226,6 @@ def quieten_lightning() -> None:
         r".*Trying to infer the `batch_size`.*",
         r".*`isinstance\(treespec, LeafSpec\)` is deprecated.*",
         r".*number of training batches .* is smaller than the logging interval.*",
-        r".*It is recommended to use `self.log\(.* sync_dist=True\)`.*",
     ):
         warnings.filterwarnings("ignore", message=message)
 
@@ -260,8 +234,7 @@ class KeepCheckpoints(Checkpoint):
     """Writes ``best.ckpt`` after every epoch that is the best so far, ``last.ckpt`` after each.
 
     What is best follows from the history alone, which ``last.ckpt`` carries: unlike Lightning's
-    ``ModelCheckpoint``, a resumed run knows its best epoch wherever the folder was moved. Several
-    processes have the same history, and the first one writes.
+    ``ModelCheckpoint``, a resumed run knows its best epoch wherever the folder was moved.
 
     Args:
         folder (Path): Where they lie.
@@ -281,30 +254,21 @@ class KeepCheckpoints(Checkpoint):
         trainer.save_checkpoint(self.folder / LAST)
 
 
-def _shown(config: TrainingConfig, name: str, history: EpochHistory) -> list[Callback]:
-    if config.show == "nothing" or not processes().is_first:
-        return []
-    if config.show == "bar":
-        return [ProgressBar(name, history)]
-    return [ProgressLines(name, history, every=config.show == "epochs")]
-
-
 def _trainer(
     config: TrainingConfig,
-    devices: dict[str, Any],
     callbacks: list[Callback],
-    epochs: int,
     folder: Path,
 ) -> lightning.Trainer:
-    on_gpu = devices["accelerator"] == "gpu"
+    kind, devices = accelerator(config.device)
     precision = config.precision
     if precision == "auto":
-        precision = "bf16-mixed" if on_gpu and torch.cuda.is_bf16_supported() else "32-true"
+        precision = "bf16-mixed" if kind == "gpu" and torch.cuda.is_bf16_supported() else "32-true"
     stopping = EarlyStopping("valid_error", patience=config.patience, check_finite=False)
     return lightning.Trainer(
-        **devices,
+        accelerator=kind,
+        devices=devices,
         precision=precision,  # type: ignore[arg-type]
-        max_epochs=epochs,
+        max_epochs=config.epochs,
         gradient_clip_val=config.clip or None,
         callbacks=[*callbacks, stopping],
         logger=_logger(config.logger, folder),
@@ -327,7 +291,7 @@ def _fit(
     batches: lightning.LightningDataModule,
     folder: Path,
 ) -> None:
-    last, epochs = from_first(lambda: _where_it_stopped(folder, trainer.max_epochs or 0))
+    last, epochs = _where_it_stopped(folder, trainer.max_epochs or 0)
     trainer.fit_loop.max_epochs = epochs
     trainer.fit(learner, datamodule=batches, ckpt_path=last, weights_only=True)
 
@@ -356,18 +320,12 @@ def _predict(
     trainer: lightning.Trainer,
     learner: Learner,
     batches: Any,
-    parts: Mapping[str, Tensor],
     best: Path,
 ) -> dict[str, Tensor]:
-    """The predictions of every part with the weights of the best epoch, in the first process."""
+    """The predictions of every part with the weights of the best epoch."""
     # Not through ckpt_path, which would take the history back to the best epoch as well.
     with _naming_damage(best):
         checkpoint = torch.load(best, map_location="cpu", weights_only=True)
         learner.load_state_dict(checkpoint["state_dict"])
     outputs: Any = trainer.predict(learner, batches.all_parts()) or []
-    predictions = {}
-    for part, output in zip(PARTS, outputs, strict=True):
-        whole = put_together(output, len(parts[part]), batches.batch_size)
-        if whole is not None:
-            predictions[part] = whole
-    return predictions
+    return {part: torch.cat(output) for part, output in zip(PARTS, outputs, strict=True)}

@@ -54,7 +54,7 @@ def carry_out(asked: Kernels) -> None:
     with naming_extras("mol,bench"):
         import pyg_kernels.chem  # noqa: F401
         from benchmarks.harness.devices import torch_device
-        from benchmarks.harness.study import Study
+        from benchmarks.harness.study import Report, Study
         from benchmarks.kernels import libraries, measure, report
     options = replace(asked, device=str(torch_device(asked.device)))
     with as_input_error():
@@ -83,7 +83,8 @@ def carry_out(asked: Kernels) -> None:
         for path in out.glob(f"runs/*/{measure.VALUES}"):
             path.unlink()
     records = sorted(study.records(), key=lambda one: TASKS.index(one["task"]))
-    study.finish(report.tables(records, options, number), report.pictures(records, options))
+    tables = report.tables(records, options, number)
+    study.finish(Report(tables, report.pictures(records, options)))
 
 
 def _is_done(cell: Measurement, record: dict[str, Any]) -> bool:

@@ -18,7 +18,6 @@ To gather all results below a folder into one Markdown and one HTML page:
   python -m benchmarks.molecules report DIR
 To predict or explain new molecules with a run:
   pyg-kernels predict OUT/runs/DATA-SPLIT-MODEL-seedN new.csv --out predicted.csv
-Several processes train together: torchrun --nproc-per-node 2 -m benchmarks.molecules ...
 
 OUT holds metrics.json, predictions.csv, table.md, report.html, pictures, configuration.json and a
 folder for each run.
@@ -37,8 +36,7 @@ def compare(options: Options) -> None:
         import torch
 
         import pyg_kernels.chem  # noqa: F401
-        from benchmarks.harness.collective import in_first
-        from benchmarks.harness.study import Study
+        from benchmarks.harness.study import Report, Study
         from benchmarks.molecules import report, runs
         from pyg_kernels.ops import backend
     cells = [] if options.report else runs.planned(options)
@@ -48,18 +46,18 @@ def compare(options: Options) -> None:
     out = Path(options.out or "runs/molecules")
     study = Study(PROGRAM, options, out, digests, PACKAGES, report.FILES, facts=facts)
     study.open()
-    in_first(lambda: runs.write_skipped(out, splits))
+    runs.write_skipped(out, splits)
     progress = options.show() == "bar"
     study.run(cells, lambda cell, folder: cell.write(folder, progress), outcome=runs.outcome)
-    found = in_first(lambda: report.whole_cells(out)) or []
+    found = report.whole_cells(out)
     sections = report.sections_of(found)
 
-    def also() -> None:
+    def write(out: Path) -> None:
         report.write_page(out, sections)
         runs.write_predictions(out, [cell.folder for cell in found])
 
     tables, pictures = report.tables_of(sections), report.pictures_of(sections)
-    study.finish(tables, pictures, [cell.record for cell in found], also)
+    study.finish(Report(tables, pictures, write), [cell.record for cell in found])
 
 
 def gather(options: Gather) -> int:
@@ -94,7 +92,6 @@ COMPARE = Command(
     compare,
     "Fits models of molecules on one or more splits and compares them in one table.",
     DETAILS,
-    several=True,
 )
 GATHER = Command(
     Gather,

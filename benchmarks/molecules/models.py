@@ -135,6 +135,7 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "featurizer": options.chosen("featurizer", data),
         "num_layers": layers,
         "device": None if options.device == "auto" else options.device,
+        "hurdle": options.hurdle,
     }
     if not split.has_valid and kind not in KERNELS:
         raise InputError(f"--model {name} needs molecules to validate on; {split.key} has none")
@@ -145,8 +146,10 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         if model.is_own(split):
             if not split.data.is_regression:
                 raise InputError(f"--model {name} needs numbers to learn; {split.key} has others")
-            if options.ensemble_size > 1:
-                raise InputError(f"--model {name} has no --ensemble-size on {split.key}")
+            if options.ensemble_size > 1 or options.hurdle:
+                flag = "--ensemble-size" if options.ensemble_size > 1 else "--hurdle"
+                raise InputError(f"--model {name} has no {flag} on {split.key}")
+            del arguments["hurdle"]
             if kind != "wl-gp":
                 del arguments["num_layers"]
         return model

@@ -36,7 +36,7 @@ class Training(Device, Results):
     Args:
         seeds: of weights, orders and what else is drawn
         epochs: at most (60; cep 15; sets of OGB 100, large ones 30)
-        batch_size: molecules of all processes (64; cep 128; sets of OGB 32, large ones 128)
+        batch_size: molecules a batch (64; cep 128; sets of OGB 32, large ones 128)
         lr: learning rate (0.001; cep 0.005)
         patience: epochs without a lower validation loss that end training (a third, at least 10)
         schedule: of the learning rate, warm-up and cosine, or times 0.9 every epoch
@@ -71,6 +71,8 @@ class Models(Training):
         norm: normalization of networks' states and of their heads' input, over the batch or each
             row; head, of the latter alone, over the batch
         dropout: probability of dropping a channel
+        hurdle: a target that is often its least or greatest value is learned as two, what it is
+            elsewhere and whether it is elsewhere, as pyg-kernels does
         gp_molecules: Gaussian processes see at most so many molecules of the training part, drawn
             at random (random-walk-gp 2,000, others all)
     """
@@ -85,6 +87,7 @@ class Models(Training):
     layers: int | None = setting(None, least=1, most=MOST_LAYERS)
     norm: Literal["batch", "layer", "head", "none"] = setting("batch")
     dropout: float = setting(0.0, least=0, below=1)
+    hurdle: bool = setting(False)
     gp_molecules: int | None = setting(None, least=2)
 
 

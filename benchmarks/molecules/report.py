@@ -293,7 +293,7 @@ class Section:
                     (
                         str(folder),
                         f"commit {found['commit']}; {versions}; backend {found['backend']}; "
-                        f"{found['processes']} processes, {found['threads']} threads; {options}",
+                        f"{found['threads']} threads; {options}",
                     )
                 )
             except DAMAGE:

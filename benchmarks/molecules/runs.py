@@ -4,18 +4,15 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.harness.collective import in_first, in_turn
 from benchmarks.harness.devices import torch_device
 from benchmarks.harness.errors import InputError, as_input_error, naming_files, tell
 from benchmarks.harness.files import write_bytes, write_text
-from benchmarks.harness.processes import processes
 from benchmarks.harness.study import Record
 from benchmarks.molecules.data import PARTS, Split, load_set
 from benchmarks.molecules.models import Model, models_of, named_model, number_of_parameters
@@ -178,21 +175,13 @@ class Cell:
                 frames.append(pd.DataFrame(frame))
         return pd.concat(frames, ignore_index=True)
 
-    def write(self, folder: Path, progress: bool) -> Record | None:
-        """Fits in all processes, a kernel method in the first alone, which writes the run.
-
-        Returns:
-            The record, in the first process.
+    def write(self, folder: Path, progress: bool) -> Record:
+        """Fits the model and writes the run; gives its record.
 
         Raises:
             InputError: If it cannot be fitted or written.
         """
-        if self.model.is_network:
-            fitted = self.fit(progress)
-            return in_first(lambda: self._write(folder, *fitted))
-        return in_first(lambda: self._write(folder, *self.fit(progress)))
-
-    def _write(self, folder: Path, estimator: Any, seconds: float) -> Record:
+        estimator, seconds = self.fit(progress)
         found = self.predictions(estimator)
         record = self.record(estimator, found, seconds)
         with as_input_error(), naming_files(folder):
@@ -239,13 +228,10 @@ def planned(options: Options) -> list[Cell]:
     for name in options.model:  # before anything is read
         named_model(name)
     torch_device(options.device)
-    number = processes().number
-    if min(options.chosen("batch_size", data) for data in options.data) < number:
-        raise InputError(f"--batch-size is shared by {number} processes; give more")
     cells: list[Cell] = []
     names: list[str] = []
     for data in options.data:
-        found = in_turn(partial(load_set, data, options, options.show() == "bar"))
+        found = load_set(data, options, options.show() == "bar")
         if found.name in names:
             raise InputError(f"--data: two are called {found.name}; rename one of the files")
         names.append(found.name)

@@ -3,10 +3,10 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as lightning
 import torch
 from markupsafe import Markup
 from torch import Tensor
@@ -14,9 +14,10 @@ from torch import Tensor
 from benchmarks.corpora.annotated_texts import AnnotatedTexts
 from benchmarks.corpora.beer_advocate import BeerAdvocate
 from benchmarks.corpora.planted_evidence import PlantedEvidence
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras
 from benchmarks.harness.task import PARTS
-from benchmarks.harness.text.data import BUCKET, known_words, vector_file
+from benchmarks.harness.text.data import fingerprint, known_words, text_batches, vector_file
 from benchmarks.rationales.goals import ClassGoal, NumberGoal
 from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
 from benchmarks.rationales.selections import marked_words, precision
@@ -109,6 +110,15 @@ class Items:
         """The items of a part whose evidence is known."""
         return sum(self.evidence[place] is not None for place in self.parts[part].tolist())
 
+    def batches(self, batch_size: int, seed: int) -> Batches:
+        """Those of each part and, where evidence is known of the test part alone, that after each
+        epoch, too.
+        """
+        made = text_batches(self.parts, self.loader, batch_size, seed)
+        watched = self.annotated_part() or "valid"
+        made.also = [] if watched == "valid" else [made.parts[watched]]
+        return made
+
     def evidence_of(self, part: str) -> tuple[Tensor, Tensor]:
         """The evidence of a part, item after item, and where it is known, both ``(N,)`` bool."""
         places = self.parts[part]
@@ -125,34 +135,6 @@ class Items:
         number, share = self.num_annotated(part), marks[known].double().mean()
         some = f"{number:,} {self.kind} with evidence of the " if bool((~known).any()) else ""
         return f"{100 * share:.1f}% of the {self.unit} of the {some}{part} part say it"
-
-
-class Batches(lightning.LightningDataModule):
-    """Batches of the training part, and of those to validate and to measure precision on.
-
-    The order of the training items depends on seed and epoch alone, so that a resumed run sees the
-    batches that the uninterrupted one would have seen.
-    """
-
-    def __init__(self, items: Items, batch_size: int, seed: int) -> None:
-        super().__init__()
-        self.items, self.batch_size, self.seed = items, batch_size, seed
-
-    def train_dataloader(self) -> Any:
-        """Shuffled batches of this epoch."""
-        places, seed = self.items.parts["train"], 10_000 * self.seed
-        loader = self.items.loader(places, self.batch_size, True, shuffle=True, seed=seed)
-        loader.set_epoch(self.trainer.current_epoch if self.trainer else 0)
-        return loader
-
-    def val_dataloader(self) -> list[Any]:
-        """The validation part and, where evidence is known of the test part alone, that."""
-        parts = dict.fromkeys(["valid", self.items.annotated_part() or "valid"])
-        return [self.items.loader(self.items.parts[part], self.batch_size) for part in parts]
-
-    def all_parts(self) -> list[Any]:
-        """One loader for each of the parts, in their own order."""
-        return [self.items.loader(self.items.parts[part], self.batch_size) for part in PARTS]
 
 
 def load_items(options: Rationales) -> Items:
@@ -173,20 +155,15 @@ def _texts(options: Rationales) -> Items:
     if file is None:
         # A word that occurs once teaches what to make of unknown words.
         vocabulary, vectors = Vocabulary.build(corpus.part("train"), min_count=2), None
-        fingerprint = None
         why = "" if options.vectors else " (no GloVe file at hand; --vectors FILE names one)"
         about = f"{len(vocabulary):,} words, learned vectors{why}"
     else:
         vocabulary, vectors = known_words(corpus, file)
-        fingerprint = hashlib.sha256(vectors.vectors.numpy().tobytes()).hexdigest()[:16]
         about = (
             f"{len(vocabulary):,} words, {int(vectors.found.sum()):,} with fixed vectors of "
             f"{vectors.vectors.size(1)} numbers from {file.name}, not counted as parameters"
         )
     encoded = EncodedTexts(*vocabulary.encode(corpus.texts), y)
-
-    def loader(places: Tensor, batch_size: int, bucket: bool = False, **more: Any) -> Any:
-        return TextLoader(encoded, places, batch_size, bucket=BUCKET if bucket else 1, **more)
 
     return Items(
         name=options.dataset,
@@ -200,9 +177,9 @@ def _texts(options: Rationales) -> Items:
         lengths=encoded.lengths,
         lines=[" ".join(words) for words in corpus.texts],
         sizes=word_sizes(vocabulary, vectors, options),
-        identity={"number": len(y), "digest": corpus.digest(), "vectors": fingerprint},
+        identity={"number": len(y), "digest": corpus.digest(), "vectors": fingerprint(vectors)},
         about=about,
-        loader=loader,
+        loader=partial(TextLoader, encoded),
         vocabulary=vocabulary,
         vectors=vectors,
     )
@@ -238,7 +215,7 @@ def _molecules(options: Rationales) -> Items:
     for numbers in (y, *parts.values()):
         content.update(numbers.contiguous().numpy().tobytes() + b";")
 
-    def loader(places: Tensor, batch_size: int, bucket: bool = False, **more: Any) -> Any:
+    def loader(places: Tensor, batch_size: int, bucket: int = 1, **more: Any) -> Any:
         return MoleculeLoader(molecules, places, batch_size, **more)
 
     return Items(

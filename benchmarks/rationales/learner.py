@@ -1,6 +1,5 @@
 """What Lightning trains: a network that answers, and what it answers from."""
 
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor
 from torch_geometric.utils import to_dense_batch
 from torchmetrics import MeanMetric, Metric
 
-from benchmarks.harness.learner import Learner, OptimizerConfig
+from benchmarks.harness.learner import Learner
 from benchmarks.rationales.goals import ClassGoal, Goal, NumberGoal, RankingGoal
 from benchmarks.rationales.networks import SELECTED, ModelConfig, RationaleNet, Reading, network
 from benchmarks.rationales.options import PROGRAM
@@ -90,10 +89,8 @@ class RationaleLearner(Learner):
         evidence: tuple[Tensor, Tensor] | None = None,
         program: str = PROGRAM,
     ) -> None:
-        optimizer = optimizer or asdict(OptimizerConfig())
-        super().__init__(OptimizerConfig(**optimizer))
-        given = {"model": model, "words": words, "classes": classes, "optimizer": optimizer}
-        self.save_hyperparameters({**given, "program": program}, logger=False)
+        super().__init__(optimizer)
+        self.save_hyperparameters(ignore=("longest", "right", "evidence"), logger=False)
         config = ModelConfig(**model)
         self.longest, self.evidence = longest, evidence
         self.net = network(config)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.utils import softmax
 
+from benchmarks.harness.text.encoders import word_embedding
 from benchmarks.rationales.options import ANNEAL, ATTENTION, SELECTING
 from benchmarks.rationales.selections import top_share
 from pyg_kernels.nn import WLKernelNet
@@ -24,7 +25,6 @@ from pyg_kernels.sequence import RCNN
 ORDER = 2  # words in an n-gram, atoms in a walk
 RECURRENT: dict[str, Any] = {"order": ORDER, "combine": "add", "decay": "input"}
 SELECTION_SIZE = 30  # units that dependent selections are carried on with
-EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
 SELECTED = 0.5  # the score of what is selected, at least
 START = 0.5  # the share that generators select at first
 Inputs = dict[str, Any]
@@ -79,9 +79,8 @@ class RationaleNet(nn.Module):
         self.config = config
         self.embedding: nn.Embedding | None = None
         if config.num_words:
-            self.embedding = nn.Embedding(config.num_words, config.input_size)
-            self.embedding.weight.data.mul_(EMBEDDING_SCALE)
-            self.embedding.weight.requires_grad_(not config.fixed_embedding)
+            size, fixed = config.input_size, config.fixed_embedding
+            self.embedding = word_embedding(config.num_words, size, fixed)
         self.build()
 
     def build(self) -> None:

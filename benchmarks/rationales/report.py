@@ -14,10 +14,9 @@ from torch import Tensor
 
 from benchmarks.harness.checkpoint import load_learner, lost_checkpoint
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.experiment import Report
 from benchmarks.harness.figures import picture_grid
 from benchmarks.harness.files import write_text
-from benchmarks.harness.study import Record
+from benchmarks.harness.study import Record, Report
 from benchmarks.harness.summary import by_model, mean_seconds, seeds_text, spread, spread_or_dash
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run

@@ -14,7 +14,6 @@ from sklearn.svm import LinearSVC, LinearSVR
 from torch import Tensor
 
 from benchmarks.harness.errors import as_input_error
-from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.task import PARTS
 from benchmarks.rationales.data import Items
 from benchmarks.rationales.options import SVM
@@ -25,7 +24,7 @@ ITERATIONS = 10_000
 Texts = Sequence[Sequence[str]]
 
 
-class SVMEstimator(Estimator):
+class SVMEstimator:
     r"""A linear SVM on the words and pairs of neighbouring words that a text has.
 
     The baseline of Lei's thesis (2017), section 3.4.1: a text's features are 1 for what occurs in
@@ -33,14 +32,13 @@ class SVMEstimator(Estimator):
     ``LinearSVC`` for classes, and ``LinearSVR`` with the squared loss for numbers.
     """
 
-    uses_seed = False
     machine: Pipeline
     cost: float
 
     def __init__(self, data: Items, rate: float) -> None:
         self.data, self.rate = data, rate
 
-    def fit(self, seed: int, device: torch.device, progress: bool) -> None:
+    def fit(self) -> None:
         """Learns from the training part; C is chosen by the error on the validation part, of equal
         ones the smallest.
         """
@@ -62,7 +60,7 @@ class SVMEstimator(Estimator):
         self.cost = min(COSTS, key=error)
         self.machine = machines[self.cost]
 
-    def predictions(self, progress: bool) -> dict[str, Tensor]:
+    def predictions(self) -> dict[str, Tensor]:
         """Answers and selections of each part, as a network's ``predict_step`` gives them."""
         return {part: self._predictions(part) for part in PARTS}
 

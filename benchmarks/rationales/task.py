@@ -5,15 +5,14 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-import pandas
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import as_input_error
-from benchmarks.harness.estimator import Estimator
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.retrieval.batches import QuestionBatches, ranked_pairs
+from benchmarks.harness.retrieval.batches import question_batches, ranked_pairs
 from benchmarks.harness.retrieval.data import QuestionData, load_questions
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
 from benchmarks.harness.retrieval.options import Questions
@@ -21,7 +20,7 @@ from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
 from benchmarks.harness.sizes import check_parameters, count_parameters
 from benchmarks.harness.task import PARTS, Task
-from benchmarks.rationales.data import Batches, Items, load_items, word_sizes
+from benchmarks.rationales.data import Items, load_items, word_sizes
 from benchmarks.rationales.goals import RankingGoal
 from benchmarks.rationales.learner import READINGS, RationaleLearner
 from benchmarks.rationales.networks import SELECTED, ModelConfig, SelectingNet, network
@@ -79,10 +78,6 @@ class RationaleTask(Task):
             found.append(config)
         return found
 
-    def has_unused_parameters(self, model: ModelConfig) -> bool:
-        """Those of the generator, while the encoder reads everything."""
-        return model.selects and model.warm_up > 0
-
     def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
         """An untrained network, with the word vectors."""
         words = [] if self.vocabulary is None else self.vocabulary.words[2:]
@@ -121,13 +116,13 @@ class ItemRationales(RationaleTask):
         """The number of texts or molecules, and fingerprints of all that is learned from."""
         return self.data.identity
 
-    def estimator(self, model: ModelConfig) -> Estimator | None:
+    def estimator(self, model: ModelConfig) -> SVMEstimator | None:
         """The SVM of a configuration, ``None`` if it is a network."""
         return SVMEstimator(self.data, model.rate) if model.kind == SVM else None
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
         """Texts or molecules in an order of each epoch."""
-        return Batches(self.data, batch_size, seed)
+        return self.data.batches(batch_size, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """The errors of each part: from rationales, from all there is and from the rest.
@@ -152,26 +147,16 @@ class ItemRationales(RationaleTask):
         tops = {key: top_share(scores, share, ptr) for key, share in CURVE.items()}
         return found | self._precisions("test", tops)
 
-    def prediction_table(
-        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
-    ) -> pandas.DataFrame:
-        """A row for each item: what is right, what is said from what, and what is selected."""
-        frames = []
-        for part in PARTS:
-            places, found = self.parts[part].tolist(), predictions[part]
-            sizes = self.data.lengths[self.parts[part]].tolist()
-            chosen = (self._scores_of(part, found) >= SELECTED).split(sizes)
-            frame = {
-                "model": record["model"],
-                "seed": record["seed"],
-                "part": part,
-                "row": places,
-                "text": [self.data.lines[place] for place in places],
-                **self._answers(part, found),
-                "selection": list(map(spans_text, chosen)),
-            }
-            frames.append(pandas.DataFrame(frame))
-        return pandas.concat(frames, ignore_index=True)
+    def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
+        """Of each item what is right, what is said from what, and what is selected."""
+        places, sizes = self.parts[part].tolist(), self.data.lengths[self.parts[part]].tolist()
+        chosen = (self._scores_of(part, predictions) >= SELECTED).split(sizes)
+        return {
+            "row": places,
+            "text": [self.data.lines[place] for place in places],
+            **self._answers(part, predictions),
+            "selection": list(map(spans_text, chosen)),
+        }
 
     def _scores_of(self, part: str, predictions: Tensor) -> Tensor:
         """Those of all items of a part, one after the other, ``(N,)``."""
@@ -215,10 +200,11 @@ class RankingRationales(RationaleTask):
         """The number of questions, and fingerprints of questions and word vectors."""
         return self.data.identity()
 
-    def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> QuestionBatches:
+    def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
         """Similar questions with random others, and candidates to rank, of what is read alone."""
         texts = read_texts(self.data, learner.net.config.fields)
-        return QuestionBatches(replace(self.data, texts=texts), TITLE, NEGATIVES, batch_size, seed)
+        data = replace(self.data, texts=texts)
+        return question_batches(data, TITLE, NEGATIVES, batch_size, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """MAP of each part; the other measures and the share of words of those to rank."""
@@ -237,17 +223,14 @@ class RankingRationales(RationaleTask):
         """The same, and what is read."""
         return {"fields": model.fields, **super().details(model, learner)}
 
-    def prediction_table(
-        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
-    ) -> pandas.DataFrame:
-        """A row for each pair: whether it is similar, the cosine, and what is selected of both."""
-        cosines = {part: predictions[part][:, 0] for part in PARTS}
-        table = self.ranking.prediction_table(record, cosines)
-        chosen = torch.cat([predictions[part][:, 1:] >= SELECTED for part in PARTS])
-        both = {"query": chosen[:, : self.longest], "candidate": chosen[:, self.longest :]}
-        for name, rows in both.items():
-            table[f"{name}_selection"] = list(map(spans_text, rows))
-        return table
+    def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
+        """Of each pair whether it is similar, the cosine, and what is selected of both."""
+        chosen = predictions[:, 1:] >= SELECTED
+        return {
+            **self.ranking.rows(part, predictions[:, 0]),
+            "query_selection": list(map(spans_text, chosen[:, : self.longest])),
+            "candidate_selection": list(map(spans_text, chosen[:, self.longest :])),
+        }
 
     def _share(self, part: str, predictions: Tensor) -> float:
         """Of the words of titles and bodies of all questions of a part, those selected."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.harness.errors import InputError, as_input_error, naming_extras, say
 from benchmarks.harness.files import write_text
-from benchmarks.harness.options import Command, run_command
+from benchmarks.harness.options import Command, run_commands
 from benchmarks.harness.table import Table
 from benchmarks.speed.options import TABLES, Compare, Speed
 from benchmarks.speed.scale import SCALE
@@ -38,12 +38,7 @@ OUT/metrics.json has the rows, the machine and the versions.
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command line and gives the exit status."""
-    given = list(sys.argv[1:] if words is None else words)
-    if given[:1] == ["scale"]:
-        return run_command(f"{PROGRAM} scale", SCALE, given[1:])
-    if given[:1] == ["compare"]:
-        return run_command(f"{PROGRAM} compare", COMPARE, given[1:])
-    return run_command(PROGRAM, SPEED, given)
+    return run_commands(PROGRAM, COMMANDS, words)
 
 
 def carry_out(options: Speed) -> None:
@@ -157,6 +152,7 @@ SPEED = Command(
     DETAILS,
 )
 COMPARE = Command(Compare, compare, "Ratios of the times in two metrics.json.")
+COMMANDS = {"": SPEED, "scale": SCALE, "compare": COMPARE}
 
 if __name__ == "__main__":
     sys.exit(main())

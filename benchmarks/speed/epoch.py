@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.harness.devices import torch_device, trainer_devices
+from benchmarks.harness.devices import accelerator, torch_device
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.training import quieten_lightning
 from benchmarks.molecules.data import Split, load_set
@@ -165,8 +165,10 @@ def train_batches(
     quieten_lightning()
     lightning.seed_everything(0, verbose=False)
     learner, batches = _prepared(split, model, batch_size)
+    kind, devices = accelerator(device)
     trainer = lightning.Trainer(
-        **trainer_devices(device),
+        accelerator=kind,
+        devices=devices,
         precision="32-true",
         max_epochs=1,
         limit_train_batches=num_batches or 1.0,

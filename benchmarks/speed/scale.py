@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from benchmarks.harness.errors import InputError, MeasurementError, naming_extras
 from benchmarks.harness.options import Command, Results, setting
-from benchmarks.harness.study import Record, Study, in_own_process, rows_table
+from benchmarks.harness.study import Record, Report, Study, in_own_process, rows_table
 
 PROGRAM = "benchmarks.speed scale"
 FULL = 2_300_000  # molecules of the Clean Energy Project
@@ -101,7 +101,7 @@ def carry_out(options: Scale) -> None:
         f"{EPOCHS} epochs, h": lambda r: f"{hours(r)[2]:.2f}",
     }
     caption = f"{options.dataset}, {options.model}; h: what {FULL:,} molecules would take here"
-    study.finish([rows_table(caption, study.records(), columns)])
+    study.finish(Report([rows_table(caption, study.records(), columns)]))
 
 
 def hours(record: Record) -> tuple[float, float, float]:

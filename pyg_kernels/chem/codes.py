@@ -18,6 +18,17 @@ class InvalidSmiles(ValueError):  # noqa: N818
     Attributes:
         smiles: the string.
         reason: what RDKit finds wrong with it.
+
+    Example:
+        >>> from pyg_kernels.chem import InvalidSmiles, MolFeaturizer
+        >>> try:
+        ...     data = MolFeaturizer()("c1ccc")
+        ... except InvalidSmiles as error:
+        ...     print(error.smiles, error.reason, sep=": ")
+        c1ccc: it is not well-formed SMILES
+
+    See Also:
+        :class:`InvalidRow`; :class:`~pyg_kernels.datasets.InvalidMolecules`, many of them.
     """
 
     def __init__(self, smiles: str, reason: str) -> None:

@@ -159,10 +159,13 @@ class DefaultFeaturizer(Featurizer):
     square-planar platinum, atropisomers and bonds that are marked as either.
 
     Example:
-        >>> featurizer = DefaultFeaturizer()
-        >>> data = featurizer("C[C@H](N)C(=O)O")
+        >>> from pyg_kernels.chem import DefaultFeaturizer
+        >>> data = DefaultFeaturizer()("C[C@H](N)C(=O)O")
         >>> data.x.shape, data.edge_index.shape, data.edge_attr.shape
         (torch.Size([6, 96]), torch.Size([2, 10]), torch.Size([10, 12]))
+
+    See Also:
+        :class:`MolFeaturizer` and :class:`OGBFeaturizer`; :func:`featurizer_by_name`.
     """
 
     name = "default"

@@ -30,6 +30,15 @@ class Feature:
         has_unknown: whether a value that is not among the choices has a slot after them.
         one_hot: whether a yes-or-no property fills a column for no and one for yes.
         read: RDKit's integer of an atom or a bond.
+
+    Example:
+        >>> from pyg_kernels.chem import Feature
+        >>> element = Feature("element", ("C", "O"), (6, 8), has_unknown=True)
+        >>> element.encode([6, 8, 7]), element.width
+        (array([0, 1, 2], dtype=uint8), 3)
+
+    See Also:
+        :class:`Featurizer`, which is made of features.
     """
 
     name: str

@@ -25,6 +25,22 @@ class Featurizer:
     A subclass has a ``name`` by which it is asked for, a ``version``, which changes whenever its
     codes do, ``atom_features`` and ``bond_features`` in the order of their columns, and, if its
     features cannot read themselves, a :class:`~pyg_kernels.chem.encoding.CodeReader` of its own.
+
+    Example:
+        >>> from rdkit import Chem
+        >>> from pyg_kernels.chem import BOND_FEATURES, Feature, Featurizer
+        >>> halogens = Feature("halogen", ("F", "Cl"), (9, 17), True, read=Chem.Atom.GetAtomicNum)
+        >>> class Halogens(Featurizer):
+        ...     name, version = "halogens", 1
+        ...     atom_features, bond_features = (halogens,), BOND_FEATURES
+        >>> Halogens()("CCCl").x
+        tensor([[0., 0., 1.],
+                [0., 0., 1.],
+                [0., 1., 0.]])
+
+    See Also:
+        :class:`Feature`, a column of it; :class:`DefaultFeaturizer`, :class:`MolFeaturizer` and
+        :class:`OGBFeaturizer`, those that are there.
     """
 
     name: ClassVar[str]

@@ -58,10 +58,13 @@ class MolFeaturizer(Featurizer):
     Hydrogens that the SMILES writes as atoms of their own and RDKit keeps (isotopes, H2) are atoms.
 
     Example:
-        >>> featurizer = MolFeaturizer()
-        >>> data = featurizer("CCO")
+        >>> from pyg_kernels.chem import MolFeaturizer
+        >>> data = MolFeaturizer()("CCO")
         >>> data.x.shape, data.edge_index.shape, data.edge_attr.shape
         (torch.Size([3, 65]), torch.Size([2, 4]), torch.Size([4, 7]))
+
+    See Also:
+        :class:`DefaultFeaturizer` and :class:`OGBFeaturizer`; :func:`featurizer_by_name`.
     """
 
     name = "duvenaud"

@@ -97,9 +97,14 @@ class OGBFeaturizer(Featurizer):
     The package ogb itself is not needed.
 
     Example:
+        >>> from pyg_kernels.chem import OGBFeaturizer
         >>> data = OGBFeaturizer()("CCO")
         >>> data.x.shape, data.edge_index.shape, data.edge_attr.shape
         (torch.Size([3, 174]), torch.Size([2, 4]), torch.Size([4, 13]))
+
+    See Also:
+        :class:`DefaultFeaturizer` and :class:`MolFeaturizer`; :func:`featurizer_by_name`;
+        :func:`~pyg_kernels.datasets.ogb_dataset`.
     """
 
     name = "ogb"

@@ -49,6 +49,18 @@ class MoleculeLoader(EpochLoader[Batch]):
             pair, ``bins`` are of another number of molecules, or ``indices`` has none or no
             integers.
         IndexError: if an index is out of range.
+
+    Example:
+        >>> from pyg_kernels.datasets import MoleculeDataset, MoleculeLoader
+        >>> smiles = ["CCO", "CCCO", "c1ccccc1", "Cc1ccccc1", "CCN"]
+        >>> molecules = MoleculeDataset.from_smiles(smiles, [0.0, 0.3, 2.1, 2.7, -0.1])
+        >>> loader = MoleculeLoader(molecules, batch_size=2, shuffle=True)
+        >>> [batch.num_graphs for batch in loader]
+        [2, 2, 1]
+
+    See Also:
+        :class:`MoleculeDataset` and :class:`MoleculeShards`, what it reads; :class:`UniformBins`;
+        :class:`TextLoader`.
     """
 
     def __init__(

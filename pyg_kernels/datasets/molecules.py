@@ -80,6 +80,18 @@ class MoleculeDataset(InMemoryDataset):
     Attributes:
         featurizer: the :class:`~pyg_kernels.chem.Featurizer`.
         skipped: the SMILES that were left out because they cannot be read.
+
+    Example:
+        >>> from pyg_kernels.datasets import MoleculeDataset
+        >>> molecules = MoleculeDataset.from_smiles(["CCO", "c1ccccc1"], [1.1, -1.6], ["logS"])
+        >>> molecules[0]
+        Data(x=[3, 65], edge_index=[2, 4], edge_attr=[4, 7], y=[1, 1], smiles='CCO')
+        >>> molecules.batch([0, 1]).x.shape
+        torch.Size([9, 65])
+
+    See Also:
+        :class:`MoleculeCSV`, of a file; :class:`MoleculeLoader`;
+        :class:`~pyg_kernels.chem.Featurizer`.
     """
 
     def __init__(
@@ -281,7 +293,7 @@ class MoleculeDataset(InMemoryDataset):
 
 
 class MoleculeCSV(MoleculeDataset):
-    """The molecules of a table: a CSV with a header line, or a Parquet file.
+    r"""The molecules of a table: a CSV with a header line, or a Parquet file.
 
     An empty target (or ``nan``, ``na``, ``n/a``, ``null``, ``none`` in any case) is missing: NaN
     in ``y``. Blank lines are passed over.
@@ -308,6 +320,21 @@ class MoleculeCSV(MoleculeDataset):
         InvalidMolecules: if a SMILES cannot be read and ``skip_invalid`` is False.
         ValueError: if the file is empty or no CSV file, a column is missing, a target is not a
             number, or no molecule is left.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from pyg_kernels.datasets import MoleculeCSV
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "molecules.csv"
+        ...     _ = path.write_text("smiles,logS\nCCO,1.1\nc1ccccc1,-1.6\nCCCCCC,\n")
+        ...     molecules = MoleculeCSV(path)
+        >>> molecules.smiles, molecules.target_names, molecules.targets.squeeze(1).tolist()
+        (['CCO', 'c1ccccc1', 'CCCCCC'], ['logS'], [1.1, -1.6, nan])
+
+    See Also:
+        :class:`MoleculeDataset`, what can be done with it; :class:`MoleculeShards`, where memory
+        does not suffice; :func:`column_split`; :class:`MoleculeLoader`.
     """
 
     def __init__(

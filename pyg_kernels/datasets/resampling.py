@@ -29,10 +29,17 @@ class UniformBins:
             small that the bins' numbers are no longer exact.
 
     Example:
+        >>> import torch
+        >>> from pyg_kernels.datasets import UniformBins
         >>> bins = UniformBins(torch.tensor([0.01, 0.02, 0.03, 7.51]), width=0.05)
         >>> bins.counts
         tensor([3, 1])
         >>> drawn = bins.draw(1000, torch.Generator().manual_seed(0))  # half of them are 3
+        >>> 450 < (drawn == 3).sum() < 550
+        tensor(True)
+
+    See Also:
+        :class:`MoleculeLoader`, which takes them.
     """
 
     def __init__(self, values: Tensor, width: float) -> None:

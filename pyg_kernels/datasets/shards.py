@@ -75,7 +75,7 @@ class LazyColumn(Sequence[Item], Generic[Item]):
 
 
 class MoleculeShards:
-    """Molecules that stay on disk: batches, targets and columns of a folder of shards.
+    r"""Molecules that stay on disk: batches, targets and columns of a folder of shards.
 
     Gives what a :class:`~pyg_kernels.datasets.MoleculeDataset` gives, number for number:
     ``shards.batch(indices)`` equals ``MoleculeCSV(path).batch(indices)`` in every tensor. What is
@@ -99,6 +99,20 @@ class MoleculeShards:
         ValueError: if it is no finished folder of shards of this featuriser, or a shard is
             missing, damaged or from elsewhere. The bytes of a shard are compared with its checksum
             when it is first read; :meth:`verify` does so at once.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from pyg_kernels.datasets import MoleculeShards
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "molecules.csv"
+        ...     _ = path.write_text("smiles,logS\nCCO,1.1\nc1ccccc1,-1.6\n")
+        ...     shards = MoleculeShards.from_csv(path, Path(folder) / "shards")
+        ...     shards.batch([0, 1]).num_nodes, shards.targets.tolist()
+        (9, [[1.1], [-1.6]])
+
+    See Also:
+        :class:`MoleculeCSV`, the same in memory; :class:`MoleculeLoader`.
     """
 
     def __init__(self, folder: str | Path, featurizer: Featurizer | None = None) -> None:

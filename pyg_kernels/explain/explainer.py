@@ -95,6 +95,30 @@ class WalkExplainer(AttributionExplainer):
     Raises:
         ValueError: As :func:`model_contributions`; for several outputs without :obj:`target`; and
             for settings other than graph-level tasks, raw outputs and masks of whole objects.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.explain import Explainer
+        >>> from pyg_kernels.chem import MolFeaturizer
+        >>> from pyg_kernels.explain import WalkExplainer
+        >>> from pyg_kernels.nn import WLKernelNet
+        >>> mol, net = MolFeaturizer()("CCO"), WLKernelNet(65, 16, 1)
+        >>> explainer = Explainer(
+        ...     net.eval(),
+        ...     WalkExplainer(),
+        ...     explanation_type="model",
+        ...     node_mask_type="object",
+        ...     edge_mask_type="object",
+        ...     model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
+        ... )
+        >>> found = explainer(mol.x, mol.edge_index)
+        >>> found.node_mask.shape, found.edge_mask.shape
+        (torch.Size([3, 1]), torch.Size([4]))
+        >>> torch.allclose(found.contributions.output, net(mol.x, mol.edge_index))
+        True
+
+    See Also:
+        :func:`model_contributions`, which it calls; :class:`NgramExplainer`, of texts.
     """
 
     def forward(
@@ -138,6 +162,26 @@ class NgramExplainer(AttributionExplainer):
         ValueError: For another model; for stages of it that are not piecewise linear, which
             it names; for settings other than graph-level tasks, raw outputs and a mask of whole
             nodes.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.explain import Explainer
+        >>> from pyg_kernels.explain import NgramExplainer, TextNet
+        >>> from pyg_kernels.sequence import RCNN
+        >>> explainer = Explainer(
+        ...     TextNet(RCNN(5, 8, act="relu"), torch.nn.Linear(8, 1)),
+        ...     NgramExplainer(k=3),
+        ...     explanation_type="model",
+        ...     node_mask_type="object",
+        ...     model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
+        ... )
+        >>> found = explainer(torch.rand(7, 5), edge_index=None)  # a text of seven tokens
+        >>> found.contributions.tokens.shape, len(found.contributions.ngrams)
+        (torch.Size([7]), 3)
+
+    See Also:
+        :func:`ngram_contributions`, which it calls; :class:`TextNet`; :class:`WalkExplainer`, of
+        graphs.
     """
 
     @torch.no_grad()

@@ -39,6 +39,19 @@ class TextNet(Module):
 
     Raises:
         ValueError: For another layer, and for tokens that are not text by text.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.explain import TextNet
+        >>> from pyg_kernels.sequence import RCNN, path_batch
+        >>> net = TextNet(RCNN(5, 8, act="relu"), torch.nn.Linear(8, 2))
+        >>> texts = path_batch([torch.rand(7, 5), torch.rand(4, 5)])
+        >>> net(texts.x, texts.edge_index, batch=texts.batch).shape
+        torch.Size([2, 2])
+
+    See Also:
+        :class:`NgramExplainer`; :func:`ngram_contributions`;
+        :func:`~pyg_kernels.sequence.path_batch`.
     """
 
     def __init__(self, rcnn: RCNN, head: Module) -> None:

@@ -37,6 +37,18 @@ class InversePolynomial:
 
     Raises:
         ValueError: If `normalize` is not a bool.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.kernels import inverse_polynomial
+        >>> one = torch.ones(())
+        >>> kernel = inverse_polynomial()
+        >>> kernel(torch.tensor([0.0, 0.5, 1.0]), one, one)  # of K(x, y), K(x, x), K(y, y)
+        tensor([0.5000, 0.6667, 1.0000])
+
+    See Also:
+        :func:`polynomial` and :func:`arc_cosine`; :class:`DeepGraphKernel`,
+        :class:`DeepStringKernel` and :class:`GatedSequenceKernel`, which take them.
     """
 
     normalize: bool = True
@@ -71,6 +83,17 @@ class Polynomial:
 
     Raises:
         ValueError: If a coefficient is negative or not finite, or there are none.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.kernels import polynomial
+        >>> one = torch.ones(())
+        >>> polynomial([1.0, 2.0, 1.0])(torch.tensor([0.0, 1.0, 2.0]), one, one)  # (1 + k)²
+        tensor([1., 4., 9.])
+
+    See Also:
+        :func:`inverse_polynomial` and :func:`arc_cosine`; :class:`DeepGraphKernel`,
+        :class:`DeepStringKernel` and :class:`GatedSequenceKernel`, which take them.
     """
 
     coefficients: Sequence[float]
@@ -109,6 +132,17 @@ class ArcCosine:
 
     Raises:
         ValueError: If `degree` is neither 0 nor 1.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.kernels import arc_cosine
+        >>> one = torch.ones(())
+        >>> arc_cosine(degree=0)(torch.tensor([-1.0, 0.0, 1.0]), one, one)  # 1 - θ / π
+        tensor([0.0000, 0.5000, 1.0000])
+
+    See Also:
+        :func:`inverse_polynomial` and :func:`polynomial`; :class:`DeepGraphKernel`,
+        :class:`DeepStringKernel` and :class:`GatedSequenceKernel`, which take them.
     """
 
     degree: int = 1

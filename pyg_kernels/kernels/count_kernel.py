@@ -156,6 +156,22 @@ class CountKernel(GraphKernel, BoundedKernel):
 
     After ``fit``, ``labels_`` are the sorted hashes of each block of patterns, and ``X_fit_`` the
     fitted graphs themselves, which ``get_feature_names_out`` reads again.
+
+    Example:
+        >>> from pyg_kernels.kernels import LabelSequenceKernel, molecule_graphs
+        >>> molecules = molecule_graphs(["CCO", "CCN", "CCCO"])
+        >>> kernel = LabelSequenceKernel(num_nodes=1, node_label="element")
+        >>> counts = kernel.fit_transform(molecules)
+        >>> dict(zip(kernel.get_feature_names_out(), counts.toarray().T.tolist()))
+        {'[#6]': [2.0, 2.0, 3.0], '[#8]': [1.0, 0.0, 1.0], '[#7]': [0.0, 1.0, 0.0]}
+        >>> LabelSequenceKernel(num_nodes=1, node_label="element", compare="minmax")(molecules)
+        tensor([[1.0000, 0.5000, 0.7500],
+                [0.5000, 1.0000, 0.4000],
+                [0.7500, 0.4000, 1.0000]], dtype=torch.float64)
+
+    See Also:
+        :class:`WLSubtreeKernel`, :class:`LabelSequenceKernel` and :class:`ShortestPathKernel`,
+        which are such kernels; :func:`explain`.
     """
 
     _is_symmetric = True  # each sum is over the same columns in the same order

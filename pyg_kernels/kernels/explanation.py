@@ -68,9 +68,19 @@ def explain(model: KernelGP | Pipeline, x: Any, target: int = 0) -> Explanation:
         ValueError: If there is no such target; on inputs as for the kernels.
 
     Example:
-        >>> gp = KernelGP(WLSubtreeKernel(compare="minmax")).fit(molecules, y)
+        >>> import numpy as np
+        >>> from pyg_kernels.kernels import KernelGP, WLSubtreeKernel, explain
+        >>> smiles, y = ["CCO", "CCCO", "CCCCO", "c1ccccc1", "Cc1ccccc1"], [0.0, 0.3, 0.8, 2.1, 2.7]
+        >>> gp = KernelGP(WLSubtreeKernel(compare="minmax")).fit(smiles, y)
         >>> parts = explain(gp, "CCO")
-        >>> parts.names[0], parts.shares[0], parts.atoms
+        >>> parts.names[0], parts.atoms.shape
+        ('[OX2H1]', (3,))
+        >>> np.allclose(parts.atoms.sum() + parts.bias, gp.predict(["CCO"]))
+        True
+
+    See Also:
+        :class:`Explanation`, what it returns; :func:`~pyg_kernels.explain.model_contributions`, of
+        networks.
     """
     checked_count(target, "target", least=0)
     if isinstance(model, KernelGP):

@@ -302,8 +302,16 @@ class KernelGP(RegressorMixin, _Process):
             grows with the square of the items, time with their cube.
 
     Example:
-        >>> gp = KernelGP(WLSubtreeKernel(compare="minmax", edge_label="edge_attr"))
-        >>> mean, std = gp.fit(graphs, y).predict(others, return_std=True)
+        >>> from pyg_kernels.kernels import KernelGP, WLSubtreeKernel
+        >>> smiles, y = ["CCO", "CCCO", "CCCCO", "c1ccccc1", "Cc1ccccc1"], [0.0, 0.3, 0.8, 2.1, 2.7]
+        >>> gp = KernelGP(WLSubtreeKernel(compare="minmax", edge_label="edge_attr")).fit(smiles, y)
+        >>> mean, std = gp.predict(["CCCCCO", "CCc1ccccc1"], return_std=True)
+        >>> bool(mean[0] < mean[1]), std.shape
+        (True, (2,))
+
+    See Also:
+        :class:`KernelGPClassifier`; :func:`molecule_kernels`, kernels for molecules;
+        :func:`explain`; :class:`~pyg_kernels.molecules.MoleculeRegressor`.
     """
 
     def __sklearn_tags__(self) -> Any:
@@ -385,8 +393,17 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         ValueError, MemoryError: As of :class:`KernelGP`, and for less than two classes.
 
     Example:
-        >>> gp = KernelGPClassifier(WLSubtreeKernel(compare="minmax")).fit(graphs, labels)
-        >>> probabilities = gp.predict_proba(others)  # (m, classes), in the order of gp.classes_
+        >>> from pyg_kernels.kernels import KernelGPClassifier, WLSubtreeKernel
+        >>> smiles = ["CCO", "CCCO", "c1ccccc1", "Cc1ccccc1"]
+        >>> kernel = WLSubtreeKernel(compare="minmax")
+        >>> gp = KernelGPClassifier(kernel).fit(smiles, ["chain", "chain", "ring", "ring"])
+        >>> gp.predict(["CCCCO", "CCc1ccccc1"])
+        array(['chain', 'ring'], dtype='<U5')
+        >>> gp.predict_proba(["CCCCO"]).shape  # (m, classes), in the order of gp.classes_
+        (1, 2)
+
+    See Also:
+        :class:`KernelGP`; :class:`~pyg_kernels.molecules.MoleculeClassifier`.
     """
 
     @torch.no_grad()

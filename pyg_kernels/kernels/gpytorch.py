@@ -28,8 +28,17 @@ class GPyTorchKernel(_Base):
         IndexError: On a number beyond the list.
 
     Example:
-        >>> covariance = ScaleKernel(GPyTorchKernel(WLSubtreeKernel(compare="minmax"), graphs))
-        >>> covariance(torch.arange(len(graphs))[:, None])
+        >>> import torch
+        >>> from gpytorch.kernels import ScaleKernel
+        >>> from pyg_kernels.kernels import WLSubtreeKernel
+        >>> from pyg_kernels.kernels.gpytorch import GPyTorchKernel
+        >>> molecules = ["CCO", "CCN", "c1ccccc1"]
+        >>> covariance = ScaleKernel(GPyTorchKernel(WLSubtreeKernel(compare="minmax"), molecules))
+        >>> covariance(torch.arange(3)[:, None]).shape
+        torch.Size([3, 3])
+
+    See Also:
+        :class:`~pyg_kernels.kernels.KernelGP`, exact Gaussian processes that need no GPyTorch.
     """
 
     def __init__(self, kernel: Kernel, items: Any, dtype: torch.dtype | None = None) -> None:

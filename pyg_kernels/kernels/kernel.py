@@ -51,6 +51,20 @@ class Kernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, A
         besides inputs and result. A single pair may need more, and so do gradients.
     verbose
         Whether to show a progress bar; None: on a terminal, where it lasts over two seconds.
+
+    Example:
+        >>> from sklearn.svm import SVC
+        >>> from pyg_kernels.kernels import StringKernel
+        >>> kernel = StringKernel(order=2)
+        >>> gram = kernel.fit_transform(["cat", "car", "dog", "dot"])
+        >>> model = SVC(kernel="precomputed").fit(gram, ["c", "c", "d", "d"])
+        >>> model.predict(kernel.transform(["cap", "dob"]))
+        array(['c', 'd'], dtype='<U1')
+
+    See Also:
+        :class:`RandomWalkKernel` and :class:`WLSubtreeKernel` of graphs, :class:`StringKernel` of
+        texts; :class:`KernelGP`; :class:`~pyg_kernels.features.RandomFeatures`, where a Gram matrix
+        does not fit; ``pyg_kernels.kernels.gpytorch.GPyTorchKernel``.
     """
 
     _normalizations: ClassVar[Sequence[Any]] = (False, True)

@@ -167,6 +167,18 @@ class VectorKernel(Kernel):
     Raises:
         ValueError: On an argument out of range; on no graphs, a graph without the vector, or with
             one of another size than the first or with NaN.
+
+    Example:
+        >>> from pyg_kernels.kernels import KernelGP, VectorKernel, WLSubtreeKernel
+        >>> smiles, y = ["CCO", "CCCO", "CCCCO", "c1ccccc1", "Cc1ccccc1"], [0.0, 0.3, 0.8, 2.1, 2.7]
+        >>> kernels = [WLSubtreeKernel(compare="minmax"), VectorKernel(lengths=(1.0,))]
+        >>> gp = KernelGP(kernels).fit(smiles, y)
+        >>> gp.weights_.shape  # of 0, ..., 3 iterations, the inner product and one Gaussian
+        (6, 1)
+
+    See Also:
+        :func:`molecule_graphs`, whose descriptors it reads; :func:`molecule_kernels`;
+        :class:`KernelGP`.
     """
 
     graph_feature: Names = "descriptors"

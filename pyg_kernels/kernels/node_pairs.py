@@ -141,6 +141,22 @@ class DeepGraphKernel(NodePairKernel):
 
     Graphs, errors and all other arguments are as of :class:`RandomWalkKernel`.
     O(L n (E N' + N E')) for a pair without edge features.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.kernels import DeepGraphKernel, RandomWalkKernel, polynomial
+        >>> linear = polynomial([0.0, 1.0])
+        >>> kernel = DeepGraphKernel(num_layers=1, order=3, combine="mul", activation=linear)
+        >>> molecules = ["CCO", "CCN", "c1ccccc1O"]
+        >>> walks = RandomWalkKernel(order=3, edge_feature=None)
+        >>> torch.allclose(kernel(molecules), walks(molecules))
+        True
+
+    See Also:
+        :class:`~pyg_kernels.nn.GraphKernelConv` and :class:`~pyg_kernels.nn.GraphKernelNet`, the
+        layer and the network; :class:`RandomWalkKernel`; :func:`inverse_polynomial`,
+        :func:`polynomial` and :func:`arc_cosine`, kernels of activations;
+        :class:`DeepStringKernel`, of texts.
     """
 
     num_layers: int = 2

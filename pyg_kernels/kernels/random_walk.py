@@ -206,9 +206,18 @@ class RandomWalkKernel(NodePairKernel):
         TypeError: On items that are no graphs.
 
     Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from pyg_kernels.kernels import RandomWalkKernel
         >>> path = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
         >>> RandomWalkKernel(order=2, decay=0.5)([path])  # 4 walks of 2 nodes in each
         tensor([[8.]])
+
+    See Also:
+        :class:`~pyg_kernels.nn.RandomWalkConv`, the layer;
+        :class:`~pyg_kernels.features.RandomFeatures`, its features; :class:`DeepGraphKernel` and
+        :class:`WLKernel`, made of it; :class:`LabelSequenceKernel`, which counts walks by their
+        labels.
     """
 
     edge_is_optional = True

@@ -56,8 +56,16 @@ class MoleculeSimilarity:
         ValueError: on an argument out of range, or no molecules.
 
     Example:
-        >>> similarity = MoleculeSimilarity().fit(train_smiles)
-        >>> is_far = similarity.nearest(new_smiles).similarity < similarity.threshold_
+        >>> from pyg_kernels.kernels import MoleculeSimilarity
+        >>> similarity = MoleculeSimilarity().fit(["CCO", "CCCO", "CCCCO", "CCCCCO"])
+        >>> nearest = similarity.nearest(["CCCCCCO", "c1ccccc1"])
+        >>> nearest.similarity < similarity.threshold_  # which are far
+        array([False, True])
+        >>> nearest.similarity.round(2), nearest.position
+        (array([0.86, 0.  ]), array([3, 0]))
+
+    See Also:
+        :func:`similarity_to`, in one call; :class:`WLSubtreeKernel`, the kernel; :class:`Nearest`.
     """
 
     num_iterations: int = 2

@@ -254,10 +254,16 @@ class StringKernel(TextKernel):
         TypeError: On items that are no texts.
 
     Example:
+        >>> from pyg_kernels.kernels import StringKernel
         >>> StringKernel(order=2, decay=0.5, weighting="span")(["cat", "car", "bar"])
         tensor([[2.2500, 1.0000, 0.0000],
                 [1.0000, 2.2500, 1.0000],
                 [0.0000, 1.0000, 2.2500]], dtype=torch.float64)
+
+    See Also:
+        :class:`~pyg_kernels.sequence.RCNN`, the layer;
+        :class:`~pyg_kernels.features.RandomFeatures`, its features; :class:`GatedSequenceKernel`
+        and :class:`DeepStringKernel`, of other layers.
     """
 
     _normalizations = (False, "weights", "cosine")
@@ -319,6 +325,18 @@ class GatedSequenceKernel(TextKernel):
 
     Texts, errors and all other arguments are as of :class:`StringKernel`; an empty text has the
     kernel 0.
+
+    Example:
+        >>> from pyg_kernels.kernels import GatedSequenceKernel
+        >>> GatedSequenceKernel()(["cat", "car", "bat"])  # gates: 1 for equal letters, else 1/2
+        tensor([[3.0000, 1.0000, 2.0000],
+                [1.0000, 3.0000, 0.5000],
+                [2.0000, 0.5000, 3.0000]], dtype=torch.float64)
+
+    See Also:
+        :class:`~pyg_kernels.sequence.RCNN` with ``decay='input'``, the layer;
+        :class:`StringKernel`, of a constant decay; :func:`inverse_polynomial`, :func:`polynomial`
+        and :func:`arc_cosine`.
     """
 
     activation: ActivationKernel | None = None
@@ -357,6 +375,21 @@ class DeepStringKernel(TextKernel):
 
     Texts, errors and all other arguments are as of :class:`StringKernel`; an empty text has the
     kernel 0.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.kernels import DeepStringKernel, StringKernel
+        >>> texts = ["cat", "car", "bar"]
+        >>> one_layer = DeepStringKernel(num_layers=1, order=2, decay=0.5)(texts)
+        >>> torch.allclose(one_layer, StringKernel(order=2, decay=0.5)(texts))
+        True
+        >>> DeepStringKernel(num_layers=2, order=2, decay=0.5)(texts).shape
+        torch.Size([3, 3])
+
+    See Also:
+        :class:`~pyg_kernels.sequence.RCNN` of several layers; :class:`StringKernel`, of one layer;
+        :func:`inverse_polynomial`, :func:`polynomial` and :func:`arc_cosine`, kernels of
+        activations; :class:`DeepGraphKernel`, of graphs.
     """
 
     num_layers: int = 2

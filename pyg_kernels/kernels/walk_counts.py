@@ -35,6 +35,18 @@ class LabelSequenceKernel(CountKernel):
     Labels and errors are as of :class:`WLSubtreeKernel`, all other arguments as of
     :class:`CountKernel`. The number of walks grows with the mean degree (less one without turning
     back) to the power of the number of nodes; this is a kernel for sparse graphs.
+
+    Example:
+        >>> from pyg_kernels.kernels import LabelSequenceKernel
+        >>> kernel = LabelSequenceKernel(num_nodes=3, min_nodes=3, node_label="element")
+        >>> kernel(["CCO", "CCCO", "CCCC"])  # CCO and OCC; those and CCC, CCC; four times CCC
+        tensor([[ 2.,  2.,  0.],
+                [ 2.,  6.,  8.],
+                [ 0.,  8., 16.]], dtype=torch.float64)
+
+    See Also:
+        :class:`RandomWalkKernel`, which has a decay and vectors; :class:`WLSubtreeKernel` and
+        :class:`ShortestPathKernel`, of other patterns.
     """
 
     num_nodes: int = 4
@@ -102,6 +114,18 @@ class ShortestPathKernel(CountKernel):
 
     Labels and errors are as of :class:`WLSubtreeKernel`, all other arguments as of
     :class:`CountKernel`.
+
+    Example:
+        >>> import networkx as nx
+        >>> from pyg_kernels.kernels import ShortestPathKernel
+        >>> path = nx.path_graph(4)  # 6, 4 and 2 pairs at distances of 1, 2 and 3
+        >>> ring = nx.cycle_graph(4)  # 8 and 4 pairs at distances of 1 and 2
+        >>> ShortestPathKernel(node_label=None)([path, ring])
+        tensor([[56., 64.],
+                [64., 80.]], dtype=torch.float64)
+
+    See Also:
+        :class:`WLSubtreeKernel` and :class:`LabelSequenceKernel`, of other patterns.
     """
 
     max_length: int | None = None

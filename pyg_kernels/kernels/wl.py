@@ -41,6 +41,16 @@ class DiscreteRelabeling:
         node_label: The attribute of labels, ``(N,)``, or ``(N, F)``, whose distinct rows are the
             labels; a list of names: their tuples; None: nodes are all alike.
         edge_label: The same for edges, ``(E,)`` or ``(E, D)``; None: edges are all alike.
+
+    Example:
+        >>> from pyg_kernels.kernels import DiscreteRelabeling, RandomWalkKernel, WLKernel
+        >>> relabeling = DiscreteRelabeling(node_label="element", edge_label="edge_attr")
+        >>> WLKernel(RandomWalkKernel(order=1), relabeling, num_iterations=1)(["CCO", "CC=O"])
+        tensor([[8., 6.],
+                [6., 8.]], dtype=torch.float64)
+
+    See Also:
+        :class:`WLKernel` and :class:`WLSubtreeKernel`; :class:`GeneralizedRelabeling`, of vectors.
     """
 
     node_label: Names = "x"
@@ -83,6 +93,21 @@ class GeneralizedRelabeling:
 
     Raises:
         ValueError: If the matrices do not go together, or `combine` is neither.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from pyg_kernels.kernels import GeneralizedRelabeling, RandomWalkKernel, WLKernel
+        >>> path = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> one = torch.ones(1, 1)
+        >>> relabeling = GeneralizedRelabeling(one, one, one)  # a label plus those of its neighbors
+        >>> kernel = WLKernel(RandomWalkKernel(order=1), relabeling, num_iterations=1)
+        >>> kernel([path])  # (1 + 1 + 1)² + (2 + 3 + 2)²
+        tensor([[58.]])
+
+    See Also:
+        :class:`WLKernel`; :class:`DiscreteRelabeling`; :class:`~pyg_kernels.nn.WLKernelConv`, the
+        layer that learns the matrices.
     """
 
     U1: Tensor
@@ -176,6 +201,21 @@ class WLKernel(Kernel):
 
     Raises:
         TypeError: If `base` is a kernel of texts or no kernel.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.kernels import RandomWalkKernel, WLKernel, WLSubtreeKernel
+        >>> molecules = ["CCO", "CCN", "c1ccccc1O"]
+        >>> gram = WLKernel(RandomWalkKernel(order=1), num_iterations=2)(molecules)
+        >>> torch.equal(gram, WLSubtreeKernel(num_iterations=2)(molecules))
+        True
+        >>> WLKernel(RandomWalkKernel(order=3), num_iterations=2)(molecules).shape
+        torch.Size([3, 3])
+
+    See Also:
+        :class:`~pyg_kernels.nn.WLKernelConv` and :class:`~pyg_kernels.nn.WLKernelNet`, the layer
+        and the network; :class:`WLSubtreeKernel`; :class:`DiscreteRelabeling` and
+        :class:`GeneralizedRelabeling`.
     """
 
     base: GraphKernel | None = None

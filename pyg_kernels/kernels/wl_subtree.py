@@ -44,8 +44,20 @@ class WLSubtreeKernel(CountKernel):
     arguments are as of :class:`CountKernel`.
 
     Example:
+        >>> from sklearn.linear_model import Ridge
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from pyg_kernels.kernels import WLSubtreeKernel
+        >>> smiles, y = ["CCO", "CCN", "CCCO"], [1.0, 2.0, 1.1]
+        >>> WLSubtreeKernel(num_iterations=1)(smiles)
+        tensor([[ 6.,  3.,  6.],
+                [ 3.,  6.,  4.],
+                [ 6.,  4., 10.]], dtype=torch.float64)
         >>> features = WLSubtreeKernel(num_iterations=3, edge_label="edge_attr")
-        >>> model = make_pipeline(features, Ridge()).fit(molecules, y)
+        >>> model = make_pipeline(features, Ridge()).fit(smiles, y)
+
+    See Also:
+        :class:`WLKernel`, of other base kernels; :class:`DiscreteRelabeling`;
+        :class:`~pyg_kernels.nn.WLKernelNet`, the network; :class:`MoleculeSimilarity`.
     """
 
     num_iterations: int = 3

@@ -30,6 +30,7 @@ from pyg_kernels.molecules.inputs import (
 from pyg_kernels.molecules.methods import (
     KERNEL_METHODS,
     Examples,
+    Hurdles,
     KernelMethod,
     Outputs,
     Task,
@@ -65,6 +66,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     network_options: dict[str, Any] | None = None
     training_options: dict[str, Any] | None = None
     refit: bool = True
+    hurdle: bool = True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -124,7 +126,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             )
         molecules = self._cleaned(read_molecules(X))
         self.flat_ = np.asarray(y).ndim == 1
-        targets = self._read_targets(y, len(molecules))
+        measured = self._read_targets(y, len(molecules))
+        targets = self._divided(measured)
         weight = read_weights(sample_weight, len(molecules))
         self.columns_ = molecules.columns
         self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
@@ -150,7 +153,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 fit_once(member, examples, how["checkpoint"])
                 members.append(member)
                 parts.append(self._validated(member, examples))
-            held.append((np.where(weight[valid, None] > 0, targets[valid], np.nan), parts))
+            held.append((np.where(weight[valid, None] > 0, measured[valid], np.nan), parts))
         self.members_ = members
         self.model_weights_ = stacked_weights(held, self.task_)
         self.scores_ = self._conformal_scores(held, validation is not None)
@@ -239,6 +242,15 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
         """Numbers, or the numbers of classes, ``(M, T)``; sets ``task_``."""
 
+    def _divided(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What members learn of the targets."""
+        hurdles = Hurdles.of(y)
+        if not self.hurdle or self.task_.kind != "regression" or not len(hurdles.targets):
+            return y
+        divided = hurdles.divided(y)
+        self.task_: Task = Task("regression", divided.shape[1], tuple(hurdles.limits))
+        return divided
+
     def _cleaned(self, molecules: Molecules) -> Molecules:
         if not self.standardize:
             return molecules
@@ -289,7 +301,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             total = np.where(weight > 0, weight * errors, 0).sum(0)
             member.noise = np.divide(total, weight.sum(0), out=member.std**2, where=weight.any(0))
             found = Outputs(found.mean, np.broadcast_to(member.noise, found.mean.shape))
-        return found
+        return self.task_.hurdles.joined(found)
 
     def _conformal_scores(self, held: Any, shared: bool) -> NDArray[np.float64]:
         """Errors of the validation parts over standard deviations, ``(V, T)``.
@@ -314,7 +326,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         networks = [m for m in self.members_ if not isinstance(m, KernelMethod)]
         own = iter(networks[0].together(networks, molecules) if networks else ())
         found = [m.outputs(molecules) if m not in networks else next(own) for m in self.members_]
-        mixture = mixture_of(found, self.member_weights())
+        joined = [self.task_.hurdles.joined(one) for one in found]
+        mixture = mixture_of(joined, self.member_weights())
         unfit: Any = ~(np.isfinite(mixture.mean) & np.isfinite(mixture.variance)).all(1)
         if unfit.any():
             place = int(np.flatnonzero(unfit)[0])
@@ -346,7 +359,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         Args:
             X: Molecules. Of molecules of RDKit, atoms are those of their canonical SMILES.
             k: How many walks.
-            target: Which target or class.
+            target: Which target or class. Of a target with a value in ``limits_``, what it is
+                elsewhere is explained; that it is elsewhere by the targets after the last, one for
+                each of them.
 
         Returns:
             A :class:`MoleculeExplanation`.
@@ -424,17 +439,31 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             :class:`~pyg_kernels.molecules.training.TrainingOptions`.
         refit: Whether kernel methods are fitted to all molecules in the end, and not to those alone
             that are not held out.
+        hurdle: Whether a target with many measurements at its least or greatest value is learned as
+            two: what it is elsewhere, and whether it is elsewhere. See
+            :class:`~pyg_kernels.molecules.methods.Hurdles`.
 
     Attributes:
         members_: The fitted members, models varying fastest.
         model_weights_: The weight of each model, ``(models,)``.
+        limits_: The value of each target that is learned as two, ``(T,)``, NaN of others.
         scores_: The errors of the validation parts over their standard deviations, NaN where a
             target was not measured, ``(V, T)``.
 
     Example:
-        >>> reg = MoleculeRegressor(model="gp").fit(smiles, y)
-        >>> mean, std = reg.predict(others, return_std=True)
-        >>> low, high = reg.predict_interval(others, coverage=0.9)
+        >>> from pyg_kernels.molecules import MoleculeRegressor
+        >>> smiles = ["C" * n + "O" for n in range(1, 11)]
+        >>> reg = MoleculeRegressor(model="wl-gp", validation_fraction=0.5)
+        >>> mean, std = reg.fit(smiles, range(1, 11)).predict(["CCCCCCO"], return_std=True)
+        >>> mean.shape, std.shape
+        ((1,), (1,))
+        >>> low, high = reg.predict_interval(["CCCCCCO"], coverage=0.8)
+        >>> low < mean, mean < high
+        (array([ True]), array([ True]))
+
+    See Also:
+        :class:`MoleculeClassifier`; :class:`~pyg_kernels.kernels.KernelGP` and
+        :class:`~pyg_kernels.nn.WLKernelNet`, two of the models; :func:`load`.
     """
 
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
@@ -506,6 +535,11 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         check_is_fitted(self, "members_")
         return np.array([_quantile(column, coverage) for column in self.scores_.T])
 
+    @property
+    def limits_(self) -> NDArray[np.float64]:
+        check_is_fitted(self, "members_")
+        return np.array(self.task_.limits or [np.nan] * self.task_.num_outputs)
+
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.flat_ else values
 
@@ -527,8 +561,17 @@ class MoleculeClassifier(ClassifierMixin, MoleculeEstimator):
             categorical of pandas in its order.
 
     Example:
-        >>> clf = MoleculeClassifier(model="wl", ensemble_size=5).fit(smiles, toxic)
-        >>> clf.predict_proba(others)[:, 1]
+        >>> from pyg_kernels.molecules import MoleculeClassifier
+        >>> smiles = ["C" * n + end for n in range(1, 6) for end in "ON"]
+        >>> clf = MoleculeClassifier(model="wl-gp").fit(smiles, ["alcohol", "amine"] * 5)
+        >>> clf.predict(["CCCCCCO", "CCCCCCN"])
+        array(['alcohol', 'amine'], dtype='<U7')
+        >>> clf.predict_proba(["CCCCCCO"]).shape
+        (1, 2)
+
+    See Also:
+        :class:`MoleculeRegressor`; :class:`~pyg_kernels.kernels.KernelGPClassifier`, one of the
+        models; :func:`load`.
     """
 
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:

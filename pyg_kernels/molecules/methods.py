@@ -47,10 +47,18 @@ class Task:
         kind: ``'regression'``, ``'binary'`` (one or several targets of two classes) or
             ``'multiclass'`` (one target).
         num_outputs: K: targets, or classes of the one target.
+        limits: Of regression, as of :class:`Hurdles`; empty where no target has one. The outputs
+            are then the targets elsewhere, and whether they are elsewhere.
     """
 
     kind: str
     num_outputs: int
+    limits: tuple[float, ...] = ()
+
+    @property
+    def hurdles(self) -> Hurdles:
+        """What divides targets, and joins outputs."""
+        return Hurdles(self.limits)
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,64 @@ class Outputs:
 
     mean: Numbers
     variance: Numbers
+
+
+class Hurdles:
+    r"""Targets that are one value with a probability, and vary otherwise (Cragg 1971).
+
+    Such a limit, as 0 where nothing is seen, is the least or the greatest value of a target, that
+    of at least 1% of the measurements and of 20, and five times as frequent as any other. A
+    target with a limit L is learned as two: its values elsewhere, with the mean m and the variance
+    v, and whether it is elsewhere, 0 or 1, with the mean p cut to [0, 1]. Then
+
+    .. math::
+        E[y] = L + p (m - L), \qquad \operatorname{Var}[y] = p v + p (1 - p) (m - L)^2
+
+    Args:
+        limits: That of each target, ``(T,)``, NaN where it has none.
+    """
+
+    def __init__(self, limits: Any) -> None:
+        self.limits = np.asarray(limits, np.float64)
+        self.targets = np.flatnonzero(~np.isnan(self.limits))
+
+    @classmethod
+    def of(cls, y: Numbers) -> Hurdles:
+        """Those of targets ``(M, T)``."""
+        return cls([_limit(column[~np.isnan(column)]) for column in y.T])
+
+    def divided(self, y: Numbers) -> Numbers:
+        """What is learned: the targets elsewhere, then whether those with a limit are."""
+        y, limits = y.copy(), self.limits[self.targets]
+        measured = y[:, self.targets]
+        elsewhere = np.where(np.isnan(measured), np.nan, measured != limits)
+        y[:, self.targets] = np.where(elsewhere == 1, measured, np.nan)
+        return np.concatenate([y, elsewhere], 1)
+
+    def joined(self, found: Outputs) -> Outputs:
+        """The targets' mean and variance, of what was learned."""
+        if not len(self.targets):
+            return found
+        number, limits = len(self.limits), self.limits[self.targets]
+        mean, variance = found.mean[:, :number].copy(), found.variance[:, :number].copy()
+        share = found.mean[:, number:].clip(0, 1)
+        away = mean[:, self.targets] - limits
+        mean[:, self.targets] = limits + share * away
+        variance[:, self.targets] *= share
+        variance[:, self.targets] += share * (1 - share) * away**2
+        return Outputs(mean, variance)
+
+
+def _limit(values: Numbers) -> float:
+    """The value at an end of one target's measurements that is a point mass, or NaN."""
+    different, counts = np.unique(values, return_counts=True)
+    if len(different) < 3:
+        return np.nan
+    place = 0 if counts[0] > counts[-1] else len(counts) - 1
+    others = np.delete(counts, place)
+    count, rest = counts[place], others.sum()
+    frequent = count >= max(20, len(values) / 100) and count >= 5 * others.max()
+    return float(different[place]) if frequent and rest >= 20 else np.nan
 
 
 def certain(mean: Numbers) -> Outputs:

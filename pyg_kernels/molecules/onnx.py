@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,6 +52,7 @@ class ExportedEnsemble(torch.nn.Module):
             "extra_scale": estimator.extra_scale_,
         }.items():
             self.register_buffer(name, torch.from_numpy(np.array(values)).float())
+        self.limits = estimator.task_.limits
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, ptr: Tensor, extra: Tensor | None
@@ -75,10 +77,27 @@ class ExportedEnsemble(torch.nn.Module):
             own = [out.sigmoid() if self.kind == "binary" else out.softmax(1) for out in outputs]
             return sum(weight * each for weight, each in zip(self.weights, own, strict=True))
         means = torch.stack(outputs) * self.std[:, None] + self.mean[:, None]
+        means, variances = self._joined(means, self.noise[:, None].expand_as(means))
         weights = self.weights[:, None, None]
         mean = (weights * means).sum(0)
-        variance = (weights * (self.noise[:, None] + (means - mean).square())).sum(0)
+        variance = (weights * (variances + (means - mean).square())).sum(0)
         return mean, variance.clamp(min=0).sqrt()
+
+    def _joined(self, means: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
+        """As :class:`~pyg_kernels.molecules.methods.Hurdles` does, of each member."""
+        if not self.limits:
+            return means, variances
+        columns, learned = [], len(self.limits)
+        for target, limit in enumerate(self.limits):
+            mean, variance = means[..., target], variances[..., target]
+            if not math.isnan(limit):
+                share, away = means[..., learned].sigmoid(), mean - limit
+                mean = limit + share * away
+                variance = share * variance + share * (1 - share) * away.square()
+                learned += 1
+            columns.append((mean, variance))
+        joined, spread = zip(*columns, strict=True)
+        return torch.stack(joined, -1), torch.stack(spread, -1)
 
 
 def export(options: Namespace) -> None:

@@ -80,6 +80,9 @@ def train(options: Namespace) -> None:
             estimator, data, part,
             start_from=start, frozen=options.freeze, checkpoint=out / MEMBERS,
         )  # fmt: skip
+        for target, limit in zip(data.names, estimator.task_.limits, strict=False):
+            if not np.isnan(limit):
+                say(f"{target} is often {limit:g}: learned as its values elsewhere, and where")
         if len(part.test):
             warn_of_intervals(estimator, data, COVERAGE)
             found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)
@@ -126,6 +129,7 @@ def made_estimator(options: Namespace, data: Data, **others: Any) -> Any:
     return kind(
         model=options.model[0] if len(options.model) == 1 else options.model,
         random_state=options.seed,
+        hurdle=not options.no_hurdle,
         **{name: value for name, value in {**given, **others}.items() if value is not None},
     )
 
@@ -286,7 +290,7 @@ class Run:
         elif any((self.folder / name).is_file() for name in (FILE, EARLIER[0])):
             self.saved = self.folder
             self.estimator = estimator = load(self.saved, trust)
-            number = estimator.task_.num_outputs
+            number = len(estimator.task_.limits) or estimator.task_.num_outputs
             if hasattr(estimator, "each_classes_"):
                 self.classes = [list(map(str, words)) for words in estimator.each_classes_]
                 number = len(self.classes)
@@ -311,7 +315,8 @@ def explain(options: Namespace) -> None:
     """Writes a page of drawings and a table of the shares of atoms, bonds and walks."""
     out = output_folder(options.out, options.overwrite)
     run = Run(options.runs[0], options.trust)
-    outputs = run.names
+    limits = zip(run.names, run.estimator.task_.limits, strict=False)
+    outputs = run.names + [f"{name} not {limit:g}" for name, limit in limits if limit == limit]
     if run.estimator.task_.kind == "multiclass":
         outputs = list(map(str, run.estimator.each_classes_[0]))
     target = options.target or outputs[0]

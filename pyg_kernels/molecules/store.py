@@ -42,7 +42,7 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
         "estimator": type(estimator).__name__,
         "parameters": parameters,
         "features": featurizer_by_name(estimator.featurizer).fingerprint,
-        "task": [estimator.task_.kind, estimator.task_.num_outputs],
+        "task": [estimator.task_.kind, estimator.task_.num_outputs, *estimator.task_.limits],
         "flat": bool(estimator.flat_),
         "columns": list(estimator.columns_),
         "classes": [c.tolist() for c in getattr(estimator, "each_classes_", [])],
@@ -111,7 +111,8 @@ def load(folder: str | Path, trust: bool = False) -> Any:
         )
     for name in SHARED:
         setattr(estimator, f"{name}_", arrays[name])
-    estimator.task_ = Task(*settings["task"])
+    kind, number, *limits = settings["task"]
+    estimator.task_ = Task(kind, number, tuple(limits))
     estimator.flat_, estimator.columns_ = settings["flat"], settings["columns"]
     if settings["classes"]:
         estimator.each_classes_ = [np.array(classes) for classes in settings["classes"]]

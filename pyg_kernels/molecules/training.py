@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from lightning.pytorch.strategies import DDPStrategy
 from numpy.typing import NDArray
+from scipy.special import expit
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch_geometric.data import Batch
@@ -142,6 +143,15 @@ class MoleculeBatches(MoleculeLoader):
 class Learner(lightning.LightningModule):
     """What Lightning trains: squared errors, or cross-entropies, of what was measured.
 
+    Of a target with a limit it is the sum of three: the squared error elsewhere, the cross-entropy
+    of whether it is elsewhere, and the squared error of the two joined, which alone is validated.
+
+    Args:
+        net: The network.
+        task: What is learned.
+        options: How it is trained.
+        limits: Those of the task on the scale of training.
+
     Attributes:
         best: The weights of the lowest validation loss. Training ends without a lower one for as
             many epochs as the options say.
@@ -150,9 +160,14 @@ class Learner(lightning.LightningModule):
         bar: What shows the epochs.
     """
 
-    def __init__(self, net: MoleculeNet, task: Task, options: TrainingOptions) -> None:
+    def __init__(
+        self, net: MoleculeNet, task: Task, options: TrainingOptions, limits: NDArray[Any]
+    ) -> None:
         super().__init__()
         self.net, self.task, self.options = net, task, options
+        self.limits = torch.from_numpy(limits).float()
+        joined = task.num_outputs + np.arange(len(task.hurdles.targets))
+        self.targets = [*np.flatnonzero(np.isnan(limits)), *joined]
         self.sums = dict.fromkeys(LOSSES, torch.zeros(2))
         self.patience = options.patience or max(10, options.epochs // 3)
         self.lowest, self.best_epoch = math.inf, -1
@@ -163,6 +178,8 @@ class Learner(lightning.LightningModule):
     def losses(self, batch: Batch, part: str) -> tuple[Tensor, Tensor]:
         """The weighted sum of a batch's losses, and of the weights of what was measured."""
         out, y = self.net(batch), batch.y
+        if self.task.limits:
+            out, y = self._with_joined(out, y)
         measured = ~y.isnan()
         known = torch.where(measured, y, 0.0)
         if self.task.kind == "regression":
@@ -171,10 +188,24 @@ class Learner(lightning.LightningModule):
             each = F.binary_cross_entropy_with_logits(out, known, reduction="none")
         else:
             each = F.cross_entropy(out, known[:, 0].long(), reduction="none")[:, None]
+        if self.task.limits:
+            flags = slice(len(self.limits), self.task.num_outputs)
+            logits, there = out[:, flags], known[:, flags]
+            each[:, flags] = F.binary_cross_entropy_with_logits(logits, there, reduction="none")
+            if part == LOSSES[1]:  # of the targets alone
+                each, measured = each[:, self.targets], measured[:, self.targets]
         weight = measured * batch.weight[:, None]
         loss, total = torch.where(measured, each, 0.0).mul(weight).sum(), weight.sum()
         self.sums[part] = self.sums[part] + torch.stack([loss.detach(), total]).cpu()
         return loss, total
+
+    def _with_joined(self, out: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs and targets, and after them those of the targets with a limit, joined again."""
+        hurdles, number = self.task.hurdles.targets, len(self.limits)
+        limits = self.limits[hurdles].to(out.device)
+        joined = limits + out[:, number:].sigmoid() * (out[:, hurdles] - limits)
+        whole = torch.where(y[:, number:] == 0, limits, y[:, hurdles])
+        return torch.cat([out, joined], 1), torch.cat([y, whole], 1)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         loss, total = self.losses(batch, LOSSES[0])
@@ -285,6 +316,8 @@ class TrainedNetwork(Method):
         train, weight, seed = examples.train, examples.weight, examples.seed
         train = train[weight[train] > 0]  # others would count in batches' means and variances
         self.mean, self.std = standardization(examples.y[train], self.task, weight[train])
+        if self.task.limits:  # whether targets are elsewhere are classes
+            self.mean[len(self.task.limits) :], self.std[len(self.task.limits) :] = 0, 1
         batches = partial(
             MoleculeBatches,
             examples.molecules,
@@ -315,7 +348,9 @@ class TrainedNetwork(Method):
             if self.start is not None:
                 net.start_from(self.start, self.frozen)
                 self.start = None
-            learner = Learner(net, self.task, options)
+            number = len(self.task.limits)
+            limits = (np.array(self.task.limits) - self.mean[:number]) / self.std[:number]
+            learner = Learner(net, self.task, options, limits)
             learner.bar = bar
             trainer = lightning.Trainer(
                 **trainer_devices(device),
@@ -370,6 +405,12 @@ class TrainedNetwork(Method):
         """Predictions of several networks with the same features; each batch is assembled once."""
         found = self._on_batches(molecules, [network.net for network in networks])
         return [network.in_units(raw) for network, raw in zip(networks, found, strict=True)]
+
+    def in_units(self, raw: NDArray[Any]) -> Outputs:
+        found = super().in_units(raw)
+        if self.task.limits:
+            found.mean[:, len(self.task.limits) :] = expit(found.mean[:, len(self.task.limits) :])
+        return found
 
     def vectors(self, molecules: Molecules) -> NDArray[Any]:
         return self._on_batches(molecules, [self.net.vectors])[0]

@@ -98,6 +98,20 @@ class KernelActivation(Hookable):
             absolute value without it is even; for an input whose dimension :obj:`dim` is not U or
             that is no floating point tensor; for one row in training with :obj:`normalize`; for a
             state of another Green function.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.nn import KernelActivation
+        >>> act = KernelActivation(16, init="tanh", affine=True)  # learns from there on
+        >>> a = torch.linspace(-2, 2, 64).view(4, 16)
+        >>> torch.allclose(act(a), a.tanh(), atol=1e-3)
+        True
+        >>> act.coefficients.shape
+        torch.Size([16, 100])
+
+    See Also:
+        :class:`~pyg_kernels.sequence.KBRN`, a recurrent network of them;
+        :func:`~pyg_kernels.ops.expansion.kernel_expansion`, the sum over centres.
     """
 
     def __init__(

@@ -48,6 +48,19 @@ class SequenceEncoder(Module):
         ValueError: For sizes below 1, an unknown readout, and outputs of another size.
         TypeError: For a selection where the layer is not an RCNN: no other layer here has a
             recurrence in which a token counts in part.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.rationale import SequenceEncoder
+        >>> from pyg_kernels.sequence import RCNN
+        >>> encoder = SequenceEncoder(RCNN(5, 8), channels=8, out_channels=2, readout="mean")
+        >>> x, ptr = torch.rand(11, 5), torch.tensor([0, 7, 11])  # texts of 7 and 4 tokens
+        >>> encoder(x, ptr).shape
+        torch.Size([2, 2])
+
+    See Also:
+        :class:`Rationalizer`; :class:`~pyg_kernels.sequence.RCNN`, in which tokens may count in
+        part.
     """
 
     def __init__(

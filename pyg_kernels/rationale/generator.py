@@ -64,6 +64,19 @@ class Generator(Module):
     Raises:
         ValueError: For sizes below 1, an unknown selection, a rate outside (0, 1), states of
             another shape, and dependent selections of atoms.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.rationale import Generator
+        >>> from pyg_kernels.sequence import RCNN
+        >>> generator = Generator(RCNN(5, 8, bidirectional=True), channels=16, initial_rate=0.2)
+        >>> x, ptr = torch.rand(11, 5), torch.tensor([0, 7, 11])  # texts of 7 and 4 tokens
+        >>> z = generator.sample(x, ptr, num_samples=3)
+        >>> z.shape, generator.log_prob(z, x, ptr).shape
+        (torch.Size([3, 11]), torch.Size([3, 11]))
+
+    See Also:
+        :class:`Rationalizer`, which trains it; :class:`WLStates`, its network on graphs.
     """
 
     def __init__(

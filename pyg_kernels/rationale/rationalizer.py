@@ -104,6 +104,24 @@ class Rationalizer(Module):
             relaxed estimator or a dependent generator.
         TypeError: For a generator that is no :class:`Generator`, an encoder that is no module,
             and, in training with a relaxed estimator, an encoder in which no token counts in part.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.rationale import Generator, Rationalizer, SequenceEncoder
+        >>> from pyg_kernels.sequence import RCNN
+        >>> encoder = SequenceEncoder(RCNN(5, 8), channels=8, out_channels=1)
+        >>> generator = Generator(RCNN(5, 8), channels=8)
+        >>> model = Rationalizer(generator, encoder, rate=0.2, num_samples=2)
+        >>> x, ptr, y = torch.rand(11, 5), torch.tensor([0, 7, 11]), torch.ones(2, 1)
+        >>> rationale = model(x, ptr)
+        >>> rationale.output.shape, rationale.selection.shape
+        (torch.Size([4, 1]), torch.Size([2, 11]))
+        >>> losses = (rationale.output - y.repeat(2, 1)).square().view(2, 2)  # (S, B)
+        >>> model.objective(rationale, losses).backward()
+
+    See Also:
+        :class:`Generator` and :class:`SequenceEncoder`, its parts;
+        :func:`~pyg_kernels.explain.ngram_contributions`, what every token adds.
     """
 
     def __init__(

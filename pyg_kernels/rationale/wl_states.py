@@ -48,6 +48,18 @@ class WLStates(Module):
 
     Raises:
         ValueError: For sizes below 1, and as :class:`~pyg_kernels.nn.WLKernelConv`.
+
+    Example:
+        >>> from pyg_kernels.chem import MolFeaturizer
+        >>> from pyg_kernels.rationale import Generator, WLStates
+        >>> mol = MolFeaturizer()("CCO")
+        >>> generator = Generator(WLStates(65, 16, edge_dim=7), channels=16)
+        >>> generator.sample(mol.x, edge_index=mol.edge_index, edge_attr=mol.edge_attr).shape
+        torch.Size([1, 3])
+
+    See Also:
+        :class:`Generator`; :class:`~pyg_kernels.nn.WLKernelNet`, whose sum over nodes these states
+        are part of; :class:`~pyg_kernels.nn.WLKernelConv`, its layers.
     """
 
     def __init__(

@@ -98,6 +98,17 @@ class DenseFilters(Filters):
 
     ``weights[b]`` has the shape of the weight of a :class:`torch.nn.Conv1d`, and :obj:`weight` is
     that of the only width. Arguments as :class:`Filters`.
+
+    Shapes:
+        - **output:** the filters of each width :math:`n_b`, :math:`(H_b, F, n_b)`.
+
+    Example:
+        >>> from pyg_kernels.sequence import DenseFilters
+        >>> [tuple(weight.shape) for weight in DenseFilters(4, 6, widths=(1, 3))()]
+        [(3, 4, 1), (3, 4, 3)]
+
+    See Also:
+        :class:`SyncNetFilters`; :class:`RKM`, whose n-grams they read.
     """
 
     def _build(self) -> None:
@@ -146,6 +157,20 @@ class SyncNetFilters(Filters):
     Frequencies start evenly spread on a logarithmic scale, from half a period in the window to
     half a period a sample; windows start at a tenth of their height at the ends, phases anywhere,
     and amplitudes so that inputs keep their variance. Arguments as :class:`Filters`.
+
+    Shapes:
+        - **output:** the filters of each width :math:`n_b`, :math:`(H_b, F, n_b)`.
+
+    Example:
+        >>> from pyg_kernels.sequence import SyncNetFilters
+        >>> filters = SyncNetFilters(4, 6, widths=(40,))
+        >>> [tuple(weight.shape) for weight in filters()]
+        [(6, 4, 40)]
+        >>> sum(parameter.numel() for parameter in filters.parameters()) == 6 * 2 * (4 + 1)
+        True
+
+    See Also:
+        :class:`DenseFilters`; :class:`RKM`, whose n-grams they read.
     """
 
     def _build(self) -> None:

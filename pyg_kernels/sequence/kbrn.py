@@ -72,6 +72,18 @@ class KBRN(SequenceLayer[KBRNState]):
             inputs of other shapes, or in another precision than the weights; for a state but zeros
             given to layers of two directions; for a batch of one text in training with
             :obj:`normalize`.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.sequence import KBRN
+        >>> texts = torch.nn.utils.rnn.pack_sequence([torch.rand(7, 5), torch.rand(4, 5)])
+        >>> output, h = KBRN(5, 3, num_centers=20, init="tanh", affine=True, normalize=False)(texts)
+        >>> output.data.shape, h.shape
+        (torch.Size([11, 3]), torch.Size([1, 2, 3]))
+
+    See Also:
+        :class:`KBRNCell`, one step; :class:`~pyg_kernels.nn.KernelActivation`, the functions;
+        :func:`~pyg_kernels.ops.scan.activation.activation_scan`, the recurrence.
     """
 
     def __init__(

@@ -63,6 +63,18 @@ class KBRNCell(SequenceCell[KBRNState]):
         - **input:** one token of each text, :math:`(B, F)` or :math:`(F)`, and the output before,
           :math:`(B, H)` or :math:`(H)`; zeros where it is left out.
         - **output:** the output, :math:`(B, H)` or :math:`(H)`.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.sequence import KBRNCell
+        >>> cell, h = KBRNCell(5, 3, num_centers=20, normalize=False), None
+        >>> for token in torch.rand(7, 2, 5):  # two texts of seven tokens
+        ...     h = cell(token, h)
+        >>> h.shape
+        torch.Size([2, 3])
+
+    See Also:
+        :class:`~pyg_kernels.sequence.KBRN`, which reads whole texts.
     """
 
     def __init__(

@@ -31,6 +31,16 @@ class PathGraph(BaseTransform):
 
     Raises:
         ValueError: Where there are no tokens ``x``, or they have another shape.
+
+    Example:
+        >>> from pyg_kernels.sequence import PathGraph
+        >>> graph = PathGraph()([7, 2, 5])  # the numbers of three words
+        >>> graph.x, graph.edge_index
+        (tensor([7, 2, 5]), tensor([[0, 1], [1, 2]]))
+
+    See Also:
+        :func:`path_batch`, many texts at once;
+        :class:`~pyg_kernels.propagation.path.PathPropagation`.
     """
 
     def __call__(self, data: Text) -> Data:

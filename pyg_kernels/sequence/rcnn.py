@@ -110,6 +110,26 @@ class RCNN(SequenceLayer[State]):
             inputs, lengths, selections or states that do not fit; a selection outside [0, 1], or
             with max-pooling; a state but zeros given to a layer of two directions; an input in
             another precision than the weights.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.kernels import StringKernel
+        >>> from pyg_kernels.sequence import RCNN
+        >>> rcnn = RCNN(5, 3, order=2, decay=0.5, normalize=False)
+        >>> x = torch.rand(7, 2, 5)  # two texts of seven tokens
+        >>> output, (h, c) = rcnn(x)
+        >>> output.shape, h.shape, c.shape
+        (torch.Size([7, 2, 3]), torch.Size([1, 2, 3]), torch.Size([1, 2, 2, 3]))
+        >>> ngram = torch.stack([lin.weight[0] for lin in rcnn.cells[0].lins])  # reference n-gram 0
+        >>> kernel = StringKernel(order=2, decay=0.5)
+        >>> torch.allclose(kernel([x[:, 0]], [ngram]), c[0, 0, 1, 0])  # theorem 1
+        True
+
+    See Also:
+        :class:`RCNNCell`, one step; :class:`~pyg_kernels.kernels.StringKernel` and, of gated
+        decays, :class:`~pyg_kernels.kernels.GatedSequenceKernel`, its kernels;
+        :func:`~pyg_kernels.ops.scan.walk.walk_scan`, the recurrence;
+        :func:`~pyg_kernels.explain.ngram_contributions`.
     """
 
     def __init__(

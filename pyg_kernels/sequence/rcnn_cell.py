@@ -64,6 +64,18 @@ class RCNNCell(SequenceCell[State]):
           :math:`(B, H)`, and c, :math:`(B, n, H)`; with max-pooling
           :class:`~pyg_kernels.sequence.RCNNProductState` or
           :class:`~pyg_kernels.sequence.RCNNTableState`. Without B where the input has none.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.sequence import RCNNCell
+        >>> cell, state = RCNNCell(5, 3, order=2), None
+        >>> for token in torch.rand(7, 2, 5):  # two texts of seven tokens
+        ...     state = cell(token, state)
+        >>> state.h.shape, state.c.shape
+        (torch.Size([2, 3]), torch.Size([2, 2, 3]))
+
+    See Also:
+        :class:`~pyg_kernels.sequence.RCNN`, which reads whole texts.
     """
 
     decay_logit: Tensor | None

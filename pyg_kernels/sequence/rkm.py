@@ -102,6 +102,22 @@ class RKM(SequenceLayer[State]):
             or q where the cell has none, or ``general`` without q; feedback in a convolution;
             inputs, lengths or states that do not fit; a state but zeros given to a layer of two
             directions; an input in another precision than the weights.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.sequence import RKM
+        >>> x = torch.rand(7, 2, 5)  # two texts of seven tokens
+        >>> output, state = RKM(5, 3, cell="rkm-cifg", ngram=2)(x, lengths=[7, 4])
+        >>> output.shape, state.h.shape, state.x.shape
+        (torch.Size([7, 2, 3]), torch.Size([1, 2, 3]), torch.Size([1, 2, 5]))
+        >>> lstm = torch.nn.LSTM(5, 3)
+        >>> torch.allclose(RKM.from_lstm(lstm)(x)[0], lstm(x)[0], atol=1e-6)
+        True
+
+    See Also:
+        :class:`RKMCell`, one step; :class:`DenseFilters` and :class:`SyncNetFilters`;
+        :func:`~pyg_kernels.ops.scan.memory.memory_scan` and
+        :func:`~pyg_kernels.ops.scan.walk.linear_scan`, the recurrences.
     """
 
     def __init__(

@@ -77,6 +77,18 @@ class RKMCell(SequenceCell[State]):
           the memory c, :math:`(B, H)`; where a window is wider than one token
           :class:`~pyg_kernels.sequence.RKMWindowState`, with the last tokens x,
           :math:`((n - 1) d, B, F)`. Without B where the input has none.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.sequence import RKMCell
+        >>> cell, state = RKMCell(5, 3, cell="ran"), None
+        >>> for token in torch.rand(7, 2, 5):  # two texts of seven tokens
+        ...     state = cell(token, state)
+        >>> torch.equal(state.h, state.c)  # this cell's output is its memory
+        True
+
+    See Also:
+        :class:`~pyg_kernels.sequence.RKM`, which reads whole texts.
     """
 
     text_dims: ClassVar[dict[str, int]] = {"x": 1}

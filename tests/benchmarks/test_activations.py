@@ -1,9 +1,7 @@
 """``python -m benchmarks.papers.activations`` from end to end, on networks of a few units."""
 
 import json
-import os
 import re
-import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -90,14 +88,14 @@ def numbers(out: Path) -> dict[str, Any]:
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Sends the signal of Ctrl+C to this process at an iteration, counted over all trials."""
+    """Interrupts training at an iteration, counted over all trials."""
     seen: list[Training] = []
     iterate = Training.iterate
 
     def counted(self: Training) -> None:
         seen.append(self)
         if len(seen) == number:
-            os.kill(os.getpid(), signal.SIGINT)
+            raise KeyboardInterrupt
         iterate(self)
 
     monkeypatch.setattr(Training, "iterate", counted)
@@ -135,17 +133,6 @@ def test_report_of_what_is_finished(train, tmp_path, monkeypatch) -> None:
         interrupt_at(patch, 3)
         assert train("xor", "--overwrite", "--out", tmp_path / "xor")[0] == 130
     assert_refused(train("xor", "--report", "--out", tmp_path / "xor"), "holds no finished trial")
-
-
-@pytest.mark.parametrize(("command", "former"), [("xor", "inputs2-d"), ("long-term", "or-T006-")])
-@pytest.mark.usefixtures("undrawn")
-def test_trials_of_a_former_version_are_refused(train, tmp_path, command, former) -> None:
-    assert train(command)[0] == 0
-    for path in list((tmp_path / "out" / "runs").iterdir()):
-        path.rename(path.with_name(former + path.name))
-    for word in ("--resume", "--report"):
-        assert_refused(train(command, word), f"has a trial of a former version: {former}")
-    assert train(command, "--overwrite")[0] == 0
 
 
 @pytest.mark.parametrize("words", [("--resume", "--max-iterations", 20), ("--report",)])

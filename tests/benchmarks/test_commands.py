@@ -399,6 +399,7 @@ BAD_INPUT = {
         (f"{PARTED}/parted.csv", "split leaves no molecules"),
         ("--data IN/binary.csv --task classification --model small-gp", "needs numbers"),
         (f"{CSV} --model fingerprint-gp --ensemble-size 2", "--ensemble-size"),
+        (f"{CSV} --model fingerprint-gp --hurdle", "--hurdle"),
         (f"{PARTED}/unknown.csv", "1 of 4 values do not, the first 'date'"),
         (f"{CSV} --task classification", "= 2"),
         ("--data IN/two.csv --resample 1", "one target"),
@@ -561,6 +562,17 @@ def test_help_says_what_it_is_for(name: str, call_main) -> None:
     assert (status, err) == (0, "")
     assert f"usage: python -m {COMMANDS[name].program}" in out
     assert "--config FILE" in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_several_processes_are_refused(name: str, call_main, monkeypatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    status, out, err = call_main(COMMANDS[name].main(), *COMMANDS[name].words())
+    assert (status, out) == (2, "")
+    assert (
+        err
+        == f"{COMMANDS[name].program}: error: this runs in one process; start it without torchrun\n"
+    )
 
 
 def test_help_answers_without_torch() -> None:

@@ -298,15 +298,3 @@ def test_divergence_is_one_line(compare: Call) -> None:
     status, out, err = compare("--preset", "rcnn-5m-constant", "--lr", 1e30, "--clip", 0)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "the validation error is" in err
-
-
-def test_several_processes_are_refused(compare: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-    for name, value in names.items():
-        monkeypatch.setenv(name, value)
-    ended: list[int] = []
-    monkeypatch.setattr("benchmarks.harness.errors._end_together", lambda s, _: ended.append(s))
-    _, _, err = compare()
-    assert ended == [2]
-    assert err.count("\n") == 1
-    assert "this runs in one process, not 2" in err

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
 from benchmarks.papers.lfp import report
 from benchmarks.papers.lfp.__main__ import main
-from benchmarks.papers.lfp.data import RecordingBatches, leave_one_out
+from benchmarks.papers.lfp.data import leave_one_out, recording_batches
 from benchmarks.papers.lfp.filters import FilterBank, found
 from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
 from benchmarks.papers.lfp.task import RecordingClassifier, load_classifier
@@ -255,18 +255,19 @@ def test_a_class_of_one_subject_cannot_be_learned() -> None:
 
 def test_batches_of_an_epoch_are_the_same_again_and_hold_every_trial() -> None:
     x, y = torch.arange(9.0).view(9, 1, 1), torch.zeros(9, dtype=torch.long)
-    parts = {"train": torch.tensor([0, 2, 4, 6, 8]), "valid": torch.tensor([1, 3])}
-    batches = RecordingBatches(x, y, {**parts, "test": torch.tensor([5, 7])}, 3, seed=1)
+    parts = {"train": [0, 2, 4, 6, 8], "valid": [1, 3], "test": [5, 7]}
+    parts = {part: torch.tensor(places) for part, places in parts.items()}
+    batches = recording_batches(x, y, parts, 3, seed=1)
     once, again = (
         [batch[0].flatten().tolist() for batch in batches.train_dataloader()] for _ in range(2)
     )
     assert once == again
     assert [len(batch) for batch in once] == [3, 2]
     assert sorted(once[0] + once[1]) == [0, 2, 4, 6, 8]
-    other = RecordingBatches(x, y, parts, 3, seed=2).train_dataloader()
+    other = recording_batches(x, y, parts, 3, seed=2).train_dataloader()
     assert [batch[0].flatten().tolist() for batch in other] != once
     # A last batch of one trial cannot be normalised.
-    fours = RecordingBatches(x, y, parts, 4, seed=1).train_dataloader()
+    fours = recording_batches(x, y, parts, 4, seed=1).train_dataloader()
     assert [len(batch[0]) for batch in fours] == [4]
     assert [batch[0].flatten().tolist() for batch in batches.all_parts()[2]] == [[5.0, 7.0]]
 

@@ -19,7 +19,7 @@ import pandas
 from benchmarks.harness import study
 from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.retrieval import baselines
-from benchmarks.harness.retrieval.batches import QuestionBatches
+from benchmarks.harness.retrieval.batches import question_batches
 from benchmarks.harness.retrieval.data import load_questions
 from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
@@ -146,7 +146,7 @@ def test_checkpoint_alone_rebuilds_the_network(compared) -> None:
     path = compared.out / "runs" / "cnn-pt-mean-seed1" / "best.ckpt"
     ranker = QuestionRanker.load_from_checkpoint(path, map_location="cpu", weights_only=True).eval()
     data = load_questions(questions(compared.root))
-    loader = QuestionBatches(data, "title+body", 20, 40, 0).parts["test"]
+    loader = question_batches(data, "title+body", 20, 40, 0).parts["test"]
     with torch.no_grad():
         scores = torch.cat([ranker(batch) for batch in loader])
     table = pandas.read_csv(compared.out / "predictions.csv")
@@ -194,13 +194,13 @@ def test_own_pairs_from_training_to_ranking(call_main, compared, tmp_path) -> No
 
     other = tmp_path / "other.ckpt"  # of a command whose arguments have the same names
     content = torch.load(next(tmp_path.glob("out/runs/*/best.ckpt")), weights_only=True)
-    content["hyper_parameters"]["model"] = {"width": 3}
+    content["hyper_parameters"]["model"] = {"name": "wide", "width": 3}
     torch.save(content, other)
     (tmp_path / "texts.csv").write_text("text\na\n.\n \n")
     writer = compared.out / "pretraining" / "runs" / "cnn-seed0"
     for checkpoint, said in (
         (tmp_path / "out", "texts.csv, line 4: no words"),
-        (other, "is not of this version's benchmarks.question_retrieval"),
+        (other, "does not fit this version's wide"),
         (writer, "is a checkpoint of another network"),
         (compared.out, "has 8 runs: name one, such as"),
         (pairs, "is not a checkpoint of this module"),

@@ -14,11 +14,11 @@ pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
 pd = pytest.importorskip("pandas")
 
-from pyg_kernels.molecules import load  # noqa: E402
+from pyg_kernels.molecules import MoleculeRegressor, load  # noqa: E402
 from pyg_kernels.molecules.command import main  # noqa: E402
 from pyg_kernels.molecules.inputs import read_molecules  # noqa: E402
 from pyg_kernels.molecules.training import MoleculeBatches  # noqa: E402
-from tests.molecules.sets import AROMATIC, LOGP, SMILES  # noqa: E402
+from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES  # noqa: E402
 
 NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 2 --device cpu"
 FEW = [["C"], ["CCO"], SMILES[:7], [*SMILES, "[Na+].[Cl-]"]]  # an atom alone has no bonds
@@ -68,6 +68,18 @@ def test_means_and_deviations_are_those_of_predict(folder: Path) -> None:
     assert described["extra_columns"] == ["pH"] and described["featurizer"] == "default"
     session = onnxruntime.InferenceSession(folder / "two.onnx")
     assert [put.name for put in session.get_inputs()] == list(described["inputs"])
+
+
+def test_targets_with_a_limit_are_joined(folder: Path) -> None:
+    y = np.stack([LOGP, np.where(np.arange(len(LOGP)) % 2, 0.0, LOGP)], 1)
+    estimator = MoleculeRegressor(["wl", "gine"], **SMALL).fit(SMILES * 2, np.tile(y, (2, 1)))
+    estimator.save(folder / "hurdle")
+    assert export(folder, "hurdle") == 0
+    np.testing.assert_array_equal(estimator.limits_, [np.nan, 0.0])
+    for smiles in FEW:
+        expected = estimator.predict(smiles, return_std=True)
+        for found, own in zip(answers(folder, "hurdle", smiles), expected, strict=True):
+            np.testing.assert_allclose(found, own, rtol=1e-5, atol=1e-5)
 
 
 def test_probabilities_are_those_of_predict(

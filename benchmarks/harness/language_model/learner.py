@@ -10,17 +10,20 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torchmetrics import Metric
 
-from benchmarks.corpora.language_loader import LanguageBatch
+from benchmarks.corpora.language_loader import IGNORED, LanguageBatch
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
 from benchmarks.harness.language_model.models import LanguageModel, build_language_model, penalty
 from benchmarks.harness.language_model.optimizer import NTASGD, build_optimizer
-from benchmarks.harness.learner import IGNORED, Learner, OptimizerConfig
+from benchmarks.harness.learner import Learner
 
 LARGEST_EXPONENT = 700.0  # of a finite double
 
 
 class WordLoss(Metric):
-    """The sum of losses over the number of words, in nats a word; NaN where one of them is."""
+    """The sum of losses over the number of words, in nats a word; NaN where one of them is.
+
+    ``MeanMetric`` takes no weights where it is to keep NaN.
+    """
 
     full_state_update = False
     total: Tensor
@@ -66,11 +69,9 @@ class LanguageLearner(Learner):
         corpus: str,
     ) -> None:
         settings = TrainingSettings(**training)
-        super().__init__(OptimizerConfig(settings.learning_rate, schedule="none"))
+        super().__init__()  # its optimiser is that of the settings
         self.settings = settings
-        self.save_hyperparameters(
-            {"model": model, "training": training, "words": words, "corpus": corpus}, logger=False
-        )
+        self.save_hyperparameters(logger=False)
         self.net: LanguageModel = build_language_model(LanguageModelConfig(**model))
         self.train_error: WordLoss = WordLoss()
         self.valid_error: WordLoss = WordLoss()

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from benchmarks.corpora.language import TextStreams
-from benchmarks.harness.experiment import Report
 from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.models import count_parameters, fitted
 from benchmarks.harness.language_model.task import LanguageTask
-from benchmarks.harness.study import rows_table
+from benchmarks.harness.study import Report, rows_table
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,

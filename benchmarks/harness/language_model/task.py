@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import pandas
 from torch import Tensor
 
 from benchmarks.corpora.language import TextStreams
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.language_model.config import (
     PRESETS,
     LanguageModelConfig,
     TrainingSettings,
 )
-from benchmarks.harness.language_model.data import LanguageBatches
+from benchmarks.harness.language_model.data import language_batches
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import fitted
 from benchmarks.harness.language_model.options import LanguageModel
@@ -75,9 +75,9 @@ class LanguageTask(Task):
         words, name = self.corpus.vocabulary.words, self.corpus.name
         return LanguageLearner(asdict(model.model), asdict(model.training), words, name)
 
-    def batches(self, learner: LanguageLearner, batch_size: int, seed: int) -> LanguageBatches:
+    def batches(self, learner: LanguageLearner, batch_size: int, seed: int) -> Batches:
         """Streams of words side by side."""
-        return LanguageBatches(self.corpus, learner.settings, seed)
+        return language_batches(self.corpus, learner.settings, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """The perplexity of each part."""
@@ -92,24 +92,11 @@ class LanguageTask(Task):
             "training_words": len(self.parts["train"]),
         }
 
-    def prediction_table(
-        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
-    ) -> pandas.DataFrame:
-        """A row for each part, with its number of words and its loss in nats a word."""
-        rows = []
-        for part in PARTS:
-            loss, words = predictions[part].double().sum(dim=0).tolist()
-            rows.append(
-                {
-                    "model": record["model"],
-                    "seed": record["seed"],
-                    "part": part,
-                    "words": int(words),
-                    "loss": loss / words,
-                    "perplexity": record[part],
-                }
-            )
-        return pandas.DataFrame(rows)
+    def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
+        """One row: the number of words, their loss in nats a word and the perplexity."""
+        loss, words = predictions.double().sum(dim=0).tolist()
+        mean = loss / words
+        return {"words": [int(words)], "loss": mean, "perplexity": perplexity(mean)}
 
 
 def language_setups(options: LanguageModel, corpus: TextStreams) -> list[LanguageSetup]:

@@ -1,13 +1,13 @@
 """Batches of questions to compare in training, of candidates to rank, and of titles to write."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-import lightning.pytorch as lightning
 import torch
 from torch import Tensor
 
 from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.retrieval.data import END, QuestionData, drawn, trained_questions
 from benchmarks.harness.task import PARTS
 from pyg_kernels.datasets.text import EncodedTexts, TextBatch, TextLoader
@@ -215,42 +215,9 @@ def held_out_pairs(corpus: QuestionCorpus, held_out: Sequence[int]) -> Tensor:
     )
 
 
-class Batches(lightning.LightningDataModule):
-    """Batches of three parts; the order and what is drawn depend on seed and epoch alone, so that a
-    resumed run sees the batches that the uninterrupted one would have seen.
-
-    Args:
-        batch_size (int): Of training.
-        training: What is trained on.
-        parts: The loader of each part, in its order.
-        also: What is measured after each epoch besides the validation part.
-    """
-
-    def __init__(
-        self,
-        batch_size: int,
-        training: NegativesLoader | TitleLoader,
-        parts: Mapping[str, Any],
-        also: Sequence[Any] = (),
-    ) -> None:
-        super().__init__()
-        self.batch_size, self.training, self.parts, self.also = batch_size, training, parts, also
-
-    def train_dataloader(self) -> Any:
-        """The training part in the order of this epoch."""
-        self.training.set_epoch(self.trainer.current_epoch if self.trainer else 0)
-        return self.training
-
-    def val_dataloader(self) -> Any:
-        """What is measured after an epoch."""
-        return [self.parts["valid"], *self.also] if self.also else self.parts["valid"]
-
-    def all_parts(self) -> list[Any]:
-        """One loader for each part, in its order."""
-        return [self.parts[part] for part in PARTS]
-
-
-class QuestionBatches(Batches):
+def question_batches(
+    data: QuestionData, fields: str, num_negatives: int, batch_size: int, seed: int
+) -> Batches:
     """Similar questions to train on, and candidates to rank.
 
     Args:
@@ -260,16 +227,11 @@ class QuestionBatches(Batches):
         batch_size (int): Pairs of similar questions a batch.
         seed (int): Of the order and of random questions.
     """
-
-    def __init__(
-        self, data: QuestionData, fields: str, num_negatives: int, batch_size: int, seed: int
-    ) -> None:
-        bodies, train = fields != "title", data.corpus.train
-        training = NegativesLoader(
-            data.texts, train, num_negatives, batch_size, bodies, 10_000 * seed
-        )
-        parts = {part: candidates(data, part, batch_size, bodies) for part in PARTS}
-        super().__init__(batch_size, training, parts)
+    bodies, queries = fields != "title", data.corpus.train
+    training = NegativesLoader(
+        data.texts, queries, num_negatives, batch_size, bodies, 10_000 * seed
+    )
+    return Batches(training, {part: candidates(data, part, batch_size, bodies) for part in PARTS})
 
 
 def candidates(data: QuestionData, part: str, batch_size: int, bodies: bool) -> PairLoader:

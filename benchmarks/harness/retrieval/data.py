@@ -1,6 +1,5 @@
 """Which questions, which candidates to rank, which word vectors."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from benchmarks.corpora.paraphrases import MSRPQuestions, OwnPairs
 from benchmarks.corpora.questions import QuestionCorpus, Ranking, TrainQuery
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.retrieval.options import COLUMNS, Questions
-from benchmarks.harness.text.data import vector_file
+from benchmarks.harness.text.data import fingerprint, vector_file
 from pyg_kernels.datasets.text import (
     EncodedTexts,
     Vocabulary,
@@ -55,9 +54,7 @@ class QuestionData:
 
     def identity(self) -> dict[str, Any]:
         """The number of questions, and fingerprints of corpus and word vectors."""
-        vectors = None
-        if self.vectors is not None:
-            vectors = hashlib.sha256(self.vectors.vectors.numpy().tobytes()).hexdigest()[:16]
+        vectors = fingerprint(self.vectors)
         return {"number": len(self.corpus), "digest": self.corpus.digest(), "vectors": vectors}
 
     def has_bodies(self) -> bool:

@@ -1,14 +1,13 @@
 """What Lightning trains: the ranking of similar questions, and the writing of titles."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 from torchmetrics import MeanMetric, Metric
 
-from benchmarks.harness.learner import Learner, OptimizerConfig
+from benchmarks.harness.learner import Learner
 from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
 from benchmarks.harness.retrieval.metrics import evaluate
 from benchmarks.harness.retrieval.models import (
@@ -80,11 +79,8 @@ class QuestionRanker(Learner):
         optimizer: dict[str, Any] | None = None,
         relevance: Sequence[Tensor] = (),
     ) -> None:
-        optimizer = optimizer or asdict(OptimizerConfig())
-        super().__init__(OptimizerConfig(**optimizer))
-        self.save_hyperparameters(
-            {"model": model, "words": words, "optimizer": optimizer}, logger=False
-        )
+        super().__init__(optimizer)
+        self.save_hyperparameters(ignore="relevance", logger=False)
         self.net: QuestionNet = QuestionNet(QuestionModelConfig(**model))
         self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
         self.valid_error: RankingError = RankingError(relevance)
@@ -136,12 +132,8 @@ class TitleWriter(Learner):
         optimizer: dict[str, Any] | None = None,
         relevance: Sequence[Tensor] = (),
     ) -> None:
-        optimizer = optimizer or asdict(OptimizerConfig())
-        super().__init__(OptimizerConfig(**optimizer))
-        self.save_hyperparameters(
-            {"model": model, "words": words, "title_words": title_words, "optimizer": optimizer},
-            logger=False,
-        )
+        super().__init__(optimizer)
+        self.save_hyperparameters(ignore="relevance", logger=False)
         self.net: TitleGenerator = TitleGenerator(QuestionModelConfig(**model), title_words)
         self.train_error: MeanMetric = MeanMetric(nan_strategy="disable")
         self.valid_error: MeanMetric = MeanMetric(nan_strategy="disable")

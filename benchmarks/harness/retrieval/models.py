@@ -18,13 +18,12 @@ from torch_geometric.utils import scatter
 
 from benchmarks.harness.retrieval.batches import QuestionBatch, TitleBatch
 from benchmarks.harness.sizes import count_parameters
-from benchmarks.harness.text.encoders import recurrent_outputs
+from benchmarks.harness.text.encoders import recurrent_outputs, word_embedding
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN
 
 CNN_WIDTH = 3  # thesis Table 2.8, as is the next
 RCNN_ORDER = 2
-EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
 
 
 class RCNNEncoder(nn.Module):
@@ -152,9 +151,8 @@ class QuestionNet(nn.Module):
     def __init__(self, config: QuestionModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = nn.Embedding(config.num_words, config.embedding_dim)
-        self.embedding.weight.data.mul_(EMBEDDING_SCALE)
-        self.embedding.weight.requires_grad_(not config.fixed_embedding)
+        size, fixed = config.embedding_dim, config.fixed_embedding
+        self.embedding = word_embedding(config.num_words, size, fixed)
         self.encoder = config.new_encoder()
 
     def embed(self, ids: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.harness.checkpoint import read_checkpoint
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError, as_input_error, say
 from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.tables_of_texts import (
@@ -20,6 +20,8 @@ from benchmarks.harness.tables_of_texts import (
 )
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, tokenize
 from pyg_kernels.datasets.text.text_table import joined, read_text_table
+
+KEYS = {"model", "words", "optimizer"}
 
 
 def rank(options: Any) -> None:
@@ -32,7 +34,7 @@ def rank(options: Any) -> None:
     out = Path(options.out)
     refuse_existing([out], options.overwrite)
     check_output(out)
-    ranker = load_ranker(checkpoint_of(options.checkpoint))
+    ranker = load_learner(checkpoint_of(options.checkpoint), QuestionRanker, KEYS)
     texts, vectors = [], []
     for name in (options.data, options.among):
         columns = list(options.text_column) or ["text"]
@@ -63,20 +65,3 @@ def text_vectors(ranker: QuestionRanker, texts: Sequence[Sequence[str]], batch_s
     encoded = EncodedTexts(ids, ptr, torch.zeros(len(texts), dtype=torch.long))
     found = [ranker.net.texts(batch) for batch in TextLoader(encoded, batch_size=batch_size)]
     return F.normalize(torch.cat(found).float(), dim=1)
-
-
-def load_ranker(path: Path) -> QuestionRanker:
-    """The network of a checkpoint, in evaluation mode.
-
-    Raises:
-        InputError: If there is no such file, or it is the checkpoint of something else.
-    """
-    checkpoint, arguments = read_checkpoint(path, [{"model", "words", "optimizer"}])
-    try:
-        ranker = QuestionRanker(**arguments)
-        ranker.load_state_dict(checkpoint["state_dict"])
-    except (RuntimeError, LookupError, TypeError, ValueError) as error:
-        raise InputError(
-            f"--checkpoint {path} is not of this version's benchmarks.question_retrieval"
-        ) from error
-    return ranker.eval()

@@ -15,7 +15,6 @@ from torch_geometric.utils import scatter
 
 from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError
-from benchmarks.harness.experiment import Report
 from benchmarks.harness.files import write_text
 from benchmarks.harness.retrieval.baselines import RERANKER, Baselines, Measures
 from benchmarks.harness.retrieval.data import QuestionData
@@ -23,7 +22,7 @@ from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.retrieval.metrics import METRICS
 from benchmarks.harness.retrieval.models import QuestionNet
 from benchmarks.harness.retrieval.task import PretrainingTask, RetrievalTask
-from benchmarks.harness.study import RUNS, grouped
+from benchmarks.harness.study import RUNS, Report, grouped
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,

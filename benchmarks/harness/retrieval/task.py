@@ -8,19 +8,18 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pandas
 import torch
 from torch import Tensor, nn
 
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import (
-    Batches,
-    QuestionBatches,
     TitleLoader,
     candidates,
     held_out_pairs,
+    question_batches,
     written_pairs,
 )
 from benchmarks.harness.retrieval.data import QuestionData
@@ -111,10 +110,10 @@ class RetrievalTask(QuestionTask):
         except UNREADABLE as error:
             raise InputError(lost_checkpoint(path)) from error
 
-    def batches(self, learner: QuestionRanker, batch_size: int, seed: int) -> QuestionBatches:
+    def batches(self, learner: QuestionRanker, batch_size: int, seed: int) -> Batches:
         """Similar questions with random others, and candidates to rank."""
         config = learner.net.config
-        return QuestionBatches(self.data, config.fields, config.num_negatives, batch_size, seed)
+        return question_batches(self.data, config.fields, config.num_negatives, batch_size, seed)
 
     def rankings(self, part: str, scores: Tensor) -> list[Tensor]:
         """The scores of a part's pairs, ``(P,)``, list by list."""
@@ -145,24 +144,15 @@ class RetrievalTask(QuestionTask):
             "encoder_parameters": model.encoder_parameters(),
         }
 
-    def prediction_table(
-        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
-    ) -> pandas.DataFrame:
-        """A row for each pair of a query and a candidate, whether it is similar and the cosine."""
-        frames = []
-        for part in PARTS:
-            rankings = self.data.rankings[part]
-            frame = {
-                "model": record["model"],
-                "seed": record["seed"],
-                "part": part,
-                "query": self.ids(r.query for r in rankings for _ in r.candidates),
-                "candidate": self.ids(place for r in rankings for place in r.candidates),
-                "relevant": [int(relevant) for r in rankings for relevant in r.relevant],
-                "score": predictions[part].tolist(),
-            }
-            frames.append(pandas.DataFrame(frame))
-        return pandas.concat(frames, ignore_index=True)
+    def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
+        """Of each pair of a query and a candidate, whether it is similar and the cosine."""
+        rankings = self.data.rankings[part]
+        return {
+            "query": self.ids(r.query for r in rankings for _ in r.candidates),
+            "candidate": self.ids(place for r in rankings for place in r.candidates),
+            "relevant": [int(relevant) for r in rankings for relevant in r.relevant],
+            "score": predictions.tolist(),
+        }
 
 
 class PretrainingTask(QuestionTask):
@@ -221,7 +211,7 @@ class PretrainingTask(QuestionTask):
         )
         parts = {part: TitleLoader(self.data, self.pairs[part], batch_size) for part in PARTS}
         also = [candidates(self.data, "valid", batch_size, bodies=False)]
-        return Batches(batch_size, training, parts, also)
+        return Batches(training, parts, also)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """The perplexity of each part: of a sample of the titles to learn, of those held out."""
@@ -232,25 +222,16 @@ class PretrainingTask(QuestionTask):
         """The width, and how many words can be written."""
         return {"hidden_size": model.hidden, "title_words": len(self.title_words)}
 
-    def prediction_table(
-        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
-    ) -> pandas.DataFrame:
-        """A row for each title: what it is written from, its words, minus its log-probability."""
-        frames, number = [], len(self.data.corpus)
-        for part in PARTS:
-            contexts, titles = self.pairs[part].T.tolist()
-            frame = {
-                "model": record["model"],
-                "seed": record["seed"],
-                "part": part,
-                "query": self.ids(place % number for place in contexts),
-                "field": ["title" if place < number else "body" for place in contexts],
-                "candidate": self.ids(titles),
-                "words": predictions[part][:, 1].long().tolist(),
-                "nats": predictions[part][:, 0].tolist(),
-            }
-            frames.append(pandas.DataFrame(frame))
-        return pandas.concat(frames, ignore_index=True)
+    def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
+        """Of each title what it is written from, its words, minus its log-probability."""
+        number, (contexts, titles) = len(self.data.corpus), self.pairs[part].T.tolist()
+        return {
+            "query": self.ids(place % number for place in contexts),
+            "field": ["title" if place < number else "body" for place in contexts],
+            "candidate": self.ids(titles),
+            "words": predictions[:, 1].long().tolist(),
+            "nats": predictions[:, 0].tolist(),
+        }
 
     def run_name(self, model: str, seed: int) -> str:
         """What a run is called where it is shown."""

@@ -1,13 +1,11 @@
 """What Lightning trains on texts: a network, its loss and its accuracy."""
 
-from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from benchmarks.harness.classification import Classifier
-from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.text.model_config import TextModelConfig
 from benchmarks.harness.text.models import TextNet, build_text_model
 from pyg_kernels.datasets.text import TextBatch
@@ -32,12 +30,8 @@ class TextClassifier(Classifier):
         classes: list[str],
         optimizer: dict[str, Any] | None = None,
     ) -> None:
-        optimizer = optimizer or asdict(OptimizerConfig())
-        super().__init__(OptimizerConfig(**optimizer))
-        self.save_hyperparameters(
-            {"model": model, "words": words, "classes": classes, "optimizer": optimizer},
-            logger=False,
-        )
+        super().__init__(optimizer)
+        self.save_hyperparameters(logger=False)
         self.net: TextNet = build_text_model(TextModelConfig(**model))
 
     def set_word_vectors(self, vectors: Tensor) -> None:

@@ -1,27 +1,26 @@
 """Which texts, which parts, which word vectors, and the batches that Lightning reads."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import lightning.pytorch as lightning
 import torch
+from torch import Tensor
 
 from benchmarks.corpora.ag_news import AGNews
 from benchmarks.corpora.movie_reviews import MR
 from benchmarks.corpora.sst import SST
 from benchmarks.corpora.trec import TREC
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.options import OWN, Texts
 from pyg_kernels.datasets.text import (
     EncodedTexts,
     TextCorpus,
     TextCSV,
-    TextLoader,
     TextTable,
     Vocabulary,
     WordVectors,
@@ -105,14 +104,8 @@ class TextData:
 
     def identity(self) -> dict[str, Any]:
         """The number of texts, and fingerprints of texts and word vectors."""
-        vectors = None
-        if self.vectors is not None:
-            vectors = hashlib.sha256(self.vectors.vectors.numpy().tobytes()).hexdigest()[:16]
-        return {
-            "number": len(self.corpus),
-            "digest": self.corpus.digest(),
-            "vectors": vectors,
-        }
+        vectors = fingerprint(self.vectors)
+        return {"number": len(self.corpus), "digest": self.corpus.digest(), "vectors": vectors}
 
     def unknown_words(self, part: str) -> tuple[int, int]:
         """How many words of a part have no vector of their own, and how many it has in all."""
@@ -167,6 +160,13 @@ def vector_file(root: str, vectors: str | None) -> Path | None:
     return glove
 
 
+def fingerprint(vectors: WordVectors | None) -> str | None:
+    """Of word vectors, if there are any."""
+    if vectors is None:
+        return None
+    return hashlib.sha256(vectors.vectors.numpy().tobytes()).hexdigest()[:16]
+
+
 def known_words(corpus: Any, glove: Path) -> tuple[Vocabulary, WordVectors]:
     """The words of training and those of other parts that have a vector, and the vectors."""
     trained = Vocabulary.build(corpus.part("train"))
@@ -177,45 +177,17 @@ def known_words(corpus: Any, glove: Path) -> tuple[Vocabulary, WordVectors]:
     return vocabulary, WordVectors(vectors[kept], found[kept])
 
 
-class TextBatches(lightning.LightningDataModule):
-    """Batches of the training and validation parts.
-
-    The order of the training texts depends on seed and epoch alone, so that a resumed run sees the
-    batches that the uninterrupted one would have seen. Several processes share each batch.
+def text_batches(
+    parts: Mapping[str, Tensor], loader: Callable[..., Any], batch_size: int, seed: int
+) -> Batches:
+    """Texts, those to train on with others of similar length.
 
     Args:
-        data: Texts in parts.
-        batch_size (int): Texts a batch of all processes.
-        seed (int): Seed of the order.
+        parts: Of PARTS, the positions of their texts.
+        loader: A :class:`TextLoader` of positions, the size of batches and its other options.
+        batch_size (int): Texts a batch.
+        seed (int): Of the order.
     """
-
-    def __init__(self, data: TextData, batch_size: int, seed: int) -> None:
-        super().__init__()
-        self.data = data
-        self.batch_size = batch_size
-        self.seed = seed
-
-    def part(self, name: str, **options: Any) -> TextLoader:
-        """A loader over one part, in its own order unless `options` say otherwise."""
-        places = self.data.corpus.parts[name]
-        return TextLoader(
-            self.data.encoded,
-            places,
-            batch_size=self.batch_size,
-            share=processes().share,
-            **options,
-        )
-
-    def train_dataloader(self) -> TextLoader:
-        """Shuffled batches of this epoch."""
-        loader = self.part("train", shuffle=True, seed=10_000 * self.seed, bucket=BUCKET)
-        loader.set_epoch(self.trainer.current_epoch if self.trainer else 0)
-        return loader
-
-    def val_dataloader(self) -> TextLoader:
-        """The validation part in its own order."""
-        return self.part("valid")
-
-    def all_parts(self) -> list[TextLoader]:
-        """One loader for each of the parts, in their own order."""
-        return [self.part(name) for name in PARTS]
+    shuffled = {"shuffle": True, "seed": 10_000 * seed, "bucket": BUCKET}
+    training = loader(parts["train"], batch_size, **shuffled)
+    return Batches(training, {part: loader(parts[part], batch_size) for part in PARTS})

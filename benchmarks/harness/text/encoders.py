@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from benchmarks.harness.text.model_config import TextModelConfig, cell_of
+from benchmarks.harness.text.model_config import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
 WIDTHS = (3, 4, 5)  # of the CNN's windows (Kim 2014)
+EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
 
 
 class Encoder(nn.Module, ABC):
@@ -201,8 +202,9 @@ class RKMEncoder(Encoder):
     def __init__(self, config: TextModelConfig) -> None:
         super().__init__()
         self.out_features = config.hidden
-        cell, ngram = cell_of(config.name)
-        self.rkm = RKM(config.embedding_dim, config.hidden, cell=cell, ngram=ngram, layer_norm=True)
+        cell: Any = config.kind
+        sizes = config.embedding_dim, config.hidden
+        self.rkm = RKM(*sizes, cell=cell, ngram=config.ngram, layer_norm=True)
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
         """Words ``(N, D)`` of B texts to ``(B, H)``."""
@@ -227,6 +229,14 @@ class RKMEncoder(Encoder):
         assert isinstance(cell, RKMCell)
         maps: Iterable[Tensor] = (*cell.filters.parameters(), *cell.recurrent.parameters())
         return sum(weights.numel() for weights in maps)
+
+
+def word_embedding(num_words: int, size: int, fixed: bool) -> nn.Embedding:
+    """Vectors of words, learned or kept as they are."""
+    made = nn.Embedding(num_words, size)
+    made.weight.data.mul_(EMBEDDING_SCALE)
+    made.weight.requires_grad_(not fixed)
+    return made
 
 
 def rcnn_encoder(config: TextModelConfig) -> Encoder:

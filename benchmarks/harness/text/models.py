@@ -23,13 +23,13 @@ from benchmarks.harness.text.encoders import (
     RKMEncoder,
     lstm_encoder,
     rcnn_encoder,
+    word_embedding,
 )
-from benchmarks.harness.text.model_config import TextModelConfig, is_cell, variant_of
+from benchmarks.harness.text.model_config import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 from pyg_kernels.sequence import RKM, RKMCell
 
 DEFAULT_PARAMETERS = 300_000
-EMBEDDING_SCALE = 0.5  # standard deviation of learned vectors at the start, about GloVe's
 
 
 class TextNet(nn.Module):
@@ -42,9 +42,8 @@ class TextNet(nn.Module):
 
     def __init__(self, config: TextModelConfig, encoder: Encoder) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(config.num_words, config.embedding_dim)
-        self.embedding.weight.data.mul_(EMBEDDING_SCALE)
-        self.embedding.weight.requires_grad_(not config.fixed_embedding)
+        size, fixed = config.embedding_dim, config.fixed_embedding
+        self.embedding = word_embedding(config.num_words, size, fixed)
         self.encoder = encoder
         self.head = encoder.classifier(config.num_classes)
         self.dropout = config.dropout
@@ -81,19 +80,9 @@ def maps_of(cell: str) -> tuple[int, int]:
 
 
 def build_text_model(config: TextModelConfig) -> TextNet:
-    """The network of a configuration, with fresh weights from torch's global generator.
-
-    Raises:
-        ValueError: If there is no model of that name.
-    """
-    if is_cell(config.name):
-        return TextNet(config, RKMEncoder(config))
-    kind, _, _ = variant_of(config.name)
-    if kind not in MODELS:
-        raise ValueError(
-            f"model must be one of {', '.join(MODELS)} or CELL-Ngram, got {config.name!r}"
-        )
-    return TextNet(config, MODELS[kind](config))
+    """The network of a configuration, with fresh weights from torch's global generator."""
+    build = RKMEncoder if config.ngram else MODELS[config.kind or config.name]
+    return TextNet(config, build(config))
 
 
 def count_parameters(config: TextModelConfig) -> int:

@@ -1,6 +1,8 @@
 """Which texts and which networks; nothing here imports torch."""
 
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -18,10 +20,6 @@ from benchmarks.harness.text.model_config import (
     CELLS,
     LAYERED,
     READOUT,
-    decay_of,
-    is_cell,
-    variant_name,
-    variant_of,
 )
 
 ModelName = Literal[
@@ -169,16 +167,17 @@ class TextModels(Options):
 
     def check(self) -> None:
         super().check()
-        self.names()
+        self.variants()
 
-    def names(self) -> list[str]:
-        """The models to compare: those of :data:`MODELS`, or each cell with each width.
+    def variants(self) -> list[dict[str, Any]]:
+        """What each model to compare is built with, but for the words, classes and width: the kinds
+        of :data:`MODELS`, or each cell with each width of filters.
 
         Raises:
             InputError: If both kinds are asked for.
         """
         if not self.ngram and all(name in MODELS for name in self.models):
-            return [name for kind in self.models or COMPARED for name in self._variants(kind)]
+            return [each for kind in self.models or COMPARED for each in self._of_kind(kind)]
         for name in self.models:
             if name not in CELLS:
                 others = ", ".join(name for name in self.models if name not in MODELS)
@@ -186,36 +185,35 @@ class TextModels(Options):
                     f"{name} does not go with {'--ngram' if self.ngram else others}: it is no "
                     "recurrent kernel machine; compare it in a call of its own"
                 )
-        return [f"{cell}-{n}gram" for cell in self.models or CELLS for n in self.ngram or [1]]
-
-    def _variants(self, kind: str) -> list[str]:
-        """The names of a kind of model with each number of layers and each decay that it takes."""
-        layers: tuple[int | None, ...] = self.layers if kind in LAYERED else ()
-        decays = tuple(map(_decay_name, self.decays)) if kind == "rcnn" else ()
         return [
-            variant_name(kind, number, decay)
-            for number in (layers if len(layers) > 1 else (None,))
-            for decay in (decays if len(decays) > 1 else (None,))
+            {
+                "name": f"{cell}-{n}gram",
+                "kind": cell,
+                "ngram": n,
+                "num_layers": 1,
+                "dropout": self.dropout,
+            }
+            for cell, n in product(self.models or CELLS, self.ngram or (1,))
         ]
 
-    def fields(self, name: str) -> dict[str, Any]:
-        """What a model of this name is built with, but for the words, classes and width."""
-        if is_cell(name):
-            return {"num_layers": 1, "dropout": self.dropout}
-        kind, layers, decay = variant_of(name)
-        return {
-            "num_layers": layers or self.layers[0],
-            "dropout": self.dropout,
-            "readout": self.readout or READOUT.get(kind, "last"),
-            "order": self.order,
-            "decay": decay_of(_decay_name(self.decays[0])) if decay is None else decay,
-            "activation": self.activation,
-            "rcnn_readout": self.rcnn_readout,
-        }
+    def _of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """One for each number of layers and each decay that a kind takes."""
+        layers = self.layers if kind in LAYERED else self.layers[:1]
+        decays = [*map(_decay, self.decays if kind == "rcnn" else self.decays[:1])]
+        found = []
+        for number, decay in product(layers, decays):
+            name = kind + f"-{number}layers" * (len(layers) > 1)
+            said = decay if isinstance(decay, str) else f"{decay:g}"
+            name += f"-decay-{said}" * (len(decays) > 1)
+            own = {"name": name, "kind": kind, "num_layers": number, "decay": decay}
+            own["readout"] = self.readout or READOUT.get(kind, "last")
+            same = ("dropout", "order", "activation", "rcnn_readout")
+            found.append(own | {name: getattr(self, name) for name in same})
+        return found
 
     def unheeded(self) -> list[str]:
         """The flags of options that differ from their defaults and that no model heeds."""
-        kinds = {variant_of(name)[0] for name in self.names()}
+        kinds = {each["kind"] for each in self.variants() if "ngram" not in each}
         defaults = {one.name: one.default for one in fields(TextModels)}
         return [
             flag(name)
@@ -224,16 +222,16 @@ class TextModels(Options):
         ]
 
 
-def _decay_name(word: str) -> str:
-    """A decay as the names of models have it.
+def _decay(word: str) -> float | str:
+    """A decay; a number where the word is one.
 
     Raises:
         InputError: If it is none.
     """
-    value = decay_of(word)
-    if isinstance(value, float) and 0 <= value < 1:
-        return f"{value:g}"
-    if value in DECAYS:
+    with suppress(ValueError):
+        if 0 <= float(word) < 1:
+            return float(word)
+    if word in DECAYS:
         return word
     raise InputError(
         f"--decays must be a number from 0 to below 1, {', '.join(DECAYS)}, got {word}"

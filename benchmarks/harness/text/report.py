@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import matplotlib
 import pandas
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from sklearn.metrics import ConfusionMatrixDisplay
 
-from benchmarks.harness.experiment import Report
-from benchmarks.harness.study import rows_table
+from benchmarks.harness.figures import panels
+from benchmarks.harness.study import Report, rows_table
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
@@ -190,41 +190,25 @@ def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
     """Predicted against true classes of the test part, a panel a model, over all its seeds."""
     groups = by_model(runs)
     classes = list(data.corpus.classes)
-    columns = min(len(groups), PANELS_A_ROW)
-    lines = -(-len(groups) // columns)
-    figure = Figure(figsize=(3.6 * columns, 3.8 * lines), layout="constrained")
-    grid = figure.subplots(lines, columns, squeeze=False)
-    axes = grid.flatten()
-    for panel in axes[len(groups) :]:
-        panel.set_axis_off()
-    axes = axes[: len(groups)]
+    title = "Test part: fraction of each class"
+    figure, axes = panels(len(groups), PANELS_A_ROW, (3.6, 3.8), title)
     for panel, group in zip(axes, groups, strict=True):
         rows = pandas.concat([run.predictions for run in group])
         rows = rows[rows["part"] == "test"]
         counts = pandas.crosstab(rows["label"], rows["predicted"], normalize="index")
         counts = counts.reindex(index=classes, columns=classes, fill_value=0.0)
-        _confusion_panel(panel, counts)
+        named = len(classes) <= MOST_CLASSES_NAMED
+        ConfusionMatrixDisplay(counts.to_numpy(), display_labels=classes).plot(
+            ax=panel, cmap="Blues", colorbar=False, include_values=named, values_format=".2f",
+            xticks_rotation="vertical", text_kw={"fontsize": 6}, im_kw={"vmin": 0, "vmax": 1},
+        )  # fmt: skip
+        panel.set(xlabel="predicted", ylabel="class" if panel is axes[0] else "")
+        panel.tick_params(labelsize="x-small")
+        if not named:
+            panel.set(xticks=[], yticks=[])
         accuracy = spread([run.record["test"] for run in group], TextTask.measure.digits)
         panel.set_title(f"{group[0].record['model']}\naccuracy {accuracy} %", fontsize="small")
-    for panel in grid[:, 0]:
-        panel.set_ylabel("class")
-    figure.suptitle("Test part: fraction of each class", fontsize="medium")
     return figure
-
-
-def _confusion_panel(axes: Axes, counts: pandas.DataFrame) -> None:
-    axes.imshow(counts.to_numpy(), vmin=0, vmax=1, cmap="Blues")
-    axes.set_xlabel("predicted")
-    if len(counts) > MOST_CLASSES_NAMED:
-        axes.set(xticks=[], yticks=[])
-        return
-    axes.set_xticks(range(len(counts)), list(counts.columns), rotation=90, fontsize="x-small")
-    axes.set_yticks(range(len(counts)), list(counts.index), fontsize="x-small")
-    for i, row in enumerate(counts.to_numpy()):
-        for j, value in enumerate(row):
-            if value:
-                shade = "white" if value > 0.5 else "black"
-                axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=6, color=shade)
 
 
 def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Callable[[], Figure]]:

@@ -2,22 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.classification import ClassificationTask
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
 from benchmarks.harness.text.classifier import TextClassifier
-from benchmarks.harness.text.data import TextBatches, TextData
+from benchmarks.harness.text.data import TextData, text_batches
 from benchmarks.harness.text.encoders import RKMEncoder
-from benchmarks.harness.text.model_config import TextModelConfig, cell_of, is_cell, variant_of
+from benchmarks.harness.text.model_config import TextModelConfig
 from benchmarks.harness.text.models import (
     DEFAULT_PARAMETERS,
     count_parameters,
     fit_hidden_size,
 )
 from benchmarks.harness.text.options import CELL_WIDTH, TextModels
+from pyg_kernels.datasets.text import TextLoader
 
 EMBEDDING = 100
 SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
@@ -48,9 +51,9 @@ class TextTask(ClassificationTask):
             classifier.set_word_vectors(self.data.vectors.vectors)
         return classifier
 
-    def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> TextBatches:
+    def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> Batches:
         """Texts of similar length together."""
-        return TextBatches(self.data, batch_size, seed)
+        return text_batches(self.parts, partial(TextLoader, self.data.encoded), batch_size, seed)
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
         """The words of texts."""
@@ -63,15 +66,13 @@ class TextTask(ClassificationTask):
         """
         encoder = learner.net.encoder
         if not isinstance(encoder, RKMEncoder):
-            kind, num_layers, decay = variant_of(model.name)
-            if num_layers is None and decay is None:
+            if model.name == model.kind:
                 return {}
-            details = {"kind": kind, "layers": model.num_layers}
-            return {**details, "decay": model.decay} if kind == "rcnn" else details
-        cell, ngram = cell_of(model.name)
+            details = {"kind": model.kind, "layers": model.num_layers}
+            return {**details, "decay": model.decay} if model.kind == "rcnn" else details
         return {
-            "cell": cell,
-            "ngram": ngram,
+            "cell": model.kind,
+            "ngram": model.ngram,
             "input_size": model.embedding_dim,
             "hidden_size": model.hidden,
             "cell_parameters": encoder.cell_parameters(),
@@ -89,18 +90,17 @@ def text_model_configs(options: TextModels, data: TextData) -> list[TextModelCon
     if options.embedding and data.glove:
         raise InputError(f"--embedding goes with --vectors none; {data.glove} has its own size")
     configs = []
-    for name in options.names():
+    for variant in options.variants():
         config = TextModelConfig(
-            name=name,
             num_words=len(data.vocabulary),
             embedding_dim=(options.embedding or EMBEDDING) if vectors is None else vectors.size(1),
             fixed_embedding=vectors is not None and not data.choice.tune_vectors,
             num_classes=len(data.corpus.classes),
             hidden=options.hidden or CELL_WIDTH,
-            **options.fields(name),
+            **variant,
         )
         with as_input_error():
-            if options.hidden or (is_cell(name) and not options.parameters):
+            if options.hidden or (config.ngram and not options.parameters):
                 pass
             elif options.rcnn_hidden and not options.parameters:
                 config = _as_large_as_rcnn(config, options.rcnn_hidden)
@@ -108,15 +108,14 @@ def text_model_configs(options: TextModels, data: TextData) -> list[TextModelCon
                 config = fit_hidden_size(config, options.parameters or DEFAULT_PARAMETERS)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
             number = count_parameters(config) + learned
-            check_parameters(name, config.hidden, number, SIZE_OPTIONS)
+            check_parameters(config.name, config.hidden, number, SIZE_OPTIONS)
         configs.append(config)
     return configs
 
 
 def _as_large_as_rcnn(config: TextModelConfig, hidden: int) -> TextModelConfig:
     """An RCNN of this width, or another model with as many parameters as the input-gated one."""
-    kind, _, _ = variant_of(config.name)
-    if kind == "rcnn":
+    if config.kind == "rcnn":
         return replace(config, hidden=hidden)
-    rcnn = replace(config, name="rcnn", hidden=hidden, decay="input")
+    rcnn = replace(config, kind="rcnn", hidden=hidden, decay="input")
     return fit_hidden_size(config, count_parameters(rcnn))

@@ -62,12 +62,11 @@ def carry_out(options: Any) -> None:
     """Trains what the options ask for, prints the tables and writes the report."""
     with naming_extras("bench"):
         from benchmarks.harness.devices import torch_device
-        from benchmarks.harness.study import Study
+        from benchmarks.harness.study import Report, Study
         from benchmarks.papers.activations import report
         from benchmarks.papers.activations.problems import trials
         from benchmarks.papers.activations.trial import (
             check,
-            check_names,
             is_done,
             outcome,
             trained,
@@ -78,14 +77,13 @@ def carry_out(options: Any) -> None:
     out = Path(options.out or f"runs/activations-{name}")
     study = Study(f"{PROGRAM} {name}", options, out, files=report.FILES)
     study.check()
-    check_names(study, cells[0])
     study.open()
-    study.run(cells, trained, options.workers, is_done, outcome, polite=True)
+    study.run(cells, trained, is_done, outcome)
     records = study.records()
     if not records:
         raise InputError(f"--out {out} holds no finished trial")
     tables, pictures = report.REPORTS[name](options, records, study)
-    study.finish(tables, pictures, records)
+    study.finish(Report(tables, pictures), records)
 
 
 COMMANDS = {

@@ -18,12 +18,10 @@ class Running(Device, Results):
     """Running.
 
     Args:
-        workers: trials at a time, each on one thread of a process of its own
         seeds: of the weights and of the training data
         max_iterations: of each trial, after which one that has not learned has failed
     """
 
-    workers: int = setting(1, least=1, most=1024, free=True)
     seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
     max_iterations: int = setting(10_000, "iterations", least=1, free=True)
 

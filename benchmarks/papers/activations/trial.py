@@ -1,4 +1,4 @@
-"""One network, one seed: trained until it has learned, resumable at any iteration."""
+"""One network, one seed: trained until it has learned, with a checkpoint every minute."""
 
 import math
 import time
@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.study import Record, Study, asked_to_stop
+from benchmarks.harness.study import Record
 
 CHECKPOINT = "checkpoint.pt"
-CHECKPOINT_SECONDS = 60.0  # what the end of the machine costs at most
+CHECKPOINT_SECONDS = 60.0  # what an interruption costs at most
 TEST_SEED = 2**31 - 1
 
 
@@ -129,30 +129,22 @@ class Training:
             self._load()
 
     def run(self) -> Record:
-        """Trains to the end and gives the record.
-
-        Raises:
-            KeyboardInterrupt: If asked to stop, after a checkpoint was written.
-        """
+        """Trains to the end and gives the record."""
         trial, progress, most = self.trial, self.progress, self.trial.options.max_iterations
         saved = time.perf_counter()
         clock = time.perf_counter() - progress.seconds, time.process_time() - progress.cpu_seconds
         learned = bool(progress.history) and trial.is_learned(progress.history)
         while progress.iteration < most and not (learned and trial.stops):
-            stopped = asked_to_stop()
-            if not stopped:
-                self.iterate()
+            self.iterate()
             checked = trial.is_checked(progress.iteration) or progress.iteration == most
-            if checked and not stopped:
+            if checked:
                 self._check()
                 learned = trial.is_learned(progress.history)
             progress.seconds = time.perf_counter() - clock[0]
             progress.cpu_seconds = time.process_time() - clock[1]
-            if stopped or time.perf_counter() - saved >= CHECKPOINT_SECONDS:
+            if time.perf_counter() - saved >= CHECKPOINT_SECONDS:
                 self._save()
                 saved = time.perf_counter()
-            if stopped:
-                raise KeyboardInterrupt
             if checked and not math.isfinite(progress.history[-1]["loss"]):
                 break
         self._save()
@@ -279,18 +271,6 @@ def check(trials: Sequence[Trial]) -> None:
     with as_input_error():
         for trial in {trial.model: trial for trial in trials}.values():
             fresh_network(trial)
-
-
-def check_names(study: Study, trial: Trial) -> None:
-    """Refuses to continue a folder whose trials have the names of a former version.
-
-    Raises:
-        InputError: If there is such a trial: it would be trained again and count twice.
-    """
-    start = "".join(f"{name}-" for name in list(trial.place)[:1])
-    for path in sorted(study.folder("").glob("*")):
-        if not path.name.startswith(start) and not study.options.overwrite:
-            raise InputError(f"--out {study.out} has a trial of a former version: {path.name}")
 
 
 def fresh_network(trial: Trial) -> nn.Module:

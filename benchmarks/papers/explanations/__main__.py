@@ -5,6 +5,7 @@ Heavy imports happen after the options have been read.
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.errors import naming_extras, say
@@ -36,7 +37,7 @@ def carry_out(options: Explanations) -> None:
         import captum  # noqa: F401
 
         import pyg_kernels.chem  # noqa: F401
-        from benchmarks.harness.study import Study
+        from benchmarks.harness.study import Report, Study
         from benchmarks.papers.explanations import report
         from benchmarks.papers.explanations.task import Task
     out = Path(options.out or "runs/explanations")
@@ -49,12 +50,9 @@ def carry_out(options: Explanations) -> None:
         say(task.measured.describe())
     study.run(task.cells(), lambda cell, folder: cell.compute(folder))
     found = task.findings(study.records())
-    study.finish(
-        [report.table(found)],
-        report.pictures(found),
-        report.metrics(found),
-        lambda: report.write_page(out, found),
-    )
+    tables, pictures = [report.table(found)], report.pictures(found)
+    shown = Report(tables, pictures, partial(report.write_page, found=found))
+    study.finish(shown, report.metrics(found))
 
 
 COMMAND = Command(

@@ -35,11 +35,10 @@ def main(words: Sequence[str] | None = None) -> int:
 def carry_out(options: Lfp) -> None:
     """Trains what has not been trained yet, prints the tables and writes the report."""
     with naming_extras("bench"):
-        from benchmarks.harness.collective import in_turn
         from benchmarks.harness.experiment import Experiment
         from benchmarks.papers.lfp import report, task
         from benchmarks.papers.lfp.data import leave_one_out, load_recordings
-    recordings = in_turn(lambda: load_recordings(options))
+    recordings = load_recordings(options)
     tasks = task.recording_tasks(recordings, leave_one_out(recordings))
     folds = dict(list(tasks.items())[: options.number_of_folds(len(tasks))])
     name = "lfp" if options.data is None else f"lfp-{Path(options.data).stem}"
@@ -62,7 +61,6 @@ COMMAND = Command(
     carry_out,
     "Classifies multi-channel recordings, leaving out one subject at a time.",
     DETAILS,
-    several=True,
 )
 
 if __name__ == "__main__":

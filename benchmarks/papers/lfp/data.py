@@ -1,21 +1,16 @@
 """Which recordings, which subjects are left out, and the batches that Lightning reads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import lightning.pytorch as lightning
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings, read_recordings
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import InputError, as_input_error
-from benchmarks.harness.learner import IGNORED
-from benchmarks.harness.processes import processes
 from benchmarks.harness.task import PARTS
 from benchmarks.papers.lfp.options import Lfp
-from pyg_kernels.datasets.share import Rows, Share
 
 VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
 
@@ -99,66 +94,46 @@ def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str
         raise InputError(f"with {split}, there is none: 5 trials of a class are needed")
 
 
-class Trials(Dataset[tuple[Tensor, Tensor]]):
-    """Trials whose items are whole batches.
+class TrialLoader:
+    """Goes through trials in batches, samples (B, T, C) and classes (B,).
 
     Args:
         x: The samples of all trials, (M, T, C).
         y: Their classes, (M,).
-    """
-
-    def __init__(self, x: Tensor, y: Tensor) -> None:
-        self.x, self.y = x, y
-
-    def __getitem__(self, share: Rows) -> tuple[Tensor, Tensor]:
-        """The samples of a share of a batch and their classes, ignored ones of stand-ins."""
-        y = self.y[share.rows]
-        y[share.own :] = IGNORED
-        return self.x[share.rows], y
-
-
-class RecordingBatches(lightning.LightningDataModule):
-    """Batches of the training and validation parts.
-
-    The order of the training trials depends on seed and epoch alone, so that a resumed run sees the
-    batches that the uninterrupted one would have seen. Several processes share each batch.
-
-    Args:
-        x: The samples of all trials, (M, T, C).
-        y: Their classes, (M,).
-        parts: The trials of each part.
-        batch_size (int): Trials a batch of all processes.
-        seed (int): Seed of the order.
+        places: The trials to go through.
+        batch_size (int): Trials a batch.
+        seed (int, optional): Of the order of each epoch; ``None``: their own. A last batch of one
+            trial cannot be batch-normalised: shuffled, that trial, another one each epoch, is left
+            out.
     """
 
     def __init__(
-        self, x: Tensor, y: Tensor, parts: Mapping[str, Tensor], batch_size: int, seed: int
+        self, x: Tensor, y: Tensor, places: Tensor, batch_size: int, seed: int | None = None
     ) -> None:
-        super().__init__()
-        self.trials = Trials(x, y)
-        self.parts = parts
-        self.batch_size = batch_size
-        self.seed = seed
+        self.x, self.y, self.places, self.batch_size = x, y, places, batch_size
+        self.seed, self.epoch = seed, 0
 
-    def train_dataloader(self) -> DataLoader[Any]:
-        """Shuffled batches of this epoch."""
-        epoch = self.trainer.current_epoch if self.trainer else 0
-        generator = torch.Generator().manual_seed(10_000 * self.seed + epoch)
-        order = self.parts["train"][torch.randperm(len(self.parts["train"]), generator=generator)]
-        # A last batch of one trial cannot be batch-normalised: that trial, another one each epoch,
-        # is left out. A process with one trial of a larger batch gets a stand-in.
-        single = len(order) % self.batch_size == 1
-        return self._batches(order[: len(order) - single], smallest_share=2)
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next pass the one with this number."""
+        self.epoch = epoch
 
-    def val_dataloader(self) -> DataLoader[Any]:
-        """The validation part in its own order."""
-        return self._batches(self.parts["valid"])
+    def __len__(self) -> int:
+        return len(self._batches())
 
-    def all_parts(self) -> list[DataLoader[Any]]:
-        """One loader for each of the parts, in their own order."""
-        return [self._batches(self.parts[part]) for part in PARTS]
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return ((self.x[some], self.y[some]) for some in self._batches())
 
-    def _batches(self, places: Tensor, smallest_share: int = 1) -> DataLoader[Any]:
-        share = Share(*processes().share, smallest_share)
-        batches = [share.of(some) for some in places.split(self.batch_size)]
-        return DataLoader(self.trials, sampler=batches, batch_size=None)
+    def _batches(self) -> Sequence[Tensor]:
+        if self.seed is None:
+            return self.places.split(self.batch_size)
+        generator = torch.Generator().manual_seed(10_000 * self.seed + self.epoch)
+        order = self.places[torch.randperm(len(self.places), generator=generator)]
+        return order[: len(order) - (len(order) % self.batch_size == 1)].split(self.batch_size)
+
+
+def recording_batches(
+    x: Tensor, y: Tensor, parts: Mapping[str, Tensor], batch_size: int, seed: int
+) -> Batches:
+    """Batches of the trials of each part, those to train on in an order of each epoch."""
+    training = TrialLoader(x, y, parts["train"], batch_size, seed)
+    return Batches(training, {part: TrialLoader(x, y, parts[part], batch_size) for part in PARTS})

@@ -10,9 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings
-from benchmarks.harness.experiment import Report
 from benchmarks.harness.figures import panels
-from benchmarks.harness.study import Record, Study, grouped, rows_table
+from benchmarks.harness.study import Record, Report, Study, grouped, rows_table
 from benchmarks.harness.summary import spread
 from benchmarks.harness.table import Table
 from benchmarks.harness.training import Run

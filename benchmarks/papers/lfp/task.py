@@ -1,21 +1,21 @@
 """What Lightning trains on recordings, and the task that it is: one subject left out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pandas
 import torch
 from torch import Tensor
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings
+from benchmarks.harness.batches import Batches
 from benchmarks.harness.checkpoint import UNREADABLE
 from benchmarks.harness.classification import ClassificationTask, Classifier
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters
-from benchmarks.papers.lfp.data import Fold, RecordingBatches
+from benchmarks.papers.lfp.data import Fold, recording_batches
 from benchmarks.papers.lfp.filters import FilterBank, found
 from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet, count_parameters
 from benchmarks.papers.lfp.options import Lfp
@@ -42,11 +42,8 @@ class RecordingClassifier(Classifier):
         rate: float,
         optimizer: dict[str, Any] | None = None,
     ) -> None:
-        optimizer = optimizer or asdict(OptimizerConfig())
-        super().__init__(OptimizerConfig(**optimizer))
-        self.save_hyperparameters(
-            {"model": model, "classes": classes, "rate": rate, "optimizer": optimizer}, logger=False
-        )
+        super().__init__(optimizer)
+        self.save_hyperparameters(logger=False)
         self.net: RecordingNet = RecordingNet(RecordingModelConfig(**model))
         self.filters_at_start = FilterBank.of(self.net, rate)
 
@@ -111,9 +108,9 @@ class RecordingTask(ClassificationTask):
         classes, rate = list(self.recordings.classes), self.recordings.rate
         return RecordingClassifier(asdict(model), classes, rate, asdict(optimizer))
 
-    def batches(self, learner: RecordingClassifier, batch_size: int, seed: int) -> RecordingBatches:
+    def batches(self, learner: RecordingClassifier, batch_size: int, seed: int) -> Batches:
         """Standardised trials."""
-        return RecordingBatches(self.x, self.recordings.y, self.parts, batch_size, seed)
+        return recording_batches(self.x, self.recordings.y, self.parts, batch_size, seed)
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
         """Of whom trials are."""
@@ -143,13 +140,9 @@ class RecordingTask(ClassificationTask):
             details["planted"] = found(bank, learner.filters_at_start, states)
         return details
 
-    def prediction_table(
-        self, record: Mapping[str, Any], predictions: Mapping[str, Tensor]
-    ) -> pandas.DataFrame:
-        """A row for each trial; the fourth column says who is left out."""
-        table = super().prediction_table(record, predictions)
-        table.insert(3, "left_out", self.fold.subject)
-        return table
+    def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
+        """The same, and first who is left out."""
+        return {"left_out": self.fold.subject, **super().rows(part, predictions)}
 
 
 def recording_tasks(recordings: Recordings, folds: Iterable[Fold]) -> dict[str, RecordingTask]:

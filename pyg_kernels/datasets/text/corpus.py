@@ -41,6 +41,17 @@ class TextCorpus:
             parts share a text, or a class has no text in training.
         TypeError: if a text is a string.
         IndexError: if a position is out of range.
+
+    Example:
+        >>> from pyg_kernels.datasets import TextCorpus
+        >>> texts = [["fine", "film"], ["dull", "film"], ["fine", "cast"], ["dull", "plot"]]
+        >>> labels = ["good", "bad", "good", "bad"]
+        >>> corpus = TextCorpus(texts, labels, {"train": [0, 1], "test": [2, 3]})
+        >>> corpus.classes, corpus.labels, corpus.part("test")
+        (('bad', 'good'), tensor([1, 0, 1, 0]), [['fine', 'cast'], ['dull', 'plot']])
+
+    See Also:
+        :class:`TextCSV`, of files; :class:`Vocabulary` and :class:`TextLoader`, what comes next.
     """
 
     def __init__(

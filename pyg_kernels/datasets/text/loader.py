@@ -44,6 +44,21 @@ class TextLoader(EpochLoader[TextBatch]):
         ValueError: if ``batch_size`` or ``bucket`` is not positive, ``share`` is no such pair, or
             ``indices`` has none or no integers.
         IndexError: if a position is out of range.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.datasets import TextLoader, Vocabulary
+        >>> from pyg_kernels.datasets.text import EncodedTexts
+        >>> texts = [["a", "fine", "film"], ["dull"], ["a", "dull", "plot"]]
+        >>> ids, ptr = Vocabulary(["a", "fine", "film", "dull", "plot"]).encode(texts)
+        >>> encoded = EncodedTexts(ids, ptr, labels=torch.tensor([1, 0, 0]))
+        >>> [batch.lengths.tolist() for batch in TextLoader(encoded, batch_size=2)]
+        [[3, 1], [3]]
+
+    See Also:
+        :class:`~pyg_kernels.datasets.text.EncodedTexts` and
+        :class:`~pyg_kernels.datasets.text.TextBatch`, what it reads and gives;
+        :class:`MoleculeLoader`.
     """
 
     def __init__(

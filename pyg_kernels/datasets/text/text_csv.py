@@ -49,6 +49,20 @@ class TextCSV(TextCorpus):
         ValueError: if a file is not such a CSV file in UTF-8; a row has no text, a class that is
             not a whole number from 1 or that has no name, or more cells than the first; or an
             argument does not fit. Rows are named by file and line.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from pyg_kernels.datasets import TextCSV
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = (Path(folder) / "train.csv").write_text('"1","A fine film."\n"2","Dull."\n')
+        ...     _ = (Path(folder) / "test.csv").write_text('"1","Fine!"\n')
+        ...     corpus = TextCSV(folder, classes=["good", "bad"])
+        >>> corpus.part("train")
+        [['a', 'fine', 'film', '.'], ['dull', '.']]
+
+    See Also:
+        :class:`TextCorpus`, what can be done with it; :class:`Vocabulary` and :class:`TextLoader`.
     """
 
     def __init__(

@@ -29,6 +29,19 @@ class Vocabulary:
 
     Raises:
         ValueError: if a word occurs twice.
+
+    Example:
+        >>> from pyg_kernels.datasets import Vocabulary
+        >>> vocabulary = Vocabulary(["a", "fine", "film"])
+        >>> ids, ptr = vocabulary.encode([["a", "film"], ["a", "dull", "film"]])
+        >>> ids, ptr
+        (tensor([2, 4, 2, 1, 4]), tensor([0, 2, 5]))
+        >>> vocabulary.decode(ids[2:])
+        ['a', '<unk>', 'film']
+
+    See Also:
+        :class:`TextCorpus`; :class:`TextLoader`;
+        :func:`~pyg_kernels.datasets.text.read_word_vectors`.
     """
 
     padding = 0

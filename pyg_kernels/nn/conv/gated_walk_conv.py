@@ -43,6 +43,20 @@ class GatedWalkConv(WalkConv):
 
     Raises:
         ValueError: As :class:`RandomWalkConv`.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.chem import MolFeaturizer
+        >>> from pyg_kernels.nn import GatedWalkConv
+        >>> mol = MolFeaturizer()("CCO")
+        >>> conv = GatedWalkConv(mol.num_features, 32, order=3, edge_dim=mol.num_edge_features)
+        >>> conv(mol.x, mol.edge_index, mol.edge_attr).shape
+        torch.Size([3, 32])
+
+    See Also:
+        :class:`RandomWalkConv`, whose decay the gate replaces;
+        :class:`~pyg_kernels.kernels.GatedSequenceKernel`, the kernel of gates on texts;
+        :func:`~pyg_kernels.walk.walk`, the recurrence.
     """
 
     def __init__(

@@ -77,6 +77,19 @@ class GraphKernelConv(MessagePassing):
 
     Raises:
         ValueError: As :class:`RandomWalkConv`, and for a decay that gates would replace.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.nn import GraphKernelConv
+        >>> x, edge_index = torch.rand(3, 4), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> first = GraphKernelConv(4, 16, order=3, norm=torch.nn.BatchNorm1d(16))
+        >>> second = GraphKernelConv(16, 16, order=3, norm=torch.nn.BatchNorm1d(16))
+        >>> second(first(x, edge_index), edge_index).shape
+        torch.Size([3, 16])
+
+    See Also:
+        :class:`GraphKernelNet`, a network of it; :class:`RandomWalkConv`, the walk inside;
+        :class:`~pyg_kernels.kernels.DeepGraphKernel`, the kernel of a stack of layers.
     """
 
     def __init__(

@@ -63,6 +63,26 @@ class RandomWalkConv(WalkConv):
     Raises:
         ValueError: For an order below 1, an unknown :obj:`combine`, a decay outside [0, 1], edge
             features that do not fit :obj:`edge_dim`, or a bipartite graph at another order than 2.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from pyg_kernels.kernels import RandomWalkKernel
+        >>> from pyg_kernels.nn import RandomWalkConv
+        >>> graph = Data(x=torch.rand(3, 4), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> conv = RandomWalkConv(4, 8, order=2, decay=0.5)
+        >>> states = conv(graph.x, graph.edge_index)  # (3, 8)
+        >>> nodes = torch.stack([lin.weight[0] for lin in conv.lins])  # of the first reference walk
+        >>> walk = Data(x=nodes, edge_index=torch.tensor([[0], [1]]))
+        >>> kernel = RandomWalkKernel(order=2, decay=0.5)
+        >>> torch.allclose(kernel([graph], [walk]), states.sum(dim=0)[0])  # theorem 3
+        True
+
+    See Also:
+        :class:`GatedWalkConv` and :class:`GraphKernelConv`; :class:`RandomWalkNet`, a network of
+        it; :class:`~pyg_kernels.kernels.RandomWalkKernel`, its kernel;
+        :func:`~pyg_kernels.walk.walk`, the recurrence;
+        :func:`~pyg_kernels.explain.walk_contributions`.
     """
 
     weighting: Decay

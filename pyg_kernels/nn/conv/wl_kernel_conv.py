@@ -89,6 +89,19 @@ class WLKernelConv(FusedConv):
 
     Raises:
         ValueError: As :class:`RandomWalkConv`, and for a decay that gates would replace.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.nn import WLKernelConv
+        >>> labels, edge_index = torch.rand(3, 16), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> conv = WLKernelConv(16, order=2)
+        >>> new_labels, states = conv(labels, edge_index, return_states=True)
+        >>> new_labels.shape, states.shape
+        (torch.Size([3, 16]), torch.Size([3, 16]))
+
+    See Also:
+        :class:`WLKernelNet`, a network of it; :class:`~pyg_kernels.kernels.WLKernel`, its kernel,
+        and :class:`~pyg_kernels.kernels.GeneralizedRelabeling`, that kernel's relabelling.
     """
 
     def __init__(

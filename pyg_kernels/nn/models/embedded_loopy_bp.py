@@ -57,6 +57,19 @@ class EmbeddedLoopyBP(EmbeddedNet):
 
     Raises:
         ValueError: As :class:`EmbeddedMeanField`.
+
+    Example:
+        >>> from torch_geometric.data import Batch
+        >>> from pyg_kernels.chem import MolFeaturizer
+        >>> from pyg_kernels.nn import EmbeddedLoopyBP
+        >>> mols = Batch.from_data_list([MolFeaturizer()(smiles) for smiles in ("CCO", "c1ccccc1")])
+        >>> net = EmbeddedLoopyBP(mols.num_features, 32, 1, edge_dim=mols.num_edge_features)
+        >>> net(mols.x, mols.edge_index, edge_attr=mols.edge_attr, batch=mols.batch).shape
+        torch.Size([2, 1])
+
+    See Also:
+        :class:`EmbeddedMeanField`, whose values are of nodes;
+        :func:`~pyg_kernels.ops.cavity_sum.cavity_sum`, the sum that leaves out node j.
     """
 
     def __init__(

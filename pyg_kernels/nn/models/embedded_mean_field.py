@@ -47,6 +47,19 @@ class EmbeddedMeanField(EmbeddedNet):
     Raises:
         ValueError: For sizes below 1, an unknown :obj:`norm`, a :obj:`dropout` outside [0, 1), and
             where edges and their features do not fit the nodes or :obj:`edge_dim`.
+
+    Example:
+        >>> from torch_geometric.data import Batch
+        >>> from pyg_kernels.chem import MolFeaturizer
+        >>> from pyg_kernels.nn import EmbeddedMeanField
+        >>> mols = Batch.from_data_list([MolFeaturizer()(smiles) for smiles in ("CCO", "c1ccccc1")])
+        >>> net = EmbeddedMeanField(mols.num_features, 32, 1, edge_dim=mols.num_edge_features)
+        >>> net(mols.x, mols.edge_index, edge_attr=mols.edge_attr, batch=mols.batch).shape
+        torch.Size([2, 1])
+
+    See Also:
+        :class:`EmbeddedLoopyBP`, whose messages run along edges;
+        :func:`~pyg_kernels.ops.neighbor_sum.neighbor_sum`, the sum over neighbours.
     """
 
     def _states(self, x: Tensor, edges: Edges) -> Tensor:

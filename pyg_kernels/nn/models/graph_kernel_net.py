@@ -53,6 +53,19 @@ class GraphKernelNet(torch.nn.Module):
 
     Raises:
         ValueError: For sizes below 1 and as :class:`~pyg_kernels.nn.GraphKernelConv`.
+
+    Example:
+        >>> from torch_geometric.data import Batch
+        >>> from pyg_kernels.chem import MolFeaturizer
+        >>> from pyg_kernels.nn import GraphKernelNet
+        >>> mols = Batch.from_data_list([MolFeaturizer()(smiles) for smiles in ("CCO", "c1ccccc1")])
+        >>> net = GraphKernelNet(mols.num_features, 32, 1, num_layers=3)
+        >>> net(mols.x, mols.edge_index, batch=mols.batch).shape
+        torch.Size([2, 1])
+
+    See Also:
+        :class:`GraphKernelConv`, the layer; :class:`~pyg_kernels.kernels.DeepGraphKernel`, the
+        kernel; :func:`~pyg_kernels.explain.model_contributions`.
     """
 
     def __init__(

@@ -53,6 +53,20 @@ class RandomWalkNet(torch.nn.Module):
 
     Raises:
         ValueError: For sizes below 1 and as :class:`~pyg_kernels.nn.RandomWalkConv`.
+
+    Example:
+        >>> from torch_geometric.data import Batch
+        >>> from pyg_kernels.chem import MolFeaturizer
+        >>> from pyg_kernels.nn import RandomWalkNet
+        >>> mols = Batch.from_data_list([MolFeaturizer()(smiles) for smiles in ("CCO", "c1ccccc1")])
+        >>> net = RandomWalkNet(mols.num_features, 32, 1, order=4, edge_dim=mols.num_edge_features)
+        >>> net(mols.x, mols.edge_index, edge_attr=mols.edge_attr, batch=mols.batch).shape
+        torch.Size([2, 1])
+
+    See Also:
+        :class:`RandomWalkConv` and :class:`GatedWalkConv`, the layers;
+        :class:`~pyg_kernels.kernels.RandomWalkKernel`, the kernel;
+        :func:`~pyg_kernels.explain.model_contributions`.
     """
 
     def __init__(

@@ -72,6 +72,20 @@ class WLKernelNet(torch.nn.Module):
     Raises:
         ValueError: For sizes below 1, an unknown :obj:`tie_weights` or :obj:`readout`, and as
             :class:`~pyg_kernels.nn.WLKernelConv`.
+
+    Example:
+        >>> from torch_geometric.data import Batch
+        >>> from pyg_kernels.chem import MolFeaturizer
+        >>> from pyg_kernels.nn import WLKernelNet
+        >>> mols = Batch.from_data_list([MolFeaturizer()(smiles) for smiles in ("CCO", "c1ccccc1")])
+        >>> net = WLKernelNet(mols.num_features, 32, 1, edge_dim=mols.num_edge_features)
+        >>> net(mols.x, mols.edge_index, edge_attr=mols.edge_attr, batch=mols.batch).shape
+        torch.Size([2, 1])
+
+    See Also:
+        :class:`WLKernelConv`, the layer; :class:`~pyg_kernels.kernels.WLKernel`, the kernel;
+        :class:`~pyg_kernels.rationale.WLStates`, the same states node by node;
+        :func:`~pyg_kernels.explain.model_contributions`.
     """
 
     def __init__(

@@ -1,16 +1,14 @@
-"""Reviews with ratings: files of the published form, and picking by the definition."""
+"""Reviews with ratings: files of the published form."""
 
 import gzip
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from benchmarks.corpora.beer_advocate import BeerAdvocate, decorrelated
+from benchmarks.corpora.beer_advocate import BeerAdvocate
 
 TRAIN = "0.8 0.6 0.5 0.4 1.0\tpours a dark brown\n0 .25 0.5 0.75 1\tno head .\n"
 HELDOUT = "0.5 0.5 0.5 0.5 0.5\tsmells of malt\n"
@@ -68,73 +66,6 @@ def test_the_digest_is_of_all_that_is_read(root: Path) -> None:
     review = {**REVIEW, "0": [[0, 2]]}
     (root / "annotations.json").write_text(json.dumps(review))
     assert BeerAdvocate(root, aspect=1).digest() not in (digest, changed)
-
-
-def random_ratings(number: int, seed: int = 0) -> Tensor:
-    """Ratings that an overall impression makes similar."""
-    generator = torch.Generator().manual_seed(seed)
-    impression = 0.12 * torch.randn(number, 1, generator=generator, dtype=torch.double)
-    noise = 0.1 * torch.randn(number, 5, generator=generator, dtype=torch.double)
-    return ((0.7 + impression + noise).clamp(0, 1) * 40).round() / 40
-
-
-def picked_by_definition(ratings: np.ndarray, aspect: int, limit: float) -> list[int]:
-    """The most of the largest errors without a correlation above the limit, each number tried."""
-    others = np.delete(ratings, aspect, axis=1)
-    y = ratings[:, aspect]
-    inputs = np.column_stack([others, np.ones(len(y))])
-    errors = np.abs(y - inputs @ np.linalg.pinv(inputs) @ y)
-    order = np.argsort(-errors.round(12), kind="stable")
-    for number in range(len(y), 1, -1):
-        rows = order[:number]
-        if y[rows].std() > 1e-9 and all(others[rows].std(axis=0) > 1e-9):
-            largest = max(abs(np.corrcoef(y[rows], column)[0, 1]) for column in others[rows].T)
-            if largest <= limit:
-                return rows.tolist()
-    return []
-
-
-@pytest.mark.parametrize(("aspect", "limit", "seed"), [(0, 0.45, 0), (2, 0.5, 0), (4, 0.5, 1)])
-def test_picks_the_largest_errors_while_correlations_are_low(
-    aspect: int, limit: float, seed: int
-) -> None:
-    ratings = random_ratings(230, seed)
-    expected = picked_by_definition(ratings.numpy(), aspect, limit)
-    picked = decorrelated(ratings, aspect, limit)
-    assert 1 < len(expected) < 230
-    assert sorted(picked.tolist()) == sorted(expected)
-    grid = torch.tensor([[a, b] for a in (0.0, 0.5, 1.0) for b in (0.0, 0.5, 1.0)])
-    assert sorted(decorrelated(grid, 0, limit=0.1).tolist()) == list(range(9))
-
-
-def test_a_corpus_keeps_what_is_picked(root: Path) -> None:
-    ratings = random_ratings(100)
-    lines = [" ".join(map(str, row)) + f"\treview {k}" for k, row in enumerate(ratings.tolist())]
-    write(root, "reviews.aspect1.train.txt", "\n".join(lines))
-    corpus = BeerAdvocate(root, aspect=1)
-    digest = corpus.digest()
-    corpus.decorrelate(limit=0.4)
-    picked = decorrelated(ratings.float(), 1, 0.4)
-    assert corpus.parts["train"].tolist() == sorted(picked.tolist())
-    assert [len(corpus.parts[part]) for part in ("valid", "test")] == [1, 2]
-    assert corpus.part("test")[1] == ["flat"]
-    assert corpus.digest() != digest
-    assert corpus.split.endswith(f", {len(picked)} of 100 to train on with correlations up to 0.4")
-
-
-@pytest.mark.parametrize(
-    ("ratings", "limit", "said"),
-    [
-        (torch.rand(5, 2), 0, "limit must be above 0 and at most 1, got 0"),
-        (torch.rand(5, 2), 1.1, "limit must be above 0 and at most 1, got 1.1"),
-        (torch.full((5, 2), 0.5), 0.5, "no two or more of the 5 reviews have correlations"),
-        (torch.arange(6.0).repeat(2, 1).T / 6, 0.5, "no two or more of the 6 reviews"),
-        (torch.rand(1, 2), 0.5, "no two or more of the 1 reviews"),
-    ],
-)
-def test_what_cannot_be_picked(ratings: Tensor, limit: float, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        decorrelated(ratings, 0, limit)
 
 
 def test_a_file_that_is_not_there(root: Path) -> None:

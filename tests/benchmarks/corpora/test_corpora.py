@@ -30,10 +30,10 @@ def test_reads_the_published_format_in_latin_1(trec_root: Path) -> None:
     assert repr(corpus) == "TREC(4 texts, 2 classes, train=3, test=1)"
 
 
-def test_fine_classes_and_case(trec_root: Path) -> None:
-    corpus = TREC(trec_root, labels="fine", lower=False)
+def test_fine_classes(trec_root: Path) -> None:
+    corpus = TREC(trec_root, labels="fine")
     assert corpus.classes == ("LOC:city", "NUM:dist")
-    assert corpus.texts[2] == ["How", "far", "is", "the", "moon", "?"]
+    assert corpus.texts[2] == ["how", "far", "is", "the", "moon", "?"]
     with pytest.raises(ValueError, match="labels must be 'coarse' or 'fine', got 'finest'"):
         TREC(trec_root, labels="finest")
 
@@ -127,16 +127,12 @@ def test_reviews_in_ten_folds(tmp_path: Path, serve, monkeypatch) -> None:
             known = replace(file, sha256=hashlib.sha256(content).hexdigest())
             monkeypatch.setattr(MR, attribute, known)
     serve({MR.positive_file.url: archive.getvalue()})
-    folds = [MR(tmp_path, fold=fold) for fold in range(10)]
-    assert folds[0].classes == ("negative", "positive")
-    assert folds[0].labels.tolist() == [0] * 50 + [1] * 50
-    tested = torch.cat([corpus.parts["test"] for corpus in folds])
-    assert sorted(tested.tolist()) == list(range(100))
-    assert torch.equal(folds[3].parts["valid"], folds[4].parts["test"])
-    assert [len(places) for places in folds[9].parts.values()] == [80, 10, 10]
-    assert not torch.equal(MR(tmp_path, seed=1).parts["test"], folds[0].parts["test"])
-    with pytest.raises(ValueError, match="fold must be between 0 and 9, got 10"):
-        MR(tmp_path, fold=10)
+    corpus = MR(tmp_path)
+    assert corpus.classes == ("negative", "positive")
+    assert corpus.labels.tolist() == [0] * 50 + [1] * 50
+    assert sorted(torch.cat(list(corpus.parts.values())).tolist()) == list(range(100))
+    assert [len(places) for places in corpus.parts.values()] == [80, 10, 10]
+    assert not torch.equal(MR(tmp_path, seed=1).parts["test"], corpus.parts["test"])
     (tmp_path / "raw" / "rt-polarity.neg").write_bytes(b"a\n \n")
     with pytest.raises(ValueError, match=r"line 2 of .*rt-polarity.neg is empty"):
         MR(tmp_path)
@@ -164,10 +160,8 @@ def test_the_real_corpora(real_texts: Path) -> None:
     assert [len(places) for places in trec.parts.values()] == [5452, 500]
     assert trec.classes == ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
     assert trec.labels[trec.parts["train"]].bincount().tolist() == [86, 1162, 1250, 1223, 835, 896]
-    cased = TREC(real_texts / "trec", lower=False)
-    for corpus, repeated in ((cased, 10), (trec, 11)):
-        questions = {tuple(text) for text in corpus.part("train")}
-        assert sum(tuple(text) in questions for text in corpus.part("test")) == repeated
+    questions = {tuple(text) for text in trec.part("train")}
+    assert sum(tuple(text) in questions for text in trec.part("test")) == 11
     trec.hold_out(0.1, seed=0)
     assert [len(places) for places in trec.parts.values()] == [4909, 543, 500]
     questions = {tuple(text) for text in trec.part("train")}

@@ -32,29 +32,6 @@ def test_holds_questions_and_lists_of_candidates() -> None:
         data.texts("body")
 
 
-DEV = {"dev": [Ranking(1, (0,), (True,))]}
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        ({"questions": [Question("a", ["x"])] * 2}, ValueError, "two questions have the id 'a'"),
-        ({"questions": [Question("a", [])]}, ValueError, "question 'a' has no words in its title"),
-        ({"questions": [Question("a", "title")]}, TypeError, "must be a sequence of words"),
-        ({"train": []}, ValueError, "the training part has no questions"),
-        ({"parts": DEV}, ValueError, "parts must be dev and test, got dev"),
-        ({"parts": {**DEV, "test": []}}, ValueError, "the test part has no questions"),
-        ({"held_out": [-1]}, IndexError, "from 0 to 3, got -1 to -1"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_refuses_what_does_not_fit(
-    changes: dict[str, object], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        corpus(**changes)
-
-
 def test_holds_out_a_tenth_at_most_and_only_where_the_corpus_names_none() -> None:
     many = [Question(str(number), ["w"]) for number in range(38)]
     first, second, other = (corpus(questions=many) for _ in range(3))

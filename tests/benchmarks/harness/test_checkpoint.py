@@ -5,10 +5,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.harness.checkpoint import read_checkpoint
+from benchmarks.harness.checkpoint import load_learner
 from benchmarks.harness.errors import InputError
 
 KEYS = {"model", "words"}
+
+
+class Learner(torch.nn.Module):
+    def __init__(self, model: dict[str, str], words: list[str]) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(1, len(words))
 
 
 @pytest.mark.parametrize(
@@ -23,7 +29,7 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "some.ckpt"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"^--checkpoint .*some.ckpt is not a checkpoint of this"):
-        read_checkpoint(path, [KEYS])
+        load_learner(path, Learner, KEYS)
 
 
 @pytest.mark.parametrize(
@@ -37,18 +43,23 @@ def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
 def test_other_tensors_are_refused(tmp_path: Path, content: object) -> None:
     torch.save(content, tmp_path / "other.ckpt")
     with pytest.raises(InputError, match=r"other.ckpt is not a checkpoint of this module$"):
-        read_checkpoint(tmp_path / "other.ckpt", [KEYS])
+        load_learner(tmp_path / "other.ckpt", Learner, KEYS)
 
 
-def test_content_and_arguments(tmp_path: Path) -> None:
-    arguments = {"model": {"name": "a"}, "words": ["b"]}
-    torch.save({"hyper_parameters": arguments}, tmp_path / "own.ckpt")
-    content, found = read_checkpoint(tmp_path / "own.ckpt", [KEYS])
-    assert content == {"hyper_parameters": arguments}
-    assert found == arguments
-    torch.save(arguments, tmp_path / "whole.ckpt")
-    content, found = read_checkpoint(tmp_path / "whole.ckpt", [], whole=[KEYS])
-    assert content is found
-    assert found == arguments
+def test_a_checkpoint_gives_its_learner_or_says_why_not(tmp_path: Path) -> None:
+    made = Learner({"name": "a"}, ["b", "c"])
+    arguments = {"model": {"name": "a"}, "words": ["b", "c"]}
+    for name, told in (("own", arguments), ("other", {**arguments, "more": 1})):
+        content = {"hyper_parameters": told, "state_dict": made.state_dict()}
+        torch.save(content, tmp_path / f"{name}.ckpt")
+    found = load_learner(tmp_path / "own.ckpt", Learner, KEYS)
+    assert torch.equal(found.lin.weight, made.lin.weight)
+    assert not found.training
+    with pytest.raises(InputError, match=r"other.ckpt is a checkpoint of another network"):
+        load_learner(tmp_path / "other.ckpt", Learner, KEYS)
+    content["hyper_parameters"] = {**arguments, "words": ["b"]}
+    torch.save(content, tmp_path / "other.ckpt")
+    with pytest.raises(InputError, match=r"other.ckpt does not fit this version's a"):
+        load_learner(tmp_path / "other.ckpt", Learner, KEYS)
     with pytest.raises(InputError, match=r"nowhere.ckpt: no such file"):
-        read_checkpoint(tmp_path / "nowhere.ckpt", [KEYS])
+        load_learner(tmp_path / "nowhere.ckpt", Learner, KEYS)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import pytest
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import Command, Device, Results, parse, run_command, setting
-from benchmarks.harness.study import Study, asked_to_stop, grouped, machine, rows_table
+from benchmarks.harness.study import Report, Study, grouped, machine, rows_table
 from benchmarks.harness.table import Table
 
 
@@ -65,8 +64,6 @@ def squared(cell: Number, folder: Path) -> dict[str, object]:
     (folder / "computed").open("a").write("x")
     if cell.value == 13:
         raise KeyboardInterrupt
-    if asked_to_stop():
-        raise KeyboardInterrupt
     return {"number": cell.value, "result": cell.value**cell.power, "history": [1]}
 
 
@@ -81,7 +78,7 @@ def carry_out(options: Squares) -> None:
         outcome=lambda r: str(r["result"]),
     )
     columns = {"number": lambda r: r["number"], "result": lambda r: r["result"]}
-    study.finish([rows_table("Squares", study.records(), columns)])
+    study.finish(Report([rows_table("Squares", study.records(), columns)]))
 
 
 COMMAND = Command(Squares, carry_out, "Squares numbers.", "OUT holds squares.")
@@ -225,27 +222,6 @@ def test_help_has_docs_defaults_and_groups(capsys: pytest.CaptureFixture[str]) -
         "OUT holds squares.",
     ):
         assert words in text
-
-
-def test_workers_compute_what_one_process_does_and_end_together(tmp_path: Path) -> None:
-    options = Squares(quiet=True)
-    study = Study("tests.squares", options, tmp_path)
-    study.open()
-    study.run([Number(n, 2) for n in range(4)], squared, workers=2)
-    assert [record["result"] for record in study.records()] == [0, 1, 4, 9]
-
-
-def test_a_signal_lets_polite_cells_finish_in_their_own_time(tmp_path: Path) -> None:
-    def compute(cell: Number, folder: Path) -> dict[str, object]:
-        if cell.value:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return squared(cell, folder)
-
-    study = Study("tests.squares", Squares(quiet=True), tmp_path)
-    study.open()
-    with pytest.raises(KeyboardInterrupt, match="continue"):
-        study.run([Number(n, 2) for n in range(3)], compute, polite=True)
-    assert [record["number"] for record in study.records()] == [0]
 
 
 def shell(command: str, out: Path) -> subprocess.CompletedProcess[str]:

@@ -10,24 +10,26 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness import training
 from benchmarks.harness.errors import DivergenceError, InputError
+from benchmarks.harness.experiment import Experiment
 from benchmarks.harness.learner import OptimizerConfig, learning_rate_factor
 from benchmarks.harness.progress import EpochHistory
-from benchmarks.harness.text.task import TextTask
+from benchmarks.harness.text.data import load_texts
+from benchmarks.harness.text.task import TextTask, text_model_configs
 from benchmarks.text_classification import TextClassification
-from tests.benchmarks.harness.in_processes import text_experiment, write_texts
 from tests.benchmarks.interruption import interrupt_once, results
+from tests.benchmarks.small_texts import write_classes
 
 
 @pytest.fixture
 def experiment(tmp_path):
     """A small experiment on texts in a folder of this name, opened."""
-    write_texts(tmp_path)
+    file = write_classes(tmp_path)
     small = {"schedule": "none", "lr": 0.03, "device": "cpu", "precision": "32-true"}
 
     def make(name: str = "out", resume: bool = False, seeds: tuple[int, ...] = (0,), **more: Any):
         epochs = more.setdefault("epochs", 4)
         options = TextClassification(
-            data=(str(tmp_path / "texts.csv"),),
+            data=(str(file),),
             vectors="none",
             models=("rcnn",),
             hidden=4,
@@ -38,7 +40,9 @@ def experiment(tmp_path):
             quiet=True,
             **{"patience": epochs, **small, **more},
         )
-        made = text_experiment(options, tmp_path / name)
+        texts = load_texts(options)
+        models = text_model_configs(options, texts)
+        made = Experiment("texts", options, tmp_path / name, TextTask(texts), models)
         made.open()
         return made
 

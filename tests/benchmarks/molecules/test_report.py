@@ -38,7 +38,7 @@ def write(folder: Path, model: str, seed: int, error: float, **more: Any) -> Pat
     run.mkdir(parents=True)
     (run / "record.json").write_text(json.dumps(record))
     np.savez(run / "test.npz", y=Y, prediction=prediction)
-    made = {"versions": {"torch": "2"}, "commit": "c", "backend": "b", "processes": 1}
+    made = {"versions": {"torch": "2"}, "commit": "c", "backend": "b"}
     configuration = {**made, "threads": 1, "options": {"model": [model], "root": None}}
     (folder / "configuration.json").write_text(json.dumps(configuration))
     return run
@@ -74,7 +74,7 @@ def test_lines_are_models_over_seeds_and_folders_the_best_first(gather, tmp_path
     page = (report / "report.html").read_text()
     assert "a&lt;b&gt;" in page and "<b>" not in page and "<script" not in page
     assert page.count("data:image/png;base64,") == 2
-    assert "commit c; torch 2; backend b; 1 processes, 1 threads; model [&#39;good&#39;]" in page
+    assert "commit c; torch 2; backend b; 1 threads; model [&#39;good&#39;]" in page
     first = {path.name: path.read_bytes() for path in report.iterdir()}
     gather("--out", report)
     assert {path.name: path.read_bytes() for path in report.iterdir()} == first

@@ -10,14 +10,7 @@ pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness import sizes
 from benchmarks.harness.text.encoders import CNNEncoder, Encoder, LayeredEncoder, RKMEncoder
-from benchmarks.harness.text.model_config import (
-    CELLS,
-    TextModelConfig,
-    cell_of,
-    is_cell,
-    variant_name,
-    variant_of,
-)
+from benchmarks.harness.text.model_config import CELLS, TextModelConfig
 from benchmarks.harness.text.models import (
     MODELS,
     build_text_model,
@@ -90,13 +83,14 @@ def test_bag_of_vectors_sees_no_order() -> None:
         ("rcnn", "mean", "mean"),
         ("lstm", "mean", "mean"),
         ("bi-lstm", "mean", "mean"),
-        ("rkm-lstm-2gram", "last", "mean"),
+        ("rkm-lstm:2", "last", "mean"),
         ("bag-of-vectors", "last", None),
         ("bi-lstm", "last", None),
     ],
 )
 def test_the_text_is_made_of_what_stands_at_its_words(name, readout, whole) -> None:
-    encoder = built(config(name, readout=readout))
+    kind, _, ngram = name.partition(":")
+    encoder = built(config(name, kind=kind, ngram=int(ngram or 0), readout=readout))
     x = words()
     here, found = encoder.at_words(x, BATCH), encoder(x, BATCH)
     assert here.shape == (7, encoder.out_features)
@@ -169,26 +163,14 @@ def test_a_constant_decay_of_zero_reads_pairs_of_words() -> None:
     torch.testing.assert_close(both, expected + x @ first.T, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("kind", "layers", "decay", "name"),
-    [
-        ("rcnn", None, None, "rcnn"),
-        ("bi-lstm", 2, None, "bi-lstm-2layers"),
-        ("rcnn", None, 0.5, "rcnn-decay-0.5"),
-        ("rcnn", 12, "recurrent", "rcnn-12layers-decay-recurrent"),
-        ("rcnn", 3, 0.0, "rcnn-3layers-decay-0.0"),
-    ],
-)
-def test_names_of_variants(kind, layers, decay, name) -> None:
-    assert variant_name(kind, layers, decay) == name
-    assert variant_of(name) == (kind, layers, decay)
-
-
 @pytest.mark.parametrize("readout", ["last", "mean"])
-@pytest.mark.parametrize("model", [*MODELS, "rkm-lstm-1gram", "cnn-3gram"])
-def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, readout) -> None:
+@pytest.mark.parametrize(
+    ("model", "ngram"), [*((model, 0) for model in MODELS), ("rkm-lstm", 1), ("cnn", 3)]
+)
+def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, readout) -> None:
     torch.manual_seed(0)
-    config = TextModelConfig(model, 20, 6, False, 3, hidden=5, dropout=0.4, readout=readout)
+    own = {"kind": model, "ngram": ngram, "readout": readout}
+    config = TextModelConfig("a", 20, 6, False, 3, hidden=5, dropout=0.4, **own)
     net = build_text_model(config).double().eval()
     texts = [torch.randint(20, (length,)) for length in (1, 9, 2, 30, 3)]
 
@@ -226,7 +208,8 @@ def test_cnn_is_the_maximum_over_windows() -> None:
 
 
 def test_the_head_of_recurrent_kernel_machines_has_a_hidden_layer() -> None:
-    net = build_text_model(TextModelConfig("rkm-cifg-2gram", 9, 4, False, 2, hidden=3)).eval()
+    config = TextModelConfig("a", 9, 4, False, 2, hidden=3, kind="rkm-cifg", ngram=2)
+    net = build_text_model(config).eval()
     assert isinstance(net.encoder, RKMEncoder)
     x, (first, _, second) = torch.randn(5, 3), net.head
     expected = (x @ first.weight.T + first.bias).clamp(min=0) @ second.weight.T + second.bias
@@ -252,22 +235,12 @@ PAPER = {
 @pytest.mark.parametrize("cell", CELLS)
 def test_cells_have_the_weights_of_the_paper(cell) -> None:
     for ngram, thousands in zip((1, 3), PAPER[cell], strict=True):
-        config = TextModelConfig(f"{cell}-{ngram}gram", 9, 300, True, 2, hidden=300)
+        config = TextModelConfig("a", 9, 300, True, 2, hidden=300, kind=cell, ngram=ngram)
         with torch.device("meta"):
             encoder = build_text_model(config).encoder
         assert encoder.cell_parameters() == 1000 * thousands
         filters, recurrent = maps_of(cell)
         assert 300 * (filters * ngram * 300 + recurrent * 300) == 1000 * thousands
-
-
-def test_names_of_cells() -> None:
-    assert cell_of("rkm-lstm-12gram") == ("rkm-lstm", 12)
-    for name in ("rkm-lstm", "rcnn-1gram", "lstm-0gram", "lstm-3grams", "general-1gram"):
-        assert not is_cell(name)
-        with pytest.raises(ValueError, match=f"'{name}' is not one of"):
-            cell_of(name)
-    with pytest.raises(ValueError, match="got 'rkm-lstm'"):
-        build_text_model(TextModelConfig("rkm-lstm", 9, 3, True, 2, hidden=3))
 
 
 def test_networks_get_about_the_same_number_of_parameters() -> None:

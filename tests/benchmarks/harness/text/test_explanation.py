@@ -27,10 +27,10 @@ def classifier(name: str = "rcnn", classes: str = "01234", **options: object) ->
     return learner.eval()
 
 
-@pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm", "cnn", "bag-of-vectors", "ran-2gram"])
+@pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm", "cnn", "bag-of-vectors", "ran"])
 def test_the_text_so_far_is_classified_as_a_text(name: str, monkeypatch) -> None:
     monkeypatch.setattr(explanation, "PREFIXES", 2)
-    learner = classifier(name, readout="mean")
+    learner = classifier(name, readout="mean", kind=name, ngram=2 * (name == "ran"))
     text = ["a", "bad", "film", "nowhere", "good"]
     found = explain(learner, text)
     numbers = [2, 4, 5, 1, 3]

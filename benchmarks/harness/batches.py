@@ -1,0 +1,36 @@
+"""The batches that Lightning reads, whatever is in them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import lightning.pytorch as lightning
+
+from benchmarks.harness.task import PARTS
+
+
+class Batches(lightning.LightningDataModule):
+    """Batches of three parts; the order and what is drawn depend on seed and epoch alone, so that a
+    resumed run sees the batches that the uninterrupted one would have seen.
+
+    Args:
+        training: What is trained on; ``set_epoch`` makes its next pass that of an epoch.
+        parts: The loader of each part, in its order.
+        also: What is measured after each epoch besides the validation part.
+    """
+
+    def __init__(self, training: Any, parts: Mapping[str, Any], also: Sequence[Any] = ()) -> None:
+        super().__init__()
+        self.training, self.parts, self.also = training, parts, also
+
+    def train_dataloader(self) -> Any:
+        """The training part in the order of this epoch."""
+        self.training.set_epoch(self.trainer.current_epoch if self.trainer else 0)
+        return self.training
+
+    def val_dataloader(self) -> list[Any]:
+        """What is measured after an epoch."""
+        return [self.parts["valid"], *self.also]
+
+    def all_parts(self) -> list[Any]:
+        """One loader for each part, in its order."""
+        return [self.parts[part] for part in PARTS]

@@ -1,0 +1,171 @@
+"""Targets that are often one value are learned as two: what they are elsewhere, and where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("rdkit")
+pytest.importorskip("lightning")
+
+from pyg_kernels.datasets import ChEMBLSulfonamides
+from pyg_kernels.molecules import MoleculeRegressor, load
+from pyg_kernels.molecules.command import main
+from pyg_kernels.molecules.methods import Hurdles, Outputs, Task
+from pyg_kernels.molecules.training import LOSSES, Learner, TrainingOptions
+from tests.molecules.sets import SMALL
+
+Numbers = np.ndarray[Any, Any]
+
+
+class Given(torch.nn.Module):
+    """A network that gives the same outputs whatever it is called with."""
+
+    def __init__(self, out: torch.Tensor) -> None:
+        super().__init__()
+        self.out = out
+
+    def forward(self, batch: Any) -> torch.Tensor:
+        return self.out
+
+
+@pytest.fixture(scope="module")
+def potencies() -> tuple[list[str], Numbers]:
+    """240 molecules, whose potency is 4 where they have fluorine."""
+    molecules = ChEMBLSulfonamides()
+    chosen = np.random.default_rng(0).permutation(len(molecules))[:240]  # they are sorted by it
+    smiles = [molecules.smiles[i] for i in chosen]
+    y = np.array([float(molecules[int(i)].y) for i in chosen])
+    return smiles, np.where(["F" in text for text in smiles], 4.0, y)
+
+
+@pytest.mark.parametrize(
+    ("values", "limit"),
+    [
+        ([0.0] * 40 + list(range(1, 61)), 0.0),
+        ([9.5] * 40 + list(np.linspace(-1, 1, 60)), 9.5),
+        ([0.0] * 40 + list(range(1, 61)) + [np.nan] * 50, 0.0),
+        ([0.0] * 19 + list(range(1, 61)), None),  # too few
+        ([0.0] * 40 + list(range(1, 20)), None),  # too few elsewhere
+        ([0.0] * 40 + [1.0] * 9 + list(range(2, 61)), None),  # others are as frequent
+        ([5.0] * 40 + list(range(60)), None),  # at no end
+        ([0.0] * 40 + [1.0] * 5, None),  # two values
+        ([0.0] * 25 + list(range(1, 3000)), None),  # less than 1%
+        ([], None),
+    ],
+)
+def test_limits_are_frequent_ends(values: list[float], limit: float | None) -> None:
+    hurdles = Hurdles.of(np.array(values, dtype=float)[:, None])
+    np.testing.assert_array_equal(hurdles.limits, [np.nan if limit is None else limit])
+
+
+def test_joined_is_the_mean_and_the_variance_of_the_mixture() -> None:
+    y = np.array([[7.0, 0.0], [7.0, 2.0], [np.nan, np.nan], [3.0, 5.0]])
+    hurdles = Hurdles([np.nan, 0.0])
+    expected = [[7, np.nan, 0], [7, 2, 1], [np.nan, np.nan, np.nan], [3, 5, 1]]
+    np.testing.assert_array_equal(hurdles.divided(y), expected)
+    mean, variance = np.array([[1.0, 3.0, 0.2]]), np.array([[0.5, 0.7, 0.1]])
+    found = Hurdles([np.nan, -1.0]).joined(Outputs(mean, variance))
+    values, weights = np.array([-1.0, 3.0]), np.array([0.8, 0.2])
+    whole = weights @ values
+    spread = weights @ ((values - whole) ** 2 + [0.0, 0.7])
+    np.testing.assert_allclose(found.mean, [[1.0, whole]])
+    np.testing.assert_allclose(found.variance, [[0.5, spread]])
+    # shares are cut to [0, 1]
+    found = Hurdles([-1.0]).joined(Outputs(np.array([[3.0, 1.4]]), np.array([[0.7, 0.1]])))
+    assert (found.mean.item(), found.variance.item()) == (3.0, 0.7)
+
+
+def test_networks_learn_values_elsewhere_and_classes() -> None:
+    task = Task("regression", 3, (np.nan, 2.0))
+    out = torch.randn(4, 3)
+    net: Any = Given(out)
+    learner = Learner(net, task, TrainingOptions(), np.array([np.nan, -1.0]))
+    y = torch.tensor(
+        [[0.3, torch.nan, 0.0], [torch.nan, 0.5, 1.0], [1.0, torch.nan, torch.nan], [2, 1, 1.0]]
+    )
+    batch: Any = SimpleNamespace(y=y, weight=torch.tensor([1.0, 2.0, 1.0, 0.0]))
+    share = out[:, 2].sigmoid()
+    joined = -1.0 + share * (out[:, 1] + 1.0)
+    of_first = (out[0, 0] - 0.3) ** 2 + (out[2, 0] - 1.0) ** 2
+    of_joined = (joined[0] + 1.0) ** 2 + 2 * (joined[1] - 0.5) ** 2
+    classes = F.binary_cross_entropy_with_logits(out[:2, 2], y[:2, 2], reduction="none")
+    elsewhere = 2 * (out[1, 1] - 0.5) ** 2
+    loss, total = learner.losses(batch, LOSSES[0])
+    assert total == 2 + 2 + 3 + 3
+    torch.testing.assert_close(loss, of_first + of_joined + classes[0] + 2 * classes[1] + elsewhere)
+    loss, total = learner.losses(batch, LOSSES[1])
+    assert total == 2 + 3
+    torch.testing.assert_close(loss, of_first + of_joined)
+
+
+@pytest.mark.parametrize("model", ["gp", "wl-forest", "wl-ridge", "wl"])
+def test_saved_ones_are_the_same(
+    model: str, potencies: tuple[list[str], Numbers], tmp_path: Path
+) -> None:
+    smiles, y = potencies
+    options: dict[str, Any] = {**SMALL, "epochs": 12, "hidden_channels": 24}
+    fitted = MoleculeRegressor(model, **options).fit(smiles[:200], y[:200])
+    np.testing.assert_array_equal(fitted.limits_, [4.0])
+    mean, std = fitted.predict(smiles[200:], return_std=True)
+    low, high = fitted.predict_interval(smiles[200:], coverage=0.8)
+    assert ((low <= y[200:]) & (y[200:] <= high)).mean() > 0.5  # scaled by 20 molecules
+    fitted.save(tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    np.testing.assert_array_equal(loaded.limits_, [4.0])
+    for one, other in zip(loaded.predict(smiles[200:], return_std=True), (mean, std), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_errors_are_lower(potencies: tuple[list[str], Numbers]) -> None:
+    smiles, y = potencies
+    errors = []
+    for hurdle in (True, False):
+        fitted = MoleculeRegressor("wl-gp", hurdle=hurdle).fit(smiles[:160], y[:160])
+        errors.append(((fitted.predict(smiles[160:]) - y[160:]) ** 2).mean())
+        assert np.isnan(fitted.limits_[0]) == (not hurdle)
+    assert errors[0] < errors[1]
+
+
+def test_several_targets_some_of_them_with_a_limit(
+    potencies: tuple[list[str], Numbers],
+) -> None:
+    smiles, y = potencies
+    both = np.stack([y + 1, np.arange(240.0), -y], 1)
+    both[::7, 0] = both[3::11, 2] = np.nan
+    options: dict[str, Any] = {**SMALL, "epochs": 1}
+    fitted = MoleculeRegressor(["wl-gp", "wl"], **options).fit(smiles, both)
+    np.testing.assert_array_equal(fitted.limits_, [5.0, np.nan, -4.0])
+    mean, std = fitted.predict(smiles[:9], return_std=True)
+    assert mean.shape == std.shape == (9, 3)
+    assert fitted.interval_scale(0.5).shape == (3,)
+    assert fitted.score(smiles, both) <= 1
+    # the third target elsewhere, and whether it is
+    assert fitted.explain(smiles[:2], target=2).output.shape == (2,)
+    share = fitted.explain(smiles[:2], target=4)
+    assert np.isfinite(share.output).all()
+    with pytest.raises(ValueError, match="target=5 with 5 outputs"):
+        fitted.explain(smiles[:2], target=5)
+
+
+def test_the_command_says_so_and_explains_both(
+    potencies: tuple[list[str], Numbers], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pd = pytest.importorskip("pandas")
+    table = str(tmp_path / "m.csv")
+    pd.DataFrame({"smiles": potencies[0], "y": potencies[1]}).to_csv(table, index=False)
+    run, words = str(tmp_path / "run"), ["--target-columns", "y", "--model", "wl-gp"]
+    assert main(["train", table, *words, "--out", run]) == 0
+    assert "y is often 4: learned as its values elsewhere, and where" in capsys.readouterr().err
+    given = ["explain", run, table, "--limit", "2", "--out", str(tmp_path / "explained")]
+    assert main([*given, "--target", "y not 4"]) == 0
+    shares = pd.read_csv(tmp_path / "explained" / "explanation.csv")
+    assert set(shares["target"]) == {"y not 4"}
+    assert main([*given, "--overwrite", "--target", "z"]) == 2
+    assert "--target z: the run has y, y not 4" in capsys.readouterr().err

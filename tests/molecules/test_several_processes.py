@@ -1,0 +1,110 @@
+"""Networks that several processes of ``torchrun`` train are those of one process.
+
+``torchrun ... -m tests.molecules.test_several_processes FOLDER`` leaves its estimators in FOLDER.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("lightning", reason="training needs the extra 'mol'")
+pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
+
+from pyg_kernels.datasets import MoleculeDataset
+from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, load
+from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
+
+ROOT = Path(__file__).parents[2]
+PIECES = ("C", "N", "O", "CC", "CO", "c1ccccc1", "C1CC1", "F", "C=C", "C#N")
+BATCH_SIZE = 4  # of 35 molecules: the last batch has 3, of the 5 that validate 1
+EXACT = {"network_options": {"norm": None}}
+MODELS = {
+    "exact": {"model": "wl-gated", **EXACT},
+    "drawn": {"model": "gine", "dropout": 0.5},
+    "mean": {"model": "mean"},
+}
+
+
+def molecules() -> tuple[list[str], np.ndarray]:
+    """40 molecules with two targets, some of them missing."""
+    draw = random.Random(0)
+    smiles = ["".join(draw.choices(PIECES[:7], k=draw.randint(1, 4))) for _ in range(40)]
+    y = np.array([[len(each) + draw.gauss(), 10 * draw.gauss()] for each in smiles])
+    y[[k for k in range(40) if draw.random() < 0.2], 1] = np.nan
+    return smiles, y
+
+
+def fit(folder: Path) -> None:
+    """Trains, and keeps what the first process has."""
+    smiles, y = molecules()
+    sizes = {"hidden_channels": 8, "num_layers": 2, "epochs": 4, "batch_size": BATCH_SIZE}
+    for name, arguments in MODELS.items():
+        own = {} if name == "mean" else {**sizes, "learning_rate": 0.02}
+        made = MoleculeRegressor(**own, **arguments, device="cpu", refit=False, progress=False)
+        made.fit(smiles, y, validation=np.arange(35, 40))
+        if os.environ.get("RANK", "0") == "0":
+            made.save(folder / name)
+            history = getattr(made.members_[0], "history", [])
+            losses = [[epoch["train_loss"], epoch["valid_loss"]] for epoch in history]
+            np.save(folder / f"{name}.npy", np.array(losses))
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """What one process and two have left."""
+    one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
+    fit(one)
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*run, "-m", "tests.molecules.test_several_processes", str(two)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return one, two
+
+
+def test_two_processes_learn_what_one_learns(folders: tuple[Path, Path]) -> None:
+    losses = [np.load(folder / "exact.npy") for folder in folders]
+    assert losses[0].shape == (4, 2)
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    for name in ("exact", "mean"):
+        found = [load(folder / name).predict(molecules()[0]) for folder in folders]
+        np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_and_batch_normalization_are_those_of_each_process(
+    folders: tuple[Path, Path],
+) -> None:
+    one, two = (np.load(folder / "drawn.npy") for folder in folders)
+    assert np.isfinite(two).all()
+    assert not (one == two).any()
+    # The same epoch of the same weights: only statistics and masks differ.
+    assert two[0, 0] == pytest.approx(one[0, 0], rel=0.7)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("smiles", [("CCO", "CC(N)C"), ("C", "O")], ids=["bonds", "no-bonds"])
+def test_processes_wait_for_no_gradient_that_does_not_come(
+    name: str, smiles: tuple[str, ...]
+) -> None:
+    batch = MoleculeDataset.from_smiles(smiles).batch([0, 1])
+    net = MoleculeNet(build_network(name, Sizes(65, 2, 7, 4, 2)), 0, name)
+    net(batch).sum().backward()
+    assert all(weight.grad is not None for weight in net.parameters())
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    fit(Path(sys.argv[1]))
