@@ -1,6 +1,7 @@
 """Compiles the kernels on CPU that most tests need: ``python -m tests.compile_kernels``.
 
-Processes of tests side by side would otherwise compile the same kernels, each for itself.
+Processes of tests side by side would otherwise compile the same kernels, each for itself. What
+takes long to import is imported in the processes that compile.
 """
 
 from __future__ import annotations
@@ -10,60 +11,79 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 
-import torch
-
 STEPS, TEXTS, CHANNELS = 3, 2, 4
+RING = [[0, 1, 2], [1, 2, 0]]
 
 
-def layer(name: str, dtype: torch.dtype, **options: object) -> None:
+def layer(name: str, **options: object) -> None:
     """A sequence layer's forward and backward."""
+    import torch
+
     from pyg_kernels import sequence
 
-    net = getattr(sequence, name)(CHANNELS, CHANNELS, **options).to(dtype)
-    net(torch.randn(STEPS, TEXTS, CHANNELS, dtype=dtype))[0].sum().backward()
+    net = getattr(sequence, name)(CHANNELS, CHANNELS, **options)
+    net(torch.randn(STEPS, TEXTS, CHANNELS))[0].sum().backward()
 
 
-def graph_layer(dtype: torch.dtype) -> None:
+def graph_layer() -> None:
     """A graph layer's."""
+    import torch
+
     from pyg_kernels.nn import GatedWalkConv
 
-    ring = torch.tensor([[0, 1, 2], [1, 2, 0]])
-    net = GatedWalkConv(CHANNELS, CHANNELS, edge_dim=2).to(dtype)
-    x, bonds = torch.randn(3, CHANNELS, dtype=dtype), torch.randn(3, 2, dtype=dtype)
-    net(x, ring, bonds).sum().backward()
+    net = GatedWalkConv(CHANNELS, CHANNELS, edge_dim=2)
+    net(torch.randn(3, CHANNELS), torch.tensor(RING), torch.randn(3, 2)).sum().backward()
 
 
-def activation(dtype: torch.dtype, green: str) -> None:
+def activation(green: str) -> None:
     """A learned activation's."""
+    import torch
+
     from pyg_kernels.nn import KernelActivation
 
-    x = torch.randn(5, CHANNELS, dtype=dtype, requires_grad=True)
-    KernelActivation(CHANNELS, green=green).to(dtype)(x).sum().backward()
+    x = torch.randn(5, CHANNELS, requires_grad=True)
+    KernelActivation(CHANNELS, green=green)(x).sum().backward()
 
 
-def calls() -> list[partial[None]]:
-    """The calls, those first that take longest."""
-    rcnn = partial(layer, name="RCNN", order=2)
-    found: list[partial[None]] = []
-    for each in (
-        partial(rcnn, decay="recurrent"),
-        partial(layer, name="RKM"),
-        partial(layer, name="KBRN"),
-        partial(rcnn, decay="input", pooling="max", combine="mul"),
-        partial(rcnn, decay=0.5, pooling="max", combine="add"),
-        graph_layer,
-        partial(activation, green="relu"),
-        partial(activation, green="gaussian"),
-    ):
-        found += [partial(each, dtype=dtype) for dtype in (torch.float64, torch.float32)]
-    return found
+def exact_kernels() -> None:
+    """Those of texts, of walks and of patterns."""
+    import torch
+    from torch_geometric.data import Data
+
+    from pyg_kernels.kernels import RandomWalkKernel, StringKernel, WLSubtreeKernel
+
+    StringKernel()([torch.randn(length, CHANNELS) for length in (3, 2)])
+    index = torch.tensor(RING)
+    RandomWalkKernel()([Data(x=torch.randn(3, CHANNELS), edge_index=index)])
+    labelled = Data(x=torch.tensor([0, 1, 1]), edge_index=index)
+    given = {"output": "gram", "dtype": torch.get_default_dtype()}
+    for compare in ("dot", "minmax"):
+        WLSubtreeKernel(compare=compare, **given)([labelled, labelled])
+
+
+rcnn = partial(layer, "RCNN", order=2)
+CALLS = [  # those first that take longest
+    partial(rcnn, decay="recurrent"),
+    partial(layer, "RKM"),
+    partial(layer, "KBRN"),
+    partial(layer, "KBRN", green="gaussian"),
+    partial(rcnn, decay="input", pooling="max", combine="mul"),
+    partial(rcnn, decay=0.5, pooling="max", combine="add"),
+    graph_layer,
+    partial(activation, "relu"),
+    partial(activation, "gaussian"),
+    exact_kernels,
+]
 
 
 def call(number: int) -> None:
-    """Makes one of the calls."""
-    calls()[number]()
+    """Makes one of the calls in one of two precisions."""
+    import torch
+
+    torch.set_default_dtype((torch.float64, torch.float32)[number % 2])
+    CALLS[number // 2]()
 
 
 if __name__ == "__main__":
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        list(pool.map(call, range(len(calls()))))
+        list(pool.map(call, range(2 * len(CALLS))))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
+# The tests run in parallel processes: read when NumPy, SciPy and PyTorch are first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 import torch
 
-torch.set_num_threads(1)  # the tests run in parallel processes
+torch.set_num_threads(1)
 torch.sparse.check_sparse_tensor_invariants.disable()
 
 

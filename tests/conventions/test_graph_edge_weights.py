@@ -128,19 +128,6 @@ def test_messages_carry_the_weights(build, sizes, bonds: bool) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["gated-onwards", "WLStates", "EmbeddedLoopyBP"])
-def test_weights_compile(name: str) -> None:
-    torch._dynamo.reset()
-    build, sizes = LAYERS[name]
-    layer = layer_of(build, sizes)
-    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
-    for seed, edges in ((0, 9), (1, 14)):
-        graph, weight = random_graph(seed, 6 + seed, edges), torch.rand(edges).double()
-        found = compiled(graph.x, graph.edge_index, edge_weight=weight)
-        expected = layer(graph.x, graph.edge_index, edge_weight=weight)
-        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
-
-
 @every_layer
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.bool], ids=str)
 def test_weights_of_another_dtype_keep_that_of_the_features(build, sizes, dtype) -> None:

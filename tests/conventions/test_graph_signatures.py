@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
@@ -19,27 +17,6 @@ import pyg_kernels as pk
 from tests.conventions.graph_layers import CONVS, NETS, wl
 
 # ``import pyg_kernels as pk`` and everything under ``pk``, as one types it
-
-
-def run(code: str) -> str:
-    """What a fresh interpreter prints."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def test_the_import_alone_loads_nothing_heavy() -> None:
-    heavy = {"torch", "torch_geometric", "numpy", "numba", "sklearn", "scipy", "rdkit"}
-    assert run(f"import sys, pyg_kernels; print({heavy} & sys.modules.keys())") == "set()"
-
-
-def test_subpackages_load_when_they_are_asked_for() -> None:
-    """And Triton, which the scans use on CUDA, not even with them."""
-    code = (
-        "import sys, pyg_kernels as pk, pyg_kernels.ops.scan.walk\n"
-        "loaded = 'torch' in sys.modules, 'triton' in sys.modules\n"
-        "print(*loaded, pk.nn.WLKernelNet.__name__)"
-    )
-    assert run(code) == "True False WLKernelNet"
 
 
 def test_every_public_part_is_listed_and_there() -> None:

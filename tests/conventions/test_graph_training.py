@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 KINDS = 4
 
 
+@functools.cache
 def graphs(seed: int, count: int) -> list[Data]:
     """Random trees of typed nodes and edges; class 1 has many edges between types 0 and 1."""
     generator = torch.Generator().manual_seed(seed)
@@ -123,7 +125,7 @@ def test_readme_net() -> None:
     exec(code, names)
     torch.manual_seed(0)
     model = names["Net"](edge_dim=KINDS)
-    for data in (found := graphs(0, 400)):
+    for data in (found := [data.clone() for data in graphs(0, 400)]):
         data.y = data.x[:, 0].sum().reshape(1, 1) - data.x[data.edge_index[0], 1].sum()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(30):

@@ -53,12 +53,14 @@ def test_the_tutorial_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pytest.importorskip("onnxscript")
     monkeypatch.chdir(tmp_path)
     Path("new.csv").write_text("\n".join(["smiles", *SMILES[:12]]))
-    few = {"--epochs": "2", "--trials": "2"}
+    few = {"--epochs": "1", "--trials": "1"}
     for words in commands("molecule_command.rst"):
         name = words[0]
         words = [few.get(before, word) for before, word in zip(["", *words], words, strict=False)]
         if "wl" in words and "--epochs" not in words:
-            words += ["--epochs", "2"]
+            words += ["--epochs", "1"]
+        if "wl" in words:
+            words += ["--hidden-channels", "8", "--num-layers", "2"]
         if name == "example":
             assert main(words) == 0
             lines = Path("molecules.csv").read_text().splitlines()

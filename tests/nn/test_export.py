@@ -13,16 +13,20 @@ from torch.export import Dim
 from pyg_kernels.nn import (
     EmbeddedLoopyBP,
     EmbeddedMeanField,
+    GatedWalkConv,
     GraphKernelNet,
     RandomWalkConv,
     RandomWalkNet,
     WLKernelConv,
     WLKernelNet,
 )
+from pyg_kernels.rationale import WLStates
 
 LAYERS: dict[str, Any] = {  # those that no network below has within it
     "random-walk-onwards": lambda: RandomWalkConv(4, 4, 3, edge_dim=3, non_backtracking=True),
+    "gated-onwards": lambda: GatedWalkConv(4, 4, 3, edge_dim=3, non_backtracking=True),
     "wl": lambda: WLKernelConv(4, gated=True, act="tanh", edge_dim=3),
+    "wl-states": lambda: WLStates(4, 4, 1, edge_dim=3),
 }
 NETS: dict[str, Any] = {
     "RandomWalkNet": lambda: RandomWalkNet(4, 8, 2, order=3, gated=True, edge_dim=3),
@@ -35,6 +39,12 @@ NETS: dict[str, Any] = {
 }
 
 
+# Other ways to the same ops than these compile in training mode, in tests/nn/models.
+COMPILED = ["gated-onwards", "wl-states", "GraphKernelNet", "EmbeddedLoopyBP"]
+# Networks of molecules are exported to ONNX in tests/molecules.
+ONNX = ["random-walk-onwards", "GraphKernelNet", "EmbeddedLoopyBP"]
+
+
 class Called(torch.nn.Module):
     """A layer or network of batches of three graphs, called by position."""
 
@@ -45,11 +55,19 @@ class Called(torch.nn.Module):
         self.module = (LAYERS | NETS)[name]()
         self.settings = {"return_states": True} if name == "wl" else {}
 
-    def forward(self, x: Tensor, edge_index: Tensor, attr: Tensor, batch: Tensor) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        attr: Tensor,
+        batch: Tensor,
+        weight: Tensor | None = None,
+    ) -> Tensor:
+        given = {"edge_attr": attr, "edge_weight": weight}
         if self.of_graphs:
-            out = self.module(x, edge_index, batch=batch, edge_attr=attr, batch_size=3)
+            out = self.module(x, edge_index, batch=batch, batch_size=3, **given)
         else:
-            out = self.module(x, edge_index, attr, **self.settings)
+            out = self.module(x, edge_index, **given, **self.settings)
         return sum(out) if isinstance(out, tuple) else out
 
 
@@ -76,28 +94,30 @@ def gradients(module: torch.nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, 
     return {name: g for name, g in zip(parameters, found, strict=True) if g is not None}
 
 
-def assert_same(found: torch.nn.Module, module: torch.nn.Module) -> None:
+def assert_same(found: torch.nn.Module, module: torch.nn.Module, weighted: bool = False) -> None:
     for inputs in OTHERS:
+        inputs += (torch.rand(len(inputs[2])),) if weighted else ()
         torch.testing.assert_close(found(*inputs), module(*inputs), rtol=1e-5, atol=1e-5)
         grads = gradients(found, inputs), gradients(module, inputs)
         torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", [*LAYERS, *NETS])
+@pytest.mark.parametrize("name", COMPILED)
 def test_compiled(name: str) -> None:
     torch._dynamo.reset()
     module = Called(name)
-    assert_same(torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager"), module)
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="aot_eager")
+    assert_same(compiled, module, weighted=True)
 
 
-@pytest.mark.parametrize("name", [*LAYERS, *NETS])
+@pytest.mark.parametrize("name", ["random-walk-onwards", "wl", *NETS])
 def test_exported(name: str) -> None:
     module, strict = Called(name), name in NETS
     program = torch.export.export(module, graphs(9, 17), dynamic_shapes=dynamic(), strict=strict)
     assert_same(program.module(), module)
 
 
-@pytest.mark.parametrize("name", ["random-walk-onwards", *NETS])
+@pytest.mark.parametrize("name", ONNX)
 def test_onnx(name: str) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -1,8 +1,5 @@
 """Parts, classes, and what is held out."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
@@ -97,20 +94,3 @@ def test_a_string_is_no_text() -> None:
 def test_positions_must_be_there() -> None:
     with pytest.raises(IndexError, match="train part has positions beyond the 2 texts"):
         TextCorpus([["x"]] * 2, ["a", "a"], {"train": [-1], "test": [1]})
-
-
-def test_texts_need_no_rdkit_and_molecules_say_so() -> None:
-    code = (
-        "import sys; sys.modules['rdkit'] = None\n"
-        "from pyg_kernels.datasets import TextCSV, Vocabulary\n"
-        "import pyg_kernels.datasets as datasets\n"
-        "assert set(datasets.__all__) <= set(dir(datasets))\n"
-        "assert not hasattr(datasets, 'nothing')\n"
-        "try:\n"
-        "    from pyg_kernels.datasets import CEP\n"
-        "except ImportError as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "pip install 'pyg_kernels[mol]'" in done.stdout
