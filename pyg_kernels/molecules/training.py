@@ -161,13 +161,13 @@ class Learner(lightning.LightningModule):
     """
 
     def __init__(
-        self, net: MoleculeNet, task: Task, options: TrainingOptions, limits: NDArray[Any]
+        self, net: MoleculeNet, task: Task, options: TrainingOptions, limits: Sequence[float] = ()
     ) -> None:
         super().__init__()
         self.net, self.task, self.options = net, task, options
-        self.limits = torch.from_numpy(limits).float()
+        self.limits = torch.tensor(limits, dtype=torch.float32)
         joined = task.num_outputs + np.arange(len(task.hurdles.targets))
-        self.targets = [*np.flatnonzero(np.isnan(limits)), *joined]
+        self.targets = [*self.limits.isnan().nonzero()[:, 0].tolist(), *joined]
         self.sums = dict.fromkeys(LOSSES, torch.zeros(2))
         self.patience = options.patience or max(10, options.epochs // 3)
         self.lowest, self.best_epoch = math.inf, -1
@@ -350,7 +350,7 @@ class TrainedNetwork(Method):
                 self.start = None
             number = len(self.task.limits)
             limits = (np.array(self.task.limits) - self.mean[:number]) / self.std[:number]
-            learner = Learner(net, self.task, options, limits)
+            learner = Learner(net, self.task, options, limits.tolist())
             learner.bar = bar
             trainer = lightning.Trainer(
                 **trainer_devices(device),

@@ -86,7 +86,7 @@ def test_networks_learn_values_elsewhere_and_classes() -> None:
     task = Task("regression", 3, (np.nan, 2.0))
     out = torch.randn(4, 3)
     net: Any = Given(out)
-    learner = Learner(net, task, TrainingOptions(), np.array([np.nan, -1.0]))
+    learner = Learner(net, task, TrainingOptions(), [np.nan, -1.0])
     y = torch.tensor(
         [[0.3, torch.nan, 0.0], [torch.nan, 0.5, 1.0], [1.0, torch.nan, torch.nan], [2, 1, 1.0]]
     )

@@ -661,7 +661,7 @@ class TestMemory:
 
     ROWS, BLOCK = 5_000, 8
 
-    def setup(self, case: Case, d: int) -> Callable[[], None]:
+    def prepared(self, case: Case, d: int) -> Callable[[], None]:
         module = case.random(self.BLOCK, d).float()
         a = doubles(self.ROWS, self.BLOCK).float().requires_grad_()
         return lambda: module(a).sum().backward()
@@ -670,7 +670,7 @@ class TestMemory:
         "case", [*(Case(green) for green in GREENS), Case(shared=True)], ids=str
     )
     def test_largest_tensor(self, case: Case) -> None:
-        run = self.setup(case, 300)
+        run = self.prepared(case, 300)
         with LargestTensor() as seen:
             run()
         assert 0 < seen.numel <= 4 * self.ROWS * self.BLOCK
