@@ -11,6 +11,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 import torch
 
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 torch.set_num_threads(1)
 torch.sparse.check_sparse_tensor_invariants.disable()
 
@@ -18,3 +19,5 @@ torch.sparse.check_sparse_tensor_invariants.disable()
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("cuda") and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
+    if item.get_closest_marker("traces") and TORCH < (2, 11):
+        pytest.skip(f"PyTorch {torch.__version__} does not trace the layers: 2.13 does, 2.6 not")

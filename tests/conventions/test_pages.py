@@ -92,6 +92,7 @@ def test_weight_dropping_drops() -> None:
     assert torch.equal(rkm(names["x"])[0], rkm(names["x"])[0])
 
 
+@pytest.mark.traces
 def test_onnx() -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -54,6 +54,7 @@ def answers(folder: Path, name: str, X: Any) -> list[Any]:
     return session.run(None, {name: getattr(batch, name).numpy() for name in given})
 
 
+@pytest.mark.traces
 def test_means_and_deviations_are_those_of_predict(folder: Path) -> None:
     assert export(folder, "two") == 0
     estimator = load(folder / "two" / "model")
@@ -70,6 +71,7 @@ def test_means_and_deviations_are_those_of_predict(folder: Path) -> None:
     assert [put.name for put in session.get_inputs()] == list(described["inputs"])
 
 
+@pytest.mark.traces
 def test_targets_with_a_limit_are_joined(folder: Path) -> None:
     y = np.stack([LOGP, np.where(np.arange(len(LOGP)) % 2, 0.0, LOGP)], 1)
     estimator = MoleculeRegressor(["wl", "gine"], **SMALL).fit(SMILES * 2, np.tile(y, (2, 1)))
@@ -82,6 +84,7 @@ def test_targets_with_a_limit_are_joined(folder: Path) -> None:
             np.testing.assert_allclose(found, own, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.traces
 def test_probabilities_are_those_of_predict(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -517,6 +517,7 @@ def graph_count(run: Callable[[Any], None]) -> int:
     return counter.frame_count
 
 
+@pytest.mark.traces
 class TestCompiles:
     @pytest.mark.parametrize(
         "case",

@@ -22,6 +22,8 @@ from pyg_kernels.nn import (
 )
 from pyg_kernels.rationale import WLStates
 
+pytestmark = pytest.mark.traces
+
 LAYERS: dict[str, Any] = {  # those that no network below has within it
     "random-walk-onwards": lambda: RandomWalkConv(4, 4, 3, edge_dim=3, non_backtracking=True),
     "gated-onwards": lambda: GatedWalkConv(4, 4, 3, edge_dim=3, non_backtracking=True),

@@ -228,6 +228,7 @@ def test_derivatives_and_transforms(mapping: str, kind: str) -> None:
     close(torch.func.vmap(total)(both), torch.stack([total(v) for v in both]))
 
 
+@pytest.mark.traces
 @every_mapping
 def test_compiles_and_opcheck(mapping: str) -> None:
     torch._dynamo.reset()

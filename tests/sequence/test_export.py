@@ -12,6 +12,8 @@ from torch.nn import Module
 
 from pyg_kernels.sequence import KBRN, RCNN, RKM
 
+pytestmark = pytest.mark.traces
+
 LAYERS: dict[str, Callable[[], Module]] = {
     "rcnn-bidirectional": lambda: RCNN(4, 5, order=1, decay="input", bidirectional=True),
     "rcnn-recurrent": lambda: RCNN(4, 5, decay="recurrent"),

@@ -118,6 +118,7 @@ class TestPromises:
         assert torch.autograd.gradgradcheck(run, values, fast_mode=True)
 
 
+@pytest.mark.traces
 def test_compiles_to_machine_code() -> None:
     torch.manual_seed(0)
     layer = WLKernelConv(C, gated=True, edge_dim=E).double()

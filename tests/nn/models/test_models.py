@@ -195,6 +195,7 @@ def test_batch_norm_trains_on_a_batch_of_one_graph() -> None:
         net(4, 6, 1, norm="batch").train()(graph.x, graph.edge_index).sum().backward()
 
 
+@pytest.mark.traces
 @pytest.mark.parametrize("net", [WLKernelNet, EmbeddedMeanField, EmbeddedLoopyBP])
 def test_compiles_in_training_mode(net: type[torch.nn.Module]) -> None:
     torch._dynamo.reset()
