@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -254,7 +254,9 @@ class Study:
         known = found.get("data", {})
         data = json.loads(json.dumps(dict(self.data)))
         wanted |= {name: value for name, value in data.items() if name in known}
-        made = {flag(name): value for name, value in found["options"].items()} | known
+        defaults = {flag(one.name): one.default for one in fields(self.options)}
+        made = json.loads(json.dumps(defaults, default=str))
+        made |= {flag(name): value for name, value in found["options"].items()} | known
         for name, value in wanted.items():
             if made.get(name) != value:
                 before = f"{name} {made.get(name)!r}"
@@ -263,7 +265,8 @@ class Study:
         for name, model in json.loads(json.dumps(dict(self.models))).items():
             held = models.get(name, model)
             if held != model:
-                other = {key: value for key, value in held.items() if model.get(key) != value}
+                both = dict.fromkeys([*held, *model])
+                other = {key: held.get(key) for key in both if held.get(key) != model.get(key)}
                 raise InputError(
                     f"{word}: {self.out} holds {name} of another size or with other options "
                     f"({other})"

@@ -95,7 +95,11 @@ class Model:
             return Process(self.kind, self.arguments.get("num_layers"), seed)
         made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier
         return made(
-            model=self.kind, random_state=seed, progress=progress, refit=False, **self.arguments
+            model=self.kind,
+            random_state=seed,
+            progress=progress,
+            refit=False,
+            **{"hurdle": False, **self.arguments},
         )
 
 
@@ -135,8 +139,9 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "featurizer": options.chosen("featurizer", data),
         "num_layers": layers,
         "device": None if options.device == "auto" else options.device,
-        "hurdle": options.hurdle,
     }
+    if options.hurdle:
+        arguments["hurdle"] = True
     if not split.has_valid and kind not in KERNELS:
         raise InputError(f"--model {name} needs molecules to validate on; {split.key} has none")
     if kind in (*KERNEL_METHODS, *KERNELS):
@@ -149,7 +154,6 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
             if options.ensemble_size > 1 or options.hurdle:
                 flag = "--ensemble-size" if options.ensemble_size > 1 else "--hurdle"
                 raise InputError(f"--model {name} has no {flag} on {split.key}")
-            del arguments["hurdle"]
             if kind != "wl-gp":
                 del arguments["num_layers"]
         return model

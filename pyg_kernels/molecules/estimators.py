@@ -96,7 +96,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             validation: The positions of the validation part, or a mask; None: drawn at random, for
                 each member of an ensemble another one.
             start_from: A fitted estimator with the same networks, whose weights they start with;
-                those of their heads only where sizes fit.
+                those of their heads only where sizes and ``limits_`` are the same.
             frozen: Whether the heads alone are then trained.
             checkpoint: A folder for members as they are finished. Where it has those of an
                 interrupted call with the same arguments, they are taken from there.
@@ -127,8 +127,11 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         molecules = self._cleaned(read_molecules(X))
         self.flat_ = np.asarray(y).ndim == 1
         measured = self._read_targets(y, len(molecules))
-        targets = self._divided(measured)
         weight = read_weights(sample_weight, len(molecules))
+        learned = weight > 0
+        if validation is not None:
+            learned[self._validation(measured, validation, None)] = False
+        targets = self._divided(measured, learned)
         self.columns_ = molecules.columns
         self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
@@ -242,10 +245,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
         """Numbers, or the numbers of classes, ``(M, T)``; sets ``task_``."""
 
-    def _divided(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What members learn of the targets."""
-        hurdles = Hurdles.of(y)
-        if not self.hurdle or self.task_.kind != "regression" or not len(hurdles.targets):
+    def _divided(self, y: NDArray[np.float64], learned: Any) -> NDArray[np.float64]:
+        """What members learn of the targets; limits are those of the rows that are learned."""
+        resamples = (self.training_options or {}).get("resample") is not None
+        if not self.hurdle or resamples or self.task_.kind != "regression":
+            return y
+        hurdles = Hurdles.of(y[learned])
+        if not len(hurdles.targets):
             return y
         divided = hurdles.divided(y)
         self.task_: Task = Task("regression", divided.shape[1], tuple(hurdles.limits))
@@ -361,7 +367,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             k: How many walks.
             target: Which target or class. Of a target with a value in ``limits_``, what it is
                 elsewhere is explained; that it is elsewhere by the targets after the last, one for
-                each of them.
+                each of them: of kernel methods the share, of networks its log odds.
 
         Returns:
             A :class:`MoleculeExplanation`.
@@ -441,7 +447,7 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             that are not held out.
         hurdle: Whether a target with many measurements at its least or greatest value is learned as
             two: what it is elsewhere, and whether it is elsewhere. See
-            :class:`~pyg_kernels.molecules.methods.Hurdles`.
+            :class:`~pyg_kernels.molecules.methods.Hurdles`; not where targets are resampled.
 
     Attributes:
         members_: The fitted members, models varying fastest.

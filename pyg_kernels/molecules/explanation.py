@@ -31,7 +31,8 @@ _Parts = tuple[Any, NDArray[Any], Sequence[Any], Any]  # atoms, bonds, walks, an
 class MoleculeExplanation:
     """The shares of atoms and bonds in what is predicted of M molecules.
 
-    Of regression the prediction is explained, in the target's units; of classes the mean over the
+    Of regression the prediction is explained, in the target's units, and where ``limits_`` has a
+    value what it is elsewhere, or that it is elsewhere; of classes the mean over the
     members of the log odds of the second class, or of the logit of the class.
 
     Attributes:
@@ -133,6 +134,9 @@ def explained(
     """
     if not 0 <= target < task.num_outputs:
         raise ValueError(f"target={target} with {task.num_outputs} outputs")
+    kinds = {isinstance(member, KernelMethod) for member, weight in members if weight}
+    if target >= len(task.limits) > 0 and len(kinds) > 1:
+        raise ValueError(f"target={target} is a share of kernel methods, log odds of networks")
     parsed = molecules.rdkit()
     atoms = [np.zeros(mol.GetNumAtoms()) for mol in parsed]
     bonds = [np.zeros(mol.GetNumBonds()) for mol in parsed]

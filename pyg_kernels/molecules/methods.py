@@ -36,6 +36,7 @@ TREES = 300
 _ROUNDS = 200  # of expectation-maximization
 _FIRM = 1e4  # how much the sum of the weights of models counts, over the errors
 Numbers = NDArray[np.float64]
+UNSURE = 1e-3  # the least probability of either part of a hurdle, in variances
 NUM_LAYERS = 3  # iterations of Weisfeiler-Lehman, or nodes in a walk
 
 
@@ -78,12 +79,15 @@ class Hurdles:
     r"""Targets that are one value with a probability, and vary otherwise (Cragg 1971).
 
     Such a limit, as 0 where nothing is seen, is the least or the greatest value of a target, that
-    of at least 1% of the measurements and of 20, and five times as frequent as any other. A
-    target with a limit L is learned as two: its values elsewhere, with the mean m and the variance
-    v, and whether it is elsewhere, 0 or 1, with the mean p cut to [0, 1]. Then
+    of at least 1% of the measurements and of 20, and five times as frequent as any other; at least
+    20 are elsewhere, of two values or more. A target with a limit L is learned as two: its values
+    elsewhere, with the mean m and the variance v, and whether it is elsewhere, 0 or 1, with the
+    mean p cut to [0, 1]. Then
 
     .. math::
         E[y] = L + p (m - L), \qquad \operatorname{Var}[y] = p v + p (1 - p) (m - L)^2
+
+    where the variance has p in [0.001, 0.999]: no share that was learned is certain.
 
     Args:
         limits: That of each target, ``(T,)``, NaN where it has none.
@@ -115,6 +119,7 @@ class Hurdles:
         share = found.mean[:, number:].clip(0, 1)
         away = mean[:, self.targets] - limits
         mean[:, self.targets] = limits + share * away
+        share = share.clip(UNSURE, 1 - UNSURE)
         variance[:, self.targets] *= share
         variance[:, self.targets] += share * (1 - share) * away**2
         return Outputs(mean, variance)
@@ -249,7 +254,8 @@ class Method:
     def told(self) -> dict[str, Any]:
         """What is fitted, and by what, beside the examples."""
         features = featurizer_by_name(self.featurizer).fingerprint
-        return {"model": self.model, "task": vars(self.task), "features": features}
+        task = {name: value for name, value in vars(self.task).items() if value != ()}
+        return {"model": self.model, "task": task, "features": features}
 
     def in_units(self, raw: NDArray[Any]) -> Outputs:
         """The predictions of outputs on the scale of training: logits of classes."""

@@ -228,8 +228,8 @@ class MoleculeNet(nn.Module):
             raise ValueError(f"{self.name} has no linear map that reads a graph vector")
         return maps[-1 if head is None else 0]
 
-    def start_from(self, other: MoleculeNet, frozen: bool) -> None:
-        """Takes up the weights of another network of its kind, of its head where sizes fit.
+    def start_from(self, other: MoleculeNet, frozen: bool, heads: bool = True) -> None:
+        """Takes up the weights of another network of its kind; with `heads` where sizes fit.
 
         A frozen one leaves all but the head as it is from now on: its weights, its running means
         and variances, and without dropout.
@@ -238,6 +238,8 @@ class MoleculeNet(nn.Module):
         own, weights = dict(self.named_parameters()), other.state_dict()
         taken = {}
         for name, value in self.state_dict().items():
+            if not heads and name in own and id(own[name]) in last:
+                continue
             if name in weights and weights[name].shape == value.shape:
                 taken[name] = weights[name]
             elif name in own and id(own[name]) not in last:

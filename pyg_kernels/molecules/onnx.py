@@ -16,7 +16,7 @@ from torch.export import Dim
 
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import KernelMethod
+from pyg_kernels.molecules.methods import UNSURE, KernelMethod
 from pyg_kernels.molecules.runs import Run
 from pyg_kernels.molecules.training import MoleculeBatches, quiet
 from pyg_kernels.tables import FileError, refuse_existing
@@ -93,6 +93,7 @@ class ExportedEnsemble(torch.nn.Module):
             if not math.isnan(limit):
                 share, away = means[..., learned].sigmoid(), mean - limit
                 mean = limit + share * away
+                share = share.clamp(UNSURE, 1 - UNSURE)
                 variance = share * variance + share * (1 - share) * away.square()
                 learned += 1
             columns.append((mean, variance))

@@ -73,7 +73,7 @@ def check_begun(path: Path, told: dict[str, Any], out: Path) -> None:
         f"{name if ' ' in name else '--' + name.replace('_', '-')} was "
         f"{_shown(before.get(name))}, is {_shown(now.get(name))}"
         for name in dict.fromkeys([*before, *now])
-        if before.get(name) != now.get(name)
+        if (before.get(name) or None) != (now.get(name) or None)
     ]
     if changed:
         raise ValueError(f"--resume: {out} began with other options: {'; '.join(changed)}")

@@ -330,6 +330,9 @@ def explain(options: Namespace) -> None:
     molecules, frame = read_rows(frame, column, options.data, options.skip_invalid)
     extra = extra_numbers(frame, run.extra_columns, options.data)
     say(f"explaining {target} of the first {len(molecules)} molecules ...")
+    for name in outputs[len(run.names) :]:
+        if name.startswith(f"{target} not "):
+            say(f"where it is elsewhere: the prediction also has --target '{name}'")
     X = molecules.with_extra(run.extra_columns, extra)
     found = run.estimator.explain(X, k=options.walks, target=outputs.index(target))
     out.mkdir(parents=True, exist_ok=True)

@@ -298,6 +298,8 @@ class TrainedNetwork(Method):
     def start_from(self, other: TrainedNetwork, frozen: bool) -> None:
         """Makes :meth:`fit` start with the weights of another network."""
         self.start, self.frozen = other.net, frozen
+        own, others = np.array(self.task.limits), np.array(other.task.limits)
+        self.start_heads = np.array_equal(own, others, equal_nan=True)
 
     def told(self) -> dict[str, Any]:
         weights = {} if self.start is None else self.start.state_dict()
@@ -346,7 +348,7 @@ class TrainedNetwork(Method):
             torch.manual_seed(seed)
             net = self.build(len(examples.molecules.columns))
             if self.start is not None:
-                net.start_from(self.start, self.frozen)
+                net.start_from(self.start, self.frozen, self.start_heads)
                 self.start = None
             number = len(self.task.limits)
             limits = (np.array(self.task.limits) - self.mean[:number]) / self.std[:number]

@@ -79,7 +79,12 @@ def test_joined_is_the_mean_and_the_variance_of_the_mixture() -> None:
     np.testing.assert_allclose(found.variance, [[0.5, spread]])
     # shares are cut to [0, 1]
     found = Hurdles([-1.0]).joined(Outputs(np.array([[3.0, 1.4]]), np.array([[0.7, 0.1]])))
-    assert (found.mean.item(), found.variance.item()) == (3.0, 0.7)
+    assert found.mean.item() == 3.0
+    # no share is certain
+    np.testing.assert_allclose(found.variance, [[0.999 * 0.7 + 0.999 * 0.001 * 16]])
+    for flag in (-0.2, 0.0):
+        found = Hurdles([-1.0]).joined(Outputs(np.array([[3.0, flag]]), np.array([[0.7, 0.1]])))
+        assert found.mean.item() == -1.0 and found.variance.item() > 0.01
 
 
 def test_networks_learn_values_elsewhere_and_classes() -> None:
@@ -148,10 +153,48 @@ def test_several_targets_some_of_them_with_a_limit(
     assert fitted.score(smiles, both) <= 1
     # the third target elsewhere, and whether it is
     assert fitted.explain(smiles[:2], target=2).output.shape == (2,)
-    share = fitted.explain(smiles[:2], target=4)
-    assert np.isfinite(share.output).all()
+    share = MoleculeRegressor("wl-gp").fit(smiles, both).explain(smiles[:2], target=4)
+    assert (abs(share.output - 0.5) < 1).all()
+    stack = MoleculeRegressor(["wl-gp", "wl"], **options).fit(smiles, y)
+    stack.model_weights_[:] = 0.5
+    with pytest.raises(ValueError, match="target=1 is a share of kernel methods, log odds"):
+        stack.explain(smiles[:2], target=1)
     with pytest.raises(ValueError, match="target=5 with 5 outputs"):
         fitted.explain(smiles[:2], target=5)
+
+
+def test_limits_are_those_of_the_rows_that_are_learned(
+    potencies: tuple[list[str], Numbers],
+) -> None:
+    smiles, y = potencies
+    options: dict[str, Any] = {**SMALL, "epochs": 1}
+    at = y == 4
+    for model, given in (
+        ("wl-ridge", {"sample_weight": at.astype(float)}),
+        ("wl-ridge", {"sample_weight": (~at).astype(float)}),
+        ("wl-gp", {"validation": np.flatnonzero(~at)[1:]}),
+    ):
+        fitted = MoleculeRegressor(model, **options).fit(smiles, y, **given)
+        np.testing.assert_array_equal(fitted.limits_, [np.nan])
+    resampled = MoleculeRegressor("wl", training_options={"resample": 1.0}, **options)
+    np.testing.assert_array_equal(resampled.fit(smiles, y).limits_, [np.nan])
+
+
+def test_heads_start_where_limits_are_the_same(potencies: tuple[list[str], Numbers]) -> None:
+    smiles, y = potencies
+    options: dict[str, Any] = {**SMALL, "epochs": 1, "learning_rate": 1e-12}
+
+    def last(fitted: Any) -> Any:
+        return list(fitted.members_[0].net.net.head.parameters())[-2].detach()
+
+    start = MoleculeRegressor("wl", **options).fit(smiles, y)
+    options["random_state"] = 1
+    same = MoleculeRegressor("wl", **options).fit(smiles, y, start_from=start)
+    torch.testing.assert_close(last(same), last(start))
+    two = np.stack([np.arange(240.0), np.arange(240.0)], 1)  # as many outputs, of another meaning
+    other = MoleculeRegressor("wl", **options).fit(smiles, two, start_from=start)
+    assert last(other).shape == last(start).shape
+    assert not torch.allclose(last(other), last(start), atol=1e-3)
 
 
 def test_the_command_says_so_and_explains_both(

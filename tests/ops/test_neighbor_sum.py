@@ -193,6 +193,7 @@ def test_derivatives_of_derivatives_and_transforms() -> None:
     assert_close(batched, torch.stack([run(z, *values[1:]) for z in stacked]))
 
 
+@pytest.mark.traces
 @pytest.mark.parametrize("parts", [PLAIN, EVERY], ids="-".join)
 @pytest.mark.parametrize("types", [None, 3])
 def test_registered_with_pytorch(parts: tuple[str, ...], types: int | None) -> None:
