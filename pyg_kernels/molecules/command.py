@@ -213,7 +213,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--device", help="cpu, cuda, ... (CUDA where there is one)")
     add("--seed", type=_seed, default=0, metavar="N", help="(0)")
     add = train.add_argument_group("scores").add_argument
-    add("--split", choices=("random", "scaffold", "column"), default="random")
+    add("--split", choices=("random", "scaffold", "column"), default="random", help="(random)")
     fractions = "of training, validation and test (0.8 0.1 0.1)"
     add("--fractions", nargs=3, type=float, default=(0.8, 0.1, 0.1), metavar="F", help=fractions)
     add("--folds", type=_folds, metavar="K", help="cross-validate")
