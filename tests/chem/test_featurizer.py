@@ -41,7 +41,7 @@ def atom_row(atom: Chem.Atom) -> list[float]:
         *one_hot_or_unknown(atom.GetSymbol(), ELEMENTS),
         *one_hot_or_unknown(atom.GetDegree(), [0, 1, 2, 3, 4, 5]),
         *one_hot_or_unknown(atom.GetTotalNumHs(), [0, 1, 2, 3, 4]),
-        *one_hot_or_unknown(atom.GetValence(Chem.ValenceType.IMPLICIT), [0, 1, 2, 3, 4, 5]),
+        *one_hot_or_unknown(atom.GetNumImplicitHs(), [0, 1, 2, 3, 4, 5]),
         float(atom.GetIsAromatic()),
     ]
 
