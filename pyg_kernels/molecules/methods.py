@@ -114,15 +114,18 @@ class Hurdles:
         """The targets' mean and variance, of what was learned."""
         if not len(self.targets):
             return found
-        number, limits = len(self.limits), self.limits[self.targets]
+        number, own = len(self.limits), self.targets
         mean, variance = found.mean[:, :number].copy(), found.variance[:, :number].copy()
         share = found.mean[:, number:].clip(0, 1)
-        away = mean[:, self.targets] - limits
-        mean[:, self.targets] = limits + share * away
-        share = share.clip(UNSURE, 1 - UNSURE)
-        variance[:, self.targets] *= share
-        variance[:, self.targets] += share * (1 - share) * away**2
+        both = joined_moments(mean[:, own], variance[:, own], share, self.limits[own])
+        mean[:, own], variance[:, own] = both
         return Outputs(mean, variance)
+
+
+def joined_moments(mean: Any, variance: Any, share: Any, limit: Any) -> tuple[Any, Any]:
+    """The mean and variance of :class:`Hurdles`, of arrays or tensors of one shape."""
+    away, unsure = mean - limit, share.clip(UNSURE, 1 - UNSURE)
+    return limit + share * away, unsure * variance + unsure * (1 - unsure) * away**2
 
 
 def _limit(values: Numbers) -> float:

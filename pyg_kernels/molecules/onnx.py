@@ -16,7 +16,7 @@ from torch.export import Dim
 
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import UNSURE, KernelMethod
+from pyg_kernels.molecules.methods import KernelMethod, joined_moments
 from pyg_kernels.molecules.runs import Run
 from pyg_kernels.molecules.training import MoleculeBatches, quiet
 from pyg_kernels.tables import FileError, refuse_existing
@@ -91,10 +91,8 @@ class ExportedEnsemble(torch.nn.Module):
         for target, limit in enumerate(self.limits):
             mean, variance = means[..., target], variances[..., target]
             if not math.isnan(limit):
-                share, away = means[..., learned].sigmoid(), mean - limit
-                mean = limit + share * away
-                share = share.clamp(UNSURE, 1 - UNSURE)
-                variance = share * variance + share * (1 - share) * away.square()
+                share = means[..., learned].sigmoid()
+                mean, variance = joined_moments(mean, variance, share, limit)
                 learned += 1
             columns.append((mean, variance))
         joined, spread = zip(*columns, strict=True)

@@ -332,7 +332,7 @@ def explain(options: Namespace) -> None:
     say(f"explaining {target} of the first {len(molecules)} molecules ...")
     for name in outputs[len(run.names) :]:
         if name.startswith(f"{target} not "):
-            say(f"where it is elsewhere: the prediction also has --target '{name}'")
+            say(f"{target} as it is elsewhere; --target '{name}' explains whether it is")
     X = molecules.with_extra(run.extra_columns, extra)
     found = run.estimator.explain(X, k=options.walks, target=outputs.index(target))
     out.mkdir(parents=True, exist_ok=True)

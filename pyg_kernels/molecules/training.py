@@ -29,7 +29,14 @@ from tqdm import tqdm
 
 from pyg_kernels.datasets import MoleculeLoader, UniformBins
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
-from pyg_kernels.molecules.methods import Examples, Method, Outputs, Task, standardization
+from pyg_kernels.molecules.methods import (
+    Examples,
+    Method,
+    Outputs,
+    Task,
+    joined_moments,
+    standardization,
+)
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
 
 EPOCHS = 60  # at most
@@ -203,7 +210,7 @@ class Learner(lightning.LightningModule):
         """Outputs and targets, and after them those of the targets with a limit, joined again."""
         hurdles, number = self.task.hurdles.targets, len(self.limits)
         limits = self.limits[hurdles].to(out.device)
-        joined = limits + out[:, number:].sigmoid() * (out[:, hurdles] - limits)
+        joined, _ = joined_moments(out[:, hurdles], 0.0, out[:, number:].sigmoid(), limits)
         whole = torch.where(y[:, number:] == 0, limits, y[:, hurdles])
         return torch.cat([out, joined], 1), torch.cat([y, whole], 1)
 
