@@ -71,8 +71,8 @@ class Models(Training):
         norm: normalization of networks' states and of their heads' input, over the batch or each
             row; head, of the latter alone, over the batch
         dropout: probability of dropping a channel
-        hurdle: a target that is often its least or greatest value is learned as two, what it is
-            elsewhere and whether it is elsewhere, as pyg-kernels does
+        hurdle: a target that is often one value is learned as two, what it is elsewhere and
+            whether it is elsewhere, as pyg-kernels does
         gp_molecules: Gaussian processes see at most so many molecules of the training part, drawn
             at random (random-walk-gp 2,000, others all)
     """

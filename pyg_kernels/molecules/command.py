@@ -208,7 +208,7 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--hidden-channels", type=int, metavar="N", help="the width of networks")
     add("--num-layers", type=int, metavar="N", help="of networks; iterations of wl-... methods")
     add("--dropout", type=float, metavar="P", help="in networks (0)")
-    only = "one output also for a target that is often its least or greatest value"
+    only = "one output also for a target that is often one value"
     add("--no-hurdle", action="store_true", help=only)
     add("--device", help="cpu, cuda, ... (CUDA where there is one)")
     add("--seed", type=_seed, default=0, metavar="N", help="(0)")

@@ -96,7 +96,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             validation: The positions of the validation part, or a mask; None: drawn at random, for
                 each member of an ensemble another one.
             start_from: A fitted estimator with the same networks, whose weights they start with;
-                those of their heads only where sizes and ``limits_`` are the same.
+                those of their heads only where sizes and ``spikes_`` are the same.
             frozen: Whether the heads alone are then trained.
             checkpoint: A folder for members as they are finished. Where it has those of an
                 interrupted call with the same arguments, they are taken from there.
@@ -119,7 +119,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, **how: Any) -> None:
         start_from, frozen = how["start_from"], how["frozen"]
-        models = self.check_arguments(start_from, frozen)
+        self.models_ = models = self.check_arguments(start_from, frozen)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -150,12 +150,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             examples = Examples(molecules, targets, weight, train, valid, seed)
             parts = []
             for model in models:
-                member = self._member(model)
+                member = self._member(len(members))
+                own = examples if member.task is self.task_ else replace(examples, y=measured)
                 if start_from is not None:
                     member.start_from(start_from._starting(model, number), frozen)
-                fit_once(member, examples, how["checkpoint"])
+                fit_once(member, own, how["checkpoint"])
                 members.append(member)
-                parts.append(self._validated(member, examples))
+                parts.append(self._validated(member, own))
             held.append((np.where(weight[valid, None] > 0, measured[valid], np.nan), parts))
         self.members_ = members
         self.model_weights_ = stacked_weights(held, self.task_)
@@ -219,9 +220,18 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             raise ValueError(f"model={self.model!r}: expected different models, at least one")
         return models
 
-    def _member(self, model: str) -> Any:
+    def _member(self, place: int) -> Any:
+        """The member at a place, not fitted.
+
+        Every other network learns a target with a spike as one: their errors differ.
+        """
+        number, of_model = divmod(place, len(self.models_))
+        model, task = self.models_[of_model], self.task_
         if model in KERNEL_METHODS:
-            return KERNEL_METHODS[model](model, self.task_, self.featurizer, self.num_layers)
+            return KERNEL_METHODS[model](model, task, self.featurizer, self.num_layers)
+        networks = [name for name in self.models_ if name not in KERNEL_METHODS]
+        if task.spikes and (number + networks.index(model)) % 2:
+            task = Task("regression", len(task.spikes))
         from pyg_kernels.molecules.training import EPOCHS, TrainedNetwork, TrainingOptions
 
         options = TrainingOptions(
@@ -239,14 +249,14 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             "dropout": self.dropout,
             "options": self.network_options or {},
         }
-        return TrainedNetwork(model, self.task_, self.featurizer, sizes, options)
+        return TrainedNetwork(model, task, self.featurizer, sizes, options)
 
     @abstractmethod
     def _read_targets(self, y: Any, number: int) -> NDArray[np.float64]:
         """Numbers, or the numbers of classes, ``(M, T)``; sets ``task_``."""
 
     def _divided(self, y: NDArray[np.float64], learned: Any) -> NDArray[np.float64]:
-        """What members learn of the targets; limits are those of the rows that are learned."""
+        """What members learn of the targets; spikes are those of the rows that are learned."""
         resamples = (self.training_options or {}).get("resample") is not None
         if not self.hurdle or resamples or self.task_.kind != "regression":
             return y
@@ -254,7 +264,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         if not len(hurdles.targets):
             return y
         divided = hurdles.divided(y)
-        self.task_: Task = Task("regression", divided.shape[1], tuple(hurdles.limits))
+        self.task_: Task = Task("regression", divided.shape[1], tuple(hurdles.spikes))
         return divided
 
     def _cleaned(self, molecules: Molecules) -> Molecules:
@@ -299,15 +309,15 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         Where a target was not measured there, its variance among the fitted molecules is the noise.
         """
         valid = examples.valid
-        member.noise = np.zeros(self.task_.num_outputs)
+        member.noise = np.zeros(member.task.num_outputs)
         found = member.outputs(examples.molecules.part(valid))
-        if self.task_.kind == "regression" and not found.variance.any():
+        if member.task.kind == "regression" and not found.variance.any():
             errors = (examples.y[valid] - found.mean) ** 2
             weight = np.where(np.isnan(errors), 0, examples.weight[valid, None])
             total = np.where(weight > 0, weight * errors, 0).sum(0)
             member.noise = np.divide(total, weight.sum(0), out=member.std**2, where=weight.any(0))
             found = Outputs(found.mean, np.broadcast_to(member.noise, found.mean.shape))
-        return self.task_.hurdles.joined(found)
+        return member.task.hurdles.joined(found)
 
     def _conformal_scores(self, held: Any, shared: bool) -> NDArray[np.float64]:
         """Errors of the validation parts over standard deviations, ``(V, T)``.
@@ -332,7 +342,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         networks = [m for m in self.members_ if not isinstance(m, KernelMethod)]
         own = iter(networks[0].together(networks, molecules) if networks else ())
         found = [m.outputs(molecules) if m not in networks else next(own) for m in self.members_]
-        joined = [self.task_.hurdles.joined(one) for one in found]
+        pairs = zip(self.members_, found, strict=True)
+        joined = [member.task.hurdles.joined(one) for member, one in pairs]
         mixture = mixture_of(joined, self.member_weights())
         unfit: Any = ~(np.isfinite(mixture.mean) & np.isfinite(mixture.variance)).all(1)
         if unfit.any():
@@ -365,9 +376,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         Args:
             X: Molecules. Of molecules of RDKit, atoms are those of their canonical SMILES.
             k: How many walks.
-            target: Which target or class. Of a target with a value in ``limits_``, what it is
+            target: Which target or class. Of a target with a value in ``spikes_``, what it is
                 elsewhere is explained; that it is elsewhere by the targets after the last, one for
-                each of them: of kernel methods the share, of networks its log odds.
+                each of them: of kernel methods the share, of networks its log odds. Networks that
+                learned it as one have no part in either.
 
         Returns:
             A :class:`MoleculeExplanation`.
@@ -445,14 +457,16 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             :class:`~pyg_kernels.molecules.training.TrainingOptions`.
         refit: Whether kernel methods are fitted to all molecules in the end, and not to those alone
             that are not held out.
-        hurdle: Whether a target with many measurements at its least or greatest value is learned as
-            two: what it is elsewhere, and whether it is elsewhere. See
-            :class:`~pyg_kernels.molecules.methods.Hurdles`; not where targets are resampled.
+        hurdle: Whether a target that is often one value is learned as two: what it is elsewhere,
+            and whether it is elsewhere. See
+            :class:`~pyg_kernels.molecules.methods.Hurdles`; not where targets are resampled. Of
+            several networks every other one learns it as one: their errors differ.
 
     Attributes:
+        models_: The models.
         members_: The fitted members, models varying fastest.
         model_weights_: The weight of each model, ``(models,)``.
-        limits_: The value of each target that is learned as two, ``(T,)``, NaN of others.
+        spikes_: The value of each target that is learned as two, ``(T,)``, NaN of others.
         scores_: The errors of the validation parts over their standard deviations, NaN where a
             target was not measured, ``(V, T)``.
 
@@ -542,9 +556,9 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         return np.array([_quantile(column, coverage) for column in self.scores_.T])
 
     @property
-    def limits_(self) -> NDArray[np.float64]:
+    def spikes_(self) -> NDArray[np.float64]:
         check_is_fitted(self, "members_")
-        return np.array(self.task_.limits or [np.nan] * self.task_.num_outputs)
+        return np.array(self.task_.spikes or [np.nan] * self.task_.num_outputs)
 
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.flat_ else values

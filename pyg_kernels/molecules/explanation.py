@@ -31,7 +31,7 @@ _Parts = tuple[Any, NDArray[Any], Sequence[Any], Any]  # atoms, bonds, walks, an
 class MoleculeExplanation:
     """The shares of atoms and bonds in what is predicted of M molecules.
 
-    Of regression the prediction is explained, in the target's units, and where ``limits_`` has a
+    Of regression the prediction is explained, in the target's units, and where ``spikes_`` has a
     value what it is elsewhere, or that it is elsewhere; of classes the mean over the
     members of the log odds of the second class, or of the logit of the class.
 
@@ -135,8 +135,10 @@ def explained(
     if not 0 <= target < task.num_outputs:
         raise ValueError(f"target={target} with {task.num_outputs} outputs")
     kinds = {isinstance(member, KernelMethod) for member, weight in members if weight}
-    if target >= len(task.limits) > 0 and len(kinds) > 1:
+    if target >= len(task.spikes) > 0 and len(kinds) > 1:
         raise ValueError(f"target={target} is a share of kernel methods, log odds of networks")
+    if task.spikes and not np.isnan((*task.spikes, 0.0)[min(target, len(task.spikes))]):
+        members = _that_divide(members)
     parsed = molecules.rdkit()
     atoms = [np.zeros(mol.GetNumAtoms()) for mol in parsed]
     bonds = [np.zeros(mol.GetNumBonds()) for mol in parsed]
@@ -157,6 +159,15 @@ def explained(
     constant = output - np.array([shares.sum() for shares in atoms])
     best = [sorted(each.items(), key=lambda item: -abs(item[1]))[:k] for each in walks]
     return MoleculeExplanation(molecules.smiles, output, atoms, bonds, best, constant)
+
+
+def _that_divide(members: Sequence[tuple[Any, float]]) -> list[tuple[Any, float]]:
+    """The members that learned a target with a spike as two, with weights of the sum 1."""
+    found = [(member, weight) for member, weight in members if member.task.spikes]
+    total = sum(weight for _, weight in found)
+    if not total:
+        raise ValueError("no model with a weight learned what the target is elsewhere")
+    return [(member, weight / total) for member, weight in found]
 
 
 def _of_network(member: Any, molecules: Molecules, k: int, target: int) -> Iterator[_Parts]:

@@ -48,18 +48,18 @@ class Task:
         kind: ``'regression'``, ``'binary'`` (one or several targets of two classes) or
             ``'multiclass'`` (one target).
         num_outputs: K: targets, or classes of the one target.
-        limits: Of regression, as of :class:`Hurdles`; empty where no target has one. The outputs
+        spikes: Of regression, as of :class:`Hurdles`; empty where no target has one. The outputs
             are then the targets elsewhere, and whether they are elsewhere.
     """
 
     kind: str
     num_outputs: int
-    limits: tuple[float, ...] = ()
+    spikes: tuple[float, ...] = ()
 
     @property
     def hurdles(self) -> Hurdles:
         """What divides targets, and joins outputs."""
-        return Hurdles(self.limits)
+        return Hurdles(self.spikes)
 
 
 @dataclass(frozen=True)
@@ -78,35 +78,34 @@ class Outputs:
 class Hurdles:
     r"""Targets that are one value with a probability, and vary otherwise (Cragg 1971).
 
-    Such a limit, as 0 where nothing is seen, is the least or the greatest value of a target, that
-    of at least 1% of the measurements and of 20, and five times as frequent as any other; at least
-    20 are elsewhere, of two values or more. A target with a limit L is learned as two: its values
-    elsewhere, with the mean m and the variance v, and whether it is elsewhere, 0 or 1, with the
-    mean p cut to [0, 1]. Then
+    Such a spike, as 0 where nothing is seen, is the value of at least 1% of a target's measurements
+    and of 20, five times as frequent as any other; at least 20 are elsewhere, of two values or
+    more. A target with a spike s is learned as two: its values elsewhere, with the mean m and the
+    variance v, and whether it is elsewhere, 0 or 1, with the mean p cut to [0, 1]. Then
 
     .. math::
-        E[y] = L + p (m - L), \qquad \operatorname{Var}[y] = p v + p (1 - p) (m - L)^2
+        E[y] = s + p (m - s), \qquad \operatorname{Var}[y] = p v + p (1 - p) (m - s)^2
 
     where the variance has p in [0.001, 0.999]: no share that was learned is certain.
 
     Args:
-        limits: That of each target, ``(T,)``, NaN where it has none.
+        spikes: That of each target, ``(T,)``, NaN where it has none.
     """
 
-    def __init__(self, limits: Any) -> None:
-        self.limits = np.asarray(limits, np.float64)
-        self.targets = np.flatnonzero(~np.isnan(self.limits))
+    def __init__(self, spikes: Any) -> None:
+        self.spikes = np.asarray(spikes, np.float64)
+        self.targets = np.flatnonzero(~np.isnan(self.spikes))
 
     @classmethod
     def of(cls, y: Numbers) -> Hurdles:
         """Those of targets ``(M, T)``."""
-        return cls([_limit(column[~np.isnan(column)]) for column in y.T])
+        return cls([_spike(column[~np.isnan(column)]) for column in y.T])
 
     def divided(self, y: Numbers) -> Numbers:
-        """What is learned: the targets elsewhere, then whether those with a limit are."""
-        y, limits = y.copy(), self.limits[self.targets]
+        """What is learned: the targets elsewhere, then whether those with a spike are."""
+        y, spikes = y.copy(), self.spikes[self.targets]
         measured = y[:, self.targets]
-        elsewhere = np.where(np.isnan(measured), np.nan, measured != limits)
+        elsewhere = np.where(np.isnan(measured), np.nan, measured != spikes)
         y[:, self.targets] = np.where(elsewhere == 1, measured, np.nan)
         return np.concatenate([y, elsewhere], 1)
 
@@ -114,26 +113,26 @@ class Hurdles:
         """The targets' mean and variance, of what was learned."""
         if not len(self.targets):
             return found
-        number, own = len(self.limits), self.targets
+        number, own = len(self.spikes), self.targets
         mean, variance = found.mean[:, :number].copy(), found.variance[:, :number].copy()
         share = found.mean[:, number:].clip(0, 1)
-        both = joined_moments(mean[:, own], variance[:, own], share, self.limits[own])
+        both = joined_moments(mean[:, own], variance[:, own], share, self.spikes[own])
         mean[:, own], variance[:, own] = both
         return Outputs(mean, variance)
 
 
-def joined_moments(mean: Any, variance: Any, share: Any, limit: Any) -> tuple[Any, Any]:
+def joined_moments(mean: Any, variance: Any, share: Any, spike: Any) -> tuple[Any, Any]:
     """The mean and variance of :class:`Hurdles`, of arrays or tensors of one shape."""
-    away, unsure = mean - limit, share.clip(UNSURE, 1 - UNSURE)
-    return limit + share * away, unsure * variance + unsure * (1 - unsure) * away**2
+    away, unsure = mean - spike, share.clip(UNSURE, 1 - UNSURE)
+    return spike + share * away, unsure * variance + unsure * (1 - unsure) * away**2
 
 
-def _limit(values: Numbers) -> float:
-    """The value at an end of one target's measurements that is a point mass, or NaN."""
+def _spike(values: Numbers) -> float:
+    """The spike of one target's measurements, or NaN."""
     different, counts = np.unique(values, return_counts=True)
     if len(different) < 3:
         return np.nan
-    place = 0 if counts[0] > counts[-1] else len(counts) - 1
+    place = int(counts.argmax())
     others = np.delete(counts, place)
     count, rest = counts[place], others.sum()
     frequent = count >= max(20, len(values) / 100) and count >= 5 * others.max()

@@ -32,9 +32,6 @@ class ExportedEnsemble(torch.nn.Module):
     """
 
     weights: Tensor
-    mean: Tensor
-    std: Tensor
-    noise: Tensor
     extra_mean: Tensor
     extra_scale: Tensor
 
@@ -43,16 +40,13 @@ class ExportedEnsemble(torch.nn.Module):
         members = estimator.members_
         self.kind = estimator.task_.kind
         self.nets = torch.nn.ModuleList(member.net for member in members)
+        self.units = torch.nn.ModuleList(Units(member) for member in members)
         for name, values in {
             "weights": estimator.member_weights(),
-            "mean": np.stack([member.mean for member in members]),
-            "std": np.stack([member.std for member in members]),
-            "noise": np.stack([member.noise for member in members]),
             "extra_mean": estimator.extra_mean_,
             "extra_scale": estimator.extra_scale_,
         }.items():
             self.register_buffer(name, torch.from_numpy(np.array(values)).float())
-        self.limits = estimator.task_.limits
 
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, ptr: Tensor, extra: Tensor | None
@@ -76,27 +70,43 @@ class ExportedEnsemble(torch.nn.Module):
         if self.kind != "regression":
             own = [out.sigmoid() if self.kind == "binary" else out.softmax(1) for out in outputs]
             return sum(weight * each for weight, each in zip(self.weights, own, strict=True))
-        means = torch.stack(outputs) * self.std[:, None] + self.mean[:, None]
-        means, variances = self._joined(means, self.noise[:, None].expand_as(means))
+        joined = [unit(out) for unit, out in zip(self.units, outputs, strict=True)]
+        means, variances = (torch.stack(values) for values in zip(*joined, strict=True))
         weights = self.weights[:, None, None]
         mean = (weights * means).sum(0)
         variance = (weights * (variances + (means - mean).square())).sum(0)
         return mean, variance.clamp(min=0).sqrt()
 
-    def _joined(self, means: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
-        """As :class:`~pyg_kernels.molecules.methods.Hurdles` does, of each member."""
-        if not self.limits:
+
+class Units(torch.nn.Module):
+    """The mean and the variance of the targets, each ``(B, T)``, of a network's outputs.
+
+    Args:
+        member: The network, with what its targets were standardized by.
+    """
+
+    def __init__(self, member: Any) -> None:
+        super().__init__()
+        self.spikes = member.task.spikes
+        for name in ("mean", "std", "noise"):
+            values = torch.from_numpy(np.array(getattr(member, name))).float()
+            self.register_buffer(name, values)
+
+    def forward(self, out: Tensor) -> tuple[Tensor, Tensor]:
+        means = out * self.std + self.mean
+        variances = self.noise.expand_as(means)
+        if not self.spikes:
             return means, variances
-        columns, learned = [], len(self.limits)
-        for target, limit in enumerate(self.limits):
-            mean, variance = means[..., target], variances[..., target]
-            if not math.isnan(limit):
-                share = means[..., learned].sigmoid()
-                mean, variance = joined_moments(mean, variance, share, limit)
+        columns, learned = [], len(self.spikes)
+        for target, spike in enumerate(self.spikes):
+            mean, variance = means[:, target], variances[:, target]
+            if not math.isnan(spike):
+                share = means[:, learned].sigmoid()
+                mean, variance = joined_moments(mean, variance, share, spike)
                 learned += 1
             columns.append((mean, variance))
         joined, spread = zip(*columns, strict=True)
-        return torch.stack(joined, -1), torch.stack(spread, -1)
+        return torch.stack(joined, 1), torch.stack(spread, 1)
 
 
 def export(options: Namespace) -> None:

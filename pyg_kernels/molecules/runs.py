@@ -80,9 +80,9 @@ def train(options: Namespace) -> None:
             estimator, data, part,
             start_from=start, frozen=options.freeze, checkpoint=out / MEMBERS,
         )  # fmt: skip
-        for target, limit in zip(data.names, estimator.task_.limits, strict=False):
-            if not np.isnan(limit):
-                say(f"{target} is often {limit:g}: learned as its values elsewhere, and where")
+        for target, spike in zip(data.names, estimator.task_.spikes, strict=False):
+            if not np.isnan(spike):
+                say(f"{target} is often {spike:g}: learned as its values elsewhere, and where")
         if len(part.test):
             warn_of_intervals(estimator, data, COVERAGE)
             found = predictions(estimator, data, data.molecules.part(part.test), COVERAGE)
@@ -290,7 +290,7 @@ class Run:
         elif any((self.folder / name).is_file() for name in (FILE, EARLIER[0])):
             self.saved = self.folder
             self.estimator = estimator = load(self.saved, trust)
-            number = len(estimator.task_.limits) or estimator.task_.num_outputs
+            number = len(estimator.task_.spikes) or estimator.task_.num_outputs
             if hasattr(estimator, "each_classes_"):
                 self.classes = [list(map(str, words)) for words in estimator.each_classes_]
                 number = len(self.classes)
@@ -315,8 +315,8 @@ def explain(options: Namespace) -> None:
     """Writes a page of drawings and a table of the shares of atoms, bonds and walks."""
     out = output_folder(options.out, options.overwrite)
     run = Run(options.runs[0], options.trust)
-    limits = zip(run.names, run.estimator.task_.limits, strict=False)
-    outputs = run.names + [f"{name} not {limit:g}" for name, limit in limits if limit == limit]
+    spikes = zip(run.names, run.estimator.task_.spikes, strict=False)
+    outputs = run.names + [f"{name} not {spike:g}" for name, spike in spikes if spike == spike]
     if run.estimator.task_.kind == "multiclass":
         outputs = list(map(str, run.estimator.each_classes_[0]))
     target = options.target or outputs[0]

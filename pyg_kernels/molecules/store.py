@@ -42,7 +42,7 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
         "estimator": type(estimator).__name__,
         "parameters": parameters,
         "features": featurizer_by_name(estimator.featurizer).fingerprint,
-        "task": [estimator.task_.kind, estimator.task_.num_outputs, *estimator.task_.limits],
+        "task": [estimator.task_.kind, estimator.task_.num_outputs, *estimator.task_.spikes],
         "flat": bool(estimator.flat_),
         "columns": list(estimator.columns_),
         "classes": [c.tolist() for c in getattr(estimator, "each_classes_", [])],
@@ -111,8 +111,8 @@ def load(folder: str | Path, trust: bool = False) -> Any:
         )
     for name in SHARED:
         setattr(estimator, f"{name}_", arrays[name])
-    kind, number, *limits = settings["task"]
-    estimator.task_ = Task(kind, number, tuple(limits))
+    kind, number, *spikes = settings["task"]
+    estimator.task_ = Task(kind, number, tuple(spikes))
     estimator.flat_, estimator.columns_ = settings["flat"], settings["columns"]
     if settings["classes"]:
         estimator.each_classes_ = [np.array(classes) for classes in settings["classes"]]
@@ -122,8 +122,9 @@ def load(folder: str | Path, trust: bool = False) -> Any:
     if "smiles" in settings:
         molecules = Molecules(settings["smiles"], estimator.columns_, arrays["extra"])
         estimator.training_ = molecules, arrays["targets"], arrays["weight"]
-    for place, model in enumerate(settings["members"]):
-        member, start = estimator._member(model), f"{place}/"
+    estimator.models_ = list(dict.fromkeys(settings["members"]))
+    for place in range(len(settings["members"])):
+        member, start = estimator._member(place), f"{place}/"
         own = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
         member.noise = own.pop("noise")
         member.restore(own)

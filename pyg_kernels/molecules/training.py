@@ -150,14 +150,14 @@ class MoleculeBatches(MoleculeLoader):
 class Learner(lightning.LightningModule):
     """What Lightning trains: squared errors, or cross-entropies, of what was measured.
 
-    Of a target with a limit it is the sum of three: the squared error elsewhere, the cross-entropy
+    Of a target with a spike it is the sum of three: the squared error elsewhere, the cross-entropy
     of whether it is elsewhere, and the squared error of the two joined, which alone is validated.
 
     Args:
         net: The network.
         task: What is learned.
         options: How it is trained.
-        limits: Those of the task on the scale of training.
+        spikes: Those of the task on the scale of training.
 
     Attributes:
         best: The weights of the lowest validation loss. Training ends without a lower one for as
@@ -168,13 +168,13 @@ class Learner(lightning.LightningModule):
     """
 
     def __init__(
-        self, net: MoleculeNet, task: Task, options: TrainingOptions, limits: Sequence[float] = ()
+        self, net: MoleculeNet, task: Task, options: TrainingOptions, spikes: Sequence[float] = ()
     ) -> None:
         super().__init__()
         self.net, self.task, self.options = net, task, options
-        self.limits = torch.tensor(limits, dtype=torch.float32)
+        self.spikes = torch.tensor(spikes, dtype=torch.float32)
         joined = task.num_outputs + np.arange(len(task.hurdles.targets))
-        self.targets = [*self.limits.isnan().nonzero()[:, 0].tolist(), *joined]
+        self.targets = [*self.spikes.isnan().nonzero()[:, 0].tolist(), *joined]
         self.sums = dict.fromkeys(LOSSES, torch.zeros(2))
         self.patience = options.patience or max(10, options.epochs // 3)
         self.lowest, self.best_epoch = math.inf, -1
@@ -185,7 +185,7 @@ class Learner(lightning.LightningModule):
     def losses(self, batch: Batch, part: str) -> tuple[Tensor, Tensor]:
         """The weighted sum of a batch's losses, and of the weights of what was measured."""
         out, y = self.net(batch), batch.y
-        if self.task.limits:
+        if self.task.spikes:
             out, y = self._with_joined(out, y)
         measured = ~y.isnan()
         known = torch.where(measured, y, 0.0)
@@ -195,8 +195,8 @@ class Learner(lightning.LightningModule):
             each = F.binary_cross_entropy_with_logits(out, known, reduction="none")
         else:
             each = F.cross_entropy(out, known[:, 0].long(), reduction="none")[:, None]
-        if self.task.limits:
-            flags = slice(len(self.limits), self.task.num_outputs)
+        if self.task.spikes:
+            flags = slice(len(self.spikes), self.task.num_outputs)
             logits, there = out[:, flags], known[:, flags]
             each[:, flags] = F.binary_cross_entropy_with_logits(logits, there, reduction="none")
             if part == LOSSES[1]:  # of the targets alone
@@ -207,11 +207,11 @@ class Learner(lightning.LightningModule):
         return loss, total
 
     def _with_joined(self, out: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs and targets, and after them those of the targets with a limit, joined again."""
-        hurdles, number = self.task.hurdles.targets, len(self.limits)
-        limits = self.limits[hurdles].to(out.device)
-        joined, _ = joined_moments(out[:, hurdles], 0.0, out[:, number:].sigmoid(), limits)
-        whole = torch.where(y[:, number:] == 0, limits, y[:, hurdles])
+        """Outputs and targets, and after them those of the targets with a spike, joined again."""
+        hurdles, number = self.task.hurdles.targets, len(self.spikes)
+        spikes = self.spikes[hurdles].to(out.device)
+        joined, _ = joined_moments(out[:, hurdles], 0.0, out[:, number:].sigmoid(), spikes)
+        whole = torch.where(y[:, number:] == 0, spikes, y[:, hurdles])
         return torch.cat([out, joined], 1), torch.cat([y, whole], 1)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
@@ -305,7 +305,7 @@ class TrainedNetwork(Method):
     def start_from(self, other: TrainedNetwork, frozen: bool) -> None:
         """Makes :meth:`fit` start with the weights of another network."""
         self.start, self.frozen = other.net, frozen
-        own, others = np.array(self.task.limits), np.array(other.task.limits)
+        own, others = np.array(self.task.spikes), np.array(other.task.spikes)
         self.start_heads = np.array_equal(own, others, equal_nan=True)
 
     def told(self) -> dict[str, Any]:
@@ -325,8 +325,8 @@ class TrainedNetwork(Method):
         train, weight, seed = examples.train, examples.weight, examples.seed
         train = train[weight[train] > 0]  # others would count in batches' means and variances
         self.mean, self.std = standardization(examples.y[train], self.task, weight[train])
-        if self.task.limits:  # whether targets are elsewhere are classes
-            self.mean[len(self.task.limits) :], self.std[len(self.task.limits) :] = 0, 1
+        if self.task.spikes:  # whether targets are elsewhere are classes
+            self.mean[len(self.task.spikes) :], self.std[len(self.task.spikes) :] = 0, 1
         batches = partial(
             MoleculeBatches,
             examples.molecules,
@@ -357,9 +357,9 @@ class TrainedNetwork(Method):
             if self.start is not None:
                 net.start_from(self.start, self.frozen, self.start_heads)
                 self.start = None
-            number = len(self.task.limits)
-            limits = (np.array(self.task.limits) - self.mean[:number]) / self.std[:number]
-            learner = Learner(net, self.task, options, limits.tolist())
+            number = len(self.task.spikes)
+            spikes = (np.array(self.task.spikes) - self.mean[:number]) / self.std[:number]
+            learner = Learner(net, self.task, options, spikes.tolist())
             learner.bar = bar
             trainer = lightning.Trainer(
                 **trainer_devices(device),
@@ -417,8 +417,8 @@ class TrainedNetwork(Method):
 
     def in_units(self, raw: NDArray[Any]) -> Outputs:
         found = super().in_units(raw)
-        if self.task.limits:
-            found.mean[:, len(self.task.limits) :] = expit(found.mean[:, len(self.task.limits) :])
+        if self.task.spikes:
+            found.mean[:, len(self.task.spikes) :] = expit(found.mean[:, len(self.task.spikes) :])
         return found
 
     def vectors(self, molecules: Molecules) -> NDArray[Any]:

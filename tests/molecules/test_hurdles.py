@@ -17,7 +17,9 @@ pytest.importorskip("lightning")
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from pyg_kernels.molecules import MoleculeRegressor, load
 from pyg_kernels.molecules.command import main
-from pyg_kernels.molecules.methods import Hurdles, Outputs, Task
+from pyg_kernels.molecules.explanation import explained
+from pyg_kernels.molecules.inputs import read_molecules
+from pyg_kernels.molecules.methods import Hurdles, Outputs, Task, mixture_of
 from pyg_kernels.molecules.training import LOSSES, Learner, TrainingOptions
 from tests.molecules.sets import SMALL
 
@@ -46,7 +48,7 @@ def potencies() -> tuple[list[str], Numbers]:
 
 
 @pytest.mark.parametrize(
-    ("values", "limit"),
+    ("values", "spike"),
     [
         ([0.0] * 40 + list(range(1, 61)), 0.0),
         ([9.5] * 40 + list(np.linspace(-1, 1, 60)), 9.5),
@@ -54,15 +56,15 @@ def potencies() -> tuple[list[str], Numbers]:
         ([0.0] * 19 + list(range(1, 61)), None),  # too few
         ([0.0] * 40 + list(range(1, 20)), None),  # too few elsewhere
         ([0.0] * 40 + [1.0] * 9 + list(range(2, 61)), None),  # others are as frequent
-        ([5.0] * 40 + list(range(60)), None),  # at no end
+        ([5.0] * 40 + list(range(60)), 5.0),
         ([0.0] * 40 + [1.0] * 5, None),  # two values
         ([0.0] * 25 + list(range(1, 3000)), None),  # less than 1%
         ([], None),
     ],
 )
-def test_limits_are_frequent_ends(values: list[float], limit: float | None) -> None:
+def test_spikes_are_far_more_frequent(values: list[float], spike: float | None) -> None:
     hurdles = Hurdles.of(np.array(values, dtype=float)[:, None])
-    np.testing.assert_array_equal(hurdles.limits, [np.nan if limit is None else limit])
+    np.testing.assert_array_equal(hurdles.spikes, [np.nan if spike is None else spike])
 
 
 def test_joined_is_the_mean_and_the_variance_of_the_mixture() -> None:
@@ -117,13 +119,13 @@ def test_saved_ones_are_the_same(
     smiles, y = potencies
     options: dict[str, Any] = {**SMALL, "epochs": 12, "hidden_channels": 24}
     fitted = MoleculeRegressor(model, **options).fit(smiles[:200], y[:200])
-    np.testing.assert_array_equal(fitted.limits_, [4.0])
+    np.testing.assert_array_equal(fitted.spikes_, [4.0])
     mean, std = fitted.predict(smiles[200:], return_std=True)
     low, high = fitted.predict_interval(smiles[200:], coverage=0.8)
     assert ((low <= y[200:]) & (y[200:] <= high)).mean() > 0.5  # scaled by 20 molecules
     fitted.save(tmp_path / "run")
     loaded = load(tmp_path / "run")
-    np.testing.assert_array_equal(loaded.limits_, [4.0])
+    np.testing.assert_array_equal(loaded.spikes_, [4.0])
     for one, other in zip(loaded.predict(smiles[200:], return_std=True), (mean, std), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -134,11 +136,11 @@ def test_errors_are_lower(potencies: tuple[list[str], Numbers]) -> None:
     for hurdle in (True, False):
         fitted = MoleculeRegressor("wl-gp", hurdle=hurdle).fit(smiles[:160], y[:160])
         errors.append(((fitted.predict(smiles[160:]) - y[160:]) ** 2).mean())
-        assert np.isnan(fitted.limits_[0]) == (not hurdle)
+        assert np.isnan(fitted.spikes_[0]) == (not hurdle)
     assert errors[0] < errors[1]
 
 
-def test_several_targets_some_of_them_with_a_limit(
+def test_several_targets_some_of_them_with_a_spike(
     potencies: tuple[list[str], Numbers],
 ) -> None:
     smiles, y = potencies
@@ -146,7 +148,7 @@ def test_several_targets_some_of_them_with_a_limit(
     both[::7, 0] = both[3::11, 2] = np.nan
     options: dict[str, Any] = {**SMALL, "epochs": 1}
     fitted = MoleculeRegressor(["wl-gp", "wl"], **options).fit(smiles, both)
-    np.testing.assert_array_equal(fitted.limits_, [5.0, np.nan, -4.0])
+    np.testing.assert_array_equal(fitted.spikes_, [5.0, np.nan, -4.0])
     mean, std = fitted.predict(smiles[:9], return_std=True)
     assert mean.shape == std.shape == (9, 3)
     assert fitted.interval_scale(0.5).shape == (3,)
@@ -163,7 +165,42 @@ def test_several_targets_some_of_them_with_a_limit(
         fitted.explain(smiles[:2], target=5)
 
 
-def test_limits_are_those_of_the_rows_that_are_learned(
+def test_every_other_network_learns_a_target_as_one(
+    potencies: tuple[list[str], Numbers], tmp_path: Path
+) -> None:
+    smiles, y = potencies
+    options: dict[str, Any] = {**SMALL, "ensemble_size": 2}
+    fitted = MoleculeRegressor(["wl-ridge", "wl", "graph-kernel"], **options).fit(smiles, y)
+    assert fitted.models_ == ["wl-ridge", "wl", "graph-kernel"]
+    as_two = [bool(member.task.spikes) for member in fitted.members_]
+    assert as_two == [True, True, False, True, False, True]
+    found = fitted.predict(smiles[:9], return_std=True)
+    molecules = read_molecules(smiles[:9])
+    parts = [member.task.hurdles.joined(member.outputs(molecules)) for member in fitted.members_]
+    assert all(part.mean.shape == (9, 1) for part in parts)
+    mixture = mixture_of(parts, fitted.member_weights())
+    np.testing.assert_allclose(found[0], mixture.mean[:, 0])
+    np.testing.assert_allclose(found[1], mixture.variance[:, 0] ** 0.5)
+    fitted.save(tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    for one, other in zip(loaded.predict(smiles[:9], return_std=True), found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    # what the target is elsewhere is explained by those that learned it
+    fitted.model_weights_[:] = 0, 0.25, 0.75
+    three = read_molecules(smiles[:3])
+    for target in (0, 1):
+        found = fitted.explain(smiles[:3], target=target)
+        one, other = (
+            explained([(fitted.members_[place], 1.0)], fitted.task_, three, 5, target).output
+            for place in (1, 5)
+        )
+        np.testing.assert_allclose(found.output, 0.25 * one + 0.75 * other)
+    fitted.model_weights_[:] = 0
+    with pytest.raises(ValueError, match="no model with a weight learned what the target is"):
+        fitted.explain(smiles[:3])
+
+
+def test_spikes_are_those_of_the_rows_that_are_learned(
     potencies: tuple[list[str], Numbers],
 ) -> None:
     smiles, y = potencies
@@ -175,12 +212,12 @@ def test_limits_are_those_of_the_rows_that_are_learned(
         ("wl-gp", {"validation": np.flatnonzero(~at)[1:]}),
     ):
         fitted = MoleculeRegressor(model, **options).fit(smiles, y, **given)
-        np.testing.assert_array_equal(fitted.limits_, [np.nan])
+        np.testing.assert_array_equal(fitted.spikes_, [np.nan])
     resampled = MoleculeRegressor("wl", training_options={"resample": 1.0}, **options)
-    np.testing.assert_array_equal(resampled.fit(smiles, y).limits_, [np.nan])
+    np.testing.assert_array_equal(resampled.fit(smiles, y).spikes_, [np.nan])
 
 
-def test_heads_start_where_limits_are_the_same(potencies: tuple[list[str], Numbers]) -> None:
+def test_heads_start_where_spikes_are_the_same(potencies: tuple[list[str], Numbers]) -> None:
     smiles, y = potencies
     options: dict[str, Any] = {**SMALL, "epochs": 1, "learning_rate": 1e-12}
 

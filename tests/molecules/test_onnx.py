@@ -72,12 +72,12 @@ def test_means_and_deviations_are_those_of_predict(folder: Path) -> None:
 
 
 @pytest.mark.traces
-def test_targets_with_a_limit_are_joined(folder: Path) -> None:
+def test_targets_with_a_spike_are_joined(folder: Path) -> None:
     y = np.stack([LOGP, np.where(np.arange(len(LOGP)) % 2, 0.0, LOGP)], 1)
     estimator = MoleculeRegressor(["wl", "gine"], **SMALL).fit(SMILES * 2, np.tile(y, (2, 1)))
     estimator.save(folder / "hurdle")
     assert export(folder, "hurdle") == 0
-    np.testing.assert_array_equal(estimator.limits_, [np.nan, 0.0])
+    np.testing.assert_array_equal(estimator.spikes_, [np.nan, 0.0])
     for smiles in FEW:
         expected = estimator.predict(smiles, return_std=True)
         for found, own in zip(answers(folder, "hurdle", smiles), expected, strict=True):
