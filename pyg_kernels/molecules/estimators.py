@@ -140,7 +140,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         if {*models} & ({*KERNEL_METHODS} - {"mean"}):
             molecules.graphs()  # read once, and what cannot be read is named by its position
         random = check_random_state(self.random_state)
-        everything, members, held = np.arange(len(molecules)), [], []
+        everything = np.arange(len(molecules))
+        members: list[Any] = []
+        held = []
         for number in range(self.ensemble_size):
             valid = self._validation(targets, validation, random)
             train = np.setdiff1d(everything, valid)

@@ -85,6 +85,10 @@ class Units(torch.nn.Module):
         member: The network, with what its targets were standardized by.
     """
 
+    mean: Tensor
+    std: Tensor
+    noise: Tensor
+
     def __init__(self, member: Any) -> None:
         super().__init__()
         self.spikes = member.task.spikes
