@@ -192,17 +192,18 @@ def _add_train(train: argparse.ArgumentParser) -> None:
     add("--groups-column", metavar="COLUMN", help="rows of a group stay in one part of the split")
     add("--split-column", metavar="COLUMN", help="train, valid or test; with --split column")
     add = train.add_argument_group("model").add_argument
-    models = "gp, wl-gp, wl-ridge, wl-forest, random-walk-gp, mean, wl, wl-gated, graph-kernel, "
+    models = "auto, by how many molecules there are; gp, wl-gp, wl-ridge, wl-forest, "
+    models += "random-walk-gp, mean, wl, wl-gated, graph-kernel, "
     models += "random-walk, gated-walk, gin, gine, attentive-fp, neural-fingerprint, "
     models += "embedded-mean-field, embedded-loopy-bp, or package.module:Net; "
-    models += "several are stacked (gp)"
-    add("--model", nargs="+", default=["gp"], metavar="NAME", help=models)
+    models += "several are stacked (auto)"
+    add("--model", nargs="+", default=["auto"], metavar="NAME", help=models)
     add("--task", choices=("regression", "classification"), help="(by the targets)")
     add("--ensemble-size", type=int, default=1, metavar="N", help="(1)")
-    add("--epochs", type=int, metavar="N", help="of networks, at most (60)")
+    add("--epochs", type=int, metavar="N", help="of networks, at most (60, see auto)")
     add("--featurizer", default="default", help="default, duvenaud or ogb")
-    add("--batch-size", type=int, metavar="N", help="molecules a step (64)")
-    add("--learning-rate", type=float, metavar="R", help="the highest (0.001)")
+    add("--batch-size", type=int, metavar="N", help="molecules a step (64, see auto)")
+    add("--learning-rate", type=float, metavar="R", help="the highest (0.001, see auto)")
     patience = "epochs without a lower validation loss that end training (a third, at least 10)"
     add("--patience", type=int, metavar="N", help=patience)
     add("--hidden-channels", type=int, metavar="N", help="the width of networks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -38,9 +39,13 @@ from pyg_kernels.molecules.methods import (
     stacked_weights,
 )
 from pyg_kernels.molecules.networks import NETWORKS, imported
+from pyg_kernels.molecules.recipe import AUTO, recipe
 from pyg_kernels.molecules.store import fit_once
 
-OPTIONAL = ("epochs", "patience", "hidden_channels", "num_layers")
+WHOLE = ("ensemble_size", "epochs", "batch_size", "patience", "hidden_channels", "num_layers")
+OPTIONAL = (*WHOLE[1:], "learning_rate")
+OF_TRAINING = ("epochs", "batch_size", "learning_rate", "patience", "device", "progress")
+LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, repr=False)
@@ -56,8 +61,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     progress: bool | None = None
     _: KW_ONLY
     validation_fraction: float = 0.1
-    batch_size: int = 64
-    learning_rate: float = 1e-3
+    batch_size: int | None = None
+    learning_rate: float | None = None
     patience: int | None = None
     hidden_channels: int | None = None
     num_layers: int | None = None
@@ -95,7 +100,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             sample_weight: ``(M,)``; Gaussian processes take none.
             validation: The positions of the validation part, or a mask; None: drawn at random, for
                 each member of an ensemble another one.
-            start_from: A fitted estimator with the same networks, whose weights they start with;
+            start_from: A fitted estimator with the same networks, whose weights they start with
+                (``'auto'`` is then its networks);
                 those of their heads only where sizes and ``spikes_`` are the same.
             frozen: Whether the heads alone are then trained.
             checkpoint: A folder for members as they are finished. Where it has those of an
@@ -119,7 +125,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any, **how: Any) -> None:
         start_from, frozen = how["start_from"], how["frozen"]
-        self.models_ = models = self.check_arguments(start_from, frozen)
+        models = self.check_arguments(start_from, frozen)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -132,6 +138,11 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         if validation is not None:
             learned[self._validation(measured, validation, None)] = False
         targets = self._divided(measured, learned)
+        usual: dict[str, Any] = {}
+        if models == [AUTO]:
+            models, usual = recipe(self.task_, len(molecules), bool((weight != 1).any()))
+            LOGGER.info(f"auto is {', '.join(models)} here, of {len(molecules):,} molecules")
+        self.models_ = models
         self.columns_ = molecules.columns
         self.extra_mean_, spread = molecules.extra.mean(0), molecules.extra.std(0)
         varies = spread > 1e-12 * np.abs(self.extra_mean_)
@@ -152,7 +163,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             examples = Examples(molecules, targets, weight, train, valid, seed)
             parts = []
             for model in models:
-                member = self._member(len(members))
+                member = self._member(len(members), **usual)
                 own = examples if member.task is self.task_ else replace(examples, y=measured)
                 if start_from is not None:
                     member.start_from(start_from._starting(model, number), frozen)
@@ -174,10 +185,12 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     ) -> list[str]:
         """Refuses what :meth:`fit` can refuse before it has read anything; gives the models."""
         models = self._models()
-        for name in ("ensemble_size", "batch_size", *OPTIONAL):
-            value = getattr(self, name)
-            if value is not None or name not in OPTIONAL:
-                _check(name, value, Integral, min_val=1)
+        if models == [AUTO] and start_from is not None:
+            check_is_fitted(start_from, "models_")
+            own = [model for model in start_from.models_ if model not in KERNEL_METHODS]
+            models = own or start_from.models_
+        for name in WHOLE:
+            _check(name, getattr(self, name), Integral, min_val=1)
         for name, least, most, included in (
             ("validation_fraction", 0, 1, "neither"),
             ("learning_rate", 0, math.inf, "neither"),
@@ -211,19 +224,21 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
     def _models(self) -> list[str]:
         models = [self.model] if isinstance(self.model, str) else list(self.model)
+        if models == [AUTO]:
+            return models
         known = [*KERNEL_METHODS, *NETWORKS]
         for model in models:
             if not isinstance(model, str) or (model not in known and ":" not in model):
                 raise ValueError(
-                    f"model={model!r}: expected one of {', '.join(known)}, or an import path "
-                    "'package.module:Class'"
+                    f"model={model!r}: expected {AUTO} alone, one of {', '.join(known)}, or an "
+                    "import path 'package.module:Class'"
                 )
         if not models or len(set(models)) < len(models):
             raise ValueError(f"model={self.model!r}: expected different models, at least one")
         return models
 
-    def _member(self, place: int) -> Any:
-        """The member at a place, not fitted.
+    def _member(self, place: int, **usual: Any) -> Any:
+        """The member at a place, not fitted; networks are trained as usual where nothing is given.
 
         Every other network learns a target with a spike as one: their errors differ.
         """
@@ -234,17 +249,11 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         networks = [name for name in self.models_ if name not in KERNEL_METHODS]
         if task.spikes and (number + networks.index(model)) % 2:
             task = Task("regression", len(task.spikes))
-        from pyg_kernels.molecules.training import EPOCHS, TrainedNetwork, TrainingOptions
+        from pyg_kernels.molecules.training import TrainedNetwork, TrainingOptions
 
-        options = TrainingOptions(
-            self.epochs or EPOCHS,
-            self.batch_size,
-            self.learning_rate,
-            self.patience,
-            self.device,
-            self.progress,
-            **(self.training_options or {}),
-        )
+        given = {name: getattr(self, name) for name in OF_TRAINING}
+        known = {name: value for name, value in given.items() if value is not None}
+        options = TrainingOptions(**{**usual, **known, **(self.training_options or {})})
         sizes = {
             "hidden_channels": self.hidden_channels,
             "num_layers": self.num_layers,
@@ -413,6 +422,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
 
 def _check(name: str, value: Any, kind: type, **limits: Any) -> None:
+    if value is None and name in OPTIONAL:
+        return
     try:
         check_scalar(value, name, kind, **limits)
     except TypeError as error:

@@ -34,6 +34,7 @@ PENALTIES = tuple(10 ** (k / 2) for k in range(8, -7, -1))
 WORSE = 2  # penalties in a row with a larger validation error end the search
 TREES = 300
 _ROUNDS = 200  # of expectation-maximization
+_PRIOR = 30  # measurements that the prior on weights of models counts as: small parts choose badly
 _FIRM = 1e4  # how much the sum of the weights of models counts, over the errors
 Numbers = NDArray[np.float64]
 UNSURE = 1e-3  # the least probability of either part of a hurdle, in variances
@@ -203,7 +204,8 @@ def stacked_weights(held: Sequence[tuple[Numbers, Sequence[Outputs]]], task: Tas
     """Weights of models, at least 0 with the sum 1, that fit validation parts.
 
     By least squares of standardized errors in regression; by the likelihood of the mixture of
-    probabilities in classification. Each part has targets ``(V, T)``, and predictions by model.
+    probabilities in classification; with a prior towards equal weights. Each part has targets
+    ``(V, T)``, and predictions by model.
     """
     number = len(held[0][1])
     if number == 1:
@@ -219,8 +221,10 @@ def stacked_weights(held: Sequence[tuple[Numbers, Sequence[Outputs]]], task: Tas
     y, there, means = y[:, measured], there[:, measured], [mean[:, measured] for mean in means]
     center, scale = standardization(y, task, np.ones(len(y)))
     columns = np.stack([((mean - center) / scale)[there] for mean in means], 1)
-    rows = np.append(columns, np.full((1, number), _FIRM), 0)
-    found: Any = nnls(rows, np.append(((y - center) / scale)[there], _FIRM))[0]
+    prior = np.eye(number) * np.sqrt(_PRIOR * columns.var(1).mean())
+    rows = np.concatenate([columns, prior, np.full((1, number), _FIRM)])
+    goals = [((y - center) / scale)[there], prior.sum(1) / number, [_FIRM]]
+    found: Any = nnls(rows, np.concatenate(goals))[0]
     return np.asarray(found / found.sum())
 
 
@@ -229,7 +233,8 @@ def _mixed(of_each: Numbers) -> Numbers:
     of_each = np.maximum(of_each, 1e-12)
     for _ in range(_ROUNDS):
         shares = weights * of_each
-        weights = (shares / shares.sum(1, keepdims=True)).mean(0)
+        counts = (shares / shares.sum(1, keepdims=True)).sum(0) + _PRIOR / len(weights)
+        weights = counts / counts.sum()
     return weights
 
 

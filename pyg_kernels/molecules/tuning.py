@@ -46,9 +46,13 @@ TRIED = (TrialState.COMPLETE, TrialState.PRUNED)  # the latter have failed
 
 def search_space(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is searched for: the distribution of each option, and the values to begin with."""
-    if model in ("gp", "mean"):
-        why = "it learns the weights of its kernels" if model == "gp" else "it has no options"
-        raise ValueError(f"--model {model} has nothing to tune: {why}")
+    fixed = {
+        "auto": "name one model",
+        "gp": "it learns the weights of its kernels",
+        "mean": "it has no options",
+    }
+    if model in fixed:
+        raise ValueError(f"--model {model} has nothing to tune: {fixed[model]}")
     if model in KERNEL_METHODS:
         least = 2 if model == "random-walk-gp" else 1
         return {"num_layers": IntDistribution(least, 6)}, {"num_layers": NUM_LAYERS}

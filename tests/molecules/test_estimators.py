@@ -150,14 +150,15 @@ def test_members_of_an_ensemble_differ_and_their_means_are_averaged() -> None:
 
 
 def test_a_stack_prefers_the_better_model() -> None:
-    # Two epochs with 6 channels teach a network nothing.
+    # Two epochs with 6 channels teach a network nothing; 12 molecules are held out, and the prior
+    # towards equal weights counts as 30.
     fitted = regressor(["wl-ridge", "wl"], validation_fraction=0.3).fit(SMILES, LOGP)
     assert fitted.model_weights_.sum() == pytest.approx(1)
-    assert fitted.model_weights_[0] > 0.8
+    assert fitted.model_weights_[0] > 0.7
     classifier = MoleculeClassifier(["wl", "wl-ridge"], validation_fraction=0.3, **SMALL)
     weights = classifier.fit(SMILES, AROMATIC).model_weights_
     assert weights.sum() == pytest.approx(1)
-    assert weights[1] > 0.8
+    assert weights[1] > 0.5
 
 
 def test_the_same_seed_gives_the_same_and_leaves_torchs_generator_alone() -> None:
@@ -236,7 +237,7 @@ def test_networks_that_do_not_fit_are_refused() -> None:
         ("tests.molecules.nets:no_class", "expected a class of torch.nn.Module"),
         ("tests.molecules.nets:Missing", "cannot be imported"),
         ("tests.no_such:Net", "cannot be imported"),
-        ("wll", "expected one of gp, "),
+        ("wll", "expected auto alone, one of gp, "),
         ([], "at least one"),
         (["wl", "wl"], "different models"),
     ):

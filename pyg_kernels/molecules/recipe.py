@@ -1,0 +1,33 @@
+"""What ``model='auto'`` stands for: the task and the number of molecules alone decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyg_kernels.molecules.methods import Task
+
+AUTO = "auto"
+NETWORKS_FROM = 4_000  # molecules; below, a process is ahead of networks in regression
+LARGE_FROM = 10_000  # networks need fewer epochs, and are far ahead of a process
+PROCESS_BYTES = 4e9  # of Gram matrix and factors, in single precision
+NETWORKS_OF_AUTO = ("wl", "graph-kernel")
+
+
+def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str, Any]]:
+    """The models, and how networks are trained.
+
+    Args:
+        task: What is learned.
+        number: Of molecules, those that are held out included.
+        weighted: Whether molecules have weights, which Gaussian processes do not take.
+    """
+    factors = task.num_outputs * (2 if task.kind == "binary" else 1)
+    fits = 4 * number**2 * (1 + factors) <= PROCESS_BYTES
+    process = number < LARGE_FROM and fits and not weighted
+    models = ["gp"] if process else []
+    if task.kind != "regression" or not (process or number >= NETWORKS_FROM):
+        models.append("wl-forest")
+    if not process or number >= NETWORKS_FROM or task.kind != "regression":
+        models += NETWORKS_OF_AUTO
+    large = {"epochs": 25, "batch_size": 128, "learning_rate": 5e-3}
+    return models, large if number >= LARGE_FROM else {}
