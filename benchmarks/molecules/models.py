@@ -23,6 +23,7 @@ from pyg_kernels.molecules import (
     MoleculeRegressor,
 )
 from pyg_kernels.molecules.networks import Sizes, build_network
+from pyg_kernels.molecules.recipe import AUTO
 
 OWN = "benchmarks.molecules.networks:"
 
@@ -74,7 +75,7 @@ class Model:
     @property
     def is_network(self) -> bool:
         """Whether it is trained in epochs."""
-        return self.kind not in (*KERNEL_METHODS, *KERNELS)
+        return self.kind not in (*KERNEL_METHODS, *KERNELS, AUTO)
 
     def is_own(self, split: Split) -> bool:
         """Whether it is a process of the comparison's own, which needs no validation part."""
@@ -123,7 +124,7 @@ def named_model(name: str) -> Named:
     Raises:
         InputError: If it names nothing.
     """
-    known = (*NETWORKS, *KERNEL_METHODS, *KERNELS, *NAMES)
+    known = (AUTO, *NETWORKS, *KERNEL_METHODS, *KERNELS, *NAMES)
     if name not in known and ":" not in name:
         raise InputError(
             f"--model {name}: expected one of {', '.join(known)}, or package.module:Net"
@@ -144,6 +145,18 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         arguments["hurdle"] = True
     if not split.has_valid and kind not in KERNELS:
         raise InputError(f"--model {name} needs molecules to validate on; {split.key} has none")
+    if kind == AUTO:  # as a user has it, but for what is given
+        arguments |= {
+            "featurizer": options.featurizer or "default",
+            "epochs": options.epochs,
+            "batch_size": options.batch_size,
+            "learning_rate": options.lr,
+            "patience": options.patience,
+            "hidden_channels": options.hidden,
+            "dropout": options.dropout,
+            "hurdle": True,
+        }
+        return Model(name, kind, arguments)
     if kind in (*KERNEL_METHODS, *KERNELS):
         usual = GP_MOLECULES if kind == "random-walk-gp" else None
         most = options.gp_molecules or usual if kind.endswith("gp") else None
