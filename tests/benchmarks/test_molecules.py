@@ -102,7 +102,7 @@ def test_every_model_is_fitted(compare, molecules_csv, tmp_path):
     models = (
         *("wl-gated", "graph-kernel", "gated-walk", "random-walk", "gin-prelu", "gin-kernel"),
         *("attentive-fp", "neural-fingerprint", "embedded-mean-field", "embedded-loopy-bp"),
-        *("gp", "wl-gp", "wl-forest", "random-walk-gp", "tests.molecules.nets:TwoConvs"),
+        *("auto", "gp", "wl-gp", "wl-forest", "random-walk-gp", "tests.molecules.nets:TwoConvs"),
     )
     words = ("--data", molecules_csv, "--epochs", 1)
     for more in (models, ("gin", "--ensemble-size", 2, "--overwrite")):
