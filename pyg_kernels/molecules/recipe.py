@@ -9,7 +9,7 @@ from pyg_kernels.molecules.methods import Task
 AUTO = "auto"
 NETWORKS_FROM = 4_000  # molecules; below, a process is ahead of networks in regression
 LARGE_FROM = 10_000  # networks need fewer epochs, and are far ahead of a process
-PROCESS_BYTES = 4e9  # of Gram matrix and factors, in single precision
+PROCESS_BYTES = 8e9  # of Gram matrix and factors, in single precision
 NETWORKS_OF_AUTO = ("wl", "graph-kernel")
 
 
@@ -23,11 +23,9 @@ def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str
     """
     factors = task.num_outputs * (2 if task.kind == "binary" else 1)
     fits = 4 * number**2 * (1 + factors) <= PROCESS_BYTES
-    process = number < LARGE_FROM and fits and not weighted
-    models = ["gp"] if process else []
-    if task.kind != "regression" or not (process or number >= NETWORKS_FROM):
-        models.append("wl-forest")
-    if not process or number >= NETWORKS_FROM or task.kind != "regression":
+    process, small = number < LARGE_FROM and fits and not weighted, number < NETWORKS_FROM
+    models = ["gp"] if process else ["wl-forest"] if small else []
+    if not (process and small and task.kind == "regression"):
         models += NETWORKS_OF_AUTO
     large = {"epochs": 25, "batch_size": 128, "learning_rate": 5e-3}
     return models, large if number >= LARGE_FROM else {}
