@@ -145,7 +145,13 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         arguments["hurdle"] = True
     if not split.has_valid and kind not in KERNELS:
         raise InputError(f"--model {name} needs molecules to validate on; {split.key} has none")
-    if kind == AUTO:  # as a user has it, but for what is given
+    network_options: dict[str, Any] = {}
+    if options.norm != "batch":
+        network_options["norm"] = None if options.norm == "none" else options.norm
+    training_options = {"schedule": options.schedule, "resample": options.resample}
+    if kind == AUTO:  # its own features and sizes where none are given
+        if options.parameters:
+            raise InputError("--model auto has no --parameters")
         arguments |= {
             "featurizer": options.featurizer or "default",
             "epochs": options.epochs,
@@ -155,6 +161,8 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
             "hidden_channels": options.hidden,
             "dropout": options.dropout,
             "hurdle": True,
+            "network_options": network_options,
+            "training_options": training_options,
         }
         return Model(name, kind, arguments)
     if kind in (*KERNEL_METHODS, *KERNELS):
@@ -170,9 +178,6 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
             if kind != "wl-gp":
                 del arguments["num_layers"]
         return model
-    network_options: dict[str, Any] = {}
-    if options.norm != "batch":
-        network_options["norm"] = None if options.norm == "none" else options.norm
     sizes = Sizes(
         in_channels=split.data.source.featurizer.atom_dim,
         out_channels=len(split.learned),
@@ -199,7 +204,7 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "learning_rate": options.chosen("lr", data),
         "patience": options.patience,
         "network_options": network_options,
-        "training_options": {"schedule": options.schedule, "resample": options.resample},
+        "training_options": training_options,
     }
     return Model(name, kind, arguments, num_parameters=number)
 

@@ -211,7 +211,7 @@ class Cell:
             "targets": learned,
             "classes": None if data.is_regression else [["0", "1"]] * len(learned),
             "extra_columns": [],
-            "model": [self.model.kind],
+            "model": estimator.models_,
             "ensemble_size": estimator.ensemble_size,
             "split": self.split.name,
             "seed": self.seed,

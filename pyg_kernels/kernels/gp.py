@@ -29,7 +29,7 @@ from pyg_kernels.kernels.string import TextKernel
 from pyg_kernels.kernels.wl_subtree import WLSubtreeKernel
 
 _ROWS = 2048  # of a Gram matrix that are made at a time
-_DOUBLE_UP_TO = 5000  # items; larger matrices are of single precision
+DOUBLE_UP_TO = 5000  # items; larger matrices are of single precision
 _LOG_WEIGHT, _LOG_NOISE = (-9.0, 3.0), (-7.0, 2.0)  # bounds
 _MOST_JITTER = 1e-2  # over the mean of the diagonal
 _CONSTANT = 1e-12  # targets that differ by less than this share of them are equal
@@ -100,7 +100,7 @@ class _Process(BaseEstimator):
 
     def _condition(self, X: Any, targets: NDArray[Any], variances: NDArray[Any]) -> Self:
         """Conditions a process on each column of the targets; `variances` are of known noise."""
-        self._dtype = torch.float64 if len(X) <= _DOUBLE_UP_TO else torch.float32
+        self._dtype = torch.float64 if len(X) <= DOUBLE_UP_TO else torch.float32
         needed = (1 + targets.shape[1]) * self._dtype.itemsize * len(X) ** 2
         if needed > (there := _machine_memory()):
             raise MemoryError(

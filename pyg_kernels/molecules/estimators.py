@@ -101,8 +101,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             validation: The positions of the validation part, or a mask; None: drawn at random, for
                 each member of an ensemble another one.
             start_from: A fitted estimator with the same networks, whose weights they start with
-                (``'auto'`` is then its networks);
-                those of their heads only where sizes and ``spikes_`` are the same.
+                (``'auto'`` is then its networks); those of their heads only where sizes and
+                ``spikes_`` are the same, and both learn targets with a spike as one, or as two.
             frozen: Whether the heads alone are then trained.
             checkpoint: A folder for members as they are finished. Where it has those of an
                 interrupted call with the same arguments, they are taken from there.
@@ -139,8 +139,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             learned[self._validation(measured, validation, None)] = False
         targets = self._divided(measured, learned)
         usual: dict[str, Any] = {}
-        if models == [AUTO]:
-            models, usual = recipe(self.task_, len(molecules), bool((weight != 1).any()))
+        if self._models() == [AUTO]:
+            chosen, usual = recipe(self.task_, len(molecules), bool((weight != 1).any()))
+            models = chosen if start_from is None else models
             LOGGER.info(f"auto is {', '.join(models)} here, of {len(molecules):,} molecules")
         self.models_ = models
         self.columns_ = molecules.columns
@@ -163,10 +164,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             examples = Examples(molecules, targets, weight, train, valid, seed)
             parts = []
             for model in models:
-                member = self._member(len(members), **usual)
+                divides = self._divides(model, number)
+                member = self._member(model, divides, **usual)
                 own = examples if member.task is self.task_ else replace(examples, y=measured)
                 if start_from is not None:
-                    member.start_from(start_from._starting(model, number), frozen)
+                    divides = bool(member.task.spikes)
+                    start = start_from._starting(model, number, divides)
+                    member.start_from(start, frozen)
                 fit_once(member, own, how["checkpoint"])
                 members.append(member)
                 parts.append(self._validated(member, own))
@@ -186,9 +190,11 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         """Refuses what :meth:`fit` can refuse before it has read anything; gives the models."""
         models = self._models()
         if models == [AUTO] and start_from is not None:
-            check_is_fitted(start_from, "models_")
-            own = [model for model in start_from.models_ if model not in KERNEL_METHODS]
-            models = own or start_from.models_
+            check_is_fitted(start_from, "members_")
+            models = [model for model in start_from.models_ if model not in KERNEL_METHODS]
+            if not models:
+                others = ", ".join(start_from.models_)
+                raise ValueError(f"model={AUTO!r} starts from networks: start_from has {others}")
         for name in WHOLE:
             _check(name, getattr(self, name), Integral, min_val=1)
         for name, least, most, included in (
@@ -199,6 +205,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             limits = {"min_val": least, "max_val": most, "include_boundaries": included}
             _check(name, getattr(self, name), Real, **limits)
         featurizer_by_name(self.featurizer)
+        for name in {*(self.training_options or {})} & {*OF_TRAINING}:
+            raise ValueError(f"training_options has {name!r}, which is an argument of its own")
         networks = [model for model in models if model not in KERNEL_METHODS]
         if networks and self.device is not None:
             torch.empty(0, device=self.device)
@@ -206,7 +214,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             raise ValueError("frozen=True freezes what start_from has learned: expected one")
         for model in models:
             if start_from is not None:
-                start_from._starting(model, 0)
+                start_from._starting(model)
             if start_from is not None and model not in networks:
                 raise ValueError(f"model={model!r} is fitted at once: start_from takes networks")
         for model in networks:
@@ -214,13 +222,16 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 imported(model)
         return models
 
-    def _starting(self, model: str, number: int) -> Any:
-        """The member of a model that another estimator's member starts from."""
+    def _starting(self, model: str, number: int = 0, divides: bool = False) -> Any:
+        """The member of a model that another estimator's starts from: if there is one, its like."""
         check_is_fitted(self, "members_")
         found = [member for member in self.members_ if member.model == model]
         if not found:
-            raise ValueError(f"start_from has no {model!r}: its model is {self.model!r}")
-        return found[number % len(found)]
+            raise ValueError(f"start_from has no {model!r}, it has {', '.join(self.models_)}")
+        at = number % len(found)
+        ordered = found[at:] + found[:at]
+        alike = [member for member in ordered if bool(member.task.spikes) == divides]
+        return (alike or ordered)[0]
 
     def _models(self) -> list[str]:
         models = [self.model] if isinstance(self.model, str) else list(self.model)
@@ -237,18 +248,21 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             raise ValueError(f"model={self.model!r}: expected different models, at least one")
         return models
 
-    def _member(self, place: int, **usual: Any) -> Any:
-        """The member at a place, not fitted; networks are trained as usual where nothing is given.
+    def _divides(self, model: str, number: int) -> bool:
+        """Whether a member of an ensemble learns a target with a spike as two.
 
-        Every other network learns a target with a spike as one: their errors differ.
+        Every other network learns it as one: their errors differ.
         """
-        number, of_model = divmod(place, len(self.models_))
-        model, task = self.models_[of_model], self.task_
+        networks = [name for name in self.models_ if name not in KERNEL_METHODS]
+        return model not in networks or (number + networks.index(model)) % 2 == 0
+
+    def _member(self, model: str, divides: bool, **usual: Any) -> Any:
+        """A member, not fitted; networks are trained as usual where nothing is given."""
+        task = self.task_
+        if task.spikes and not divides:
+            task = Task("regression", len(task.spikes))
         if model in KERNEL_METHODS:
             return KERNEL_METHODS[model](model, task, self.featurizer, self.num_layers)
-        networks = [name for name in self.models_ if name not in KERNEL_METHODS]
-        if task.spikes and (number + networks.index(model)) % 2:
-            task = Task("regression", len(task.spikes))
         from pyg_kernels.molecules.training import TrainedNetwork, TrainingOptions
 
         given = {name: getattr(self, name) for name in OF_TRAINING}
@@ -447,9 +461,11 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             ``'embedded-loopy-bp'``, or of PyG, ``'gin'``, ``'gine'``, ``'attentive-fp'``,
             ``'neural-fingerprint'``; the import path of another, ``'mypkg.nets:Net'`` (see
             :func:`~pyg_kernels.molecules.networks.build_network`); or several of these, which are
-            added up with weights of at least 0 that fit the validation part.
+            added up with weights of at least 0 that fit the validation part; or ``'auto'``, some of
+            these by the task and the number of molecules:
+            :func:`~pyg_kernels.molecules.recipe.recipe`.
         ensemble_size: How many members a model has, each with its own seed and validation part.
-        epochs: Of networks, at most; None: 60.
+        epochs: Of networks, at most; None: 60, of ``'auto'`` 25 from 10,000 molecules on.
         featurizer: The features of networks: ``'default'``, ``'duvenaud'``, ``'ogb'`` or a
             :class:`~pyg_kernels.chem.Featurizer`.
         random_state: Of validation parts, initial weights and orders.
@@ -458,15 +474,16 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
         validation_fraction: The share of molecules that are held out: to stop training, to choose
             penalties and weights of models, and for intervals. With one member a model, kernel
             methods are fitted to all molecules in the end.
-        batch_size, learning_rate, patience: How networks are trained; `patience` None: a third of
-            the epochs, at least 10, without a lower validation loss.
+        batch_size, learning_rate, patience: How networks are trained. None: 64 and 0.001, of
+            ``'auto'`` 128 and 0.005 from 10,000 molecules on; a third of the epochs, at least 10,
+            without a lower validation loss.
         hidden_channels, num_layers, dropout: The sizes of networks; None: about 260,000 parameters.
             Of ``wl-...`` methods `num_layers` is the iterations, of ``random-walk-gp`` the nodes in
             a walk; None: 3.
         standardize: Whether molecules are standardized first, fitted and predicted ones:
             :func:`~pyg_kernels.chem.standardize`.
         network_options: Further arguments of networks, such as ``{'norm': 'head'}``.
-        training_options: Further fields of
+        training_options: ``schedule`` and ``resample`` of
             :class:`~pyg_kernels.molecules.training.TrainingOptions`.
         refit: Whether kernel methods are fitted to all molecules in the end, and not to those alone
             that are not held out.

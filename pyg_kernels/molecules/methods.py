@@ -221,9 +221,11 @@ def stacked_weights(held: Sequence[tuple[Numbers, Sequence[Outputs]]], task: Tas
     y, there, means = y[:, measured], there[:, measured], [mean[:, measured] for mean in means]
     center, scale = standardization(y, task, np.ones(len(y)))
     columns = np.stack([((mean - center) / scale)[there] for mean in means], 1)
-    prior = np.eye(number) * np.sqrt(_PRIOR * columns.var(1).mean())
+    goal = ((y - center) / scale)[there]
+    least = ((columns - goal[:, None]) ** 2).mean(0).min()  # a model that is far off has no prior
+    prior = np.eye(number) * np.sqrt(_PRIOR * min(columns.var(1).mean(), least))
     rows = np.concatenate([columns, prior, np.full((1, number), _FIRM)])
-    goals = [((y - center) / scale)[there], prior.sum(1) / number, [_FIRM]]
+    goals = [goal, prior.sum(1) / number, [_FIRM]]
     found: Any = nnls(rows, np.concatenate(goals))[0]
     return np.asarray(found / found.sum())
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyg_kernels.kernels.gp import DOUBLE_UP_TO
 from pyg_kernels.molecules.methods import Task
 
 AUTO = "auto"
 NETWORKS_FROM = 4_000  # molecules; below, a process is ahead of networks in regression
 LARGE_FROM = 10_000  # networks need fewer epochs, and are far ahead of a process
-PROCESS_BYTES = 8e9  # of Gram matrix and factors, in single precision
+PROCESS_BYTES = 8e9  # of Gram matrix and factors
 NETWORKS_OF_AUTO = ("wl", "graph-kernel")
 
 
@@ -22,7 +23,8 @@ def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str
         weighted: Whether molecules have weights, which Gaussian processes do not take.
     """
     factors = task.num_outputs * (2 if task.kind == "binary" else 1)
-    fits = 4 * number**2 * (1 + factors) <= PROCESS_BYTES
+    size = 8 if number <= DOUBLE_UP_TO else 4
+    fits = size * number**2 * (1 + factors) <= PROCESS_BYTES
     process, small = number < LARGE_FROM and fits and not weighted, number < NETWORKS_FROM
     models = ["gp"] if process else ["wl-forest"] if small else []
     if not (process and small and task.kind == "regression"):

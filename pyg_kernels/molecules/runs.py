@@ -42,7 +42,7 @@ METRICS = {
     "regression": ("rmse", "mae", "r2", "spearman", "coverage"),
     "classification": ("roc-auc", "pr-auc", "log-loss"),
 }
-TOLD = ("extra_columns", "model", "ensemble_size", "seed")  # options in the settings of a run
+TOLD = ("extra_columns", "ensemble_size", "seed")  # options in the settings of a run
 COVERAGE = 0.9  # of the intervals whose coverage is scored
 DIGITS = 9  # significant ones of the numbers that are written
 
@@ -100,7 +100,7 @@ def train(options: Namespace) -> None:
         _write_table(out / file, table, overwrite=True)
     given = {name: getattr(options, name) for name in TOLD}
     settings = {"targets": data.names, "classes": data.classes, "task": data.task, **given}
-    settings |= {"data": str(options.data), "split": name}
+    settings |= {"data": str(options.data), "split": name, "model": estimator.models_}
     for file, content in ((SCORES, {**settings, "scores": scored}), (SETTINGS, settings)):
         (out / file).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(out / MEMBERS, ignore_errors=True)

@@ -47,6 +47,7 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
         "columns": list(estimator.columns_),
         "classes": [c.tolist() for c in getattr(estimator, "each_classes_", [])],
         "members": [member.model for member in estimator.members_],
+        "divided": [bool(member.task.spikes) for member in estimator.members_],
     }
     arrays = {name: getattr(estimator, f"{name}_") for name in SHARED}
     if estimator.training_ is not None:
@@ -123,8 +124,9 @@ def load(folder: str | Path, trust: bool = False) -> Any:
         molecules = Molecules(settings["smiles"], estimator.columns_, arrays["extra"])
         estimator.training_ = molecules, arrays["targets"], arrays["weight"]
     estimator.models_ = list(dict.fromkeys(settings["members"]))
-    for place in range(len(settings["members"])):
-        member, start = estimator._member(place), f"{place}/"
+    for place, model in enumerate(settings["members"]):
+        divided = settings.get("divided", [True] * (place + 1))[place]  # once all were
+        member, start = estimator._member(model, divided), f"{place}/"
         own = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
         member.noise = own.pop("noise")
         member.restore(own)

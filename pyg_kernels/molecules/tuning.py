@@ -47,7 +47,7 @@ TRIED = (TrialState.COMPLETE, TrialState.PRUNED)  # the latter have failed
 def search_space(model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is searched for: the distribution of each option, and the values to begin with."""
     fixed = {
-        "auto": "name one model",
+        "auto": "name one, such as wl",
         "gp": "it learns the weights of its kernels",
         "mean": "it has no options",
     }

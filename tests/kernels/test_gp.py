@@ -442,7 +442,7 @@ def test_classification(count: int) -> None:
 def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> None:
     (graphs, y), (new, _) = graphs_and_targets(60), graphs_and_targets(20, seed=1)
     expected = KernelGP(SUM, random_state=0).fit(graphs, y)
-    monkeypatch.setattr(gp, "_DOUBLE_UP_TO", 59)
+    monkeypatch.setattr(gp, "DOUBLE_UP_TO", 59)
     process = KernelGP(SUM, random_state=0).fit(graphs, y)
     assert all(kernel.dtype == torch.float32 for kernel in process.kernels_)
     pairs = zip(process.predict(new, True), expected.predict(new, True), strict=True)
@@ -453,7 +453,7 @@ def test_single_precision_for_more_items(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_jitter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs, y = graphs_and_targets(20)
-    monkeypatch.setattr("pyg_kernels.kernels.gp._DOUBLE_UP_TO", 10)
+    monkeypatch.setattr("pyg_kernels.kernels.gp.DOUBLE_UP_TO", 10)
     process = KernelGP(WLSubtreeKernel(0), tune=False, noise=1e-12)
     with pytest.warns(UserWarning, match="added to the Gram matrix's diagonal"):
         process.fit(graphs * 2, np.tile(y, 2))
@@ -587,7 +587,7 @@ def test_forms_of_collections() -> None:
 
 def test_single_precision_with_large_products(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix that cannot be factored in float32 is factored in float64."""
-    monkeypatch.setattr("pyg_kernels.kernels.gp._DOUBLE_UP_TO", 10)
+    monkeypatch.setattr("pyg_kernels.kernels.gp.DOUBLE_UP_TO", 10)
     sizes = np.random.default_rng(0).integers(2, 60, 300)
     graphs = [
         Data(

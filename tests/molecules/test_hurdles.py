@@ -195,6 +195,11 @@ def test_every_other_network_learns_a_target_as_one(
             for place in (1, 5)
         )
         np.testing.assert_allclose(found.output, 0.25 * one + 0.75 * other)
+    fitted.model_weights_[:] = 0.5, 0, 0.5  # the network learned it as one in the first part
+    fitted.members_, fitted.ensemble_size = fitted.members_[:3], 1
+    share = fitted.explain(smiles[:3], target=1).output
+    ridge = explained([(fitted.members_[0], 1.0)], fitted.task_, three, 5, 1).output
+    np.testing.assert_allclose(share, ridge)
     fitted.model_weights_[:] = 0
     with pytest.raises(ValueError, match="no model with a weight learned what the target is"):
         fitted.explain(smiles[:3])
@@ -221,13 +226,19 @@ def test_heads_start_where_spikes_are_the_same(potencies: tuple[list[str], Numbe
     smiles, y = potencies
     options: dict[str, Any] = {**SMALL, "epochs": 1, "learning_rate": 1e-12}
 
-    def last(fitted: Any) -> Any:
-        return list(fitted.members_[0].net.net.head.parameters())[-2].detach()
+    def last(fitted: Any, place: int = 0) -> Any:
+        return list(fitted.members_[place].net.net.head.parameters())[-2].detach()
 
     start = MoleculeRegressor("wl", **options).fit(smiles, y)
     options["random_state"] = 1
     same = MoleculeRegressor("wl", **options).fit(smiles, y, start_from=start)
     torch.testing.assert_close(last(same), last(start))
+    several = MoleculeRegressor("wl", ensemble_size=3, **options).fit(smiles, y)
+    options["ensemble_size"] = 4  # as two, as one, as two, as one
+    others = MoleculeRegressor("wl", **options).fit(smiles, y, start_from=several)
+    for place, like in enumerate((0, 1, 2, 1)):
+        torch.testing.assert_close(last(others, place), last(several, like))
+    del options["ensemble_size"]
     two = np.stack([np.arange(240.0), np.arange(240.0)], 1)  # as many outputs, of another meaning
     other = MoleculeRegressor("wl", **options).fit(smiles, two, start_from=start)
     assert last(other).shape == last(start).shape

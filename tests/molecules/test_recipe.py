@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("rdkit")
 pytest.importorskip("lightning")
@@ -29,6 +30,8 @@ ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multicla
         (CLASSES, 100, False, ["gp", *NETWORKS]),
         (CLASSES, 100, True, ["wl-forest", *NETWORKS]),
         (TWELVE, 9_900, False, NETWORKS),  # 25 matrices of 392 MB
+        (Task("regression", 40), 5_000, False, NETWORKS),  # 41 of 200 MB, in double precision
+        (Task("regression", 40), 5_001, False, ["gp", *NETWORKS]),
         (CLASSES, 50_000, False, NETWORKS),
     ],
 )
@@ -73,29 +76,42 @@ def _nothing(estimator: Any, member: Any, examples: Examples) -> Outputs:
 
 
 def test_it_starts_from_the_networks_that_are_given() -> None:
-    start = MoleculeRegressor(["gp", "gine"], **SMALL).fit(SMILES, LOGP)
-    fitted = MoleculeRegressor("auto", **SMALL).fit(SMILES, LOGP, start_from=start)
+    options = {**SMALL, "learning_rate": 1e-12}
+    start = MoleculeRegressor(["gp", "gine"], **options).fit(SMILES, LOGP)
+    options["random_state"] = 1
+    fitted = MoleculeRegressor("auto", **options).fit(SMILES, LOGP, start_from=start)
     assert fitted.models_ == ["gine"]
+    for one, other in zip(
+        fitted.members_[0].net.parameters(), start.members_[1].net.parameters(), strict=True
+    ):
+        torch.testing.assert_close(one, other)
     process = MoleculeRegressor("gp").fit(SMILES, LOGP)
-    with pytest.raises(ValueError, match="model='gp' is fitted at once: start_from takes networks"):
+    with pytest.raises(ValueError, match="model='auto' starts from networks: start_from has gp"):
         MoleculeRegressor("auto").fit(SMILES, LOGP, start_from=process)
     with pytest.raises(ValueError, match="model='auto': expected auto alone, one of"):
         MoleculeRegressor(["auto", "gp"]).fit(SMILES, LOGP)
 
 
-@pytest.mark.parametrize("kind", ["regression", "binary"])
-def test_small_validation_parts_choose_little(kind: str) -> None:
-    random = np.random.default_rng(0)
-    truth = random.integers(0, 2, 20_000)[:, None].astype(float)
-    good, bad = (0.5 + share * (truth - 0.5) for share in (0.9, 0.2))
-    noise = random.normal(size=(2, *truth.shape)) * (kind == "regression")
-    means = [good + 0.1 * noise[0], bad + 0.3 * noise[1]]
+def weights(kind: str, truth: Any, *means: Any, number: int) -> Any:
+    """The weights that so many rows of the validation part give."""
+    parts = [Outputs(mean[:number], np.zeros((number, 1))) for mean in means]
+    found = stacked_weights([(truth[:number], parts)], Task(kind, 1))
+    assert found.sum() == pytest.approx(1) and (found >= 0).all()
+    return found
 
-    def weights(number: int) -> Any:
-        parts = [Outputs(mean[:number], np.zeros((number, 1))) for mean in means]
-        return stacked_weights([(truth[:number], parts)], Task(kind, 1))
 
-    few, some, many = weights(2), weights(100), weights(20_000)
-    assert few[0] < 0.7 < some[0] < 0.98 < many[0]
-    for found in (few, some, many):
-        assert found.sum() == pytest.approx(1) and (found >= 0).all()
+def test_small_validation_parts_choose_little() -> None:
+    truth, *noise = np.random.default_rng(0).normal(size=(3, 20_000, 1))
+    means = truth + 0.3 * noise[0], truth + 0.6 * noise[1]  # the best weights are 0.8 and 0.2
+    few, many = (weights("regression", truth, *means, number=number) for number in (4, 20_000))
+    assert abs(few[0] - 0.5) < 0.1
+    assert many[0] == pytest.approx(0.8, abs=0.01)
+    # what is far off is left out, however few there are
+    assert weights("regression", truth, means[0], 100 * means[1], number=12)[1] < 1e-3
+
+
+def test_small_validation_parts_choose_little_among_classes() -> None:
+    truth = np.random.default_rng(0).integers(0, 2, (20_000, 1)).astype(float)
+    means = [0.5 + share * (truth - 0.5) for share in (0.9, 0.2)]
+    few, some, many = (weights("binary", truth, *means, number=n)[0] for n in (2, 100, 20_000))
+    assert few < 0.6 < some < 0.98 < many
