@@ -400,6 +400,7 @@ BAD_INPUT = {
         ("--data IN/binary.csv --task classification --model small-gp", "needs numbers"),
         (f"{CSV} --model fingerprint-gp --ensemble-size 2", "--ensemble-size"),
         (f"{CSV} --model fingerprint-gp --hurdle", "--hurdle"),
+        (f"{CSV} --model auto --parameters 1000", "auto has no --parameters"),
         (f"{PARTED}/unknown.csv", "1 of 4 values do not, the first 'date'"),
         (f"{CSV} --task classification", "= 2"),
         ("--data IN/two.csv --resample 1", "one target"),

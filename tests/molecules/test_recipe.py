@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ pytest.importorskip("rdkit")
 pytest.importorskip("lightning")
 
 from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, load, recipe
+from pyg_kernels.molecules.command import main
 from pyg_kernels.molecules.methods import Examples, Outputs, Task, stacked_weights
 from tests.molecules.sets import AROMATIC, LOGP, SMALL, SMILES
 
@@ -73,6 +75,21 @@ def _kept(member: Any, examples: Examples) -> None:
 def _nothing(estimator: Any, member: Any, examples: Examples) -> Outputs:
     zeros = np.zeros((len(examples.valid), 1))
     return Outputs(zeros, zeros + 1)
+
+
+def test_the_command_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pd = pytest.importorskip("pandas")
+    table, run = tmp_path / "m.csv", tmp_path / "run"
+    pd.DataFrame({"smiles": SMILES, "y": LOGP}).to_csv(table, index=False)
+    assert main(["train", str(table), "--target-columns", "y", "--out", str(run)]) == 0
+    assert "auto is gp here, of 36 molecules" in capsys.readouterr().err
+    assert json.loads((run / "run.json").read_text())["model"] == ["gp"]
+
+
+def test_arguments_are_not_given_twice() -> None:
+    regressor = MoleculeRegressor("wl", training_options={"epochs": 3}, **SMALL)
+    with pytest.raises(ValueError, match="has 'epochs', which is an argument of its own"):
+        regressor.fit(SMILES, LOGP)
 
 
 def test_it_starts_from_the_networks_that_are_given() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -92,6 +93,20 @@ def test_folders_of_an_earlier_version(fitted: MoleculeRegressor, tmp_path: Path
             read(tmp_path)
     fitted.save(tmp_path, overwrite=True)
     assert {path.name for path in tmp_path.iterdir()} == {"estimator.npz", "notes.txt"}
+
+
+def test_members_that_do_not_say_so_learned_spikes_as_two(
+    fitted: MoleculeRegressor, tmp_path: Path
+) -> None:
+    fitted.save(tmp_path)
+    path = tmp_path / "estimator.npz"
+    with np.load(path) as found:
+        arrays = {name: found[name] for name in found.files}
+    settings = json.loads(arrays["settings"].tobytes())
+    del settings["divided"]
+    arrays["settings"] = np.frombuffer(json.dumps(settings).encode(), np.uint8)
+    np.savez(path, **arrays)
+    np.testing.assert_array_equal(load(tmp_path).predict(SMILES), fitted.predict(SMILES))
 
 
 def test_folders_without_an_estimator_are_refused(tmp_path: Path) -> None:
