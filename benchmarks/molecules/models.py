@@ -148,21 +148,22 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     network_options: dict[str, Any] = {}
     if options.norm != "batch":
         network_options["norm"] = None if options.norm == "none" else options.norm
-    training_options = {"schedule": options.schedule, "resample": options.resample}
+    of_networks = {
+        "dropout": options.dropout,
+        "patience": options.patience,
+        "network_options": network_options,
+        "training_options": {"schedule": options.schedule, "resample": options.resample},
+    }
     if kind == AUTO:  # its own features and sizes where none are given
         if options.parameters:
             raise InputError("--model auto has no --parameters")
-        arguments |= {
+        arguments |= of_networks | {
             "featurizer": options.featurizer or "default",
             "epochs": options.epochs,
             "batch_size": options.batch_size,
             "learning_rate": options.lr,
-            "patience": options.patience,
             "hidden_channels": options.hidden,
-            "dropout": options.dropout,
             "hurdle": True,
-            "network_options": network_options,
-            "training_options": training_options,
         }
         return Model(name, kind, arguments)
     if kind in (*KERNEL_METHODS, *KERNELS):
@@ -196,15 +197,11 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
             check_parameters(name, sizes.hidden_channels or 0, number, "--hidden, --parameters")
     except TypeError as error:  # an option that it does not take
         raise InputError(f"--model {name}: {error}") from error
-    arguments |= {
+    arguments |= of_networks | {
         "hidden_channels": sizes.hidden_channels,
-        "dropout": options.dropout,
         "epochs": options.chosen("epochs", data),
         "batch_size": options.chosen("batch_size", data),
         "learning_rate": options.chosen("lr", data),
-        "patience": options.patience,
-        "network_options": network_options,
-        "training_options": training_options,
     }
     return Model(name, kind, arguments, num_parameters=number)
 

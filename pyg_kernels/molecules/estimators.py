@@ -164,12 +164,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             examples = Examples(molecules, targets, weight, train, valid, seed)
             parts = []
             for model in models:
-                divides = self._divides(model, number)
-                member = self._member(model, divides, **usual)
+                member = self._member(model, self._divides(model, number), **usual)
                 own = examples if member.task is self.task_ else replace(examples, y=measured)
                 if start_from is not None:
-                    divides = bool(member.task.spikes)
-                    start = start_from._starting(model, number, divides)
+                    start = start_from._starting(model, number, bool(member.task.spikes))
                     member.start_from(start, frozen)
                 fit_once(member, own, how["checkpoint"])
                 members.append(member)

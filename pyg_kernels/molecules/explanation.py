@@ -134,10 +134,11 @@ def explained(
     """
     if not 0 <= target < task.num_outputs:
         raise ValueError(f"target={target} with {task.num_outputs} outputs")
-    if task.spikes and not np.isnan((*task.spikes, 0.0)[min(target, len(task.spikes))]):
+    number = len(task.spikes)
+    if number and (target >= number or not np.isnan(task.spikes[target])):
         members = _that_divide(members)
     kinds = {isinstance(member, KernelMethod) for member, weight in members if weight}
-    if target >= len(task.spikes) > 0 and len(kinds) > 1:
+    if target >= number > 0 and len(kinds) > 1:
         raise ValueError(f"target={target} is a share of kernel methods, log odds of networks")
     parsed = molecules.rdkit()
     atoms = [np.zeros(mol.GetNumAtoms()) for mol in parsed]

@@ -15,12 +15,19 @@ NETWORKS_OF_AUTO = ("wl", "graph-kernel")
 
 
 def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str, Any]]:
-    """The models, and how networks are trained.
+    """The models, and how networks are trained where it is not given.
+
+    A process where it fits and molecules are few, alone in regression below `NETWORKS_FROM`, where
+    a stack was no better on MoleculeACE; the networks otherwise, trained for fewer epochs on many
+    molecules; a forest beside them on few molecules without a process.
 
     Args:
         task: What is learned.
         number: Of molecules, those that are held out included.
         weighted: Whether molecules have weights, which Gaussian processes do not take.
+
+    Returns:
+        Names of models, and fields of :class:`~pyg_kernels.molecules.training.TrainingOptions`.
     """
     factors = task.num_outputs * (2 if task.kind == "binary" else 1)
     size = 8 if number <= DOUBLE_UP_TO else 4
