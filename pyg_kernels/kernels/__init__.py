@@ -10,7 +10,12 @@ from pyg_kernels.kernels.count_kernel import CountKernel
 from pyg_kernels.kernels.explanation import Explanation, explain
 from pyg_kernels.kernels.gp import KernelGP, KernelGPClassifier
 from pyg_kernels.kernels.kernel import Kernel
-from pyg_kernels.kernels.molecules import VectorKernel, molecule_graphs, molecule_kernels
+from pyg_kernels.kernels.molecules import (
+    VectorKernel,
+    count_kernels,
+    molecule_graphs,
+    molecule_kernels,
+)
 from pyg_kernels.kernels.node_pairs import DeepGraphKernel
 from pyg_kernels.kernels.random_walk import RandomWalkKernel
 from pyg_kernels.kernels.similarity import MoleculeSimilarity, Nearest, similarity_to
@@ -40,6 +45,7 @@ __all__ = [
     "WLKernel",
     "WLSubtreeKernel",
     "arc_cosine",
+    "count_kernels",
     "explain",
     "inverse_polynomial",
     "molecule_graphs",

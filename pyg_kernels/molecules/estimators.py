@@ -34,6 +34,7 @@ from pyg_kernels.molecules.methods import (
     Hurdles,
     KernelMethod,
     Outputs,
+    ProcessMethod,
     Task,
     mixture_of,
     stacked_weights,
@@ -99,7 +100,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
             y: ``(M,)`` or ``(M, T)``, NaN where a target was not measured.
             sample_weight: ``(M,)``; Gaussian processes take none.
             validation: The positions of the validation part, or a mask; None: drawn at random, for
-                each member of an ensemble another one.
+                each member of an ensemble another one. Gaussian processes do without, ``[]``; there
+                are then no intervals, and several have equal weights.
             start_from: A fitted estimator with the same networks, whose weights they start with
                 (``'auto'`` is then its networks); those of their heads only where sizes and
                 ``spikes_`` are the same, and both learn targets with a spike as one, or as two.
@@ -314,6 +316,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                     shape = positions.shape
                     raise ValueError(f"validation has shape {shape}: expected a mask ({len(y)},)")
                 positions = np.flatnonzero(positions)
+            methods = [KERNEL_METHODS.get(model) for model in self._models()]
+            if not len(positions) and set(methods) == {ProcessMethod}:
+                return np.zeros(0, int)
             if not len(positions) or positions.min() < 0 or positions.max() >= len(y):
                 raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
             return np.unique(positions)
@@ -333,6 +338,9 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         """
         valid = examples.valid
         member.noise = np.zeros(member.task.num_outputs)
+        if not len(valid):
+            nothing = np.zeros((0, member.task.num_outputs))
+            return member.task.hurdles.joined(Outputs(nothing, nothing))
         found = member.outputs(examples.molecules.part(valid))
         if member.task.kind == "regression" and not found.variance.any():
             errors = (examples.y[valid] - found.mean) ** 2

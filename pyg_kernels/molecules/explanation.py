@@ -117,6 +117,9 @@ class MoleculeExplanation:
         )
 
 
+PROCESSES = ("gp", "pooled-gp", "wl-gp")  # whose kernels count patterns, by and large
+
+
 def _ends(mol: Any) -> list[tuple[int, int]]:
     return [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
 
@@ -148,7 +151,7 @@ def explained(
     for member, weight in members:
         explain = _of_kernels if isinstance(member, KernelMethod) else _of_network
         scale, mean = 1.0, 0.0
-        if task.kind == "regression" and member.model not in ("gp", "wl-gp"):
+        if task.kind == "regression" and member.model not in PROCESSES:
             scale, mean = float(member.std[target]), float(member.mean[target])
         parts = explain(member, molecules, k, target) if weight else ()
         for i, (own_atoms, own_bonds, own_walks, said) in enumerate(parts):
@@ -209,18 +212,24 @@ def _with_extra(net: Any, extra: NDArray[np.float64]) -> Any:
 
 def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> Iterator[_Parts]:
     """Shares of atoms alone: what counts of patterns add, divided among their atoms."""
-    row = target
-    if member.model in ("gp", "wl-gp") and member.is_regression:
-        model = member.processes[0]
+    graphs = molecules.graphs()
+    row, models = target, []
+    shares: Any = np.ones((1, len(graphs)))
+    if member.model in PROCESSES and member.is_regression:
+        models = [process for (process,) in member.pool]
+        if len(models) > 1:
+            shares = member.pooled(graphs)[1][:, :, target]
     elif member.model == "wl-ridge" and not molecules.columns:
         place = 0 if member.task.kind == "multiclass" else target
         row = target - place
-        model = make_pipeline(member.counting(), member.estimators[place])
+        models = [make_pipeline(member.counting(), member.estimators[place])]
     else:
         raise ValueError(
             f"model={member.model!r} cannot be explained here: networks of this package can, "
-            "'gp' and 'wl-gp' in regression, and 'wl-ridge' without extra columns"
+            f"{', '.join(map(repr, PROCESSES))} in regression, and 'wl-ridge' without extra columns"
         )
-    for graph, mol in zip(molecules.graphs(), molecules.rdkit(), strict=True):
-        parts = kernels.explain(model, graph, row)
-        yield parts.atoms, np.zeros(mol.GetNumBonds()), [], parts.prediction
+    for graph, mol, own in zip(graphs, molecules.rdkit(), shares.T, strict=True):
+        parts = [kernels.explain(model, graph, row) for model in models]
+        atoms = sum(share * part.atoms for share, part in zip(own, parts, strict=True))
+        said = sum(share * part.prediction for share, part in zip(own, parts, strict=True))
+        yield atoms, np.zeros(mol.GetNumBonds()), [], said

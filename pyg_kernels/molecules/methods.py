@@ -25,6 +25,7 @@ from pyg_kernels.kernels import (
     RandomWalkKernel,
     VectorKernel,
     WLSubtreeKernel,
+    count_kernels,
     molecule_kernels,
 )
 from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
@@ -356,57 +357,89 @@ class KernelMethod(Method, ABC):
 
 
 class ProcessMethod(KernelMethod):
-    """Gaussian processes: a :class:`KernelGP` of all targets, or a classifier for each.
+    r"""Gaussian processes: a :class:`KernelGP` of all targets, or a classifier for each.
 
     ``gp`` has the kernels of :func:`molecule_kernels`, ``wl-gp`` min-max of WL counts,
     ``random-walk-gp`` the random-walk kernel of the featurizer's vectors. Extra columns are a
-    :class:`VectorKernel`.
+    :class:`VectorKernel`. ``pooled-gp`` is ``gp`` and a process of :func:`count_kernels`: of their
+    Gaussians the logarithmic pool with equal weights (Genest and Zidek 1986),
+
+    .. math::
+        \frac{1}{\sigma^2} = \frac{1}{P} \sum_p \frac{1}{\sigma_p^2}, \qquad
+        \mu = \sigma^2 \, \frac{1}{P} \sum_p \frac{\mu_p}{\sigma_p^2},
+
+    in which the process counts more that knows more of a molecule; of classes their mean.
+
+    Attributes:
+        pool: Lists of processes; each predicts all targets.
     """
 
-    learned = ("seed", "rows", "weights", "noises")  # the latter of each process
+    pool: list[list[Any]]
 
     def learn(self, examples: Examples) -> None:
         if not (examples.weight == 1).all():
             raise ValueError(f"model={self.model!r} takes no sample_weight")
         train = examples.train
-        self._fit_processes(examples.molecules.part(train), examples.y[train], [])
+        self.given: list[list[Any]] = []
+        self.condition_on(examples.molecules.part(train), examples.y[train])
 
     def condition(self, y: Numbers, weight: Numbers) -> None:
-        given = list(zip(self.weights, self.noises, strict=True))
-        self._fit_processes(self.molecules, y, given)
+        self.condition_on(self.molecules, y)
 
-    def _fit_processes(self, molecules: Molecules, y: Numbers, given: Sequence[Any]) -> None:
-        graphs = self._graphs(molecules)
+    def condition_on(self, molecules: Molecules, y: Numbers) -> None:
+        """Fits to some molecules, with the hyperparameters in `given` where there are any."""
+        graphs, self.pool = self._graphs(molecules), []
+        for number, kernels in enumerate(self._kernels(molecules)):
+            given = self.given[number] if self.given else [None] * y.shape[1]
+            self.pool.append(self._fitted(kernels, graphs, y, given))
+        self.given = [[(p.weights_, p.noise_) for p in processes] for processes in self.pool]
+
+    def _fitted(
+        self, kernels: list[Kernel], graphs: Sequence[Any], y: Numbers, given: Sequence[Any]
+    ) -> list[Any]:
+        def arguments(kept: Any) -> dict[str, Any]:
+            known = {} if kept is None else {"tune": False, "weights": kept[0], "noise": kept[1]}
+            return {"kernel": kernels, "random_state": self.seed, **known}
+
         if self.is_regression:
-            kept = given[0] if given else None
-            self.processes = [KernelGP(**self._arguments(molecules, kept)).fit(graphs, y)]
-        else:
-            self.processes = []
-            for place, column in enumerate(y.T):
-                some = np.flatnonzero(~np.isnan(column))
-                labels = column[some].astype(int)
-                kept = given[place] if given else None
-                if kept is not None and kept[0].shape[-1] != len(np.unique(labels)):
-                    kept = None  # classes that were not there when the weights were learned
-                process = KernelGPClassifier(**self._arguments(molecules, kept))
-                self.processes.append(process.fit([graphs[i] for i in some], labels))
-        self.weights = np.stack([process.weights_ for process in self.processes])
-        self.noises = np.stack([process.noise_ for process in self.processes])
+            return [KernelGP(**arguments(given[0])).fit(graphs, y)]
+        processes = []
+        for column, kept in zip(y.T, given, strict=True):
+            some = np.flatnonzero(~np.isnan(column))
+            labels = column[some].astype(int)
+            if kept is not None and kept[0].shape[-1] != len(np.unique(labels)):
+                kept = None  # classes that were not there when the weights were learned
+            process = KernelGPClassifier(**arguments(kept))
+            processes.append(process.fit([graphs[i] for i in some], labels))
+        return processes
 
-    def _arguments(self, molecules: Molecules, kept: Any) -> dict[str, Any]:
-        kernels: list[Kernel]
-        if self.model == "gp":
-            kernels = molecule_kernels()
-        elif self.model == "wl-gp":
-            kernels = [WLSubtreeKernel(self.num_layers, edge_label="edge_attr", compare="minmax")]
+    def _kernels(self, molecules: Molecules) -> list[list[Kernel]]:
+        """The kernels of each process in the pool."""
+        found: list[list[Kernel]]
+        if self.model == "wl-gp":
+            found = [[WLSubtreeKernel(self.num_layers, edge_label="edge_attr", compare="minmax")]]
+        elif self.model == "random-walk-gp":
+            found = [[RandomWalkKernel(self.num_layers, 1.0, normalize=True, dtype=torch.float64)]]
         else:
-            kernels = [RandomWalkKernel(self.num_layers, 1.0, normalize=True, dtype=torch.float64)]
+            found = [molecule_kernels()]
+        if self.model == "pooled-gp":
+            found.append(count_kernels())
         if molecules.columns:
-            kernels.append(VectorKernel("extra"))
-        found: dict[str, Any] = {"kernel": kernels, "random_state": self.seed}
-        if kept is not None:
-            found |= {"tune": False, "weights": kept[0], "noise": kept[1]}
+            found = [[*kernels, VectorKernel("extra")] for kernels in found]
         return found
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        found = super().state()
+        for number, given in enumerate(self.given):
+            found[f"weights{number}"] = np.stack([weights for weights, _ in given])
+            found[f"noises{number}"] = np.stack([noise for _, noise in given])
+        return found
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super().restore(arrays)
+        number = sum(name.startswith("weights") for name in arrays)
+        pairs = ((arrays[f"weights{i}"], arrays[f"noises{i}"]) for i in range(number))
+        self.given = [list(zip(*pair, strict=True)) for pair in pairs]
 
     def _graphs(self, molecules: Molecules) -> list[Any]:
         if self.model != "random-walk-gp":
@@ -418,10 +451,18 @@ class ProcessMethod(KernelMethod):
 
     def outputs(self, molecules: Molecules) -> Outputs:
         graphs = self._graphs(molecules)
-        if self.is_regression:
-            mean, std = self.processes[0].predict(graphs, return_std=True)
-            return Outputs(mean.astype(np.float64), std.astype(np.float64) ** 2)
-        return certain(self.combined(self.processes, graphs))
+        if not self.is_regression:
+            found = [self.combined(processes, graphs) for processes in self.pool]
+            return certain(np.mean(found, 0))
+        means, shares, variance = self.pooled(graphs)
+        return Outputs((shares * means).sum(0), variance)
+
+    def pooled(self, graphs: Sequence[Any]) -> tuple[Numbers, Numbers, Numbers]:
+        """Of each process the means and their shares in the pool's, (P, M, T); its variance."""
+        found = [gp.predict(graphs, return_std=True) for (gp,) in self.pool]
+        means, stds = (np.stack(each).astype(np.float64) for each in zip(*found, strict=True))
+        precisions = stds**-2
+        return means, precisions / precisions.sum(0), 1 / precisions.mean(0)
 
 
 class CountMethod(KernelMethod):
@@ -513,6 +554,7 @@ class CountMethod(KernelMethod):
 
 KERNEL_METHODS: dict[str, type[Any]] = {
     "gp": ProcessMethod,
+    "pooled-gp": ProcessMethod,
     "wl-gp": ProcessMethod,
     "random-walk-gp": ProcessMethod,
     "wl-ridge": CountMethod,

@@ -17,9 +17,10 @@ NETWORKS_OF_AUTO = ("wl", "graph-kernel")
 def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str, Any]]:
     """The models, and how networks are trained where it is not given.
 
-    A process where it fits and molecules are few, alone in regression below `NETWORKS_FROM`, where
-    a stack was no better on MoleculeACE; the networks otherwise, trained for fewer epochs on many
-    molecules; a forest beside them on few molecules without a process.
+    A process where it fits and molecules are few, in regression two that are pooled, and alone
+    below `NETWORKS_FROM`, where a stack was no better on MoleculeACE; the networks otherwise,
+    trained for fewer epochs on many molecules; a forest beside them on few molecules without a
+    process.
 
     Args:
         task: What is learned.
@@ -29,12 +30,16 @@ def recipe(task: Task, number: int, weighted: bool) -> tuple[list[str], dict[str
     Returns:
         Names of models, and fields of :class:`~pyg_kernels.molecules.training.TrainingOptions`.
     """
+    regression = task.kind == "regression"
     factors = task.num_outputs * (2 if task.kind == "binary" else 1)
+    matrices = (1 + factors) * (2 if regression else 1)
     size = 8 if number <= DOUBLE_UP_TO else 4
-    fits = size * number**2 * (1 + factors) <= PROCESS_BYTES
+    fits = size * number**2 * matrices <= PROCESS_BYTES
     process, small = number < LARGE_FROM and fits and not weighted, number < NETWORKS_FROM
-    models = ["gp"] if process else ["wl-forest"] if small else []
-    if not (process and small and task.kind == "regression"):
+    models = ["wl-forest"] if small else []
+    if process:
+        models = ["pooled-gp" if regression else "gp"]
+    if not (process and small and regression):
         models += NETWORKS_OF_AUTO
     large = {"epochs": 25, "batch_size": 128, "learning_rate": 5e-3}
     return models, large if number >= LARGE_FROM else {}

@@ -11,6 +11,7 @@ import pytest
 import torch
 from rdkit import Chem
 
+from pyg_kernels.kernels import KernelGP, count_kernels, molecule_kernels
 from pyg_kernels.molecules import (
     KERNEL_METHODS,
     NETWORKS,
@@ -94,7 +95,7 @@ def test_molecules_of_rdkit_and_tables_are_read_as_smiles() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["gp", "random-walk-gp", "wl-ridge", "wl-forest", "wl", "attentive-fp"]
+    "model", ["pooled-gp", "random-walk-gp", "wl-ridge", "wl-forest", "wl", "attentive-fp"]
 )
 def test_extra_columns_are_read(model: str, tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
@@ -113,6 +114,42 @@ def test_extra_columns_are_read(model: str, tmp_path: Path) -> None:
         fitted.predict(pd.DataFrame({"smiles": SMILES}))
     with pytest.raises(ValueError, match="expected a table with 'pH', 'one'"):
         fitted.predict(SMILES)
+
+
+def test_pooled_processes() -> None:
+    y = np.stack([LOGP, -2.0 * np.asarray(LOGP)], 1)
+    y[3, 1] = np.nan
+    fitted = MoleculeRegressor("pooled-gp").fit(SMILES[:30], y[:30])
+    found = fitted.predict(SMILES[30:], return_std=True)
+    each = [KernelGP(kernels, random_state=0) for kernels in (molecule_kernels(), count_kernels())]
+    (given,) = fitted.members_
+    for gp, (process,) in zip(each, given.pool, strict=True):
+        gp.set_params(tune=False, weights=process.weights_, noise=process.noise_)
+        gp.fit(SMILES[:30], y[:30])
+    (mean, std), (other_mean, other_std) = (gp.predict(SMILES[30:], return_std=True) for gp in each)
+    precision = (std**-2 + other_std**-2) / 2
+    expected = (mean / std**2 + other_mean / other_std**2) / 2 / precision
+    np.testing.assert_allclose(found[0], expected, rtol=1e-10)
+    np.testing.assert_allclose(found[1], precision**-0.5, rtol=1e-10)
+    classes = MoleculeClassifier("pooled-gp").fit(SMILES, AROMATIC)
+    pairs = [processes[0].predict_proba(SMILES)[:, 1] for processes in classes.members_[0].pool]
+    np.testing.assert_allclose(classes.predict_proba(SMILES)[:, 1], np.mean(pairs, 0))
+
+
+def test_processes_need_no_validation(tmp_path: Path) -> None:
+    y = np.stack([LOGP, -2.0 * np.asarray(LOGP)], 1)
+    fitted = MoleculeRegressor(["gp", "wl-gp"]).fit(SMILES, y, validation=[])
+    np.testing.assert_array_equal(fitted.model_weights_, [0.5, 0.5])
+    assert all(len(member.rows) == len(SMILES) for member in fitted.members_)
+    found = fitted.predict(SMILES)
+    with pytest.raises(ValueError, match="needs 9 validation molecules"):
+        fitted.predict_interval(SMILES)
+    fitted.save(tmp_path / "run")
+    np.testing.assert_array_equal(load(tmp_path / "run").predict(SMILES), found)
+    assert MoleculeClassifier("wl-gp").fit(SMILES, AROMATIC, validation=[]).score(SMILES, AROMATIC)
+    for models in (["gp", "wl-ridge"], "wl", "auto"):
+        with pytest.raises(ValueError, match="validation: expected positions"):
+            MoleculeRegressor(models).fit(SMILES, LOGP, validation=[])
 
 
 def test_weights_of_molecules_count() -> None:

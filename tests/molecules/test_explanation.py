@@ -31,7 +31,7 @@ def test_shares_of_atoms_add_up_to_the_prediction(model: str, extra: bool) -> No
         assert values == sorted(values, reverse=True)
 
 
-@pytest.mark.parametrize("model", ["gp", "wl-gp", "wl-ridge"])
+@pytest.mark.parametrize("model", ["gp", "pooled-gp", "wl-gp", "wl-ridge"])
 def test_shares_of_atoms_by_kernel_methods(model: str) -> None:
     fitted = MoleculeRegressor(model).fit(SMILES, 10 * np.stack([LOGP, -LOGP], 1) + 5)
     found = fitted.explain(SMILES[:4], target=1)

@@ -25,15 +25,15 @@ ONE, TWELVE, CLASSES = Task("regression", 1), Task("binary", 12), Task("multicla
 @pytest.mark.parametrize(
     ("task", "number", "weighted", "models"),
     [
-        (ONE, 100, False, ["gp"]),
+        (ONE, 100, False, ["pooled-gp"]),
         (ONE, 100, True, ["wl-forest", *NETWORKS]),
-        (ONE, 5_000, False, ["gp", *NETWORKS]),
+        (ONE, 5_000, False, ["pooled-gp", *NETWORKS]),
         (ONE, 50_000, False, NETWORKS),
         (CLASSES, 100, False, ["gp", *NETWORKS]),
         (CLASSES, 100, True, ["wl-forest", *NETWORKS]),
         (TWELVE, 9_900, False, NETWORKS),  # 25 matrices of 392 MB
-        (Task("regression", 40), 5_000, False, NETWORKS),  # 41 of 200 MB, in double precision
-        (Task("regression", 40), 5_001, False, ["gp", *NETWORKS]),
+        (Task("regression", 20), 5_000, False, NETWORKS),  # 42 of 200 MB, in double precision
+        (Task("regression", 20), 5_001, False, ["pooled-gp", *NETWORKS]),
         (CLASSES, 50_000, False, NETWORKS),
     ],
 )
@@ -45,8 +45,8 @@ def test_task_and_number_decide(task: Task, number: int, weighted: bool, models:
 
 def test_it_is_the_models_that_it_stands_for(tmp_path: Path) -> None:
     auto = MoleculeRegressor("auto").fit(SMILES, LOGP)
-    assert auto.models_ == ["gp"]
-    same = MoleculeRegressor("gp").fit(SMILES, LOGP)
+    assert auto.models_ == ["pooled-gp"]
+    same = MoleculeRegressor("pooled-gp").fit(SMILES, LOGP)
     np.testing.assert_array_equal(auto.predict(SMILES[:5]), same.predict(SMILES[:5]))
     classifier = MoleculeClassifier("auto", **SMALL).fit(SMILES, AROMATIC)
     assert classifier.models_ == ["gp", *NETWORKS]
@@ -82,8 +82,8 @@ def test_the_command_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixtu
     table, run = tmp_path / "m.csv", tmp_path / "run"
     pd.DataFrame({"smiles": SMILES, "y": LOGP}).to_csv(table, index=False)
     assert main(["train", str(table), "--target-columns", "y", "--out", str(run)]) == 0
-    assert "auto is gp here, of 36 molecules" in capsys.readouterr().err
-    assert json.loads((run / "run.json").read_text())["model"] == ["gp"]
+    assert "auto is pooled-gp here, of 36 molecules" in capsys.readouterr().err
+    assert json.loads((run / "run.json").read_text())["model"] == ["pooled-gp"]
 
 
 def test_arguments_are_not_given_twice() -> None:
