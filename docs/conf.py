@@ -1,6 +1,11 @@
 """Sphinx configuration."""
 
+import sys
+from pathlib import Path
+
 import torch
+
+sys.path.append(str(Path(__file__).parent / "extensions"))
 
 project = "pyg_kernels"
 author = "The pyg_kernels developers"
@@ -13,6 +18,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
+    "results",
 ]
 exclude_patterns = ["_build", "tutorials"]
 sphinx_gallery_conf = {

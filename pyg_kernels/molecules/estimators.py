@@ -417,7 +417,8 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
 
         Raises:
             ValueError: If a member is neither a network of this package nor, in regression, a
-                ``'gp'`` or ``'wl-gp'``, nor a ``'wl-ridge'`` without extra columns.
+                ``'gp'``, ``'pooled-gp'`` or ``'wl-gp'``, nor a ``'wl-ridge'`` without extra
+                columns.
         """
         from pyg_kernels.molecules.explanation import explained
 
@@ -461,9 +462,11 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
 
     Args:
         model: ``'gp'``, a Gaussian process with the kernels of :func:`molecule_kernels`;
-            ``'wl-gp'``, ``'wl-ridge'``, ``'wl-forest'``, ``'random-walk-gp'``; ``'mean'``, that of
-            the targets; a network of this package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``,
-            ``'random-walk'``, ``'gated-walk'``, ``'embedded-mean-field'``,
+            ``'pooled-gp'``, it and one of :func:`count_kernels`, pooled
+            (:class:`~pyg_kernels.molecules.methods.ProcessMethod`); ``'wl-gp'``, ``'wl-ridge'``,
+            ``'wl-forest'``, ``'random-walk-gp'``; ``'mean'``, that of the targets; a network
+            of this package, ``'wl'``, ``'wl-gated'``, ``'graph-kernel'``, ``'random-walk'``,
+            ``'gated-walk'``, ``'embedded-mean-field'``,
             ``'embedded-loopy-bp'``, or of PyG, ``'gin'``, ``'gine'``, ``'attentive-fp'``,
             ``'neural-fingerprint'``; the import path of another, ``'mypkg.nets:Net'`` (see
             :func:`~pyg_kernels.molecules.networks.build_network`); or several of these, which are

@@ -395,7 +395,7 @@ class ProcessMethod(KernelMethod):
         self.given = [[(p.weights_, p.noise_) for p in processes] for processes in self.pool]
 
     def _fitted(
-        self, kernels: list[Kernel], graphs: Sequence[Any], y: Numbers, given: Sequence[Any]
+        self, kernels: list[Kernel], graphs: list[Any], y: Numbers, given: Sequence[Any]
     ) -> list[Any]:
         def arguments(kept: Any) -> dict[str, Any]:
             known = {} if kept is None else {"tune": False, "weights": kept[0], "noise": kept[1]}

@@ -97,7 +97,7 @@ class EmbeddedLoopyBP(EmbeddedNet):
         self.lin_arrived = UnitLinear(hidden_channels, hidden_channels)
         self.norm = build_norm(norm, hidden_channels)
 
-    def _states(self, x: Tensor, edges: Edges) -> Tensor:
+    def _iterated(self, x: Tensor, edges: Edges) -> Tensor:
         potential = (self.lin_node(x) + self.bias).index_select(0, edges.source)
         if self.lin_edge is not None and edges.attr is not None:
             potential = potential + edges.edge_rows(self.lin_edge(edges.attr))

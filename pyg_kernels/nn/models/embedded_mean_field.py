@@ -62,7 +62,7 @@ class EmbeddedMeanField(EmbeddedNet):
         :func:`~pyg_kernels.ops.neighbor_sum.neighbor_sum`, the sum over neighbours.
     """
 
-    def _states(self, x: Tensor, edges: Edges) -> Tensor:
+    def _iterated(self, x: Tensor, edges: Edges) -> Tensor:
         potential = self._potential(x, edges)
         state = self._activated(potential, self._norm(0))
         for iteration in range(1, self.num_iterations + 1):

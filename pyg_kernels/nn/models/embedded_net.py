@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, ModuleList, Parameter
-from torch_geometric.nn.inits import reset
-from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
-    checked_batch,
     checked_count,
     checked_dropout,
     checked_edge_dim,
-    checked_nodes,
 )
 from pyg_kernels.nn.linear import UnitLinear
-from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, sum_over_nodes
+from pyg_kernels.nn.models.graph_net import GraphNet
+from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm
 from pyg_kernels.ops.edges import Edges
-from pyg_kernels.propagation.graph import EdgeSource, as_edges
 
 _USUAL_NEIGHBORS = 3
 
 
-class EmbeddedNet(Module, ABC):
+class EmbeddedNet(GraphNet):
     """A network of node states that come from T rounds of messages.
 
     Args:
@@ -71,8 +67,7 @@ class EmbeddedNet(Module, ABC):
         self._begin()
 
     def reset_parameters(self) -> None:
-        for module in self.children():
-            reset(module)
+        super().reset_parameters()
         self._begin()
 
     def _begin(self) -> None:
@@ -80,25 +75,12 @@ class EmbeddedNet(Module, ABC):
         with torch.no_grad():  # a sum over about three neighbours then keeps the variance
             self.lin_message.weight.mul_(_USUAL_NEIGHBORS**-0.5)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: EdgeSource,
-        *,
-        edge_weight: OptTensor = None,
-        edge_attr: OptTensor = None,
-        batch: OptTensor = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        sizes = (checked_nodes(x).size(0),) * 2
-        checked_batch(batch, sizes[0])
-        edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
-        out = self.lin_out(self._states(x, edges))
-        out = out if self.act is None else self.act(out)
-        return self.head(sum_over_nodes(out, batch, batch_size))
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
+        out = self.lin_out(self._iterated(x, edges))
+        return out if self.act is None else self.act(out)
 
     @abstractmethod
-    def _states(self, x: Tensor, edges: Edges) -> Tensor:
+    def _iterated(self, x: Tensor, edges: Edges) -> Tensor:
         """The node states after the last iteration, (N, D)."""
 
     def _activated(self, value: Tensor, norm: Module | None) -> Tensor:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import ModuleList
-from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import (
     Act,
-    checked_batch,
     checked_count,
     checked_dropout,
-    checked_nodes,
 )
 from pyg_kernels.nn.conv import GraphKernelConv
-from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, sum_over_nodes
-from pyg_kernels.propagation.graph import EdgeSource, as_edges
+from pyg_kernels.nn.models.graph_net import GraphNet
+from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm
+from pyg_kernels.ops.edges import Edges
 from pyg_kernels.walk import Combine
 
 
-class GraphKernelNet(torch.nn.Module):
+class GraphKernelNet(GraphNet):
     r"""The deep graph-kernel network of Lei et al., `"Deriving Neural Architectures from Sequence
     and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3.3.
 
@@ -105,23 +102,7 @@ class GraphKernelNet(torch.nn.Module):
         )
         self.head = GraphHead(hidden_channels, hidden_channels, out_channels, norm, act)
 
-    def reset_parameters(self) -> None:
-        for module in [*self.convs, self.head]:
-            module.reset_parameters()
-
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: EdgeSource,
-        *,
-        edge_weight: OptTensor = None,
-        edge_attr: OptTensor = None,
-        batch: OptTensor = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        sizes = (checked_nodes(x).size(0),) * 2
-        checked_batch(batch, sizes[0])
-        edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
         for conv in self.convs:
             x = F.dropout(conv(x, edges), self.dropout, self.training)
-        return self.head(sum_over_nodes(x, batch, batch_size))
+        return x

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn import ModuleList
 from torch_geometric.nn import Linear
-from torch_geometric.nn.inits import reset
-from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import (
     Act,
     build_activation,
-    checked_batch,
     checked_count,
-    checked_nodes,
 )
 from pyg_kernels.nn.conv.graph_kernel_conv import build_walk
-from pyg_kernels.nn.models.graph_vector import build_head_norm, sum_over_nodes
-from pyg_kernels.propagation.graph import EdgeSource
+from pyg_kernels.nn.models.graph_net import GraphNet
+from pyg_kernels.nn.models.graph_vector import build_head_norm
+from pyg_kernels.ops.edges import Edges
 from pyg_kernels.walk import Combine
 
 
-class RandomWalkNet(torch.nn.Module):
+class RandomWalkNet(GraphNet):
     r"""The random-walk kernel network of Lei et al., `"Deriving Neural Architectures from
     Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), eq. 6, with a linear
     head.
@@ -96,27 +92,15 @@ class RandomWalkNet(torch.nn.Module):
             edge_dim=edge_dim,
             non_backtracking=non_backtracking,
         )
+        self.edge_dim = edge_dim
         self.convs = ModuleList([conv])
         self.norm = build_head_norm(norm, hidden_channels)
         self.act = build_activation(act)
         self.head = Linear(hidden_channels, out_channels)
 
-    def reset_parameters(self) -> None:
-        for module in (self.convs, self.norm, self.head):
-            reset(module)
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
+        return self.convs[0](x, edges)
 
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: EdgeSource,
-        *,
-        edge_weight: OptTensor = None,
-        edge_attr: OptTensor = None,
-        batch: OptTensor = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        checked_batch(batch, checked_nodes(x).size(0))
-        states = self.convs[0](x, edge_index, edge_attr, edge_weight)
-        graph = sum_over_nodes(states, batch, batch_size)
+    def _output(self, graph: Tensor) -> Tensor:
         graph = graph if self.norm is None else self.norm(graph)
         return self.head(graph if self.act is None else self.act(graph))

@@ -9,24 +9,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import ModuleList
-from torch_geometric.typing import OptTensor
 
 from pyg_kernels.nn.arguments import (
     Act,
-    checked_batch,
     checked_combine,
     checked_count,
     checked_dropout,
-    checked_nodes,
 )
 from pyg_kernels.nn.conv import WLKernelConv
 from pyg_kernels.nn.linear import UnitLinear
-from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm, sum_over_nodes
-from pyg_kernels.propagation.graph import EdgeSource, as_edges
+from pyg_kernels.nn.models.graph_net import GraphNet
+from pyg_kernels.nn.models.graph_vector import GraphHead, build_norm
+from pyg_kernels.ops.edges import Edges
 from pyg_kernels.walk import Combine
 
 
-class WLKernelNet(torch.nn.Module):
+class WLKernelNet(GraphNet):
     r"""The Weisfeiler-Lehman kernel network of Lei et al., `"Deriving Neural Architectures from
     Sequence and Graph Kernels" <https://arxiv.org/abs/1705.09037>`_ (2017), section 3.4.
 
@@ -140,23 +138,7 @@ class WLKernelNet(torch.nn.Module):
         width = hidden_channels * (num_iterations if readout == "concat" else 1)
         self.head = GraphHead(width, hidden_channels, out_channels, norm, act)
 
-    def reset_parameters(self) -> None:
-        for module in [self.embedding, *self.convs, self.head]:
-            module.reset_parameters()
-
-    def forward(
-        self,
-        x: Tensor,
-        edge_index: EdgeSource,
-        *,
-        edge_weight: OptTensor = None,
-        edge_attr: OptTensor = None,
-        batch: OptTensor = None,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        sizes = (checked_nodes(x).size(0),) * 2
-        checked_batch(batch, sizes[0])
-        edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
         label = self.embedding(x)
         states = []
         *before, last = self.convs
@@ -165,10 +147,6 @@ class WLKernelNet(torch.nn.Module):
             states.append(state)
             label = F.dropout(label, self.dropout, self.training)
         states.append(last(label, edges))
-        return self.head(sum_over_nodes(self._read(states), batch, batch_size))
-
-    def _read(self, states: list[Tensor]) -> Tensor:
-        """What the readout takes of the iterations' states."""
         if self.readout == "sum":
             return functools.reduce(torch.add, states)
         return states[-1] if self.readout == "last" else torch.cat(states, dim=1)

@@ -1,0 +1,49 @@
+"""What the networks of graphs share: node states that are summed, and a head."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from torch import Tensor
+from torch.nn import Module
+from torch_geometric.nn.inits import reset
+from torch_geometric.typing import OptTensor
+
+from pyg_kernels.nn.arguments import checked_batch, checked_nodes
+from pyg_kernels.nn.models.graph_vector import sum_over_nodes
+from pyg_kernels.ops.edges import Edges
+from pyg_kernels.propagation.graph import EdgeSource, as_edges
+
+
+class GraphNet(Module, ABC):
+    """A network of graphs; it has an `edge_dim`, and a `head` of the sum of its node states."""
+
+    edge_dim: int | None
+    head: Module
+
+    def reset_parameters(self) -> None:
+        for module in self.children():
+            reset(module)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: EdgeSource,
+        *,
+        edge_weight: OptTensor = None,
+        edge_attr: OptTensor = None,
+        batch: OptTensor = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        sizes = (checked_nodes(x).size(0),) * 2
+        checked_batch(batch, sizes[0])
+        edges = as_edges(edge_index, *sizes, edge_attr, self.edge_dim, edge_weight=edge_weight)
+        return self._output(sum_over_nodes(self._states(x, edges), batch, batch_size))
+
+    @abstractmethod
+    def _states(self, x: Tensor, edges: Edges) -> Tensor:
+        """The states of the nodes, which are summed."""
+
+    def _output(self, graph: Tensor) -> Tensor:
+        """What the network makes of the graph vectors."""
+        return self.head(graph)
