@@ -42,12 +42,6 @@ class AnnotatedTexts(PartedTexts):
         parts: for ``'train'``, ``'valid'`` and ``'test'`` the positions of its texts.
         evidence: for each text (N,) bool, whether a word says it, or None.
         split: how the parts came about, in a few words.
-
-    Raises:
-        OSError: if a file is not there.
-        ValueError: if a file is no such table, a row has no text or no target, a target is no
-            finite number, a phrase is not in its text, there is one class alone, or a part is
-            empty.
     """
 
     def __init__(

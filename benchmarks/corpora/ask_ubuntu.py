@@ -26,11 +26,7 @@ T = TypeVar("T")
 
 
 class LeaveOutError(ValueError):
-    """What is wrong with a line, where ``leave_out`` would leave it out.
-
-    Args:
-        problem: the message without a word on ``leave_out``.
-    """
+    """What is wrong with a line, where ``leave_out`` would leave it out."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"{problem} (leave_out=True leaves such out and counts them)")
@@ -63,11 +59,6 @@ class AskUbuntu(QuestionCorpus):
 
     A training question's others that are also similar or the question itself are left out, and
     ``left_out`` counts them too.
-
-    Raises:
-        OSError: if a file is not there.
-        ValueError: if a line is not as described, with its number, a file has no questions, or
-            ``body_words`` is negative.
     """
 
     def __init__(self, root: str | Path, body_words: int = 100, leave_out: bool = False) -> None:

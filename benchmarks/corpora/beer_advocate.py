@@ -44,11 +44,6 @@ class BeerAdvocate(PartedTexts):
         annotations: for each text of the test part, in its order, (5, T) bool, whether a word is on
             an aspect.
         split: how the parts came about, in a few words.
-
-    Raises:
-        FileNotFoundError: if a file is not there, with the place to get it from.
-        ValueError: if ``aspect`` is out of range, a file has no reviews, or a line is not as above;
-            the message names file and line.
     """
 
     aspects = ASPECTS

@@ -54,13 +54,6 @@ class MSRPQuestions(QuestionCorpus):
         root: a folder. The files ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``, as
             they are or compressed (``.gz``), are read where they lie in ``root`` or ``root/raw``.
         seed: of the dev part and of the 100 negatives of each training query.
-
-    Raises:
-        OSError: if a file is not there.
-        ImportError: if bm25s is not installed.
-        ValueError: if a line is not a label of 0 or 1, two ids and two
-            sentences, an id has two sentences, a file has no pairs, or a part is left without
-            paraphrases.
     """
 
     def __init__(
@@ -91,12 +84,6 @@ class OwnPairs(QuestionCorpus):
         columns: those of the first text, the second one, and whether they are similar, 0 or 1.
         seed: of the draws.
         encoding: of the files.
-
-    Raises:
-        OSError: if a file is not there.
-        ImportError: if bm25s is not installed.
-        ValueError: if a file is no such table, a label is neither 0 nor 1, a text has no words, or
-            a part is left without similar pairs.
     """
 
     def __init__(
@@ -221,14 +208,7 @@ class _Reader:
 
 
 class _Candidates:
-    """Finds candidates among some sentences.
-
-    Args:
-        questions: all sentences.
-        pool: positions of those to search.
-        paraphrases: the sentences that are labelled paraphrases of a sentence.
-        number: of candidates.
-    """
+    """Finds candidates among some sentences."""
 
     def __init__(
         self,

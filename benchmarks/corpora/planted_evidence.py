@@ -45,11 +45,6 @@ class PlantedEvidence(TextCorpus):
 
     Attributes:
         evidence: for each text (T,) bool, whether a word is in the polar sentence.
-
-    Raises:
-        OSError: if a file is not there and cannot be downloaded.
-        ValueError: if there are fewer questions for a part than a
-            document has, or as :class:`MR` and :class:`TREC`.
     """
 
     def __init__(

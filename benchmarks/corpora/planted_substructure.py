@@ -39,11 +39,6 @@ class PlantedSubstructure(MoleculeDataset):
         smarts: as given.
         split: the positions of each part, a :class:`~pyg_kernels.datasets.Split`; a view keeps
             those in the whole data set.
-
-    Raises:
-        ValueError: if ``smarts`` is no pattern, all molecules have the group equally often, or
-            as :func:`~pyg_kernels.datasets.random_split`.
-        TypeError: if ``molecules`` is no :class:`~pyg_kernels.datasets.MoleculeDataset`.
     """
 
     def __init__(

@@ -14,33 +14,23 @@ RANKED_PARTS = ("dev", "test")
 
 
 class Question(NamedTuple):
-    """A question.
+    """A question."""
 
-    Attributes:
-        id: its name in the corpus.
-        title: the words of the title, at least one.
-        body: the words of the body; may be empty.
-    """
-
-    id: str
-    title: Sequence[str]
-    body: Sequence[str] = ()
+    id: str  # its name in the corpus
+    title: Sequence[str]  # the words of the title, at least one
+    body: Sequence[str] = ()  # the words of the body; may be empty
 
 
 class TrainQuery(NamedTuple):
     """A question to train on, with others that are similar and some that are not.
 
     All are positions in :attr:`QuestionCorpus.questions`.
-
-    Attributes:
-        query: the question.
-        positives: the similar questions, at least one.
-        negatives: questions to draw from that count as not similar; never the query or one of the
-            similar ones. May be empty.
     """
 
-    query: int
-    positives: tuple[int, ...]
+    query: int  # the question
+    positives: tuple[int, ...]  # the similar questions, at least one
+    # questions to draw from that count as not similar; never the query or one of the similar ones.
+    # May be empty
     negatives: tuple[int, ...] = ()
 
 
@@ -48,18 +38,12 @@ class Ranking(NamedTuple):
     """A question and the C candidates to be put in order for it.
 
     Questions are positions in :attr:`QuestionCorpus.questions`.
-
-    Attributes:
-        query: the question.
-        candidates: the C others, each once, without the query.
-        relevant: C times, whether the candidate is similar. None may be.
-        bm25: the C scores that the search engine gave which found the candidates, if they are
-            known.
     """
 
-    query: int
-    candidates: tuple[int, ...]
-    relevant: tuple[bool, ...]
+    query: int  # the question
+    candidates: tuple[int, ...]  # the C others, each once, without the query
+    relevant: tuple[bool, ...]  # C times, whether the candidate is similar. None may be
+    # the C scores that the search engine gave which found the candidates, if they are known
     bm25: tuple[float, ...] | None = None
 
 
@@ -112,14 +96,7 @@ class QuestionCorpus:
         return f"{type(self).__name__}({len(self)} questions, train={len(self.train)}, {sizes})"
 
     def texts(self, fields: str = "title") -> list[list[str]]:
-        """The words of each of the M questions.
-
-        Args:
-            fields: ``'title'``, or ``'title+body'`` for one after the other.
-
-        Raises:
-            ValueError: if ``fields`` is neither.
-        """
+        """The words of each of the M questions."""
         if fields not in FIELDS:
             raise ValueError(f"fields must be 'title' or 'title+body', got {fields!r}")
         if fields == "title":
@@ -131,15 +108,7 @@ class QuestionCorpus:
         return [torch.tensor(ranking.relevant, dtype=torch.bool) for ranking in self.parts[part]]
 
     def hold_out(self, number: int = 2000, seed: int = 0) -> None:
-        """Draws questions that pre-training is to leave out, where the corpus names none.
-
-        Args:
-            number: how many, but at most a tenth of all.
-            seed: of the draw.
-
-        Raises:
-            ValueError: if ``number`` is not positive, or there are fewer than ten questions.
-        """
+        """Draws questions that pre-training is to leave out, where the corpus names none."""
         if self.held_out:
             return
         if number < 1:

@@ -35,13 +35,7 @@ KERNELS: dict[str, Callable[[int], Any]] = {
 
 
 def accuracies(name: str, seed: int) -> dict[str, Any]:
-    """Mean and deviation of the accuracy over the outer folds, of every kernel.
-
-    Args:
-        name (str): ``'MUTAG'``, of GraKeL's own tests, or ``'FILE:COLUMN'`` with a column of
-            classes beside one of SMILES.
-        seed (int): Of the folds, and of what is drawn of a file.
-    """
+    """Mean and deviation of the accuracy over the outer folds, of every kernel."""
     graphs, y = mutag() if name == MUTAG else _of_file(name, seed)
     scores = {}
     for kernel, build in KERNELS.items():
@@ -53,13 +47,7 @@ def accuracies(name: str, seed: int) -> dict[str, Any]:
 
 
 def nested(grams: Sequence[NDArray[Any]], y: NDArray[Any], seed: int) -> NDArray[Any]:
-    """The accuracy on each outer fold; depth and penalty are chosen by the folds within the rest.
-
-    Args:
-        grams: The Gram matrix of all graphs, of every depth.
-        y: Classes, (n,).
-        seed (int): Of the folds.
-    """
+    """The accuracy on each outer fold; depth and penalty are chosen by folds within the rest."""
     folds = StratifiedKFold(OUTER, shuffle=True, random_state=seed)
     found = []
     for train, test in folds.split(y, y):
@@ -80,11 +68,7 @@ def nested(grams: Sequence[NDArray[Any]], y: NDArray[Any], seed: int) -> NDArray
 
 
 def mutag() -> tuple[list[Data], NDArray[Any]]:
-    """The 188 molecules that GraKeL's own tests have, with labels of atoms.
-
-    Raises:
-        InputError: If GraKeL is not installed, or comes without them.
-    """
+    """The 188 molecules that GraKeL's own tests have, with labels of atoms."""
     package = find_spec("grakel")
     if package is None or package.origin is None:
         raise InputError("GraKeL is not installed: pip install grakel")

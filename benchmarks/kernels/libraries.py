@@ -56,11 +56,7 @@ def parts_of(number: int) -> dict[str, Tensor]:
 
 
 def prepared(measurement: Measurement, options: Kernels) -> Call:
-    """The call that is measured, with its input ready in the library's own form.
-
-    Raises:
-        InputError: If GraKeL is not installed.
-    """
+    """The call that is measured, with its input ready in the library's own form."""
     molecules = load(options)
     device = torch.device(options.device)
     if measurement.task == WL_FEATURES:
@@ -115,13 +111,7 @@ def walk_gram(batch: Batch, options: Kernels) -> np.ndarray:
 
 
 def repeated(batch: Batch, copies: int, seed: int) -> Batch:
-    """The graphs of a batch, then as many copies as there are to be, their nodes in other orders.
-
-    Args:
-        batch: Graphs with ``atom``, ``element`` and ``bond``.
-        copies (int): How many times each graph is there.
-        seed (int): Of the orders.
-    """
+    """The graphs of a batch, and copies of each with its nodes in other orders, `copies` in all."""
     generator = torch.Generator().manual_seed(seed)
     number = batch.num_nodes
     parts = []
@@ -169,11 +159,7 @@ def as_list(batch: Batch) -> list[Data]:
 
 
 def grakel_graphs(batch: Batch) -> list[list[Any]]:
-    """The graphs of a batch as GraKeL takes them: edges and labels in dictionaries.
-
-    Raises:
-        InputError: If GraKeL is not installed.
-    """
+    """The graphs of a batch as GraKeL takes them: edges and labels in dictionaries."""
     _grakel()  # whether it is installed
     return [
         [
@@ -196,11 +182,7 @@ def _labels(options: Kernels) -> dict[str, Any]:
 
 
 def _grakel() -> Any:
-    """GraKeL's kernels.
-
-    Raises:
-        InputError: If GraKeL is not installed.
-    """
+    """GraKeL's kernels."""
     try:
         return import_module("grakel.kernels")
     except ImportError as error:

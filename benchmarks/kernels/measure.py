@@ -27,11 +27,7 @@ Result = dict[str, Any]
 
 
 def measured(options: Kernels, measurement: Measurement, folder: Path) -> Result:
-    """The record of a measurement, beside the difference from GraKeL's values.
-
-    Raises:
-        MeasurementError: If there is none, but for GraKeL's and for sets that cannot be read.
-    """
+    """The record of a measurement, beside the difference from GraKeL's values."""
     if options.threads:
         os.environ["OMP_NUM_THREADS"] = str(options.threads)  # read by the process
     try:

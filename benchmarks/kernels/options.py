@@ -93,17 +93,11 @@ class Kernels(Device, Results):
 
 @dataclass(frozen=True)
 class Measurement:
-    """One thing that is measured in a process of its own.
+    """One thing that is measured in a process of its own."""
 
-    Args:
-        task (str): One of :data:`TASKS`.
-        method (str): A library, a set, or a way to do regression.
-        size (int): Molecules, copies of the data set, or random features; 0 for all of a set.
-    """
-
-    task: str
-    method: str
-    size: int
+    task: str  # one of :data:`TASKS`
+    method: str  # A library, a set, or a way to do regression
+    size: int  # molecules, copies of the data set, or random features; 0 for all of a set
 
     @property
     def name(self) -> str:
@@ -132,10 +126,6 @@ def planned(options: Kernels, number: int) -> Iterator[Measurement]:
     """All measurements that are known beforehand; GraKeL's come before those they are compared to.
 
     Exact Gram matrices of the regression are not: their sizes follow from the time they take.
-
-    Args:
-        options: What is asked for.
-        number (int): Molecules of the data set.
     """
     beside = not options.bond_labels
     largest = min(options.molecules, number)
@@ -163,15 +153,7 @@ def planned(options: Kernels, number: int) -> Iterator[Measurement]:
 def largest_subset(
     options: Kernels, train: int, others: int, size: int, result: dict[str, float]
 ) -> int:
-    """How many training molecules an exact Gram matrix can have, in steps of 50.
-
-    Args:
-        options: What is asked for.
-        train (int): Molecules that it is fitted on at most.
-        others (int): Those that it predicts.
-        size (int): Molecules of an earlier matrix.
-        result: What that took.
-    """
+    """How many training molecules an exact Gram matrix can have, in steps of 50."""
 
     def fits(subset: int) -> bool:
         pairs = subset * (subset / 2 + others) / (size * (size / 2 + others))

@@ -29,13 +29,7 @@ MOST_VALID = 1000  # molecules of the validation part that choose the penalty
 
 
 class Parts:
-    """The molecules of a split and their first target; of the validation part at most 1,000.
-
-    Args:
-        molecules: A ``pyg_kernels.datasets.MoleculeDataset``.
-        device: Where to compute.
-        size (int, optional): Training molecules, drawn at random; all by default.
-    """
+    """The molecules of a split and their first target; of the validation part at most 1,000."""
 
     def __init__(self, molecules: Any, device: torch.device, size: int | None = None) -> None:
         places = parts_of(len(molecules))
@@ -53,12 +47,7 @@ def walk_kernel() -> RandomWalkKernel:
 
 
 def regress_with_features(parts: Parts, number: int) -> dict[str, Any]:
-    """Random features of all training molecules, then :class:`~sklearn.linear_model.Ridge`.
-
-    Returns:
-        RMSE of each part, the penalty, seconds of features, of one fit with its predictions, and
-        of the choice of the penalty.
-    """
+    """Random features of all training molecules, then :class:`~sklearn.linear_model.Ridge`."""
     with Clock() as features_clock:
         features = RandomFeatures(walk_kernel(), number, random_state=SEED)
         features.fit(parts.graphs["train"])
@@ -114,12 +103,7 @@ def regress_with_gram(parts: Parts) -> dict[str, Any]:
 
 
 def regress_with_process(molecules: Any, size: int) -> dict[str, Any]:
-    """A Gaussian process with the min-max kernel on subtrees, on as many training molecules.
-
-    Returns:
-        RMSE of the test part, the shares of its targets within intervals of 50, 80 and 95 %, and
-        seconds of fit and predictions.
-    """
+    """A Gaussian process with the min-max kernel on subtrees, on as many training molecules."""
     places = parts_of(len(molecules))
     generator = torch.Generator().manual_seed(SEED)
     chosen = torch.randperm(len(places["train"]), generator=generator)[:size]

@@ -57,13 +57,7 @@ SECONDS: Column = lambda r: f"{r['seconds']:.3g}"  # noqa: E731
 
 
 def tables(results: Sequence[Result], options: Kernels, number: int) -> list[Table]:
-    """Gram matrices beside GraKeL's, features by the size of the data, and so on.
-
-    Args:
-        results: Of all measurements.
-        options: What was measured.
-        number (int): Molecules of the data set.
-    """
+    """Gram matrices beside GraKeL's, features by the size of the data, and so on."""
     kinds: list[tuple[Sequence[str], Callable[[Sequence[Result]], Table]]] = [
         (GRAMS, partial(_gram_table, options=options, number=number)),
         ((WL_FEATURES,), partial(_features_table, options=options)),

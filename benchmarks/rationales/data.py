@@ -138,12 +138,7 @@ class Items:
 
 
 def load_items(options: Rationales) -> Items:
-    """Reads texts or molecules.
-
-    Raises:
-        InputError: If a file is neither at hand nor to be downloaded, cannot be read, or the group
-            of molecules does not vary.
-    """
+    """Reads texts or molecules."""
     is_molecules = options.dataset in MOLECULES
     with naming_extras("bench,mol" if is_molecules else "bench"), as_input_error():
         return _molecules(options) if is_molecules else _texts(options)

@@ -53,11 +53,7 @@ class RationaleTask(Task):
     vectors: WordVectors | None = None  # fixed ones
 
     def models(self, options: Rationales) -> list[ModelConfig]:
-        """The configuration of each model.
-
-        Raises:
-            InputError: If it has too many parameters.
-        """
+        """The configuration of each model."""
         chosen = options.chosen()
         common = {name: getattr(chosen, name) for name in ("hidden", "layers", "dropout")}
         selecting = {name: getattr(chosen, name) for name in ("estimator", "coherence", "samples")}

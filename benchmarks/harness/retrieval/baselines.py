@@ -33,24 +33,17 @@ Measures = dict[str, dict[str, float]]  # of both parts: those of ``evaluate``
 
 
 class Baselines:
-    """How words alone rank, and a re-ranker over their scores.
+    """How words alone rank, of titles, of titles and bodies or of both, and a re-ranker over them.
 
     The re-ranker is a logistic regression (scikit-learn) of the scores, standardised within each
     query, that counts similar and other candidates alike. It is learned on dev, where its own
     numbers are cross-validated: queries are dealt to five folds.
-
-    Args:
-        corpus: Questions and candidates.
-        fields: What is read: ``'title'``, ``'title+body'`` or both.
 
     Attributes:
         scores: For each baseline those of both parts. ``'BM25 of the corpus'`` is the search engine
             that found the candidates, where the corpus has its scores.
         relevance: Which candidates are similar, in both parts.
         notes: What is to be said of some of them.
-
-    Raises:
-        InputError: If nothing can be ranked.
     """
 
     def __init__(self, corpus: QuestionCorpus, fields: Sequence[str]) -> None:
@@ -137,16 +130,6 @@ def tf_idf(
     """The cosine of the counts of words, each times the logarithm of how rare the word is.
 
     How rare is taken from all texts of the corpus (scikit-learn's ``TfidfVectorizer``).
-
-    Args:
-        texts: The words of each question.
-        ngrams: Runs of 1 to this many words count as words too.
-        pruned: Leave out scikit-learn's English stop words.
-        rankings: Queries and candidates.
-
-    Returns:
-        For each query ``(C,)`` float32, between 0 and 1; 0 where a question has no word that
-        counts.
     """
     if pruned:
         texts = [[word for word in text if word not in ENGLISH_STOP_WORDS] for text in texts]

@@ -16,17 +16,6 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
     Each is the mean over queries; those without a similar candidate are left out. Candidates of one
     score come in a random order, always the same, so that nothing is gained from the order in which
     a search engine gave them.
-
-    Args:
-        scores (sequence of Tensor): For each query ``(C,)``, higher for better candidates.
-        relevance (sequence of Tensor): For each query ``(C,)`` bool, whether a candidate is
-            similar.
-
-    Returns:
-        dict: From each of :data:`METRICS` to its value, 0 to 100.
-
-    Raises:
-        ValueError: If shapes differ, a score is not a number, or no query has a similar candidate.
     """
     if len(scores) != len(relevance):
         raise ValueError(f"scores are of {len(scores)} queries, relevance of {len(relevance)}")

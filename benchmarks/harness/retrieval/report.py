@@ -72,14 +72,7 @@ def describe(data: QuestionData) -> str:
 
 
 def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path) -> Report:
-    """What shows the comparison.
-
-    Args:
-        runs: Finished runs, model by model.
-        task: What was learned.
-        baselines: Their scores.
-        out: The results folder.
-    """
+    """What shows the comparison."""
     found = [_methods(runs, task, baselines)]
     pictures: dict[str, Callable[[], Figure]] = {
         CURVES: partial(learning_curves, runs, task.measure, "MRR in percent", task.dataset)
@@ -191,11 +184,7 @@ def _numbers(measures: Sequence[Measures]) -> list[str]:
 
 
 def pretraining_plot(runs: Sequence[Run]) -> Figure:
-    """Perplexity (dotted) against MRR (solid) by epoch, bars over seeds: thesis Figure 2-7.
-
-    Args:
-        runs: Finished runs of pre-training, model by model.
-    """
+    """Perplexity (dotted) against MRR (solid) by epoch, bars over seeds: thesis Figure 2-7."""
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     right = axes.twinx()
@@ -221,9 +210,6 @@ def _nets_with_gates(runs: Sequence[Run], out: Path) -> dict[str, QuestionNet]:
 
     Of networks that differ in pooling and fields alone the one that is next to the thesis's: the
     last state, titles and bodies.
-
-    Raises:
-        InputError: If a checkpoint is missing or damaged.
     """
 
     def distance(record: dict[str, Any]) -> int:

@@ -42,11 +42,7 @@ TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured
 
 
 class QuestionTask(Task):
-    """What both tasks have in common.
-
-    Args:
-        data: Questions and candidates.
-    """
+    """What both tasks have in common."""
 
     def __init__(self, data: QuestionData) -> None:
         self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
@@ -67,13 +63,7 @@ class QuestionTask(Task):
 
 
 class RetrievalTask(QuestionTask):
-    """The ranking of candidates for questions, measured by the mean reciprocal rank in percent.
-
-    Args:
-        data: Questions and candidates.
-        pretraining (Path, optional): The results folder of pre-training, where some networks start
-            from it.
-    """
+    """The ranking of candidates for questions, measured by the mean reciprocal rank in percent."""
 
     measure = Measure("MRR", "MRR", ".1f", higher_is_better=True)
 
@@ -94,11 +84,7 @@ class RetrievalTask(QuestionTask):
         return ranker
 
     def start_from(self, learner: QuestionRanker, model: QuestionModelConfig, seed: int) -> None:
-        """Gives a network the encoder of its pre-training with the same seed.
-
-        Raises:
-            InputError: If its checkpoint is missing or damaged.
-        """
+        """Gives a network the encoder of its pre-training with the same seed."""
         if not model.pretrained:
             return
         assert self.pretraining is not None
@@ -160,9 +146,6 @@ class PretrainingTask(QuestionTask):
 
     Half of the questions that are held out choose the epoch, the other half test it. A network's
     configuration has the name of its encoder.
-
-    Args:
-        data: The questions.
     """
 
     measure = Measure("perplexity", "perplexity", ".2f")
@@ -241,17 +224,7 @@ class PretrainingTask(QuestionTask):
 def question_model_configs(
     options: Networks, data: QuestionData, pretrained: Iterable[bool] = (False,)
 ) -> list[QuestionModelConfig]:
-    """The configurations of the networks that are asked for, for some questions.
-
-    Args:
-        options: Encoders, poolings, fields and sizes.
-        data: The questions.
-        pretrained: Whether encoders are pre-trained; both for a network of each kind.
-
-    Raises:
-        InputError: If no width of an encoder stays within the number of parameters, it has too
-            many, or an option does not go with the questions.
-    """
+    """The configurations of the networks that are asked for, for some questions."""
     vectors = None if data.vectors is None else data.vectors.vectors
     if options.embedding and vectors is not None:
         raise InputError(f"--embedding goes with --vectors none; {data.source} has its own size")

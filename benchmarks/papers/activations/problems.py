@@ -40,17 +40,7 @@ class Unit(nn.Module):
 
 
 class SequenceNetwork(nn.Module):
-    """A recurrent layer on one number a step, and an affine read-out of its state to a logit.
-
-    Args:
-        recurrent: A layer called as ``nn.RNN``.
-        hidden_size: Its units.
-        every_step: Read out every step, not only the last one.
-
-    Shapes:
-        - input: (steps, sequences)
-        - output: (steps, sequences), or (sequences,)
-    """
+    """A recurrent layer on one number a step, and an affine read-out of its state to a logit."""
 
     def __init__(self, recurrent: nn.Module, hidden_size: int, every_step: bool) -> None:
         super().__init__()
@@ -112,17 +102,11 @@ def _activation(options: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Parity:
-    """The function of a unit and what it has to do, in float64.
+    """The function of a unit and what it has to do, in float64."""
 
-    Args:
-        function: Learned.
-        inputs: What the patterns give before the activation.
-        targets: Of the patterns, 0 or 1.
-    """
-
-    function: Expansion
-    inputs: Floats
-    targets: Floats
+    function: Expansion  # learned
+    inputs: Floats  # what the patterns give before the activation
+    targets: Floats  # of the patterns, 0 or 1
 
     @classmethod
     def of(cls, network: Unit, inputs: int) -> "Parity":
@@ -207,11 +191,7 @@ class ChargingTrial(Trial):
 
 
 def charged(x: Tensor) -> Tensor:
-    """Equation 7: whether the system is charged after each step.
-
-    Args:
-        x: What it is charged by at each step, of shape (steps, sequences).
-    """
+    """Equation 7: whether the system is charged after each step."""
     h = torch.zeros_like(x[0])
     states = []
     for step in x:

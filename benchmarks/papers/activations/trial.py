@@ -22,20 +22,13 @@ TEST_SEED = 2**31 - 1
 
 @dataclass(frozen=True)
 class Trial(ABC):
-    """What is trained and when it is learned.
+    """What is trained and when it is learned."""
 
-    Args:
-        options: Of the experiment.
-        device: A name that torch knows.
-        model: The network.
-        seed: Of the weights and of the training data.
-        place: What else tells it from others: sizes, function, length.
-    """
-
-    options: Any
-    device: str
-    model: str
-    seed: int
+    options: Any  # of the experiment
+    device: str  # A name that torch knows
+    model: str  # the network
+    seed: int  # of the weights and of the training data
+    # what else tells it from others: sizes, function, length
     place: Mapping[str, Any] = field(default_factory=dict)
 
     stops = True  # with success, before the last iteration
@@ -90,30 +83,18 @@ class Trial(ABC):
 
 @dataclass
 class Progress:
-    """How far a trial has come.
+    """How far a trial has come."""
 
-    Args:
-        iteration: Iterations done.
-        seconds: What they took, with checks.
-        cpu_seconds: The same of the processor's time, which other programs do not change.
-        history: One dictionary a check.
-        accuracies: Of the training batches since the last check.
-    """
-
-    iteration: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    history: list[Record] = field(default_factory=list)
+    iteration: int = 0  # iterations done
+    seconds: float = 0.0  # what they took, with checks
+    cpu_seconds: float = 0.0  # the same of the processor's time, which other programs do not change
+    history: list[Record] = field(default_factory=list)  # one dictionary a check
+    # of the training batches since the last check
     accuracies: list[float] = field(default_factory=list)
 
 
 class Training:
-    """A trial with its network, optimiser, random generator and progress.
-
-    Args:
-        trial: What is trained.
-        folder: Where its checkpoint lies.
-    """
+    """A trial with its network, optimiser, random generator and progress."""
 
     def __init__(self, trial: Trial, folder: Path) -> None:
         self.trial = trial
@@ -263,11 +244,7 @@ def outcome(record: Record) -> str:
 
 
 def check(trials: Sequence[Trial]) -> None:
-    """Builds the first network of each model: a mistake costs no training.
-
-    Raises:
-        InputError: If there is no such network.
-    """
+    """Builds the first network of each model: a mistake costs no training."""
     with as_input_error():
         for trial in {trial.model: trial for trial in trials}.values():
             fresh_network(trial)

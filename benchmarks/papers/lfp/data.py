@@ -17,25 +17,15 @@ VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are 
 
 @dataclass(frozen=True)
 class Fold:
-    """One subject left out.
+    """One subject left out."""
 
-    Args:
-        subject (str): Its name.
-        split (str): Who is tested, validated and trained on, in words.
-        parts: The trials of each part, as positions.
-    """
-
-    subject: str
-    split: str
-    parts: Mapping[str, Tensor]
+    subject: str  # its name
+    split: str  # who is tested, validated and trained on, in words
+    parts: Mapping[str, Tensor]  # the trials of each part, as positions
 
 
 def load_recordings(options: Lfp) -> Recordings:
-    """Reads recordings or makes them.
-
-    Raises:
-        InputError: If they cannot be read or made.
-    """
+    """Reads recordings or makes them."""
     with as_input_error():
         if options.data is not None:
             return read_recordings(options.data, options.rate)
@@ -54,9 +44,6 @@ def leave_one_out(recordings: Recordings) -> list[Fold]:
 
     After the last subject comes the first. Of two subjects, every fifth trial of each class of the
     other one is validated on.
-
-    Raises:
-        InputError: If a class would not be trained on, or a single trial.
     """
     folds = []
     names = recordings.subjects
@@ -95,17 +82,7 @@ def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str
 
 
 class TrialLoader:
-    """Goes through trials in batches, samples (B, T, C) and classes (B,).
-
-    Args:
-        x: The samples of all trials, (M, T, C).
-        y: Their classes, (M,).
-        places: The trials to go through.
-        batch_size (int): Trials a batch.
-        seed (int, optional): Of the order of each epoch; ``None``: their own. A last batch of one
-            trial cannot be batch-normalised: shuffled, that trial, another one each epoch, is left
-            out.
-    """
+    """Goes through trials in batches, samples (B, T, C) and classes (B,)."""
 
     def __init__(
         self, x: Tensor, y: Tensor, places: Tensor, batch_size: int, seed: int | None = None

@@ -75,11 +75,7 @@ class Lfp(Network):
         return {name: MADE[name] if value is None else value for name, value in given.items()}
 
     def number_of_folds(self, subjects: int) -> int:
-        """How many subjects are left out.
-
-        Raises:
-            InputError: If there are fewer.
-        """
+        """How many subjects are left out."""
         if self.folds is None:
             return subjects if self.data is not None else min(QUICK_FOLDS, subjects)
         if self.folds > subjects:

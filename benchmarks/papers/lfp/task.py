@@ -27,12 +27,6 @@ class RecordingClassifier(Classifier):
     """A network on batches of standardised trials, trained on the cross-entropy of their classes.
 
     All arguments are plain values, so that a checkpoint alone rebuilds the classifier.
-
-    Args:
-        model (dict): The fields of a :class:`RecordingModelConfig`.
-        classes (list of str): Names of the classes.
-        rate (float): Samples a second, in Hz.
-        optimizer (dict): The fields of an :class:`OptimizerConfig`.
     """
 
     def __init__(
@@ -58,15 +52,7 @@ class RecordingClassifier(Classifier):
 
 
 def load_classifier(path: Path, seed: int) -> RecordingClassifier:
-    """The classifier of a run's checkpoint, with the filters that it started from.
-
-    Args:
-        path (Path): Its ``best.ckpt``.
-        seed (int): Of the run.
-
-    Raises:
-        InputError: If it is missing, damaged or of something else.
-    """
+    """The classifier of a run's checkpoint, with the filters that it started from."""
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         with torch.random.fork_rng(devices=[]):
@@ -79,13 +65,7 @@ def load_classifier(path: Path, seed: int) -> RecordingClassifier:
 
 
 class RecordingTask(ClassificationTask):
-    """Classification of recordings, measured by the accuracy in percent.
-
-    Args:
-        recordings: All of them.
-        x: Their standardised samples, (M, T, C).
-        fold: Who is left out.
-    """
+    """Classification of recordings, measured by the accuracy in percent."""
 
     def __init__(self, recordings: Recordings, x: Tensor, fold: Fold) -> None:
         self.recordings, self.x, self.fold = recordings, x, fold
@@ -160,11 +140,7 @@ def fold_name(recordings: Recordings, subject: str) -> str:
 
 
 def model_configs(options: Lfp, recordings: Recordings) -> list[RecordingModelConfig]:
-    """A network for each cell.
-
-    Raises:
-        InputError: If one cannot be made or is too large.
-    """
+    """A network for each cell."""
     models = []
     for name in options.models:
         model = RecordingModelConfig(
