@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
+from torch_geometric.utils import unbatch, unbatch_edge_index
 
 from benchmarks.harness.errors import InputError
 from benchmarks.kernels.labels import labeled
@@ -141,40 +142,28 @@ def repeated(batch: Batch, copies: int, seed: int) -> Batch:
 
 def as_list(batch: Batch) -> list[Data]:
     """The graphs of a batch one by one."""
-    edge_ptr = torch.searchsorted(batch.edge_index[1].contiguous(), batch.ptr)
-    graphs = []
-    for k in range(len(batch.ptr) - 1):
-        nodes = slice(int(batch.ptr[k]), int(batch.ptr[k + 1]))
-        edges = slice(int(edge_ptr[k]), int(edge_ptr[k + 1]))
-        graphs.append(
-            Data(
-                element=batch.element[nodes],
-                atom=batch.atom[nodes],
-                bond=batch.bond[edges],
-                edge_index=batch.edge_index[:, edges] - nodes.start,
-                num_nodes=nodes.stop - nodes.start,
-            )
-        )
-    return graphs
+    owner = batch.batch[batch.edge_index[0]]
+    found = zip(
+        unbatch(batch.element, batch.batch),
+        unbatch(batch.atom, batch.batch),
+        unbatch(batch.bond, owner, batch_size=batch.num_graphs),
+        unbatch_edge_index(batch.edge_index, batch.batch, batch.num_graphs),
+        strict=True,
+    )
+    names = ("element", "atom", "bond", "edge_index")
+    return [Data(**dict(zip(names, each, strict=True)), num_nodes=len(each[0])) for each in found]
 
 
 def grakel_graphs(batch: Batch) -> list[list[Any]]:
     """The graphs of a batch as GraKeL takes them: edges and labels in dictionaries."""
     _grakel()  # whether it is installed
-    return [
-        [
-            {node: [] for node in range(graph.num_nodes)} | _neighbors(graph.edge_index),
-            dict(enumerate(graph.element.tolist())),
-        ]
-        for graph in as_list(batch)
-    ]
-
-
-def _neighbors(edge_index: Tensor) -> dict[int, list[int]]:
-    neighbors: dict[int, list[int]] = {}
-    for source, target in edge_index.t().tolist():
-        neighbors.setdefault(source, []).append(target)
-    return neighbors
+    graphs = []
+    for graph in as_list(batch):
+        neighbors: dict[int, list[int]] = {node: [] for node in range(graph.num_nodes)}
+        for source, target in graph.edge_index.t().tolist():
+            neighbors[source].append(target)
+        graphs.append([neighbors, dict(enumerate(graph.element.tolist()))])
+    return graphs
 
 
 def _labels(options: Kernels) -> dict[str, Any]:

@@ -45,12 +45,10 @@ EDGES = 4  # in the longest walks, GraKeL's p
 DECAY = 0.1  # for each edge of a walk, GraKeL's lamda
 ORDER = 6  # nodes in a walk of the regression's kernel
 SEED = 0  # of what is drawn at random
+EXACT_SIZES = (250, 500, 1000, 1750)  # molecules of the regression's exact Gram matrices
 FEWER = 300  # molecules of the Gram matrices that GraKeL is slow at
-FEWEST_EXACT = 250  # molecules of the first exact Gram matrix, doubled while it fits
-GRAM_GIB = 2.0  # memory of the largest
 # What GraKeL's random walks need grows with the product of the molecules' sizes, cubed.
 WALK_MOLECULES = {"chembl": 10, "cep": 30}
-GRAM_SECONDS = {"chembl": 30.0, "cep": 300.0}  # of the largest exact Gram matrix, about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +120,9 @@ class Measurement:
         return f"{self.task} {self.size:,}, {self.method}"
 
 
-def planned(options: Kernels, number: int) -> Iterator[Measurement]:
-    """All measurements that are known beforehand; GraKeL's come before those they are compared to.
-
-    Exact Gram matrices of the regression are not: their sizes follow from the time they take.
+def planned(options: Kernels, number: int, train: int) -> Iterator[Measurement]:
+    """All measurements on a number of molecules, of which `train` are trained on; GraKeL's come
+    before those they are compared to.
     """
     beside = not options.bond_labels
     largest = min(options.molecules, number)
@@ -148,21 +145,8 @@ def planned(options: Kernels, number: int) -> Iterator[Measurement]:
         yield Measurement(ACCURACY, name, 0)
     for features in options.features:
         yield Measurement(REGRESSION, RANDOM_FEATURES, features)
-
-
-def largest_subset(
-    options: Kernels, train: int, others: int, size: int, result: dict[str, float]
-) -> int:
-    """How many training molecules an exact Gram matrix can have, in steps of 50."""
-
-    def fits(subset: int) -> bool:
-        pairs = subset * (subset / 2 + others) / (size * (size / 2 + others))
-        numbers = subset * (subset + others) / (size * (size + others))
-        seconds = pairs * (result["seconds"] + result["seconds_search"])
-        gib = numbers * max(result["peak_mib"], result.get("gpu_peak_mib", 0)) / 1024
-        return seconds <= GRAM_SECONDS[options.dataset] and gib <= GRAM_GIB
-
-    return max((n for n in (*range(50, train, 50), train) if fits(n)), default=0)
+    for size in sorted({min(size, train) for size in EXACT_SIZES}):
+        yield Measurement(REGRESSION, EXACT_GRAM, size)
 
 
 def _pair(task: str, size: int, beside: bool) -> Iterator[Measurement]:

@@ -22,18 +22,14 @@ from benchmarks.kernels.options import (
     OURS,
     OURS_FROM_LIST,
     PATHS,
-    RANDOM_FEATURES,
-    REGRESSION,
     WALK_GRAM,
     WL_FEATURES,
     WL_GRAM,
     WL_MIN,
     Kernels,
     Measurement,
-    largest_subset,
     planned,
 )
-from benchmarks.kernels.report import growth
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.conftest import metrics_of
 from tests.benchmarks.interruption import interrupt_once
@@ -77,9 +73,7 @@ def small(molecules):
         patch.setattr(accuracy, "PENALTIES", (1.0,))
         patch.setattr(accuracy, "DEPTHS", range(1))
         patch.setattr(measure, "in_own_process", in_this_process)
-        patch.setattr(kernels, "FEWEST_EXACT", 20)
-        # All 48 training molecules would fit.
-        patch.setattr(kernels, "largest_subset", lambda *words: min(2 * words[3], 48))
+        patch.setattr(options, "EXACT_SIZES", (20, 40, 80))
         yield measured
 
 
@@ -200,12 +194,6 @@ def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path
         assert measure.outcome(SMALL, Measurement(ACCURACY, name, 0), tmp_path)["failed"]
 
 
-@pytest.fixture(scope="module")
-def few(molecules):
-    """40 molecules with labels."""
-    return labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
-
-
 def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
     run, _ = study
 
@@ -244,73 +232,19 @@ def test_a_process_of_its_own(call_main, tmp_path):
     assert found["peak_mib"] > 1
 
 
-@pytest.mark.parametrize("copies", [1, 3])
-def test_copies_are_the_graphs_in_other_orders(few, copies):
-    found = libraries.repeated(few, copies, seed=0)
-    number, edges = few.num_nodes, few.edge_index.size(1)
-    assert found.num_nodes == copies * number
-    assert torch.equal(found.batch, torch.arange(40 * copies).repeat_interleave(found.ptr.diff()))
-    for copy in range(copies):
-        nodes = slice(copy * number, (copy + 1) * number)
-        assert torch.equal(found.batch[nodes] - 40 * copy, few.batch)
-        index = found.edge_index[:, copy * edges : (copy + 1) * edges] - copy * number
-        bonds = found.bond[copy * edges : (copy + 1) * edges]
-        assert sides(found.atom[nodes], index, bonds, few.batch) == sides(
-            few.atom, few.edge_index, few.bond, few.batch
-        )
-        assert torch.equal(index, few.edge_index) == (copy == 0)
-
-
-def sides(atoms, index, bonds, batch):
-    """The graph, both labels and the bond of every edge, sorted."""
-    columns = torch.stack([batch[index[0]], atoms[index[0]], bonds, atoms[index[1]]])
-    return sorted(map(tuple, columns.t().tolist()))
-
-
-def test_lists_hold_the_graphs_of_the_batch(few):
-    graphs = libraries.as_list(few)
-    assert len(graphs) == 40
-    first = 0
-    for graph in graphs:
-        nodes = slice(first, first + graph.num_nodes)
-        inside = (few.edge_index[0] >= nodes.start) & (few.edge_index[0] < nodes.stop)
-        assert torch.equal(graph.atom, few.atom[nodes])
-        assert torch.equal(graph.edge_index, few.edge_index[:, inside] - first)
-        assert torch.equal(graph.bond, few.bond[inside])
-        first = nodes.stop
-    assert first == few.num_nodes
+def test_copies_are_in_other_orders(molecules):
+    few = labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
+    first, second = libraries.repeated(few, 2, seed=0).edge_index.chunk(2, dim=1)
+    assert torch.equal(first, few.edge_index)
+    assert not torch.equal(second - few.num_nodes, first)
 
 
 def test_every_measurement_is_there_once():
     for setting in (SMALL, replace(SMALL, molecules=1), replace(SMALL, bond_labels=True)):
-        plan = list(planned(setting, 1000))
+        plan = list(planned(setting, 1000, 800))
         names = [measurement.name for measurement in plan]
         assert len(set(names)) == len(names)
         assert all(measurement.size <= 1000 for measurement in plan)
-
-
-@pytest.mark.parametrize(("seconds", "memory"), [(100.0, 1000.0), (1e9, 0.5), (1.0, 1000.0)])
-def test_the_largest_subset_fits_time_and_memory(monkeypatch, seconds, memory):
-    monkeypatch.setitem(options.GRAM_SECONDS, "chembl", seconds)
-    monkeypatch.setattr(options, "GRAM_GIB", memory)
-    result = {"seconds": 5.0, "seconds_search": 1.0, "peak_mib": 64.0}
-
-    def predicted(size):
-        pairs, others = size * (size / 2 + 2000), 500 * (500 / 2 + 2000)
-        numbers = size * (size + 2000) / (500 * 2500)
-        return 6.0 * pairs / others, 64 * numbers / 1024
-
-    largest = largest_subset(SMALL, 8000, 2000, 500, result)
-    if seconds == 1.0:
-        assert largest < 500
-    assert predicted(largest)[0] <= seconds
-    assert predicted(largest)[1] <= memory
-    assert predicted(largest + 50)[0] > seconds or predicted(largest + 50)[1] > memory
-
-
-def test_growth_is_the_exponent():
-    rows = [{"molecules": n, "seconds": 3 * n**1.5} for n in (10, 20, 40)]
-    assert growth(rows) == pytest.approx(1.5)
 
 
 def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
@@ -345,10 +279,3 @@ def test_parts_are_those_of_the_molecule_benchmark():
     assert tuple(mine) == PARTS == libraries.PARTS
     for part in PARTS:
         assert mine[part].tolist() == theirs[part].tolist()
-
-
-def test_measurements_know_their_names():
-    measurement = Measurement(WL_GRAM, OURS_FROM_LIST, 3000)
-    assert measurement.name == "wl-gram_pyg-kernels--list-of-data_0003000"
-    assert measurement.title == "wl-gram 3,000, pyg_kernels, list of Data"
-    assert Measurement(REGRESSION, RANDOM_FEATURES, 8).name == "regression_random-features_0000008"

@@ -26,7 +26,7 @@ class QuestionBatch(NamedTuple):
 
 
 def question_batch(texts: EncodedTexts, groups: Tensor, bodies: bool) -> QuestionBatch:
-    """The batch of groups ``(B, K)`` of questions; of the texts the titles come before the bodies."""
+    """The batch of groups ``(B, K)`` of questions; of the texts titles come before bodies."""
     number = len(texts) // 2
     questions, places = groups.unique(return_inverse=True)
     rows = torch.cat([questions, questions + number]) if bodies else questions
