@@ -120,7 +120,7 @@ def write_recordings(folder: Path) -> None:
 
 TRIAL = (
     "model seed device num_parameters learned diverged iterations accuracy accuracy_running "
-    "train_accuracy seconds cpu_seconds"
+    "seconds cpu_seconds"
 )
 SEQUENCES = "--device cpu --centers 7 --batch-size 20 --models lstm --max-iterations 2"
 COMMANDS = {

@@ -136,7 +136,8 @@ def tf_idf(
     ranked = sorted({place for r in rankings for place in (r.query, *r.candidates)})
     if not any(texts[place] for place in ranked):  # nothing but stop words
         return [torch.zeros(len(ranking.candidates)) for ranking in rankings]
-    words: dict[str, Any] = {"analyzer": partial(_runs, ngrams)}
+    words: dict[str, Any] = {"tokenizer": list, "token_pattern": None, "lowercase": False}
+    words["ngram_range"] = (1, ngrams)
     # Words of other questions change neither products nor lengths, and with runs of three there
     # are millions of them.
     counter = CountVectorizer(**words).fit(texts[place] for place in ranked)
@@ -191,12 +192,3 @@ def _folds(number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 def _published(rankings: Sequence[Ranking]) -> list[Tensor]:
     return [torch.tensor(ranking.bm25) for ranking in rankings]
-
-
-def _runs(longest: int, words: Sequence[str]) -> list[str]:
-    """All runs of 1 to so many words."""
-    return [
-        " ".join(words[start : start + length])
-        for length in range(1, longest + 1)
-        for start in range(len(words) - length + 1)
-    ]

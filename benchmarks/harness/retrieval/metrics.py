@@ -17,16 +17,9 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
     score come in a random order, always the same, so that nothing is gained from the order in which
     a search engine gave them.
     """
-    if len(scores) != len(relevance):
-        raise ValueError(f"scores are of {len(scores)} queries, relevance of {len(relevance)}")
     generator = torch.Generator().manual_seed(TIES)
     predicted, target, queries = [], [], []
     for query, (score, similar) in enumerate(zip(scores, relevance, strict=True)):
-        if score.dim() != 1 or score.shape != similar.shape:
-            raise ValueError(
-                f"query {query} has scores of shape {tuple(score.shape)} and relevance of shape "
-                f"{tuple(similar.shape)}; both must be (C,)"
-            )
         if bool(score.isnan().any()):
             raise ValueError(f"query {query} has a score that is not a number")
         order = torch.randperm(len(score), generator=generator)

@@ -55,7 +55,7 @@ def describe(data: QuestionData) -> str:
     lines = [
         f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
         f"similar ones to train on, lists of candidates: {lists}",
-        *(f"left out: {number:,} {reason}" for reason, number in corpus.left_out.items()),
+        *(f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()),
     ]
     if data.vectors is None or data.source is None:
         kind = "learned vectors"

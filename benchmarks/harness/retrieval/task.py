@@ -22,7 +22,7 @@ from benchmarks.harness.retrieval.batches import (
     question_batches,
     written_pairs,
 )
-from benchmarks.harness.retrieval.data import QuestionData
+from benchmarks.harness.retrieval.data import RANKED, QuestionData
 from benchmarks.harness.retrieval.learner import QuestionRanker, TitleWriter
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
 from benchmarks.harness.retrieval.models import QuestionModelConfig
@@ -105,19 +105,20 @@ class RetrievalTask(QuestionTask):
         """The scores of a part's pairs, ``(P,)``, list by list."""
         return list(scores.split([len(relevant) for relevant in self.relevance[part]]))
 
-    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The mean reciprocal rank of each part, and all other measures of those to rank."""
+    def measures(self, predictions: Mapping[str, Tensor], first: str) -> dict[str, float]:
+        """One measure of each part, and all others of those to rank."""
         found = {
             part: evaluate(self.rankings(part, predictions[part]), self.relevance[part])
             for part in PARTS
         }
         others = {
-            f"{part}_{key}": found[part][key]
-            for part in ("valid", "test")
-            for key in METRICS
-            if key != "MRR"
+            f"{part}_{key}": found[part][key] for part in RANKED for key in METRICS if key != first
         }
-        return {part: found[part]["MRR"] for part in PARTS} | others
+        return {part: found[part][first] for part in PARTS} | others
+
+    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
+        """The mean reciprocal rank of each part, and all other measures of those to rank."""
+        return self.measures(predictions, self.measure.key)
 
     def details(self, model: QuestionModelConfig, learner: QuestionRanker) -> dict[str, Any]:
         """What a network is, and the number of its encoder's parameters."""

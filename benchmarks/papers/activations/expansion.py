@@ -64,13 +64,5 @@ def expansions(activation: KernelActivation) -> list[Expansion]:
 
     centers, coefficients = rows(activation.centers, d), rows(activation.coefficients, d)
     slope, intercept = rows(activation.slope, 1), rows(activation.intercept, 1)
-    return [
-        Expansion(
-            activation.green,
-            centers[k],
-            coefficients[k],
-            slope[k, 0],
-            intercept[k, 0],
-        )
-        for k in range(units)
-    ]
+    each = zip(centers, coefficients, slope[:, 0], intercept[:, 0], strict=True)
+    return [Expansion(activation.green, *unit) for unit in each]

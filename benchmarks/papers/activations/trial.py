@@ -3,7 +3,8 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.study import Record
 
 CHECKPOINT = "checkpoint.pt"
@@ -89,8 +91,6 @@ class Progress:
     seconds: float = 0.0  # what they took, with checks
     cpu_seconds: float = 0.0  # the same of the processor's time, which other programs do not change
     history: list[Record] = field(default_factory=list)  # one dictionary a check
-    # of the training batches since the last check
-    accuracies: list[float] = field(default_factory=list)
 
 
 class Training:
@@ -105,9 +105,12 @@ class Training:
         self.generator = torch.Generator(trial.device).manual_seed(trial.seed)
         self.progress = Progress()
         self._test_set = trial.test_set()
-        self._right: list[Tensor] = []
         if self.checkpoint.exists():
-            self._load()
+            with _reading(self.checkpoint) as content:
+                self.network.load_state_dict(content["network"])
+                self.optimizer.load_state_dict(content["optimizer"])
+                self.generator.set_state(content["generator"])
+                self.progress = Progress(**content["progress"])
 
     def run(self) -> Record:
         """Trains to the end and gives the record."""
@@ -116,56 +119,37 @@ class Training:
         clock = time.perf_counter() - progress.seconds, time.process_time() - progress.cpu_seconds
         learned = bool(progress.history) and trial.is_learned(progress.history)
         while progress.iteration < most and not (learned and trial.stops):
-            self.iterate()
+            loss = self.iterate()
             checked = trial.is_checked(progress.iteration) or progress.iteration == most
             if checked:
-                self._check()
+                accuracy = self._accuracy(batch_statistics=True)
+                check = {"iteration": progress.iteration, "loss": loss.item(), "accuracy": accuracy}
+                progress.history.append(check)
                 learned = trial.is_learned(progress.history)
             progress.seconds = time.perf_counter() - clock[0]
             progress.cpu_seconds = time.process_time() - clock[1]
             if time.perf_counter() - saved >= CHECKPOINT_SECONDS:
                 self._save()
                 saved = time.perf_counter()
-            if checked and not math.isfinite(progress.history[-1]["loss"]):
+            if checked and not math.isfinite(check["loss"]):
                 break
         self._save()
         return self._record(learned)
 
-    def iterate(self) -> None:
-        """One step of the optimiser."""
+    def iterate(self) -> Tensor:
+        """One step of the optimiser; gives the loss before it."""
         trial = self.trial
         x, y = trial.sequences(getattr(trial.options, "batch_size", 0), self.generator)
-        output = self.network(x)
-        loss, minimised = trial.loss(self.network, output, y)
+        loss, minimised = trial.loss(self.network, self.network(x), y)
         self.optimizer.zero_grad()
         minimised.backward()
         if clip := getattr(trial.options, "clip", 0.0):
             nn.utils.clip_grad_norm_(self.network.parameters(), clip)
         self.optimizer.step()
         self.progress.iteration += 1
-        self._loss = loss.detach()
-        self._right.append(trial.right(output.detach(), y).float().mean())
+        return loss.detach()
 
-    def _check(self) -> None:
-        """The accuracy on the test set, and that of training since the last check."""
-        accuracies = self._accuracies()
-        self.progress.accuracies = []
-        self.progress.history.append(
-            {
-                "iteration": self.progress.iteration,
-                "loss": self._loss.item(),
-                "train_accuracy": sum(accuracies) / len(accuracies),
-                "accuracy": self._test_accuracy(batch_statistics=True),
-            }
-        )
-
-    def _accuracies(self) -> list[float]:
-        if self._right:
-            self.progress.accuracies += torch.stack(self._right).tolist()
-            self._right = []
-        return self.progress.accuracies
-
-    def _test_accuracy(self, batch_statistics: bool) -> float:
+    def _accuracy(self, batch_statistics: bool) -> float:
         """On the test set, normalised by its own statistics or the running ones; keeps those."""
         buffers = [buffer.clone() for buffer in self.network.buffers()]
         self.network.train(batch_statistics)
@@ -184,13 +168,12 @@ class Training:
             "model": self.trial.model,
             "seed": self.trial.seed,
             "device": self.trial.device,
-            "num_parameters": sum(p.numel() for p in self.network.parameters()),
+            "num_parameters": num_parameters(self.network),
             "learned": learned,
             "diverged": not math.isfinite(last["loss"]),
             "iterations": progress.iteration,
             "accuracy": last["accuracy"],
-            "accuracy_running": self._test_accuracy(batch_statistics=False),
-            "train_accuracy": last["train_accuracy"],
+            "accuracy_running": self._accuracy(batch_statistics=False),
             "seconds": round(progress.seconds, 3),
             "cpu_seconds": round(progress.cpu_seconds, 3),
             **self.trial.details(self.network, progress.history),
@@ -198,7 +181,6 @@ class Training:
         }
 
     def _save(self) -> None:
-        self._accuracies()
         content = {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -208,16 +190,6 @@ class Training:
         part = self.checkpoint.with_suffix(".part")
         torch.save(content, part)
         part.replace(self.checkpoint)
-
-    def _load(self) -> None:
-        try:
-            content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
-            self.network.load_state_dict(content["network"])
-            self.optimizer.load_state_dict(content["optimizer"])
-            self.generator.set_state(content["generator"])
-            self.progress = Progress(**content["progress"])
-        except DAMAGE as error:
-            raise _damaged(self.checkpoint) from error
 
 
 def trained(trial: Trial, folder: Path) -> Record:
@@ -260,13 +232,15 @@ def fresh_network(trial: Trial) -> nn.Module:
 def trained_network(trial: Trial, folder: Path) -> Any:
     """The network of a trial as its checkpoint has it, on the CPU, in evaluation mode."""
     network = fresh_network(trial)
-    try:
-        content = torch.load(folder / CHECKPOINT, map_location="cpu", weights_only=True)
+    with _reading(folder / CHECKPOINT) as content:
         network.load_state_dict(content["network"])
-    except DAMAGE as error:
-        raise _damaged(folder / CHECKPOINT) from error
     return network.eval()
 
 
-def _damaged(path: Path) -> InputError:
-    return InputError(f"{path} is damaged; remove its folder to train this trial again")
+@contextmanager
+def _reading(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        yield torch.load(path, map_location="cpu", weights_only=True)
+    except DAMAGE as error:
+        hint = "remove its folder to train this trial again"
+        raise InputError(f"{path} is damaged; {hint}") from error

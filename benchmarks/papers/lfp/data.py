@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings, read_recordings
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.task import PARTS
 from benchmarks.papers.lfp.options import Lfp
@@ -53,7 +52,10 @@ def leave_one_out(recordings: Recordings) -> list[Fold]:
             valid = recordings.subject == (held + 1) % len(names)
             validated = names[(held + 1) % len(names)]
         else:
-            valid = ~test & _every(VALID_SHARE, recordings.y, ~test)
+            valid = torch.zeros_like(test)
+            for k in range(len(recordings.classes)):
+                members = (~test & (recordings.y == k)).nonzero().flatten()
+                valid[members[VALID_SHARE - 1 :: VALID_SHARE]] = True
             validated = "a fifth of the other's trials"
         masks = {"train": ~(test | valid), "valid": valid, "test": test}
         parts = {part: masks[part].nonzero().flatten() for part in PARTS}
@@ -61,15 +63,6 @@ def leave_one_out(recordings: Recordings) -> list[Fold]:
         _check_parts(recordings, parts, split)
         folds.append(Fold(name, split, parts))
     return folds
-
-
-def _every(share: int, y: Tensor, chosen: Tensor) -> Tensor:
-    """The last of every `share` chosen trials of each class, as a mask."""
-    mask = torch.zeros_like(chosen)
-    for k in range(int(y.max()) + 1):
-        members = (chosen & (y == k)).nonzero().flatten()
-        mask[members[share - 1 :: share]] = True
-    return mask
 
 
 def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str) -> None:
@@ -82,7 +75,11 @@ def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str
 
 
 class TrialLoader:
-    """Goes through trials in batches, samples (B, T, C) and classes (B,)."""
+    """Goes through the trials at some places in batches, samples (B, T, C) and classes (B,).
+
+    With a seed each epoch has an order of its own; without, trials come in theirs. A last batch of
+    one trial cannot be batch-normalised: shuffled, that trial, another one each epoch, is left out.
+    """
 
     def __init__(
         self, x: Tensor, y: Tensor, places: Tensor, batch_size: int, seed: int | None = None
@@ -106,11 +103,3 @@ class TrialLoader:
         generator = torch.Generator().manual_seed(10_000 * self.seed + self.epoch)
         order = self.places[torch.randperm(len(self.places), generator=generator)]
         return order[: len(order) - (len(order) % self.batch_size == 1)].split(self.batch_size)
-
-
-def recording_batches(
-    x: Tensor, y: Tensor, parts: Mapping[str, Tensor], batch_size: int, seed: int
-) -> Batches:
-    """Batches of the trials of each part, those to train on in an order of each epoch."""
-    training = TrialLoader(x, y, parts["train"], batch_size, seed)
-    return Batches(training, {part: TrialLoader(x, y, parts[part], batch_size) for part in PARTS})

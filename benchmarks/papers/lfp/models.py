@@ -6,7 +6,6 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from benchmarks.harness import sizes
 from pyg_kernels.sequence import RKM, RKMCell
 from pyg_kernels.sequence.filters import Filters
 
@@ -78,8 +77,3 @@ class RecordingNet(nn.Module):
         weight = self.head.weight.detach()
         norms = (weight - weight.mean(dim=0)).norm(dim=0)
         return norms / norms.sum()
-
-
-def count_parameters(config: RecordingModelConfig) -> int:
-    """Number of trained numbers of a configuration's network."""
-    return sizes.count_parameters(lambda: RecordingNet(config))

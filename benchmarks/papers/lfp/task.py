@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from benchmarks.harness.checkpoint import UNREADABLE
 from benchmarks.harness.classification import ClassificationTask, Classifier
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.sizes import check_parameters
-from benchmarks.papers.lfp.data import Fold, recording_batches
+from benchmarks.harness.sizes import check_parameters, count_parameters
+from benchmarks.harness.task import PARTS
+from benchmarks.papers.lfp.data import Fold, TrialLoader
 from benchmarks.papers.lfp.filters import FilterBank, found
-from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet, count_parameters
+from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
 from benchmarks.papers.lfp.options import Lfp
 
 Batch = tuple[Tensor, Tensor]
@@ -89,8 +91,10 @@ class RecordingTask(ClassificationTask):
         return RecordingClassifier(asdict(model), classes, rate, asdict(optimizer))
 
     def batches(self, learner: RecordingClassifier, batch_size: int, seed: int) -> Batches:
-        """Standardised trials."""
-        return recording_batches(self.x, self.recordings.y, self.parts, batch_size, seed)
+        """Standardised trials, those to train on in an order of each epoch."""
+        x, y, parts = self.x, self.recordings.y, self.parts
+        training = TrialLoader(x, y, parts["train"], batch_size, seed)
+        return Batches(training, {p: TrialLoader(x, y, parts[p], batch_size) for p in PARTS})
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
         """Of whom trials are."""
@@ -141,20 +145,13 @@ def fold_name(recordings: Recordings, subject: str) -> str:
 
 def model_configs(options: Lfp, recordings: Recordings) -> list[RecordingModelConfig]:
     """A network for each cell."""
+    names = ("hidden", "filters", "ngram", "pooling", "layer_norm")
+    sizes = {name: getattr(options, name) for name in names}
     models = []
     for name in options.models:
-        model = RecordingModelConfig(
-            name=name,
-            num_channels=recordings.x.size(1),
-            num_classes=len(recordings.classes),
-            hidden=options.hidden,
-            filters=options.filters,
-            ngram=options.ngram,
-            pooling=options.pooling,
-            layer_norm=options.layer_norm,
-        )
+        model = RecordingModelConfig(name, recordings.x.size(1), len(recordings.classes), **sizes)
         with as_input_error():
-            number = count_parameters(model)
+            number = count_parameters(partial(RecordingNet, model))
             check_parameters(name, options.hidden, number, "--hidden, --filters, --ngram")
         models.append(model)
     return models

@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 pytest.importorskip("bm25s", reason="the benchmark needs the extra 'bench'")
@@ -22,7 +21,7 @@ from benchmarks.harness.retrieval.baselines import (
     tf_idf,
     tuned_tf_idf,
 )
-from benchmarks.harness.retrieval.metrics import METRICS, evaluate
+from benchmarks.harness.retrieval.metrics import METRICS
 
 ASKED = {
     "how to boot from usb": "the usb stick is not found",
@@ -117,17 +116,6 @@ def test_stop_words_go_before_runs_are_formed(corpus) -> None:
     assert found.tolist() == [0.0, 0.0]
 
 
-def test_the_best_setting_on_dev_is_taken(corpus) -> None:
-    texts, relevance = corpus.texts("title"), corpus.relevance("dev")
-    reached = {
-        (ngrams, pruned): evaluate(tf_idf(texts, ngrams, pruned, DEV), relevance)["MRR"]
-        for ngrams in NGRAMS
-        for pruned in (False, True)
-    }
-    first = next(key for key, value in reached.items() if value == max(reached.values()))
-    assert tuned_tf_idf(corpus, texts) == first and len(set(reached.values())) > 1
-
-
 QUERIES, CANDIDATES = 60, 12
 Rankers = list[list[Tensor]]
 
@@ -169,16 +157,6 @@ def test_scores_are_standardized_within_a_query() -> None:
         assert not features[:, 2].any()
     for one, other in zip(standardized(scaled), found, strict=True):
         torch.testing.assert_close(one, other[:, :2], rtol=1e-3, atol=1e-3)
-
-
-def test_the_reranker_is_the_logistic_regression_over_standardized_scores() -> None:
-    valid, test = rankers(0, (1.0, 0.5)), rankers(2, (1.0, 0.5))
-    model = LogisticRegression(class_weight="balanced")
-    model.fit(torch.cat(standardized(valid[0])).numpy(), torch.cat(valid[1]).numpy())
-    expected = [features @ torch.from_numpy(model.coef_[0]) for features in standardized(test[0])]
-    made = Made(valid, test)
-    torch.testing.assert_close(made.reranked_scores()["test"], expected)
-    assert made.reranked()["test"] == evaluate(expected, test[1])
 
 
 def test_cross_validation_does_not_see_the_query_itself() -> None:

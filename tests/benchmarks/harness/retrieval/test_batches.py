@@ -7,7 +7,7 @@ import torch.nn.functional as F
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.corpora.questions import TrainQuery
-from benchmarks.harness.retrieval.batches import NegativesLoader, PairLoader, question_batch
+from benchmarks.harness.retrieval.batches import NegativesLoader, question_batch
 from benchmarks.harness.retrieval.data import drawn, trained_questions
 from benchmarks.harness.retrieval.learner import RankingError, hinge_loss
 from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, pooled
@@ -64,15 +64,6 @@ def test_each_question_is_encoded_once(texts) -> None:
     assert batch.words.num_texts == 3  # question 2 has no body
     assert batch.question.tolist() == [0, 1, 0]
     assert batch.groups.tolist() == [[1, 0], [0, 1], [1, 0]]
-
-
-def test_pairs_keep_their_order(texts) -> None:
-    pairs = torch.tensor([[0, 1], [3, 2], [2, 1]])
-    loader = PairLoader(texts, pairs, 2, bodies=False)
-    assert len(loader) == 2
-    model = net("title")
-    together = model(question_batch(texts, pairs, bodies=False))
-    torch.testing.assert_close(torch.cat([model(batch) for batch in loader]), together)
 
 
 def test_an_epoch_has_every_pair_once_with_questions_that_are_not_similar(texts) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
@@ -13,7 +12,6 @@ from benchmarks.harness.retrieval.models import (
     ENCODERS,
     QuestionModelConfig,
     QuestionNet,
-    TorchEncoder,
     pooled,
 )
 from benchmarks.harness.retrieval.report import weights_by_position
@@ -96,15 +94,6 @@ def test_poolings(words) -> None:
         torch.testing.assert_close(pooled(states, words, "last")[text], rows[-1])
         torch.testing.assert_close(pooled(states, words, "mean")[text], rows.mean(dim=0))
         torch.testing.assert_close(pooled(states, words, "max")[text], rows.amax(dim=0))
-
-
-def test_torch_layers_are_those_of_torch(words) -> None:
-    torch.manual_seed(0)
-    layer, x = nn.GRU(4, 6), features()
-    states, last = TorchEncoder(layer)(x, words)
-    expected, end = layer(x[4:].unsqueeze(1))
-    torch.testing.assert_close(states[4:], expected[:, 0])
-    torch.testing.assert_close(last[:, 2], end[:, 0])
 
 
 @pytest.mark.parametrize(

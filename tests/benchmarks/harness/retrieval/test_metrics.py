@@ -68,12 +68,7 @@ def test_infinite_scores_and_those_of_a_network() -> None:
 
 def test_refuses_what_cannot_be_measured() -> None:
     similar = torch.tensor([True, False])
-    with pytest.raises(ValueError, match="scores are of 1 queries, relevance of 2"):
-        evaluate([torch.zeros(2)], [similar, similar])
-    with pytest.raises(ValueError, match=r"query 1 has scores of shape \(3,\) and relev"):
-        evaluate([torch.zeros(2), torch.zeros(3)], [similar, similar])
     with pytest.raises(ValueError, match="query 0 has a score that is not a number"):
         evaluate([torch.tensor([0.0, math.nan])], [similar])
-    for relevance in ([~torch.ones(2, dtype=torch.bool)], []):
-        with pytest.raises(ValueError, match="no query has a similar candidate"):
-            evaluate([torch.zeros(2)] * len(relevance), relevance)
+    with pytest.raises(ValueError, match="no query has a similar candidate"):
+        evaluate([torch.zeros(2)], [~torch.ones(2, dtype=torch.bool)])
