@@ -18,14 +18,7 @@ from benchmarks.kernels.options import (
     GRAKEL,
     ITERATIONS,
     OURS_FROM_LIST,
-    PATHS,
     SEED,
-    SEQUENCES,
-    WALK_GRAM,
-    WL_FEATURES,
-    WL_GRAM,
-    WL_MIN,
-    WL_MINMAX,
     Kernels,
     Measurement,
 )
@@ -60,7 +53,7 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
     """The call that is measured, with its input ready in the library's own form."""
     molecules = load(options)
     device = torch.device(options.device)
-    if measurement.task == WL_FEATURES:
+    if measurement.task == "wl-features":
         batch = repeated(labeled(molecules), measurement.size, SEED).to(device)
         kernel = WLSubtreeKernel(ITERATIONS, **_labels(options), verbose=False)
         return lambda: kernel.fit_transform(batch)
@@ -70,7 +63,7 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
         kernel = _of_grakel(measurement.task)
         return lambda: kernel.fit_transform(graphs)
     ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(device)
-    if measurement.task == WALK_GRAM:
+    if measurement.task == "walk-gram":
         return lambda: walk_gram(ours, options)
     kernel = _of_counts(measurement.task, options)
     return lambda: kernel(ours).cpu().numpy()
@@ -79,11 +72,11 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
 def _of_counts(task: str, options: Kernels) -> Any:
     choices: dict[str, Any] = {"output": "gram", "verbose": False}
     labels = _labels(options)
-    if task == SEQUENCES:
+    if task == "sequences":
         return LabelSequenceKernel(EDGES + 1, **labels, **choices)
-    if task == PATHS:
+    if task == "paths":
         return ShortestPathKernel(node_label="element", **choices)
-    compare = {WL_GRAM: "dot", WL_MIN: "min", WL_MINMAX: "minmax"}[task]
+    compare = {"wl-gram": "dot", "wl-min": "min", "wl-minmax": "minmax"}[task]
     return WLSubtreeKernel(ITERATIONS, **labels, compare=compare, **choices)
 
 
@@ -180,10 +173,10 @@ def _grakel() -> Any:
 
 def _of_grakel(task: str) -> Any:
     kernels = _grakel()
-    if task == WALK_GRAM:
+    if task == "walk-gram":
         return kernels.RandomWalkLabeled(p=EDGES, lamda=DECAY)
-    if task == PATHS:
+    if task == "paths":
         return kernels.ShortestPath(with_labels=True)
-    if task == WL_MIN:
+    if task == "wl-min":
         return kernels.WeisfeilerLehmanOptimalAssignment(n_iter=ITERATIONS)
     return kernels.WeisfeilerLehman(n_iter=ITERATIONS, base_graph_kernel=kernels.VertexHistogram)

@@ -12,16 +12,6 @@ from benchmarks.harness.options import Device, Results, setting
 OURS = "pyg_kernels"
 OURS_FROM_LIST = "pyg_kernels, list of Data"
 GRAKEL = "GraKeL"
-WL_GRAM = "wl-gram"
-WL_MIN = "wl-min"
-WL_MINMAX = "wl-minmax"
-SEQUENCES = "sequences"
-PATHS = "paths"
-WALK_GRAM = "walk-gram"
-WL_FEATURES = "wl-features"
-PROCESS = "gp"
-ACCURACY = "accuracy"
-REGRESSION = "regression"
 Task = Literal[
     "wl-gram",
     "wl-min",
@@ -93,7 +83,7 @@ class Kernels(Device, Results):
 class Measurement:
     """One thing that is measured in a process of its own."""
 
-    task: str  # one of :data:`TASKS`
+    task: Task  # one of :data:`TASKS`
     method: str  # A library, a set, or a way to do regression
     size: int  # molecules, copies of the data set, or random features; 0 for all of a set
 
@@ -102,7 +92,7 @@ class Measurement:
         """The name of its folder."""
         method = "".join(letter if letter.isalnum() else "-" for letter in self.method.lower())
         name = f"{self.task}_{method}_{self.size:07}"
-        if self.task != ACCURACY or self.method == MUTAG:
+        if self.task != "accuracy" or self.method == MUTAG:
             return name
         return f"{name}-{hashlib.sha256(self.method.encode()).hexdigest()[:8]}"
 
@@ -110,7 +100,7 @@ class Measurement:
     def content(self) -> str | None:
         """A fingerprint of the file of a set; None where there is none."""
         file = Path(self.method.rpartition(":")[0])
-        if self.task != ACCURACY or not file.is_file():
+        if self.task != "accuracy" or not file.is_file():
             return None
         return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
@@ -127,29 +117,29 @@ def planned(options: Kernels, number: int, train: int) -> Iterator[Measurement]:
     beside = not options.bond_labels
     largest = min(options.molecules, number)
     for size in _fractions(largest, 4, 2, 1):
-        yield from _pair(WL_GRAM, size, beside)
-    yield Measurement(WL_GRAM, OURS_FROM_LIST, largest)
-    for task in (WL_MIN, WL_MINMAX, SEQUENCES, PATHS):
+        yield from _pair("wl-gram", size, beside)
+    yield Measurement("wl-gram", OURS_FROM_LIST, largest)
+    for task in TASKS[1:5]:
         for size in sorted({min(FEWER, largest), largest}):
-            yield from _pair(task, size, beside and task in (WL_MIN, PATHS) and size <= FEWER)
+            yield from _pair(task, size, beside and task in ("wl-min", "paths") and size <= FEWER)
     walks = min(options.walk_molecules or WALK_MOLECULES[options.dataset], number)
     for size in _fractions(walks, 3, 1):
-        yield from _pair(WALK_GRAM, size, beside)
+        yield from _pair("walk-gram", size, beside)
     for size in _fractions(min(30 * walks, number), 9, 3, 1):
         if size > walks:
-            yield Measurement(WALK_GRAM, OURS, size)
+            yield Measurement("walk-gram", OURS, size)
     for copies in options.copies:
-        yield Measurement(WL_FEATURES, OURS, copies)
-    yield Measurement(PROCESS, OURS, largest)
+        yield Measurement("wl-features", OURS, copies)
+    yield Measurement("gp", OURS, largest)
     for name in options.sets:
-        yield Measurement(ACCURACY, name, 0)
+        yield Measurement("accuracy", name, 0)
     for features in options.features:
-        yield Measurement(REGRESSION, RANDOM_FEATURES, features)
+        yield Measurement("regression", RANDOM_FEATURES, features)
     for size in sorted({min(size, train) for size in EXACT_SIZES}):
-        yield Measurement(REGRESSION, EXACT_GRAM, size)
+        yield Measurement("regression", EXACT_GRAM, size)
 
 
-def _pair(task: str, size: int, beside: bool) -> Iterator[Measurement]:
+def _pair(task: Task, size: int, beside: bool) -> Iterator[Measurement]:
     if beside:
         yield Measurement(task, GRAKEL, size)
     yield Measurement(task, OURS, size)

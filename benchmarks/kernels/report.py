@@ -12,7 +12,6 @@ from matplotlib.ticker import NullLocator
 from benchmarks.harness.study import rows_table
 from benchmarks.harness.table import Table
 from benchmarks.kernels.options import (
-    ACCURACY,
     DECAY,
     EDGES,
     EXACT_GRAM,
@@ -20,34 +19,25 @@ from benchmarks.kernels.options import (
     GRAMS,
     ITERATIONS,
     ORDER,
-    PATHS,
-    PROCESS,
     RANDOM_FEATURES,
-    REGRESSION,
     SEED,
-    SEQUENCES,
-    WALK_GRAM,
-    WL_FEATURES,
-    WL_GRAM,
-    WL_MIN,
-    WL_MINMAX,
     Kernels,
 )
 
 Result = dict[str, Any]
 Column = Callable[[Result], object]
 TITLES = {
-    WL_FEATURES: f"WL features, {ITERATIONS} iterations",
-    WL_GRAM: f"WL Gram matrix, {ITERATIONS} iterations",
-    WALK_GRAM: f"random-walk Gram matrix, p = {EDGES}",
+    "wl-features": f"WL features, {ITERATIONS} iterations",
+    "wl-gram": f"WL Gram matrix, {ITERATIONS} iterations",
+    "walk-gram": f"random-walk Gram matrix, p = {EDGES}",
 }
 NAMES = {
-    WL_GRAM: f"WL subtree, {ITERATIONS} iterations",
-    WL_MIN: "the same, minima (optimal assignment)",
-    WL_MINMAX: "the same, min-max",
-    SEQUENCES: f"walks without turning back, up to {EDGES} edges",
-    PATHS: "shortest paths",
-    WALK_GRAM: f"random walks, p = {EDGES}, lamda = {DECAY:g}",
+    "wl-gram": f"WL subtree, {ITERATIONS} iterations",
+    "wl-min": "the same, minima (optimal assignment)",
+    "wl-minmax": "the same, min-max",
+    "sequences": f"walks without turning back, up to {EDGES} edges",
+    "paths": "shortest paths",
+    "walk-gram": f"random walks, p = {EDGES}, lamda = {DECAY:g}",
 }
 SECONDS: Column = lambda r: f"{r['seconds']:.3g}"  # noqa: E731
 
@@ -56,10 +46,10 @@ def tables(results: Sequence[Result], options: Kernels, number: int) -> list[Tab
     """Gram matrices beside GraKeL's, features by the size of the data, and so on."""
     kinds: list[tuple[Sequence[str], Callable[[Sequence[Result]], Table]]] = [
         (GRAMS, partial(_gram_table, options=options, number=number)),
-        ((WL_FEATURES,), partial(_features_table, options=options)),
-        ((PROCESS,), partial(_process_table, options=options)),
-        ((ACCURACY,), _accuracy_table),
-        ((REGRESSION,), partial(_regression_table, options=options)),
+        (("wl-features",), partial(_features_table, options=options)),
+        (("gp",), partial(_process_table, options=options)),
+        (("accuracy",), _accuracy_table),
+        (("regression",), partial(_regression_table, options=options)),
     ]
     chosen = [([r for r in results if r["task"] in tasks], table) for tasks, table in kinds]
     return [table(found) for found, table in chosen if found]
@@ -71,7 +61,7 @@ def pictures(results: Sequence[Result], options: Kernels) -> dict[str, Callable[
     found: dict[str, Callable[[], Figure]] = {}
     if any(result["task"] in TITLES for result in done):
         found["scaling.png"] = lambda: scaling_plot(done, options)
-    if any(result["task"] == REGRESSION for result in done):
+    if any(result["task"] == "regression" for result in done):
         found["regression.png"] = lambda: regression_plot(done, options)
     return found
 
@@ -113,7 +103,7 @@ def regression_plot(results: Sequence[Result], options: Kernels) -> Figure:
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     for method, unit in ((RANDOM_FEATURES, "features"), (EXACT_GRAM, "molecules")):
-        rows = [row for row in results if row["task"] == REGRESSION and row["method"] == method]
+        rows = [row for row in results if row["task"] == "regression" and row["method"] == method]
         if not rows:
             continue
         seconds, errors = ([row[key] for row in rows] for key in ("seconds", "test"))

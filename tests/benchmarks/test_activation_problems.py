@@ -197,13 +197,6 @@ def test_variation_is_that_of_the_numerical_slope(green, bounds) -> None:
         assert function.variation(*bounds) == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_kink_at_an_end_makes_no_piece_of_its_own() -> None:
-    function = Expansion("relu", np.array([-1.0, 0.0, 1.0]), np.array([2.0, -5.0, 7.0]))
-    ends, slopes = function.slopes(-1.0, 1.0)
-    assert ends.tolist() == [-1, 0, 1]
-    assert slopes.tolist() == [2, -3]
-
-
 UNITS_OPTIONS = [
     {"green": "relu"},
     {"green": "abs", "shared": True},

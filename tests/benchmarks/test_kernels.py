@@ -16,16 +16,10 @@ from benchmarks.kernels import __main__ as kernels
 from benchmarks.kernels import accuracy, libraries, measure, options, regression
 from benchmarks.kernels.labels import labeled
 from benchmarks.kernels.options import (
-    ACCURACY,
     EXACT_GRAM,
     GRAKEL,
     OURS,
     OURS_FROM_LIST,
-    PATHS,
-    WALK_GRAM,
-    WL_FEATURES,
-    WL_GRAM,
-    WL_MIN,
     Kernels,
     Measurement,
     planned,
@@ -117,7 +111,7 @@ def test_whole_study(whole):
     for name in ("scaling.png", "regression.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
     assert not list(folder.glob("runs/*/*.npy"))
-    once, twice = (result_of(folder, WL_FEATURES, OURS, copies) for copies in (1, 2))
+    once, twice = (result_of(folder, "wl-features", OURS, copies) for copies in (1, 2))
     assert (once["molecules"], twice["molecules"]) == (60, 120)
     assert once["columns"] == twice["columns"]
     assert 2 * once["entries"] == twice["entries"]
@@ -131,14 +125,14 @@ def test_whole_study(whole):
 def test_values_are_those_of_grakel(whole):
     pytest.importorskip("grakel", reason="compares with GraKeL")
     folder, _ = whole
-    for task in (WL_MIN, PATHS):
+    for task in ("wl-min", "paths"):
         assert result_of(folder, task, OURS, 20)["difference"] < 1e-10
         assert "difference" not in result_of(folder, task, OURS, 40)
     for method, size in ((OURS, 10), (OURS, 40), (OURS_FROM_LIST, 40)):
-        assert result_of(folder, WL_GRAM, method, size)["difference"] == 0
+        assert result_of(folder, "wl-gram", method, size)["difference"] == 0
     for size in (1, 3):
-        assert result_of(folder, WALK_GRAM, OURS, size)["relative_difference"] < 1e-12
-    assert "difference" not in result_of(folder, WL_GRAM, GRAKEL, 40)
+        assert result_of(folder, "walk-gram", OURS, size)["relative_difference"] < 1e-12
+    assert "difference" not in result_of(folder, "wl-gram", GRAKEL, 40)
     graphs, y = accuracy.mutag()
     assert (len(graphs), np.bincount(y).tolist()) == (188, [63, 125])
 
@@ -148,17 +142,17 @@ def test_differences_are_noticed(study, tmp_path, monkeypatch):
     run, _ = study
     original = libraries.walk_gram
     monkeypatch.setattr(libraries, "walk_gram", lambda *words: 1.01 * original(*words))
-    assert run("--tasks", WALK_GRAM, "--walk-molecules", 1)[0] == 0
-    found = result_of(tmp_path / "out", WALK_GRAM, OURS, 1)
+    assert run("--tasks", "walk-gram", "--walk-molecules", 1)[0] == 0
+    found = result_of(tmp_path / "out", "walk-gram", OURS, 1)
     assert found["relative_difference"] == pytest.approx(0.01)
 
 
 def test_bond_labels_change_the_counts(study, whole, tmp_path):
     run, measured = study
-    assert run("--tasks", WL_FEATURES, WL_GRAM, "--bond-labels")[0] == 0
+    assert run("--tasks", "wl-features", "wl-gram", "--bond-labels")[0] == 0
     assert GRAKEL not in {m.method for m in measured}
-    with_bonds = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)["columns"]
-    assert with_bonds > result_of(whole[0], WL_FEATURES, OURS, 1)["columns"]
+    with_bonds = result_of(tmp_path / "out", "wl-features", OURS, 1)["columns"]
+    assert with_bonds > result_of(whole[0], "wl-features", OURS, 1)["columns"]
 
 
 def test_resume_measures_only_what_is_missing(study, monkeypatch):
@@ -166,32 +160,32 @@ def test_resume_measures_only_what_is_missing(study, monkeypatch):
     raised = interrupt_once(
         monkeypatch, measure, "outcome", lambda options, measurement, folder: measurement.size == 2
     )
-    status, _, err = run("--tasks", WL_FEATURES)
+    status, _, err = run("--tasks", "wl-features")
     assert (status, raised) == (130, [True])
     assert "--resume" in err
-    assert run("--tasks", WL_FEATURES, "--resume")[0] == 0
+    assert run("--tasks", "wl-features", "--resume")[0] == 0
     assert [one.size for one in measured] == [1, 2, 2]
 
 
 def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path):
     run, measured = study
     names = [write_set(tmp_path / name) for name in ("Set.csv", "set.csv")]
-    words = ("--tasks", ACCURACY, "--sets", *names)
+    words = ("--tasks", "accuracy", "--sets", *names)
     assert run(*words)[0] == 0
     assert len(list(tmp_path.glob("out/runs/*/record.json"))) == 2
-    found = result_of(tmp_path / "out", ACCURACY, names[0], 0)
+    found = result_of(tmp_path / "out", "accuracy", names[0], 0)
     assert (found["molecules"], found["majority"]) == (40, 0.5)
     assert found["accuracy"]["WL, min"][0] > 0.9
     assert run(*words, "--resume")[0] == 0 and len(measured) == 2
     write_set(tmp_path / "set.csv", 24)
     assert run(*words, "--resume")[0] == 0 and len(measured) == 3
-    assert result_of(tmp_path / "out", ACCURACY, names[1], 0)["molecules"] == 24
+    assert result_of(tmp_path / "out", "accuracy", names[1], 0)["molecules"] == 24
     values = tmp_path / "out" / "runs" / "other" / measure.VALUES
     values.parent.mkdir()
     values.write_bytes(b"")
     assert run(*words, "--report")[0] == 0 and values.exists()
     for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
-        assert measure.outcome(SMALL, Measurement(ACCURACY, name, 0), tmp_path)["failed"]
+        assert measure.outcome(SMALL, Measurement("accuracy", name, 0), tmp_path)["failed"]
 
 
 def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
@@ -201,10 +195,10 @@ def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(libraries, "import_module", absent)
-    status, out, err = run("--tasks", WL_GRAM, "--quiet")
+    status, out, err = run("--tasks", "wl-gram", "--quiet")
     assert (status, err) == (0, "")
     assert out.count("GraKeL is not installed: pip install grakel") == 3
-    assert result_of(tmp_path / "out", WL_GRAM, OURS, 40)["seconds"] > 0
+    assert result_of(tmp_path / "out", "wl-gram", OURS, 40)["seconds"] > 0
 
 
 def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
@@ -214,7 +208,7 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
         return {"failed": "MemoryError: no room"} if measurement.method == OURS else {}
 
     monkeypatch.setattr(measure, "in_own_process", broken)
-    status, out, err = run("--tasks", WL_FEATURES)
+    status, out, err = run("--tasks", "wl-features")
     assert (status, out) == (1, "")
     assert err == "benchmarks.kernels: error: wl-features 1, pyg_kernels: MemoryError: no room\n"
     assert not list(tmp_path.glob("out/runs/*/record.json"))
@@ -222,12 +216,12 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
 
 def test_a_process_of_its_own(call_main, tmp_path):
     """The real way of measuring, once."""
-    words = ("--tasks", WL_FEATURES, "--copies", 1, "--rounds", 1, "--device", "cpu")
+    words = ("--tasks", "wl-features", "--copies", 1, "--rounds", 1, "--device", "cpu")
     words += ("--threads", 1, "--out", tmp_path / "out")
     status, out, err = call_main(kernels.main, *words)
     assert (status, err) == (0, "")
     assert "wl-features 1, pyg_kernels: 0." in out
-    found = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)
+    found = result_of(tmp_path / "out", "wl-features", OURS, 1)
     assert found["threads"] == 1
     assert found["peak_mib"] > 1
 

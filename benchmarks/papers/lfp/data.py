@@ -1,7 +1,6 @@
 """Which recordings, which subjects are left out, and the batches that Lightning reads."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,32 +13,18 @@ from benchmarks.papers.lfp.options import Lfp
 VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
 
 
-@dataclass(frozen=True)
-class Fold:
-    """One subject left out."""
-
-    subject: str  # its name
-    split: str  # who is tested, validated and trained on, in words
-    parts: Mapping[str, Tensor]  # the trials of each part, as positions
-
-
 def load_recordings(options: Lfp) -> Recordings:
     """Reads recordings or makes them."""
     with as_input_error():
         if options.data is not None:
             return read_recordings(options.data, options.rate)
-        made = options.made()
-        return PlantedRecordings(
-            num_subjects=int(made["subjects"]),
-            trials=int(made["trials"]),
-            rate=options.rate,
-            amplitude=made["amplitude"],
-            seed=0,
-        )
+        sizes = {name: getattr(options, name) for name in ("trials", "rate", "amplitude")}
+        return PlantedRecordings(num_subjects=options.subjects, seed=0, **sizes)
 
 
-def leave_one_out(recordings: Recordings) -> list[Fold]:
-    """A fold for each subject: it is tested, the next one validated on, the others trained on.
+def leave_one_out(recordings: Recordings) -> list[tuple[str, str, dict[str, Tensor]]]:
+    """Each subject, who is tested, validated and trained on in words, and the trials of each part:
+    it is tested, the next one validated on, the others trained on.
 
     After the last subject comes the first. Of two subjects, every fifth trial of each class of the
     other one is validated on.
@@ -61,7 +46,7 @@ def leave_one_out(recordings: Recordings) -> list[Fold]:
         parts = {part: masks[part].nonzero().flatten() for part in PARTS}
         split = f"{name} left out, {validated} validated on"
         _check_parts(recordings, parts, split)
-        folds.append(Fold(name, split, parts))
+        folds.append((name, split, parts))
     return folds
 
 

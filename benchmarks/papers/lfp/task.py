@@ -1,6 +1,6 @@
 """What Lightning trains on recordings, and the task that it is: one subject left out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.sizes import check_parameters, count_parameters
 from benchmarks.harness.task import PARTS
-from benchmarks.papers.lfp.data import Fold, TrialLoader
+from benchmarks.papers.lfp.data import TrialLoader, leave_one_out
 from benchmarks.papers.lfp.filters import FilterBank, found
 from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
 from benchmarks.papers.lfp.options import Lfp
@@ -69,10 +69,12 @@ def load_classifier(path: Path, seed: int) -> RecordingClassifier:
 class RecordingTask(ClassificationTask):
     """Classification of recordings, measured by the accuracy in percent."""
 
-    def __init__(self, recordings: Recordings, x: Tensor, fold: Fold) -> None:
-        self.recordings, self.x, self.fold = recordings, x, fold
+    def __init__(
+        self, recordings: Recordings, x: Tensor, subject: str, split: str, parts: dict[str, Tensor]
+    ) -> None:
+        self.recordings, self.x, self.subject = recordings, x, subject
         self.dataset = "planted" if isinstance(recordings, PlantedRecordings) else "npz"
-        self.split, self.parts = fold.split, fold.parts
+        self.split, self.parts = split, parts
         self.labels, self.classes = recordings.y, recordings.classes
 
     def identity(self) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class RecordingTask(ClassificationTask):
 
     def run_name(self, model: str, seed: int) -> str:
         """The cell, who is left out, and the seed."""
-        return f"{model} without {self.fold.subject} (seed {seed})"
+        return f"{model} without {self.subject} (seed {seed})"
 
     def learner(
         self, model: RecordingModelConfig, optimizer: OptimizerConfig
@@ -111,7 +113,7 @@ class RecordingTask(ClassificationTask):
         bank = learner.filters()
         frequencies = bank.frequency[bank.influential()].tolist()
         details: dict[str, Any] = {
-            "subject": self.fold.subject,
+            "subject": self.subject,
             "filters": model.filters,
             "ngram": model.ngram,
             "hidden_size": model.hidden,
@@ -126,15 +128,13 @@ class RecordingTask(ClassificationTask):
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
         """The same, and first who is left out."""
-        return {"left_out": self.fold.subject, **super().rows(part, predictions)}
+        return {"left_out": self.subject, **super().rows(part, predictions)}
 
 
-def recording_tasks(recordings: Recordings, folds: Iterable[Fold]) -> dict[str, RecordingTask]:
+def recording_tasks(recordings: Recordings) -> dict[str, RecordingTask]:
     """A task for each subject left out; their names begin those of the runs' folders."""
-    x = recordings.standardized().transpose(1, 2).contiguous()
-    return {
-        fold_name(recordings, fold.subject): RecordingTask(recordings, x, fold) for fold in folds
-    }
+    x, folds = recordings.standardized().transpose(1, 2).contiguous(), leave_one_out(recordings)
+    return {fold_name(recordings, fold[0]): RecordingTask(recordings, x, *fold) for fold in folds}
 
 
 def fold_name(recordings: Recordings, subject: str) -> str:

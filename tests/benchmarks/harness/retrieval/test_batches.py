@@ -85,21 +85,6 @@ def test_an_epoch_has_every_pair_once_with_questions_that_are_not_similar(texts)
     assert sum(len(batch.groups) for batch in loader) == 3
 
 
-def test_epochs_differ_and_can_be_taken_up(texts) -> None:
-    queries = [TrainQuery(0, (1, 2), (3,)), TrainQuery(3, (2,)), TrainQuery(1, (0, 2))]
-
-    def epoch(number: int) -> list[list[int]]:
-        loader = NegativesLoader(texts, queries, 3, batch_size=8, bodies=True, seed=7)
-        loader.set_epoch(number)
-        (batch,) = loader
-        return batch.groups.tolist()
-
-    assert epoch(0) == epoch(0)
-    assert len({str(epoch(number)) for number in range(4)}) > 1
-    loader = NegativesLoader(texts, queries, 3, batch_size=8, bodies=True, seed=7)
-    assert [next(iter(loader)).groups.tolist() for _ in range(3)] == [epoch(k) for k in range(3)]
-
-
 def test_negatives_are_without_repetition_where_there_are_enough() -> None:
     generator = torch.Generator().manual_seed(0)
     query = TrainQuery(0, (1,), tuple(range(2, 30)))

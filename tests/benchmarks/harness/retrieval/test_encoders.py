@@ -58,21 +58,6 @@ def test_a_text_is_read_alone(encoder, words) -> None:
         torch.testing.assert_close(states[start : start + length], alone)
 
 
-@pytest.mark.parametrize("encoder", [name for name in ENCODERS if name != "cnn"])
-def test_a_carried_state_goes_on_with_the_text(encoder) -> None:
-    torch.manual_seed(0)
-    net, x = ENCODERS[encoder](4, 6), features()
-
-    def batch(*lengths: int) -> TextBatch:
-        ptr = torch.tensor([0, *lengths]).cumsum(0)
-        return TextBatch(torch.arange(sum(lengths)), ptr, torch.zeros(len(lengths)))
-
-    whole, _ = net(x[:7], batch(3, 4))
-    _, state = net(torch.cat([x[:2], x[3:5]]), batch(2, 2))
-    rest, _ = net(torch.cat([x[2:3], x[5:7]]), batch(1, 2), state)
-    torch.testing.assert_close(rest, torch.cat([whole[2:3], whole[5:7]]))
-
-
 def test_cnn_is_a_convolution_over_three_words(words) -> None:
     torch.manual_seed(0)
     net, x = ENCODERS["cnn"](4, 6), features()

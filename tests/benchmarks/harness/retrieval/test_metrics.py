@@ -44,13 +44,6 @@ def test_equals_the_definitions(seed: int) -> None:
     assert found == pytest.approx(by_definition(scores, relevance), abs=1e-4)
 
 
-def test_a_query_without_a_similar_candidate_is_left_out() -> None:
-    scores, relevance = rankings(10, 5)
-    without = torch.zeros(20, dtype=torch.bool)
-    more = evaluate([*scores, torch.randn(20)], [*relevance, without])
-    assert more == evaluate(scores, relevance)
-
-
 def test_scores_of_one_value_gain_nothing_from_the_order_of_candidates() -> None:
     number, size = 800, 4
     first = torch.arange(size) == 0
