@@ -133,13 +133,10 @@ def _evidence(words: Sequence[str], cell: str, where: str) -> Tensor | None:
     marks = torch.zeros(len(words), dtype=torch.bool)
     for phrase in cell.split(SEPARATOR):
         wanted = tokenize(phrase)
-        starts = [
-            start
-            for start in range(len(words) - len(wanted) + 1)
-            if wanted and list(words[start : start + len(wanted)]) == wanted
-        ]
+        size = len(wanted)
+        starts = [k for k in range(len(words)) if size and list(words[k : k + size]) == wanted]
         if not starts:
             raise ValueError(f"{where}: its text does not have the words {phrase.strip()!r}")
         for start in starts:
-            marks[start : start + len(wanted)] = True
+            marks[start : start + size] = True
     return marks

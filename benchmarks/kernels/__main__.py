@@ -29,7 +29,7 @@ An atom's label is its element. Both libraries compute each Gram matrix from the
 the largest difference of the values is shown. Without GraKeL (pip install grakel) its rows say so.
 Every measurement is made in a process of its own; finished ones are kept for --resume.
 
-OUT holds metrics.json, table.md, scaling.png, regression.png, configuration.json and runs/.
+OUT holds metrics.json, table.md, configuration.json and runs/.
 Exit status: 0 done, 1 a measurement failed, 2 bad input, 130 interrupted.
 """
 
@@ -51,8 +51,7 @@ def carry_out(asked: Kernels) -> None:
         number = len(libraries.load(options))
     train = len(libraries.parts_of(number)["train"])
     out = Path(options.out or f"runs/kernels-{options.dataset}")
-    pictures = ("scaling.png", "regression.png")
-    study = Study(PROGRAM, options, out, {"molecules": number}, PACKAGES, pictures)
+    study = Study(PROGRAM, options, out, {"molecules": number}, PACKAGES)
     study.open()
     cells = [one for one in planned(options, number, train) if one.task in options.tasks]
     study.run(
@@ -66,7 +65,7 @@ def carry_out(asked: Kernels) -> None:
             path.unlink()
     records = sorted(study.records(), key=lambda one: TASKS.index(one["task"]))
     tables = report.tables(records, options, number)
-    study.finish(Report(tables, report.pictures(records, options)))
+    study.finish(Report(tables))
 
 
 def _is_done(cell: Measurement, record: dict[str, Any]) -> bool:

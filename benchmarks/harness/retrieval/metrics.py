@@ -15,13 +15,13 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
 
     Each is the mean over queries; those without a similar candidate are left out. Candidates of one
     score come in a random order, always the same, so that nothing is gained from the order in which
-    a search engine gave them.
+    a search engine gave them. All are NaN where a score is not a number.
     """
+    if any(bool(score.isnan().any()) for score in scores):
+        return dict.fromkeys(METRICS, float("nan"))
     generator = torch.Generator().manual_seed(TIES)
     predicted, target, queries = [], [], []
     for query, (score, similar) in enumerate(zip(scores, relevance, strict=True)):
-        if bool(score.isnan().any()):
-            raise ValueError(f"query {query} has a score that is not a number")
         order = torch.randperm(len(score), generator=generator)
         # Places from the worst, 1, up, for scores: torchmetrics need not keep equal scores in order
         # and takes a candidate whose score is not positive, as a cosine can be, for not retrieved.

@@ -148,11 +148,7 @@ class QuestionNet(nn.Module):
         """The cosine between the first question of each group and the others, ``(B, K - 1)``."""
         vectors = self.texts(batch.words)
         questions = scatter(vectors, batch.question, dim_size=batch.num_questions, reduce="mean")
-        questions = F.normalize(questions.float(), dim=1)
-        groups, size = batch.groups.shape
-        grouped = questions.index_select(0, batch.groups.flatten()).view(groups, size, -1)
-        # No product of matrices: in mixed precision its digits would not tell candidates apart.
-        return (grouped[:, 1:] * grouped[:, :1]).sum(dim=2)
+        return group_cosines(questions, batch.groups)
 
 
 class TitleGenerator(nn.Module):
@@ -181,6 +177,16 @@ class TitleGenerator(nn.Module):
         states = F.dropout(states, question.config.dropout, self.training)
         scores = self.output(states).float()
         return F.cross_entropy(scores, self.word_class[batch.after], reduction="none")
+
+
+def group_cosines(questions: Tensor, groups: Tensor) -> Tensor:
+    """The cosines of the first of each group with the others, ``(..., B, K - 1)``, of vectors
+    ``(..., M, H)`` and groups ``(B, K)`` of them.
+    """
+    unit = F.normalize(questions.float(), dim=-1)
+    grouped = unit.index_select(-2, groups.flatten()).unflatten(-2, groups.shape)
+    # No product of matrices: in mixed precision its digits would not tell candidates apart.
+    return (grouped[..., 1:, :] * grouped[..., :1, :]).sum(dim=-1)
 
 
 def pooled(states: Tensor, words: TextBatch, pooling: str) -> Tensor:

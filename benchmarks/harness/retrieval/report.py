@@ -91,8 +91,7 @@ def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path
 
 def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
     """The table and the learning curves of pre-training."""
-    title = f"{task.dataset}, titles"
-    curves = partial(learning_curves, runs, task.measure, "perplexity", title)
+    curves = partial(learning_curves, runs, task.measure, "perplexity", f"{task.dataset}, titles")
     return Report([_perplexities(runs)], {CURVES: curves})
 
 

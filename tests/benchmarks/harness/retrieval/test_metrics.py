@@ -59,9 +59,8 @@ def test_infinite_scores_and_those_of_a_network() -> None:
     assert evaluate(scores, [torch.tensor([0, 0, 1])])["P@1"] == 100
 
 
-def test_refuses_what_cannot_be_measured() -> None:
-    similar = torch.tensor([True, False])
-    with pytest.raises(ValueError, match="query 0 has a score that is not a number"):
-        evaluate([torch.tensor([0.0, math.nan])], [similar])
+def test_what_cannot_be_measured() -> None:
+    found = evaluate([torch.tensor([0.0, math.nan])], [torch.tensor([True, False])])
+    assert all(map(math.isnan, found.values()))
     with pytest.raises(ValueError, match="no query has a similar candidate"):
-        evaluate([torch.zeros(2)], [~torch.ones(2, dtype=torch.bool)])
+        evaluate([torch.zeros(2)], [torch.zeros(2, dtype=torch.bool)])
