@@ -36,12 +36,9 @@ class AnnotatedTexts(PartedTexts):
         encoding: of the files.
 
     Attributes:
-        texts: M lists of words.
         classes: the names of the classes; none for numbers.
         y: (M,), int64 numbers of classes or float64.
-        parts: for ``'train'``, ``'valid'`` and ``'test'`` the positions of its texts.
         evidence: for each text (N,) bool, whether a word says it, or None.
-        split: how the parts came about, in a few words.
     """
 
     def __init__(

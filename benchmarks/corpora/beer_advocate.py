@@ -34,12 +34,8 @@ class BeerAdvocate(PartedTexts):
             of them).
 
     Attributes:
-        aspect: as given.
-        texts: M lists of words.
         ratings: (M, 5) float32, each from 0 to 1.
-        parts: the positions of ``'train'``, ``'valid'`` and ``'test'``, int64.
         evidence: for each text (T,) bool, whether a word is on ``aspect``; None: not annotated.
-        split: how the parts came about, in a few words.
     """
 
     def __init__(self, root: str | Path, aspect: int = 0) -> None:

@@ -336,7 +336,7 @@ def test_a_dev_part_too_small_for_a_reranker_has_none(call_main, msrp, tmp_path)
     words = ("--data", "msrp", "--root", msrp, "--models", "rcnn", "--pretraining", "no")
     status, text, err = call_main(main, *SMALL, *words, "--out", tmp_path / "out")
     assert (status, err) == (0, "")
-    assert "\nno re-ranker, the dev part is too small: cross-validation takes at least two" in text
+    assert "\nno re-ranker: the dev part is too small for one" in text
     assert text.splitlines()[-1].startswith("rcnn-last ")
     found = json.loads((tmp_path / "out" / "baselines.json").read_text())
     assert list(found) == ["BM25 of the corpus", "BM25", "TF-IDF"]

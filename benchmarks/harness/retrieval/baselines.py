@@ -48,17 +48,19 @@ class Baselines:
 
     def __init__(self, corpus: QuestionCorpus, fields: Sequence[str]) -> None:
         self.relevance: Scores = {part: corpus.relevance(name) for part, name in RANKED.items()}
-        self.scores: dict[str, Scores] = {}
+        self.scores: dict[str, dict[str, list[Tensor]]] = {}
         self.notes: list[str] = []
         rankings = [ranking for name in RANKED.values() for ranking in corpus.parts[name]]
         if all(ranking.bm25 for ranking in rankings):
-            self._add(f"{BM25} of the corpus", corpus, _published)
+            for part, own in RANKED.items():
+                published = [torch.tensor(ranking.bm25) for ranking in corpus.parts[own]]
+                self.scores.setdefault(f"{BM25} of the corpus", {})[part] = published
         with as_input_error():
             for field in fields:
-                texts = corpus.texts(field)
-                self._add(baseline_name(BM25, field), corpus, bm25(texts))
+                texts, ending = corpus.texts(field), ", title" * (field == "title")
+                self._add(f"{BM25}{ending}", corpus, bm25(texts))
                 ngrams, pruned = tuned_tf_idf(corpus, texts)
-                name = baseline_name(TF_IDF, field)
+                name = f"{TF_IDF}{ending}"
                 self._add(name, corpus, partial(tf_idf, texts, ngrams, pruned))
                 kept = "without" if pruned else "with"
                 self.notes.append(
@@ -67,23 +69,19 @@ class Baselines:
             assert self.measures  # found now: an error comes before hours of training
 
     @cached_property
-    def no_reranker(self) -> str | None:
-        """Why the dev part is too small for a re-ranker, ``None`` if it is not."""
+    def has_reranker(self) -> bool:
+        """Whether each fold of the dev part has similar candidates and others to learn from."""
         similar = self.relevance["valid"]
-        if len(similar) < 2:
-            return "cross-validation takes at least two queries"
-        for train, _ in _folds(len(similar)):
-            if torch.cat([similar[q] for q in train]).unique().numel() < 2:
-                return (
-                    "a fold of the cross-validation learns from similar candidates or others alone"
-                )
-        return None
+        return len(similar) > 1 and all(
+            torch.cat([similar[q] for q in train]).unique().numel() == 2
+            for train, _ in _folds(len(similar))
+        )
 
     @cached_property
     def measures(self) -> dict[str, Measures]:
         """MAP, MRR, P@1 and P@5 of each baseline and, if there can be one, the re-ranker."""
         found = {name: self._measured(scores) for name, scores in self.scores.items()}
-        return found if self.no_reranker else {**found, RERANKER: self.reranked()}
+        return {**found, RERANKER: self.reranked()} if self.has_reranker else found
 
     def reranked(self, *others: Scores) -> Measures:
         """The measures of the re-ranker over the baselines and other scores."""
@@ -109,11 +107,6 @@ class Baselines:
 
     def _measured(self, scores: Scores) -> Measures:
         return {part: evaluate(scores[part], self.relevance[part]) for part in RANKED}
-
-
-def baseline_name(title: str, field: str) -> str:
-    """What a baseline is called that reads a choice of fields."""
-    return f"{title}, title" if field == "title" else title
 
 
 def bm25(texts: Sequence[Sequence[str]]) -> Ranker:
@@ -188,7 +181,3 @@ def _folds(number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The queries to learn from and those held out, fold by fold."""
     queries = np.arange(number)
     return GroupKFold(min(FOLDS, number)).split(queries, groups=queries)
-
-
-def _published(rankings: Sequence[Ranking]) -> list[Tensor]:
-    return [torch.tensor(ranking.bm25) for ranking in rankings]

@@ -98,13 +98,16 @@ def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
 def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
     """Thesis Table 2.9 and, where there are several poolings or fields, 2.10 and 2.11."""
     groups = by_model(runs)
+    keys = [part if key == "MRR" else f"{part}_{key}" for part in RANKED for key in METRICS]
     rows = [[name, "-", *_numbers([each]), "-"] for name, each in baselines.measures.items()]
     for group in groups:
         record, seconds = group[0].record, f"{mean_seconds(group):.2f}"
         parameters = f"{record['encoder_parameters']:,}"
-        rows.append([record["model"], parameters, *_numbers(_measures(group)), seconds])
-    reranker = f"no {RERANKER}, the dev part is too small: {baselines.no_reranker}"
-    if not baselines.no_reranker:
+        values = [[run.record[name] for run in group] for name in keys]
+        cells = [spread(value, DIGITS) for value in values]
+        rows.append([record["model"], parameters, *cells, seconds])
+    reranker = f"no {RERANKER}: the dev part is too small for one"
+    if baselines.has_reranker:
         best = max(groups, key=lambda group: statistics.mean(run.record["valid"] for run in group))
         both = [baselines.reranked(_scores(run, task)) for run in best]
         rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *_numbers(both), "-"])
@@ -162,17 +165,6 @@ def _scores(run: Run, task: RetrievalTask) -> dict[str, list[Tensor]]:
     table = run.predictions
     parts = {part: table.loc[table["part"] == part, "score"].to_numpy() for part in RANKED}
     return {part: task.rankings(part, torch.tensor(scores)) for part, scores in parts.items()}
-
-
-def _measures(group: Sequence[Run]) -> list[Measures]:
-    """The measures of runs' records."""
-    return [
-        {
-            part: {key: run.record[part if key == "MRR" else f"{part}_{key}"] for key in METRICS}
-            for part in RANKED
-        }
-        for run in group
-    ]
 
 
 def _numbers(measures: Sequence[Measures]) -> list[str]:

@@ -121,6 +121,7 @@ class Parity:
 class XorTrial(Trial):
     """One unit on the parity of some bits; its place has ``inputs``, ``centers`` and ``l1``."""
 
+    checked_every = XOR_CHECKED_EVERY
     stops = False  # the functions are compared after as much training
 
     def network(self) -> nn.Module:
@@ -138,9 +139,6 @@ class XorTrial(Trial):
 
     def right(self, output: Tensor, target: Tensor) -> Tensor:
         return (output - target).abs() < 0.5
-
-    def is_checked(self, iteration: int) -> bool:
-        return iteration % XOR_CHECKED_EVERY == 0
 
     def details(self, network: Any, history: Sequence[Record]) -> Record:
         solved = [one["iteration"] for one in history if one["accuracy"] == 1]
@@ -214,13 +212,10 @@ def log_spaced(most: int) -> set[int]:
 class LongTermTrial(Trial):
     """A function of the first two bits; its place has ``function`` and ``length``."""
 
-    test_sequences = 2000
+    test_sequences, checked_every = 2000, BITS_CHECKED_EVERY
 
     def network(self) -> nn.Module:
         return sequence_network(self.model, self.options, self.options.hidden, every_step=False)
-
-    def is_checked(self, iteration: int) -> bool:
-        return iteration % BITS_CHECKED_EVERY == 0
 
     def sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Bits, -1 or 1, and the function of the first two."""

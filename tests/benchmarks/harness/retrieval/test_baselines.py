@@ -57,7 +57,7 @@ def test_baselines_search_all_questions_as_the_settings_say(corpus, fields) -> N
     torch.testing.assert_close(found.scores[f"TF-IDF{ending}"]["test"], tuned, rtol=0, atol=0)
     published = found.scores["BM25 of the corpus"]["test"]
     assert [scores.tolist() for scores in published] == [[0.5, 2.0], [3, 2, 1]]
-    assert found.no_reranker == "cross-validation takes at least two queries"
+    assert not found.has_reranker
     assert set(found.measures) == set(found.scores)
     assert set(found.measures[f"BM25{ending}"]["valid"]) == set(METRICS)
 
@@ -140,22 +140,18 @@ SOME, NONE, ALL = ([True, False], [False, False], [True, True])
 
 
 @pytest.mark.parametrize(
-    ("similar", "reason"),
+    ("similar", "enough"),
     [
-        ([SOME], "at least two queries"),
-        ([SOME, NONE], "similar candidates or others alone"),
-        ([ALL, ALL, ALL], "similar candidates or others alone"),
-        ([SOME, SOME], None),
-        ([SOME, NONE, NONE, ALL], None),
+        ([SOME], False),
+        ([SOME, NONE], False),
+        ([ALL, ALL, ALL], False),
+        ([SOME, SOME], True),
+        ([SOME, NONE, NONE, ALL], True),
     ],
 )
-def test_says_beforehand_what_it_cannot_learn_from(similar, reason) -> None:
-    relevance = [torch.tensor(row) for row in similar]
-    both = ([[torch.tensor([2.0, 1.0])] * len(similar)], relevance)
-    made = Made(both, both)
-    if reason:
-        assert reason in str(made.no_reranker)
-        assert set(made.measures) == {"0"}
-    else:
-        assert made.no_reranker is None
-        assert set(made.measures) == {"0", "re-ranker"}
+def test_there_is_no_reranker_without_enough_to_learn_from(similar, enough) -> None:
+    both = (
+        [[torch.tensor([2.0, 1.0])] * len(similar)],
+        [torch.tensor(row) for row in similar],
+    )
+    assert set(Made(both, both).measures) == ({"0", "re-ranker"} if enough else {"0"})
