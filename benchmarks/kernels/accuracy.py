@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas
-import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 from torch_geometric.data import Data
+from torch_geometric.io import read_tu_data
 
 from benchmarks.harness.errors import InputError
 from benchmarks.kernels.options import MUTAG
@@ -70,22 +71,13 @@ def mutag() -> tuple[list[Data], NDArray[Any]]:
     if not folder.is_dir():
         raise InputError("this GraKeL comes without its tests' MUTAG")
 
-    def numbers(name: str) -> NDArray[Any]:
-        return np.loadtxt(folder / f"MUTAG_{name}.txt", dtype=np.int64, delimiter=",")
-
-    graph, labels = numbers("graph_indicator") - 1, torch.from_numpy(numbers("node_labels"))
-    classes = numbers("graph_labels")
-    edges = numbers("A").T - 1
-    first = np.searchsorted(graph, np.arange(len(classes) + 1))
-    owner = graph[edges[0]]
+    data, slices, _ = read_tu_data(str(folder), "MUTAG")
+    nodes, edges = (pairwise(slices[key].tolist()) for key in ("x", "edge_index"))
     graphs = [
-        Data(
-            x=labels[first[i] : first[i + 1]],
-            edge_index=torch.from_numpy(edges[:, owner == i] - first[i]),
-        )
-        for i in range(len(classes))
+        Data(x=data.x[a:b].argmax(dim=1), edge_index=data.edge_index[:, c:d])
+        for (a, b), (c, d) in zip(nodes, edges, strict=True)
     ]
-    return graphs, (classes > 0).astype(int)
+    return graphs, data.y.numpy()
 
 
 def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -252,8 +251,8 @@ def question_model_configs(
         )
         with as_input_error():
             if not options.hidden:
-                budget, sized = options.parameters or usual, partial(_of_width, config)
-                count = QuestionModelConfig.encoder_parameters
+                budget, count = options.parameters or usual, QuestionModelConfig.encoder_parameters
+                sized = lambda hidden, one=config: replace(one, hidden=hidden)  # noqa: E731
                 config = fit_hidden_size(encoder, sized, budget, count)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
             number = config.encoder_parameters() + learned
@@ -263,10 +262,6 @@ def question_model_configs(
             name = f"{encoder}{'-pt' * pt}-{pooling}{'-title' * (field == 'title')}"
             configs.append(replace(config, name=name, pretrained=pt, pooling=pooling, fields=field))
     return configs
-
-
-def _of_width(config: QuestionModelConfig, hidden: int) -> QuestionModelConfig:
-    return replace(config, hidden=hidden)
 
 
 def pretraining_configs(models: Iterable[QuestionModelConfig]) -> list[QuestionModelConfig]:
