@@ -36,18 +36,9 @@ class AnnotatedTexts(PartedTexts):
         encoding: of the files.
 
     Attributes:
-        texts: M lists of words.
         classes: the names of the classes; none for numbers.
         y: (M,), int64 numbers of classes or float64.
-        parts: for ``'train'``, ``'valid'`` and ``'test'`` the positions of its texts.
         evidence: for each text (N,) bool, whether a word says it, or None.
-        split: how the parts came about, in a few words.
-
-    Raises:
-        OSError: if a file is not there.
-        ValueError: if a file is no such table, a row has no text or no target, a target is no
-            finite number, a phrase is not in its text, there is one class alone, or a part is
-            empty.
     """
 
     def __init__(
@@ -139,13 +130,10 @@ def _evidence(words: Sequence[str], cell: str, where: str) -> Tensor | None:
     marks = torch.zeros(len(words), dtype=torch.bool)
     for phrase in cell.split(SEPARATOR):
         wanted = tokenize(phrase)
-        starts = [
-            start
-            for start in range(len(words) - len(wanted) + 1)
-            if wanted and list(words[start : start + len(wanted)]) == wanted
-        ]
+        size = len(wanted)
+        starts = [k for k in range(len(words)) if size and list(words[k : k + size]) == wanted]
         if not starts:
             raise ValueError(f"{where}: its text does not have the words {phrase.strip()!r}")
         for start in starts:
-            marks[start : start + len(wanted)] = True
+            marks[start : start + size] = True
     return marks

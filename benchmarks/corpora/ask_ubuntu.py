@@ -26,11 +26,7 @@ T = TypeVar("T")
 
 
 class LeaveOutError(ValueError):
-    """What is wrong with a line, where ``leave_out`` would leave it out.
-
-    Args:
-        problem: the message without a word on ``leave_out``.
-    """
+    """What is wrong with a line, where ``leave_out`` would leave it out."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"{problem} (leave_out=True leaves such out and counts them)")
@@ -63,11 +59,6 @@ class AskUbuntu(QuestionCorpus):
 
     A training question's others that are also similar or the question itself are left out, and
     ``left_out`` counts them too.
-
-    Raises:
-        OSError: if a file is not there.
-        ValueError: if a line is not as described, with its number, a file has no questions, or
-            ``body_words`` is negative.
     """
 
     def __init__(self, root: str | Path, body_words: int = 100, leave_out: bool = False) -> None:
@@ -108,7 +99,7 @@ class _Reader:
             if id_ in self.position:
                 raise ValueError(f"{where}: there is another question {id_}")
             if not title:
-                self._leave_out("questions without a title", f"{where}: {id_} has no title")
+                self._leave_out("question without a title", id_, where)
                 continue
             self.position[id_] = len(self.position)
             yield Question(id_, title, body[:body_words])
@@ -119,16 +110,13 @@ class _Reader:
             query = self._places(id_, where)
             positives = self._similar(similar, query, where)
             if query and not positives:
-                self._leave_out(
-                    "training questions without a similar one",
-                    f"{where}: question {id_} has no similar question",
-                )
+                self._leave_out("training question without a similar one", id_, where)
             if query and positives:
                 drawn = self._places(others, where)
                 negatives = [place for place in drawn if place not in {*query, *positives}]
                 same = len(drawn) - len(negatives)
                 if same:
-                    self.left_out["training questions' others that are similar"] += same
+                    self.left_out["training question's other that is similar"] += same
                 yield TrainQuery(query[0], tuple(positives), tuple(negatives))
 
     def rankings(self, part: str) -> Iterator[Ranking]:
@@ -142,27 +130,16 @@ class _Reader:
             for name, score in zip(ids, scores, strict=True):
                 for place in self._places(name, where):
                     if place in query:
-                        self._leave_out(
-                            "questions among their own candidates",
-                            f"{where}: question {name} is its own candidate",
-                        )
+                        self._leave_out("question among its own candidates", name, where)
                     elif place in kept:
-                        self._leave_out(
-                            "candidates given twice", f"{where} has a candidate twice, {name}"
-                        )
+                        self._leave_out("candidate given twice", name, where)
                     else:
                         kept[place] = score
-            for place in relevant.difference(kept):
-                name = next(n for n in similar.split() if self.position.get(n) == place)
-                self._leave_out(
-                    "similar questions that are no candidates",
-                    f"{where}: question {name} is similar but not a candidate",
-                )
+            for name in similar.split():
+                if self.position.get(name, -1) in relevant.difference(kept):
+                    self._leave_out("similar question that is no candidate", name, where)
             if query and not kept:
-                self._leave_out(
-                    "ranked questions without candidates",
-                    f"{where}: question {id_} has no candidates",
-                )
+                self._leave_out("ranked question without candidates", id_, where)
             if query and kept:
                 similar_ones = tuple(place in relevant for place in kept)
                 bm25 = tuple(kept.values()) if more else None
@@ -194,7 +171,7 @@ class _Reader:
             if id_ in self.position:
                 places[self.position[id_]] = None
             else:
-                self._leave_out("ids without a question", f"{where}: there is no question {id_}")
+                self._leave_out("id without a question", id_, where)
         return list(places)
 
     def _similar(self, ids: str, query: list[int], where: str) -> list[int]:
@@ -202,14 +179,12 @@ class _Reader:
         places = self._places(ids, where)
         others = [place for place in places if place not in query]
         if len(others) < len(places):
-            self._leave_out(
-                "questions similar to themselves", f"{where}: the question is similar to itself"
-            )
+            self._leave_out("question similar to itself", ids, where)
         return others
 
-    def _leave_out(self, reason: str, problem: str) -> None:
+    def _leave_out(self, reason: str, id_: str, where: str) -> None:
         if not self.leave_out:
-            raise LeaveOutError(problem)
+            raise LeaveOutError(f"{where}: {reason}, {id_}")
         self.left_out[reason] += 1
 
 
@@ -219,8 +194,6 @@ def _numbers(cell: str, number: int, where: str) -> list[float]:
         scores = [float(score) for score in cell.split()]
     except ValueError as error:
         raise ValueError(f"{where}: a BM25 score is not a number ({error})") from error
-    if not all(map(math.isfinite, scores)):
-        raise ValueError(f"{where}: a BM25 score is not finite")
-    if len(scores) != number:
-        raise ValueError(f"{where} has {number} candidates but {len(scores)} BM25 scores")
+    if len(scores) != number or not all(map(math.isfinite, scores)):
+        raise ValueError(f"{where}: expected {number} finite BM25 scores, got {cell!r}")
     return scores

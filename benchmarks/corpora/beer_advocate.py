@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from benchmarks.corpora.published_text import PartedTexts, numbered, obtain_text
 
 ASPECTS = ("appearance", "smell", "palate", "taste", "overall")
 SOURCE = "http://people.csail.mit.edu/taolei/beer"
-ANNOTATIONS = "annotations.json"
 
 
 class BeerAdvocate(PartedTexts):
@@ -36,22 +34,9 @@ class BeerAdvocate(PartedTexts):
             of them).
 
     Attributes:
-        aspect: as given.
-        aspects: the names of the five, in the order of their ratings.
-        texts: M lists of words.
         ratings: (M, 5) float32, each from 0 to 1.
-        parts: the positions of ``'train'``, ``'valid'`` and ``'test'``, int64.
-        annotations: for each text of the test part, in its order, (5, T) bool, whether a word is on
-            an aspect.
-        split: how the parts came about, in a few words.
-
-    Raises:
-        FileNotFoundError: if a file is not there, with the place to get it from.
-        ValueError: if ``aspect`` is out of range, a file has no reviews, or a line is not as above;
-            the message names file and line.
+        evidence: for each text (T,) bool, whether a word is on ``aspect``; None: not annotated.
     """
-
-    aspects = ASPECTS
 
     def __init__(self, root: str | Path, aspect: int = 0) -> None:
         if not 0 <= aspect < len(ASPECTS):
@@ -62,11 +47,11 @@ class BeerAdvocate(PartedTexts):
         for part, name in (("train", "train"), ("valid", "heldout")):
             file = f"reviews.aspect{aspect}.{name}.txt"
             parts[part] = reader.reviews(obtain_text(root, file, SOURCE))
-        parts["test"] = reader.annotated(obtain_text(root, ANNOTATIONS, SOURCE))
+        parts["test"] = reader.annotated(obtain_text(root, "annotations.json", SOURCE))
         reviews = [review for part in parts.values() for review in part]
         self.texts = [review.words for review in reviews]
         self.ratings = torch.tensor([review.ratings for review in reviews], dtype=torch.float32)
-        self.annotations = [review.marks for review in parts["test"] if review.marks is not None]
+        self.evidence = [None if one.marks is None else one.marks[aspect] for one in reviews]
         self.parts: dict[str, Tensor] = {}
         start = 0
         for part, some in parts.items():
@@ -74,16 +59,10 @@ class BeerAdvocate(PartedTexts):
             start += len(some)
         self.split = "published parts, annotated reviews to test on"
 
-    @property
-    def evidence(self) -> list[Tensor | None]:
-        """For each text (T,) bool, whether a word is on ``aspect``; None: it is not annotated."""
-        marks = iter(self.annotations)
-        tested = set(self.parts["test"].tolist())
-        return [next(marks)[self.aspect] if i in tested else None for i in range(len(self))]
-
     def digest(self) -> str:
-        """A fingerprint of texts, ratings, annotations and parts: equal only if all are."""
-        return self.fingerprint(self.aspect, self.ratings, *self.annotations)
+        """A fingerprint of texts, ratings, evidence and parts: equal only if all are."""
+        marks = [marks for marks in self.evidence if marks is not None]
+        return self.fingerprint(self.aspect, self.ratings, *marks)
 
 
 class _Review(NamedTuple):
@@ -103,78 +82,36 @@ class _Reader:
         found = []
         for where, line in numbered(path):
             ratings, tab, text = line.partition("\t")
-            if not tab:
-                raise ValueError(f"{where} is not 'y1 y2 y3 y4 y5 <tab> words': it has no tab")
-            found.append(
-                _Review(self._checked(text.split(), where), _ratings(ratings.split(), where))
-            )
+            if not tab or not text.split():
+                raise ValueError(f"{where} is not 'y1 y2 y3 y4 y5 <tab> words'")
+            found.append(self._review(text.split(), ratings.split(), where))
         return found
 
     def annotated(self, path: Path) -> list[_Review]:
         """The reviews of a file of one JSON object a line."""
         found = []
         for where, line in numbered(path):
-            record = _record(line, where)
-            if not isinstance(record["x"], list):
-                raise ValueError(f"{where}: 'x' must be a list of words")
-            words = self._checked(record["x"], where)
-            if not isinstance(record["y"], list):
-                raise ValueError(f"{where}: 'y' must be a list of ratings")
-            marks = torch.stack(
-                [
-                    _marks(record[str(k)], len(words), f"{where}: {str(k)!r}")
-                    for k in range(len(ASPECTS))
-                ]
-            )
-            found.append(_Review(words, _ratings(record["y"], where), marks))
+            try:
+                record = json.loads(line)
+                words, ratings = list(record["x"]), list(record["y"])
+                marks = torch.zeros(len(ASPECTS), len(words), dtype=torch.bool)
+                for aspect in range(len(ASPECTS)):
+                    for start, end in record[str(aspect)]:
+                        if not 0 <= start <= end <= len(words):
+                            raise ValueError(f"[{start}, {end}] is not within {len(words)} words")
+                        marks[aspect, start:end] = True
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{where} is no annotated review: {error}") from error
+            found.append(self._review(words, ratings, where)._replace(marks=marks))
         return found
 
-    def _checked(self, words: list[Any], where: str) -> list[str]:
-        if not words:
-            raise ValueError(f"{where} has no words")
-        for word in words:
-            if not isinstance(word, str):
-                raise ValueError(f"{where}: a word must be a string, got {word!r}")
-        return [self._words.setdefault(word, word) for word in words]
-
-
-def _record(line: str, where: str) -> dict[str, Any]:
-    """The JSON object of a line, with all its keys."""
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where} is not JSON: {error}") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"{where} is not a JSON object")
-    for key in ("x", "y", *map(str, range(len(ASPECTS)))):
-        if key not in record:
-            raise ValueError(f"{where} has no {key!r}")
-    return record
-
-
-def _ratings(values: list[Any], where: str) -> list[float]:
-    if len(values) != len(ASPECTS):
-        raise ValueError(f"{where} has {len(values)} ratings, expected {len(ASPECTS)}")
-    ratings = []
-    for value in values:
+    def _review(self, words: list[Any], values: list[Any], where: str) -> _Review:
         try:
-            rating = math.nan if isinstance(value, bool) else float(value)
+            ratings = [float(value) for value in values]
         except (TypeError, ValueError):
-            rating = math.nan
-        if not 0 <= rating <= 1:
-            raise ValueError(f"{where}: a rating must be a number from 0 to 1, got {value!r}")
-        ratings.append(rating)
-    return ratings
-
-
-def _marks(spans: Any, length: int, where: str) -> Tensor:
-    """Which of a number of words lie in ``[start, end)`` of some span."""
-    marks = torch.zeros(length, dtype=torch.bool)
-    if not isinstance(spans, list):
-        raise ValueError(f"{where} must be a list of [start, end], got {spans!r}")
-    for span in spans:
-        whole = isinstance(span, list) and [type(end) for end in span] == [int, int]
-        if not whole or not 0 <= span[0] <= span[1] <= length:
-            raise ValueError(f"{where} must have [start, end] within {length} words, got {span!r}")
-        marks[span[0] : span[1]] = True
-    return marks
+            ratings = []
+        if len(ratings) != len(ASPECTS) or not all(0 <= rating <= 1 for rating in ratings):
+            raise ValueError(f"{where}: expected {len(ASPECTS)} ratings from 0 to 1, got {values}")
+        if not words or not all(isinstance(word, str) for word in words):
+            raise ValueError(f"{where}: expected words, got {words}")
+        return _Review([self._words.setdefault(word, word) for word in words], ratings)

@@ -26,11 +26,6 @@ class BM25Index:
 
     Args:
         texts: M sequences of words, not strings; some must have words.
-
-    Raises:
-        ImportError: if bm25s is not installed.
-        ValueError: if no text has words.
-        TypeError: if a text is a string.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]]) -> None:

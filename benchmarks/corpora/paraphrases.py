@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,13 +54,6 @@ class MSRPQuestions(QuestionCorpus):
         root: a folder. The files ``msr_paraphrase_train.txt`` and ``msr_paraphrase_test.txt``, as
             they are or compressed (``.gz``), are read where they lie in ``root`` or ``root/raw``.
         seed: of the dev part and of the 100 negatives of each training query.
-
-    Raises:
-        OSError: if a file is not there.
-        ImportError: if bm25s is not installed.
-        ValueError: if a line is not a label of 0 or 1, two ids and two
-            sentences, an id has two sentences, a file has no pairs, or a part is left without
-            paraphrases.
     """
 
     def __init__(
@@ -91,12 +84,6 @@ class OwnPairs(QuestionCorpus):
         columns: those of the first text, the second one, and whether they are similar, 0 or 1.
         seed: of the draws.
         encoding: of the files.
-
-    Raises:
-        OSError: if a file is not there.
-        ImportError: if bm25s is not installed.
-        ValueError: if a file is no such table, a label is neither 0 nor 1, a text has no words, or
-            a part is left without similar pairs.
     """
 
     def __init__(
@@ -136,22 +123,35 @@ def _corpus(
 ) -> tuple[tuple[Any, Any, Any], dict[str, int]]:
     """Questions, queries to train on and parts of a corpus of pairs, and what is left out."""
     pairs = [*training, *testing]
-    seconds = list(dict.fromkeys(pair.second for pair in pairs))
-    search = _Candidates(reader.questions, seconds, _paraphrases(pairs), NUM_CANDIDATES)
-    groups = _groups(pairs, len(reader.questions))
+    similar, groups = _paraphrases(pairs), _groups(pairs, len(reader.questions))
     tested = [pair for pair in testing if pair.paraphrase]
-    apart = _apart(training, tested, groups)
+    taken = {groups[pair.first] for pair in tested}
+    paraphrases = [pair for pair in training if pair.paraphrase]
+    apart = [pair for pair in paraphrases if groups[pair.first] not in taken]
     dev, train = _divided(apart, groups, DEV_FRACTION, seed)
     if not dev:
         raise ValueError(
             f"{source} is too small for a dev part of {DEV_FRACTION:g}: it has {len(apart)} pairs "
             "of paraphrases to train on"
         )
-    parts = {"dev": map(search.ranking, dev), "test": map(search.ranking, tested)}
-    connected = sum(pair.paraphrase for pair in training) - len(apart)
+    pool = np.array(list(dict.fromkeys(pair.second for pair in pairs)))
+    index = BM25Index(reader.questions[place].title for place in pool)
+
+    def ranking(pair: Pair) -> Ranking:
+        """The candidates of a pair of paraphrases, the best first; of equal ones the earlier."""
+        scores = index.scores(reader.questions[pair.first].title).numpy()
+        order = np.argsort(-scores, kind="stable")
+        order = order[pool[order] != pair.first]
+        true = pool[order] == pair.second
+        best = order[true | (np.cumsum(~true) < NUM_CANDIDATES)]
+        candidates = tuple(pool[best].tolist())
+        relevant = tuple(place in similar[pair.first] for place in candidates)
+        return Ranking(pair.first, candidates, relevant, tuple(scores[best].tolist()))
+
+    parts = {"dev": map(ranking, dev), "test": map(ranking, tested)}
     reasons = {
         "pairs of one and the same sentence": reader.identical,
-        "training pairs connected with the test part": connected,
+        "training pairs connected with the test part": len(paraphrases) - len(apart),
     }
     left_out = {reason: number for reason, number in reasons.items() if number}
     return (reader.questions, _train_queries(train, seed), parts), left_out
@@ -220,40 +220,6 @@ class _Reader:
         return place
 
 
-class _Candidates:
-    """Finds candidates among some sentences.
-
-    Args:
-        questions: all sentences.
-        pool: positions of those to search.
-        paraphrases: the sentences that are labelled paraphrases of a sentence.
-        number: of candidates.
-    """
-
-    def __init__(
-        self,
-        questions: Sequence[Question],
-        pool: Sequence[int],
-        paraphrases: Mapping[int, Iterable[int]],
-        number: int,
-    ) -> None:
-        self.questions, self.pool, self.number = questions, np.array(pool), number
-        self.paraphrases = paraphrases
-        self.index = BM25Index(questions[place].title for place in pool)
-
-    def ranking(self, pair: Pair) -> Ranking:
-        """The candidates of a pair of paraphrases, the best first; of equal ones the earlier."""
-        scores = self.index.scores(self.questions[pair.first].title).numpy()
-        order = np.argsort(-scores, kind="stable")
-        order = order[self.pool[order] != pair.first]
-        true = self.pool[order] == pair.second
-        best = order[true | (np.cumsum(~true) < self.number)]
-        candidates = tuple(self.pool[best].tolist())
-        similar = self.paraphrases[pair.first]
-        relevant = tuple(place in similar for place in candidates)
-        return Ranking(pair.first, candidates, relevant, tuple(scores[best].tolist()))
-
-
 def _paraphrases(pairs: Iterable[Pair]) -> dict[int, dict[int, None]]:
     """The sentences that are labelled paraphrases of a sentence, in the order of the pairs."""
     similar: dict[int, dict[int, None]] = {}
@@ -270,12 +236,6 @@ def _groups(pairs: Iterable[Pair], number: int) -> np.ndarray:
     graph = coo_matrix((np.ones(edges.shape[1]), edges), shape=(number, number))
     groups: np.ndarray = connected_components(graph, directed=False)[1]
     return groups
-
-
-def _apart(pairs: Iterable[Pair], tested: Iterable[Pair], groups: np.ndarray) -> list[Pair]:
-    """The paraphrases of which no sentence is connected with one of the test part."""
-    taken = {groups[pair.first] for pair in tested}
-    return [pair for pair in pairs if pair.paraphrase and groups[pair.first] not in taken]
 
 
 def _divided(

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,26 +36,21 @@ class PlantedEvidence(TextCorpus):
         mr_root: the folder of the files of :class:`MR`.
         trec_root: the folder of the files of :class:`TREC`; it may be the same.
         questions: the smallest and the largest number of questions in a document. Each number
-            between them is as probable. With 4 to 8 a document has 81 words on average. 26% of the
-            words are in polar sentences, 32% of those of the test part (TREC's test questions are
-            shorter), and 15% of a document's words fit into its polar sentence in 85 of 100
-            documents. With 3 to 6 it has 66 words, and these are 32%, 38% and 92.
+            between them is as probable. With 3 to 6 a document has 66 words on average. 32% of the
+            words are in polar sentences, 38% of those of the test part (TREC's test questions are
+            shorter), and 15% of a document's words fit into its polar sentence in 92 of 100
+            documents.
         seed: of the folds of MR, of the questions to validate on, and of the draw.
 
     Attributes:
         evidence: for each text (T,) bool, whether a word is in the polar sentence.
-
-    Raises:
-        OSError: if a file is not there and cannot be downloaded.
-        ValueError: if there are fewer questions for a part than a
-            document has, or as :class:`MR` and :class:`TREC`.
     """
 
     def __init__(
         self,
         mr_root: str | Path,
         trec_root: str | Path,
-        questions: tuple[int, int] = (4, 8),
+        questions: tuple[int, int] = (3, 6),
         seed: int = 0,
     ) -> None:
         generator = Random(seed)
@@ -68,12 +62,21 @@ class PlantedEvidence(TextCorpus):
         parts: dict[str, range] = {}
         self.evidence: list[Tensor] = []
         for part in PARTS:
-            _check_pool(pools[part], questions, part)
-            start = len(texts)
+            pool, start = pools[part], len(texts)
+            if len(pool) < questions[1]:
+                raise ValueError(
+                    f"{questions=}, but there are {len(pool)} different questions for the {part} "
+                    "part"
+                )
             for place in polar[part]:
-                document = _planted(reviews.texts[place], pools[part], questions, generator)
-                texts.append(document.words)
-                self.evidence.append(document.evidence)
+                chosen = generator.sample(range(len(pool)), generator.randint(*questions))
+                cut, sentence = generator.randint(0, len(chosen)), reviews.texts[place]
+                before = [word for k in chosen[:cut] for word in pool[k]]
+                after = [word for k in chosen[cut:] for word in pool[k]]
+                texts.append([*before, *sentence, *after])
+                marks = torch.zeros(len(texts[-1]), dtype=torch.bool)
+                marks[len(before) : len(before) + len(sentence)] = True
+                self.evidence.append(marks)
                 names.append(reviews.classes[int(reviews.labels[place])])
             parts[part] = range(start, len(texts))
         low, high = questions
@@ -85,28 +88,6 @@ class PlantedEvidence(TextCorpus):
         content = hashlib.sha256(super().digest().encode())
         content.update(torch.cat(self.evidence).numpy().tobytes())
         return content.hexdigest()[:16]
-
-
-class _Document(NamedTuple):
-    words: list[str]
-    evidence: Tensor
-
-
-def _planted(
-    sentence: Sequence[str],
-    pool: Sequence[Sequence[str]],
-    numbers: tuple[int, int],
-    generator: Random,
-) -> _Document:
-    """A sentence at a random place among random questions, no two of them the same."""
-    low, high = numbers
-    chosen = generator.sample(range(len(pool)), generator.randint(low, high))
-    place = generator.randint(0, len(chosen))
-    before = [word for k in chosen[:place] for word in pool[k]]
-    after = [word for k in chosen[place:] for word in pool[k]]
-    evidence = torch.zeros(len(before) + len(sentence) + len(after), dtype=torch.bool)
-    evidence[len(before) : len(before) + len(sentence)] = True
-    return _Document([*before, *sentence, *after], evidence)
 
 
 def _question_pools(trec: TREC, generator: Random) -> dict[str, list[list[str]]]:
@@ -133,11 +114,3 @@ def _apart(parts: dict[str, list[int]], texts: Sequence[Sequence[str]]) -> dict[
         apart[part] = [place for place in parts[part] if tuple(texts[place]) not in later]
         later.update(tuple(texts[place]) for place in apart[part])
     return apart
-
-
-def _check_pool(pool: Sequence[Sequence[str]], questions: tuple[int, int], part: str) -> None:
-    if len(pool) < questions[1]:
-        raise ValueError(
-            f"questions={tuple(questions)}, but there are {len(pool)} different questions for the "
-            f"{part} part"
-        )

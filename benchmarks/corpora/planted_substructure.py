@@ -7,7 +7,6 @@ from rdkit import Chem, rdBase
 from torch import Tensor
 
 from pyg_kernels.chem.encoding import parse
-from pyg_kernels.datasets.chembl import ChEMBLSulfonamides
 from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.splits import random_split
 from pyg_kernels.datasets.table import MoleculeTable
@@ -29,8 +28,7 @@ class PlantedSubstructure(MoleculeDataset):
     fifth of all atoms, beside thiadiazoles and thiazoles.
 
     Args:
-        molecules: any data set of molecules, or a view of one; its targets are not looked at. The
-            ChEMBL assay by default.
+        molecules: any data set of molecules, or a view of one; its targets are not looked at.
         smarts: the group as a SMARTS pattern. Matches with the same atoms count once; matches may
             overlap, as fused rings do.
         seed: of the random 80/10/10 split.
@@ -39,34 +37,21 @@ class PlantedSubstructure(MoleculeDataset):
         smarts: as given.
         split: the positions of each part, a :class:`~pyg_kernels.datasets.Split`; a view keeps
             those in the whole data set.
-
-    Raises:
-        ValueError: if ``smarts`` is no pattern, all molecules have the group equally often, or
-            as :func:`~pyg_kernels.datasets.random_split`.
-        TypeError: if ``molecules`` is no :class:`~pyg_kernels.datasets.MoleculeDataset`.
     """
 
     def __init__(
-        self,
-        molecules: MoleculeDataset | None = None,
-        smarts: str = ARYL_FLUORIDE,
-        seed: int = 0,
+        self, molecules: MoleculeDataset, smarts: str = ARYL_FLUORIDE, seed: int = 0
     ) -> None:
-        molecules = ChEMBLSulfonamides() if molecules is None else molecules
-        if not isinstance(molecules, MoleculeDataset):
-            raise TypeError(
-                f"molecules must be a MoleculeDataset, got {type(molecules).__name__} "
-                "(MoleculeDataset.from_smiles makes one)"
+        with rdBase.BlockLogs():
+            pattern = Chem.MolFromSmarts(smarts)
+        if pattern is None or not pattern.GetNumAtoms():
+            raise ValueError(
+                f"smarts must be a SMARTS pattern with at least one atom, got {smarts!r}"
             )
-        pattern = _pattern(smarts)
         super().__init__(featurizer=molecules.featurizer)
         self.smarts = smarts
-        counts: list[int] = []
-        self._evidence: list[Tensor] = []
-        for text in molecules.smiles:
-            count, atoms = _matched(text, pattern)
-            counts.append(count)
-            self._evidence.append(atoms)
+        found = [_matched(text, pattern) for text in molecules.smiles]
+        counts, self._evidence = [count for count, _ in found], [atoms for _, atoms in found]
         targets = torch.tensor(counts, dtype=torch.float64).unsqueeze(1)
         if not len(targets) or bool((targets == targets[0]).all()):
             often = f"{counts[0]} times each" if counts else "in none"
@@ -87,14 +72,6 @@ class PlantedSubstructure(MoleculeDataset):
     def evidence(self) -> list[Tensor]:
         """For each molecule (N,) bool, whether an atom belongs to the group."""
         return [self._evidence[place] for place in self.indices()]
-
-
-def _pattern(smarts: str) -> Chem.Mol:
-    with rdBase.BlockLogs():
-        pattern = Chem.MolFromSmarts(smarts)
-    if pattern is None or not pattern.GetNumAtoms():
-        raise ValueError(f"smarts must be a SMARTS pattern with at least one atom, got {smarts!r}")
-    return pattern
 
 
 def _matched(smiles: str, pattern: Chem.Mol) -> tuple[int, Tensor]:

@@ -40,10 +40,6 @@ class PythonDocumentation(TextStreams):
 
     Attributes:
         not_parsed: the files that are no Python of this version, which are left out.
-
-    Raises:
-        OSError: if the folder is not there.
-        ValueError: if it has too few lines, as where Python was installed without sources.
     """
 
     def __init__(

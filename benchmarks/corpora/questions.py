@@ -9,38 +9,28 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-FIELDS = ("title", "title+body")
+HELD_OUT = 2000
 RANKED_PARTS = ("dev", "test")
 
 
 class Question(NamedTuple):
-    """A question.
+    """A question."""
 
-    Attributes:
-        id: its name in the corpus.
-        title: the words of the title, at least one.
-        body: the words of the body; may be empty.
-    """
-
-    id: str
-    title: Sequence[str]
-    body: Sequence[str] = ()
+    id: str  # its name in the corpus
+    title: Sequence[str]  # the words of the title, at least one
+    body: Sequence[str] = ()  # the words of the body; may be empty
 
 
 class TrainQuery(NamedTuple):
     """A question to train on, with others that are similar and some that are not.
 
     All are positions in :attr:`QuestionCorpus.questions`.
-
-    Attributes:
-        query: the question.
-        positives: the similar questions, at least one.
-        negatives: questions to draw from that count as not similar; never the query or one of the
-            similar ones. May be empty.
     """
 
-    query: int
-    positives: tuple[int, ...]
+    query: int  # the question
+    positives: tuple[int, ...]  # the similar questions, at least one
+    # questions to draw from that count as not similar; never the query or one of the similar ones.
+    # May be empty
     negatives: tuple[int, ...] = ()
 
 
@@ -48,18 +38,12 @@ class Ranking(NamedTuple):
     """A question and the C candidates to be put in order for it.
 
     Questions are positions in :attr:`QuestionCorpus.questions`.
-
-    Attributes:
-        query: the question.
-        candidates: the C others, each once, without the query.
-        relevant: C times, whether the candidate is similar. None may be.
-        bm25: the C scores that the search engine gave which found the candidates, if they are
-            known.
     """
 
-    query: int
-    candidates: tuple[int, ...]
-    relevant: tuple[bool, ...]
+    query: int  # the question
+    candidates: tuple[int, ...]  # the C others, each once, without the query
+    relevant: tuple[bool, ...]  # C times, whether the candidate is similar. None may be
+    # the C scores that the search engine gave which found the candidates, if they are known
     bm25: tuple[float, ...] | None = None
 
 
@@ -68,21 +52,14 @@ class QuestionCorpus:
 
     Subclasses read them, and see to it that ids differ and titles have words.
 
-    Args:
-        questions: the M questions.
-        train: the questions to train on.
-        parts: for ``'dev'`` and ``'test'``, the lists of candidates to rank.
-        split: how the parts came about, in a few words.
-        held_out: questions that pre-training is to leave out, so that its perplexity can be
-            measured on them; none where that does not matter.
-
     Attributes:
         questions: list of M :class:`Question`.
         position: from the id of a question to its place in ``questions``.
         train: list of :class:`TrainQuery`.
         parts: for ``'dev'`` and ``'test'`` the list of its :class:`Ranking`.
-        split: as given.
-        held_out: sorted positions in ``questions``, each once.
+        split: how the parts came about, in a few words.
+        held_out: sorted positions of questions that pre-training is to leave out, so that its
+            perplexity can be measured on them; none where that does not matter.
         left_out: what a reader left out at the caller's request, from a reason to a number.
     """
 
@@ -112,16 +89,7 @@ class QuestionCorpus:
         return f"{type(self).__name__}({len(self)} questions, train={len(self.train)}, {sizes})"
 
     def texts(self, fields: str = "title") -> list[list[str]]:
-        """The words of each of the M questions.
-
-        Args:
-            fields: ``'title'``, or ``'title+body'`` for one after the other.
-
-        Raises:
-            ValueError: if ``fields`` is neither.
-        """
-        if fields not in FIELDS:
-            raise ValueError(f"fields must be 'title' or 'title+body', got {fields!r}")
+        """The words of each of the M questions: ``'title'``, or ``'title+body'`` in one."""
         if fields == "title":
             return [list(question.title) for question in self.questions]
         return [[*question.title, *question.body] for question in self.questions]
@@ -130,24 +98,15 @@ class QuestionCorpus:
         """For each list of candidates of a part, (C,) bool, which of them are similar."""
         return [torch.tensor(ranking.relevant, dtype=torch.bool) for ranking in self.parts[part]]
 
-    def hold_out(self, number: int = 2000, seed: int = 0) -> None:
-        """Draws questions that pre-training is to leave out, where the corpus names none.
-
-        Args:
-            number: how many, but at most a tenth of all.
-            seed: of the draw.
-
-        Raises:
-            ValueError: if ``number`` is not positive, or there are fewer than ten questions.
+    def hold_out(self, seed: int = 0) -> None:
+        """Draws questions that pre-training is to leave out, a tenth of all or :data:`HELD_OUT`,
+        where the corpus names none.
         """
-        if self.held_out:
-            return
-        if number < 1:
-            raise ValueError(f"number must be at least 1, got {number}")
-        if len(self) < 10:
-            raise ValueError(f"there must be ten questions to hold some out, not {len(self)}")
-        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
-        self.held_out = tuple(sorted(order[: min(number, len(self) // 10)].tolist()))
+        if not self.held_out:
+            if len(self) < 10:
+                raise ValueError(f"there must be ten questions to hold some out, not {len(self)}")
+            order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
+            self.held_out = tuple(sorted(order[: min(HELD_OUT, len(self) // 10)].tolist()))
 
     def digest(self) -> str:
         """A fingerprint of questions, parts and those held out: equal only if all are."""

@@ -2,5 +2,5 @@
 
 ``python -m benchmarks.kernels --help``. ``options`` says what is measured, ``measure`` measures one
 thing in a process of its own with the contestants of ``libraries``, ``regression`` and
-``accuracy``, ``report`` makes the tables and the pictures.
+``accuracy``, ``report`` makes the tables.
 """

@@ -6,22 +6,12 @@ Heavy imports happen after the options have been read.
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.errors import as_input_error, naming_extras
 from benchmarks.harness.options import Command, run_command
-from benchmarks.kernels.options import (
-    EXACT_GRAM,
-    FEWEST_EXACT,
-    REGRESSION,
-    TASKS,
-    Kernels,
-    Measurement,
-    largest_subset,
-    planned,
-)
+from benchmarks.kernels.options import TASKS, Kernels, Measurement, planned
 
 PROGRAM = "benchmarks.kernels"
 PACKAGES = ("torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "rdkit", "grakel")
@@ -32,14 +22,14 @@ walks without turning back. paths: shortest paths. walk-gram: the Gram matrix of
 walks. wl-features: subtree counts, as a sparse matrix, of the whole data set and of its copies with
 permuted atoms. gp: an exact Gaussian process with the min-max kernel on --molecules training
 molecules. accuracy: classification by nested cross-validation on --sets. regression: ridge
-regression by random features of the random-walk kernel, and by its exact Gram matrix on as many
-molecules as fit.
+regression by random features of the random-walk kernel, and by its exact Gram matrix on a few
+molecules.
 
 An atom's label is its element. Both libraries compute each Gram matrix from their own input, and
 the largest difference of the values is shown. Without GraKeL (pip install grakel) its rows say so.
 Every measurement is made in a process of its own; finished ones are kept for --resume.
 
-OUT holds metrics.json, table.md, scaling.png, regression.png, configuration.json and runs/.
+OUT holds metrics.json, table.md, configuration.json and runs/.
 Exit status: 0 done, 1 a measurement failed, 2 bad input, 130 interrupted.
 """
 
@@ -61,39 +51,26 @@ def carry_out(asked: Kernels) -> None:
         number = len(libraries.load(options))
     train = len(libraries.parts_of(number)["train"])
     out = Path(options.out or f"runs/kernels-{options.dataset}")
-    pictures = ("scaling.png", "regression.png")
-    study = Study(PROGRAM, options, out, {"molecules": number}, PACKAGES, pictures)
+    study = Study(PROGRAM, options, out, {"molecules": number}, PACKAGES)
     study.open()
-    run = partial(
-        study.run,
+    cells = [one for one in planned(options, number, train) if one.task in options.tasks]
+    study.run(
+        cells,
         compute=lambda cell, folder: measure.measured(options, cell, folder),
         is_done=_is_done,
         outcome=report.outcome,
     )
-    cells = [cell for cell in planned(options, number) if cell.task in options.tasks]
-    run(cells)
-    size = min(FEWEST_EXACT, train)
-    while REGRESSION in options.tasks and size:
-        exact = Measurement(REGRESSION, EXACT_GRAM, size)
-        run([exact])
-        found = [one for one in study.records() if Measurement(*_key(one)) == exact]
-        largest = largest_subset(options, train, number - train, size, found[0]) if found else 0
-        size = min(2 * size, largest) if largest >= 1.2 * size else 0
     if not options.report:  # those of a study that still runs are needed
         for path in out.glob(f"runs/*/{measure.VALUES}"):
             path.unlink()
     records = sorted(study.records(), key=lambda one: TASKS.index(one["task"]))
     tables = report.tables(records, options, number)
-    study.finish(Report(tables, report.pictures(records, options)))
+    study.finish(Report(tables))
 
 
 def _is_done(cell: Measurement, record: dict[str, Any]) -> bool:
     """Whether it has been measured, on the file's present content."""
     return "failed" not in record and cell.content in (None, record.get("content"))
-
-
-def _key(record: dict[str, Any]) -> tuple[str, str, int]:
-    return record["task"], record["method"], record["size"]
 
 
 COMMAND = Command(

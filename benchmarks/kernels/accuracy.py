@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+import pandas
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 from torch_geometric.data import Data
+from torch_geometric.io import read_tu_data
 
 from benchmarks.harness.errors import InputError
 from benchmarks.kernels.options import MUTAG
@@ -35,13 +37,7 @@ KERNELS: dict[str, Callable[[int], Any]] = {
 
 
 def accuracies(name: str, seed: int) -> dict[str, Any]:
-    """Mean and deviation of the accuracy over the outer folds, of every kernel.
-
-    Args:
-        name (str): ``'MUTAG'``, of GraKeL's own tests, or ``'FILE:COLUMN'`` with a column of
-            classes beside one of SMILES.
-        seed (int): Of the folds, and of what is drawn of a file.
-    """
+    """Mean and deviation of the accuracy over the outer folds, of every kernel."""
     graphs, y = mutag() if name == MUTAG else _of_file(name, seed)
     scores = {}
     for kernel, build in KERNELS.items():
@@ -53,38 +49,21 @@ def accuracies(name: str, seed: int) -> dict[str, Any]:
 
 
 def nested(grams: Sequence[NDArray[Any]], y: NDArray[Any], seed: int) -> NDArray[Any]:
-    """The accuracy on each outer fold; depth and penalty are chosen by the folds within the rest.
-
-    Args:
-        grams: The Gram matrix of all graphs, of every depth.
-        y: Classes, (n,).
-        seed (int): Of the folds.
-    """
+    """The accuracy on each outer fold; depth and penalty are chosen by folds within the rest."""
     folds = StratifiedKFold(OUTER, shuffle=True, random_state=seed)
+    inner = StratifiedKFold(INNER, shuffle=True, random_state=seed)
+    search = GridSearchCV(SVC(kernel="precomputed"), {"C": PENALTIES}, cv=inner)
     found = []
     for train, test in folds.split(y, y):
-        inner = StratifiedKFold(INNER, shuffle=True, random_state=seed)
-        best, score = (0, 1.0), -1.0
-        for depth, gram in enumerate(grams):
-            rest = gram[np.ix_(train, train)]
-            for penalty in PENALTIES:
-                machine = SVC(C=penalty, kernel="precomputed")
-                mean = cross_val_score(machine, rest, y[train], cv=inner).mean()
-                if mean > score:
-                    best, score = (depth, penalty), mean
-        depth, penalty = best
-        machine = SVC(C=penalty, kernel="precomputed")
-        machine.fit(grams[depth][np.ix_(train, train)], y[train])
-        found.append(machine.score(grams[depth][np.ix_(test, train)], y[test]))
+        rest = np.ix_(train, train)
+        fitted = [clone(search).fit(gram[rest], y[train]) for gram in grams]
+        depth = int(np.argmax([one.best_score_ for one in fitted]))
+        found.append(fitted[depth].score(grams[depth][np.ix_(test, train)], y[test]))
     return np.array(found)
 
 
 def mutag() -> tuple[list[Data], NDArray[Any]]:
-    """The 188 molecules that GraKeL's own tests have, with labels of atoms.
-
-    Raises:
-        InputError: If GraKeL is not installed, or comes without them.
-    """
+    """The 188 molecules that GraKeL's own tests have, with labels of atoms."""
     package = find_spec("grakel")
     if package is None or package.origin is None:
         raise InputError("GraKeL is not installed: pip install grakel")
@@ -92,22 +71,13 @@ def mutag() -> tuple[list[Data], NDArray[Any]]:
     if not folder.is_dir():
         raise InputError("this GraKeL comes without its tests' MUTAG")
 
-    def numbers(name: str) -> NDArray[Any]:
-        return np.loadtxt(folder / f"MUTAG_{name}.txt", dtype=np.int64, delimiter=",")
-
-    graph, labels = numbers("graph_indicator") - 1, torch.from_numpy(numbers("node_labels"))
-    classes = numbers("graph_labels")
-    edges = numbers("A").T - 1
-    first = np.searchsorted(graph, np.arange(len(classes) + 1))
-    owner = graph[edges[0]]
+    data, slices, _ = read_tu_data(str(folder), "MUTAG")
+    nodes, edges = (pairwise(slices[key].tolist()) for key in ("x", "edge_index"))
     graphs = [
-        Data(
-            x=labels[first[i] : first[i + 1]],
-            edge_index=torch.from_numpy(edges[:, owner == i] - first[i]),
-        )
-        for i in range(len(classes))
+        Data(x=data.x[a:b].argmax(dim=1), edge_index=data.edge_index[:, c:d])
+        for (a, b), (c, d) in zip(nodes, edges, strict=True)
     ]
-    return graphs, (classes > 0).astype(int)
+    return graphs, data.y.numpy()
 
 
 def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:
@@ -117,22 +87,19 @@ def _of_file(name: str, seed: int) -> tuple[list[Data], NDArray[Any]]:
 
     path, _, column = name.rpartition(":")
     try:
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, ValueError) as error:
+        table = pandas.read_csv(path, dtype=str, keep_default_na=False)
+        rows = table[["smiles", column]].to_numpy().tolist()
+    except (OSError, ValueError, KeyError) as error:
         raise InputError(f"{path}: {error}") from None
-    missing = [wanted for wanted in ("smiles", column) if not rows or wanted not in rows[0]]
-    if missing:
-        raise InputError(f"{path} has no column {missing[0]!r}")
     order = np.random.default_rng(seed).permutation(len(rows))
     molecules: list[Any] = []
     classes: list[str] = []
-    for row in (rows[i] for i in order):
+    for smiles, kind in (rows[i] for i in order):
         with rdBase.BlockLogs():
-            molecule = Chem.MolFromSmiles(row["smiles"])
-        if molecule is not None and row[column] and len(classes) < MOST_MOLECULES:
+            molecule = Chem.MolFromSmiles(smiles)
+        if molecule is not None and kind and len(classes) < MOST_MOLECULES:
             molecules.append(molecule)
-            classes.append(row[column])
+            classes.append(kind)
     known, y = np.unique(classes, return_inverse=True)
     if not 2 <= len(known) <= 20 or np.bincount(y).min() < OUTER:
         raise InputError(

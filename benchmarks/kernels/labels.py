@@ -11,15 +11,8 @@ from pyg_kernels.chem import Feature
 
 
 def labeled(molecules: Any, indices: Tensor | None = None) -> Batch:
-    """Molecules with a label for every combination of features that an atom or a bond can have.
-
-    Args:
-        molecules: A ``pyg_kernels.datasets.MoleculeDataset``.
-        indices: The positions of B of them; all by default.
-
-    Returns:
-        A batch with ``edge_index``, ``atom`` (N,), ``element`` (N,) and ``bond`` (E,) int64: all
-        features of an atom, its element alone, all features of a bond.
+    """Molecules with the labels ``atom`` and ``bond``, a number for each combination of features
+    that one can have, and ``element``, of an atom's first feature alone.
     """
     batch = molecules.batch(torch.arange(len(molecules)) if indices is None else indices)
     featurizer = molecules.featurizer
@@ -36,12 +29,7 @@ def labeled(molecules: Any, indices: Tensor | None = None) -> Batch:
 
 
 def combination(x: Tensor, features: Sequence[Feature]) -> Tensor:
-    """The codes of the leading features of each row as one number, (n,) int64.
-
-    Args:
-        x: ``(n, columns)``, one-hot features and indicators as a ``Featurizer`` makes them.
-        features: What the first columns are.
-    """
+    """The codes of the leading features of each row as one number, (n,) int64."""
     weights: list[int] = []
     codes = 1
     for feature in features:

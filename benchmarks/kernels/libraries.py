@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
+from torch_geometric.utils import unbatch, unbatch_edge_index
 
 from benchmarks.harness.errors import InputError
 from benchmarks.kernels.labels import labeled
@@ -17,14 +18,7 @@ from benchmarks.kernels.options import (
     GRAKEL,
     ITERATIONS,
     OURS_FROM_LIST,
-    PATHS,
     SEED,
-    SEQUENCES,
-    WALK_GRAM,
-    WL_FEATURES,
-    WL_GRAM,
-    WL_MIN,
-    WL_MINMAX,
     Kernels,
     Measurement,
 )
@@ -56,14 +50,10 @@ def parts_of(number: int) -> dict[str, Tensor]:
 
 
 def prepared(measurement: Measurement, options: Kernels) -> Call:
-    """The call that is measured, with its input ready in the library's own form.
-
-    Raises:
-        InputError: If GraKeL is not installed.
-    """
+    """The call that is measured, with its input ready in the library's own form."""
     molecules = load(options)
     device = torch.device(options.device)
-    if measurement.task == WL_FEATURES:
+    if measurement.task == "wl-features":
         batch = repeated(labeled(molecules), measurement.size, SEED).to(device)
         kernel = WLSubtreeKernel(ITERATIONS, **_labels(options), verbose=False)
         return lambda: kernel.fit_transform(batch)
@@ -73,7 +63,7 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
         kernel = _of_grakel(measurement.task)
         return lambda: kernel.fit_transform(graphs)
     ours = as_list(batch) if measurement.method == OURS_FROM_LIST else batch.to(device)
-    if measurement.task == WALK_GRAM:
+    if measurement.task == "walk-gram":
         return lambda: walk_gram(ours, options)
     kernel = _of_counts(measurement.task, options)
     return lambda: kernel(ours).cpu().numpy()
@@ -82,11 +72,11 @@ def prepared(measurement: Measurement, options: Kernels) -> Call:
 def _of_counts(task: str, options: Kernels) -> Any:
     choices: dict[str, Any] = {"output": "gram", "verbose": False}
     labels = _labels(options)
-    if task == SEQUENCES:
+    if task == "sequences":
         return LabelSequenceKernel(EDGES + 1, **labels, **choices)
-    if task == PATHS:
+    if task == "paths":
         return ShortestPathKernel(node_label="element", **choices)
-    compare = {WL_GRAM: "dot", WL_MIN: "min", WL_MINMAX: "minmax"}[task]
+    compare = {"wl-gram": "dot", "wl-min": "min", "wl-minmax": "minmax"}[task]
     return WLSubtreeKernel(ITERATIONS, **labels, compare=compare, **choices)
 
 
@@ -115,13 +105,7 @@ def walk_gram(batch: Batch, options: Kernels) -> np.ndarray:
 
 
 def repeated(batch: Batch, copies: int, seed: int) -> Batch:
-    """The graphs of a batch, then as many copies as there are to be, their nodes in other orders.
-
-    Args:
-        batch: Graphs with ``atom``, ``element`` and ``bond``.
-        copies (int): How many times each graph is there.
-        seed (int): Of the orders.
-    """
+    """The graphs of a batch, and copies of each with its nodes in other orders, `copies` in all."""
     generator = torch.Generator().manual_seed(seed)
     number = batch.num_nodes
     parts = []
@@ -151,44 +135,28 @@ def repeated(batch: Batch, copies: int, seed: int) -> Batch:
 
 def as_list(batch: Batch) -> list[Data]:
     """The graphs of a batch one by one."""
-    edge_ptr = torch.searchsorted(batch.edge_index[1].contiguous(), batch.ptr)
-    graphs = []
-    for k in range(len(batch.ptr) - 1):
-        nodes = slice(int(batch.ptr[k]), int(batch.ptr[k + 1]))
-        edges = slice(int(edge_ptr[k]), int(edge_ptr[k + 1]))
-        graphs.append(
-            Data(
-                element=batch.element[nodes],
-                atom=batch.atom[nodes],
-                bond=batch.bond[edges],
-                edge_index=batch.edge_index[:, edges] - nodes.start,
-                num_nodes=nodes.stop - nodes.start,
-            )
-        )
-    return graphs
+    owner = batch.batch[batch.edge_index[0]]
+    found = zip(
+        unbatch(batch.element, batch.batch),
+        unbatch(batch.atom, batch.batch),
+        unbatch(batch.bond, owner, batch_size=batch.num_graphs),
+        unbatch_edge_index(batch.edge_index, batch.batch, batch.num_graphs),
+        strict=True,
+    )
+    names = ("element", "atom", "bond", "edge_index")
+    return [Data(**dict(zip(names, each, strict=True)), num_nodes=len(each[0])) for each in found]
 
 
 def grakel_graphs(batch: Batch) -> list[list[Any]]:
-    """The graphs of a batch as GraKeL takes them: edges and labels in dictionaries.
-
-    Raises:
-        InputError: If GraKeL is not installed.
-    """
+    """The graphs of a batch as GraKeL takes them: edges and labels in dictionaries."""
     _grakel()  # whether it is installed
-    return [
-        [
-            {node: [] for node in range(graph.num_nodes)} | _neighbors(graph.edge_index),
-            dict(enumerate(graph.element.tolist())),
-        ]
-        for graph in as_list(batch)
-    ]
-
-
-def _neighbors(edge_index: Tensor) -> dict[int, list[int]]:
-    neighbors: dict[int, list[int]] = {}
-    for source, target in edge_index.t().tolist():
-        neighbors.setdefault(source, []).append(target)
-    return neighbors
+    graphs = []
+    for graph in as_list(batch):
+        neighbors: dict[int, list[int]] = {node: [] for node in range(graph.num_nodes)}
+        for source, target in graph.edge_index.t().tolist():
+            neighbors[source].append(target)
+        graphs.append([neighbors, dict(enumerate(graph.element.tolist()))])
+    return graphs
 
 
 def _labels(options: Kernels) -> dict[str, Any]:
@@ -196,11 +164,7 @@ def _labels(options: Kernels) -> dict[str, Any]:
 
 
 def _grakel() -> Any:
-    """GraKeL's kernels.
-
-    Raises:
-        InputError: If GraKeL is not installed.
-    """
+    """GraKeL's kernels."""
     try:
         return import_module("grakel.kernels")
     except ImportError as error:
@@ -209,10 +173,10 @@ def _grakel() -> Any:
 
 def _of_grakel(task: str) -> Any:
     kernels = _grakel()
-    if task == WALK_GRAM:
+    if task == "walk-gram":
         return kernels.RandomWalkLabeled(p=EDGES, lamda=DECAY)
-    if task == PATHS:
+    if task == "paths":
         return kernels.ShortestPath(with_labels=True)
-    if task == WL_MIN:
+    if task == "wl-min":
         return kernels.WeisfeilerLehmanOptimalAssignment(n_iter=ITERATIONS)
     return kernels.WeisfeilerLehman(n_iter=ITERATIONS, base_graph_kernel=kernels.VertexHistogram)

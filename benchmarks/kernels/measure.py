@@ -9,13 +9,9 @@ from typing import Any
 from benchmarks.harness.errors import InputError, MeasurementError
 from benchmarks.harness.study import in_own_process
 from benchmarks.kernels.options import (
-    ACCURACY,
     GRAKEL,
-    PROCESS,
     RANDOM_FEATURES,
-    REGRESSION,
     SEED,
-    WL_FEATURES,
     Kernels,
     Measurement,
 )
@@ -27,11 +23,7 @@ Result = dict[str, Any]
 
 
 def measured(options: Kernels, measurement: Measurement, folder: Path) -> Result:
-    """The record of a measurement, beside the difference from GraKeL's values.
-
-    Raises:
-        MeasurementError: If there is none, but for GraKeL's and for sets that cannot be read.
-    """
+    """The record of a measurement, beside the difference from GraKeL's values."""
     if options.threads:
         os.environ["OMP_NUM_THREADS"] = str(options.threads)  # read by the process
     try:
@@ -39,7 +31,7 @@ def measured(options: Kernels, measurement: Measurement, folder: Path) -> Result
     except MeasurementError as error:
         found = {"failed": str(error)}
     result = {**asdict(measurement), **found}
-    if "failed" in result and measurement.method != GRAKEL and measurement.task != ACCURACY:
+    if "failed" in result and measurement.method != GRAKEL and measurement.task != "accuracy":
         raise MeasurementError(f"{measurement.title}: {result['failed']}")
     theirs = Measurement(measurement.task, GRAKEL, measurement.size)
     paths = [folder / VALUES, folder.parent / theirs.name / VALUES]
@@ -79,7 +71,7 @@ def measure(options: Kernels, measurement: Measurement, folder: Path) -> Result:
     task, size = measurement.task, measurement.size
     device = torch.device(options.device)
     # Molecules are read before the clock and the memory are looked at.
-    if task == REGRESSION:
+    if task == "regression":
         random = measurement.method == RANDOM_FEATURES
         parts = regression.Parts(libraries.load(options), device, None if random else size)
         with PeakMemory(device) as memory:
@@ -88,11 +80,11 @@ def measure(options: Kernels, measurement: Measurement, folder: Path) -> Result:
             else:
                 result = regression.regress_with_gram(parts)
         result["seconds"] = result["seconds_kernel"] + result["seconds_fit"]
-    elif task == PROCESS:
+    elif task == "gp":
         molecules = libraries.load(options)
         with PeakMemory(torch.device("cpu")) as memory:
             result = regression.regress_with_process(molecules, size)
-    elif task == ACCURACY:
+    elif task == "accuracy":
         with PeakMemory(torch.device("cpu")) as memory, regression.Clock() as clock:
             result = accuracy.accuracies(measurement.method, SEED)
         result |= {"seconds": clock.seconds, "content": measurement.content}
@@ -114,7 +106,7 @@ def _facts(task: str, found: Any, copies: int, folder: Path) -> Result:
     """The shape of features, and whether every copy has those of the original; keeps a matrix."""
     import numpy as np
 
-    if task != WL_FEATURES:
+    if task != "wl-features":
         np.save(folder / VALUES, np.asarray(found))
         return {"molecules": len(found)}
     molecules = found.shape[0] // copies

@@ -12,16 +12,6 @@ from benchmarks.harness.options import Device, Results, setting
 OURS = "pyg_kernels"
 OURS_FROM_LIST = "pyg_kernels, list of Data"
 GRAKEL = "GraKeL"
-WL_GRAM = "wl-gram"
-WL_MIN = "wl-min"
-WL_MINMAX = "wl-minmax"
-SEQUENCES = "sequences"
-PATHS = "paths"
-WALK_GRAM = "walk-gram"
-WL_FEATURES = "wl-features"
-PROCESS = "gp"
-ACCURACY = "accuracy"
-REGRESSION = "regression"
 Task = Literal[
     "wl-gram",
     "wl-min",
@@ -45,12 +35,10 @@ EDGES = 4  # in the longest walks, GraKeL's p
 DECAY = 0.1  # for each edge of a walk, GraKeL's lamda
 ORDER = 6  # nodes in a walk of the regression's kernel
 SEED = 0  # of what is drawn at random
+EXACT_SIZES = (250, 500, 1000, 1750)  # molecules of the regression's exact Gram matrices
 FEWER = 300  # molecules of the Gram matrices that GraKeL is slow at
-FEWEST_EXACT = 250  # molecules of the first exact Gram matrix, doubled while it fits
-GRAM_GIB = 2.0  # memory of the largest
 # What GraKeL's random walks need grows with the product of the molecules' sizes, cubed.
 WALK_MOLECULES = {"chembl": 10, "cep": 30}
-GRAM_SECONDS = {"chembl": 30.0, "cep": 300.0}  # of the largest exact Gram matrix, about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,24 +81,18 @@ class Kernels(Device, Results):
 
 @dataclass(frozen=True)
 class Measurement:
-    """One thing that is measured in a process of its own.
+    """One thing that is measured in a process of its own."""
 
-    Args:
-        task (str): One of :data:`TASKS`.
-        method (str): A library, a set, or a way to do regression.
-        size (int): Molecules, copies of the data set, or random features; 0 for all of a set.
-    """
-
-    task: str
-    method: str
-    size: int
+    task: Task  # one of :data:`TASKS`
+    method: str  # A library, a set, or a way to do regression
+    size: int  # molecules, copies of the data set, or random features; 0 for all of a set
 
     @property
     def name(self) -> str:
         """The name of its folder."""
         method = "".join(letter if letter.isalnum() else "-" for letter in self.method.lower())
         name = f"{self.task}_{method}_{self.size:07}"
-        if self.task != ACCURACY or self.method == MUTAG:
+        if self.task != "accuracy" or self.method == MUTAG:
             return name
         return f"{name}-{hashlib.sha256(self.method.encode()).hexdigest()[:8]}"
 
@@ -118,7 +100,7 @@ class Measurement:
     def content(self) -> str | None:
         """A fingerprint of the file of a set; None where there is none."""
         file = Path(self.method.rpartition(":")[0])
-        if self.task != ACCURACY or not file.is_file():
+        if self.task != "accuracy" or not file.is_file():
             return None
         return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
@@ -128,62 +110,36 @@ class Measurement:
         return f"{self.task} {self.size:,}, {self.method}"
 
 
-def planned(options: Kernels, number: int) -> Iterator[Measurement]:
-    """All measurements that are known beforehand; GraKeL's come before those they are compared to.
-
-    Exact Gram matrices of the regression are not: their sizes follow from the time they take.
-
-    Args:
-        options: What is asked for.
-        number (int): Molecules of the data set.
+def planned(options: Kernels, number: int, train: int) -> Iterator[Measurement]:
+    """All measurements on a number of molecules, of which `train` are trained on; GraKeL's come
+    before those they are compared to.
     """
     beside = not options.bond_labels
     largest = min(options.molecules, number)
     for size in _fractions(largest, 4, 2, 1):
-        yield from _pair(WL_GRAM, size, beside)
-    yield Measurement(WL_GRAM, OURS_FROM_LIST, largest)
-    for task in (WL_MIN, WL_MINMAX, SEQUENCES, PATHS):
+        yield from _pair("wl-gram", size, beside)
+    yield Measurement("wl-gram", OURS_FROM_LIST, largest)
+    for task in TASKS[1:5]:
         for size in sorted({min(FEWER, largest), largest}):
-            yield from _pair(task, size, beside and task in (WL_MIN, PATHS) and size <= FEWER)
+            yield from _pair(task, size, beside and task in ("wl-min", "paths") and size <= FEWER)
     walks = min(options.walk_molecules or WALK_MOLECULES[options.dataset], number)
     for size in _fractions(walks, 3, 1):
-        yield from _pair(WALK_GRAM, size, beside)
+        yield from _pair("walk-gram", size, beside)
     for size in _fractions(min(30 * walks, number), 9, 3, 1):
         if size > walks:
-            yield Measurement(WALK_GRAM, OURS, size)
+            yield Measurement("walk-gram", OURS, size)
     for copies in options.copies:
-        yield Measurement(WL_FEATURES, OURS, copies)
-    yield Measurement(PROCESS, OURS, largest)
+        yield Measurement("wl-features", OURS, copies)
+    yield Measurement("gp", OURS, largest)
     for name in options.sets:
-        yield Measurement(ACCURACY, name, 0)
+        yield Measurement("accuracy", name, 0)
     for features in options.features:
-        yield Measurement(REGRESSION, RANDOM_FEATURES, features)
+        yield Measurement("regression", RANDOM_FEATURES, features)
+    for size in sorted({min(size, train) for size in EXACT_SIZES}):
+        yield Measurement("regression", EXACT_GRAM, size)
 
 
-def largest_subset(
-    options: Kernels, train: int, others: int, size: int, result: dict[str, float]
-) -> int:
-    """How many training molecules an exact Gram matrix can have, in steps of 50.
-
-    Args:
-        options: What is asked for.
-        train (int): Molecules that it is fitted on at most.
-        others (int): Those that it predicts.
-        size (int): Molecules of an earlier matrix.
-        result: What that took.
-    """
-
-    def fits(subset: int) -> bool:
-        pairs = subset * (subset / 2 + others) / (size * (size / 2 + others))
-        numbers = subset * (subset + others) / (size * (size + others))
-        seconds = pairs * (result["seconds"] + result["seconds_search"])
-        gib = numbers * max(result["peak_mib"], result.get("gpu_peak_mib", 0)) / 1024
-        return seconds <= GRAM_SECONDS[options.dataset] and gib <= GRAM_GIB
-
-    return max((n for n in (*range(50, train, 50), train) if fits(n)), default=0)
-
-
-def _pair(task: str, size: int, beside: bool) -> Iterator[Measurement]:
+def _pair(task: Task, size: int, beside: bool) -> Iterator[Measurement]:
     if beside:
         yield Measurement(task, GRAKEL, size)
     yield Measurement(task, OURS, size)

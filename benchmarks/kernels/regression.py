@@ -7,6 +7,7 @@ training molecules: as the number of random features grows, they become the same
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -29,13 +30,7 @@ MOST_VALID = 1000  # molecules of the validation part that choose the penalty
 
 
 class Parts:
-    """The molecules of a split and their first target; of the validation part at most 1,000.
-
-    Args:
-        molecules: A ``pyg_kernels.datasets.MoleculeDataset``.
-        device: Where to compute.
-        size (int, optional): Training molecules, drawn at random; all by default.
-    """
+    """The molecules of a split and their first target; of the validation part at most 1,000."""
 
     def __init__(self, molecules: Any, device: torch.device, size: int | None = None) -> None:
         places = parts_of(len(molecules))
@@ -53,34 +48,22 @@ def walk_kernel() -> RandomWalkKernel:
 
 
 def regress_with_features(parts: Parts, number: int) -> dict[str, Any]:
-    """Random features of all training molecules, then :class:`~sklearn.linear_model.Ridge`.
-
-    Returns:
-        RMSE of each part, the penalty, seconds of features, of one fit with its predictions, and
-        of the choice of the penalty.
-    """
-    with Clock() as features_clock:
+    """Random features of all training molecules, then :class:`~sklearn.linear_model.Ridge`."""
+    with Clock() as kernel_clock:
         features = RandomFeatures(walk_kernel(), number, random_state=SEED)
         features.fit(parts.graphs["train"])
         x = {part: np.asarray(features.transform(parts.graphs[part]), float) for part in PARTS}
-    with Clock() as search_clock:
-        penalty = _feature_penalty(x, parts.y)
-    with Clock() as fit_clock:
+
+    def predicted(penalty: float) -> dict[str, Numbers]:
         ridge = Ridge(penalty, solver="cholesky").fit(x["train"], parts.y["train"])
-        scores = {part: _rmse(ridge.predict(x[part]), parts.y[part]) for part in PARTS}
-    return {
-        "fitted_on": len(parts.y["train"]),
-        **scores,
-        "penalty": penalty,
-        "seconds_kernel": features_clock.seconds,
-        "seconds_fit": fit_clock.seconds,
-        "seconds_search": search_clock.seconds,
-    }
+        return {part: ridge.predict(x[part]) for part in PARTS}
+
+    return _fitted(parts, kernel_clock, lambda: _feature_penalty(x, parts.y), predicted)
 
 
 def regress_with_gram(parts: Parts) -> dict[str, Any]:
-    """The Gram matrix, then :class:`~sklearn.kernel_ridge.KernelRidge`; as above."""
-    with Clock() as gram_clock:
+    """The Gram matrix, then :class:`~sklearn.kernel_ridge.KernelRidge`."""
+    with Clock() as kernel_clock:
         kernel = walk_kernel().set_params(dtype=torch.float64)
         center = KernelCenterer()
         gram = {"train": center.fit_transform(kernel.fit_transform(parts.graphs["train"]))}
@@ -89,37 +72,42 @@ def regress_with_gram(parts: Parts) -> dict[str, Any]:
     mean = parts.y["train"].mean()
     y = parts.y["train"] - mean
 
-    def predicted(penalty: float, *names: str) -> list[Numbers]:
+    def predicted(penalty: float) -> dict[str, Numbers]:
         ridge = KernelRidge(alpha=penalty, kernel="precomputed").fit(gram["train"], y)
-        return [ridge.predict(gram[part]) + mean for part in names]
+        return {part: ridge.predict(gram[part]) + mean for part in PARTS}
 
+    def best() -> float:
+        penalties = [fraction * np.trace(gram["train"]) / len(y) for fraction in FRACTIONS]
+        return min(penalties, key=lambda one: _rmse(predicted(one)["valid"], parts.y["valid"]))
+
+    return _fitted(parts, kernel_clock, best, predicted)
+
+
+def _fitted(
+    parts: Parts,
+    kernel_clock: "Clock",
+    best: Callable[[], float],
+    predicted: Callable[[float], dict[str, Numbers]],
+) -> dict[str, Any]:
+    """RMSE of each part by the best penalty; seconds of the kernel, of one fit with its predictions
+    and of the choice of the penalty.
+    """
     with Clock() as search_clock:
-        unit = np.trace(gram["train"]) / len(y)
-        errors = {
-            fraction * unit: _rmse(predicted(fraction * unit, "valid")[0], parts.y["valid"])
-            for fraction in FRACTIONS
-        }
-        penalty = float(min(errors, key=lambda penalty: errors[penalty]))
+        penalty = float(best())
     with Clock() as fit_clock:
-        values = predicted(penalty, *PARTS)
-    scores = {part: _rmse(v, parts.y[part]) for part, v in zip(PARTS, values, strict=True)}
+        values = predicted(penalty)
     return {
-        "fitted_on": len(y),
-        **scores,
+        "fitted_on": len(parts.y["train"]),
+        **{part: _rmse(values[part], parts.y[part]) for part in PARTS},
         "penalty": penalty,
-        "seconds_kernel": gram_clock.seconds,
+        "seconds_kernel": kernel_clock.seconds,
         "seconds_fit": fit_clock.seconds,
         "seconds_search": search_clock.seconds,
     }
 
 
 def regress_with_process(molecules: Any, size: int) -> dict[str, Any]:
-    """A Gaussian process with the min-max kernel on subtrees, on as many training molecules.
-
-    Returns:
-        RMSE of the test part, the shares of its targets within intervals of 50, 80 and 95 %, and
-        seconds of fit and predictions.
-    """
+    """A Gaussian process with the min-max kernel on subtrees, on as many training molecules."""
     places = parts_of(len(molecules))
     generator = torch.Generator().manual_seed(SEED)
     chosen = torch.randperm(len(places["train"]), generator=generator)[:size]
@@ -144,19 +132,12 @@ def _feature_penalty(x: dict[str, Numbers], y: dict[str, Numbers]) -> float:
     mean, mean_y = x["train"].mean(axis=0), y["train"].mean()
     centered = x["train"] - mean
     product, right = centered.T @ centered, centered.T @ (y["train"] - mean_y)
-    unit = np.trace(product) / len(centered)
-    valid = x["valid"] - mean
     errors = {}
-    for fraction in FRACTIONS:
-        penalty = fraction * unit
-        matrix = product.copy()
-        matrix.flat[:: len(matrix) + 1] += penalty
-        try:
-            weights = cho_solve(cho_factor(matrix, overwrite_a=True), right)
-        except LinAlgError:
-            continue
-        errors[penalty] = _rmse(valid @ weights + mean_y, y["valid"])
-    return float(min(errors, key=lambda penalty: errors[penalty]))
+    for penalty in (fraction * np.trace(product) / len(centered) for fraction in FRACTIONS):
+        with suppress(LinAlgError):
+            weights = cho_solve(cho_factor(product + penalty * np.eye(len(product))), right)
+            errors[penalty] = _rmse((x["valid"] - mean) @ weights + mean_y, y["valid"])
+    return min(errors, key=lambda penalty: errors[penalty])
 
 
 def _rmse(prediction: Numbers, y: Numbers) -> float:

@@ -1,4 +1,4 @@
-"""The tables and the pictures of a study."""
+"""The tables of a study."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -6,84 +6,45 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from benchmarks.harness.study import rows_table
 from benchmarks.harness.table import Table
 from benchmarks.kernels.options import (
-    ACCURACY,
     DECAY,
     EDGES,
-    EXACT_GRAM,
     GRAKEL,
-    GRAM_GIB,
-    GRAM_SECONDS,
     GRAMS,
     ITERATIONS,
     ORDER,
-    OURS,
-    PATHS,
-    PROCESS,
     RANDOM_FEATURES,
-    REGRESSION,
     SEED,
-    SEQUENCES,
-    WALK_GRAM,
-    WL_FEATURES,
-    WL_GRAM,
-    WL_MIN,
-    WL_MINMAX,
     Kernels,
 )
 
 Result = dict[str, Any]
 Column = Callable[[Result], object]
-TITLES = {
-    WL_FEATURES: f"WL features, {ITERATIONS} iterations",
-    WL_GRAM: f"WL Gram matrix, {ITERATIONS} iterations",
-    WALK_GRAM: f"random-walk Gram matrix, p = {EDGES}",
-}
 NAMES = {
-    WL_GRAM: f"WL subtree, {ITERATIONS} iterations",
-    WL_MIN: "the same, minima (optimal assignment)",
-    WL_MINMAX: "the same, min-max",
-    SEQUENCES: f"walks without turning back, up to {EDGES} edges",
-    PATHS: "shortest paths",
-    WALK_GRAM: f"random walks, p = {EDGES}, lamda = {DECAY:g}",
+    "wl-gram": f"WL subtree, {ITERATIONS} iterations",
+    "wl-min": "the same, minima (optimal assignment)",
+    "wl-minmax": "the same, min-max",
+    "sequences": f"walks without turning back, up to {EDGES} edges",
+    "paths": "shortest paths",
+    "walk-gram": f"random walks, p = {EDGES}, lamda = {DECAY:g}",
 }
 SECONDS: Column = lambda r: f"{r['seconds']:.3g}"  # noqa: E731
 
 
 def tables(results: Sequence[Result], options: Kernels, number: int) -> list[Table]:
-    """Gram matrices beside GraKeL's, features by the size of the data, and so on.
-
-    Args:
-        results: Of all measurements.
-        options: What was measured.
-        number (int): Molecules of the data set.
-    """
+    """Gram matrices beside GraKeL's, features by the size of the data, and so on."""
     kinds: list[tuple[Sequence[str], Callable[[Sequence[Result]], Table]]] = [
         (GRAMS, partial(_gram_table, options=options, number=number)),
-        ((WL_FEATURES,), partial(_features_table, options=options)),
-        ((PROCESS,), partial(_process_table, options=options)),
-        ((ACCURACY,), _accuracy_table),
-        ((REGRESSION,), partial(_regression_table, options=options)),
+        (("wl-features",), partial(_features_table, options=options)),
+        (("gp",), partial(_process_table, options=options)),
+        (("accuracy",), _accuracy_table),
+        (("regression",), partial(_regression_table, options=options)),
     ]
     chosen = [([r for r in results if r["task"] in tasks], table) for tasks, table in kinds]
     return [table(found) for found, table in chosen if found]
-
-
-def pictures(results: Sequence[Result], options: Kernels) -> dict[str, Callable[[], Figure]]:
-    """``scaling.png`` and, of a regression, ``regression.png``."""
-    done = [result for result in results if "failed" not in result]
-    found: dict[str, Callable[[], Figure]] = {}
-    if any(result["task"] in TITLES for result in done):
-        found["scaling.png"] = lambda: scaling_plot(done, options)
-    if any(result["task"] == REGRESSION for result in done):
-        found["regression.png"] = lambda: regression_plot(done, options)
-    return found
 
 
 def outcome(result: Result) -> str:
@@ -92,58 +53,6 @@ def outcome(result: Result) -> str:
         return str(result["failed"])
     rmse = f", test RMSE {result['test']:.3f}" if "test" in result else ""
     return f"{result['seconds']:.3g} s, {result['peak_mib']:,.0f} MiB{rmse}"
-
-
-def scaling_plot(results: Sequence[Result], options: Kernels) -> Figure:
-    """Seconds by the number of molecules: features, and both Gram matrices of both libraries."""
-    found = [task for task in TITLES if any(result["task"] == task for result in results)]
-    figure = Figure(figsize=(3.8 * len(found), 4.0), layout="constrained")
-    panels = figure.subplots(1, len(found), squeeze=False)[0]
-    for axes, task in zip(panels, found, strict=True):
-        of_task = [result for result in results if result["task"] == task]
-        for method in dict.fromkeys(result["method"] for result in of_task):
-            _line(axes, [result for result in of_task if result["method"] == method], method)
-        _guide(axes, of_task, 1 if task == WL_FEATURES else 2)
-        axes.set(xscale="log", yscale="log", xlabel="molecules", title=TITLES[task])
-        axes.title.set_fontsize("medium")
-        sizes = sorted({result["molecules"] for result in of_task})
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=90, fontsize="small")
-        axes.xaxis.set_minor_locator(NullLocator())
-    panels[0].set_ylabel("seconds")
-    drawn = [axes.get_legend_handles_labels() for axes in panels]
-    lines = {label: line for found in drawn for line, label in zip(*found, strict=True)}
-    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=5)
-    figure.suptitle(f"{options.dataset}: {_conditions(results, options)}", fontsize="medium")
-    return figure
-
-
-def regression_plot(results: Sequence[Result], options: Kernels) -> Figure:
-    """Test RMSE by seconds, a point a number of random features or of training molecules."""
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.subplots()
-    for method, unit in ((RANDOM_FEATURES, "features"), (EXACT_GRAM, "molecules")):
-        rows = [row for row in results if row["task"] == REGRESSION and row["method"] == method]
-        if not rows:
-            continue
-        seconds, errors = ([row[key] for row in rows] for key in ("seconds", "test"))
-        axes.plot(seconds, errors, ".-", label=f"{method}, by the number of {unit}")
-        for row in rows:
-            axes.annotate(
-                f"{row['size']:,}",
-                (row["seconds"], row["test"]),
-                textcoords="offset points",
-                xytext=(4, 4),
-                fontsize="small",
-            )
-    axes.set(
-        xscale="log",
-        xlabel="seconds: features or Gram matrix of all parts, one fit, predictions",
-        ylabel="test RMSE",
-        title=f"{options.dataset}: ridge regression with the random-walk kernel, {ORDER} atoms",
-    )
-    axes.title.set_fontsize("medium")
-    axes.legend(fontsize="small")
-    return figure
 
 
 def growth(results: Sequence[Result]) -> float:
@@ -266,9 +175,8 @@ def _regression_table(results: Sequence[Result], options: Kernels) -> Table:
         f"{options.dataset}, random 80/10/10 split (seed 0), ridge regression with the random-walk "
         f"kernel on all atom and bond features, walks of {ORDER} atoms; penalty by "
         f"validation\n{_conditions(results, options)}; seconds: features or Gram matrix of all "
-        "parts, one fit, predictions, without the choice of the penalty; the exact Gram matrix of "
-        f"a random training subset is doubled while {GRAM_SECONDS[options.dataset]:g} s and "
-        f"{GRAM_GIB:g} GiB are expected to suffice, choice of the penalty included",
+        "parts, one fit, predictions, without the choice of the penalty; exact Gram matrices of "
+        "random training subsets",
         results,
         {
             "method": lambda r: r["method"],
@@ -279,25 +187,6 @@ def _regression_table(results: Sequence[Result], options: Kernels) -> Table:
             "peak MiB": _mebibytes,
         },
     )
-
-
-def _line(axes: Axes, results: Sequence[Result], label: str) -> None:
-    rows = sorted(results, key=lambda result: result["molecules"])
-    marker = "o" if len(rows) == 1 else ".-"
-    seconds = [row["seconds"] for row in rows]
-    axes.plot([row["molecules"] for row in rows], seconds, marker, label=label)
-
-
-def _guide(axes: Axes, results: Sequence[Result], power: int) -> None:
-    """A dashed line of a power, from this library's largest point."""
-    ours = [result for result in results if result["method"] == OURS]
-    if len(ours) < 2:
-        return
-    last = max(ours, key=lambda result: result["molecules"])
-    ends = np.array([min(result["molecules"] for result in ours), last["molecules"]])
-    seconds = last["seconds"] * (ends / last["molecules"]) ** power
-    name = "linear" if power == 1 else "quadratic"
-    axes.plot(ends, seconds, "--", color="0.5", linewidth=0.8, label=name)
 
 
 def _labels(options: Kernels) -> str:

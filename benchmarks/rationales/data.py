@@ -23,7 +23,6 @@ from benchmarks.rationales.options import ASPECTS, MOLECULES, OWN, Rationales
 from benchmarks.rationales.selections import marked_words, precision
 from pyg_kernels.datasets.text import EncodedTexts, TextLoader, Vocabulary, WordVectors
 
-QUESTIONS_AROUND = (3, 6)  # a planted sentence
 THIOPHENE = "c1ccsc1"
 EMBEDDING = 100
 
@@ -138,12 +137,7 @@ class Items:
 
 
 def load_items(options: Rationales) -> Items:
-    """Reads texts or molecules.
-
-    Raises:
-        InputError: If a file is neither at hand nor to be downloaded, cannot be read, or the group
-            of molecules does not vary.
-    """
+    """Reads texts or molecules."""
     is_molecules = options.dataset in MOLECULES
     with naming_extras("bench,mol" if is_molecules else "bench"), as_input_error():
         return _molecules(options) if is_molecules else _texts(options)
@@ -256,5 +250,5 @@ def _corpus(options: Rationales) -> tuple[Any, Tensor]:
         aspect = ASPECTS.index(options.aspect or ASPECTS[0])
         beer = BeerAdvocate(root, aspect)
         return beer, beer.ratings[:, aspect].double()
-    planted = PlantedEvidence(root / "mr", root / "trec", questions=QUESTIONS_AROUND, seed=seed)
+    planted = PlantedEvidence(root / "mr", root / "trec", seed=seed)
     return planted, planted.labels

@@ -14,7 +14,6 @@ from benchmarks.harness.errors import as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import question_batches, ranked_pairs
 from benchmarks.harness.retrieval.data import QuestionData, load_questions
-from benchmarks.harness.retrieval.metrics import METRICS, evaluate
 from benchmarks.harness.retrieval.options import Questions
 from benchmarks.harness.retrieval.report import describe
 from benchmarks.harness.retrieval.task import RetrievalTask
@@ -53,11 +52,7 @@ class RationaleTask(Task):
     vectors: WordVectors | None = None  # fixed ones
 
     def models(self, options: Rationales) -> list[ModelConfig]:
-        """The configuration of each model.
-
-        Raises:
-            InputError: If it has too many parameters.
-        """
+        """The configuration of each model."""
         chosen = options.chosen()
         common = {name: getattr(chosen, name) for name in ("hidden", "layers", "dropout")}
         selecting = {name: getattr(chosen, name) for name in ("estimator", "coherence", "samples")}
@@ -208,16 +203,9 @@ class RankingRationales(RationaleTask):
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
         """MAP of each part; the other measures and the share of words of those to rank."""
-        found: dict[str, float] = {}
-        others: dict[str, float] = {}
-        for part in PARTS:
-            lists = self.ranking.rankings(part, predictions[part][:, 0])
-            measures = evaluate(lists, self.relevance[part])
-            found[part] = measures.pop("MAP")
-            if part != "train":
-                others |= {f"{part}_{key}": measures[key] for key in METRICS if key != "MAP"}
-                others[f"{part}_share"] = 100 * self._share(part, predictions[part])
-        return found | others
+        cosines = {part: found[:, 0] for part, found in predictions.items()}
+        shares = {f"{p}_share": 100 * self._share(p, predictions[p]) for p in ("valid", "test")}
+        return self.ranking.measures(cosines, self.measure.key) | shares
 
     def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
         """The same, and what is read."""

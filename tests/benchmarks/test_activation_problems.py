@@ -1,7 +1,6 @@
 """What the experiments with learned activations read, and the exact slopes that they report."""
 
 import itertools
-from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -22,7 +21,6 @@ from benchmarks.papers.activations.problems import (
     sequence_network,
 )
 from benchmarks.papers.activations.report import accuracy_plot, activation_plot, steep
-from benchmarks.papers.activations.trial import Training
 from pyg_kernels.nn import KernelActivation
 from pyg_kernels.nn.activation import Init as LibraryInit
 
@@ -62,34 +60,6 @@ def test_class_of_a_sequence_depends_on_its_first_two_bits_alone(name) -> None:
     assert counts.max() <= 18
 
 
-def test_batches_follow_the_generator_and_the_test_set_nothing() -> None:
-    trial = long_term()
-    stream = generator(3)
-    first, second = trial.sequences(400, stream)[0], trial.sequences(400, stream)[0]
-    assert not torch.equal(first, second)
-    assert torch.equal(trial.sequences(400, generator(3))[0], first)
-    before = trial.test_set()
-    torch.manual_seed(5)
-    for one, two in zip(before, trial.test_set(), strict=True):
-        assert torch.equal(one, two)
-    assert trial.test_set()[0].shape == (6, 2000)
-
-
-def test_seed_decides_weights_and_data(tmp_path) -> None:
-    weights = {}
-    for seed in (0, 3):
-        trial = replace(long_term(), seed=seed)
-        first = Training(trial, tmp_path)
-        torch.manual_seed(99)
-        again = Training(trial, tmp_path)
-        assert torch.equal(
-            trial.sequences(400, again.generator)[0], trial.sequences(400, generator(seed))[0]
-        )
-        weights[seed] = first.network.recurrent.cells[0].lin_input.weight
-        assert torch.equal(again.network.recurrent.cells[0].lin_input.weight, weights[seed])
-    assert not torch.equal(weights[0], weights[3])
-
-
 PRINTED = [  # the two examples of section 4.2, whose last step is left open there
     ((0, 0, 0, 4, 0, 0, 0, 0, 0, 0), (0, 0, 0, 1, 1, 1, 1, 0, 0, 0)),
     ((0, 0, 0, 4, 0, 2, 0, 0, 0, 0), (0, 0, 0, 1, 1, 1, 1, 1, 1, 0)),
@@ -120,18 +90,6 @@ def test_charging_sequences_follow_equation_7() -> None:
     assert x.shape == y.shape == (30, 25_000)
 
 
-def test_accuracy_is_of_steps_and_by_the_sign_of_the_logit() -> None:
-    trial = charging()
-    output = torch.tensor([[-1.0, 2.0], [0.5, -0.1]])
-    target = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
-    assert trial.right(output, target).tolist() == [[True, False], [True, False]]
-    p = torch.sigmoid(output.double())
-    expected = -(target * p.log() + (1 - target) * (1 - p).log()).mean()
-    loss, minimised = trial.loss(None, output.double(), target.double())
-    torch.testing.assert_close(loss, expected)
-    assert loss is minimised
-
-
 @pytest.mark.parametrize("inputs", [2, 3, 4])
 def test_patterns_are_all_corners_of_the_cube_with_their_parity(inputs) -> None:
     z, y = patterns(inputs, "cpu")
@@ -143,12 +101,9 @@ def test_patterns_are_all_corners_of_the_cube_with_their_parity(inputs) -> None:
 def test_checks_are_spaced_evenly_in_the_logarithm() -> None:
     checks = sorted(log_spaced(10_000))
     assert checks[:10] == [1, 2, 3, 4, 5, 6, 8, 10, 13, 16]
-    assert {100, 1000, 10_000} <= set(checks)
-    assert max(checks) == 10_000
     ratios = np.array(checks[10:]) / np.array(checks[9:-1])
     np.testing.assert_allclose(ratios, 10**0.1, rtol=0.03)
-    assert sorted(log_spaced(11)) == [*checks[:8], 11]
-    assert log_spaced(1) == {1}
+    assert checks[-1] == 10_000 and log_spaced(1) == {1}
 
 
 def test_command_line_repeats_what_the_library_has() -> None:
@@ -170,18 +125,6 @@ def test_sigmoid_network_is_the_recurrence() -> None:
         h = 1 / (1 + torch.exp(-a))
         torch.testing.assert_close(output[step], h, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(last, h, rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("every_step", [True, False])
-@pytest.mark.parametrize("model", ["kbrn", "lstm", "rnn"])
-def test_networks_read_out_every_step_or_the_last(model, every_step) -> None:
-    torch.manual_seed(0)
-    net = sequence_network(model, LongTerm(centers=7), 3, every_step).double()
-    x = torch.randn(6, 4, dtype=torch.double)
-    states, _ = net.recurrent(x[..., None])
-    expected = (states * net.readout.weight[0]).sum(-1) + net.readout.bias
-    found = net(x)
-    torch.testing.assert_close(found, expected if every_step else expected[-1])
 
 
 def test_forget_bias_is_that_of_the_forget_gates_alone() -> None:
@@ -207,11 +150,7 @@ def direct(function: Expansion, a: float) -> float:
     total = function.slope * a + function.intercept
     for center, coefficient in zip(function.centers, function.coefficients, strict=True):
         z = a - center
-        green = {
-            "relu": max(z, 0.0),
-            "abs": abs(z),
-        }
-        total += coefficient * green[function.green]
+        total += coefficient * (abs(z) if function.green == "abs" else max(z, 0.0))
     return float(total)
 
 
@@ -255,13 +194,6 @@ def test_variation_is_that_of_the_numerical_slope(green, bounds) -> None:
         assert function.variation(*bounds) == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_kink_at_an_end_makes_no_piece_of_its_own() -> None:
-    function = Expansion("relu", np.array([-1.0, 0.0, 1.0]), np.array([2.0, -5.0, 7.0]))
-    ends, slopes = function.slopes(-1.0, 1.0)
-    assert ends.tolist() == [-1, 0, 1]
-    assert slopes.tolist() == [2, -3]
-
-
 UNITS_OPTIONS = [
     {"green": "relu"},
     {"green": "abs", "shared": True},
@@ -281,25 +213,6 @@ def test_expansions_are_the_functions_of_the_module(options) -> None:
     expected = module(a[:, None].expand(-1, 3)).detach()
     found = torch.stack([torch.from_numpy(f(a.numpy())) for f in expansions(module)], dim=1)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
-
-
-STEEP = [
-    (Expansion("relu", np.array([3.9]), np.array([1.01])), True),
-    (Expansion("relu", np.array([4.1]), np.array([1.01])), False),
-    (Expansion("relu", np.array([4.0]), np.array([5.0])), False),
-    (Expansion("abs", np.array([0.0]), np.array([1.0])), False),
-    (Expansion("abs", np.array([0.0]), np.array([0.6]), slope=-0.5), True),
-    (Expansion("relu", np.array([-9.0]), np.array([-1.2])), True),
-    (Expansion("relu", np.array([-1.0, -1.0]), np.array([7.0, -7.0])), False),
-]
-
-
-@pytest.mark.parametrize(("function", "expected"), STEEP)
-def test_steep_is_a_slope_above_1_where_it_is_drawn(function, expected) -> None:
-    assert steep(function) == expected
-    grid = np.linspace(-4, 4, 8003)[1:-1]
-    slopes = np.array([numerical_slope(function, a, 1e-5) for a in grid])
-    assert (np.abs(slopes) > 1 + 1e-6).any() == expected
 
 
 @pytest.mark.parametrize(("green", "options"), GREEN_OPTIONS)
@@ -324,16 +237,15 @@ def test_picture_marks_exactly_the_steep_parts(green, options) -> None:
         assert dashed == steep(function) == bool(len(parts))
 
 
-def record(model: str, history: list[tuple[int, float]], **keys: Any) -> dict[str, Any]:
-    checks = [{"iteration": n, "accuracy": accuracy} for n, accuracy in history]
-    return {"model": model, "iterations": history[-1][0], "history": checks, **keys}
-
-
 def test_accuracy_curve_keeps_the_last_accuracy_of_a_trial_that_ended() -> None:
+    curves = [
+        ("kbrn", [(1, 0.5), (10, 1.0)]),
+        ("kbrn", [(1, 0.7), (10, 0.8), (100, 0.6)]),
+        ("lstm", [(1, 0.25), (7, 0.75)]),
+    ]
     records = [
-        record("kbrn", [(1, 0.5), (10, 1.0)]),
-        record("kbrn", [(1, 0.7), (10, 0.8), (100, 0.6)]),
-        record("lstm", [(1, 0.25), (7, 0.75)]),
+        {"model": model, "history": [{"iteration": n, "accuracy": a} for n, a in checks]}
+        for model, checks in curves
     ]
     (axes,) = accuracy_plot(records).axes
     lines = [np.asarray(line.get_xydata()).tolist() for line in axes.lines]

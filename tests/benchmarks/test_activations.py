@@ -25,7 +25,7 @@ from benchmarks.papers.activations.problems import (
     patterns,
 )
 from benchmarks.papers.activations.trial import CHECKPOINT, Training, trained_network
-from tests.benchmarks.conftest import assert_refused
+from tests.benchmarks.conftest import assert_refused, metrics_of
 
 SMALL = ("--device", "cpu", "--quiet", "--centers", 7, "--seeds", 0)
 WORDS: dict[str, tuple[object, ...]] = {
@@ -35,11 +35,6 @@ WORDS: dict[str, tuple[object, ...]] = {
         *(*SMALL, "--batch-size", 20, "--models", "kbrn", "lstm", "--max-iterations", 12),
         *("--functions", "xor", "--lengths", 6, "--hidden", 3),
     ),
-}
-PICTURES = {
-    "xor": ("functions-2-inputs.png",),
-    "charging": ("accuracy.png",),
-    "long-term": (),
 }
 
 
@@ -67,10 +62,6 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Study, "finish", lambda self, tables, *rest: finish(self, tables))
 
 
-def records_of(out: Path) -> list[dict[str, Any]]:
-    return json.loads((out / "metrics.json").read_text())
-
-
 def history_of(out: Path, name: str) -> list[dict[str, Any]]:
     return json.loads((out / "runs" / name / "record.json").read_text())["history"]
 
@@ -92,11 +83,11 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     seen: list[Training] = []
     iterate = Training.iterate
 
-    def counted(self: Training) -> None:
+    def counted(self: Training) -> torch.Tensor:
         seen.append(self)
         if len(seen) == number:
             raise KeyboardInterrupt
-        iterate(self)
+        return iterate(self)
 
     monkeypatch.setattr(Training, "iterate", counted)
 
@@ -127,7 +118,7 @@ def test_report_of_what_is_finished(train, tmp_path, monkeypatch) -> None:
     assert (status, err) == (0, "")
     assert re.search(r"^KBRN +\d+ +0 ", out, re.MULTILINE)
     assert "LSTM  " not in out
-    for name in ("table.md", *PICTURES["charging"]):
+    for name in ("table.md", "accuracy.png"):
         assert (tmp_path / "out" / name).exists()
     with monkeypatch.context() as patch:
         interrupt_at(patch, 3)
@@ -166,7 +157,7 @@ def step_accuracy(trial: Any, folder: Path, running: bool) -> float:
 def test_accuracies_are_by_the_statistics_of_steps_and_by_running_ones(train, tmp_path) -> None:
     words = ("--models", "kbrn", "--functions", "or", "--max-iterations", 49)
     assert train("long-term", *words)[0] == 0
-    (record,) = records_of(tmp_path / "out")
+    (record,) = metrics_of(tmp_path / "out")
     place = {"function": "or", "length": 6}
     trial = LongTermTrial(LongTerm(centers=7, hidden=3), "cpu", "kbrn", 0, place)
     folder = tmp_path / "out" / "runs" / trial.name
@@ -180,7 +171,7 @@ def test_long_term_trials_end_when_they_have_learned(train, tmp_path) -> None:
     words = ("--functions", "or", "--lengths", 3, "--hidden", 8, "--batch-size", 100)
     status, out, _ = train("long-term", *words, "--max-iterations", 600, "--lr", 0.02)
     assert status == 0
-    for record in records_of(tmp_path / "out"):
+    for record in metrics_of(tmp_path / "out"):
         assert record["learned"]
         assert record["accuracy"] == 1
         assert record["iterations"] % 50 == 0
@@ -199,7 +190,7 @@ def test_xor_of_two_bits_is_solved_by_one_unit(train, tmp_path) -> None:
     words = ("--centers", 20, "--l1", 0, 0.01, "--max-iterations", 400, "--lr", 0.02)
     status, out, _ = train("xor", *words)
     assert status == 0
-    plain, smooth = records_of(tmp_path / "out")
+    plain, smooth = metrics_of(tmp_path / "out")
     assert (plain["l1"], smooth["l1"]) == (0, 0.01)
     for record in (plain, smooth):
         assert record["learned"]
@@ -252,7 +243,7 @@ def test_a_trial_that_diverges_ends_as_not_learned(train, tmp_path, monkeypatch)
     )
     status, out, err = train("charging", "--models", "kbrn")
     assert (status, err) == (0, "")
-    (record,) = records_of(tmp_path / "out")
+    (record,) = metrics_of(tmp_path / "out")
     assert record["diverged"]
     assert not record["learned"]
     assert record["iterations"] == 1

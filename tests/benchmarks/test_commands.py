@@ -120,7 +120,7 @@ def write_recordings(folder: Path) -> None:
 
 TRIAL = (
     "model seed device num_parameters learned diverged iterations accuracy accuracy_running "
-    "train_accuracy seconds cpu_seconds"
+    "seconds cpu_seconds"
 )
 SEQUENCES = "--device cpu --centers 7 --batch-size 20 --models lstm --max-iterations 2"
 COMMANDS = {
@@ -186,7 +186,6 @@ COMMANDS = {
         "--device cpu --tasks wl-features --copies 1 --rounds 1",
         ("--bond-labels", "--bond-labels False, not True"),
         "task method size calls peak_mib seconds molecules columns entries copies_equal threads",
-        "scaling.png",
     ),
     "molecules": Promise(
         "benchmarks.molecules",
@@ -252,9 +251,6 @@ PARTED = "--split-column part --data IN"
 BAD_INPUT = {
     "xor": [
         ("--color red", "--color"),
-        ("--centers 0", "of at least 1"),
-        ("--inputs 1", "of at least 2"),
-        ("--l1 -1", "of at least 0"),
         ("--init-range 2 -2", "increasing numbers, got 2 -2"),
         ("--init-range 0 inf", "expected a finite number, got inf"),
         ("--resume --overwrite", "exclude each other"),
@@ -264,32 +260,20 @@ BAD_INPUT = {
     ],
     "charging": [
         ("--models gru", "gru"),
-        ("--lr 0", "above 0"),
-        ("--batch-size 1", "of at least 2"),
-        ("--iterations 0", "of at least 1"),
         ("--init identity --no-affine", "init='identity' with green='relu'"),
         ("--device tpu9", "tpu9"),
     ],
     "long-term": [
-        ("--models rnn", "rnn"),
-        ("--functions nand", "nand"),
         ("--lengths 1", "of at least 2"),
         ("--preset huge", "--preset must be one of paper, practical, got 'huge'"),
     ],
     "lfp": [
         ("--models general", "general"),
-        ("--filters gabor", "gabor"),
         ("--data nowhere.npz", "nowhere.npz: No such file"),
-        ("--epochs 0", "of at least 1"),
-        ("--hidden 0", "of at least 1"),
         ("--trials 1 --ngram 1", "ngram=1 with filters='syncnet'"),
-        ("--batch-size 1", "of at least 2"),
-        ("--subjects 1", "of at least 2"),
         ("--subjects 3 --trials 1 --folds 4", "there are 3 subjects"),
         ("--data x.npz --trials 3", "--trials goes with made recordings"),
         ("--rate 500", "--rate goes with --data"),
-        ("--rate 0", "above 0"),
-        ("--amplitude -1", "of at least 0"),
         ("--trials 1 --hidden 65536", "parameters; at most"),
         ("--trials 1 --device tpu9", "tpu9"),
         ("--data IN/flat.npz", "flat.npz: x must be (trials, channels, time)"),
@@ -301,8 +285,6 @@ BAD_INPUT = {
         ("--root data", "--root goes with --data cep, not chembl"),
         ("--sentences film", "--sentences goes with --text-root DIR"),
         ("--methods saliency", "saliency"),
-        ("--model gine", "gine"),
-        ("--molecules 0", "of at least 1"),
         ("--device tpu", "--device must be auto, cpu, cuda"),
         ("--data missing.csv --smarts cF", "missing.csv: no such file"),
         ("--data IN/molecules.csv --smarts c(", "SMARTS"),
@@ -312,9 +294,6 @@ BAD_INPUT = {
     ],
     "retrieval": [
         ("--models bert", "bert"),
-        ("--pooling min", "min"),
-        ("--margin 0", "above 0"),
-        ("--negatives 0", "of at least 1"),
         ("--pretraining no --pretraining-epochs 2", "--pretraining-epochs goes with"),
         ("--root nowhere --leave-out", "--leave-out goes with --data askubuntu, not msrp"),
         ("--hidden 4 --parameters 9", "--hidden and --parameters exclude each other"),
@@ -346,9 +325,7 @@ BAD_INPUT = {
     ],
     "kernels": [
         ("--dataset zinc", "zinc"),
-        ("--tasks string", "string"),
         ("--root data", "--root goes with --dataset cep"),
-        ("--rounds 0", "of at least 1"),
         ("--device cuda:99", "cuda:99"),
     ],
     "molecules": [
@@ -480,8 +457,6 @@ BAD_INPUT = {
         ("--models transformer", "transformer"),
         ("--models title", "--models title: planted has dependent, independent"),
         ("--data molecules --models dependent", "atoms have no order"),
-        ("--rate 1", "below 1"),
-        ("--coherence -1", "of at least 0"),
         ("--warm-up 0.7", "of at most 0.6"),
         ("--models svm --coherence 1", "goes with --models dependent or independent"),
         ("--data chembl --estimator gumbel", "--estimator goes with --data planted, beer, FILE"),

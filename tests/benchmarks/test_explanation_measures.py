@@ -20,15 +20,12 @@ from benchmarks.molecules.data import MoleculeSet, Split
 from benchmarks.papers.explanations import sentences, task
 from benchmarks.papers.explanations.measures import (
     Fidelity,
-    NearestNumber,
     NumberNet,
     explain,
     explainer_of,
     graph_arguments,
-    selected_atoms,
 )
 from benchmarks.papers.explanations.options import METHODS
-from benchmarks.papers.explanations.report import means
 from benchmarks.papers.explanations.sentences import attributed
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.datasets.text import TextBatch
@@ -84,26 +81,6 @@ def test_walks_are_the_exact_attribution() -> None:
     torch.testing.assert_close(found, attribution.nodes)
 
 
-def test_the_atoms_with_the_largest_values_are_selected() -> None:
-    values = torch.tensor([0.1, 0.7, -9.0, 0.7, 0.2])
-    assert selected_atoms(values, 2).tolist() == [False, True, False, True, False]
-    assert selected_atoms(values, 1).tolist() == [False, True, False, False, False]
-    assert not selected_atoms(values, 0).any()
-
-
-def test_scores_are_best_at_the_nearest_number() -> None:
-    class Constant(nn.Module):
-        def forward(self, x, edge_index, batch, edge_attr):
-            return x.new_ones(1, 1)
-
-    molecule = molecules()[0]
-    for number, nearest in ((-1.0, 0), (0.4, 0), (0.6, 1), (2.4, 2), (9.0, 3)):
-        net = NearestNumber(NumberNet(Constant(), number - 2.0, 2.0), most=3)
-        scores = net(molecule.x, molecule.edge_index, **graph_arguments(molecule))
-        assert scores.shape == (1, 4)
-        assert int(scores.argmax()) == nearest
-
-
 @pytest.mark.parametrize("place", [0, 1, 5, 9], ids=[SMILES[i] for i in (0, 1, 5, 9)])
 def test_fidelity_is_the_network_on_what_is_left(place: int) -> None:
     """Without normalisation a masked atom is no atom: the network reads the rest as a graph."""
@@ -130,30 +107,15 @@ def test_fidelity_is_the_network_on_what_is_left(place: int) -> None:
     assert predicted(net, molecule) == whole  # masks are gone
 
 
-def test_planted_counts_atoms_and_places() -> None:
-    found, evidence = task.planted(split(6, 7, 9), "cF")
-    assert found.data.targets.ravel().tolist() == [1, 2, 0, 0, 0, 1, 0, 1, 0, 3]
-    assert evidence[0].tolist() == [False] * 5 + [True, True]
-    assert not evidence[3].any()
+def test_explained_molecules_have_the_group() -> None:
     test = split(6, 7, 9)
+    _, evidence = task.planted(test, "cF")
     assert task.places_with_evidence(test, evidence, 10, seed=0) == [7, 9]
     one = task.places_with_evidence(test, evidence, 1, seed=0)
     assert one in ([7], [9])
     assert task.places_with_evidence(test, evidence, 1, seed=0) == one
     with pytest.raises(InputError, match="no molecule of the test part has the group"):
         task.places_with_evidence(split(2, 3), evidence, 1, seed=0)
-
-
-def test_drawn_molecules_are_spread_over_their_targets() -> None:
-    assert task.spread_places(split(9, 0, 3, 7, 5), 3) == [0, 5, 9]
-    assert task.spread_places(split(9, 0, 3, 7, 5), 99) == [0, 3, 5, 7, 9]
-
-
-def test_means_and_the_median_of_seconds() -> None:
-    rest = {"fid+": 1.0, "fid-": 0.0, "change_without": 0.5, "change_alone": 0.5}
-    records = [{"precision": p, "seconds": s, **rest} for p, s in ((1, 0.1), (0.5, 9.0), (0, 0.2))]
-    found = means(records)
-    assert (found["precision"], found["seconds"], found["fid+"]) == (0.5, 0.2, 1.0)
 
 
 def classifier(rcnn_readout: str = "sum", decay: object = "input") -> TextClassifier:

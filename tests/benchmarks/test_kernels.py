@@ -16,27 +16,16 @@ from benchmarks.kernels import __main__ as kernels
 from benchmarks.kernels import accuracy, libraries, measure, options, regression
 from benchmarks.kernels.labels import labeled
 from benchmarks.kernels.options import (
-    ACCURACY,
     EXACT_GRAM,
     GRAKEL,
     OURS,
     OURS_FROM_LIST,
-    PATHS,
-    RANDOM_FEATURES,
-    REGRESSION,
-    WALK_GRAM,
-    WL_FEATURES,
-    WL_GRAM,
-    WL_MIN,
     Kernels,
     Measurement,
-    largest_subset,
     planned,
 )
-from benchmarks.kernels.report import growth
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.conftest import metrics_of
-from tests.benchmarks.interruption import interrupt_once
 
 SMALL = Kernels(
     device="cpu", molecules=40, walk_molecules=3, copies=(1, 2), features=(8, 16), rounds=1
@@ -77,9 +66,7 @@ def small(molecules):
         patch.setattr(accuracy, "PENALTIES", (1.0,))
         patch.setattr(accuracy, "DEPTHS", range(1))
         patch.setattr(measure, "in_own_process", in_this_process)
-        patch.setattr(kernels, "FEWEST_EXACT", 20)
-        # All 48 training molecules would fit.
-        patch.setattr(kernels, "largest_subset", lambda *words: min(2 * words[3], 48))
+        patch.setattr(options, "EXACT_SIZES", (20, 40, 80))
         yield measured
 
 
@@ -120,10 +107,8 @@ def test_whole_study(whole):
         "random 80/10/10 split",
     ):
         assert row in out
-    for name in ("scaling.png", "regression.png"):
-        assert (folder / name).read_bytes().startswith(b"\x89PNG")
     assert not list(folder.glob("runs/*/*.npy"))
-    once, twice = (result_of(folder, WL_FEATURES, OURS, copies) for copies in (1, 2))
+    once, twice = (result_of(folder, "wl-features", OURS, copies) for copies in (1, 2))
     assert (once["molecules"], twice["molecules"]) == (60, 120)
     assert once["columns"] == twice["columns"]
     assert 2 * once["entries"] == twice["entries"]
@@ -137,14 +122,14 @@ def test_whole_study(whole):
 def test_values_are_those_of_grakel(whole):
     pytest.importorskip("grakel", reason="compares with GraKeL")
     folder, _ = whole
-    for task in (WL_MIN, PATHS):
+    for task in ("wl-min", "paths"):
         assert result_of(folder, task, OURS, 20)["difference"] < 1e-10
         assert "difference" not in result_of(folder, task, OURS, 40)
     for method, size in ((OURS, 10), (OURS, 40), (OURS_FROM_LIST, 40)):
-        assert result_of(folder, WL_GRAM, method, size)["difference"] == 0
+        assert result_of(folder, "wl-gram", method, size)["difference"] == 0
     for size in (1, 3):
-        assert result_of(folder, WALK_GRAM, OURS, size)["relative_difference"] < 1e-12
-    assert "difference" not in result_of(folder, WL_GRAM, GRAKEL, 40)
+        assert result_of(folder, "walk-gram", OURS, size)["relative_difference"] < 1e-12
+    assert "difference" not in result_of(folder, "wl-gram", GRAKEL, 40)
     graphs, y = accuracy.mutag()
     assert (len(graphs), np.bincount(y).tolist()) == (188, [63, 125])
 
@@ -154,56 +139,38 @@ def test_differences_are_noticed(study, tmp_path, monkeypatch):
     run, _ = study
     original = libraries.walk_gram
     monkeypatch.setattr(libraries, "walk_gram", lambda *words: 1.01 * original(*words))
-    assert run("--tasks", WALK_GRAM, "--walk-molecules", 1)[0] == 0
-    found = result_of(tmp_path / "out", WALK_GRAM, OURS, 1)
+    assert run("--tasks", "walk-gram", "--walk-molecules", 1)[0] == 0
+    found = result_of(tmp_path / "out", "walk-gram", OURS, 1)
     assert found["relative_difference"] == pytest.approx(0.01)
 
 
 def test_bond_labels_change_the_counts(study, whole, tmp_path):
     run, measured = study
-    assert run("--tasks", WL_FEATURES, WL_GRAM, "--bond-labels")[0] == 0
+    assert run("--tasks", "wl-features", "wl-gram", "--bond-labels")[0] == 0
     assert GRAKEL not in {m.method for m in measured}
-    with_bonds = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)["columns"]
-    assert with_bonds > result_of(whole[0], WL_FEATURES, OURS, 1)["columns"]
-
-
-def test_resume_measures_only_what_is_missing(study, monkeypatch):
-    run, measured = study
-    raised = interrupt_once(
-        monkeypatch, measure, "outcome", lambda options, measurement, folder: measurement.size == 2
-    )
-    status, _, err = run("--tasks", WL_FEATURES)
-    assert (status, raised) == (130, [True])
-    assert "--resume" in err
-    assert run("--tasks", WL_FEATURES, "--resume")[0] == 0
-    assert [one.size for one in measured] == [1, 2, 2]
+    with_bonds = result_of(tmp_path / "out", "wl-features", OURS, 1)["columns"]
+    assert with_bonds > result_of(whole[0], "wl-features", OURS, 1)["columns"]
 
 
 def test_sets_are_told_apart_and_measured_again_when_they_change(study, tmp_path):
     run, measured = study
     names = [write_set(tmp_path / name) for name in ("Set.csv", "set.csv")]
-    words = ("--tasks", ACCURACY, "--sets", *names)
+    words = ("--tasks", "accuracy", "--sets", *names)
     assert run(*words)[0] == 0
     assert len(list(tmp_path.glob("out/runs/*/record.json"))) == 2
-    found = result_of(tmp_path / "out", ACCURACY, names[0], 0)
+    found = result_of(tmp_path / "out", "accuracy", names[0], 0)
     assert (found["molecules"], found["majority"]) == (40, 0.5)
     assert found["accuracy"]["WL, min"][0] > 0.9
     assert run(*words, "--resume")[0] == 0 and len(measured) == 2
     write_set(tmp_path / "set.csv", 24)
     assert run(*words, "--resume")[0] == 0 and len(measured) == 3
-    assert result_of(tmp_path / "out", ACCURACY, names[1], 0)["molecules"] == 24
+    assert result_of(tmp_path / "out", "accuracy", names[1], 0)["molecules"] == 24
     values = tmp_path / "out" / "runs" / "other" / measure.VALUES
     values.parent.mkdir()
     values.write_bytes(b"")
     assert run(*words, "--report")[0] == 0 and values.exists()
     for name in (f"{tmp_path / 'set.csv'}:y", f"{tmp_path / 'set.csv'}:smiles", "none.csv:y"):
-        assert measure.outcome(SMALL, Measurement(ACCURACY, name, 0), tmp_path)["failed"]
-
-
-@pytest.fixture(scope="module")
-def few(molecules):
-    """40 molecules with labels."""
-    return labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
+        assert measure.outcome(SMALL, Measurement("accuracy", name, 0), tmp_path)["failed"]
 
 
 def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
@@ -213,10 +180,10 @@ def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(libraries, "import_module", absent)
-    status, out, err = run("--tasks", WL_GRAM, "--quiet")
+    status, out, err = run("--tasks", "wl-gram", "--quiet")
     assert (status, err) == (0, "")
     assert out.count("GraKeL is not installed: pip install grakel") == 3
-    assert result_of(tmp_path / "out", WL_GRAM, OURS, 40)["seconds"] > 0
+    assert result_of(tmp_path / "out", "wl-gram", OURS, 40)["seconds"] > 0
 
 
 def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
@@ -226,7 +193,7 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
         return {"failed": "MemoryError: no room"} if measurement.method == OURS else {}
 
     monkeypatch.setattr(measure, "in_own_process", broken)
-    status, out, err = run("--tasks", WL_FEATURES)
+    status, out, err = run("--tasks", "wl-features")
     assert (status, out) == (1, "")
     assert err == "benchmarks.kernels: error: wl-features 1, pyg_kernels: MemoryError: no room\n"
     assert not list(tmp_path.glob("out/runs/*/record.json"))
@@ -234,83 +201,29 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
 
 def test_a_process_of_its_own(call_main, tmp_path):
     """The real way of measuring, once."""
-    words = ("--tasks", WL_FEATURES, "--copies", 1, "--rounds", 1, "--device", "cpu")
+    words = ("--tasks", "wl-features", "--copies", 1, "--rounds", 1, "--device", "cpu")
     words += ("--threads", 1, "--out", tmp_path / "out")
     status, out, err = call_main(kernels.main, *words)
     assert (status, err) == (0, "")
     assert "wl-features 1, pyg_kernels: 0." in out
-    found = result_of(tmp_path / "out", WL_FEATURES, OURS, 1)
+    found = result_of(tmp_path / "out", "wl-features", OURS, 1)
     assert found["threads"] == 1
     assert found["peak_mib"] > 1
 
 
-@pytest.mark.parametrize("copies", [1, 3])
-def test_copies_are_the_graphs_in_other_orders(few, copies):
-    found = libraries.repeated(few, copies, seed=0)
-    number, edges = few.num_nodes, few.edge_index.size(1)
-    assert found.num_nodes == copies * number
-    assert torch.equal(found.batch, torch.arange(40 * copies).repeat_interleave(found.ptr.diff()))
-    for copy in range(copies):
-        nodes = slice(copy * number, (copy + 1) * number)
-        assert torch.equal(found.batch[nodes] - 40 * copy, few.batch)
-        index = found.edge_index[:, copy * edges : (copy + 1) * edges] - copy * number
-        bonds = found.bond[copy * edges : (copy + 1) * edges]
-        assert sides(found.atom[nodes], index, bonds, few.batch) == sides(
-            few.atom, few.edge_index, few.bond, few.batch
-        )
-        assert torch.equal(index, few.edge_index) == (copy == 0)
-
-
-def sides(atoms, index, bonds, batch):
-    """The graph, both labels and the bond of every edge, sorted."""
-    columns = torch.stack([batch[index[0]], atoms[index[0]], bonds, atoms[index[1]]])
-    return sorted(map(tuple, columns.t().tolist()))
-
-
-def test_lists_hold_the_graphs_of_the_batch(few):
-    graphs = libraries.as_list(few)
-    assert len(graphs) == 40
-    first = 0
-    for graph in graphs:
-        nodes = slice(first, first + graph.num_nodes)
-        inside = (few.edge_index[0] >= nodes.start) & (few.edge_index[0] < nodes.stop)
-        assert torch.equal(graph.atom, few.atom[nodes])
-        assert torch.equal(graph.edge_index, few.edge_index[:, inside] - first)
-        assert torch.equal(graph.bond, few.bond[inside])
-        first = nodes.stop
-    assert first == few.num_nodes
+def test_copies_are_in_other_orders(molecules):
+    few = labeled(molecules, libraries.drawn(len(molecules), 40, seed=0))
+    first, second = libraries.repeated(few, 2, seed=0).edge_index.chunk(2, dim=1)
+    assert torch.equal(first, few.edge_index)
+    assert not torch.equal(second - few.num_nodes, first)
 
 
 def test_every_measurement_is_there_once():
     for setting in (SMALL, replace(SMALL, molecules=1), replace(SMALL, bond_labels=True)):
-        plan = list(planned(setting, 1000))
+        plan = list(planned(setting, 1000, 800))
         names = [measurement.name for measurement in plan]
         assert len(set(names)) == len(names)
         assert all(measurement.size <= 1000 for measurement in plan)
-
-
-@pytest.mark.parametrize(("seconds", "memory"), [(100.0, 1000.0), (1e9, 0.5), (1.0, 1000.0)])
-def test_the_largest_subset_fits_time_and_memory(monkeypatch, seconds, memory):
-    monkeypatch.setitem(options.GRAM_SECONDS, "chembl", seconds)
-    monkeypatch.setattr(options, "GRAM_GIB", memory)
-    result = {"seconds": 5.0, "seconds_search": 1.0, "peak_mib": 64.0}
-
-    def predicted(size):
-        pairs, others = size * (size / 2 + 2000), 500 * (500 / 2 + 2000)
-        numbers = size * (size + 2000) / (500 * 2500)
-        return 6.0 * pairs / others, 64 * numbers / 1024
-
-    largest = largest_subset(SMALL, 8000, 2000, 500, result)
-    if seconds == 1.0:
-        assert largest < 500
-    assert predicted(largest)[0] <= seconds
-    assert predicted(largest)[1] <= memory
-    assert predicted(largest + 50)[0] > seconds or predicted(largest + 50)[1] > memory
-
-
-def test_growth_is_the_exponent():
-    rows = [{"molecules": n, "seconds": 3 * n**1.5} for n in (10, 20, 40)]
-    assert growth(rows) == pytest.approx(1.5)
 
 
 def test_both_regressions_are_ridge_regression(molecules, monkeypatch):
@@ -345,10 +258,3 @@ def test_parts_are_those_of_the_molecule_benchmark():
     assert tuple(mine) == PARTS == libraries.PARTS
     for part in PARTS:
         assert mine[part].tolist() == theirs[part].tolist()
-
-
-def test_measurements_know_their_names():
-    measurement = Measurement(WL_GRAM, OURS_FROM_LIST, 3000)
-    assert measurement.name == "wl-gram_pyg-kernels--list-of-data_0003000"
-    assert measurement.title == "wl-gram 3,000, pyg_kernels, list of Data"
-    assert Measurement(REGRESSION, RANDOM_FEATURES, 8).name == "regression_random-features_0000008"

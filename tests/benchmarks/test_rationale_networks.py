@@ -11,7 +11,7 @@ from torch import Tensor
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.retrieval.batches import question_batch
-from benchmarks.rationales.goals import ClassGoal, NumberGoal, RankingGoal, cosines
+from benchmarks.rationales.goals import ClassGoal, RankingGoal, cosines
 from benchmarks.rationales.learner import SelectionCost
 from benchmarks.rationales.networks import SELECTED, ModelConfig, RationaleNet, Reading, network
 from benchmarks.rationales.selections import (
@@ -89,23 +89,6 @@ def test_attention_is_the_average_of_states_and_selects_its_largest_weights() ->
         torch.testing.assert_close(output[text], net.lin(expected @ hidden))
         largest = expected.topk(max(1, int(0.4 * (b - a) + 0.5))).indices
         assert set((scores[a:b] >= SELECTED).nonzero().flatten().tolist()) == set(largest.tolist())
-
-
-def test_losses_answers_and_errors() -> None:
-    output, y = torch.tensor([[2.0, 1], [0, 3], [1, 0], [5, 4]]), torch.tensor([0, 0])
-    classes, numbers = ClassGoal(), NumberGoal(3.0, 2.0)
-    batch = TextBatch(IDS, PTR, y)
-    torch.testing.assert_close(
-        classes.losses(output, batch), -output.log_softmax(1)[:, 0].view(2, 2)
-    )
-    assert classes.answers(output).tolist() == [0, 1, 0, 0]
-    assert classes.error(torch.tensor([0.0, 1, 1, 1]), torch.tensor([0, 1, 0, 0])) == 50
-    losses = numbers.losses(
-        torch.tensor([[0.0], [1.0]]), batch._replace(y=torch.tensor([3.0, 5.0]))
-    )
-    assert losses.tolist() == [[0, 0]]
-    assert numbers.answers(torch.tensor([[0.0], [1.0]])).tolist() == [3, 5]
-    assert numbers.error(torch.tensor([1.0, 2]), torch.tensor([1.0, 4])) == 2
 
 
 def test_questions_learn_from_the_groups_that_they_stand_in() -> None:

@@ -33,39 +33,34 @@ Measures = dict[str, dict[str, float]]  # of both parts: those of ``evaluate``
 
 
 class Baselines:
-    """How words alone rank, and a re-ranker over their scores.
+    """How words alone rank, of titles, of titles and bodies or of both, and a re-ranker over them.
 
     The re-ranker is a logistic regression (scikit-learn) of the scores, standardised within each
     query, that counts similar and other candidates alike. It is learned on dev, where its own
     numbers are cross-validated: queries are dealt to five folds.
-
-    Args:
-        corpus: Questions and candidates.
-        fields: What is read: ``'title'``, ``'title+body'`` or both.
 
     Attributes:
         scores: For each baseline those of both parts. ``'BM25 of the corpus'`` is the search engine
             that found the candidates, where the corpus has its scores.
         relevance: Which candidates are similar, in both parts.
         notes: What is to be said of some of them.
-
-    Raises:
-        InputError: If nothing can be ranked.
     """
 
     def __init__(self, corpus: QuestionCorpus, fields: Sequence[str]) -> None:
         self.relevance: Scores = {part: corpus.relevance(name) for part, name in RANKED.items()}
-        self.scores: dict[str, Scores] = {}
+        self.scores: dict[str, dict[str, list[Tensor]]] = {}
         self.notes: list[str] = []
         rankings = [ranking for name in RANKED.values() for ranking in corpus.parts[name]]
         if all(ranking.bm25 for ranking in rankings):
-            self._add(f"{BM25} of the corpus", corpus, _published)
+            for part, own in RANKED.items():
+                published = [torch.tensor(ranking.bm25) for ranking in corpus.parts[own]]
+                self.scores.setdefault(f"{BM25} of the corpus", {})[part] = published
         with as_input_error():
             for field in fields:
-                texts = corpus.texts(field)
-                self._add(baseline_name(BM25, field), corpus, bm25(texts))
+                texts, ending = corpus.texts(field), ", title" * (field == "title")
+                self._add(f"{BM25}{ending}", corpus, bm25(texts))
                 ngrams, pruned = tuned_tf_idf(corpus, texts)
-                name = baseline_name(TF_IDF, field)
+                name = f"{TF_IDF}{ending}"
                 self._add(name, corpus, partial(tf_idf, texts, ngrams, pruned))
                 kept = "without" if pruned else "with"
                 self.notes.append(
@@ -74,23 +69,19 @@ class Baselines:
             assert self.measures  # found now: an error comes before hours of training
 
     @cached_property
-    def no_reranker(self) -> str | None:
-        """Why the dev part is too small for a re-ranker, ``None`` if it is not."""
+    def has_reranker(self) -> bool:
+        """Whether each fold of the dev part has similar candidates and others to learn from."""
         similar = self.relevance["valid"]
-        if len(similar) < 2:
-            return "cross-validation takes at least two queries"
-        for train, _ in _folds(len(similar)):
-            if torch.cat([similar[q] for q in train]).unique().numel() < 2:
-                return (
-                    "a fold of the cross-validation learns from similar candidates or others alone"
-                )
-        return None
+        return len(similar) > 1 and all(
+            torch.cat([similar[q] for q in train]).unique().numel() == 2
+            for train, _ in _folds(len(similar))
+        )
 
     @cached_property
     def measures(self) -> dict[str, Measures]:
         """MAP, MRR, P@1 and P@5 of each baseline and, if there can be one, the re-ranker."""
         found = {name: self._measured(scores) for name, scores in self.scores.items()}
-        return found if self.no_reranker else {**found, RERANKER: self.reranked()}
+        return {**found, RERANKER: self.reranked()} if self.has_reranker else found
 
     def reranked(self, *others: Scores) -> Measures:
         """The measures of the re-ranker over the baselines and other scores."""
@@ -118,11 +109,6 @@ class Baselines:
         return {part: evaluate(scores[part], self.relevance[part]) for part in RANKED}
 
 
-def baseline_name(title: str, field: str) -> str:
-    """What a baseline is called that reads a choice of fields."""
-    return f"{title}, title" if field == "title" else title
-
-
 def bm25(texts: Sequence[Sequence[str]]) -> Ranker:
     """BM25, the query being what is searched for among all texts of the corpus."""
     index = BM25Index(texts)
@@ -137,23 +123,14 @@ def tf_idf(
     """The cosine of the counts of words, each times the logarithm of how rare the word is.
 
     How rare is taken from all texts of the corpus (scikit-learn's ``TfidfVectorizer``).
-
-    Args:
-        texts: The words of each question.
-        ngrams: Runs of 1 to this many words count as words too.
-        pruned: Leave out scikit-learn's English stop words.
-        rankings: Queries and candidates.
-
-    Returns:
-        For each query ``(C,)`` float32, between 0 and 1; 0 where a question has no word that
-        counts.
     """
     if pruned:
         texts = [[word for word in text if word not in ENGLISH_STOP_WORDS] for text in texts]
     ranked = sorted({place for r in rankings for place in (r.query, *r.candidates)})
     if not any(texts[place] for place in ranked):  # nothing but stop words
         return [torch.zeros(len(ranking.candidates)) for ranking in rankings]
-    words: dict[str, Any] = {"analyzer": partial(_runs, ngrams)}
+    words: dict[str, Any] = {"tokenizer": list, "token_pattern": None, "lowercase": False}
+    words["ngram_range"] = (1, ngrams)
     # Words of other questions change neither products nor lengths, and with runs of three there
     # are millions of them.
     counter = CountVectorizer(**words).fit(texts[place] for place in ranked)
@@ -204,16 +181,3 @@ def _folds(number: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The queries to learn from and those held out, fold by fold."""
     queries = np.arange(number)
     return GroupKFold(min(FOLDS, number)).split(queries, groups=queries)
-
-
-def _published(rankings: Sequence[Ranking]) -> list[Tensor]:
-    return [torch.tensor(ranking.bm25) for ranking in rankings]
-
-
-def _runs(longest: int, words: Sequence[str]) -> list[str]:
-    """All runs of 1 to so many words."""
-    return [
-        " ".join(words[start : start + length])
-        for length in range(1, longest + 1)
-        for start in range(len(words) - length + 1)
-    ]

@@ -17,29 +17,16 @@ BUCKET = 20  # batches' worth of contexts that are sorted by length together
 
 
 class QuestionBatch(NamedTuple):
-    """B groups of K questions; each question that occurs in them stands in the batch once.
+    """B groups of K questions; each question that occurs in them stands in the batch once."""
 
-    Attributes:
-        words: The texts of the questions, titles and perhaps bodies, none of them empty.
-        question: ``(T,)`` int64, the question of each of the T texts.
-        groups: ``(B, K)`` int64, questions of the batch; the first of a group is the query.
-        num_questions: Number of questions in the batch.
-    """
-
-    words: TextBatch
-    question: Tensor
-    groups: Tensor
-    num_questions: int
+    words: TextBatch  # the texts of the questions, titles and perhaps bodies, none of them empty
+    question: Tensor  # (T,) int64, the question of each of the T texts
+    groups: Tensor  # (B, K) int64, questions of the batch; the first of a group is the query
+    num_questions: int  # number of questions in the batch
 
 
 def question_batch(texts: EncodedTexts, groups: Tensor, bodies: bool) -> QuestionBatch:
-    """The batch of groups of questions.
-
-    Args:
-        texts: The titles of all M questions, then their bodies.
-        groups: ``(B, K)`` int64, positions of questions.
-        bodies (bool): Whether bodies are read as well, where they are not empty.
-    """
+    """The batch of groups ``(B, K)`` of questions; of the texts titles come before bodies."""
     number = len(texts) // 2
     questions, places = groups.unique(return_inverse=True)
     rows = torch.cat([questions, questions + number]) if bodies else questions
@@ -56,14 +43,7 @@ def ranked_pairs(rankings: Sequence[Ranking]) -> Tensor:
 
 
 class PairLoader:
-    """Goes through pairs of questions in their order.
-
-    Args:
-        texts: The titles of all questions, then their bodies.
-        pairs: ``(P, 2)``.
-        batch_size (int): Pairs a batch.
-        bodies (bool): Whether bodies are read.
-    """
+    """Goes through pairs of questions in their order."""
 
     def __init__(self, texts: EncodedTexts, pairs: Tensor, batch_size: int, bodies: bool) -> None:
         self.texts, self.groups, self.bodies = texts, pairs.split(batch_size), bodies
@@ -80,14 +60,6 @@ class NegativesLoader:
     """Goes through pairs of similar questions, each with random others, in an order of each epoch.
 
     Groups are a query, a similar question and K others, drawn anew each epoch by seed and epoch.
-
-    Args:
-        texts: The titles of all questions, then their bodies.
-        queries: The questions to train on.
-        num_negatives (int): K.
-        batch_size (int): Pairs a batch.
-        bodies (bool): Whether bodies are read.
-        seed (int): Of orders and questions.
     """
 
     def __init__(
@@ -127,31 +99,15 @@ class NegativesLoader:
 
 
 class TitleBatch(NamedTuple):
-    """B titles.
+    """B titles."""
 
-    Attributes:
-        context: The texts that the titles are written from.
-        before: For each word of the titles and for their ends, the word before it.
-        after: ``(N,)`` int64, these words and ends.
-    """
-
-    context: TextBatch
-    before: TextBatch
-    after: Tensor
+    context: TextBatch  # the texts that the titles are written from
+    before: TextBatch  # for each word of the titles and for their ends, the word before it
+    after: Tensor  # (N,) int64, these words and ends
 
 
 class TitleLoader:
-    """Goes through titles and their contexts.
-
-    Args:
-        data: The questions.
-        pairs: ``(P, 2)``: a text, as a position in ``data.texts``, and the question whose title is
-            written from it.
-        batch_size (int): Titles a batch.
-        shuffle (bool): Whether each epoch has an order of its own, texts of similar length
-            together.
-        seed (int): Of the orders.
-    """
+    """Goes through pairs ``(P, 2)`` of a text to write from and the question of the title."""
 
     def __init__(
         self,
@@ -218,15 +174,7 @@ def held_out_pairs(corpus: QuestionCorpus, held_out: Sequence[int]) -> Tensor:
 def question_batches(
     data: QuestionData, fields: str, num_negatives: int, batch_size: int, seed: int
 ) -> Batches:
-    """Similar questions to train on, and candidates to rank.
-
-    Args:
-        data: The questions.
-        fields (str): What the network reads: ``'title'`` or ``'title+body'``.
-        num_negatives (int): Random questions for each similar one.
-        batch_size (int): Pairs of similar questions a batch.
-        seed (int): Of the order and of random questions.
-    """
+    """Similar questions to train on, and candidates to rank."""
     bodies, queries = fields != "title", data.corpus.train
     training = NegativesLoader(
         data.texts, queries, num_negatives, batch_size, bodies, 10_000 * seed

@@ -29,28 +29,18 @@ CANDIDATES = 20  # not similar, of each of these
 
 @dataclass(frozen=True)
 class QuestionData:
-    """Questions as numbers, and candidates to rank in three parts.
+    """Questions as numbers, and candidates to rank in three parts."""
 
-    Args:
-        corpus: Questions, similar ones to train on, candidates to rank.
-        vocabulary: The words.
-        texts: The titles of all questions, then their bodies.
-        rankings: For each part the lists of candidates. ``'valid'`` and ``'test'`` are the
-            corpus's dev and test parts; those of ``'train'`` are a similar question among random
-            ones for some of the queries to train on: how well they are ranked tells of learning,
-            not of the task.
-        vectors: Word vectors of the vocabulary; ``None``: learned from nothing.
-        source: The file that they are from.
-        choice: Where the questions come from.
-    """
-
-    corpus: QuestionCorpus
-    vocabulary: Vocabulary
-    texts: EncodedTexts
+    corpus: QuestionCorpus  # questions, similar ones to train on, candidates to rank
+    vocabulary: Vocabulary  # the words
+    texts: EncodedTexts  # the titles of all questions, then their bodies
+    # for each part the lists of candidates. 'valid' and 'test' are the corpus's dev and test parts;
+    # those of 'train' are a similar question among random ones for some of the queries to train on:
+    # how well they are ranked tells of learning, not of the task
     rankings: Mapping[str, Sequence[Ranking]]
-    vectors: WordVectors | None
-    source: Path | None
-    choice: Questions
+    vectors: WordVectors | None  # word vectors of the vocabulary; None: learned from nothing
+    source: Path | None  # the file that they are from
+    choice: Questions  # where the questions come from
 
     def identity(self) -> dict[str, Any]:
         """The number of questions, and fingerprints of corpus and word vectors."""
@@ -69,11 +59,7 @@ class QuestionData:
 
 
 def load_questions(choice: Questions) -> QuestionData:
-    """Reads questions and word vectors.
-
-    Raises:
-        InputError: If a file is missing or cannot be read, or a part has nothing to be found.
-    """
+    """Reads questions and word vectors."""
     with as_input_error():
         try:
             corpus = _corpus(choice)
@@ -131,18 +117,6 @@ def drawn(query: TrainQuery, others: Tensor, number: int, generator: torch.Gener
 
     Drawn from those that the corpus lists for it or, where it lists none, from `others` without
     those that are known to be similar; where these are fewer than `number`, some come twice.
-
-    Args:
-        query: The question.
-        others: ``(Q,)`` int64, positions of questions.
-        number (int): How many to draw.
-        generator: What is drawn from.
-
-    Returns:
-        ``(number,)`` int64.
-
-    Raises:
-        ValueError: If there is none to draw.
     """
     if query.negatives:
         pool = torch.tensor(query.negatives)

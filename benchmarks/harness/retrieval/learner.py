@@ -35,11 +35,7 @@ def hinge_loss(scores: Tensor, margin: float) -> Tensor:
 
 
 class RankingError(Metric):
-    """One minus the mean reciprocal rank of lists of candidates.
-
-    Args:
-        relevance: For each list ``(C,)`` bool, whether a candidate is similar.
-    """
+    """One minus the mean reciprocal rank of lists of candidates."""
 
     scores: list[Tensor]
     full_state_update = False
@@ -55,22 +51,12 @@ class RankingError(Metric):
 
     def compute(self) -> Tensor:
         """The error, 0 to 1; NaN where a score is not a number."""
-        scores = torch.cat(self.scores)
-        if bool(scores.isnan().any()):
-            return torch.tensor(torch.nan)
-        lists = scores.split([len(similar) for similar in self.relevance])
+        lists = torch.cat(self.scores).split([len(similar) for similar in self.relevance])
         return torch.tensor(1 - evaluate(lists, self.relevance)["MRR"] / 100)
 
 
 class QuestionRanker(Learner):
-    """A network that ranks questions by their cosine with another.
-
-    Args:
-        model (dict): The fields of a :class:`QuestionModelConfig`.
-        words (list of str): The vocabulary without padding and unknown word.
-        optimizer (dict): The fields of an :class:`OptimizerConfig`.
-        relevance: For each list of the validation part, which candidates are similar.
-    """
+    """A network that ranks questions by their cosine with another."""
 
     def __init__(
         self,
@@ -114,15 +100,7 @@ class QuestionRanker(Learner):
 
 
 class TitleWriter(Learner):
-    """An encoder-decoder, trained on the likelihood of titles.
-
-    Args:
-        model (dict): The fields of a :class:`QuestionModelConfig`.
-        words (list of str): The vocabulary without padding and unknown word.
-        title_words (list of int): See :class:`TitleGenerator`.
-        optimizer (dict): The fields of an :class:`OptimizerConfig`.
-        relevance: For each list of the validation part, which candidates are similar.
-    """
+    """An encoder-decoder, trained on the likelihood of titles."""
 
     def __init__(
         self,

@@ -15,31 +15,13 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
 
     Each is the mean over queries; those without a similar candidate are left out. Candidates of one
     score come in a random order, always the same, so that nothing is gained from the order in which
-    a search engine gave them.
-
-    Args:
-        scores (sequence of Tensor): For each query ``(C,)``, higher for better candidates.
-        relevance (sequence of Tensor): For each query ``(C,)`` bool, whether a candidate is
-            similar.
-
-    Returns:
-        dict: From each of :data:`METRICS` to its value, 0 to 100.
-
-    Raises:
-        ValueError: If shapes differ, a score is not a number, or no query has a similar candidate.
+    a search engine gave them. All are NaN where a score is not a number.
     """
-    if len(scores) != len(relevance):
-        raise ValueError(f"scores are of {len(scores)} queries, relevance of {len(relevance)}")
+    if any(bool(score.isnan().any()) for score in scores):
+        return dict.fromkeys(METRICS, float("nan"))
     generator = torch.Generator().manual_seed(TIES)
     predicted, target, queries = [], [], []
     for query, (score, similar) in enumerate(zip(scores, relevance, strict=True)):
-        if score.dim() != 1 or score.shape != similar.shape:
-            raise ValueError(
-                f"query {query} has scores of shape {tuple(score.shape)} and relevance of shape "
-                f"{tuple(similar.shape)}; both must be (C,)"
-            )
-        if bool(score.isnan().any()):
-            raise ValueError(f"query {query} has a score that is not a number")
         order = torch.randperm(len(score), generator=generator)
         # Places from the worst, 1, up, for scores: torchmetrics need not keep equal scores in order
         # and takes a candidate whose score is not positive, as a cosine can be, for not retrieved.

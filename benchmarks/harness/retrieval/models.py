@@ -34,11 +34,6 @@ class RCNNEncoder(nn.Module):
         c_1[t] = \lambda_t c_1[t-1] + (1 - \lambda_t) W_1 x_t, \quad
         c_2[t] = \lambda_t c_2[t-1] + (1 - \lambda_t) (c_1[t-1] + W_2 x_t), \quad
         h_t = \tanh(c_2[t] + b')
-
-    Args:
-        input_size (int): D.
-        hidden (int): H.
-        scalar_decay (bool): One decay for all H units.
     """
 
     def __init__(self, input_size: int, hidden: int, scalar_decay: bool = False) -> None:
@@ -57,10 +52,6 @@ class CNNEncoder(nn.Module):
     """Windows of three words that end at each word, as an RCNN of decay 0 has them.
 
     Its state is the mean over a text; one that is given is added to every output.
-
-    Args:
-        input_size (int): D.
-        hidden (int): H.
     """
 
     def __init__(self, input_size: int, hidden: int) -> None:
@@ -76,11 +67,7 @@ class CNNEncoder(nn.Module):
 
 
 class TorchEncoder(nn.Module):
-    """``nn.LSTM`` or ``nn.GRU``.
-
-    Args:
-        layer: One of them.
-    """
+    """``nn.LSTM`` or ``nn.GRU``."""
 
     def __init__(self, layer: nn.LSTM | nn.GRU) -> None:
         super().__init__()
@@ -102,35 +89,20 @@ ENCODERS: dict[str, Callable[[int, int], nn.Module]] = {
 
 @dataclass(frozen=True)
 class QuestionModelConfig:
-    """Everything that builds a network; plain values, so a checkpoint can carry it.
+    """Everything that builds a network; plain values, so a checkpoint can carry it."""
 
-    Args:
-        name (str): What it is called in tables and folders.
-        encoder (str): A key of :data:`ENCODERS`.
-        pooling (str): ``'last'``, ``'mean'`` or ``'max'``.
-        fields (str): ``'title'``, or ``'title+body'`` for the mean of both vectors.
-        pretrained (bool): Whether the encoder starts as the one that has learned to write titles.
-        num_words (int): Size of the vocabulary.
-        embedding_dim (int): Size of a word vector.
-        fixed_embedding (bool): Whether word vectors are kept as they are.
-        hidden (int): Width.
-        dropout (float): Of word vectors and of the vectors of texts.
-        num_negatives (int): Random questions for each similar one in training.
-        margin (float): Of the hinge loss.
-    """
-
-    name: str
-    encoder: str
-    pooling: str
-    fields: str
-    pretrained: bool
-    num_words: int
-    embedding_dim: int
-    fixed_embedding: bool
-    hidden: int
-    dropout: float = 0.1
-    num_negatives: int = 20
-    margin: float = 1.0
+    name: str  # what it is called in tables and folders
+    encoder: str  # A key of :data:`ENCODERS`
+    pooling: str  # 'last', 'mean' or 'max'
+    fields: str  # 'title', or 'title+body' for the mean of both vectors
+    pretrained: bool  # whether the encoder starts as the one that has learned to write titles
+    num_words: int  # size of the vocabulary
+    embedding_dim: int  # size of a word vector
+    fixed_embedding: bool  # whether word vectors are kept as they are
+    hidden: int  # width
+    dropout: float = 0.1  # of word vectors and of the vectors of texts
+    num_negatives: int = 20  # random questions for each similar one in training
+    margin: float = 1.0  # of the hinge loss
 
     def new_encoder(self) -> nn.Module:
         """A new encoder, or a decoder of its type."""
@@ -142,11 +114,7 @@ class QuestionModelConfig:
 
 
 class QuestionNet(nn.Module):
-    """Word vectors, an encoder, and the mean of the vectors of title and body.
-
-    Args:
-        config: Sizes.
-    """
+    """Word vectors, an encoder, and the mean of the vectors of title and body."""
 
     def __init__(self, config: QuestionModelConfig) -> None:
         super().__init__()
@@ -168,11 +136,7 @@ class QuestionNet(nn.Module):
 
     @torch.no_grad()
     def gates(self, words: TextBatch) -> Tensor:
-        r"""What an RCNN takes in of each of N words, :math:`1 - \lambda_t`.
-
-        Returns:
-            ``(N, H)``, or ``(N, 1)`` of a scalar decay.
-        """
+        r"""What an RCNN takes in of each of N words, :math:`1 - \lambda_t`."""
         encoder: Any = self.encoder
         (cell,), x = encoder.rcnn.cells, self.embedding(words.ids)
         output, _ = encoder(x, words)
@@ -184,11 +148,7 @@ class QuestionNet(nn.Module):
         """The cosine between the first question of each group and the others, ``(B, K - 1)``."""
         vectors = self.texts(batch.words)
         questions = scatter(vectors, batch.question, dim_size=batch.num_questions, reduce="mean")
-        questions = F.normalize(questions.float(), dim=1)
-        groups, size = batch.groups.shape
-        grouped = questions.index_select(0, batch.groups.flatten()).view(groups, size, -1)
-        # No product of matrices: in mixed precision its digits would not tell candidates apart.
-        return (grouped[:, 1:] * grouped[:, :1]).sum(dim=2)
+        return group_cosines(questions, batch.groups)
 
 
 class TitleGenerator(nn.Module):
@@ -196,10 +156,6 @@ class TitleGenerator(nn.Module):
 
     The decoder starts from the encoder's last state. Words that titles seldom have are one, the
     unknown word, where they are predicted.
-
-    Args:
-        config: Sizes of both.
-        title_words (sequence of int): The words that can be written, besides the unknown one.
     """
 
     word_class: Tensor
@@ -221,6 +177,16 @@ class TitleGenerator(nn.Module):
         states = F.dropout(states, question.config.dropout, self.training)
         scores = self.output(states).float()
         return F.cross_entropy(scores, self.word_class[batch.after], reduction="none")
+
+
+def group_cosines(questions: Tensor, groups: Tensor) -> Tensor:
+    """The cosines of the first of each group with the others, ``(..., B, K - 1)``, of vectors
+    ``(..., M, H)`` and groups ``(B, K)`` of them.
+    """
+    unit = F.normalize(questions.float(), dim=-1)
+    grouped = unit.index_select(-2, groups.flatten()).unflatten(-2, groups.shape)
+    # No product of matrices: in mixed precision its digits would not tell candidates apart.
+    return (grouped[..., 1:, :] * grouped[..., :1, :]).sum(dim=-1)
 
 
 def pooled(states: Tensor, words: TextBatch, pooling: str) -> Tensor:

@@ -25,12 +25,7 @@ KEYS = {"model", "words", "optimizer"}
 
 
 def rank(options: Any) -> None:
-    """Ranks the texts of a table for each query of another and writes the best.
-
-    Raises:
-        InputError: If a table or the checkpoint cannot be read, a text has no words, or the output
-            exists.
-    """
+    """Ranks the texts of a table for each query of another and writes the best."""
     out = Path(options.out)
     refuse_existing([out], options.overwrite)
     check_output(out)

@@ -55,7 +55,7 @@ def describe(data: QuestionData) -> str:
     lines = [
         f"{data.choice.dataset}: {len(corpus):,} questions, {corpus.split}; {pairs:,} pairs of "
         f"similar ones to train on, lists of candidates: {lists}",
-        *(f"left out: {number:,} {reason}" for reason, number in corpus.left_out.items()),
+        *(f"left out: {reason} ({number:,})" for reason, number in corpus.left_out.items()),
     ]
     if data.vectors is None or data.source is None:
         kind = "learned vectors"
@@ -72,14 +72,7 @@ def describe(data: QuestionData) -> str:
 
 
 def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path) -> Report:
-    """What shows the comparison.
-
-    Args:
-        runs: Finished runs, model by model.
-        task: What was learned.
-        baselines: Their scores.
-        out: The results folder.
-    """
+    """What shows the comparison."""
     found = [_methods(runs, task, baselines)]
     pictures: dict[str, Callable[[], Figure]] = {
         CURVES: partial(learning_curves, runs, task.measure, "MRR in percent", task.dataset)
@@ -98,21 +91,23 @@ def report(runs: list[Run], task: RetrievalTask, baselines: Baselines, out: Path
 
 def pretraining_report(runs: list[Run], task: PretrainingTask) -> Report:
     """The table and the learning curves of pre-training."""
-    title = f"{task.dataset}, titles"
-    curves = partial(learning_curves, runs, task.measure, "perplexity", title)
+    curves = partial(learning_curves, runs, task.measure, "perplexity", f"{task.dataset}, titles")
     return Report([_perplexities(runs)], {CURVES: curves})
 
 
 def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> Table:
     """Thesis Table 2.9 and, where there are several poolings or fields, 2.10 and 2.11."""
     groups = by_model(runs)
+    keys = [part if key == "MRR" else f"{part}_{key}" for part in RANKED for key in METRICS]
     rows = [[name, "-", *_numbers([each]), "-"] for name, each in baselines.measures.items()]
     for group in groups:
         record, seconds = group[0].record, f"{mean_seconds(group):.2f}"
         parameters = f"{record['encoder_parameters']:,}"
-        rows.append([record["model"], parameters, *_numbers(_measures(group)), seconds])
-    reranker = f"no {RERANKER}, the dev part is too small: {baselines.no_reranker}"
-    if not baselines.no_reranker:
+        values = [[run.record[name] for run in group] for name in keys]
+        cells = [spread(value, DIGITS) for value in values]
+        rows.append([record["model"], parameters, *cells, seconds])
+    reranker = f"no {RERANKER}: the dev part is too small for one"
+    if baselines.has_reranker:
         best = max(groups, key=lambda group: statistics.mean(run.record["valid"] for run in group))
         both = [baselines.reranked(_scores(run, task)) for run in best]
         rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *_numbers(both), "-"])
@@ -172,17 +167,6 @@ def _scores(run: Run, task: RetrievalTask) -> dict[str, list[Tensor]]:
     return {part: task.rankings(part, torch.tensor(scores)) for part, scores in parts.items()}
 
 
-def _measures(group: Sequence[Run]) -> list[Measures]:
-    """The measures of runs' records."""
-    return [
-        {
-            part: {key: run.record[part if key == "MRR" else f"{part}_{key}"] for key in METRICS}
-            for part in RANKED
-        }
-        for run in group
-    ]
-
-
 def _numbers(measures: Sequence[Measures]) -> list[str]:
     """Each measure of both parts, over some runs."""
     return [
@@ -191,11 +175,7 @@ def _numbers(measures: Sequence[Measures]) -> list[str]:
 
 
 def pretraining_plot(runs: Sequence[Run]) -> Figure:
-    """Perplexity (dotted) against MRR (solid) by epoch, bars over seeds: thesis Figure 2-7.
-
-    Args:
-        runs: Finished runs of pre-training, model by model.
-    """
+    """Perplexity (dotted) against MRR (solid) by epoch, bars over seeds: thesis Figure 2-7."""
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     right = axes.twinx()
@@ -221,9 +201,6 @@ def _nets_with_gates(runs: Sequence[Run], out: Path) -> dict[str, QuestionNet]:
 
     Of networks that differ in pooling and fields alone the one that is next to the thesis's: the
     last state, titles and bodies.
-
-    Raises:
-        InputError: If a checkpoint is missing or damaged.
     """
 
     def distance(record: dict[str, Any]) -> int:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from benchmarks.harness.retrieval.batches import (
     question_batches,
     written_pairs,
 )
-from benchmarks.harness.retrieval.data import QuestionData
+from benchmarks.harness.retrieval.data import RANKED, QuestionData
 from benchmarks.harness.retrieval.learner import QuestionRanker, TitleWriter
 from benchmarks.harness.retrieval.metrics import METRICS, evaluate
 from benchmarks.harness.retrieval.models import QuestionModelConfig
@@ -42,11 +41,7 @@ TRAIN_SAMPLE = 1000  # titles of the training part whose probability is measured
 
 
 class QuestionTask(Task):
-    """What both tasks have in common.
-
-    Args:
-        data: Questions and candidates.
-    """
+    """What both tasks have in common."""
 
     def __init__(self, data: QuestionData) -> None:
         self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
@@ -67,13 +62,7 @@ class QuestionTask(Task):
 
 
 class RetrievalTask(QuestionTask):
-    """The ranking of candidates for questions, measured by the mean reciprocal rank in percent.
-
-    Args:
-        data: Questions and candidates.
-        pretraining (Path, optional): The results folder of pre-training, where some networks start
-            from it.
-    """
+    """The ranking of candidates for questions, measured by the mean reciprocal rank in percent."""
 
     measure = Measure("MRR", "MRR", ".1f", higher_is_better=True)
 
@@ -94,11 +83,7 @@ class RetrievalTask(QuestionTask):
         return ranker
 
     def start_from(self, learner: QuestionRanker, model: QuestionModelConfig, seed: int) -> None:
-        """Gives a network the encoder of its pre-training with the same seed.
-
-        Raises:
-            InputError: If its checkpoint is missing or damaged.
-        """
+        """Gives a network the encoder of its pre-training with the same seed."""
         if not model.pretrained:
             return
         assert self.pretraining is not None
@@ -119,19 +104,20 @@ class RetrievalTask(QuestionTask):
         """The scores of a part's pairs, ``(P,)``, list by list."""
         return list(scores.split([len(relevant) for relevant in self.relevance[part]]))
 
-    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The mean reciprocal rank of each part, and all other measures of those to rank."""
+    def measures(self, predictions: Mapping[str, Tensor], first: str) -> dict[str, float]:
+        """One measure of each part, and all others of those to rank."""
         found = {
             part: evaluate(self.rankings(part, predictions[part]), self.relevance[part])
             for part in PARTS
         }
         others = {
-            f"{part}_{key}": found[part][key]
-            for part in ("valid", "test")
-            for key in METRICS
-            if key != "MRR"
+            f"{part}_{key}": found[part][key] for part in RANKED for key in METRICS if key != first
         }
-        return {part: found[part]["MRR"] for part in PARTS} | others
+        return {part: found[part][first] for part in PARTS} | others
+
+    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
+        """The mean reciprocal rank of each part, and all other measures of those to rank."""
+        return self.measures(predictions, self.measure.key)
 
     def details(self, model: QuestionModelConfig, learner: QuestionRanker) -> dict[str, Any]:
         """What a network is, and the number of its encoder's parameters."""
@@ -160,9 +146,6 @@ class PretrainingTask(QuestionTask):
 
     Half of the questions that are held out choose the epoch, the other half test it. A network's
     configuration has the name of its encoder.
-
-    Args:
-        data: The questions.
     """
 
     measure = Measure("perplexity", "perplexity", ".2f")
@@ -241,17 +224,7 @@ class PretrainingTask(QuestionTask):
 def question_model_configs(
     options: Networks, data: QuestionData, pretrained: Iterable[bool] = (False,)
 ) -> list[QuestionModelConfig]:
-    """The configurations of the networks that are asked for, for some questions.
-
-    Args:
-        options: Encoders, poolings, fields and sizes.
-        data: The questions.
-        pretrained: Whether encoders are pre-trained; both for a network of each kind.
-
-    Raises:
-        InputError: If no width of an encoder stays within the number of parameters, it has too
-            many, or an option does not go with the questions.
-    """
+    """The configurations of the networks that are asked for, for some questions."""
     vectors = None if data.vectors is None else data.vectors.vectors
     if options.embedding and vectors is not None:
         raise InputError(f"--embedding goes with --vectors none; {data.source} has its own size")
@@ -278,8 +251,8 @@ def question_model_configs(
         )
         with as_input_error():
             if not options.hidden:
-                budget, sized = options.parameters or usual, partial(_of_width, config)
-                count = QuestionModelConfig.encoder_parameters
+                budget, count = options.parameters or usual, QuestionModelConfig.encoder_parameters
+                sized = lambda hidden, one=config: replace(one, hidden=hidden)  # noqa: E731
                 config = fit_hidden_size(encoder, sized, budget, count)
             learned = 0 if config.fixed_embedding else config.num_words * config.embedding_dim
             number = config.encoder_parameters() + learned
@@ -289,10 +262,6 @@ def question_model_configs(
             name = f"{encoder}{'-pt' * pt}-{pooling}{'-title' * (field == 'title')}"
             configs.append(replace(config, name=name, pretrained=pt, pooling=pooling, fields=field))
     return configs
-
-
-def _of_width(config: QuestionModelConfig, hidden: int) -> QuestionModelConfig:
-    return replace(config, hidden=hidden)
 
 
 def pretraining_configs(models: Iterable[QuestionModelConfig]) -> list[QuestionModelConfig]:

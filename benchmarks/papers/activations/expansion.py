@@ -14,21 +14,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Expansion:
-    """``f(a) = sum_k coefficients_k g(a - centers_k) + slope a + intercept``.
+    """``f(a) = sum_k coefficients_k g(a - centers_k) + slope a + intercept``."""
 
-    Args:
-        green (str): g: ``'relu'`` or ``'abs'``, so that f is piecewise linear.
-        centers: (d,)
-        coefficients: (d,)
-        slope (float): Of the affine part.
-        intercept (float): Of the affine part.
-    """
-
-    green: str
-    centers: Floats
-    coefficients: Floats
-    slope: float = 0.0
-    intercept: float = 0.0
+    green: str  # g: 'relu' or 'abs', so that f is piecewise linear
+    centers: Floats  # (d,)
+    coefficients: Floats  # (d,)
+    slope: float = 0.0  # of the affine part
+    intercept: float = 0.0  # of the affine part
 
     def __call__(self, a: Floats) -> Floats:
         """The values at some points."""
@@ -45,11 +37,7 @@ class Expansion:
         return places, jumps
 
     def slopes(self, low: float, high: float) -> tuple[Floats, Floats]:
-        """The pieces of ``[low, high]`` and the slope of each.
-
-        Returns:
-            Ends of the pieces, one more than there are pieces, and slopes.
-        """
+        """The pieces of ``[low, high]`` and the slope of each."""
         places, jumps = self.kinks()
         first = self.slope - (self.coefficients.sum() if self.green == "abs" else 0.0)
         slopes = first + np.concatenate([[0.0], np.cumsum(jumps)])
@@ -76,13 +64,5 @@ def expansions(activation: KernelActivation) -> list[Expansion]:
 
     centers, coefficients = rows(activation.centers, d), rows(activation.coefficients, d)
     slope, intercept = rows(activation.slope, 1), rows(activation.intercept, 1)
-    return [
-        Expansion(
-            activation.green,
-            centers[k],
-            coefficients[k],
-            slope[k, 0],
-            intercept[k, 0],
-        )
-        for k in range(units)
-    ]
+    each = zip(centers, coefficients, slope[:, 0], intercept[:, 0], strict=True)
+    return [Expansion(activation.green, *unit) for unit in each]

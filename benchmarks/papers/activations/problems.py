@@ -40,17 +40,7 @@ class Unit(nn.Module):
 
 
 class SequenceNetwork(nn.Module):
-    """A recurrent layer on one number a step, and an affine read-out of its state to a logit.
-
-    Args:
-        recurrent: A layer called as ``nn.RNN``.
-        hidden_size: Its units.
-        every_step: Read out every step, not only the last one.
-
-    Shapes:
-        - input: (steps, sequences)
-        - output: (steps, sequences), or (sequences,)
-    """
+    """A recurrent layer on one number a step, and an affine read-out of its state to a logit."""
 
     def __init__(self, recurrent: nn.Module, hidden_size: int, every_step: bool) -> None:
         super().__init__()
@@ -112,17 +102,11 @@ def _activation(options: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Parity:
-    """The function of a unit and what it has to do, in float64.
+    """The function of a unit and what it has to do, in float64."""
 
-    Args:
-        function: Learned.
-        inputs: What the patterns give before the activation.
-        targets: Of the patterns, 0 or 1.
-    """
-
-    function: Expansion
-    inputs: Floats
-    targets: Floats
+    function: Expansion  # learned
+    inputs: Floats  # what the patterns give before the activation
+    targets: Floats  # of the patterns, 0 or 1
 
     @classmethod
     def of(cls, network: Unit, inputs: int) -> "Parity":
@@ -137,6 +121,7 @@ class Parity:
 class XorTrial(Trial):
     """One unit on the parity of some bits; its place has ``inputs``, ``centers`` and ``l1``."""
 
+    checked_every = XOR_CHECKED_EVERY
     stops = False  # the functions are compared after as much training
 
     def network(self) -> nn.Module:
@@ -154,9 +139,6 @@ class XorTrial(Trial):
 
     def right(self, output: Tensor, target: Tensor) -> Tensor:
         return (output - target).abs() < 0.5
-
-    def is_checked(self, iteration: int) -> bool:
-        return iteration % XOR_CHECKED_EVERY == 0
 
     def details(self, network: Any, history: Sequence[Record]) -> Record:
         solved = [one["iteration"] for one in history if one["accuracy"] == 1]
@@ -207,11 +189,7 @@ class ChargingTrial(Trial):
 
 
 def charged(x: Tensor) -> Tensor:
-    """Equation 7: whether the system is charged after each step.
-
-    Args:
-        x: What it is charged by at each step, of shape (steps, sequences).
-    """
+    """Equation 7: whether the system is charged after each step."""
     h = torch.zeros_like(x[0])
     states = []
     for step in x:
@@ -234,13 +212,10 @@ def log_spaced(most: int) -> set[int]:
 class LongTermTrial(Trial):
     """A function of the first two bits; its place has ``function`` and ``length``."""
 
-    test_sequences = 2000
+    test_sequences, checked_every = 2000, BITS_CHECKED_EVERY
 
     def network(self) -> nn.Module:
         return sequence_network(self.model, self.options, self.options.hidden, every_step=False)
-
-    def is_checked(self, iteration: int) -> bool:
-        return iteration % BITS_CHECKED_EVERY == 0
 
     def sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Bits, -1 or 1, and the function of the first two."""

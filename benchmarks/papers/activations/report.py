@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
@@ -66,23 +65,28 @@ def xor_report(options: Xor, records: Group, study: Study) -> tuple[list[Table],
         "seconds": _seconds,
     }
 
-    def drawn(record: Record) -> tuple[Parity, str]:
-        place = {key: record[key] for key in ("inputs", "centers", "l1")}
-        trial = XorTrial(options, "cpu", "unit", record["seed"], place)
-        parity = Parity.of(trained_network(trial, study.folder(trial.name)), record["inputs"])
-        title = (
-            f"d = {record['centers']}, l1 {record['l1']:g}, seed {trial.seed}\n"
-            f"variation {record['variation']:.1f}{'' if record['learned'] else ', not solved'}"
-        )
-        return parity, title
-
     def picture(of_inputs: Group) -> Figure:
+        """Learned functions over the data's inputs, with what the patterns are to give."""
         first = [kind[0] for kind in grouped(of_inputs, "l1", "centers")]
-        return parity_plot(
-            [drawn(record) for record in first],
-            len({record["centers"] for record in first}),
-            f"One unit, parity of {of_inputs[0]['inputs']} bits; dots: targets",
-        )
+        title = f"One unit, parity of {of_inputs[0]['inputs']} bits; dots: targets"
+        number = len({record["centers"] for record in first})
+        figure, each = panels(len(first), number, (2.6, 2.4), title)
+        for axes, record in zip(each, first, strict=True):
+            place = {key: record[key] for key in ("inputs", "centers", "l1")}
+            trial = XorTrial(options, "cpu", "unit", record["seed"], place)
+            parity = Parity.of(trained_network(trial, study.folder(trial.name)), record["inputs"])
+            margin = 0.15 * np.ptp(parity.inputs) + 1e-3
+            low, high = parity.inputs.min() - margin, parity.inputs.max() + margin
+            ends, _ = parity.function.slopes(low, high)
+            axes.plot(ends, parity.function(ends), linewidth=1.2)
+            axes.scatter(parity.inputs, parity.targets, c=parity.targets, cmap="coolwarm", s=22)
+            solved = "" if record["learned"] else ", not solved"
+            name = f"d = {record['centers']}, l1 {record['l1']:g}, seed {trial.seed}\n"
+            name += f"variation {record['variation']:.1f}{solved}"
+            axes.set_title(name, fontsize="small")
+            axes.tick_params(labelsize="x-small")
+            axes.set_xlabel("w z + b", fontsize="small")
+        return figure
 
     pictures: Pictures = {
         f"functions-{group[0]['inputs']}-inputs.png": partial(picture, group)
@@ -161,20 +165,19 @@ def long_term_report(
     # equivalence where it was learned, the longest sequences, the smallest seed
     hardest = max(solved, key=lambda r: (*order(r)[:2], -int(r["seed"])), default=None)
 
-    def functions(record: Record) -> Figure:
-        place = {key: record[key] for key in ("function", "length")}
-        trial = LongTermTrial(options, "cpu", KBRN, record["seed"], place)
+    def functions() -> Figure:
+        assert hardest is not None
+        place = {key: hardest[key] for key in ("function", "length")}
+        trial = LongTermTrial(options, "cpu", KBRN, hardest["seed"], place)
         found = expansions(trained_network(trial, study.folder(trial.name)).activation())
-        number = sum(steep(function) for function in found)
+        number = sum(map(steep, found))
         title = (
             f"Activations learned for {trial.title}; red, dashed frame: slope above 1 "
             f"({number} of {len(found)} units)"
         )
         return activation_plot(found, title)
 
-    pictures: Pictures = {}
-    if hardest is not None:
-        pictures["activations.png"] = lambda: functions(hardest)
+    pictures: Pictures = {"activations.png": functions} if hardest else {}
     groups = grouped(records, "function", "length", "model")
     return [rows_table(caption, groups, columns)], pictures
 
@@ -247,7 +250,16 @@ def activation_plot(functions: Sequence[Expansion], title: str) -> Figure:
     """The functions of all units; red where the slope is steeper than 1, their frames dashed."""
     figure, each = panels(len(functions), COLUMNS, (2.2, 1.6), title)
     for axes, function in zip(each, functions, strict=True):
-        _activation_panel(axes, function)
+        ends, slopes = function.slopes(*DRAWN)
+        lines, parts = (ends, function(ends)), np.abs(slopes) > 1
+        axes.plot(*lines, color="C0", linewidth=1.2)
+        gaps = np.full_like(slopes, np.nan)
+        pieces = (np.stack([line[:-1], line[1:], gaps], axis=1) for line in lines)
+        axes.plot(*(piece[parts].flatten() for piece in pieces), color="C3", linewidth=1.8)
+        axes.set_xlim(*DRAWN)
+        axes.tick_params(labelsize="x-small")
+        for side in axes.spines.values() if steep(function) else ():
+            side.set(linestyle=(0, (5, 4)), color="C3")
     return figure
 
 
@@ -273,40 +285,7 @@ def accuracy_plot(records: Group) -> Figure:
     return figure
 
 
-def parity_plot(units: Sequence[tuple[Parity, str]], columns: int, title: str) -> Figure:
-    """Learned functions over the data's inputs, with what the patterns are to give."""
-    figure, each = panels(len(units), columns, (2.6, 2.4), title)
-    for axes, (parity, name) in zip(each, units, strict=True):
-        margin = 0.15 * (parity.inputs.max() - parity.inputs.min()) + 1e-3
-        low, high = parity.inputs.min() - margin, parity.inputs.max() + margin
-        ends, _ = parity.function.slopes(low, high)
-        axes.plot(ends, parity.function(ends), linewidth=1.2)
-        axes.scatter(parity.inputs, parity.targets, c=parity.targets, cmap="coolwarm", s=22)
-        axes.set_title(name, fontsize="small")
-        axes.tick_params(labelsize="x-small")
-        axes.set_xlabel("w z + b", fontsize="small")
-    return figure
-
-
 def steep(function: Expansion) -> bool:
     """Whether the slope is steeper than 1 somewhere where the function is drawn."""
     ends, slopes = function.slopes(*DRAWN)
     return bool((np.abs(slopes) > 1)[np.diff(ends) > 0].any())
-
-
-def _activation_panel(axes: Axes, function: Expansion) -> None:
-    ends, slopes = function.slopes(*DRAWN)
-    values = function(ends)
-    axes.plot(ends, values, color="C0", linewidth=1.2)
-    parts = np.abs(slopes) > 1
-    gaps = np.full_like(slopes, np.nan)
-    lines = (
-        np.stack([line[:-1], line[1:], gaps], axis=1)[parts].flatten() for line in (ends, values)
-    )
-    axes.plot(*lines, color="C3", linewidth=1.8)
-    axes.set_xlim(*DRAWN)
-    axes.tick_params(labelsize="x-small")
-    if steep(function):
-        for side in axes.spines.values():
-            side.set_linestyle((0, (5, 4)))
-            side.set_color("C3")

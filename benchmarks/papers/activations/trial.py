@@ -3,7 +3,8 @@
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from benchmarks.harness.checkpoint import DAMAGE
 from benchmarks.harness.errors import InputError, as_input_error
+from benchmarks.harness.sizes import num_parameters
 from benchmarks.harness.study import Record
 
 CHECKPOINT = "checkpoint.pt"
@@ -22,24 +24,18 @@ TEST_SEED = 2**31 - 1
 
 @dataclass(frozen=True)
 class Trial(ABC):
-    """What is trained and when it is learned.
+    """What is trained and when it is learned."""
 
-    Args:
-        options: Of the experiment.
-        device: A name that torch knows.
-        model: The network.
-        seed: Of the weights and of the training data.
-        place: What else tells it from others: sizes, function, length.
-    """
-
-    options: Any
-    device: str
-    model: str
-    seed: int
+    options: Any  # of the experiment
+    device: str  # A name that torch knows
+    model: str  # the network
+    seed: int  # of the weights and of the training data
+    # what else tells it from others: sizes, function, length
     place: Mapping[str, Any] = field(default_factory=dict)
 
     stops = True  # with success, before the last iteration
     test_sequences = 0
+    checked_every = 1
 
     @property
     def name(self) -> str:
@@ -61,9 +57,9 @@ class Trial(ABC):
     def sequences(self, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Fresh inputs and their targets."""
 
-    @abstractmethod
     def is_checked(self, iteration: int) -> bool:
         """Whether the test set is read after an iteration; after the last one it always is."""
+        return iteration % self.checked_every == 0
 
     def test_set(self) -> tuple[Tensor, Tensor]:
         """Inputs and targets that are the same for every seed."""
@@ -90,30 +86,16 @@ class Trial(ABC):
 
 @dataclass
 class Progress:
-    """How far a trial has come.
+    """How far a trial has come."""
 
-    Args:
-        iteration: Iterations done.
-        seconds: What they took, with checks.
-        cpu_seconds: The same of the processor's time, which other programs do not change.
-        history: One dictionary a check.
-        accuracies: Of the training batches since the last check.
-    """
-
-    iteration: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    history: list[Record] = field(default_factory=list)
-    accuracies: list[float] = field(default_factory=list)
+    iteration: int = 0  # iterations done
+    seconds: float = 0.0  # what they took, with checks
+    cpu_seconds: float = 0.0  # the same of the processor's time, which other programs do not change
+    history: list[Record] = field(default_factory=list)  # one dictionary a check
 
 
 class Training:
-    """A trial with its network, optimiser, random generator and progress.
-
-    Args:
-        trial: What is trained.
-        folder: Where its checkpoint lies.
-    """
+    """A trial with its network, optimiser, random generator and progress."""
 
     def __init__(self, trial: Trial, folder: Path) -> None:
         self.trial = trial
@@ -124,9 +106,12 @@ class Training:
         self.generator = torch.Generator(trial.device).manual_seed(trial.seed)
         self.progress = Progress()
         self._test_set = trial.test_set()
-        self._right: list[Tensor] = []
         if self.checkpoint.exists():
-            self._load()
+            with _reading(self.checkpoint) as content:
+                self.network.load_state_dict(content["network"])
+                self.optimizer.load_state_dict(content["optimizer"])
+                self.generator.set_state(content["generator"])
+                self.progress = Progress(**content["progress"])
 
     def run(self) -> Record:
         """Trains to the end and gives the record."""
@@ -135,56 +120,37 @@ class Training:
         clock = time.perf_counter() - progress.seconds, time.process_time() - progress.cpu_seconds
         learned = bool(progress.history) and trial.is_learned(progress.history)
         while progress.iteration < most and not (learned and trial.stops):
-            self.iterate()
+            loss = self.iterate()
             checked = trial.is_checked(progress.iteration) or progress.iteration == most
             if checked:
-                self._check()
+                accuracy = self._accuracy(batch_statistics=True)
+                check = {"iteration": progress.iteration, "loss": loss.item(), "accuracy": accuracy}
+                progress.history.append(check)
                 learned = trial.is_learned(progress.history)
             progress.seconds = time.perf_counter() - clock[0]
             progress.cpu_seconds = time.process_time() - clock[1]
             if time.perf_counter() - saved >= CHECKPOINT_SECONDS:
                 self._save()
                 saved = time.perf_counter()
-            if checked and not math.isfinite(progress.history[-1]["loss"]):
+            if checked and not math.isfinite(check["loss"]):
                 break
         self._save()
         return self._record(learned)
 
-    def iterate(self) -> None:
-        """One step of the optimiser."""
+    def iterate(self) -> Tensor:
+        """One step of the optimiser; gives the loss before it."""
         trial = self.trial
         x, y = trial.sequences(getattr(trial.options, "batch_size", 0), self.generator)
-        output = self.network(x)
-        loss, minimised = trial.loss(self.network, output, y)
+        loss, minimised = trial.loss(self.network, self.network(x), y)
         self.optimizer.zero_grad()
         minimised.backward()
         if clip := getattr(trial.options, "clip", 0.0):
             nn.utils.clip_grad_norm_(self.network.parameters(), clip)
         self.optimizer.step()
         self.progress.iteration += 1
-        self._loss = loss.detach()
-        self._right.append(trial.right(output.detach(), y).float().mean())
+        return loss.detach()
 
-    def _check(self) -> None:
-        """The accuracy on the test set, and that of training since the last check."""
-        accuracies = self._accuracies()
-        self.progress.accuracies = []
-        self.progress.history.append(
-            {
-                "iteration": self.progress.iteration,
-                "loss": self._loss.item(),
-                "train_accuracy": sum(accuracies) / len(accuracies),
-                "accuracy": self._test_accuracy(batch_statistics=True),
-            }
-        )
-
-    def _accuracies(self) -> list[float]:
-        if self._right:
-            self.progress.accuracies += torch.stack(self._right).tolist()
-            self._right = []
-        return self.progress.accuracies
-
-    def _test_accuracy(self, batch_statistics: bool) -> float:
+    def _accuracy(self, batch_statistics: bool) -> float:
         """On the test set, normalised by its own statistics or the running ones; keeps those."""
         buffers = [buffer.clone() for buffer in self.network.buffers()]
         self.network.train(batch_statistics)
@@ -203,13 +169,12 @@ class Training:
             "model": self.trial.model,
             "seed": self.trial.seed,
             "device": self.trial.device,
-            "num_parameters": sum(p.numel() for p in self.network.parameters()),
+            "num_parameters": num_parameters(self.network),
             "learned": learned,
             "diverged": not math.isfinite(last["loss"]),
             "iterations": progress.iteration,
             "accuracy": last["accuracy"],
-            "accuracy_running": self._test_accuracy(batch_statistics=False),
-            "train_accuracy": last["train_accuracy"],
+            "accuracy_running": self._accuracy(batch_statistics=False),
             "seconds": round(progress.seconds, 3),
             "cpu_seconds": round(progress.cpu_seconds, 3),
             **self.trial.details(self.network, progress.history),
@@ -217,7 +182,6 @@ class Training:
         }
 
     def _save(self) -> None:
-        self._accuracies()
         content = {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -227,16 +191,6 @@ class Training:
         part = self.checkpoint.with_suffix(".part")
         torch.save(content, part)
         part.replace(self.checkpoint)
-
-    def _load(self) -> None:
-        try:
-            content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
-            self.network.load_state_dict(content["network"])
-            self.optimizer.load_state_dict(content["optimizer"])
-            self.generator.set_state(content["generator"])
-            self.progress = Progress(**content["progress"])
-        except DAMAGE as error:
-            raise _damaged(self.checkpoint) from error
 
 
 def trained(trial: Trial, folder: Path) -> Record:
@@ -263,11 +217,7 @@ def outcome(record: Record) -> str:
 
 
 def check(trials: Sequence[Trial]) -> None:
-    """Builds the first network of each model: a mistake costs no training.
-
-    Raises:
-        InputError: If there is no such network.
-    """
+    """Builds the first network of each model: a mistake costs no training."""
     with as_input_error():
         for trial in {trial.model: trial for trial in trials}.values():
             fresh_network(trial)
@@ -283,13 +233,15 @@ def fresh_network(trial: Trial) -> nn.Module:
 def trained_network(trial: Trial, folder: Path) -> Any:
     """The network of a trial as its checkpoint has it, on the CPU, in evaluation mode."""
     network = fresh_network(trial)
-    try:
-        content = torch.load(folder / CHECKPOINT, map_location="cpu", weights_only=True)
+    with _reading(folder / CHECKPOINT) as content:
         network.load_state_dict(content["network"])
-    except DAMAGE as error:
-        raise _damaged(folder / CHECKPOINT) from error
     return network.eval()
 
 
-def _damaged(path: Path) -> InputError:
-    return InputError(f"{path} is damaged; remove its folder to train this trial again")
+@contextmanager
+def _reading(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        yield torch.load(path, map_location="cpu", weights_only=True)
+    except DAMAGE as error:
+        hint = "remove its folder to train this trial again"
+        raise InputError(f"{path} is damaged; {hint}") from error

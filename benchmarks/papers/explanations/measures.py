@@ -80,16 +80,8 @@ def explainer_of(method: str, net: nn.Module) -> Explainer:
 
 
 def explain(explainer: Explainer, molecule: Data, seed: int) -> tuple[Tensor, float]:
-    """What a method says of a molecule on the device of the network.
-
-    Args:
-        explainer: Of the method.
-        molecule: One graph.
-        seed (int): Of methods that draw.
-
-    Returns:
-        ``(N,)``, what each atom adds to the prediction or, of methods that have no sign, how
-        important it is; and the seconds that it took.
+    """What a method says each atom adds to the prediction or, without a sign, how important it is,
+    ``(N,)``; and the seconds that it took.
     """
     torch.manual_seed(seed)
     _finish(molecule)
@@ -116,10 +108,6 @@ class Fidelity:
     the selected atoms alone, the edges between two of them are left. Without them it is those
     between two others; in PyG's fid+, which takes the complement of the mask, also those that
     join the two.
-
-    Args:
-        net: Predicts the number.
-        most (int): The largest number.
     """
 
     def __init__(self, net: NumberNet, most: int) -> None:
@@ -127,16 +115,8 @@ class Fidelity:
         self.nearest = _explainer(NearestNumber(net, most), DummyExplainer(), CLASSES)
 
     def __call__(self, molecule: Data, selected: Tensor) -> Record:
-        """Measures the selected atoms of a molecule.
-
-        Args:
-            molecule: One graph, on the device of the network.
-            selected: ``(N,)`` bool.
-
-        Returns:
-            ``fid+`` and ``fid-`` of PyG, 0 or 1 of one molecule: whether the nearest number changes
-            without the atoms, and with them alone; ``change_without`` and ``change_alone``, the
-            absolute changes of the predicted number.
+        """PyG's ``fid+`` and ``fid-`` of selected atoms, ``(N,)`` bool: whether the nearest number
+        changes without them, and with them alone; and the absolute changes of the number itself.
         """
         graph, arguments = (molecule.x, molecule.edge_index), graph_arguments(molecule)
         nodes, others = (kept.to(molecule.x).unsqueeze(1) for kept in (selected, ~selected))

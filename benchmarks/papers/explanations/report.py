@@ -31,17 +31,11 @@ MEANS = ("precision", "fid+", "fid-", "change_without", "change_alone")
 
 @dataclass(frozen=True)
 class Drawn:
-    """Molecules that are drawn.
+    """Molecules that are drawn."""
 
-    Args:
-        title: What is predicted.
-        found: Their attributions.
-        values: What would be right.
-    """
-
-    title: str
-    found: MoleculeExplanation
-    values: Sequence[float]
+    title: str  # what is predicted
+    found: MoleculeExplanation  # their attributions
+    values: Sequence[float]  # what would be right
 
     def scale(self) -> float | None:
         """The largest share of all atoms and bonds; None where there is none."""
@@ -51,25 +45,15 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that a study found.
+    """All that a study found."""
 
-    Args:
-        methods: The records of each method, one a molecule.
-        chance: The precision of atoms drawn at random, in expectation.
-        evidence: ``(N,)`` bool of each drawn molecule of the planted target.
-        planted: These molecules.
-        measured: Molecules with measured targets.
-        sentences: Attributions of texts.
-        runs: Records of what was trained, that of the planted target first.
-    """
-
-    methods: Mapping[str, Sequence[Record]]
-    chance: float
-    evidence: Sequence[Tensor]
-    planted: Drawn
-    measured: Drawn
-    sentences: Sequence[Sentence]
-    runs: Sequence[Record]
+    methods: Mapping[str, Sequence[Record]]  # the records of each method, one a molecule
+    chance: float  # the precision of atoms drawn at random, in expectation
+    evidence: Sequence[Tensor]  # (N,) bool of each drawn molecule of the planted target
+    planted: Drawn  # these molecules
+    measured: Drawn  # molecules with measured targets
+    sentences: Sequence[Sentence]  # attributions of texts
+    runs: Sequence[Record]  # records of what was trained, that of the planted target first
 
 
 def means(records: Sequence[Record]) -> dict[str, float]:

@@ -37,25 +37,16 @@ BEST_NGRAMS = 8
 
 @dataclass(frozen=True)
 class Sentence:
-    """What adds up to the score of a text.
+    """What adds up to the score of a text."""
 
-    Args:
-        words: The T words.
-        tokens (Tensor): ``(T,)``, of each word.
-        ngrams: The best n-grams, as pairs of positions and value.
-        gates (Tensor): ``(T, H)``, the decay at each word: what is kept of the words before.
-        score (float): The sum of the words and of what is constant.
-        gap (float): How far that sum is from what the classifier computes.
-        title (str): Which score this is, and the most probable class.
-    """
-
-    words: Sequence[str]
-    tokens: Tensor
+    words: Sequence[str]  # the T words
+    tokens: Tensor  # (T,), of each word
+    # the best n-grams, as pairs of positions and value
     ngrams: Sequence[tuple[Sequence[int], float]]
-    gates: Tensor
-    score: float
-    gap: float
-    title: str
+    gates: Tensor  # (T, H), the decay at each word: what is kept of the words before
+    score: float  # the sum of the words and of what is constant
+    gap: float  # how far that sum is from what the classifier computes
+    title: str  # which score this is, and the most probable class
 
     def record(self) -> Record:
         """What ``metrics.json`` says of it."""
@@ -75,11 +66,6 @@ def train_classifier(data: TextData, seed: int, folder: Path, **options: Any) ->
 
     One layer of an RCNN of order 2 with an input-gated decay, the sum over orders, ReLU, and the
     output at the last word: up to a constant its scores are sums over words and pairs of words.
-
-    Raises:
-        DivergenceError: If the training error is no finite number.
-        InputError: If the folder cannot be written or read.
-        KeyboardInterrupt: If interrupted.
     """
     models = TextModels(models=("rcnn",), hidden=100, layers=(1,), readout="last")
     (config,) = text_model_configs(models, data)
@@ -89,11 +75,7 @@ def train_classifier(data: TextData, seed: int, folder: Path, **options: Any) ->
 
 
 def chosen_texts(texts: Sequence[str], data: TextData, number: int) -> list[list[str]]:
-    """The words of given texts, or of the first test texts of middling length.
-
-    Raises:
-        InputError: If a text has no words.
-    """
+    """The words of given texts, or of the first test texts of middling length."""
     if not texts:
         tested = data.corpus.part("test")
         return [list(text) for text in tested if len(text) in LENGTHS][:number]
@@ -107,13 +89,6 @@ def chosen_texts(texts: Sequence[str], data: TextData, number: int) -> list[list
 def attributed(classifier: TextClassifier, words: Sequence[str]) -> Sentence:
     """The attribution of a text's score, of the last class of two over the first one, in double
     precision.
-
-    Args:
-        classifier: Of :func:`train_classifier`.
-        words: The text.
-
-    Raises:
-        InputError: If words do not add up to its score.
     """
     net, (first, last) = classifier.net.cpu().double().eval(), classifier.hparams["classes"]
     assert isinstance(net.encoder, RCNNEncoder)

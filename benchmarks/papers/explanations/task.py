@@ -45,30 +45,15 @@ CEP_TRAINING = {"epochs": 8, "batch_size": 128, "lr": 0.005}
 
 @dataclass(frozen=True)
 class Cell:
-    """A network to train, or a molecule to explain.
+    """A network to train, or a molecule to explain."""
 
-    Args:
-        name: Of its folder.
-        title: What is shown of it.
-        compute: Gives its record, and may leave files in the folder.
-    """
-
-    name: str
-    title: str
-    compute: Callable[[Path], Record]
+    name: str  # of its folder
+    title: str  # what is shown of it
+    compute: Callable[[Path], Record]  # gives its record, and may leave files in the folder
 
 
 class Task:
-    """All that is read before anything is trained, and what is then done with it.
-
-    Args:
-        options: What to explain.
-        out: The results folder.
-
-    Raises:
-        InputError: If something cannot be read, no test molecule has the group, or the network of
-            ``--run`` has no attribution or is of another target.
-    """
+    """All that is read before anything is trained, and what is then done with it."""
 
     def __init__(self, options: Explanations, out: Path) -> None:
         self.options, self.runs, self.device = options, out / RUNS, torch_device(options.device)
@@ -123,11 +108,7 @@ class Task:
         return found
 
     def findings(self, records: Sequence[Record]) -> Findings:
-        """What is shown of all records in the folder, those of unfinished methods left out.
-
-        Raises:
-            InputError: If some that are asked for are missing, or a trained network is.
-        """
+        """What is shown of all records in the folder, those of unfinished methods left out."""
         by_name = {record["cell"]: record for record in records}
         names = {method: [f"{method}-{place}" for place in self.places] for method in METHODS}
         done = [method for method in METHODS if by_name.keys() >= set(names[method])]
@@ -211,11 +192,7 @@ class Task:
 
 
 def _trained(run: Path) -> Any:
-    """The estimator that a finished training left.
-
-    Raises:
-        InputError: If it is missing or damaged.
-    """
+    """The estimator that a finished training left."""
     try:
         return load(run / MODEL)
     except (OSError, ValueError) as error:
@@ -225,9 +202,6 @@ def _trained(run: Path) -> Any:
 def planted(measured: Split, smarts: str) -> tuple[Split, list[Tensor]]:
     """The same molecules with the number of a group as their target, split at random, and of each
     ``(N,)`` bool, which atoms belong to the group.
-
-    Raises:
-        InputError: If there is no such group, or all molecules have equally many.
     """
     with as_input_error():
         source: Any = PlantedSubstructure(measured.data.source, smarts)
@@ -238,11 +212,7 @@ def planted(measured: Split, smarts: str) -> tuple[Split, list[Tensor]]:
 def places_with_evidence(
     split: Split, evidence: Sequence[Tensor], number: int, seed: int
 ) -> list[int]:
-    """Positions of test molecules that have the group, drawn at random if there are more.
-
-    Raises:
-        InputError: If the test part has none.
-    """
+    """Positions of test molecules that have the group, drawn at random if there are more."""
     places = [int(i) for i in split.parts["test"] if evidence[i].any()]
     if not places:
         raise InputError("no molecule of the test part has the group of --smarts")
@@ -259,11 +229,7 @@ def spread_places(split: Split, number: int) -> list[int]:
 
 
 def given_run(path: str, target: str) -> Any:
-    """The estimator of ``--run``.
-
-    Raises:
-        InputError: If it is none, or of another target than `target`.
-    """
+    """The estimator of ``--run``."""
     try:
         settings = json.loads((Path(path) / "run.json").read_text(encoding="utf-8"))
         found, task = settings["targets"][0], settings["task"]
@@ -278,11 +244,7 @@ def given_run(path: str, target: str) -> Any:
 
 
 def _drawn(title: str, estimator: Any, split: Split, places: Sequence[int]) -> Drawn:
-    """The exact shares of atoms, bonds and walks of some molecules.
-
-    Raises:
-        InputError: If the estimator is no sum over walks; the message names it.
-    """
+    """The exact shares of atoms, bonds and walks of some molecules."""
     with as_input_error():
         found = estimator.explain([split.data.source.smiles[i] for i in places], k=BEST_WALKS)
     return Drawn(title, found, [float(split.data.targets[i, 0]) for i in places])

@@ -1,13 +1,11 @@
 """Which recordings, which subjects are left out, and the batches that Lightning reads."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from benchmarks.corpora.recordings import PlantedRecordings, Recordings, read_recordings
-from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.task import PARTS
 from benchmarks.papers.lfp.options import Lfp
@@ -15,48 +13,21 @@ from benchmarks.papers.lfp.options import Lfp
 VALID_SHARE = 5  # one trial in so many is validated on, where two subjects are all there are
 
 
-@dataclass(frozen=True)
-class Fold:
-    """One subject left out.
-
-    Args:
-        subject (str): Its name.
-        split (str): Who is tested, validated and trained on, in words.
-        parts: The trials of each part, as positions.
-    """
-
-    subject: str
-    split: str
-    parts: Mapping[str, Tensor]
-
-
 def load_recordings(options: Lfp) -> Recordings:
-    """Reads recordings or makes them.
-
-    Raises:
-        InputError: If they cannot be read or made.
-    """
+    """Reads recordings or makes them."""
     with as_input_error():
         if options.data is not None:
             return read_recordings(options.data, options.rate)
-        made = options.made()
-        return PlantedRecordings(
-            num_subjects=int(made["subjects"]),
-            trials=int(made["trials"]),
-            rate=options.rate,
-            amplitude=made["amplitude"],
-            seed=0,
-        )
+        sizes = {name: getattr(options, name) for name in ("trials", "rate", "amplitude")}
+        return PlantedRecordings(num_subjects=options.subjects, seed=0, **sizes)
 
 
-def leave_one_out(recordings: Recordings) -> list[Fold]:
-    """A fold for each subject: it is tested, the next one validated on, the others trained on.
+def leave_one_out(recordings: Recordings) -> list[tuple[str, str, dict[str, Tensor]]]:
+    """Each subject, who is tested, validated and trained on in words, and the trials of each part:
+    it is tested, the next one validated on, the others trained on.
 
     After the last subject comes the first. Of two subjects, every fifth trial of each class of the
     other one is validated on.
-
-    Raises:
-        InputError: If a class would not be trained on, or a single trial.
     """
     folds = []
     names = recordings.subjects
@@ -66,23 +37,17 @@ def leave_one_out(recordings: Recordings) -> list[Fold]:
             valid = recordings.subject == (held + 1) % len(names)
             validated = names[(held + 1) % len(names)]
         else:
-            valid = ~test & _every(VALID_SHARE, recordings.y, ~test)
+            valid = torch.zeros_like(test)
+            for k in range(len(recordings.classes)):
+                members = (~test & (recordings.y == k)).nonzero().flatten()
+                valid[members[VALID_SHARE - 1 :: VALID_SHARE]] = True
             validated = "a fifth of the other's trials"
         masks = {"train": ~(test | valid), "valid": valid, "test": test}
         parts = {part: masks[part].nonzero().flatten() for part in PARTS}
         split = f"{name} left out, {validated} validated on"
         _check_parts(recordings, parts, split)
-        folds.append(Fold(name, split, parts))
+        folds.append((name, split, parts))
     return folds
-
-
-def _every(share: int, y: Tensor, chosen: Tensor) -> Tensor:
-    """The last of every `share` chosen trials of each class, as a mask."""
-    mask = torch.zeros_like(chosen)
-    for k in range(int(y.max()) + 1):
-        members = (chosen & (y == k)).nonzero().flatten()
-        mask[members[share - 1 :: share]] = True
-    return mask
 
 
 def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str) -> None:
@@ -95,16 +60,10 @@ def _check_parts(recordings: Recordings, parts: Mapping[str, Tensor], split: str
 
 
 class TrialLoader:
-    """Goes through trials in batches, samples (B, T, C) and classes (B,).
+    """Goes through the trials at some places in batches, samples (B, T, C) and classes (B,).
 
-    Args:
-        x: The samples of all trials, (M, T, C).
-        y: Their classes, (M,).
-        places: The trials to go through.
-        batch_size (int): Trials a batch.
-        seed (int, optional): Of the order of each epoch; ``None``: their own. A last batch of one
-            trial cannot be batch-normalised: shuffled, that trial, another one each epoch, is left
-            out.
+    With a seed each epoch has an order of its own; without, trials come in theirs. A last batch of
+    one trial cannot be batch-normalised: shuffled, that trial, another one each epoch, is left out.
     """
 
     def __init__(
@@ -129,11 +88,3 @@ class TrialLoader:
         generator = torch.Generator().manual_seed(10_000 * self.seed + self.epoch)
         order = self.places[torch.randperm(len(self.places), generator=generator)]
         return order[: len(order) - (len(order) % self.batch_size == 1)].split(self.batch_size)
-
-
-def recording_batches(
-    x: Tensor, y: Tensor, parts: Mapping[str, Tensor], batch_size: int, seed: int
-) -> Batches:
-    """Batches of the trials of each part, those to train on in an order of each epoch."""
-    training = TrialLoader(x, y, parts["train"], batch_size, seed)
-    return Batches(training, {part: TrialLoader(x, y, parts[part], batch_size) for part in PARTS})

@@ -18,19 +18,12 @@ SPECTRUM = 1024  # points of a spectrum, at least
 
 @dataclass(frozen=True)
 class FilterBank:
-    """The filters of what enters the memory.
+    """The filters of what enters the memory."""
 
-    Args:
-        weight: (H, C, n), the oldest sample first.
-        frequency: (H,), centre frequencies in Hz.
-        influence: (H,), shares of sum 1, see :meth:`RecordingNet.influence`.
-        rate (float): Samples a second, in Hz.
-    """
-
-    weight: Tensor
-    frequency: Tensor
-    influence: Tensor
-    rate: float
+    weight: Tensor  # (H, C, n), the oldest sample first
+    frequency: Tensor  # (H,), centre frequencies in Hz
+    influence: Tensor  # (H,), shares of sum 1, see :meth:`RecordingNet.influence`
+    rate: float  # samples a second, in Hz
 
     @classmethod
     def of(cls, net: RecordingNet, rate: float) -> "FilterBank":
@@ -92,20 +85,7 @@ class FilterBank:
 def found(
     bank: FilterBank, start: FilterBank, states: Sequence[PlantedState]
 ) -> list[dict[str, Any]]:
-    """For each planted state, how near the influential filters are to it, and were at the start.
-
-    Args:
-        bank: The filters after training.
-        start: The same filters before.
-        states: What was planted.
-
-    Returns:
-        One dictionary a state with ``state``, ``hz`` and, for ``trained`` and ``start``, a
-        dictionary with ``nearest_hz``, the centre frequency nearest to it among the influential
-        filters; ``share``, the influence of all filters within 10 Hz of it (that after training, in
-        both); ``agreement``, the best fit of phases among the influential filters within 10 Hz,
-        ``None`` where there are none.
-    """
+    """For each planted state, how near the influential filters are to it, and were at the start."""
     chosen = bank.influential()
     result = []
     for state in states:

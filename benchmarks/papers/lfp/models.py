@@ -6,7 +6,6 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from benchmarks.harness import sizes
 from pyg_kernels.sequence import RKM, RKMCell
 from pyg_kernels.sequence.filters import Filters
 
@@ -15,27 +14,16 @@ LEAST_POWER = 1e-12
 
 @dataclass(frozen=True)
 class RecordingModelConfig:
-    """What fixes a network.
+    """What fixes a network."""
 
-    Args:
-        name (str): A cell of :class:`~pyg_kernels.sequence.RKM`.
-        num_channels (int): Channels of a recording.
-        num_classes (int): Classes.
-        hidden (int): Filters, which are the channels of the memory.
-        filters (str): ``'syncnet'`` or ``'dense'``.
-        ngram (int): Samples that a filter reads.
-        pooling (str): ``'power'`` or ``'max'``, see :class:`RecordingNet`.
-        layer_norm (bool): Whether the output reads the memory normalised over filters.
-    """
-
-    name: str
-    num_channels: int
-    num_classes: int
-    hidden: int = 30
-    filters: str = "syncnet"
-    ngram: int = 40
-    pooling: str = "power"
-    layer_norm: bool = True
+    name: str  # A cell of :class:`~pyg_kernels.sequence.RKM`
+    num_channels: int  # channels of a recording
+    num_classes: int  # classes
+    hidden: int = 30  # filters, which are the channels of the memory
+    filters: str = "syncnet"  # 'syncnet' or 'dense'
+    ngram: int = 40  # samples that a filter reads
+    pooling: str = "power"  # 'power' or 'max', see :class:`RecordingNet`
+    layer_norm: bool = True  # whether the output reads the memory normalised over filters
 
 
 class RecordingNet(nn.Module):
@@ -47,9 +35,6 @@ class RecordingNet(nn.Module):
     oscillation oscillate themselves, about zero: their mean over time says nothing. Each
     :math:`p_k` is standardised over training trials (batch normalisation without scale and shift),
     so that a filter counts by its weights in the classifier alone, whatever the size of its output.
-
-    Args:
-        config: Sizes.
     """
 
     def __init__(self, config: RecordingModelConfig) -> None:
@@ -92,8 +77,3 @@ class RecordingNet(nn.Module):
         weight = self.head.weight.detach()
         norms = (weight - weight.mean(dim=0)).norm(dim=0)
         return norms / norms.sum()
-
-
-def count_parameters(config: RecordingModelConfig) -> int:
-    """Number of trained numbers of a configuration's network."""
-    return sizes.count_parameters(lambda: RecordingNet(config))

@@ -12,7 +12,7 @@ CellName = Literal[
 CELLS: tuple[CellName, ...] = get_args(CellName)
 WIDEST = 2**16
 QUICK_FOLDS = 2
-MADE = {"subjects": 6, "trials": 40, "amplitude": 0.08}
+MADE = ("subjects", "trials", "amplitude")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,17 +48,17 @@ class Lfp(Network):
     Args:
         data: your own, an .npz with x, y and subject; otherwise they are made
         rate: samples a second of --data
-        subjects: made subjects (6)
-        trials: made trials of each state and subject (40)
-        amplitude: of the planted oscillations, relative to the noise (0.08)
+        subjects: made subjects
+        trials: made trials of each state and subject
+        amplitude: of the planted oscillations, relative to the noise
         folds: leave out the first N subjects in turn, 0 for all (2; all with --data)
     """
 
     data: str | None = setting(None, free=True)
     rate: float = setting(1000.0, above=0)
-    subjects: int | None = setting(None, least=2, most=1000)
-    trials: int | None = setting(None, least=1, most=100_000)
-    amplitude: float | None = setting(None, least=0)
+    subjects: int = setting(6, least=2, most=1000)
+    trials: int = setting(40, least=1, most=100_000)
+    amplitude: float = setting(0.08, least=0)
     folds: int | None = setting(None, least=0, free=True)
 
     def check(self) -> None:
@@ -66,20 +66,11 @@ class Lfp(Network):
         if self.data is None and self.rate != 1000:
             raise InputError("--rate goes with --data; made recordings have 1000 Hz")
         for name in MADE:
-            if self.data is not None and getattr(self, name) is not None:
+            if self.data is not None and getattr(self, name) != getattr(Lfp, name):
                 raise InputError(f"--{name} goes with made recordings, not --data")
 
-    def made(self) -> dict[str, float]:
-        """Sizes of the made recordings."""
-        given = {name: getattr(self, name) for name in MADE}
-        return {name: MADE[name] if value is None else value for name, value in given.items()}
-
     def number_of_folds(self, subjects: int) -> int:
-        """How many subjects are left out.
-
-        Raises:
-            InputError: If there are fewer.
-        """
+        """How many subjects are left out."""
         if self.folds is None:
             return subjects if self.data is not None else min(QUICK_FOLDS, subjects)
         if self.folds > subjects:

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import matplotlib
 import torch
@@ -131,12 +132,13 @@ def spectrum_plot(
 
 def _comparison(records: Sequence[Record], recordings: Recordings) -> Table:
     record = records[0]
+    largest = int(recordings.y.bincount().max()) / len(recordings)
     caption = (
         f"{describe(recordings)}\n"
         f"{record['hidden_size']} {record['filters']} filters of {record['ngram']} samples; "
         f"accuracy in percent, mean ± standard deviation over the subjects left out, "
         f"{_averaged(records)}; "
-        f"the largest class has {100 * _largest_class(recordings):.2f}"
+        f"the largest class has {100 * largest:.2f}"
     )
     columns: dict[str, Callable[[Sequence[Record]], object]] = {
         "model": lambda g: g[0]["model"],
@@ -151,16 +153,11 @@ def _comparison(records: Sequence[Record], recordings: Recordings) -> Table:
 
 
 def _averaged(records: Sequence[Record]) -> str:
-    """Over which seeds the mean is taken, and of how many runs where cells have not all of them."""
+    """Over which seeds the mean is taken."""
     seeds = sorted({record["seed"] for record in records})
     if len(seeds) == 1:
         return "one seed"
-    said = f"mean over seeds {', '.join(map(str, seeds))}"
-    numbers = {len(group) for group in grouped(records, "model", "subject")}
-    if numbers == {len(seeds)}:
-        return said
-    runs = [f"{group[0]['model']} {len(group)}" for group in grouped(records, "model")]
-    return f"{said} as far as there are runs ({', '.join(runs)})"
+    return f"mean over seeds {', '.join(map(str, seeds))}, as far as there are runs"
 
 
 def _by_subject(records: Sequence[Record], recordings: Recordings) -> Table:
@@ -193,20 +190,14 @@ def _planted(records: Sequence[Record]) -> Table:
         f"of the influence; share: of the influence, within {NEAR:g} Hz; phases: the best fit to "
         "the planted phases among those filters within that distance, 1 at most"
     )
-    header = ("model", "state", "Hz")
-    pairs = [f"{name} {when}" for name in ("nearest", "share", "phases") for when in ("0", "1")]
-    named = [pair.replace(" 0", " (start)").replace(" 1", "") for pair in pairs]
-    return Table(caption, (*header, *named), rows)
+    measures = [(f"{name} (start)", name) for name in ("nearest", "share", "phases")]
+    return Table(caption, ("model", "state", "Hz", *chain.from_iterable(measures)), rows)
 
 
 def _subject_means(records: Sequence[Record], part: str = "test") -> dict[str, float]:
     """The accuracy with each subject left out, the mean over seeds."""
     groups = grouped(records, "subject")
     return {group[0]["subject"]: statistics.mean(r[part] for r in group) for group in groups}
-
-
-def _largest_class(recordings: Recordings) -> float:
-    return int(recordings.y.bincount().max()) / len(recordings)
 
 
 def _wavelet_panel(axes: Axes, bank: FilterBank, k: int) -> None:

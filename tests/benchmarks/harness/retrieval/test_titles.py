@@ -106,17 +106,6 @@ def test_perplexity_is_that_of_the_words_one_by_one(task, encoder) -> None:
     assert scores["valid"] == pytest.approx(perplexity, rel=1e-4)
 
 
-def test_the_title_follows_from_the_context(task) -> None:
-    """The state that the decoder starts from changes what it writes."""
-    for encoder in ENCODERS:
-        writer = task.learner(config(task.data, encoder), OptimizerConfig()).eval()
-        question = int(task.data.corpus.train[0].query)
-        pairs = torch.tensor([[question, question], [len(task.data.corpus) + question, question]])
-        (batch,) = TitleLoader(task.data, pairs, batch_size=2)
-        title, body = writer.predict_step(batch, 0)[:, 0]
-        assert title != body
-
-
 def test_widths_are_those_of_fine_tuning(task) -> None:
     options = Networks(models=("rcnn", "cnn"), pooling=("mean", "max"), parameters=2000)
     models = question_model_configs(options, task.data, [False, True])
