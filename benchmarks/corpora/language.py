@@ -157,19 +157,7 @@ class OwnText(TextStreams):
 
 
 def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tensor, int]:
-    """Lines one after the other, each followed by ``<eos>``.
-
-    Args:
-        lines: sequences of words, not strings.
-        vocabulary: has ``<eos>``.
-
-    Returns:
-        The numbers of all words, int64, and how many of these stand for a word that is not in the
-        vocabulary.
-
-    Raises:
-        TypeError: if a line is a string.
-    """
+    """Lines one after the other, each followed by ``<eos>``."""
     words: list[str] = []
     for line in lines:
         words.extend(words_of(line))
@@ -179,11 +167,7 @@ def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tens
 
 
 def find_parts(root: str | Path) -> tuple[str, dict[str, Path]]:
-    """The name of the family of files in a folder, and the file of each part.
-
-    Raises:
-        OSError: if there is no training part, or another one is missing beside it.
-    """
+    """The name of the family of files in a folder, and the file of each part."""
     root = Path(root).expanduser()
     for name, pattern in FILES.items():
         if find_file(root, pattern.format("train")) is None:

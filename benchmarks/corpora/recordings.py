@@ -89,9 +89,6 @@ class Recordings:
 
         Nothing but the trial itself is used: no class, no other trial, no other subject. A gain or
         an offset of a channel leaves no trace. A constant channel becomes zeros.
-
-        Returns:
-            (M, C, T) float32.
         """
         x = self.x.double()
         x = x - x.mean(dim=2, keepdim=True)
@@ -110,15 +107,7 @@ class Recordings:
 def read_recordings(path: str | Path, rate: float = 1000.0) -> Recordings:
     """Recordings in a file of ``numpy.savez(path, x=x, y=y, subject=subject)``.
 
-    Args:
-        path: an ``.npz`` with the arrays ``x`` (trials, channels, time), ``y`` (trials,) and
-            ``subject`` (trials,); others in it are left alone.
-        rate: samples a second, in Hz.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is no such file, an array is missing, holds Python objects, or does not
-            fit the others; see :class:`Recordings`.
+    ``x`` is (trials, channels, time), the others (trials,); further arrays are left alone.
     """
     try:
         file = np.load(path, allow_pickle=False)
@@ -139,20 +128,14 @@ def read_recordings(path: str | Path, rate: float = 1000.0) -> Recordings:
 
 @dataclass(frozen=True)
 class PlantedState:
-    """What tells the trials of one class: an oscillation that travels across the channels.
+    """What tells the trials of one class: an oscillation that travels across the channels."""
 
-    Args:
-        name: of the class.
-        frequency: of the oscillation, in Hz.
-        lag: phase of each channel ahead of the one before it, in radians; channel c (from 0) has
-            the phase ``c * lag``. Its sign is the direction of travel.
-        strength: its amplitude relative to those of the other states.
-    """
-
-    name: str
-    frequency: float
+    name: str  # of the class
+    frequency: float  # of the oscillation, in Hz
+    # phase of each channel ahead of the one before it, in radians; channel c (from 0) has the phase
+    # ``c * lag``. Its sign is the direction of travel.
     lag: float
-    strength: float = 1.0
+    strength: float = 1.0  # its amplitude relative to those of the other states
 
 
 # The power of 1/f noise at 40 Hz is twice that at 80 Hz: with strength 1/sqrt(2) an oscillation at

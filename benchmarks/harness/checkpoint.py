@@ -22,17 +22,7 @@ UNREADABLE = (*DAMAGE, OSError)
 
 
 def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":
-    """The learner of a checkpoint, in evaluation mode.
-
-    Args:
-        path: ``best.ckpt`` of a run.
-        kind: Its class.
-        keys: The names of its arguments; ``model`` is a dictionary.
-
-    Raises:
-        InputError: If there is no such file, it is damaged, of another command, or of another
-            version.
-    """
+    """The learner of a checkpoint, in evaluation mode."""
     if not Path(path).is_file():
         raise InputError(f"--checkpoint {path}: no such file")
     what = "is not a checkpoint of this module"

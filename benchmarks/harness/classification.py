@@ -51,12 +51,7 @@ class Classifier(Learner):
 
 
 def wrong(scores: Tensor, y: Tensor) -> Tensor:
-    """``(B,)``, 1 where the best class is not that of the item, NaN where its loss is not finite.
-
-    Args:
-        scores: ``(B, C)``.
-        y: ``(B,)``.
-    """
+    """``(B,)``, 1 where the best class is not that of the item, NaN where its loss is none."""
     loss = F.cross_entropy(scores.float(), y, reduction="none")
     return (scores.argmax(dim=1) != y) + 0 * loss
 

@@ -10,9 +10,6 @@ def commit_of_code() -> str | None:
     """The commit of the repository that holds this code, with a ``+`` where files have changed.
 
     New files that git does not track are not counted, as in ``git describe --dirty``.
-
-    Returns:
-        The full hash; ``None`` outside a repository, or where git is missing or does not answer.
     """
     here = Path(__file__).resolve()
     # An installed package may lie within the repository of something else, which does not track it.

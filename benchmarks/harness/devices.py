@@ -6,11 +6,7 @@ from benchmarks.harness.errors import InputError
 
 
 def accelerator(device: str) -> tuple[str, list[int] | int]:
-    """Lightning's accelerator and devices for the name of a device.
-
-    Raises:
-        InputError: If the device has an unknown name or is not there.
-    """
+    """Lightning's accelerator and devices for the name of a device."""
     if device == "auto":
         return ("gpu", 1) if torch.cuda.is_available() else ("cpu", 1)
     kind, _, index = device.partition(":")
@@ -28,11 +24,7 @@ def accelerator(device: str) -> tuple[str, list[int] | int]:
 
 
 def torch_device(device: str) -> torch.device:
-    """The device of a name, for what Lightning does not place.
-
-    Raises:
-        InputError: If the device has an unknown name or is not there.
-    """
+    """The device of a name, for what Lightning does not place."""
     kind, devices = accelerator(device)
     if kind != "gpu":
         return torch.device(kind)

@@ -17,21 +17,15 @@ FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam and its learning rate.
+    """Adam and its learning rate."""
 
-    Args:
-        learning_rate (float): The highest learning rate.
-        schedule (str): ``'cosine'``: a linear warm-up over the first 5% of the steps, then a
-            cosine down to 1%; ``'exponential'``: times `factor` every epoch; ``'plateau'``: times
-            `factor` after 5 epochs without a better validation error; ``'none'``: constant.
-        factor (float): See `schedule`.
-        weight_decay (float): Adam's L2 penalty.
-    """
-
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-3  # the highest learning rate
+    # ``'cosine'``: a linear warm-up over the first 5% of the steps, then a cosine down to 1%;
+    # ``'exponential'``: times `factor` every epoch; ``'plateau'``: times `factor` after 5 epochs
+    # without a better validation error; ``'none'``: constant
     schedule: str = "cosine"
-    factor: float = 0.9
-    weight_decay: float = 0.0
+    factor: float = 0.9  # see `schedule`
+    weight_decay: float = 0.0  # adam's L2 penalty
 
 
 def learning_rate_factor(

@@ -75,14 +75,10 @@ T = TypeVar("T", bound="Options")
 def setting(
     default: Any, *alias: str, free: bool = False, positional: bool = False, **bounds: float
 ) -> Any:
-    """A field of options.
+    """A field of options; several values where the default is a tuple.
 
-    Args:
-        default: The default; a tuple takes one or more values.
-        alias: Other names of the flag.
-        free (bool): Whether a continuation of an interrupted study may have another value.
-        positional (bool): Whether it is given without a flag; one value is then required.
-        bounds: ``least``, ``most``, ``above``, ``below``, of numbers and of each of several.
+    Bounds are ``least``, ``most``, ``above``, ``below``, of each value. A continuation may have
+    another value of a `free` one; a `positional` one has no flag, and is required if it is single.
     """
     notes = {"alias": alias, "free": free, "positional": positional, "bounds": bounds}
     return field(default=default, metadata=notes)
@@ -210,12 +206,7 @@ class Training(Runs):
             )
 
     def training(self, **unless_given: Any) -> "TrainingConfig":
-        """How a run is trained.
-
-        Args:
-            unless_given: The values of options that are ``None``: those that a command chooses by
-                its data.
-        """
+        """How a run is trained."""
         from benchmarks.harness.learner import OptimizerConfig
         from benchmarks.harness.training import TrainingConfig
 
@@ -282,29 +273,16 @@ class Application(Options):
 
 @dataclass(frozen=True)
 class Command:
-    """What one command, or one of several words after the program's name, does.
+    """What one command, or one of several words after the program's name, does."""
 
-    Args:
-        options: Its options.
-        carry_out: Does the work; gives the exit status, ``None`` for 0.
-        description (str): One line.
-        details (str): What follows the options in its help.
-    """
-
-    options: type[Options]
-    carry_out: Callable[[Any], int | None]
-    description: str
-    details: str = ""
+    options: type[Options]  # its options
+    carry_out: Callable[[Any], int | None]  # does the work; gives the exit status, ``None`` for 0
+    description: str  # one line
+    details: str = ""  # what follows the options in its help
 
 
 def run_command(program: str, command: Command, words: Sequence[str] | None = None) -> int:
-    """Runs a command line and gives its exit status.
-
-    Args:
-        program (str): The module's name.
-        command: What to run.
-        words: The words after the program's name; ``None``: those of this process.
-    """
+    """Runs a command line and gives its exit status."""
     given = list(sys.argv[1:] if words is None else words)
 
     def carried_out() -> int:
@@ -337,12 +315,7 @@ def run_commands(
 
 
 def parse(program: str, command: Command, words: Sequence[str]) -> Any:
-    """The options that words ask for.
-
-    Raises:
-        InputError: If a value is out of its bounds, or values contradict each other.
-        SystemExit: If words are no options, after one line with status 2; or after the help.
-    """
+    """The options that words ask for."""
     found = vars(parser(program, command).parse_args(_files_first(command.options, words)))
     types_ = get_type_hints(command.options)
     values = {}
@@ -404,18 +377,7 @@ def presets(options: type[Options]) -> dict[str, Path]:
 def own_files(
     data: Sequence[str], root: str | None, names: Iterable[str], folders: bool = False
 ) -> None:
-    """Refuses files of one's own in ``--data`` that cannot be read.
-
-    Args:
-        data: What was named.
-        root: The folder of data sets that have names.
-        names: Those data sets.
-        folders (bool): Whether folders are taken, too.
-
-    Raises:
-        InputError: If they are more than two, not there or a folder beside a second name, or
-            `root` is given as well.
-    """
+    """Refuses files of one's own in ``--data`` that cannot be read."""
     known = ", ".join(names)
     if root:
         raise InputError(f"--root goes with {known}, not a file of your own")

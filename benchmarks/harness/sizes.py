@@ -24,18 +24,7 @@ def count_parameters(build: Callable[[], nn.Module]) -> int:
 def check_parameters(
     name: str, width: int, number: int, options: str, most: int | None = None
 ) -> None:
-    """Refuses a network that is too large.
-
-    Args:
-        name (str): Of the network.
-        width (int): Its width.
-        number (int): Its number of parameters.
-        options (str): Those of the command line that change the number.
-        most (int, optional): The largest number; :data:`MOST_PARAMETERS` unless given.
-
-    Raises:
-        ValueError: If it has more.
-    """
+    """Refuses a network that is too large."""
     most = most or MOST_PARAMETERS
     if number > most:
         raise ValueError(
@@ -45,11 +34,7 @@ def check_parameters(
 
 
 def largest_width(fits: Callable[[int], bool]) -> int:
-    """The largest width that fits, 0 if not even width 1 does.
-
-    Args:
-        fits: Whether a width does; a width below one that fits does as well.
-    """
+    """The largest width that fits, 0 if not even width 1 does."""
     if not fits(1):
         return 0
     low, high = 1, 2
@@ -64,17 +49,7 @@ def largest_width(fits: Callable[[int], bool]) -> int:
 def fit_hidden_size(
     name: str, sized: Callable[[int], T], budget: int, count: Callable[[T], int]
 ) -> T:
-    """The configuration with the largest width within a number of parameters.
-
-    Args:
-        name (str): Of the network.
-        sized: The configuration of a width.
-        budget (int): The number.
-        count: The number of parameters of a configuration.
-
-    Raises:
-        ValueError: If even width 1 exceeds it.
-    """
+    """The configuration with the largest width within a number of parameters."""
     width = largest_width(lambda width: count(sized(width)) <= budget)
     if not width:
         raise ValueError(f"no width of {name!r} has at most {budget:,} parameters")

@@ -49,45 +49,27 @@ COLUMN_TYPES = {
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a run is trained.
+    """How a run is trained."""
 
-    Args:
-        epochs (int): Epochs at most.
-        batch_size (int): Items a batch.
-        patience (int): Epochs without a better validation error after which training stops.
-        clip (float): Largest gradient norm; 0: no clipping.
-        optimizer: Adam's settings.
-        device (str): ``'auto'``, ``'cpu'``, ``'cuda'``, ``'cuda:1'``, ...
-        precision (str): Lightning's name of a precision, or ``'auto'``.
-        show (str): ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or
-            ``'nothing'``.
-        logger (str): ``'csv'`` or ``'tensorboard'``: where Lightning logs every epoch besides.
-    """
-
-    epochs: int
-    batch_size: int
-    patience: int
-    clip: float
-    optimizer: OptimizerConfig
-    device: str = "auto"
-    precision: str = "auto"
+    epochs: int  # epochs at most
+    batch_size: int  # items a batch
+    patience: int  # epochs without a better validation error after which training stops
+    clip: float  # largest gradient norm; 0: no clipping
+    optimizer: OptimizerConfig  # adam's settings
+    device: str = "auto"  # ``'auto'``, ``'cpu'``, ``'cuda'``, ``'cuda:1'``,
+    precision: str = "auto"  # lightning's name of a precision, or ``'auto'``
+    # ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or ``'nothing'``
     show: str = "nothing"
-    logger: str = "none"
+    logger: str = "none"  # ``'csv'`` or ``'tensorboard'``: where Lightning logs every epoch besides
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """A finished run."""
 
-    Args:
-        record: One object of ``metrics.json``.
-        history: One dictionary an epoch, see :class:`EpochHistory`.
-        predictions: One row for each prediction, see :meth:`Task.prediction_table`.
-    """
-
-    record: dict[str, Any]
-    history: list[dict[str, float]]
-    predictions: pandas.DataFrame
+    record: dict[str, Any]  # one object of ``metrics.json``
+    history: list[dict[str, float]]  # one dictionary an epoch, see :class:`EpochHistory`
+    predictions: pandas.DataFrame  # one row for each prediction, see :meth:`Task.prediction_table`
 
     @classmethod
     def read(cls, folder: Path) -> "Run | None":
@@ -126,22 +108,6 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
 
     The weights of the epoch with the lowest validation error make all predictions, with the network
     in evaluation mode. Leaves ``best.ckpt`` in the folder.
-
-    Args:
-        task: What is learned.
-        model: The configuration of the network.
-        seed (int): Seed of the initial weights, of the order of the training part and of dropout.
-        config: How to train.
-        folder (Path): Where checkpoints lie; made if missing.
-
-    Returns:
-        The finished run, not yet written.
-
-    Raises:
-        DivergenceError: If an error is no finite number.
-        InputError: If a checkpoint of the interrupted run is missing or damaged, or one cannot be
-            written.
-        KeyboardInterrupt: If interrupted; the last whole epoch is in ``last.ckpt``.
     """
     quieten_lightning()
     config = task.training(model, config)
@@ -180,20 +146,7 @@ def finished_run(
     epochs: list[dict[str, float]],
     details: Mapping[str, Any],
 ) -> Run:
-    """The run of a model that has predicted every part, with its record.
-
-    Args:
-        task: What was learned.
-        model: The configuration of the model.
-        seed (int): Of the run.
-        number_of_parameters (int): Learned numbers.
-        predictions: Those of each part.
-        epochs: One dictionary an epoch; none of a model that is fitted at once.
-        details: What the record says besides.
-
-    Raises:
-        DivergenceError: If an error is no finite number.
-    """
+    """The run of a model that has predicted every part, with its record."""
     scores = task.scores(predictions)
     for part, value in scores.items():
         if not math.isfinite(value):

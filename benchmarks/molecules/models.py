@@ -30,17 +30,11 @@ OWN = "benchmarks.molecules.networks:"
 
 @dataclass(frozen=True)
 class Named:
-    """A model under a name of the comparison's own.
+    """A model under a name of the comparison's own."""
 
-    Args:
-        model: What the estimator calls it.
-        layers: Its own `num_layers`, whatever ``--layers`` says.
-        width_of: The model whose width within a number of parameters it takes.
-    """
-
-    model: str
-    layers: int | None = None
-    width_of: str | None = None
+    model: str  # what the estimator calls it
+    layers: int | None = None  # its own `num_layers`, whatever ``--layers`` says
+    width_of: str | None = None  # the model whose width within a number of parameters it takes
 
 
 NAMES: Mapping[str, Named] = {
@@ -56,21 +50,13 @@ SEEDLESS = ("mean", "wl-ridge")  # the same with every seed
 
 @dataclass(frozen=True)
 class Model:
-    """A model that is to be fitted.
+    """A model that is to be fitted."""
 
-    Args:
-        name: On the command line.
-        kind: What the estimator calls it.
-        arguments: Of the estimator.
-        most: Training molecules that it sees at most.
-        num_parameters: Of a network.
-    """
-
-    name: str
-    kind: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-    most: int | None = None
-    num_parameters: int | None = None
+    name: str  # on the command line
+    kind: str  # what the estimator calls it
+    arguments: dict[str, Any] = field(default_factory=dict)  # of the estimator
+    most: int | None = None  # training molecules that it sees at most
+    num_parameters: int | None = None  # of a network
 
     @property
     def is_network(self) -> bool:
@@ -105,25 +91,12 @@ class Model:
 
 
 def models_of(options: Options, split: Split, data: str) -> list[Model]:
-    """The models of the command line for some molecules, networks with their widths.
-
-    Args:
-        options: The command line.
-        split: The molecules.
-        data: Their word of ``--data``.
-
-    Raises:
-        InputError: If there is no such model, or no width within the number of parameters.
-    """
+    """The models of the command line for some molecules, networks with their widths."""
     return [_model(name, options, split, data) for name in dict.fromkeys(options.model)]
 
 
 def named_model(name: str) -> Named:
-    """What a word of ``--model`` names.
-
-    Raises:
-        InputError: If it names nothing.
-    """
+    """What a word of ``--model`` names."""
     known = (AUTO, *NETWORKS, *KERNEL_METHODS, *KERNELS, *NAMES)
     if name not in known and ":" not in name:
         raise InputError(

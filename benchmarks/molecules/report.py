@@ -38,17 +38,12 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError)
 
 @dataclass(frozen=True)
 class FinishedCell:
-    """A run that lies in a folder.
-
-    Args:
-        folder: The run's.
-        record: Its ``record.json``.
-        about: What of that is not in ``metrics.json``: digest, description of the molecules,
-            targets, whether bonds are read, settings.
-    """
+    """A run that lies in a folder."""
 
     folder: Path
     record: dict[str, Any]
+    # what of that is not in ``metrics.json``: digest, description of the molecules, targets,
+    # whether bonds are read, settings
     about: dict[str, Any]
 
     @classmethod
@@ -94,11 +89,7 @@ def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
 
 
 def whole_cells(folder: Path) -> list[FinishedCell]:
-    """The finished runs below a folder.
-
-    Raises:
-        InputError: If one is damaged.
-    """
+    """The finished runs below a folder."""
     cells, damaged = read_cells(folder)
     if damaged:
         raise InputError(f"{damaged[0]}; remove its folder to fit this run again")
@@ -107,14 +98,9 @@ def whole_cells(folder: Path) -> list[FinishedCell]:
 
 @dataclass(frozen=True)
 class Line:
-    """One model with one set of settings, over its seeds.
+    """One model with one set of settings, over its seeds."""
 
-    Args:
-        label: The model, and what of its settings differs from other lines of the same model.
-        cells: Its runs.
-    """
-
-    label: str
+    label: str  # the model, and what of its settings differs from other lines of the same model
     cells: list[FinishedCell]
 
     def mean(self, part: str) -> float:

@@ -28,17 +28,11 @@ TRAINING_SAMPLE = 10_000  # of molecules on disk, for the similarity of new ones
 
 @dataclass(frozen=True)
 class Cell:
-    """One run.
+    """One run."""
 
-    Args:
-        split: What it learns from.
-        model: What learns.
-        seed: Of the estimator.
-    """
-
-    split: Split
-    model: Model
-    seed: int
+    split: Split  # what it learns from
+    model: Model  # what learns
+    seed: int  # of the estimator
 
     @property
     def name(self) -> str:
@@ -59,11 +53,7 @@ class Cell:
         return np.sort(np.random.default_rng(self.seed).choice(train, most, replace=False))
 
     def fit(self, progress: bool) -> tuple[Any, float]:
-        """The fitted estimator and the seconds that it took.
-
-        Raises:
-            InputError: If it cannot be fitted, or diverges.
-        """
+        """The fitted estimator and the seconds that it took."""
         split, rows = self.split, self.fitted_rows()
         y, valid = split.data.targets[:, split.learned], split.parts["valid"]
         y = y[:, 0] if y.shape[1] == 1 else y
@@ -176,11 +166,7 @@ class Cell:
         return pd.concat(frames, ignore_index=True)
 
     def write(self, folder: Path, progress: bool) -> Record:
-        """Fits the model and writes the run; gives its record.
-
-        Raises:
-            InputError: If it cannot be fitted or written.
-        """
+        """Fits the model and writes the run; gives its record."""
         estimator, seconds = self.fit(progress)
         found = self.predictions(estimator)
         record = self.record(estimator, found, seconds)
@@ -220,11 +206,7 @@ class Cell:
 
 
 def planned(options: Options) -> list[Cell]:
-    """All runs that are asked for.
-
-    Raises:
-        InputError: If molecules cannot be read or split, or there is no such model.
-    """
+    """All runs that are asked for."""
     for name in options.model:  # before anything is read
         named_model(name)
     torch_device(options.device)

@@ -129,22 +129,14 @@ class BatchClock(Callback):
 
 
 def check_networks(names: Iterable[str]) -> None:
-    """Refuses models that are no networks trained on batches.
-
-    Raises:
-        InputError: If there is no such network.
-    """
+    """Refuses models that are no networks trained on batches."""
     for name in names:
         if name not in NETWORKS:
             raise InputError(f"--models {name}: expected one of {', '.join(NETWORKS)}")
 
 
 def comparison(options: Options) -> tuple[Split, list[Model]]:
-    """The molecules and the networks of a comparison on one set.
-
-    Raises:
-        InputError: If molecules cannot be read.
-    """
+    """The molecules and the networks of a comparison on one set."""
     (data,) = options.data
     split = load_set(data, options).split("random", None)
     return split, models_of(options, split, data)

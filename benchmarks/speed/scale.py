@@ -113,11 +113,7 @@ def hours(record: Record) -> tuple[float, float, float]:
 
 
 def measured(options: Scale, cell: Molecules, folder: Path) -> Record:
-    """The three stages of a number of molecules; half of one is begun anew.
-
-    Raises:
-        MeasurementError: If a process fails.
-    """
+    """The three stages of a number of molecules; half of one is begun anew."""
     path, shards = folder / "molecules.csv", folder / "shards"
     for old in (path, shards):
         shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink(missing_ok=True)
@@ -189,11 +185,6 @@ def orders(smiles: str, times: int, generator: Any) -> Iterator[str]:
     """A SMILES as it stands, then with its atoms in other orders, drawn at random.
 
     None of the others has the atoms in the order of the first; a single atom has but one order.
-
-    Args:
-        smiles (str): A valid SMILES.
-        times (int): How many to give.
-        generator: NumPy's, of the orders.
     """
     from rdkit import Chem
 

@@ -5,14 +5,7 @@ from torch import Tensor, nn
 
 
 def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
-    """Dropout of the features of T steps of B streams.
-
-    Args:
-        x: (T, B, F).
-        probability (float): Of a zero; what remains is scaled up to keep the mean.
-        training (bool): Whether anything is dropped.
-        locked (bool): Whether a stream has one mask for all steps (Gal and Ghahramani 2016).
-    """
+    """Dropout of ``(T, B, F)``, locked with one mask for all steps (Gal and Ghahramani 2016)."""
     if not training or not probability:
         return x
     if not locked:
@@ -21,13 +14,7 @@ def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
 
 
 def drop_words(vectors: Tensor, probability: float, training: bool) -> Tensor:
-    """Dropout of whole words: their vectors are zero wherever they stand in the batch.
-
-    Args:
-        vectors: (V, D).
-        probability (float): Of a zero; what remains is scaled up to keep the mean.
-        training (bool): Whether anything is dropped.
-    """
+    """Dropout of whole words: their vectors are zero wherever they stand in the batch."""
     if not training or not probability:
         return vectors
     return vectors * _mask(vectors[:, :1], probability)

@@ -131,14 +131,7 @@ class DroppedLSTM(nn.Module):
 
 
 def dropped_rkm(input_size: int, hidden_size: int, cell: str, weight_dropout: float) -> RKM:
-    """A layer of recurrent kernel machines with dropped recurrent weights.
-
-    Args:
-        input_size (int): Features of an input.
-        hidden_size (int): Channels.
-        cell (str): A kind of :class:`~pyg_kernels.sequence.RKM`.
-        weight_dropout (float): Of the matrices that read the output before.
-    """
+    """A layer of recurrent kernel machines with dropped recurrent weights."""
     rkm = RKM(input_size, hidden_size, cell=cell)
     if weight_dropout:
         for layer in rkm.cells:
@@ -192,11 +185,7 @@ class AWDEncoder(Encoder):
 
 
 def build_encoder(config: LanguageModelConfig) -> Encoder:
-    """The encoder of a configuration.
-
-    Raises:
-        ValueError: If a value of it is unknown or does not go with another.
-    """
+    """The encoder of a configuration."""
     kinds: dict[str, type[Encoder]] = dict(
         zip(ENCODERS, (RCNNEncoder, LSTMEncoder, AWDEncoder), strict=True)
     )

@@ -84,12 +84,7 @@ class LanguageModel(nn.Module):
         nn.init.zeros_(self.bias)
 
     def read(self, ids: Tensor, state: Any = None) -> Reading:
-        """Reads on.
-
-        Args:
-            ids: (T, B) int64, the next T words of B streams.
-            state: What reading the words before gave; ``None`` at the start.
-        """
+        """Reads on."""
         config, training = self.config, self.training
         vectors = drop_words(self.embedding.weight, config.word_dropout, training)
         x = drop(F.embedding(ids, vectors), config.input_dropout, training, config.locked)
@@ -122,11 +117,6 @@ def penalty(reading: Reading, alpha: float, beta: float) -> Tensor | float:
     .. math::
         \alpha \, \mathrm{mean}(\mathrm{hidden}^2)
         + \beta \, \mathrm{mean}((\mathrm{output}_{t+1} - \mathrm{output}_t)^2)
-
-    Args:
-        reading: Of a batch.
-        alpha (float): Weight of the size of outputs.
-        beta (float): Weight of their changes from step to step; a batch of one step has none.
     """
     total: Tensor | float = 0.0
     if alpha:
@@ -137,11 +127,7 @@ def penalty(reading: Reading, alpha: float, beta: float) -> Tensor | float:
 
 
 def build_language_model(config: LanguageModelConfig) -> LanguageModel:
-    """The network of a configuration, with fresh weights from torch's global generator.
-
-    Raises:
-        ValueError: If a value of it is unknown or does not go with another.
-    """
+    """The network of a configuration, with fresh weights from torch's global generator."""
     return LanguageModel(config)
 
 
@@ -153,17 +139,7 @@ def count_parameters(config: LanguageModelConfig) -> int:
 def fitted(
     preset: Preset, num_words: int, hidden: int | None = None, parameters: int | None = None
 ) -> LanguageModelConfig:
-    """A preset's configuration for a vocabulary.
-
-    Args:
-        preset: The set-up.
-        num_words (int): Size of the vocabulary.
-        hidden (int, optional): Width in place of the preset's.
-        parameters (int, optional): Budget in place of the preset's width or budget.
-
-    Raises:
-        ValueError: If no width stays within the budget, or the network is too large.
-    """
+    """A preset's configuration for a vocabulary."""
     config = replace(preset.model, num_words=num_words)
     budget = parameters or (None if config.hidden else preset.parameters)
 

@@ -50,11 +50,7 @@ class NTASGD(SGD):
         return bool(self.param_groups[0]["triggered"])
 
     def note(self, error: float) -> bool:
-        """Takes note of a validation error.
-
-        Returns:
-            Whether it has begun the averaging.
-        """
+        """Takes note of a validation error."""
         group = self.param_groups[0]
         if group["triggered"]:
             return False
@@ -129,11 +125,7 @@ class RevertingAdam(Adam):
 
     @torch.no_grad()
     def note(self, error: float) -> bool:
-        """Takes note of the validation error after an epoch.
-
-        Returns:
-            Whether the epoch was undone.
-        """
+        """Takes note of the validation error after an epoch."""
         undo = not error < self.param_groups[0]["lowest"]
         for group in self.param_groups:
             if not undo:
@@ -148,11 +140,7 @@ class RevertingAdam(Adam):
 
 
 def build_optimizer(settings: TrainingSettings, parameters: Iterable[Parameter]) -> Optimizer:
-    """The optimiser of some settings at its first learning rate.
-
-    Raises:
-        ValueError: If there is none of that name.
-    """
+    """The optimiser of some settings at its first learning rate."""
     common: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
     if settings.optimizer == "sgd":
         return SGD(parameters, **common)

@@ -40,12 +40,7 @@ def describe(corpus: TextStreams) -> str:
 
 
 def comparison(runs: Sequence["Run"], corpus: TextStreams) -> Table:
-    """Perplexities at the best epoch, beside the papers' where they are of the same corpus.
-
-    Args:
-        runs: Finished runs, model by model.
-        corpus: What they learned from.
-    """
+    """Perplexities at the best epoch, beside the papers' where they are of the same corpus."""
     columns: dict[str, Callable[[list[Run]], object]] = {
         "model": lambda group: group[0].record["model"],
         "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
@@ -76,11 +71,7 @@ def _published(record: Mapping[str, Any], num_words: int) -> str:
 
 
 def by_epoch(runs: Sequence["Run"]) -> Table:
-    """Perplexities of the validation and the test part after each epoch.
-
-    Args:
-        runs: Finished runs, model by model.
-    """
+    """Perplexities of the validation and the test part after each epoch."""
     groups = by_model(runs)
     header = ["epoch"]
     for group in groups:
@@ -98,12 +89,7 @@ def by_epoch(runs: Sequence["Run"]) -> Table:
 
 
 def report(runs: Sequence["Run"], corpus: TextStreams) -> Report:
-    """The tables and the curves; the table of epochs is written and not printed.
-
-    Args:
-        runs: Finished runs, model by model.
-        corpus: What they learned from.
-    """
+    """The tables and the curves; the table of epochs is written and not printed."""
 
     def curves() -> Figure:
         parts, name = ("valid", "test", "train"), LanguageTask.measure.title

@@ -25,15 +25,9 @@ from benchmarks.harness.training import TrainingConfig
 
 @dataclass(frozen=True)
 class LanguageSetup:
-    """A network and its training, of a preset and what the command line changes of it.
+    """A network and its training, of a preset and what the command line changes of it."""
 
-    Args:
-        name (str): The preset's.
-        model: The network.
-        training: Its training.
-    """
-
-    name: str
+    name: str  # the preset's
     model: LanguageModelConfig
     training: TrainingSettings
 
@@ -100,11 +94,7 @@ class LanguageTask(Task):
 
 
 def language_setups(options: LanguageModel, corpus: TextStreams) -> list[LanguageSetup]:
-    """The presets that are asked for, with what the options change of them, for a corpus.
-
-    Raises:
-        InputError: If no width stays within the budget, or a network is too large.
-    """
+    """The presets that are asked for, with what the options change of them, for a corpus."""
     setups = []
     for name in options.models:
         preset = PRESETS[name]

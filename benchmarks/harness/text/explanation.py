@@ -27,21 +27,13 @@ MOST_INCHES = 120.0
 
 @dataclass(frozen=True)
 class Explanation:
-    """The classes of a text of T words, C of them, word by word.
-
-    Args:
-        words: The words.
-        known: Whether the classifier has a vector of each.
-        here (Tensor): ``(T, C)``, softmax of the output layer on the features at each word: the
-            local sentiment.
-        so_far (Tensor): ``(T, C)``, the probabilities of the text that ends with each word.
-        classes: Names of the classes.
-    """
+    """The classes of a text of T words, C of them, word by word."""
 
     words: Sequence[str]
-    known: Sequence[bool]
+    known: Sequence[bool]  # whether the classifier has a vector of each
+    # ``(T, C)``, softmax of the output layer on the features at each word: the local sentiment
     here: Tensor
-    so_far: Tensor
+    so_far: Tensor  # ``(T, C)``, the probabilities of the text that ends with each word
     classes: Sequence[str]
 
     def predicted(self) -> str:
@@ -88,14 +80,7 @@ class Explanation:
 
 
 def class_values(classes: Sequence[str]) -> list[float] | None:
-    """The scores of classes that have an order: 5 of them -2 to 2, 2 of them -1 and 1.
-
-    Args:
-        classes: Names; they have an order if they are integers one after the other, or two.
-
-    Returns:
-        The scores, or ``None`` where classes have no order.
-    """
+    """The scores of classes that have an order: 5 of them -2 to 2, 2 of them -1 and 1."""
     number = len(classes)
     if number == 2:
         return [-1.0, 1.0]
@@ -132,15 +117,7 @@ def load_classifier(path: str | Path) -> TextClassifier:
 
 
 def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
-    """What a classifier makes of a text.
-
-    Args:
-        classifier: A trained one.
-        words: The text, as the training texts are split.
-
-    Raises:
-        InputError: If there are no words.
-    """
+    """What a classifier makes of a text."""
     if not words:
         raise InputError("--explain: the text has no words")
     vocabulary = Vocabulary(classifier.hparams["words"])

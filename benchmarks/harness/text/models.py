@@ -92,11 +92,7 @@ def count_parameters(config: TextModelConfig) -> int:
 
 
 def fit_hidden_size(config: TextModelConfig, budget: int = DEFAULT_PARAMETERS) -> TextModelConfig:
-    """The configuration with the largest width within a number of parameters besides word vectors.
-
-    Raises:
-        ValueError: If even width 1 exceeds `budget`.
-    """
+    """The largest width within a number of parameters besides word vectors."""
 
     def sized(width: int) -> TextModelConfig:
         return replace(config, hidden=width)

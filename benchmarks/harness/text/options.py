@@ -172,9 +172,6 @@ class TextModels(Options):
     def variants(self) -> list[dict[str, Any]]:
         """What each model to compare is built with, but for the words, classes and width: the kinds
         of :data:`MODELS`, or each cell with each width of filters.
-
-        Raises:
-            InputError: If both kinds are asked for.
         """
         if not self.ngram and all(name in MODELS for name in self.models):
             return [each for kind in self.models or COMPARED for each in self._of_kind(kind)]
@@ -223,11 +220,7 @@ class TextModels(Options):
 
 
 def _decay(word: str) -> float | str:
-    """A decay; a number where the word is one.
-
-    Raises:
-        InputError: If it is none.
-    """
+    """A decay; a number where the word is one."""
     with suppress(ValueError):
         if 0 <= float(word) < 1:
             return float(word)

@@ -42,24 +42,14 @@ PAPER_SIZE = 300  # of word vectors and memory in Liang et al. 2019
 
 
 def tables(runs: Sequence["Run"], data: TextData) -> list[Table]:
-    """The comparison of models and, where some are recurrent kernel machines, of their cells.
-
-    Args:
-        runs: Finished runs, model by model.
-        data: Texts in parts.
-    """
+    """The comparison of models and, where some are recurrent kernel machines, of their cells."""
     found = [text_table(runs, data)]
     machines = [run for run in runs if "cell" in run.record]
     return [cell_table(machines, data), *found] if machines else found
 
 
 def text_table(runs: Sequence["Run"], data: TextData) -> Table:
-    """The comparison of models.
-
-    Args:
-        runs: Finished runs, model by model.
-        data: Texts in parts.
-    """
+    """The comparison of models."""
     columns = {
         "model": lambda group: group[0].record["model"],
         "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
@@ -71,12 +61,7 @@ def text_table(runs: Sequence["Run"], data: TextData) -> Table:
 
 
 def cell_table(runs: Sequence["Run"], data: TextData) -> Table:
-    """The comparison of cells and widths in the form of Table 2 of Liang et al. 2019.
-
-    Args:
-        runs: Finished runs of recurrent kernel machines.
-        data: Texts in parts.
-    """
+    """The comparison of cells and widths in the form of Table 2 of Liang et al. 2019."""
     groups: dict[tuple[str, int], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.record["cell"], run.record["ngram"]), []).append(run)
@@ -169,12 +154,7 @@ def _texts_and_vectors(data: TextData) -> str:
 
 
 def report(runs: Sequence["Run"], data: TextData) -> Report:
-    """Tables, confusion, learning curves, and the pictures of layers and decays.
-
-    Args:
-        runs: Finished runs, model by model.
-        data: Texts in parts.
-    """
+    """Tables, confusion, learning curves, and the pictures of layers and decays."""
     name = data.choice.dataset
     pictures = {
         "confusion.png": lambda: confusion_plot(runs, data),
@@ -215,10 +195,6 @@ def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Callable[[], F
     """Test against validation accuracy, a point a run, by file.
 
     A picture for each of layers and decay of which some runs of ``rcnn`` have different ones.
-
-    Args:
-        runs: Finished runs.
-        title (str): The first words of the titles.
     """
     figures: dict[str, Callable[[], Figure]] = {}
     for key, (file, name) in VARIANTS.items():

@@ -80,12 +80,7 @@ class TextTask(ClassificationTask):
 
 
 def text_model_configs(options: TextModels, data: TextData) -> list[TextModelConfig]:
-    """The configurations of the models that are asked for, for some texts.
-
-    Raises:
-        InputError: If no width of a model stays within its number of parameters, it has too many,
-            or an option does not go with the word vectors.
-    """
+    """The configurations of the models that are asked for, for some texts."""
     vectors = None if data.vectors is None else data.vectors.vectors
     if options.embedding and data.glove:
         raise InputError(f"--embedding goes with --vectors none; {data.glove} has its own size")
