@@ -128,7 +128,6 @@ def compare(options: LanguageModel) -> None:
             device=options.device,
             precision=options.precision,
             show=options.show(),
-            logger=options.logger,
         ),
         files=report.FILES,
     )

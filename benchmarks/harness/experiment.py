@@ -5,7 +5,6 @@ record, its predictions and the checkpoint of its best epoch, ``best.ckpt``; whi
 ``last.ckpt``, from which ``--resume`` goes on.
 """
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -97,10 +96,6 @@ class Experiment:
     def check(self) -> None:
         """Builds every model once, looks at device and folder: a mistake costs no training."""
         learner = None
-        if self.config.logger == "tensorboard" and not any(
-            importlib.util.find_spec(name) for name in ("tensorboard", "tensorboardX")
-        ):
-            raise InputError("--logger tensorboard: tensorboard is not installed")
         with as_input_error():
             for model in self.models:
                 training = self.task.training(model, self.config)

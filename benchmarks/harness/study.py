@@ -12,7 +12,6 @@ import os
 import platform
 import shutil
 import signal
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -258,7 +257,8 @@ class Study:
 
 def in_own_process(work: Callable[..., T], *arguments: object) -> T:
     """What `work` gives in a fresh process, which ends when this one is interrupted."""
-    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin_alone)
+    spawn, ignored = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(1, spawn, signal.signal, ignored)
     try:
         return pool.submit(work, *arguments).result()
     except BrokenProcessPool:
@@ -315,19 +315,6 @@ def write_report(
     write_text(out / "table.md", f"{text}\n")
     for name, draw in pictures.items():
         write_bytes(out / name, _png(draw))
-
-
-def _begin_alone() -> None:
-    """Readies a process that ends when the one that began it does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_follow, daemon=True).start()
-
-
-def _follow() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _png(draw: Callable[[], "Figure"]) -> bytes:

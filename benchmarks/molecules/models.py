@@ -10,7 +10,7 @@ from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.sizes import (
     check_parameters,
     count_parameters,
-    largest_width,
+    fit_hidden_size,
     num_parameters,
 )
 from benchmarks.molecules.data import Split
@@ -164,8 +164,13 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     try:
         with as_input_error():
             if not options.hidden and (":" not in kind or kind.startswith(OWN)):
-                width = _width(named, sizes, options.parameters or PARAMETERS)
-                sizes = replace(sizes, hidden_channels=width)
+                like = NAMES[named.width_of].model if named.width_of else kind
+                sizes = fit_hidden_size(
+                    kind,
+                    lambda width: replace(sizes, hidden_channels=width),
+                    options.parameters or PARAMETERS,
+                    lambda wide: _parameters(like, wide),
+                )
             number = _parameters(kind, sizes)
             check_parameters(name, sizes.hidden_channels or 0, number, "--hidden, --parameters")
     except TypeError as error:  # an option that it does not take
@@ -177,17 +182,6 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "learning_rate": options.chosen("lr", data),
     }
     return Model(name, kind, arguments, num_parameters=number)
-
-
-def _width(named: Named, sizes: Sizes, most: int) -> int:
-    """The largest width with at most so many parameters."""
-    like = NAMES[named.width_of].model if named.width_of else named.model
-    width = largest_width(
-        lambda width: _parameters(like, replace(sizes, hidden_channels=width)) <= most
-    )
-    if not width:
-        raise ValueError(f"no width of {named.model!r} has at most {most} parameters")
-    return width
 
 
 def _parameters(kind: str, sizes: Sizes) -> int:

@@ -19,7 +19,6 @@ from pyg_kernels.datasets.text.corpus import INTEGER
 
 KEYS = {"model", "words", "classes", "optimizer"}
 PREFIXES = 64  # beginnings of a text that are classified together
-BAR = 10  # characters of a bar to either side
 MOST_CLASSES_DRAWN = 6
 INCHES_A_WORD = 0.42
 MOST_INCHES = 120.0
@@ -52,21 +51,21 @@ class Explanation:
         """A row a word: what stands here, and the text so far."""
         caption = f"{' '.join(self.words)}\nclass {self.predicted()}; {self.unknown()}\n"
         values = class_values(self.classes)
+        header = ("word", "here", "so far")
         if values is None:
-            header = ("word", "here", "so far")
             cells = [[self._best(row) for row in part] for part in (self.here, self.so_far)]
             caption += "The most probable class at each word, and of the text up to it"
             return Table(caption, header, list(zip(self._marked(), *cells, strict=True)))
         here, so_far = (expected(part, values) for part in (self.here, self.so_far))
         rows = [
-            (word, f"{a:+.2f}", bar(a / values[-1]), f"{b:+.2f}", bar(b / values[-1]))
+            (word, f"{a:+.2f}", f"{b:+.2f}")
             for word, a, b in zip(self._marked(), here, so_far, strict=True)
         ]
         caption += (
             f"Expected score, from {values[0]:g} (class {self.classes[0]}) to {values[-1]:g} "
             f"(class {self.classes[-1]}), at each word, and of the text up to it"
         )
-        return Table(caption, ("word", "here", _scale(), "so far", _scale()), rows)
+        return Table(caption, header, rows)
 
     def _marked(self) -> list[str]:
         return [
@@ -96,19 +95,6 @@ def expected(probabilities: Tensor, values: Sequence[float]) -> list[float]:
     """The expected scores of rows of probabilities."""
     scores = probabilities.double() @ torch.tensor(values, dtype=torch.double)
     return [float(score) for score in scores]
-
-
-def bar(fraction: float) -> str:
-    """A score from -1 to 1 as signs to the left or right of a line."""
-    length = min(BAR, round(BAR * abs(fraction)))
-    left = "-" * length if fraction < 0 else ""
-    right = "+" * length if fraction > 0 else ""
-    # Dots: a table drops runs of spaces.
-    return f"{left.rjust(BAR, '.')}|{right.ljust(BAR, '.')}"
-
-
-def _scale() -> str:
-    return f"{'-'.ljust(BAR, '.')}0{'+'.rjust(BAR, '.')}"
 
 
 def load_classifier(path: str | Path) -> TextClassifier:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -27,7 +26,6 @@ from benchmarks.harness.text.encoders import (
 )
 from benchmarks.harness.text.model_config import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
-from pyg_kernels.sequence import RKM, RKMCell
 
 DEFAULT_PARAMETERS = 300_000
 
@@ -69,14 +67,6 @@ MODELS: dict[str, Callable[[TextModelConfig], Encoder]] = {
     "bi-lstm": partial(lstm_encoder, bidirectional=True),
     "bag-of-vectors": BagEncoder,
 }
-
-
-def maps_of(cell: str) -> tuple[int, int]:
-    """The number of filter sets that a cell applies to the input, and of maps of the output."""
-    with torch.device("meta"):
-        (built,) = RKM(1, 1, cell=cell).cells
-    assert isinstance(built, RKMCell)
-    return len(built.filters), len(built.recurrent)
 
 
 def build_text_model(config: TextModelConfig) -> TextNet:

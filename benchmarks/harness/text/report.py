@@ -22,7 +22,6 @@ from benchmarks.harness.summary import (
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import TextData
-from benchmarks.harness.text.models import maps_of
 from benchmarks.harness.text.options import TextModels
 from benchmarks.harness.text.task import TextTask
 
@@ -38,76 +37,21 @@ MARKERS = "osD^vP*X"
 FILES = ("confusion.png", "learning_curves.png", *(file for file, _ in VARIANTS.values()))
 MOST_CLASSES_NAMED = 12
 PANELS_A_ROW = 4
-PAPER_SIZE = 300  # of word vectors and memory in Liang et al. 2019
-
-
-def tables(runs: Sequence["Run"], data: TextData) -> list[Table]:
-    """The comparison of models and, where some are recurrent kernel machines, of their cells."""
-    found = [text_table(runs, data)]
-    machines = [run for run in runs if "cell" in run.record]
-    return [cell_table(machines, data), *found] if machines else found
 
 
 def text_table(runs: Sequence["Run"], data: TextData) -> Table:
-    """The comparison of models."""
-    columns = {
+    """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
+    columns: dict[str, Callable[[list[Run]], object]] = {
         "model": lambda group: group[0].record["model"],
         "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
         **part_columns(TextTask.measure.digits),
         "s/epoch": lambda group: f"{mean_seconds(group):.2f}",
     }
     measured = f"Accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
+    if any("cell" in run.record for run in runs):
+        columns["weights"] = lambda group: f"{group[0].record.get('cell_parameters', '-')}"
+        measured += "; weights of cells alone, as Liang et al. 2019 count them"
     return rows_table(f"{describe(data)}\n{measured}", by_model(runs), columns)
-
-
-def cell_table(runs: Sequence["Run"], data: TextData) -> Table:
-    """The comparison of cells and widths in the form of Table 2 of Liang et al. 2019."""
-    groups: dict[tuple[str, int], list[Run]] = {}
-    for run in runs:
-        groups.setdefault((run.record["cell"], run.record["ngram"]), []).append(run)
-    widths = sorted({ngram for _, ngram in groups})
-    most = max(map(len, groups.values()))
-    rows = []
-    for cell in dict.fromkeys(cell for cell, _ in groups):
-        weights, accuracies = [], []
-        for ngram in widths:
-            group = groups.get((cell, ngram), [])
-            weights.append(f"{group[0].record['cell_parameters']:,}" if group else "-")
-            accuracies.append(_accuracy(group, most))
-        rows.append([cell, *map(str, maps_of(cell)), *weights, *accuracies])
-    header = ["cell", "p", "r"]
-    header += [f"{what} {n}-gram" for what in ("weights", "test") for n in widths]
-    split = f"{data.choice.dataset}, {data.corpus.split}"
-    caption = (
-        f"Recurrent kernel machines on {split}\n{_count(runs, widths)}\n"
-        f"Test accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
-    )
-    return Table(caption, header, rows)
-
-
-def _accuracy(group: Sequence["Run"], most: int) -> str:
-    """The test accuracy of some runs, and how many they are where others are more."""
-    if not group:
-        return "-"
-    accuracy = spread([run.record["test"] for run in group], TextTask.measure.digits)
-    return accuracy if len(group) == most else f"{accuracy} (runs: {len(group)})"
-
-
-def _count(runs: Sequence["Run"], widths: Sequence[int]) -> str:
-    """How weights are counted, and how many the paper's sizes give."""
-    sizes = {(run.record["input_size"], run.record["hidden_size"]) for run in runs}
-    here = " or ".join(f"m = {m} and d = {d}" for m, d in sorted(sizes))
-    cell = runs[0].record["cell"]
-    filters, recurrent = maps_of(cell)
-    d = PAPER_SIZE
-    paper = " and ".join(f"{d * (filters * n * d + recurrent * d):,}" for n in widths)
-    grams = " and ".join(f"{n}-gram" for n in widths)
-    return (
-        "Weights of the cell alone, d (p n m + r d), without biases, layer normalisation, word "
-        "vectors and classifier: p filters of n words, r maps of the output before, word vectors "
-        f"of m and a memory of d numbers. Here {here}; Liang et al. 2019 have m = d = {d} and so "
-        f"{paper} weights in {cell}, {grams}"
-    )
 
 
 def describe(data: TextData) -> str:
@@ -163,7 +107,7 @@ def report(runs: Sequence["Run"], data: TextData) -> Report:
         ),
         **variant_plots(runs, name),
     }
-    return Report(tables(runs, data), pictures)
+    return Report([text_table(runs, data)], pictures)
 
 
 def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:

@@ -12,7 +12,7 @@ from benchmarks.harness.errors import InputError
 from benchmarks.harness.summary import png
 from benchmarks.harness.text import explanation
 from benchmarks.harness.text.classifier import TextClassifier
-from benchmarks.harness.text.explanation import bar, class_values, explain, explanation_plot
+from benchmarks.harness.text.explanation import class_values, explain, explanation_plot
 from benchmarks.harness.text.model_config import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
 
@@ -92,12 +92,6 @@ def test_classes_without_an_order() -> None:
 )
 def test_values_of_classes(classes, values) -> None:
     assert class_values(classes) == values
-
-
-def test_bars() -> None:
-    assert bar(0.0) == "..........|.........."
-    assert bar(-0.5) == ".....-----|.........."
-    assert bar(1.2) == "..........|++++++++++"
 
 
 def test_pictures_of_several_texts() -> None:
