@@ -116,7 +116,7 @@ def compare(options: TextClassification) -> None:
         models=text_model_configs(options, data),
         files=report.FILES,
     )
-    experiment.carry_out(lambda runs: report.report(runs, data), report.heading(options, data))
+    experiment.carry_out(lambda runs: report.report(runs, data), report.describe(data))
 
 
 def predict(options: Predict) -> None:

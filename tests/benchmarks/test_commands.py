@@ -293,7 +293,7 @@ BAD_INPUT = {
         ("--trials 1 --hidden 65536", "parameters; at most"),
         ("--trials 1 --device tpu9", "tpu9"),
         ("--data IN/flat.npz", "flat.npz: x must be (trials, channels, time)"),
-        ("--data IN/objects.npz", "objects.npz holds Python objects"),
+        ("--data IN/objects.npz", "objects.npz is no .npz file of the arrays x, y, subject"),
     ],
     "explanations": [
         ("--data m.csv", "--data m.csv needs --smarts PATTERN"),
@@ -671,7 +671,7 @@ RESUMED = [
     ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 2 --epochs 3"),
     ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 6 --epochs 1"),
     ("molecules", "--model gine --epochs 3 --seeds 0 1 --hidden 4"),
-    ("texts", "--epochs 3 --seeds 0 1"),
+    ("texts", "--epochs 3 --seeds 0 1 --schedule plateau"),
     ("language", "--models rcnn-5m --seeds 0 1 --epochs 3"),
     ("language", "--models adam-rcnn-16m --lr 0.2 --seeds 0 1 --epochs 3"),
     ("language", "--models awd-rkm-cifg --lr 3 --batch-size 16 --seeds 0 1 --epochs 3"),
@@ -723,12 +723,13 @@ def test_an_interrupted_run_goes_on_to_what_one_go_gives(
         assert "continue with the same command and --resume" in err
         last[0] = 0
         assert outcome(tmp_path / "out") != outcome(tmp_path / "whole")
-        status, err, rest = run("out", "--resume")
+        (tmp_path / "out").rename(tmp_path / "moved")
+        status, err, rest = run("moved", "--resume")
         assert (status, err) == (0, "")
         assert rest < 0.7 * whole
     finally:
         handle.remove()
-    assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
+    assert outcome(tmp_path / "moved") == outcome(tmp_path / "whole")
 
 
 def test_the_list_of_commands_is_that_of_the_modules(call_main, capsys) -> None:

@@ -250,25 +250,6 @@ def test_lines_without_words_end_sentences_in_a_corpus_alone(
     assert [row[:2] for row in tables[2]] == [["3", "0"], ["1", "0"], ["2", "0"], ["6", "0"]]
 
 
-def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path: Path) -> None:
-    good = torch.load(checkpoint, weights_only=True)
-    arguments = good["hyper_parameters"]
-    other = tmp_path / "other.ckpt"
-    for content in (
-        torch.zeros(3),
-        {"hyper_parameters": list(arguments)},
-        {"hyper_parameters": dict.fromkeys(arguments, 1), "state_dict": {}},
-        good | {"hyper_parameters": arguments | {"words": [1, 2, 3]}},
-        good | {"hyper_parameters": arguments | {"model": {}}},
-        good | {"state_dict": {}},
-        good | {"hyper_parameters": arguments | {"classes": ["a", "b"]}},
-    ):
-        torch.save(content, other)
-        words = ("--checkpoint", other, "--text", "w1", "--device", "cpu")
-        assert_refused(call("score", *words), f"--checkpoint {other} ")
-    assert "is a checkpoint of another network" in call("score", *words)[2]
-
-
 def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> None:
     file = tmp_path / "story.txt"
     lines = [f"Once, w{k % 3} said: \u00e9t\u00e9!\n\n" for k in range(40)]

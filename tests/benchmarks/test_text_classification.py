@@ -26,9 +26,7 @@ from benchmarks.harness.text import model_config, models, options
 from benchmarks.harness.text.classifier import TextClassifier
 from benchmarks.harness.text.data import CORPORA, load_texts
 from benchmarks.harness.text.options import Texts
-from benchmarks.harness.text.report import variant_plots
 from benchmarks.harness.text.task import text_model_configs
-from benchmarks.harness.training import Run
 from benchmarks.text_classification import COMMANDS, PROGRAM, TextClassification, main
 from pyg_kernels.datasets.text import TextBatch
 from tests.benchmarks.conftest import assert_refused
@@ -237,21 +235,6 @@ def test_preset_of_the_thesis() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("words", "flags"),
-    [
-        ("--models cnn --decays 0.3 --order 5", "--decays --order"),
-        ("--models lstm cnn --order 3", "--order"),
-        ("--models cnn --layers 3 --readout mean", "--layers --readout"),
-        ("--models ran --ngram 2 --activation tanh", "--activation"),
-        ("--rcnn-readout z", ""),
-        (f"{PRESET} --models rcnn cnn", ""),
-    ],
-)
-def test_options_that_no_model_heeds_are_named(words, flags) -> None:
-    assert parsed(words).unheeded() == flags.split()
-
-
 def test_the_preset_s_models_are_as_large_as_its_rcnn(tmp_path) -> None:
     data = load_texts(Texts(data=("sst-fine",), root=str(write_reviews(tmp_path / "sst"))))
     given = parsed(PRESET)
@@ -310,22 +293,6 @@ def test_layers_and_decays_with_pictures_and_an_explanation(call, tmp_path) -> N
     assert call(*sweep, "--overwrite", "--layers", 1, "--decays", 0.5)[0] == 0
     assert not (out / "accuracy_by_layers.png").exists()
     assert not (out / "accuracy_by_decay.png").exists()
-
-
-def test_figures_group_runs_by_what_is_compared() -> None:
-    def run(kind: str, layers: int, decay: object, valid: float) -> Run:
-        record = {"kind": kind, "layers": layers, "decay": decay, "valid": valid, "test": 2 * valid}
-        return Run(record, [], pandas.DataFrame())
-
-    runs = [run("rcnn", 2, "input", 3), run("rcnn", 2, 0.5, 5), run("rcnn", 2, 0.5, 7)]
-    plots = variant_plots([*runs, run("lstm", 1, None, 1)], "sst")
-    assert list(plots) == ["accuracy_by_decay.png"]
-    (axes,) = plots["accuracy_by_decay.png"]().axes
-    assert [points.get_label() for points in axes.collections] == [
-        "decay 0.5 (runs: 2)",
-        "decay input (runs: 1)",
-    ]
-    assert axes.collections[0].get_offsets().tolist() == [[5, 10], [7, 14]]
 
 
 def test_own_table_from_training_to_predictions(call, tmp_path, monkeypatch) -> None:
@@ -417,11 +384,6 @@ def test_vectors_are_tuned_on_request(call, root, tmp_path) -> None:
     cell = 5 * (6 + 5) + 2 * 5
     assert record["num_parameters"] == weight.numel() + cell + 5 * 6 + 2 * 6
     assert_refused(call(*words, "--out", out, "--resume"), "--tune-vectors True, not False")
-    status, _, err = call(
-        *words, "--tune-vectors", "--vectors", "none", "--out", tmp_path / "other"
-    )
-    assert (status, err.count("\n")) == (2, 1)
-    assert "--tune-vectors goes with a file of word vectors" in err
 
 
 def write_news(path: Path, number: int, seed: int) -> Path:

@@ -1,7 +1,7 @@
 """Which texts and which networks; nothing here imports torch."""
 
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -12,7 +12,6 @@ from benchmarks.harness.options import (
     MOST_LAYERS,
     Options,
     TextColumns,
-    flag,
     own_files,
     setting,
 )
@@ -47,12 +46,6 @@ ROOTS = {
     "ag_news": "data/ag_news",
 }
 ALIASES = {"sst": "sst-fine"}
-# Options and the models that heed them.
-HEEDED = {
-    "layers": LAYERED,
-    "readout": LAYERED,
-    **dict.fromkeys(("decays", "order", "activation", "rcnn_readout"), ("rcnn",)),
-}
 DECAYS = ("learned", "input", "recurrent")  # besides numbers
 CELL_WIDTH = 300  # Liang et al. 2019
 
@@ -207,16 +200,6 @@ class TextModels(Options):
             same = ("dropout", "order", "activation", "rcnn_readout")
             found.append(own | {name: getattr(self, name) for name in same})
         return found
-
-    def unheeded(self) -> list[str]:
-        """The flags of options that differ from their defaults and that no model heeds."""
-        kinds = {each["kind"] for each in self.variants() if "ngram" not in each}
-        defaults = {one.name: one.default for one in fields(TextModels)}
-        return [
-            flag(name)
-            for name, heed in HEEDED.items()
-            if getattr(self, name) != defaults[name] and not set(heed) & kinds
-        ]
 
 
 def _decay(word: str) -> float | str:

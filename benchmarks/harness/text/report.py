@@ -22,7 +22,6 @@ from benchmarks.harness.summary import (
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import TextData
-from benchmarks.harness.text.options import TextModels
 from benchmarks.harness.text.task import TextTask
 
 if TYPE_CHECKING:
@@ -57,13 +56,6 @@ def text_table(runs: Sequence["Run"], data: TextData) -> Table:
 def describe(data: TextData) -> str:
     """Lines on texts and parts, on word vectors, and on words without one."""
     return f"{_texts_and_vectors(data)}\n{_unknown_words(data)}"
-
-
-def heading(options: TextModels, data: TextData) -> str:
-    """The same, and options that none of the models heeds."""
-    unheeded = options.unheeded()
-    note = f"\nWithout effect on these models: {', '.join(unheeded)}" if unheeded else ""
-    return describe(data) + note
 
 
 def _unknown_words(data: TextData) -> str:

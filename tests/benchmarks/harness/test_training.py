@@ -53,41 +53,9 @@ def interrupted(experiment, **options: Any) -> None:
         experiment(**options).run()
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "plateau"])
-def test_resumed_run_equals_the_uninterrupted_one(experiment, tmp_path, monkeypatch, schedule):
-    options = {"schedule": schedule, "epochs": 9}
-    experiment("whole", **options).run()
-    for place, epoch in (("on_train_epoch_start", 7), ("on_train_epoch_end", 2)):
-        raised = interrupt_once(
-            monkeypatch,
-            EpochHistory,
-            place,
-            lambda self, trainer, module, epoch=epoch: trainer.current_epoch == epoch,
-        )
-        interrupted(experiment, name=place, **options)
-        assert raised
-        assert not (tmp_path / place / "metrics.json").exists()
-        experiment(place, resume=True, **options).run()
-        assert results(tmp_path / place) == results(tmp_path / "whole")
-
-
 def test_mixed_precision_clips_gradients(experiment):
     """What a GPU takes by itself; Lightning refuses to clip with Adam in one pass."""
     assert experiment(precision="bf16-mixed", epochs=1).run()
-
-
-def test_resume_where_the_folder_was_moved(experiment, tmp_path, monkeypatch):
-    experiment("whole").run()
-    interrupt_once(
-        monkeypatch,
-        EpochHistory,
-        "on_train_epoch_start",
-        lambda self, trainer, module: trainer.current_epoch == 2,
-    )
-    interrupted(experiment)
-    (tmp_path / "out").rename(tmp_path / "moved")
-    experiment("moved", resume=True).run()
-    assert results(tmp_path / "moved") == results(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "exponential", "plateau", "none"])

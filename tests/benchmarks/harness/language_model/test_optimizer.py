@@ -46,11 +46,6 @@ def test_averaging_begins_once_the_error_is_above_one_long_before() -> None:
     assert optimizer.triggered
 
 
-def test_a_falling_error_never_begins_it() -> None:
-    optimizer = NTASGD(parameters(), lr=0.1)
-    assert not any(optimizer.note(20.0 - number) for number in range(20))
-
-
 def test_steps_are_those_of_sgd_and_the_average_is_over_all_since() -> None:
     held, plain = parameters(), parameters()
     optimizer = NTASGD(held, lr=0.1, weight_decay=0.01, non_monotone=1)
@@ -73,19 +68,6 @@ def test_steps_are_those_of_sgd_and_the_average_is_over_all_since() -> None:
             torch.testing.assert_close(parameter.detach(), mean)
     for parameter, before in zip(held, current, strict=True):
         assert torch.equal(parameter, before)
-
-
-def test_without_an_average_nothing_is_exchanged() -> None:
-    held = parameters()
-    optimizer = NTASGD(held, lr=0.1)
-    before = values(held)
-    with optimizer.averaged():
-        assert all(map(torch.equal, held, before))
-    optimizer.note(1.0)
-    step(optimizer, held, 0)
-    with optimizer.averaged():
-        pass
-    assert not optimizer.triggered
 
 
 def test_parameters_come_back_after_an_error() -> None:
@@ -118,16 +100,6 @@ def test_an_undone_epoch_and_half_the_learning_rate() -> None:
     assert optimizer.param_groups[0]["lr"] == 0.05
     assert not all(map(torch.equal, held, kept))
     assert optimizer.note(float("nan"))
-
-
-def test_a_first_epoch_without_a_number_is_not_kept() -> None:
-    held = parameters()
-    optimizer = RevertingAdam(held, lr=0.1)
-    before = values(held)
-    assert optimizer.note(float("nan"))
-    assert all(map(torch.equal, held, before))
-    step(optimizer, held, 0)
-    assert not optimizer.note(3.0)
 
 
 @pytest.mark.parametrize("kind", ["nt-asgd", "adam"])

@@ -116,17 +116,6 @@ def test_windows_end_at_their_word() -> None:
             torch.testing.assert_close(row, expected, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["rcnn", "lstm", "bi-lstm", "bag-of-vectors"])
-@pytest.mark.parametrize("readout", ["last", "mean"])
-def test_dropout_is_for_training_alone(name: str, readout: str) -> None:
-    torch.manual_seed(0)
-    net = build_text_model(config(name, readout=readout))
-    first, second = net(BATCH), net(BATCH)
-    assert not torch.equal(first, second)
-    net.eval()
-    assert torch.equal(net(BATCH), net(BATCH))
-
-
 def test_the_paper_s_model() -> None:
     """Appendix B.2 with vectors of 300 numbers: W1 and W2 of three layers, biases, the output."""
     paper = TextModelConfig(

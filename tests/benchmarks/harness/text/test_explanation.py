@@ -1,14 +1,12 @@
 """What a classifier makes of a text, word by word."""
 
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 import torch
 
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
-from benchmarks.harness.errors import InputError
 from benchmarks.harness.summary import png
 from benchmarks.harness.text import explanation
 from benchmarks.harness.text.classifier import TextClassifier
@@ -101,19 +99,3 @@ def test_pictures_of_several_texts() -> None:
     assert [len(axes.patches) for axes in figure.axes] == [1, 2]
     heights = [patch.get_height() for patch in figure.axes[1].patches]
     assert heights == pytest.approx(explanation.expected(found[1].here, [-2, -1, 0, 1, 2]))
-
-
-def test_dollar_signs_and_long_texts_are_drawn() -> None:
-    found = explain(classifier(classes=["$\\x$", "b", "c"]), ["$\\frac$", *["a"] * 2])
-    assert png(explanation_plot([found])).startswith(b"\x89PNG")
-    found = explain(classifier(), ["a"] * 300)
-    assert explanation_plot([found]).get_figwidth() == explanation.MOST_INCHES
-
-
-def test_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--explain: the text has no words"):
-        explain(classifier(), [])
-    arguments = {"model": {"name": "gru"}, "words": [], "classes": ["0"], "optimizer": {}}
-    torch.save({"hyper_parameters": arguments, "state_dict": {}}, tmp_path / "gru.ckpt")
-    with pytest.raises(InputError, match=r"gru.ckpt does not fit this version's gru"):
-        explanation.load_classifier(tmp_path / "gru.ckpt")
