@@ -186,7 +186,6 @@ class PlantedRecordings(Recordings):
         phases: (S, K, C), in radians, float64.
         gains: (S, C), float64.
         noise: (S,), float64.
-
     """
 
     def __init__(

@@ -46,12 +46,10 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
         return "-".join(filter(None, (self.fold, self.model.name, f"seed{self.seed}")))
 
     @property
     def title(self) -> str:
-        """What is shown of it."""
         return self.task.run_name(self.model.name, self.seed)
 
 
@@ -94,7 +92,6 @@ class Experiment:
         )
 
     def check(self) -> None:
-        """Builds every model once, looks at device and folder: a mistake costs no training."""
         learner = None
         with as_input_error():
             for model in self.models:

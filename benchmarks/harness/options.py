@@ -140,7 +140,6 @@ class Results(Options):
     quiet: bool = setting(False, free=True)
 
     def show(self) -> str:
-        """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``."""
         return progress(self.quiet)
 
 
@@ -204,7 +203,6 @@ class Training(Runs):
             )
 
     def training(self, **unless_given: Any) -> "TrainingConfig":
-        """How a run is trained."""
         from benchmarks.harness.learner import OptimizerConfig
         from benchmarks.harness.training import TrainingConfig
 
@@ -490,7 +488,6 @@ class _Parser(jsonargparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Exits with status 2."""
         text = " ".join(message.split())
         for pattern, words in PLAIN_WORDS:
             text = re.sub(pattern, words, text)

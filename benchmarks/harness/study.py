@@ -93,7 +93,6 @@ class Study:
     facts: Mapping[str, Any] = field(default_factory=dict)  # what else is written down
 
     def check(self) -> None:
-        """Refuses what :meth:`open` would refuse, and writes nothing."""
         self._found()
 
     def open(self) -> None:

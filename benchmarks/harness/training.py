@@ -71,7 +71,6 @@ class Run:
 
     @classmethod
     def read(cls, folder: Path) -> "Run | None":
-        """The run that was finished in a folder, or ``None``."""
         if not (folder / RECORD).exists() or not (folder / PREDICTIONS).exists():
             return None
         with _naming_damage(folder / RECORD):
@@ -186,10 +185,6 @@ class KeepCheckpoints(Checkpoint):
 
     What is best follows from the history alone, which ``last.ckpt`` carries: unlike Lightning's
     ``ModelCheckpoint``, a resumed run knows its best epoch wherever the folder was moved.
-
-    Args:
-        folder (Path): Where they lie.
-        history: The run's history.
     """
 
     def __init__(self, folder: Path, history: EpochHistory) -> None:
@@ -199,7 +194,6 @@ class KeepCheckpoints(Checkpoint):
     def on_train_epoch_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
     ) -> None:
-        """Writes them; as a ``Checkpoint`` after early stopping, whose state they carry."""
         if self.history.best() is self.history.epochs[-1]:
             trainer.save_checkpoint(self.folder / BEST, weights_only=True)
         trainer.save_checkpoint(self.folder / LAST)

@@ -44,17 +44,14 @@ class MoleculeSet:
 
     @cached_property
     def molecules(self) -> Molecules:
-        """What estimators take, with its features."""
         return Molecules.of_dataset(self.source)
 
     @property
     def targets(self) -> NDArray[np.float64]:
-        """``(M, T)``, NaN where one was not measured."""
         return np.asarray(self.source.targets.numpy())
 
     @property
     def is_regression(self) -> bool:
-        """Whether targets are numbers, and not classes 0 and 1."""
         return self.metric == "rmse"
 
     def split(self, kind: str, seed: int | None) -> "Split":
@@ -88,11 +85,9 @@ class Split:
 
     @property
     def has_valid(self) -> bool:
-        """Whether there are molecules to validate on."""
         return len(self.parts["valid"]) > 0
 
     def targets(self, part: str) -> NDArray[np.float64]:
-        """``(M, T)`` of a part."""
         return self.data.targets[self.parts[part]]
 
     @cached_property
@@ -107,7 +102,6 @@ class Split:
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of molecules, targets and split: equal only if all are."""
         source = self.data.source
         content = hashlib.sha256(str(getattr(source, "digest", "")).encode())
         if not hasattr(source, "digest"):
@@ -118,12 +112,10 @@ class Split:
         return content.hexdigest()[:16]
 
     def describe(self) -> str:
-        """One line."""
         sizes = ", ".join(f"{len(self.parts[part]):,} {part}" for part in PARTS)
         return f"{self.data.name}: {len(self.data.source):,} molecules, {self.name} split: {sizes}"
 
     def check(self) -> None:
-        """Whether each part has something to learn from, or to compare with."""
         if len(self.parts["train"]) < 2:
             raise InputError("the training part has a single molecule; at least 2 are needed")
         advice = "another --split or other --target-columns may have one"

@@ -60,7 +60,6 @@ class Model:
 
     @property
     def is_network(self) -> bool:
-        """Whether it is trained in epochs."""
         return self.kind not in (*KERNEL_METHODS, *KERNELS, AUTO)
 
     def is_own(self, split: Split) -> bool:
@@ -77,7 +76,6 @@ class Model:
         return list(dict.fromkeys(seeds))[: 1 if self.kind in SEEDLESS else None]
 
     def estimator(self, split: Split, seed: int, progress: bool) -> Any:
-        """The estimator, not fitted."""
         if self.is_own(split):
             return Process(self.kind, self.arguments.get("num_layers"), seed)
         made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier

@@ -51,7 +51,6 @@ class FinishedCell:
 
     @classmethod
     def read(cls, path: Path) -> "FinishedCell":
-        """The run of a ``record.json``; raises one of `DAMAGE`."""
         record = json.loads(path.read_text(encoding="utf-8"))
         for name in ("dataset", "split", "model", "seed", "metric", "history", *PARTS):
             record[name]
@@ -120,11 +119,7 @@ class Line:
 
 
 class Section:
-    """The runs on one set of molecules, targets and split.
-
-    Args:
-        cells: At least one.
-    """
+    """The runs on one set of molecules, targets and split."""
 
     def __init__(self, cells: Sequence[FinishedCell]) -> None:
         first = cells[0]

@@ -36,13 +36,11 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
         model = self.model.name.replace(":", "-").replace("/", "-")
         return f"{self.split.key}-{model}-seed{self.seed}"
 
     @property
     def title(self) -> str:
-        """What is shown of it."""
         return f"{self.split.key}, {self.model.name}, seed {self.seed}"
 
     def fitted_rows(self) -> Any:

@@ -101,11 +101,9 @@ class BatchClock(Callback):
         self._recording = RecordProducts()
 
     def on_train_epoch_start(self, trainer: Any, pl_module: lightning.LightningModule) -> None:
-        """Starts the clock before the loader makes its first batch."""
         self._started = _now(pl_module)
 
     def on_train_batch_start(self, *arguments: Any) -> None:
-        """Begins to record."""
         if self._record:
             self._recording = RecordProducts().__enter__()
 
@@ -117,7 +115,6 @@ class BatchClock(Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Stops the clock, and starts it again after what is to be done between batches."""
         if self._record:
             self._recording.__exit__()
             self.products.append(self._recording.products)

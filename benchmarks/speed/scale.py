@@ -60,12 +60,10 @@ class Molecules:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
         return f"{self.number:09}"
 
     @property
     def title(self) -> str:
-        """What is shown of it."""
         return f"{self.number:,} molecules"
 
 

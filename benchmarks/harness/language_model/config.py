@@ -45,7 +45,6 @@ class LanguageModelConfig:
 
     @property
     def embedding_size(self) -> int:
-        """Size of a word vector."""
         return self.embedding or self.hidden
 
 

@@ -25,9 +25,6 @@ class WeightDrop(nn.Module):
 
     Recurrent dropout of Merity et al. (2018): the mask holds for all steps, so that a fused
     recurrence stays one.
-
-    Args:
-        probability (float): Of a zero; what remains is scaled up to keep the mean.
     """
 
     def __init__(self, probability: float) -> None:
@@ -35,11 +32,9 @@ class WeightDrop(nn.Module):
         self.probability = probability
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The matrix with dropped entries in training, as it is otherwise."""
         return F.dropout(weight, self.probability, self.training)
 
     def extra_repr(self) -> str:
-        """The probability."""
         return f"{self.probability}"
 
 

@@ -49,11 +49,9 @@ class RCNNEncoder(Encoder):
         )
 
     def reset_parameters(self) -> None:
-        """As the layers draw them: of unit variance a row, biases zero."""
         self.rcnn.reset_parameters()
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """Word vectors ``(T, B, F)`` to outputs ``(T, B, H)`` and the state."""
         output, state = self.rcnn(x, state)
         return cast(Tensor, output), state
 
@@ -73,7 +71,6 @@ class LSTMEncoder(Encoder):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Of unit variance a row, biases zero, as those of the other networks of appendix B.1."""
         for weight in self.lstm.parameters():
             if weight.dim() > 1:
                 bound = math.sqrt(3.0 / weight.size(1))
@@ -82,7 +79,6 @@ class LSTMEncoder(Encoder):
                 nn.init.zeros_(weight)
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """Word vectors ``(T, B, F)`` to outputs ``(T, B, H)`` and the state."""
         output, state = self.lstm(x, state)
         return output, state
 
@@ -92,11 +88,6 @@ class DroppedLSTM(nn.Module):
 
     ``nn.LSTM`` keeps references to its weights, so that a parametrization of them has no effect;
     those of an ``nn.LSTMCell`` are given to the same fused operation here.
-
-    Args:
-        input_size (int): Features of an input.
-        hidden_size (int): Units.
-        weight_dropout (float): Of the recurrent matrix.
     """
 
     def __init__(self, input_size: int, hidden_size: int, weight_dropout: float) -> None:
@@ -106,11 +97,9 @@ class DroppedLSTM(nn.Module):
             parametrize.register_parametrization(self.cell, "weight_hh", WeightDrop(weight_dropout))
 
     def reset_parameters(self) -> None:
-        """Draws fresh weights."""
         self.cell.reset_parameters()
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """``(T, B, F)`` to outputs ``(T, B, H)`` and the state, h and c of ``(1, B, H)``."""
         cell = self.cell
         if state is None:
             zeros = x.new_zeros(1, x.size(1), cell.hidden_size)
@@ -166,7 +155,6 @@ class AWDEncoder(Encoder):
         return dropped_rkm(read, given, config.cell, config.weight_dropout)
 
     def reset_parameters(self) -> None:
-        """As the layers draw them."""
         training = self.training
         self.eval()  # a dropped weight is the parameter itself, not a copy of it
         for layer in self.layers:
@@ -174,7 +162,6 @@ class AWDEncoder(Encoder):
         self.train(training)
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """Word vectors ``(T, B, F)`` to outputs ``(T, B, F)`` and a state a layer."""
         states = []
         for number, layer in enumerate(self.layers):
             if number:

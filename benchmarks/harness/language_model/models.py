@@ -84,7 +84,6 @@ class LanguageModel(nn.Module):
         nn.init.zeros_(self.bias)
 
     def read(self, ids: Tensor, state: Any = None) -> Reading:
-        """Reads on."""
         config, training = self.config, self.training
         vectors = drop_words(self.embedding.weight, config.word_dropout, training)
         x = drop(F.embedding(ids, vectors), config.input_dropout, training, config.locked)
@@ -93,12 +92,10 @@ class LanguageModel(nn.Module):
         return Reading(hidden, state, output)
 
     def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """What the scores are of, ``(T, B, D)``, and the state to go on from; see :meth:`read`."""
         reading = self.read(ids, state)
         return reading.hidden, reading.state
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """The scores of all words, ``(..., V)``, of ``(..., D)``."""
         vectors = self.embedding.weight if self.output is None else self.output
         return F.linear(hidden, vectors, self.bias)
 

@@ -24,12 +24,6 @@ class NTASGD(SGD):
     :obj:`non_monotone` evaluations before it, parameters are averaged over all steps from there on,
     and :meth:`averaged` exchanges them for their averages, to evaluate and to keep. The learning
     rate stays as it is. What was noted and the averages are part of ``state_dict()``.
-
-    Args:
-        params: As for :class:`torch.optim.SGD`.
-        lr (float): Learning rate.
-        weight_decay (float): L2 penalty.
-        non_monotone (int): Evaluations to look beyond.
     """
 
     def __init__(
@@ -61,7 +55,6 @@ class NTASGD(SGD):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """A step of gradient descent, and of the average."""
         loss = super().step(closure)
         first = self.param_groups[0]
         if first["triggered"]:
@@ -104,12 +97,6 @@ class RevertingAdam(Adam):
     lower than the lowest before, parameters go back to what they were before the epoch. Adam's
     moments go on as they are. Call :meth:`note` after each epoch's evaluation; the parameters to go
     back to and the lowest error are part of ``state_dict()``.
-
-    Args:
-        params: As for :class:`torch.optim.Adam`.
-        lr (float): Learning rate.
-        weight_decay (float): L2 penalty.
-        factor (float): On the learning rate.
     """
 
     def __init__(

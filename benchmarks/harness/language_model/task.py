@@ -33,11 +33,7 @@ class LanguageSetup:
 
 
 class LanguageTask(Task):
-    """Language modelling, measured by the perplexity of words.
-
-    Args:
-        corpus: Streams of words in parts, and their vocabulary.
-    """
+    """Language modelling, measured by the perplexity of words."""
 
     measure = Measure("perplexity", "perplexity", ".2f")
 
@@ -47,12 +43,10 @@ class LanguageTask(Task):
         self.parts = corpus.streams
 
     def identity(self) -> dict[str, Any]:
-        """The number of words and a fingerprint of them."""
         number = sum(map(len, self.parts.values()))
         return {"number": number, "digest": self.corpus.digest()}
 
     def training(self, model: LanguageSetup, training: TrainingConfig) -> TrainingConfig:
-        """That of the set-up."""
         settings = model.training
         return replace(
             training,
@@ -65,21 +59,17 @@ class LanguageTask(Task):
         )
 
     def learner(self, model: LanguageSetup, optimizer: OptimizerConfig) -> LanguageLearner:
-        """An untrained language model."""
         words, name = self.corpus.vocabulary.words, self.corpus.name
         return LanguageLearner(asdict(model.model), asdict(model.training), words, name)
 
     def batches(self, learner: LanguageLearner, batch_size: int, seed: int) -> Batches:
-        """Streams of words side by side."""
         return language_batches(self.corpus, learner.settings, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The perplexity of each part."""
         totals = {part: predictions[part].double().sum(dim=0).tolist() for part in PARTS}
         return {part: perplexity(loss / words) for part, (loss, words) in totals.items()}
 
     def details(self, model: LanguageSetup, learner: LanguageLearner) -> dict[str, Any]:
-        """The sizes of the network and of what it was trained on."""
         return {
             "hidden_size": model.model.hidden,
             "num_words": model.model.num_words,
@@ -87,7 +77,6 @@ class LanguageTask(Task):
         }
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """One row: the number of words, their loss in nats a word and the perplexity."""
         loss, words = predictions.double().sum(dim=0).tolist()
         mean = loss / words
         return {"words": [int(words)], "loss": mean, "perplexity": perplexity(mean)}

@@ -30,7 +30,6 @@ class TrainedModel:
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         return self.net.bias.device
 
     @cached_property

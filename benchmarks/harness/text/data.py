@@ -95,7 +95,6 @@ class TextData:
     choice: Texts  # where the texts come from
 
     def identity(self) -> dict[str, Any]:
-        """The number of texts, and fingerprints of texts and word vectors."""
         vectors = fingerprint(self.vectors)
         return {"number": len(self.corpus), "digest": self.corpus.digest(), "vectors": vectors}
 

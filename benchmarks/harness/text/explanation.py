@@ -36,7 +36,6 @@ class Explanation:
     classes: Sequence[str]
 
     def predicted(self) -> str:
-        """The most probable class of the whole text, and its probability."""
         return self._best(self.so_far[-1])
 
     def unknown(self) -> str:

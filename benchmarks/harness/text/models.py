@@ -31,12 +31,7 @@ DEFAULT_PARAMETERS = 300_000
 
 
 class TextNet(nn.Module):
-    """Word vectors, an encoder, and its classifier.
-
-    Args:
-        config: Sizes.
-        encoder: From words to a vector of the text.
-    """
+    """Word vectors, an encoder, and its classifier."""
 
     def __init__(self, config: TextModelConfig, encoder: Encoder) -> None:
         super().__init__()
@@ -47,7 +42,6 @@ class TextNet(nn.Module):
         self.dropout = config.dropout
 
     def forward(self, batch: TextBatch) -> Tensor:
-        """Scores of the classes, ``(B, C)``."""
         words = F.dropout(self.embedding(batch.ids), self.dropout, self.training)
         text = F.dropout(self.encoder(words, batch), self.dropout, self.training)
         return self.head(text)
