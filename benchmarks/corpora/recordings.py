@@ -77,13 +77,6 @@ class Recordings:
     def __len__(self) -> int:
         return len(self.x)
 
-    def __repr__(self) -> str:
-        trials, channels, samples = self.x.shape
-        return (
-            f"{type(self).__name__}({trials} trials, {channels} channels, {samples} samples at "
-            f"{self.rate:g} Hz, {len(self.classes)} classes, {len(self.subjects)} subjects)"
-        )
-
     def standardized(self) -> Tensor:
         """Every channel of every trial with mean 0 and standard deviation 1 over time.
 

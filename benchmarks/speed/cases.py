@@ -295,14 +295,14 @@ def direct_sum(a: Tensor, act: KernelActivation) -> Tensor:
 def language_case(device: torch.device, num_words: int = WORDS, hidden: int | None = None) -> Case:
     """Steps of training language models on random words, and their recurrent layers alone."""
     from benchmarks.harness.language_model.config import PRESETS
-    from benchmarks.harness.language_model.models import build_language_model, fitted
+    from benchmarks.harness.language_model.models import LanguageModel, fitted
 
     contestants = []
     for name in LANGUAGE_MODELS:
         settings = PRESETS[name].training
         config = fitted(PRESETS[name], num_words, hidden)
         torch.manual_seed(0)
-        model = build_language_model(config).to(device)
+        model = LanguageModel(config).to(device)
         words = float(settings.batch_size * settings.steps)
         shape = (settings.steps, settings.batch_size, config.embedding_size)
         alone = text_step(model.encoder, torch.randn(shape, device=device))

@@ -15,7 +15,7 @@ from torch_geometric.utils import contains_self_loops, is_undirected
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 from benchmarks.harness.language_model.config import PRESETS
-from benchmarks.harness.language_model.models import build_language_model, fitted
+from benchmarks.harness.language_model.models import LanguageModel, fitted
 from benchmarks.speed import cases
 from benchmarks.speed.__main__ import main
 from benchmarks.speed.options import TABLES
@@ -150,7 +150,7 @@ def test_the_language_step_is_one_of_training() -> None:
     """Plain gradient descent by the clipped gradient of the loss summed over steps."""
     preset = PRESETS["rcnn-5m"]
     torch.manual_seed(0)
-    model = build_language_model(fitted(preset, 9, hidden=4))
+    model = LanguageModel(fitted(preset, 9, hidden=4))
     before = [parameter.detach().clone() for parameter in model.parameters()]
     cases.language_step(model, preset.training)()
     moved = [

@@ -8,14 +8,13 @@ import yaml
 
 import benchmarks
 
-ENCODERS = ("rcnn", "lstm", "awd")
 CELLS = ("lstm", "rkm-lstm", "rkm-cifg", "linear-gated")  # of 'awd': Liang et al. 2019, Table 3
 OPTIMIZERS = ("sgd", "adam", "nt-asgd")
 
 
 @dataclass(frozen=True)
 class LanguageModelConfig:
-    """A network, which :func:`.models.build_language_model` makes."""
+    """A network, of which :class:`.models.LanguageModel` is made."""
 
     name: str  # of the preset that it comes from
     # ``'rcnn'``: :class:`~pyg_kernels.sequence.RCNN`; ``'lstm'``: :class:`torch.nn.LSTM`;

@@ -34,9 +34,6 @@ class WeightDrop(nn.Module):
     def forward(self, weight: Tensor) -> Tensor:
         return F.dropout(weight, self.probability, self.training)
 
-    def extra_repr(self) -> str:
-        return f"{self.probability}"
-
 
 def _mask(like: Tensor, probability: float) -> Tensor:
     keep = 1.0 - probability

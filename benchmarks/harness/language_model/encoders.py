@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from benchmarks.harness.language_model.config import CELLS, ENCODERS, LanguageModelConfig
+from benchmarks.harness.language_model.config import LanguageModelConfig
 from benchmarks.harness.language_model.dropout import WeightDrop, drop
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
@@ -138,8 +138,6 @@ class AWDEncoder(Encoder):
 
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__()
-        if config.cell not in CELLS:
-            raise ValueError(f"cell={config.cell!r}: expected one of {', '.join(CELLS)}")
         self.out_features = config.embedding_size
         self.dropout, self.locked = config.hidden_dropout, config.locked
         between = [config.hidden] * (config.num_layers - 1)
@@ -171,11 +169,4 @@ class AWDEncoder(Encoder):
         return x, tuple(states)
 
 
-def build_encoder(config: LanguageModelConfig) -> Encoder:
-    """The encoder of a configuration."""
-    kinds: dict[str, type[Encoder]] = dict(
-        zip(ENCODERS, (RCNNEncoder, LSTMEncoder, AWDEncoder), strict=True)
-    )
-    if config.encoder not in kinds:
-        raise ValueError(f"encoder={config.encoder!r}: expected one of {', '.join(ENCODERS)}")
-    return kinds[config.encoder](config)
+ENCODERS: dict[str, type[Encoder]] = {"rcnn": RCNNEncoder, "lstm": LSTMEncoder, "awd": AWDEncoder}

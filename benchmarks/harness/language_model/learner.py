@@ -12,7 +12,7 @@ from torchmetrics import Metric
 
 from benchmarks.corpora.language_loader import IGNORED, LanguageBatch
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
-from benchmarks.harness.language_model.models import LanguageModel, build_language_model, penalty
+from benchmarks.harness.language_model.models import LanguageModel, penalty
 from benchmarks.harness.language_model.optimizer import NTASGD, build_optimizer
 from benchmarks.harness.learner import Learner
 
@@ -64,7 +64,7 @@ class LanguageLearner(Learner):
         super().__init__()  # its optimiser is that of the settings
         self.settings = settings
         self.save_hyperparameters(logger=False)
-        self.net: LanguageModel = build_language_model(LanguageModelConfig(**model))
+        self.net: LanguageModel = LanguageModel(LanguageModelConfig(**model))
         self.train_error: WordLoss = WordLoss()
         self.valid_error: WordLoss = WordLoss()
         self.test_error: WordLoss = WordLoss()

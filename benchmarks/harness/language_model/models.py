@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks.harness import sizes
 from benchmarks.harness.language_model.config import LanguageModelConfig, Preset
 from benchmarks.harness.language_model.dropout import drop, drop_words
-from benchmarks.harness.language_model.encoders import build_encoder
+from benchmarks.harness.language_model.encoders import ENCODERS
 
 # More than other networks may have: of large vocabularies word vectors alone have 100 millions.
 MOST_PARAMETERS = 500_000_000
@@ -57,7 +57,7 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.num_words, config.embedding_size)
-        self.encoder = build_encoder(config)
+        self.encoder = ENCODERS[config.encoder](config)
         width = self.encoder.out_features
         if config.tied and width != config.embedding_size:
             raise ValueError(
@@ -123,14 +123,9 @@ def penalty(reading: Reading, alpha: float, beta: float) -> Tensor | float:
     return total
 
 
-def build_language_model(config: LanguageModelConfig) -> LanguageModel:
-    """The network of a configuration, with fresh weights from torch's global generator."""
-    return LanguageModel(config)
-
-
 def count_parameters(config: LanguageModelConfig) -> int:
     """Number of learned numbers; tied vectors count once."""
-    return sizes.count_parameters(lambda: build_language_model(config))
+    return sizes.count_parameters(lambda: LanguageModel(config))
 
 
 def fitted(

@@ -11,7 +11,7 @@ import torch
 from torch.nn import Parameter
 from torch.optim import SGD, Adam, Optimizer
 
-from benchmarks.harness.language_model.config import OPTIMIZERS, TrainingSettings
+from benchmarks.harness.language_model.config import TrainingSettings
 
 NON_MONOTONE = 5  # evaluations without progress before averaging begins (Merity et al. 2018)
 
@@ -133,6 +133,4 @@ def build_optimizer(settings: TrainingSettings, parameters: Iterable[Parameter])
         return SGD(parameters, **common)
     if settings.optimizer == "adam":
         return (RevertingAdam if settings.revert else Adam)(parameters, **common)
-    if settings.optimizer == "nt-asgd":
-        return NTASGD(parameters, **common)
-    raise ValueError(f"optimizer={settings.optimizer!r}: expected one of {', '.join(OPTIMIZERS)}")
+    return NTASGD(parameters, **common)

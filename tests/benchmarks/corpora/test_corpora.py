@@ -113,7 +113,7 @@ def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
     with pytest.raises(ValueError, match="labels must be"):
         SST(tmp_path, labels="phrases")
     (tmp_path / "raw" / "stsa.binary.dev").write_bytes(b"2 no\n")
-    with pytest.raises(ValueError, match=r"line 1 of .*stsa.binary.dev is not a class and a"):
+    with pytest.raises(ValueError, match=r"line 1 of .*stsa.binary.dev is not a class from 0"):
         SST(tmp_path, labels="binary")
 
 

@@ -145,9 +145,6 @@ def test_classes_and_subjects_have_any_names() -> None:
     assert (data.classes, data.subjects) == (("9", "10"), ("a", "b", "c"))
     assert data.y.tolist() == [1, 0, 1, 0, 0, 1]
     assert data.subject.tolist() == [1, 1, 0, 0, 1, 2]
-    assert repr(data) == (
-        "Recordings(6 trials, 3 channels, 8 samples at 250 Hz, 2 classes, 3 subjects)"
-    )
     floats = Recordings(trials["x"], np.array([1.0, 2, 1, 2, 1, 2]), np.array([b"x", b"y"] * 3))
     assert (floats.classes, floats.subjects) == (("1", "2"), ("x", "y"))
     tensors = Recordings(torch.zeros(2, 1, 4), torch.tensor([True, False]), torch.tensor([3, 1]))
