@@ -52,10 +52,6 @@ class FinishedCell:
     @classmethod
     def read(cls, path: Path) -> "FinishedCell":
         record = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("dataset", "split", "model", "seed", "metric", "history", *PARTS):
-            record[name]
-        for name in ("digest", "molecules", "targets", "settings", "bonds"):
-            record["about"][name]
         found = cls(path.parent, record, record["about"])
         y, prediction = found.test
         if y.shape != prediction.shape:

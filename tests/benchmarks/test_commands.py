@@ -18,7 +18,6 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.__main__ import COMMANDS as LISTED

@@ -8,13 +8,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pandas
 import pytest
 import torch
 import torch.nn.functional as F
-
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
-import pandas
 
 from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness.language_model import data as corpora

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
 import numpy as np

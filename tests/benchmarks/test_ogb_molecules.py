@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 pytest.importorskip("ogb", reason="the reference is the package ogb, of the extra 'test'")
 

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
 from rdkit import Chem
 
 from benchmarks.harness.errors import MeasurementError

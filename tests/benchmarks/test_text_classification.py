@@ -11,12 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
+import pandas
 import pytest
 import torch
-
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
-import pandas
 
 from benchmarks.harness import sizes
 from benchmarks.harness.errors import InputError

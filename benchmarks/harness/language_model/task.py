@@ -1,7 +1,7 @@
 """Language modelling as a task of the harness."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from torch import Tensor
@@ -9,11 +9,7 @@ from torch import Tensor
 from benchmarks.corpora.language import TextStreams
 from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import as_input_error
-from benchmarks.harness.language_model.config import (
-    PRESETS,
-    LanguageModelConfig,
-    TrainingSettings,
-)
+from benchmarks.harness.language_model.config import PRESETS, Preset
 from benchmarks.harness.language_model.data import language_batches
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import fitted
@@ -21,15 +17,6 @@ from benchmarks.harness.language_model.options import LanguageModel
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.training import TrainingConfig
-
-
-@dataclass(frozen=True)
-class LanguageSetup:
-    """A network and its training, of a preset and what the command line changes of it."""
-
-    name: str  # the preset's
-    model: LanguageModelConfig
-    training: TrainingSettings
 
 
 class LanguageTask(Task):
@@ -46,7 +33,7 @@ class LanguageTask(Task):
         number = sum(map(len, self.parts.values()))
         return {"number": number, "digest": self.corpus.digest()}
 
-    def training(self, model: LanguageSetup, training: TrainingConfig) -> TrainingConfig:
+    def training(self, model: Preset, training: TrainingConfig) -> TrainingConfig:
         settings = model.training
         return replace(
             training,
@@ -58,7 +45,7 @@ class LanguageTask(Task):
             show="epochs" if training.show == "lines" else training.show,
         )
 
-    def learner(self, model: LanguageSetup, optimizer: OptimizerConfig) -> LanguageLearner:
+    def learner(self, model: Preset, optimizer: OptimizerConfig) -> LanguageLearner:
         words, name = self.corpus.vocabulary.words, self.corpus.name
         return LanguageLearner(asdict(model.model), asdict(model.training), words, name)
 
@@ -69,7 +56,7 @@ class LanguageTask(Task):
         totals = {part: predictions[part].double().sum(dim=0).tolist() for part in PARTS}
         return {part: perplexity(loss / words) for part, (loss, words) in totals.items()}
 
-    def details(self, model: LanguageSetup, learner: LanguageLearner) -> dict[str, Any]:
+    def details(self, model: Preset, learner: LanguageLearner) -> dict[str, Any]:
         return {
             "hidden_size": model.model.hidden,
             "num_words": model.model.num_words,
@@ -82,7 +69,7 @@ class LanguageTask(Task):
         return {"words": [int(words)], "loss": mean, "perplexity": perplexity(mean)}
 
 
-def language_setups(options: LanguageModel, corpus: TextStreams) -> list[LanguageSetup]:
+def language_setups(options: LanguageModel, corpus: TextStreams) -> list[Preset]:
     """The presets that are asked for, with what the options change of them, for a corpus."""
     setups = []
     for name in options.models:
@@ -93,5 +80,5 @@ def language_setups(options: LanguageModel, corpus: TextStreams) -> list[Languag
             words = len(corpus.vocabulary)
             model = fitted(preset, words, options.hidden, options.budget())
         training = replace(preset.training, **options.changes())
-        setups.append(LanguageSetup(name, model, training))
+        setups.append(replace(preset, model=model, training=training))
     return setups

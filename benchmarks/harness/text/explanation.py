@@ -6,7 +6,6 @@ from pathlib import Path
 
 import matplotlib
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -19,7 +18,6 @@ from pyg_kernels.datasets.text.corpus import INTEGER
 
 KEYS = {"model", "words", "classes", "optimizer"}
 PREFIXES = 64  # beginnings of a text that are classified together
-MOST_CLASSES_DRAWN = 6
 INCHES_A_WORD = 0.42
 MOST_INCHES = 120.0
 
@@ -46,25 +44,30 @@ class Explanation:
         names = ", ".join(dict.fromkeys(missing))
         return f"{len(missing)} of {len(self.words)} words are unknown: {names}"
 
+    def values(self) -> tuple[str, list[float]]:
+        """What is shown in words, and its value of each class."""
+        values = class_values(self.classes)
+        if values is None:
+            best = int(self.so_far[-1].argmax())
+            return f"probability of {self.classes[best]}", [
+                float(place == best) for place in range(len(self.classes))
+            ]
+        ends = f"from {values[0]:g} (class {self.classes[0]}) to {values[-1]:g}"
+        return f"expected score, {ends} (class {self.classes[-1]})", values
+
     def table(self) -> Table:
         """A row a word: what stands here, and the text so far."""
-        caption = f"{' '.join(self.words)}\nclass {self.predicted()}; {self.unknown()}\n"
-        values = class_values(self.classes)
-        header = ("word", "here", "so far")
-        if values is None:
-            cells = [[self._best(row) for row in part] for part in (self.here, self.so_far)]
-            caption += "The most probable class at each word, and of the text up to it"
-            return Table(caption, header, list(zip(self._marked(), *cells, strict=True)))
+        said, values = self.values()
         here, so_far = (expected(part, values) for part in (self.here, self.so_far))
         rows = [
             (word, f"{a:+.2f}", f"{b:+.2f}")
             for word, a, b in zip(self._marked(), here, so_far, strict=True)
         ]
-        caption += (
-            f"Expected score, from {values[0]:g} (class {self.classes[0]}) to {values[-1]:g} "
-            f"(class {self.classes[-1]}), at each word, and of the text up to it"
+        caption = (
+            f"{' '.join(self.words)}\nclass {self.predicted()}; {self.unknown()}\n"
+            f"{said}, at each word, and of the text up to it"
         )
-        return Table(caption, header, rows)
+        return Table(caption, ("word", "here", "so far"), rows)
 
     def _marked(self) -> list[str]:
         return [
@@ -135,32 +138,16 @@ def explanation_plot(explanations: Sequence[Explanation]) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(len(explanations), 1, squeeze=False)[:, 0]
     for axes, explanation in zip(panels, explanations, strict=True):
-        values = class_values(explanation.classes)
-        if values is None:
-            _class_panel(axes, explanation)
-        else:
-            _score_panel(axes, explanation, values)
+        said, values = explanation.values()
+        here, so_far = (expected(p, values) for p in (explanation.here, explanation.so_far))
+        colors = ["tab:red" if score < 0 else "tab:green" for score in here]
+        axes.bar(range(len(here)), here, color=colors, label="at the word")
+        axes.plot(so_far, color="black", marker=".", linewidth=1, label="text so far")
+        axes.axhline(0, color="grey", linewidth=0.6)
+        axes.set_ylim(1.05 * min(values), 1.05 * max(values))
+        axes.set_ylabel(said.partition(",")[0])
         axes.set_xticks(range(len(explanation.words)), explanation.words, rotation=90)
         axes.set_xlim(-0.7, len(explanation.words) - 0.3)
         axes.set_title(f"class {explanation.predicted()}", fontsize="medium")
         axes.legend(fontsize="x-small")
     return figure
-
-
-def _score_panel(axes: Axes, explanation: Explanation, values: Sequence[float]) -> None:
-    here, so_far = (expected(p, values) for p in (explanation.here, explanation.so_far))
-    places = range(len(here))
-    colors = ["tab:red" if score < 0 else "tab:green" for score in here]
-    axes.bar(places, here, color=colors, label="at the word")
-    axes.plot(places, so_far, color="black", marker=".", linewidth=1, label="text so far")
-    axes.axhline(0, color="grey", linewidth=0.6)
-    axes.set_ylim(1.05 * values[0], 1.05 * values[-1])
-    axes.set_ylabel("expected score")
-
-
-def _class_panel(axes: Axes, explanation: Explanation) -> None:
-    most = explanation.here.amax(dim=0).topk(min(MOST_CLASSES_DRAWN, len(explanation.classes)))
-    for place in sorted(most.indices.tolist()):
-        axes.plot(explanation.here[:, place], marker=".", label=explanation.classes[place])
-    axes.set_ylim(0, 1.02)
-    axes.set_ylabel("probability at the word")

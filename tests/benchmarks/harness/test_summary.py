@@ -3,9 +3,6 @@
 import math
 
 import pandas
-import pytest
-
-pytest.importorskip("lightning")
 
 from benchmarks.harness.progress import _known
 from benchmarks.harness.summary import learning_curves, spread

@@ -5,8 +5,6 @@ from typing import Any
 import pytest
 import torch
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.harness import training
 from benchmarks.harness.errors import DivergenceError, InputError
 from benchmarks.harness.experiment import Experiment

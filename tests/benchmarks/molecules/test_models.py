@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from rdkit import Chem

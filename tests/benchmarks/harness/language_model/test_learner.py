@@ -9,16 +9,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-pytest.importorskip("lightning", reason="training needs the extra 'bench'")
-
 from benchmarks.corpora.language import LanguageVocabulary, TextStreams
-from benchmarks.harness.language_model.config import TrainingSettings
+from benchmarks.harness.language_model.config import Preset, TrainingSettings
 from benchmarks.harness.language_model.data import load_corpus
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import LanguageModel as Network
 from benchmarks.harness.language_model.optimizer import NTASGD
 from benchmarks.harness.language_model.options import LanguageModel
-from benchmarks.harness.language_model.task import LanguageSetup, LanguageTask, language_setups
+from benchmarks.harness.language_model.task import LanguageTask, language_setups
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.training import Run, TrainingConfig, train
 from tests.benchmarks.harness.language_model.streams import write_corpus
@@ -31,7 +29,7 @@ def data(tmp_path: Path) -> TextStreams:
     return load_corpus(LanguageModel(data=str(write_corpus(tmp_path / "corpus"))))
 
 
-def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> LanguageSetup:
+def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> Preset:
     """A narrow network of a preset in a few streams."""
     small = {"batch_size": 4, "steps": 7, "epochs": 1, **changes}
     (found,) = language_setups(LanguageModel(models=(name,), hidden=12), data)
@@ -39,12 +37,12 @@ def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> LanguageS
     return replace(found, model=model, training=replace(found.training, **small))
 
 
-def without_dropout(found: LanguageSetup) -> LanguageSetup:
+def without_dropout(found: Preset) -> Preset:
     names = [name for name in vars(found.model) if name.endswith("dropout")]
     return replace(found, model=replace(found.model, **dict.fromkeys(names, 0.0)))
 
 
-def trained(data: TextStreams, found: LanguageSetup, folder: Path) -> Run:
+def trained(data: TextStreams, found: Preset, folder: Path) -> Run:
     run = train(LanguageTask(data), found, 0, SHARED, folder)
     assert run is not None
     return run

@@ -6,8 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.harness import sizes
 from benchmarks.harness.text.encoders import CNNEncoder, Encoder, LayeredEncoder, RKMEncoder
 from benchmarks.harness.text.model_config import CELLS, TextModelConfig

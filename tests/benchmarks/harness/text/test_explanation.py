@@ -5,8 +5,6 @@ from dataclasses import asdict
 import pytest
 import torch
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.harness.summary import png
 from benchmarks.harness.text import explanation
 from benchmarks.harness.text.classifier import TextClassifier
@@ -66,10 +64,9 @@ def test_table_of_scores_and_unknown_words() -> None:
 
 def test_classes_without_an_order() -> None:
     found = explain(classifier(classes="ABC"), ["a", "film"])
-    table = found.table()
-    assert table.header == ("word", "here", "so far")
-    names = ["ABC"[int(row.argmax())] for row in found.here]
-    assert [row[1][0] for row in table.rows] == names
+    best = int(found.so_far[-1].argmax())
+    assert f"probability of {'ABC'[best]}, at each word" in found.table().caption
+    assert [row[1] for row in found.table().rows] == [f"{p:+.2f}" for p in found.here[:, best]]
     assert png(explanation_plot([found])).startswith(b"\x89PNG")
 
 
