@@ -27,9 +27,6 @@ class LanguageVocabulary(Vocabulary):
 
     Args:
         words: the words, without duplicates, in the order of their numbers.
-
-    Raises:
-        ValueError: if a word occurs twice.
     """
 
     padding = -1  # no word has this number
@@ -97,10 +94,6 @@ class LanguageCorpus(TextStreams):
         root: a folder of ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``, or of
             ``wiki.train.tokens`` ..., or of ``train.txt`` ...; the first of these that has a
             training part. Files whose names end in ``.gz`` are decompressed.
-
-    Raises:
-        OSError: if a file is not there or cannot be read.
-        ValueError: if a file has no words, or is a damaged compressed file.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -123,10 +116,6 @@ class OwnText(TextStreams):
         encoding: of the file.
         words: whether words stand between white space, as in published corpora;
             :func:`~pyg_kernels.datasets.text.tokenize` splits the lines otherwise.
-
-    Raises:
-        OSError: if the file is not there or cannot be read.
-        ValueError: if it is not in this encoding, or has fewer than 10 lines with words.
     """
 
     def __init__(self, path: str | Path, encoding: str = "utf-8", words: bool = False) -> None:

@@ -41,13 +41,6 @@ class Recordings:
         classes: the K names of the classes; numbers in their order, strings in alphabetical order.
         subjects: the S names of the subjects, in the same order.
         rate: samples a second, in Hz.
-
-    Raises:
-        ValueError: if ``x`` is not (trials, channels, time) with at least one of each; if ``y`` or
-            ``subject`` is not one whole number or string a trial; if there are fewer than two
-            classes or subjects; if a sample is not finite, naming the trials by position from 0;
-            if ``rate`` is not a positive number.
-        TypeError: if ``x`` does not hold real numbers.
     """
 
     def __init__(self, x: Any, y: Any, subject: Any, rate: float = 1000.0) -> None:
@@ -277,12 +270,10 @@ def _pink_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.nd
 def _check_finite(x: Tensor) -> None:
     bad = (~x.isfinite().flatten(1).all(dim=1)).nonzero().flatten().tolist()
     if bad:
-        named = ", ".join(map(str, bad[:MOST_NAMED]))
-        more = f" and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
-        trials = "trial" if len(bad) == 1 else "trials"
+        named = ", ".join(map(str, bad[:MOST_NAMED])) + ", ..." * (len(bad) > MOST_NAMED)
         raise ValueError(
             f"x has samples that are not finite (NaN, infinite or beyond single precision) in "
-            f"{trials} {named}{more}, counted from 0"
+            f"trials {named}, counted from 0"
         )
 
 

@@ -38,11 +38,6 @@ class SST(TextCorpus):
 
     Attributes:
         phrases: whether it did.
-
-    Raises:
-        OSError: if a file is not there and cannot be downloaded.
-        ValueError: if ``labels`` is neither, a file is empty, or a line is not a class and a
-            sentence.
     """
 
     def __init__(

@@ -8,16 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 EXTRA_PACKAGES = {
-    "lightning",
-    "torchmetrics",
-    "matplotlib",
-    "pandas",
-    "tqdm",
-    "bm25s",
-    "captum",
-    "jsonargparse",
-    "rdkit",
-    "ogb",
+    *("lightning", "torchmetrics", "matplotlib", "pandas", "tqdm", "bm25s", "captum"),
+    *("jsonargparse", "rdkit", "ogb"),
 }
 
 

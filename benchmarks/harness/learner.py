@@ -25,7 +25,7 @@ class OptimizerConfig:
     # without a better validation error; ``'none'``: constant
     schedule: str = "cosine"
     factor: float = 0.9  # see `schedule`
-    weight_decay: float = 0.0  # adam's L2 penalty
+    weight_decay: float = 0.0  # Adam's L2 penalty
 
 
 def learning_rate_factor(

@@ -95,9 +95,7 @@ class Shown(Callback):
             disable=self.show != "bar",
         )
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
+    def on_train_batch_end(self, *arguments: Any) -> None:
         self._bar.update()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -114,9 +112,7 @@ class Shown(Callback):
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._bar.close()
 
-    def on_exception(
-        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
-    ) -> None:
+    def on_exception(self, *arguments: Any) -> None:
         self._bar.close()
 
 

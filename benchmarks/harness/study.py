@@ -92,12 +92,9 @@ class Study:
     models: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)  # what else is written down
 
-    def check(self) -> None:
-        self._found()
-
     def open(self) -> None:
         """Makes the folder, or finds the study in it that is to be continued or shown."""
-        found = self._found()
+        found = self.check()
         with as_input_error():
             if found and self.options.overwrite:
                 self._remove_results()
@@ -108,7 +105,7 @@ class Study:
                 (self.out / RUNS).mkdir(parents=True, exist_ok=True)
                 self._write_configuration()
 
-    def _found(self) -> dict[str, Any]:
+    def check(self) -> dict[str, Any]:
         """The configuration in the folder, whose study this one may continue, show or replace."""
         options, out = self.options, self.out
         keep = options.resume or options.report

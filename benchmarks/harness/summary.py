@@ -36,7 +36,7 @@ def spread(values: Sequence[float], digits: str) -> str:
 
 def spread_or_dash(values: Sequence[float | None], digits: str) -> str:
     """The same, and a dash where a value is not defined."""
-    known = [value for value in values if value is not None]
+    known = [value for value in values if value is not None and not math.isnan(value)]
     return spread(known, digits) if len(known) == len(values) else "-"
 
 

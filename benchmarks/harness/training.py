@@ -7,7 +7,7 @@ import statistics
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,33 +30,21 @@ BEST = "best.ckpt"
 LAST = "last.ckpt"
 RECORD = "record.json"
 # The columns of prediction tables, of any task, that are not left to guessing.
-COLUMN_TYPES = {
-    "smiles": str,
-    "target": str,
-    "y": float,
-    "prediction": float,
-    "text": str,
-    "subject": str,
-    "query": str,
-    "candidate": str,
-    "label": str,
-    "predicted": str,
-    "full": str,
-    "rest": str,
-}
+WORDS = "smiles target text subject query candidate label predicted full rest"
+COLUMN_TYPES = {"y": float, "prediction": float, **dict.fromkeys(WORDS.split(), str)}
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     """How a run is trained."""
 
-    epochs: int  # epochs at most
-    batch_size: int  # items a batch
-    patience: int  # epochs without a better validation error after which training stops
-    clip: float  # largest gradient norm; 0: no clipping
-    optimizer: OptimizerConfig  # adam's settings
-    device: str = "auto"  # ``'auto'``, ``'cpu'``, ``'cuda'``, ``'cuda:1'``,
-    precision: str = "auto"  # lightning's name of a precision, or ``'auto'``
+    epochs: int = 0  # at most
+    batch_size: int = 0
+    patience: int = 0  # epochs without a better validation error after which training stops
+    clip: float = 0.0  # largest gradient norm; 0: no clipping
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    device: str = "auto"
+    precision: str = "auto"  # Lightning's name of a precision, or ``'auto'``
     # ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or ``'nothing'``
     show: str = "nothing"
 

@@ -22,14 +22,14 @@ from benchmarks.harness.errors import InputError
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import RECORD, rows_table
-from benchmarks.harness.summary import learning_curves, spread
+from benchmarks.harness.summary import learning_curves, spread_or_dash
 from benchmarks.harness.table import Table, number_format, one_line
 from benchmarks.harness.task import Measure
 from benchmarks.harness.training import Run
 from benchmarks.molecules.runs import PROGRAM
 from benchmarks.molecules.scores import LEVELS, TITLES, each_score, is_higher_better, score
 
-FILES = ("report.html", "predictions.csv", "skipped.csv", "predictions-*.png", "learning-*.png")
+FILES = ("report.html", "predictions.csv", "skipped-*.csv", "predictions-*.png", "learning-*.png")
 PAGE = "report.html"
 PARTS = ("train", "valid", "test")
 RECORDS = "runs/*-seed*/record.json"
@@ -102,7 +102,7 @@ class Line:
 
     def spread(self, part: str, digits: str) -> str:
         """The mean of a part's scores and, of several seeds, their standard deviation."""
-        return _spread_or_dash([cell.record[part] for cell in self.cells], digits)
+        return spread_or_dash([cell.record[part] for cell in self.cells], digits)
 
     def covered(self) -> str:
         """The shares of the test part within intervals, the mean over seeds."""
@@ -183,7 +183,7 @@ class Section:
         labels, columns = [line.label for line in self.lines], []
         for line in self.lines:
             scores = np.array([each_score(self.metric, *cell.test) for cell in line.cells])
-            columns.append([_spread_or_dash(each.tolist(), digits) for each in scores.T])
+            columns.append([spread_or_dash(each.tolist(), digits) for each in scores.T])
         caption = f"Test {TITLES[self.metric]} of each target"
         if len(self.targets) > MOST_COLUMNS:
             rows = [[t, *cells] for t, *cells in zip(self.targets, *columns, strict=True)]
@@ -305,11 +305,6 @@ def _seconds(line: Line) -> str:
     if None in each:
         return f"{statistics.fmean(cell.record['seconds'] for cell in line.cells):.1f} to fit"
     return f"{statistics.fmean(each):.2f} an epoch"
-
-
-def _spread_or_dash(values: Sequence[float | None], digits: str) -> str:
-    known = [value for value in values if value is not None and value == value]
-    return spread(known, digits) if len(known) == len(values) else "-"
 
 
 def _or_dash(value: float | None, digits: str) -> str:

@@ -20,7 +20,7 @@ from benchmarks.molecules.options import Options
 from benchmarks.molecules.scores import TITLES, covered, score
 
 PROGRAM = "benchmarks.molecules"
-PREDICTIONS, SKIPPED = "predictions.csv", "skipped.csv"
+PREDICTIONS = "predictions.csv"
 MOST_ROWS = 10_000_000  # of a table of predictions with all parts
 SKIPPED_SHOWN = 10
 TRAINING_SAMPLE = 10_000  # of molecules on disk, for the similarity of new ones
@@ -239,19 +239,11 @@ def write_predictions(out: Path, folders: Sequence[Path]) -> None:
 
 
 def write_skipped(out: Path, splits: Sequence[Split]) -> None:
-    """Of each data set what was left out; those of other sets in the file stay."""
-    sets = {split.data.name: split.data.source.skipped for split in splits}
-    frames = [pd.DataFrame(rows).assign(dataset=name) for name, rows in sets.items() if rows]
-    file = out / SKIPPED
+    """What was left out of each data set."""
     with as_input_error(), naming_files(out):
-        if file.exists():
-            before = pd.read_csv(file, dtype=str, keep_default_na=False)
-            if "dataset" in before:
-                frames.insert(0, before[~before["dataset"].isin(list(sets))])
-        if frames:
-            table = pd.concat(frames, ignore_index=True)
-            table.insert(0, "dataset", table.pop("dataset"))
-            write_text(file, table.to_csv(index=False))
+        for name, rows in {split.data.name: split.data.source.skipped for split in splits}.items():
+            if rows:
+                write_text(out / f"skipped-{name}.csv", pd.DataFrame(rows).to_csv(index=False))
 
 
 def _tell_skipped(source: Any) -> None:

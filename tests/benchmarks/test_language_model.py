@@ -4,7 +4,6 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +14,6 @@ import torch.nn.functional as F
 
 from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness.language_model import data as corpora
-from benchmarks.harness.language_model import report
-from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.trained import load_model
 from benchmarks.language_model import main
 from tests.benchmarks.conftest import assert_refused
@@ -97,27 +94,6 @@ def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path) -> None:
     assert "| epoch | rcnn-5m valid | rcnn-5m test | lstm-5m valid | lstm-5m test |" in written
     assert re.search(r"\n\| 2( \| \d+\.\d\d ± \d+\.\d\d){4} \|\n", written)
     assert (tmp_path / "out" / "perplexity.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_published_figures_are_of_the_preset_on_the_penn_treebank(
-    compare: Call, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not of other words or widths; the preset's own width is made 8 here."""
-    preset = PRESETS["rcnn-5m"]
-    narrow = replace(preset, model=replace(preset.model, hidden=8))
-    monkeypatch.setitem(PRESETS, "rcnn-5m", narrow)
-    words = ("--preset", "rcnn-5m", "--epochs", 1, "--overwrite")
-    status, out, err = compare(*words)
-    assert (status, err) == (0, "")
-    assert "paper" not in out
-    found = LanguageCorpus(corpus)
-    sizes = {part: len(stream) for part, stream in found.streams.items()}
-    monkeypatch.setattr(report, "PENN_TREEBANK", sizes)
-    monkeypatch.setattr(report, "PENN_WORDS", len(found.vocabulary))
-    for hidden, figure in ((8, r"73\.6"), (9, "-")):
-        status, out, _ = compare(*words, "--hidden", hidden)
-        assert status == 0
-        assert re.search(rf"rcnn-5m .* {figure}\n", out)
 
 
 def test_each_epoch_has_a_line(compare: Call) -> None:

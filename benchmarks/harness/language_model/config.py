@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -82,29 +81,24 @@ class Preset:
 
     name: str  # of the preset
     help: str  # what it is, and the paper's figures, on one line
-    ptb: float | None  # the paper's perplexity on the test part of the Penn Treebank
     # the network; ``num_words`` is 0, and ``hidden`` is where there is a budget
     model: LanguageModelConfig
     training: TrainingSettings
     parameters: int | None = None  # the budget: the width is the largest within it
 
 
-def _preset(
-    name: str,
-    help: str,
-    model: dict[str, Any],
-    training: dict[str, Any],
-    ptb: float | None = None,
-    parameters: int | None = None,
-) -> Preset:
-    config = LanguageModelConfig(name=name, **model)
-    return Preset(name, help, ptb, config, TrainingSettings(**training), parameters)
-
-
 def _presets() -> dict[str, Preset]:
     file = Path(benchmarks.__file__).parent / "presets" / "language_model.yaml"
-    entries = yaml.safe_load(file.read_text(encoding="utf-8"))
-    return {name: _preset(name, **entry) for name, entry in entries.items()}
+    return {
+        name: Preset(
+            name,
+            entry["help"],
+            LanguageModelConfig(name=name, **entry["model"]),
+            TrainingSettings(**entry["training"]),
+            entry.get("parameters"),
+        )
+        for name, entry in yaml.safe_load(file.read_text(encoding="utf-8")).items()
+    }
 
 
 PRESETS = _presets()

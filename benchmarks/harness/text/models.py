@@ -77,8 +77,6 @@ def count_parameters(config: TextModelConfig) -> int:
 
 def fit_hidden_size(config: TextModelConfig, budget: int = DEFAULT_PARAMETERS) -> TextModelConfig:
     """The largest width within a number of parameters besides word vectors."""
-
-    def sized(width: int) -> TextModelConfig:
-        return replace(config, hidden=width)
-
-    return sizes.fit_hidden_size(config.name, sized, budget, count_parameters)
+    return sizes.fit_hidden_size(
+        config.name, lambda width: replace(config, hidden=width), budget, count_parameters
+    )

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING
 
-import matplotlib
 import pandas
 from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 
 from benchmarks.harness.figures import panels
-from benchmarks.harness.study import Report, rows_table
+from benchmarks.harness.study import Record, Report, grouped, rows_table
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
@@ -27,13 +27,8 @@ from benchmarks.harness.text.task import TextTask
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
 
-# What is compared, the file of its picture, and its name.
-VARIANTS = {
-    "layers": ("accuracy_by_layers.png", "layers"),
-    "decay": ("accuracy_by_decay.png", "decay"),
-}
-MARKERS = "osD^vP*X"
-FILES = ("confusion.png", "learning_curves.png", *(file for file, _ in VARIANTS.values()))
+VARIANTS = ("layers", "decay")
+FILES = ("confusion.png", "learning_curves.png", *(f"accuracy_by_{key}.png" for key in VARIANTS))
 MOST_CLASSES_NAMED = 12
 PANELS_A_ROW = 4
 
@@ -128,35 +123,22 @@ def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
 
 
 def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Callable[[], Figure]]:
-    """Test against validation accuracy, a point a run, by file.
-
-    A picture for each of layers and decay of which some runs of ``rcnn`` have different ones.
-    """
-    figures: dict[str, Callable[[], Figure]] = {}
-    for key, (file, name) in VARIANTS.items():
-        groups: dict[float | str, list[Run]] = {}
-        for run in runs:
-            if run.record.get("kind") == "rcnn":
-                groups.setdefault(run.record[key], []).append(run)
-        if len(groups) > 1:
-            figures[file] = partial(_scatter, groups, name, title)
-    return figures
+    """By file, for each of layers and decay of which some runs of ``rcnn`` have different ones."""
+    records = [run.record for run in runs if run.record.get("kind") == "rcnn"]
+    return {
+        f"accuracy_by_{key}.png": partial(_scatter, grouped(records, key), key, title)
+        for key in VARIANTS
+        if len({record[key] for record in records}) > 1
+    }
 
 
-def _scatter(groups: dict[float | str, list["Run"]], name: str, title: str) -> Figure:
-    figure = Figure(figsize=(5.2, 4.4), layout="constrained")
-    axes = figure.subplots()
-    colors = matplotlib.colormaps["tab10"]
-    for k, value in enumerate(sorted(groups, key=lambda value: (isinstance(value, str), value))):
-        records = [run.record for run in groups[value]]
-        axes.scatter(
-            [record["valid"] for record in records],
-            [record["test"] for record in records],
-            color=colors(k % colors.N),
-            marker=MARKERS[k % len(MARKERS)],
-            alpha=0.8,
-            label=f"{name} {value} (runs: {len(records)})",
-        )
+def _scatter(groups: Sequence[Sequence[Record]], key: str, title: str) -> Figure:
+    """Test against validation accuracy, a point a run."""
+    figure, (axes,) = panels(1, 1, (5.2, 4.4))
+    for group, marker in zip(groups, cycle("osD^vP*X")):
+        valid, test = ([record[part] for record in group] for part in ("valid", "test"))
+        label = f"{key} {group[0][key]} (runs: {len(group)})"
+        axes.scatter(valid, test, marker=marker, alpha=0.8, label=label)
     axes.set_xlabel("validation accuracy in percent")
     axes.set_ylabel("test accuracy in percent")
     axes.set_title(f"{title}: rcnn, a point a run", fontsize="medium")

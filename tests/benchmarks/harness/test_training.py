@@ -14,19 +14,19 @@ from benchmarks.harness.text.data import load_texts
 from benchmarks.harness.text.task import TextTask, text_model_configs
 from benchmarks.text_classification import TextClassification
 from tests.benchmarks.interruption import interrupt_once, results
-from tests.benchmarks.small_texts import write_classes
+from tests.benchmarks.small_texts import write_questions
 
 
 @pytest.fixture
 def experiment(tmp_path):
     """A small experiment on texts in a folder of this name, opened."""
-    file = write_classes(tmp_path)
+    root = write_questions(tmp_path / "trec", 60, 20)
     small = {"schedule": "none", "lr": 0.03, "device": "cpu", "precision": "32-true"}
 
     def make(name: str = "out", resume: bool = False, seeds: tuple[int, ...] = (0,), **more: Any):
         epochs = more.setdefault("epochs", 4)
         options = TextClassification(
-            data=(str(file),),
+            root=str(root),
             vectors="none",
             models=("rcnn",),
             hidden=4,
@@ -123,7 +123,7 @@ def test_resume_after_early_stopping_trains_no_further(experiment, tmp_path, mon
 
 
 def test_metrics_are_those_of_the_best_epoch(experiment):
-    made = experiment(epochs=8, lr=0.01)
+    made = experiment(epochs=8, lr=0.05)
     (run,) = made.run()
     best = min(run.history, key=lambda epoch: epoch["valid_error"])
     assert best["valid_error"] < min(run.history[place]["valid_error"] for place in (0, -1))

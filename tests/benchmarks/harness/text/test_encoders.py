@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.harness import sizes
-from benchmarks.harness.text.encoders import CNNEncoder, Encoder, LayeredEncoder, RKMEncoder
+from benchmarks.harness.text.encoders import CNNEncoder, Encoder, LayeredEncoder
 from benchmarks.harness.text.model_config import CELLS, TextModelConfig
 from benchmarks.harness.text.models import (
     MODELS,
@@ -135,20 +135,6 @@ def test_the_paper_s_model() -> None:
     assert not net.head.bias.any()
 
 
-def test_a_constant_decay_of_zero_reads_pairs_of_words() -> None:
-    settings = config("rcnn", num_layers=1, readout="mean", decay=0.0, activation="none")
-    encoder = built(settings)
-    x = words()[:4]
-    batch = TextBatch(torch.arange(4), torch.tensor([0, 4]), torch.zeros(1))
-    (cell,) = encoder.layers[0].cells
-    first, second = (lin.weight for lin in cell.lins)
-    pairs = [(first @ x[t - 1]) * (second @ x[t]) for t in range(1, 4)]
-    expected = torch.stack([torch.zeros(5), *pairs])
-    torch.testing.assert_close(encoder.at_words(x, batch), expected, rtol=1e-10, atol=1e-12)
-    both = built(replace(settings, rcnn_readout="sum")).at_words(x, batch)
-    torch.testing.assert_close(both, expected + x @ first.T, rtol=1e-10, atol=1e-12)
-
-
 @pytest.mark.parametrize("readout", ["last", "mean"])
 @pytest.mark.parametrize(
     ("model", "ngram"), [*((model, 0) for model in MODELS), ("rkm-lstm", 1), ("cnn", 3)]
@@ -191,17 +177,6 @@ def test_cnn_is_the_maximum_over_windows() -> None:
         ]
         expected.append(torch.stack(windows).amax(0).clamp(min=0))
     torch.testing.assert_close(encoder(words, batch)[0], torch.cat(expected), rtol=1e-10, atol=0)
-
-
-def test_the_head_of_recurrent_kernel_machines_has_a_hidden_layer() -> None:
-    config = TextModelConfig("a", 9, 4, False, 2, hidden=3, kind="rkm-cifg", ngram=2)
-    net = build_text_model(config).eval()
-    assert isinstance(net.encoder, RKMEncoder)
-    x, (first, _, second) = torch.randn(5, 3), net.head
-    expected = (x @ first.weight.T + first.bias).clamp(min=0) @ second.weight.T + second.bias
-    torch.testing.assert_close(net.head(x), expected)
-    assert (first.weight.shape, second.weight.shape) == ((3, 3), (2, 3))
-    assert isinstance(net.encoder.rkm.cells[0].norm, torch.nn.LayerNorm)
 
 
 # Thousands of weights of 1-gram and 3-gram cells: table 2 of Liang et al. 2019, and of RAN, which
