@@ -109,7 +109,6 @@ def compare(options: LanguageModel) -> None:
         from benchmarks.harness.language_model import report
         from benchmarks.harness.language_model.data import load_corpus
         from benchmarks.harness.language_model.task import LanguageTask, language_setups
-        from benchmarks.harness.learner import OptimizerConfig
         from benchmarks.harness.training import TrainingConfig
     corpus = load_corpus(options)
     experiment = Experiment(
@@ -120,15 +119,7 @@ def compare(options: LanguageModel) -> None:
         models=language_setups(options, corpus),
         # What all models have in common; the rest is each preset's own.
         training=TrainingConfig(
-            epochs=0,
-            batch_size=0,
-            patience=0,
-            clip=0.0,
-            optimizer=OptimizerConfig(),
-            device=options.device,
-            precision=options.precision,
-            show=options.show(),
-            logger=options.logger,
+            device=options.device, precision=options.precision, show=options.show()
         ),
         files=report.FILES,
     )

@@ -23,20 +23,13 @@ from benchmarks.harness.text.options import TextModels, Texts
 
 PROGRAM = "benchmarks.text_classification"
 DETAILS = """\
-Two families of models, one in each call. rcnn, lstm, bi-lstm, cnn and bag-of-vectors: a recurrent
-convolution, torch's LSTM in one direction or two, windows and their maximum (Kim 2014), a ReLU
-layer on the mean of the word vectors (Iyyer et al. 2015), of about equal size. The recurrent kernel
-machines of Liang et al. 2019, with --ngram or where one of them alone is named: one layer of 300
-units, layer normalisation, the mean over words, two fully connected layers; each cell with each
-width is a model, such as rkm-lstm-3gram. There lstm and cnn are the paper's cells of these names.
+Two families of models, one in each call. rcnn, lstm, bi-lstm, cnn and bag-of-vectors, of about
+equal size. The recurrent kernel machines of Liang et al. 2019, with --ngram or where one of them
+alone is named; each cell with each width is a model, such as rkm-lstm-3gram. There lstm and cnn are
+the paper's cells of these names.
 
---preset lei2017-sst: Lei 2017 (thesis), appendix B.2. Three layers of 200 units of an RCNN of order
-2 with products, the sum over orders and ReLU, the means over words side by side, vectors of length
-1, dropout of 0.35, Adam at 0.001 times 0.95 an epoch, weight decay of 1e-6, 50 epochs, 5 seeds;
-with a decay of 0.5, gated on x, and gated on x and h. The others are as large as the second of
-these. Thesis, with vectors of 300 numbers and phrases: 51.2, 51.4 and 53.2 % on sst-fine, 88.6,
-89.2 and 89.9 % on sst-binary. Several --layers or --decays are a model each, such as
-rcnn-3layers-decay-0.5, with two more pictures (figures 2-2 and 2-3 of the thesis):
+--preset lei2017-sst: Lei 2017 (thesis), appendix B.2. Several --layers or --decays are a model
+each, such as rcnn-3layers-decay-0.5, with two more pictures (figures 2-2 and 2-3 of the thesis):
   --preset lei2017-sst --models rcnn --layers 1 2 3 --decays 0 0.3 0.5 0.7 --phrases no
 
 Your own texts: --data FILE, a table with a header (CSV, TSV, Parquet, also compressed) with the
@@ -116,7 +109,7 @@ def compare(options: TextClassification) -> None:
         models=text_model_configs(options, data),
         files=report.FILES,
     )
-    experiment.carry_out(lambda runs: report.report(runs, data), report.heading(options, data))
+    experiment.carry_out(lambda runs: report.report(runs, data), report.describe(data))
 
 
 def predict(options: Predict) -> None:

@@ -28,10 +28,6 @@ class AGNews(TextCSV):
             there, nothing is downloaded: a fifth of each class of it is drawn at random to test on,
             the rest trains, and ``split`` says so.
         seed: of that draw.
-
-    Raises:
-        OSError: if a file is not there and cannot be downloaded.
-        ValueError: as :class:`TextCSV`.
     """
 
     train_file = PublicFile(

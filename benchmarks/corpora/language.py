@@ -27,9 +27,6 @@ class LanguageVocabulary(Vocabulary):
 
     Args:
         words: the words, without duplicates, in the order of their numbers.
-
-    Raises:
-        ValueError: if a word occurs twice.
     """
 
     padding = -1  # no word has this number
@@ -59,9 +56,6 @@ class TextStreams:
             ``<unk>`` in the stream; those that the text itself writes ``<unk>`` are not counted.
         name: as given.
 
-    Raises:
-        ValueError: if a part is missing or has no words.
-        TypeError: if a line is a string.
     """
 
     def __init__(
@@ -71,11 +65,6 @@ class TextStreams:
         min_count: int | None = None,
         max_size: int | None = None,
     ) -> None:
-        if sorted(parts) != sorted(PARTS):
-            raise ValueError(f"parts must be {', '.join(PARTS)}, got {', '.join(parts)}")
-        for part, lines in parts.items():
-            if not any(lines):
-                raise ValueError(f"the {part} part of {name} has no words")
         self.name = name
         if min_count is None:
             min_count = 1 if any(UNKNOWN in line for line in parts["train"]) else 2
@@ -84,10 +73,6 @@ class TextStreams:
         self.unknown: dict[str, int] = {}
         for part in PARTS:
             self.streams[part], self.unknown[part] = stream(parts[part], self.vocabulary)
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{part}={len(ids)}" for part, ids in self.streams.items())
-        return f"{type(self).__name__}({self.name}: {len(self.vocabulary)} words, {sizes})"
 
     def digest(self) -> str:
         """A fingerprint of vocabulary and streams: equal only if both are."""
@@ -109,10 +94,6 @@ class LanguageCorpus(TextStreams):
         root: a folder of ``ptb.train.txt``, ``ptb.valid.txt`` and ``ptb.test.txt``, or of
             ``wiki.train.tokens`` ..., or of ``train.txt`` ...; the first of these that has a
             training part. Files whose names end in ``.gz`` are decompressed.
-
-    Raises:
-        OSError: if a file is not there or cannot be read.
-        ValueError: if a file has no words, or is a damaged compressed file.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -135,10 +116,6 @@ class OwnText(TextStreams):
         encoding: of the file.
         words: whether words stand between white space, as in published corpora;
             :func:`~pyg_kernels.datasets.text.tokenize` splits the lines otherwise.
-
-    Raises:
-        OSError: if the file is not there or cannot be read.
-        ValueError: if it is not in this encoding, or has fewer than 10 lines with words.
     """
 
     def __init__(self, path: str | Path, encoding: str = "utf-8", words: bool = False) -> None:
@@ -157,19 +134,7 @@ class OwnText(TextStreams):
 
 
 def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tensor, int]:
-    """Lines one after the other, each followed by ``<eos>``.
-
-    Args:
-        lines: sequences of words, not strings.
-        vocabulary: has ``<eos>``.
-
-    Returns:
-        The numbers of all words, int64, and how many of these stand for a word that is not in the
-        vocabulary.
-
-    Raises:
-        TypeError: if a line is a string.
-    """
+    """Lines one after the other, each followed by ``<eos>``."""
     words: list[str] = []
     for line in lines:
         words.extend(words_of(line))
@@ -179,11 +144,7 @@ def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tens
 
 
 def find_parts(root: str | Path) -> tuple[str, dict[str, Path]]:
-    """The name of the family of files in a folder, and the file of each part.
-
-    Raises:
-        OSError: if there is no training part, or another one is missing beside it.
-    """
+    """The name of the family of files in a folder, and the file of each part."""
     root = Path(root).expanduser()
     for name, pattern in FILES.items():
         if find_file(root, pattern.format("train")) is None:

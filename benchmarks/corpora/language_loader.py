@@ -45,9 +45,6 @@ class LanguageLoader:
             ``steps``, or, once in 20, about half of that, and at least 5 (Merity et al. 2018). It
             differs from epoch to epoch; a learning rate should be scaled by T / ``steps``.
         seed: of these draws.
-
-    Raises:
-        ValueError: if there is no word to predict, or ``batch_size`` or ``steps`` is not positive.
     """
 
     def __init__(
@@ -60,24 +57,14 @@ class LanguageLoader:
         vary: bool = False,
         seed: int = 0,
     ) -> None:
-        for name, value in (("batch_size", batch_size), ("steps", steps)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
         if before is not None:
             stream = torch.cat((stream.new_tensor([before]), stream))
         number = len(stream) - 1
-        if number < 1:
-            raise ValueError(f"a stream of {len(stream)} words has none to predict")
         self.steps, self.vary, self.seed, self.epoch = steps, vary, seed, 0
         batch_size = min(batch_size, number)
         # (L, B) each: column b is the b-th segment of the stream.
         self._ids = _columns(stream[:-1], batch_size, whole, int(stream[0]))
         self._targets = _columns(stream[1:], batch_size, whole, IGNORED)
-
-    @property
-    def num_targets(self) -> int:
-        """How many words are predicted in an epoch."""
-        return int((self._targets != IGNORED).sum())
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch, counted from 0, on which drawn numbers of steps depend."""

@@ -27,10 +27,6 @@ class MR(TextCorpus):
             compressed (``.gz``), are used where they lie in ``root`` or ``root/raw``, and
             downloaded otherwise.
         seed: of the folds.
-
-    Raises:
-        OSError: if a file is not there and cannot be downloaded.
-        ValueError: if a line is empty.
     """
 
     positive_file = PublicFile(

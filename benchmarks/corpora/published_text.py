@@ -15,16 +15,7 @@ from pyg_kernels.datasets.text.lines import read_lines
 
 
 def obtain_text(root: str | Path, name: str, source: str) -> Path:
-    """A file in ``root`` or ``root/raw``, also compressed (``.gz``).
-
-    Args:
-        root: the folder.
-        name: what its authors call the file.
-        source: where they publish it.
-
-    Raises:
-        FileNotFoundError: if it is not there, with the place to get it from.
-    """
+    """A file in ``root`` or ``root/raw``, also compressed (``.gz``)."""
     path = find_file(root, name)
     if path is None:
         raise FileNotFoundError(f"{name} or {name}.gz is not in {root}; {source} has it")
@@ -32,15 +23,7 @@ def obtain_text(root: str | Path, name: str, source: str) -> Path:
 
 
 def numbered(path: Path, needed: bool = True) -> Iterator[tuple[str, str]]:
-    """The lines of a file of texts, each after what a message calls it.
-
-    Args:
-        path: the file.
-        needed: whether an empty file is an error.
-
-    Raises:
-        ValueError: if it is, or is a damaged compressed file.
-    """
+    """The lines of a file of texts, each after what a message calls it."""
     for number, line in enumerate(text_lines(path) if needed else read_lines(path), start=1):
         yield f"line {number} of {path}", line
 
@@ -50,10 +33,6 @@ def labelled(
 ) -> tuple[list[list[str]], list[str], dict[str, range]]:
     """The texts of several files in lower case, as GloVe's vectors are, the names of their classes,
     and the positions of each file's.
-
-    Args:
-        paths: the files, by part.
-        parse: from what a message calls a line, and the line, to a class and a text.
     """
     texts: list[list[str]] = []
     names: list[str] = []

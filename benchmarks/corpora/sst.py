@@ -38,11 +38,6 @@ class SST(TextCorpus):
 
     Attributes:
         phrases: whether it did.
-
-    Raises:
-        OSError: if a file is not there and cannot be downloaded.
-        ValueError: if ``labels`` is neither, a file is empty, or a line is not a class and a
-            sentence.
     """
 
     def __init__(
@@ -63,7 +58,9 @@ class SST(TextCorpus):
 
         def parse(where: str, line: str) -> tuple[str, str]:
             label, _, sentence = line.partition(" ")
-            _check(label, sentence, CLASSES[labels], where)
+            if label not in tuple(CLASSES[labels]) or not sentence.split():
+                said = f"a class from 0 to {CLASSES[labels][-1]} and a sentence"
+                raise ValueError(f"{where} is not {said}")
             return label, sentence
 
         split = "official parts, training on phrases too" if self.phrases else "official parts"
@@ -78,12 +75,3 @@ def _phrase_file(root: str | Path, labels: str, needed: bool) -> Path | None:
             f"{Path(root).expanduser()} has no file {name}, of the sentences and their phrases"
         )
     return path
-
-
-def _check(label: str, sentence: str, classes: str, where: str) -> None:
-    if label in tuple(classes) and sentence.split():
-        return
-    said = f"{where} is not a class and a sentence"
-    if label.lstrip("-").isdecimal() and label not in tuple(classes):
-        raise ValueError(f"{said}: the class must be from 0 to {classes[-1]}, got {label}")
-    raise ValueError(said)

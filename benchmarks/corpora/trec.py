@@ -25,10 +25,6 @@ class TREC(TextCorpus):
             ``train.txt`` and ``test.txt``), as they are or compressed (``.gz``), are used where
             they lie in ``root`` or ``root/raw``, and downloaded otherwise.
         labels: ``'coarse'`` (such as ``NUM``) or ``'fine'`` (such as ``NUM:dist``).
-
-    Raises:
-        OSError: if a file is not there and cannot be downloaded.
-        ValueError: if ``labels`` is neither, or a line is not ``COARSE:fine question``.
     """
 
     train_file = PublicFile(

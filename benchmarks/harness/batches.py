@@ -23,12 +23,10 @@ class Batches(lightning.LightningDataModule):
         self.training, self.parts, self.also = training, parts, also
 
     def train_dataloader(self) -> Any:
-        """The training part in the order of this epoch."""
         self.training.set_epoch(self.trainer.current_epoch if self.trainer else 0)
         return self.training
 
     def val_dataloader(self) -> list[Any]:
-        """What is measured after an epoch."""
         return [self.parts["valid"], *self.also]
 
     def all_parts(self) -> list[Any]:

@@ -18,21 +18,12 @@ def paired_differences(
     rounds: int = 1000,
     coverage: float = 0.95,
 ) -> list[tuple[float, float]]:
-    """Intervals of the score of each model minus that of one of them.
+    """Intervals of the score of each model minus that of the model `reference`.
+
+    `score` is of `y`, one seed's predictions, and how often each item was drawn.
 
     Each round draws as many items as there are, with replacement, on which all models are scored,
     and of each model as many of its seeds as it has.
-
-    Args:
-        y: ``(M, ...)``, what was to be predicted.
-        predictions: For each model and seed, ``(M, ...)``.
-        reference: The model that the others are compared with.
-        score: From `y`, predictions, and how often each item was drawn, ``(M,)``, to a number.
-        rounds: How often is drawn.
-        coverage: Of the intervals.
-
-    Returns:
-        The ends of each model's interval, quantiles of the differences; NaN where there are none.
     """
     random = np.random.default_rng(SEED)
     differences = np.empty((rounds, len(predictions)))

@@ -22,38 +22,22 @@ UNREADABLE = (*DAMAGE, OSError)
 
 
 def load_learner(path: str | Path, kind: "type[T]", keys: set[str]) -> "T":
-    """The learner of a checkpoint, in evaluation mode.
-
-    Args:
-        path: ``best.ckpt`` of a run.
-        kind: Its class.
-        keys: The names of its arguments; ``model`` is a dictionary.
-
-    Raises:
-        InputError: If there is no such file, it is damaged, of another command, or of another
-            version.
-    """
+    """The learner of a checkpoint, in evaluation mode."""
     if not Path(path).is_file():
         raise InputError(f"--checkpoint {path}: no such file")
-    what = "is not a checkpoint of this module"
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
+        found = dict(content)["hyper_parameters"]
+        name = dict(found)["model"]["name"]
     except UNREADABLE as error:
+        what = "is not a checkpoint of this module"
         raise InputError(f"--checkpoint {path} {what}, or damaged") from error
-    found = content.get("hyper_parameters") if isinstance(content, dict) else None
-    model = found.get("model") if isinstance(found, dict) else None
-    if not isinstance(found, dict) or not isinstance(model, dict) or not model:
-        raise InputError(f"--checkpoint {path} {what}")
-    words = found.get("words", [])
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise InputError(f"--checkpoint {path} {what}")
     if set(found) != keys:
         raise InputError(f"--checkpoint {path} is a checkpoint of another network")
     try:
         learner = kind(**found)
         learner.load_state_dict(content["state_dict"])
     except DAMAGE as error:
-        name = model.get("name")
         raise InputError(f"--checkpoint {path} does not fit this version's {name}") from error
     return learner.eval()
 

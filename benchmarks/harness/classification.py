@@ -25,38 +25,28 @@ class Classifier(Learner):
         """The scores of the classes, ``(B, C)``, and the classes, ``(B,)``."""
 
     def forward(self, batch: Any) -> Tensor:
-        """The most probable class of each item, ``(B,)``, on the CPU."""
         return self.scores(batch)[0].argmax(dim=1).cpu()
 
     def epoch_measures(self) -> dict[str, float]:
-        """Accuracy in percent of training (with dropout) and validation so far."""
         errors = {"train": self.train_error, "valid": self.valid_error}
         return {
             f"{part}_accuracy": 100 * (1 - error.compute().item()) for part, error in errors.items()
         }
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """The loss of a batch."""
         scores, y = self.scores(batch)
         self.train_error.update(wrong(scores.detach(), y))
         return F.cross_entropy(scores.float(), y)
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
-        """Adds a batch to the validation error."""
         self.valid_error.update(wrong(*self.scores(batch)))
 
     def predict_step(self, batch: Any, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The most probable class of each item of a batch, ``(B,)``."""
         return self(batch)
 
 
 def wrong(scores: Tensor, y: Tensor) -> Tensor:
-    """``(B,)``, 1 where the best class is not that of the item, NaN where its loss is not finite.
-
-    Args:
-        scores: ``(B, C)``.
-        y: ``(B,)``.
-    """
+    """``(B,)``, 1 where the best class is not that of the item, NaN where its loss is none."""
     loss = F.cross_entropy(scores.float(), y, reduction="none")
     return (scores.argmax(dim=1) != y) + 0 * loss
 
@@ -74,18 +64,15 @@ class ClassificationTask(Task):
     classes: Sequence[str]
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
-        """What the table of predictions says of items besides their places and classes."""
         return {}
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The accuracy of each part in percent."""
         return {
             part: 100 * (predictions[part] == self.labels[self.parts[part]]).double().mean().item()
             for part in PARTS
         }
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """Of each item its place, its class and the predicted one."""
         places = self.parts[part].tolist()
         return {
             "row": places,

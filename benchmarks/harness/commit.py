@@ -7,35 +7,21 @@ SECONDS = 10  # a repository that takes longer to look at stays unnamed
 
 
 def commit_of_code() -> str | None:
-    """The commit of the repository that holds this code, with a ``+`` where files have changed.
+    """The full hash of the commit of this code, with a ``+`` where tracked files have changed.
 
-    New files that git does not track are not counted, as in ``git describe --dirty``.
-
-    Returns:
-        The full hash; ``None`` outside a repository, or where git is missing or does not answer.
+    ``None`` outside a repository, or where git is missing or does not answer.
     """
-    here = Path(__file__).resolve()
+    here, said = Path(__file__).resolve(), ""
     # An installed package may lie within the repository of something else, which does not track it.
-    if _git("ls-files", "--error-unmatch", here.name) is None:
-        return None
-    commit = _git("rev-parse", "--verify", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no")
-    if commit is None or changed is None:
-        return None
-    return commit + "+" * bool(changed)
-
-
-def _git(*words: str) -> str | None:
-    """What git says in this file's folder, ``None`` if it fails."""
-    try:
-        done = subprocess.run(
-            ["git", "--no-optional-locks", *words],
-            cwd=Path(__file__).resolve().parent,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            timeout=SECONDS,
-        )
-    except (OSError, subprocess.SubprocessError, UnicodeError):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    for words in (
+        ("ls-files", "--error-unmatch", here.name),
+        ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"),
+    ):
+        command = ["git", "-C", str(here.parent), "--no-optional-locks", *words]
+        try:
+            said = subprocess.check_output(
+                command, stderr=subprocess.PIPE, text=True, timeout=SECONDS
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+    return said.strip()

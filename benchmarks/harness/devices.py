@@ -5,35 +5,21 @@ import torch
 from benchmarks.harness.errors import InputError
 
 
-def accelerator(device: str) -> tuple[str, list[int] | int]:
-    """Lightning's accelerator and devices for the name of a device.
-
-    Raises:
-        InputError: If the device has an unknown name or is not there.
-    """
-    if device == "auto":
-        return ("gpu", 1) if torch.cuda.is_available() else ("cpu", 1)
-    kind, _, index = device.partition(":")
-    if kind == "cpu" and not index:
-        return "cpu", 1
-    if kind == "mps" and not index:
-        if torch.backends.mps.is_available():
-            return "mps", 1
+def torch_device(name: str) -> torch.device:
+    """The device of a name."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (index and not (kind == "cuda" and index.isdecimal())):
+        raise InputError(f"--device must be auto, cpu, cuda, cuda:N or mps, got {name!r}")
+    if kind == "mps" and not torch.backends.mps.is_available():
         raise InputError("--device mps: torch sees no such device here")
-    if kind != "cuda" or not (index.isdecimal() or device == "cuda"):
-        raise InputError(f"--device must be auto, cpu, cuda, cuda:N or mps, got {device!r}")
-    if int(index or 0) >= torch.cuda.device_count():
-        raise InputError(f"--device {device}: torch sees {torch.cuda.device_count()} CUDA devices")
-    return "gpu", [int(index or 0)]
+    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
+        raise InputError(f"--device {name}: torch sees {torch.cuda.device_count()} CUDA devices")
+    return torch.device("cuda", int(index or 0)) if kind == "cuda" else torch.device(kind)
 
 
-def torch_device(device: str) -> torch.device:
-    """The device of a name, for what Lightning does not place.
-
-    Raises:
-        InputError: If the device has an unknown name or is not there.
-    """
-    kind, devices = accelerator(device)
-    if kind != "gpu":
-        return torch.device(kind)
-    return torch.device("cuda", devices[0] if isinstance(devices, list) else 0)
+def accelerator(name: str) -> tuple[str, list[int] | int]:
+    """Lightning's accelerator and devices for the name of a device."""
+    device = torch_device(name)
+    return ("gpu", [device.index]) if device.type == "cuda" else (device.type, 1)

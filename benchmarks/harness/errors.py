@@ -8,16 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 EXTRA_PACKAGES = {
-    "lightning",
-    "torchmetrics",
-    "matplotlib",
-    "pandas",
-    "tqdm",
-    "bm25s",
-    "captum",
-    "jsonargparse",
-    "rdkit",
-    "ogb",
+    *("lightning", "torchmetrics", "matplotlib", "pandas", "tqdm", "bm25s", "captum"),
+    *("jsonargparse", "rdkit", "ogb"),
 }
 
 
@@ -61,11 +53,7 @@ def as_input_error() -> Iterator[None]:
 
 @contextmanager
 def naming_files(folder: Path) -> Iterator[None]:
-    """Turns the errors of writing results, such as a full disk, into :class:`InputError`.
-
-    Args:
-        folder (Path): Named where the error does not say which file it was.
-    """
+    """Turns errors of writing results, such as a full disk, into an :class:`InputError`."""
     try:
         yield
     except OSError as error:
@@ -75,11 +63,7 @@ def naming_files(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def naming_extras(extras: str) -> Iterator[None]:
-    """Turns the error of importing a package of an extra into an :class:`InputError`.
-
-    Args:
-        extras (str): All extras that a program needs.
-    """
+    """Turns the error of importing a package of an extra into an :class:`InputError`."""
     try:
         yield
     except ImportError as error:
@@ -91,11 +75,7 @@ def naming_extras(extras: str) -> Iterator[None]:
 
 
 def say(text: str, end: str = "\n") -> None:
-    """Prints on standard output; where nobody reads it any more, work goes on in silence.
-
-    Raises:
-        InputError: If standard output cannot be written for another reason, such as a full disk.
-    """
+    """Prints on standard output; where nobody reads it any more, work goes on in silence."""
     try:
         print(text, end=end, flush=True)
     except OSError as error:
@@ -113,13 +93,7 @@ def tell(text: str) -> None:
 def exit_status(program: str, command: Callable[[], int]) -> int:
     """Runs a command of a program, and says in one line why it ended early.
 
-    Args:
-        program (str): The name that the line begins with.
-        command: What to run; gives the status of success.
-
-    Returns:
-        The exit status: the command's, 1 training diverged or a measurement failed, 2 bad input,
-            130 interrupted.
+    The status is the command's, 1 (training diverged, a measurement failed), 2 or 130.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name may have letters that it cannot write

@@ -5,7 +5,6 @@ record, its predictions and the checkpoint of its best epoch, ``best.ckpt``; whi
 ``last.ckpt``, from which ``--resume`` goes on.
 """
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -38,54 +37,36 @@ PACKAGES = ("torch", "torch-geometric", "lightning", "numpy")
 
 @dataclass(frozen=True)
 class Cell:
-    """One model on one split with one seed.
+    """One model on one split with one seed."""
 
-    Args:
-        fold (str): The name of the split, empty where there is one.
-        task: What is learned on it.
-        model: The model's configuration.
-        seed (int): Of the run.
-    """
-
-    fold: str
-    task: Task
-    model: Any
-    seed: int
+    fold: str  # the name of the split, empty where there is one
+    task: Task  # what is learned on it
+    model: Any  # the model's configuration
+    seed: int  # of the run
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
         return "-".join(filter(None, (self.fold, self.model.name, f"seed{self.seed}")))
 
     @property
     def title(self) -> str:
-        """What is shown of it."""
         return self.task.run_name(self.model.name, self.seed)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Models and seeds to compare on one split, or on several splits of the same data.
+    """Models and seeds to compare on one split, or on several splits of the same data."""
 
-    Args:
-        program (str): The module that keeps the results folder.
-        options: What was asked for.
-        out (Path): The results folder.
-        task: What is learned.
-        models: One configuration a model, a dataclass with a ``name``, in the order of the table.
-        folds: Where there are several splits, their names, and what is learned on each.
-        training: How runs are trained; ``None``: as the options say.
-        files: The names of all files that a report may leave besides ``table.md``.
-    """
-
-    program: str
-    options: Runs
-    out: Path
-    task: Task
+    program: str  # the module that keeps the results folder
+    options: Runs  # what was asked for
+    out: Path  # the results folder
+    task: Task  # what is learned
+    # one configuration a model, a dataclass with a ``name``, in the order of the table
     models: Sequence[Any]
+    # where there are several splits, their names, and what is learned on each
     folds: Mapping[str, Task] = field(default_factory=dict)
-    training: TrainingConfig | None = None
-    files: Sequence[str] = ()
+    training: TrainingConfig | None = None  # how runs are trained; ``None``: as the options say
+    files: Sequence[str] = ()  # the names of all files that a report may leave besides ``table.md``
 
     @cached_property
     def config(self) -> TrainingConfig:
@@ -111,17 +92,7 @@ class Experiment:
         )
 
     def check(self) -> None:
-        """Builds every model once, looks at device and folder: a mistake costs no training.
-
-        Raises:
-            InputError: If the device is not there, a model or its batches cannot be made, or
-                :meth:`open` would refuse the folder.
-        """
         learner = None
-        if self.config.logger == "tensorboard" and not any(
-            importlib.util.find_spec(name) for name in ("tensorboard", "tensorboardX")
-        ):
-            raise InputError("--logger tensorboard: tensorboard is not installed")
         with as_input_error():
             for model in self.models:
                 training = self.task.training(model, self.config)
@@ -133,24 +104,11 @@ class Experiment:
         self.study.check()
 
     def open(self) -> None:
-        """Makes the results folder, or finds the interrupted experiment in it.
-
-        Raises:
-            InputError: If the folder is not empty and neither continuing nor replacing it is asked
-                for, holds something else, or was made with other options or data.
-        """
+        """Makes the results folder, or finds the interrupted experiment in it."""
         self.study.open()
 
     def run(self) -> list[Run]:
-        """Trains what is not finished yet and writes ``predictions.csv``.
-
-        Returns:
-            All finished runs of the folder, also those of earlier calls, model by model.
-
-        Raises:
-            DivergenceError: If a run's error is no finite number.
-            KeyboardInterrupt: If interrupted, with a hint how to continue.
-        """
+        """Trains what is not finished yet and writes ``predictions.csv``."""
         self.study.run(
             self.cells(), self._record, is_done=self._has_predictions, outcome=self._outcome
         )
@@ -179,15 +137,7 @@ class Experiment:
         return sorted(runs, key=lambda run: (names.index(run.record["model"]), run.record["seed"]))
 
     def finish(self, runs: Sequence[Run], report: Callable[[list[Run]], Report]) -> None:
-        """Prints the tables and writes them, pictures and ``metrics.json``.
-
-        Args:
-            runs: What :meth:`run` gave.
-            report: What shows them.
-
-        Raises:
-            InputError: If there are none, or a file cannot be written.
-        """
+        """Prints the tables and writes them, pictures and ``metrics.json``."""
         if not runs:
             raise InputError(f"{self.out} holds no finished run")
         with as_input_error():
@@ -195,12 +145,7 @@ class Experiment:
         self.study.finish(shown, [run.record for run in runs])
 
     def carry_out(self, report: Callable[[list[Run]], Report], heading: str = "") -> None:
-        """All of it: checks, opens the folder, trains, prints and writes.
-
-        Args:
-            report: What shows finished runs.
-            heading (str): Printed before training.
-        """
+        """All of it: checks, opens the folder, trains, prints and writes."""
         self.check()
         self.open()
         if heading and not self.options.quiet:

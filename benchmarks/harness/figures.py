@@ -11,15 +11,7 @@ from matplotlib.figure import Figure
 def panels(
     number: int, columns: int, size: tuple[float, float], title: str = "", share_y: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with panels in rows.
-
-    Args:
-        number: Of panels; what is left of the last row is empty.
-        columns: Panels in a row at most.
-        size: Inches of a panel.
-        title: Of the figure.
-        share_y: Whether all have the same vertical axis.
-    """
+    """A figure with panels in rows."""
     columns = max(1, min(columns, number))
     rows = max(1, -(-number // columns))
     figure = Figure((size[0] * columns, size[1] * rows + 0.6 * bool(title)), layout="constrained")

@@ -21,23 +21,7 @@ def fit(
     config: TrainingConfig,
     folder: Path,
 ) -> Run:
-    """Fits one model with one seed; leaves ``best.ckpt`` in the folder.
-
-    Args:
-        task: What is learned.
-        model: The configuration of the estimator.
-        estimator: See :meth:`Task.estimator`; not fitted yet.
-        seed (int): Of the run.
-        config: Of display; what concerns batches and epochs has no effect.
-        folder (Path): Where the checkpoint lies; made if missing.
-
-    Returns:
-        The finished run, not yet written. Its record has ``seconds``, those of fitting.
-
-    Raises:
-        DivergenceError: If an error is no finite number.
-        InputError: If it cannot learn from these data, or the checkpoint cannot be written.
-    """
+    """Fits one model with one seed; leaves ``best.ckpt`` in the folder."""
     with naming_files(folder):
         folder.mkdir(parents=True, exist_ok=True)
     name = task.run_name(model.name, seed)

@@ -17,21 +17,15 @@ FINAL_FRACTION = 0.01  # the cosine ends at this fraction of the learning rate
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam and its learning rate.
+    """Adam and its learning rate."""
 
-    Args:
-        learning_rate (float): The highest learning rate.
-        schedule (str): ``'cosine'``: a linear warm-up over the first 5% of the steps, then a
-            cosine down to 1%; ``'exponential'``: times `factor` every epoch; ``'plateau'``: times
-            `factor` after 5 epochs without a better validation error; ``'none'``: constant.
-        factor (float): See `schedule`.
-        weight_decay (float): Adam's L2 penalty.
-    """
-
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-3  # the highest learning rate
+    # ``'cosine'``: a linear warm-up over the first 5% of the steps, then a cosine down to 1%;
+    # ``'exponential'``: times `factor` every epoch; ``'plateau'``: times `factor` after 5 epochs
+    # without a better validation error; ``'none'``: constant
     schedule: str = "cosine"
-    factor: float = 0.9
-    weight_decay: float = 0.0
+    factor: float = 0.9  # see `schedule`
+    weight_decay: float = 0.0  # Adam's L2 penalty
 
 
 def learning_rate_factor(
@@ -59,9 +53,6 @@ class Learner(lightning.LightningModule, ABC):
     Logs ``valid_error`` after each epoch: the lower the better; its lowest epoch is kept, early
     stopping and the schedule ``'plateau'`` follow it. A subclass builds ``net``, ``train_error``
     and ``valid_error``, whose ``compute`` gives one number, and adds to these in its steps.
-
-    Args:
-        optimizer (dict, optional): The fields of an :class:`OptimizerConfig`.
     """
 
     net: torch.nn.Module
@@ -77,7 +68,6 @@ class Learner(lightning.LightningModule, ABC):
         """What to record of an epoch, ``train_METRIC`` and ``valid_METRIC``, in units to show."""
 
     def configure_optimizers(self) -> Any:
-        """Adam and its schedule."""
         config = self.optimizer
         # One pass over all parameters; Lightning refuses to clip its gradients in mixed precision.
         fused = "mixed" not in self.trainer.precision
@@ -96,22 +86,18 @@ class Learner(lightning.LightningModule, ABC):
         return [adam], [{"scheduler": LambdaLR(adam, factor), "interval": "step"}]
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        """Steps every schedule but ``plateau``."""
         # Lightning steps a plateau schedule after it has written the epoch's checkpoint, so that
         # a resumed run would miss a step; on_validation_epoch_end steps it before.
         if not isinstance(scheduler, ReduceLROnPlateau):
             scheduler.step()
 
     def on_train_epoch_start(self) -> None:
-        """Forgets the epoch before."""
         self.train_error.reset()
 
     def on_validation_epoch_start(self) -> None:
-        """Forgets the epoch before."""
         self.valid_error.reset()
 
     def on_validation_epoch_end(self) -> None:
-        """Logs the validation error and steps the schedule ``plateau``."""
         error = self.valid_error.compute()
         self.log("valid_error", error, logger=False)  # EpochHistory logs all of an epoch
         scheduler = self.lr_schedulers()

@@ -22,9 +22,6 @@ class PeakMemory:
     peak of resident memory (``VmHWM``) is set back.
     Elsewhere ``ru_maxrss`` of ``getrusage`` is read before and after, which misses what stays below
     an earlier peak. On a GPU, what PyTorch has allocated there counts as well, on its own.
-
-    Args:
-        device: Where tensors lie.
     """
 
     def __init__(self, device: torch.device) -> None:

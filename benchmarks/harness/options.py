@@ -75,14 +75,10 @@ T = TypeVar("T", bound="Options")
 def setting(
     default: Any, *alias: str, free: bool = False, positional: bool = False, **bounds: float
 ) -> Any:
-    """A field of options.
+    """A field of options; several values where the default is a tuple.
 
-    Args:
-        default: The default; a tuple takes one or more values.
-        alias: Other names of the flag.
-        free (bool): Whether a continuation of an interrupted study may have another value.
-        positional (bool): Whether it is given without a flag; one value is then required.
-        bounds: ``least``, ``most``, ``above``, ``below``, of numbers and of each of several.
+    Bounds are ``least``, ``most``, ``above``, ``below``, of each value. A continuation may have
+    another value of a `free` one; a `positional` one has no flag, and is required if it is single.
     """
     notes = {"alias": alias, "free": free, "positional": positional, "bounds": bounds}
     return field(default=default, metadata=notes)
@@ -144,7 +140,6 @@ class Results(Options):
     quiet: bool = setting(False, free=True)
 
     def show(self) -> str:
-        """How progress is shown: ``'bar'``, ``'lines'`` or ``'nothing'``."""
         return progress(self.quiet)
 
 
@@ -172,7 +167,6 @@ class Runs(Device, Results):
         patience: stop after N epochs without a better validation error (a third of --epochs, at
             least 10)
         precision: of products; auto is bf16-mixed on a GPU that has it, otherwise 32-true
-        logger: log every epoch in the run's folder besides, as metrics.csv or for TensorBoard
     """
 
     seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
@@ -182,7 +176,6 @@ class Runs(Device, Results):
     clip: float | None = setting(5.0, least=0)
     patience: int | None = setting(None, least=1)
     precision: Literal["auto", "32-true", "16-mixed", "bf16-mixed"] = setting("auto")
-    logger: Literal["none", "csv", "tensorboard"] = setting("none", free=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,12 +203,6 @@ class Training(Runs):
             )
 
     def training(self, **unless_given: Any) -> "TrainingConfig":
-        """How a run is trained.
-
-        Args:
-            unless_given: The values of options that are ``None``: those that a command chooses by
-                its data.
-        """
         from benchmarks.harness.learner import OptimizerConfig
         from benchmarks.harness.training import TrainingConfig
 
@@ -242,7 +229,6 @@ class Training(Runs):
             device=self.device,
             precision=self.precision,
             show=self.show(),
-            logger=self.logger,
         )
 
 
@@ -282,29 +268,16 @@ class Application(Options):
 
 @dataclass(frozen=True)
 class Command:
-    """What one command, or one of several words after the program's name, does.
+    """What one command, or one of several words after the program's name, does."""
 
-    Args:
-        options: Its options.
-        carry_out: Does the work; gives the exit status, ``None`` for 0.
-        description (str): One line.
-        details (str): What follows the options in its help.
-    """
-
-    options: type[Options]
-    carry_out: Callable[[Any], int | None]
-    description: str
-    details: str = ""
+    options: type[Options]  # its options
+    carry_out: Callable[[Any], int | None]  # does the work; gives the exit status, ``None`` for 0
+    description: str  # one line
+    details: str = ""  # what follows the options in its help
 
 
 def run_command(program: str, command: Command, words: Sequence[str] | None = None) -> int:
-    """Runs a command line and gives its exit status.
-
-    Args:
-        program (str): The module's name.
-        command: What to run.
-        words: The words after the program's name; ``None``: those of this process.
-    """
+    """Runs a command line and gives its exit status."""
     given = list(sys.argv[1:] if words is None else words)
 
     def carried_out() -> int:
@@ -337,12 +310,7 @@ def run_commands(
 
 
 def parse(program: str, command: Command, words: Sequence[str]) -> Any:
-    """The options that words ask for.
-
-    Raises:
-        InputError: If a value is out of its bounds, or values contradict each other.
-        SystemExit: If words are no options, after one line with status 2; or after the help.
-    """
+    """The options that words ask for."""
     found = vars(parser(program, command).parse_args(_files_first(command.options, words)))
     types_ = get_type_hints(command.options)
     values = {}
@@ -404,18 +372,7 @@ def presets(options: type[Options]) -> dict[str, Path]:
 def own_files(
     data: Sequence[str], root: str | None, names: Iterable[str], folders: bool = False
 ) -> None:
-    """Refuses files of one's own in ``--data`` that cannot be read.
-
-    Args:
-        data: What was named.
-        root: The folder of data sets that have names.
-        names: Those data sets.
-        folders (bool): Whether folders are taken, too.
-
-    Raises:
-        InputError: If they are more than two, not there or a folder beside a second name, or
-            `root` is given as well.
-    """
+    """Refuses files of one's own in ``--data`` that cannot be read."""
     known = ", ".join(names)
     if root:
         raise InputError(f"--root goes with {known}, not a file of your own")
@@ -531,7 +488,6 @@ class _Parser(jsonargparse.ArgumentParser):
     """A parser whose errors are one line."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        """Exits with status 2."""
         text = " ".join(message.split())
         for pattern, words in PLAIN_WORDS:
             text = re.sub(pattern, words, text)

@@ -21,10 +21,6 @@ class EpochHistory(Callback):
     Seconds are those of the training batches alone, without validation and checkpoints. The random
     generator is seeded anew each epoch, so that a resumed run draws what the uninterrupted one
     would have drawn. The history travels in the checkpoint.
-
-    Args:
-        seed (int): Seed of the run.
-        measure: What the learner measures.
     """
 
     def __init__(self, seed: int, measure: Measure) -> None:
@@ -35,11 +31,9 @@ class EpochHistory(Callback):
         self._seconds = 0.0
 
     def state_dict(self) -> dict[str, Any]:
-        """The epochs so far."""
         return {"epochs": self.epochs}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes up the epochs of a checkpoint."""
         self.epochs = list(state_dict["epochs"])
 
     def best(self) -> dict[str, float]:
@@ -47,19 +41,16 @@ class EpochHistory(Callback):
         return min(self.epochs, key=lambda epoch: epoch["valid_error"])
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Seeds the epoch and starts its clock."""
         torch.manual_seed(10_000 * self.seed + trainer.current_epoch)
         self._started = _now(pl_module)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Stops the clock after the last batch, before validation."""
         if trainer.is_last_batch:
             self._seconds = _now(pl_module) - self._started
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Records the epoch; raises :class:`DivergenceError` where its error is no number."""
         assert isinstance(pl_module, Learner)
         record = {
             "epoch": trainer.current_epoch + 1,
@@ -74,8 +65,6 @@ class EpochHistory(Callback):
                 f"a lower --lr or --clip may help"
             )
         self.epochs.append(record)
-        for logger in trainer.loggers:
-            logger.log_metrics(record, step=trainer.current_epoch)
 
 
 def _known(measures: dict[str, float]) -> dict[str, float]:
@@ -90,20 +79,13 @@ def _now(module: LightningModule) -> float:
 
 
 class Shown(Callback):
-    """One compact bar for a whole run on a terminal, lines elsewhere.
-
-    Args:
-        name (str): What is trained.
-        history: The run's history.
-        show (str): ``'bar'``; ``'lines'``, about ten a run; or ``'epochs'``, a line each.
-    """
+    """One compact bar for a whole run on a terminal, lines elsewhere."""
 
     def __init__(self, name: str, history: EpochHistory, show: str) -> None:
         self.name, self.history, self.show = name, history, show
         self._bar: tqdm[Any] = tqdm(disable=True)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Opens the bar at the epoch that comes next."""
         self._bar = tqdm(
             total=(trainer.max_epochs or 0) * int(trainer.num_training_batches),
             initial=trainer.current_epoch * int(trainer.num_training_batches),
@@ -113,10 +95,7 @@ class Shown(Callback):
             disable=self.show != "bar",
         )
 
-    def on_train_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
-    ) -> None:
-        """One step."""
+    def on_train_batch_end(self, *arguments: Any) -> None:
         self._bar.update()
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -131,13 +110,9 @@ class Shown(Callback):
             say(f"{self.name}: {_epoch_line(trainer, self.history)}")
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Leaves the full bar standing."""
         self._bar.close()
 
-    def on_exception(
-        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
-    ) -> None:
-        """Leaves the bar standing where it is."""
+    def on_exception(self, *arguments: Any) -> None:
         self._bar.close()
 
 

@@ -1,10 +1,13 @@
 """Numbers of parameters, and the width of a network that stays within a number of them."""
 
+import bisect
 from collections.abc import Callable
 from typing import TypeVar
 
 import torch
 from torch import nn
+
+from benchmarks.harness.options import LARGEST_WIDTH
 
 T = TypeVar("T")
 MOST_PARAMETERS = 100_000_000
@@ -24,18 +27,7 @@ def count_parameters(build: Callable[[], nn.Module]) -> int:
 def check_parameters(
     name: str, width: int, number: int, options: str, most: int | None = None
 ) -> None:
-    """Refuses a network that is too large.
-
-    Args:
-        name (str): Of the network.
-        width (int): Its width.
-        number (int): Its number of parameters.
-        options (str): Those of the command line that change the number.
-        most (int, optional): The largest number; :data:`MOST_PARAMETERS` unless given.
-
-    Raises:
-        ValueError: If it has more.
-    """
+    """Refuses a network that is too large."""
     most = most or MOST_PARAMETERS
     if number > most:
         raise ValueError(
@@ -44,38 +36,12 @@ def check_parameters(
         )
 
 
-def largest_width(fits: Callable[[int], bool]) -> int:
-    """The largest width that fits, 0 if not even width 1 does.
-
-    Args:
-        fits: Whether a width does; a width below one that fits does as well.
-    """
-    if not fits(1):
-        return 0
-    low, high = 1, 2
-    while fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
 def fit_hidden_size(
     name: str, sized: Callable[[int], T], budget: int, count: Callable[[T], int]
 ) -> T:
-    """The configuration with the largest width within a number of parameters.
-
-    Args:
-        name (str): Of the network.
-        sized: The configuration of a width.
-        budget (int): The number.
-        count: The number of parameters of a configuration.
-
-    Raises:
-        ValueError: If even width 1 exceeds it.
-    """
-    width = largest_width(lambda width: count(sized(width)) <= budget)
+    """The configuration with the largest width within a number of parameters."""
+    widths = range(1, LARGEST_WIDTH + 1)
+    width = bisect.bisect_right(widths, budget, key=lambda width: count(sized(width)))
     if not width:
         raise ValueError(f"no width of {name!r} has at most {budget:,} parameters")
     return sized(width)

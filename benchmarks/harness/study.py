@@ -12,7 +12,6 @@ import os
 import platform
 import shutil
 import signal
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -65,63 +64,37 @@ Compute = Callable[[Any, Path], Record]
 
 @dataclass(frozen=True)
 class Report:
-    """What a study is shown by.
+    """What a study is shown by."""
 
-    Args:
-        tables: Printed, and written as ``table.md``.
-        pictures: By the name of their file.
-        write: Writes other files into the results folder.
-        written: Tables that are written and not printed.
-    """
-
-    tables: Sequence[Table]
+    tables: Sequence[Table]  # printed, and written as ``table.md``
+    # by the name of their file
     pictures: Mapping[str, Callable[[], "Figure"]] = field(default_factory=dict)
-    write: Callable[[Path], None] = lambda out: None
-    written: Sequence[Table] = ()
+    write: Callable[[Path], None] = lambda out: None  # writes other files into the results folder
+    written: Sequence[Table] = ()  # tables that are written and not printed
 
 
 @dataclass
 class Study:
-    """A results folder.
+    """A results folder."""
 
-    Args:
-        program (str): The module that keeps it; folders of others are refused.
-        options: What was asked for: a :class:`~benchmarks.harness.options.Options` with the fields
-            of :class:`~benchmarks.harness.options.Results`.
-        out (Path): The folder.
-        data: A fingerprint of the data, compared as options are; a continuation may have more.
-        packages: Those whose versions are written down.
-        files: The names of all pictures and other files that a report may leave, or patterns.
-        models: What makes each model, by name: one that the folder has must be the same. Those
-            that earlier calls have left in the folder stand before these once it is open.
-        facts: What else is written down.
-    """
-
-    program: str
+    program: str  # the module that keeps it; folders of others are refused
+    # what was asked for: a :class:`~benchmarks.harness.options.Options` with the fields of
+    # :class:`~benchmarks.harness.options.Results`
     options: Results
     out: Path
+    # a fingerprint of the data, compared as options are; a continuation may have more
     data: Mapping[str, Any] = field(default_factory=dict)
-    packages: Sequence[str] = ("torch", "numpy")
+    packages: Sequence[str] = ("torch", "numpy")  # those whose versions are written down
+    # the names of all pictures and other files that a report may leave, or patterns
     files: Sequence[str] = ()
+    # what makes each model, by name: one that the folder has must be the same. Those that earlier
+    # calls have left in the folder stand before these once it is open.
     models: Mapping[str, Any] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    def check(self) -> None:
-        """Refuses what :meth:`open` would refuse, and writes nothing.
-
-        Raises:
-            InputError: As there.
-        """
-        self._found()
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what else is written down
 
     def open(self) -> None:
-        """Makes the folder, or finds the study in it that is to be continued or shown.
-
-        Raises:
-            InputError: If the folder is not empty and neither is asked for, holds something else,
-                or was made with other options.
-        """
-        found = self._found()
+        """Makes the folder, or finds the study in it that is to be continued or shown."""
+        found = self.check()
         with as_input_error():
             if found and self.options.overwrite:
                 self._remove_results()
@@ -132,7 +105,7 @@ class Study:
                 (self.out / RUNS).mkdir(parents=True, exist_ok=True)
                 self._write_configuration()
 
-    def _found(self) -> dict[str, Any]:
+    def check(self) -> dict[str, Any]:
         """The configuration in the folder, whose study this one may continue, show or replace."""
         options, out = self.options, self.out
         keep = options.resume or options.report
@@ -160,18 +133,7 @@ class Study:
         is_done: Callable[[Any, Record], bool] = lambda cell, record: True,
         outcome: Callable[[Record], str] = lambda record: "done",
     ) -> None:
-        """Computes the cells that have no record yet.
-
-        Args:
-            cells: All that are asked for.
-            compute: Gives a cell's record, which JSON can hold, and may leave other files in the
-                folder that it is given.
-            is_done: Whether a record is that of a finished cell.
-            outcome: A record in words.
-
-        Raises:
-            KeyboardInterrupt: If interrupted, with a hint how to continue.
-        """
+        """Computes the cells without a record; `compute` may leave other files in its folder."""
         if self.options.report:
             return
         todo = self._todo(cells, is_done)
@@ -202,12 +164,7 @@ class Study:
         return self.out / RUNS / name
 
     def finish(self, report: Report, records: Sequence[Record] | None = None) -> None:
-        """Prints the tables and writes them, the pictures, ``metrics.json`` and other files.
-
-        Args:
-            report: Of the records.
-            records: What goes into ``metrics.json``, but for :data:`APART`; by default all.
-        """
+        """Prints the tables and writes them, the pictures, ``metrics.json`` and other files."""
         say("\n\n".join(table.text() for table in report.tables))
         with naming_files(self.out):
             self._write_metrics(self.records() if records is None else records)
@@ -295,12 +252,9 @@ class Study:
 
 
 def in_own_process(work: Callable[..., T], *arguments: object) -> T:
-    """What `work` gives in a fresh process, which ends when this one is interrupted.
-
-    Raises:
-        MeasurementError: If the process is killed.
-    """
-    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin_alone)
+    """What `work` gives in a fresh process, which ends when this one is interrupted."""
+    spawn, ignored = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_IGN)
+    pool = ProcessPoolExecutor(1, spawn, signal.signal, ignored)
     try:
         return pool.submit(work, *arguments).result()
     except BrokenProcessPool:
@@ -357,19 +311,6 @@ def write_report(
     write_text(out / "table.md", f"{text}\n")
     for name, draw in pictures.items():
         write_bytes(out / name, _png(draw))
-
-
-def _begin_alone() -> None:
-    """Readies a process that ends when the one that began it does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_follow, daemon=True).start()
-
-
-def _follow() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _png(draw: Callable[[], "Figure"]) -> bytes:

@@ -36,7 +36,7 @@ def spread(values: Sequence[float], digits: str) -> str:
 
 def spread_or_dash(values: Sequence[float | None], digits: str) -> str:
     """The same, and a dash where a value is not defined."""
-    known = [value for value in values if value is not None]
+    known = [value for value in values if value is not None and not math.isnan(value)]
     return spread(known, digits) if len(known) == len(values) else "-"
 
 
@@ -70,16 +70,7 @@ def learning_curves(
     parts: Sequence[str] = ("valid", "train"),
     log: bool = False,
 ) -> Figure:
-    """A measure by epoch, a color a model, a line a run and part.
-
-    Args:
-        runs: Finished runs, model by model.
-        measure: What is drawn.
-        label (str): Of the vertical axis.
-        title (str): The first words of the title.
-        parts: Of :data:`LINES`.
-        log (bool): Whether the vertical axis is logarithmic.
-    """
+    """A measure by epoch, a color a model, a line a run and part."""
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     groups = by_model(runs)

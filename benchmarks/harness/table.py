@@ -7,17 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Table:
-    """A caption and rows of text under a header.
+    """A caption and rows of text under a header."""
 
-    Args:
-        caption (str): What the numbers are.
-        header: Column names.
-        rows: Cells.
-    """
-
-    caption: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    caption: str  # what the numbers are
+    header: Sequence[str]  # column names
+    rows: Sequence[Sequence[str]]  # cells
 
     def text(self) -> str:
         """Plain columns: the first to the left, the others to the right."""
@@ -52,9 +46,6 @@ def number_format(values: Iterable[float]) -> str:
 
     Three decimals, more where the largest number needs them for three significant digits, and
     powers of ten below 1e-6 and from 1e6 on.
-
-    Args:
-        values: The numbers; those that are zero or not finite are not counted.
     """
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     exponent = math.floor(math.log10(max(sizes, default=1.0)))

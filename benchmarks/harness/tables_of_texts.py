@@ -13,33 +13,21 @@ from pyg_kernels.tables import PARQUET, pyarrow_parquet
 
 
 def texts_of(path: str, columns: list[str], encoding: str) -> tuple[pandas.DataFrame, list[str]]:
-    """A table with these columns, its rows counted from 0, and the text of each row.
-
-    Raises:
-        InputError: If it cannot be read or has no such columns.
-    """
+    """A table with these columns, its rows counted from 0, and the text of each row."""
     with as_input_error():
         table = read_text_table(path, columns, encoding).reset_index(drop=True)
     return table, joined(table, columns)
 
 
 def refuse_existing(paths: Iterable[Path], overwrite: bool) -> None:
-    """Refuses to replace files and folders unless that is asked for.
-
-    Raises:
-        InputError: If one of them is there.
-    """
+    """Refuses to replace files and folders unless that is asked for."""
     for path in paths:
         if path.exists() and not overwrite:
             raise InputError(f"{path} exists; --overwrite replaces it")
 
 
 def refuse_columns(table: pandas.DataFrame, names: Iterable[str], path: str) -> None:
-    """Refuses to replace columns of a table.
-
-    Raises:
-        InputError: If it has one of these names.
-    """
+    """Refuses to replace columns of a table."""
     taken = [name for name in names if name in table]
     if taken:
         raise InputError(
@@ -48,11 +36,7 @@ def refuse_columns(table: pandas.DataFrame, names: Iterable[str], path: str) -> 
 
 
 def check_output(path: Path) -> None:
-    """Refuses names of tables that :func:`write_table` does not write.
-
-    Raises:
-        InputError: If the name ends in something else, or Parquet cannot be written here.
-    """
+    """Refuses names of tables that :func:`write_table` does not write."""
     if path.name.endswith(PARQUET):
         with as_input_error():
             pyarrow_parquet(path)
@@ -61,11 +45,7 @@ def check_output(path: Path) -> None:
 
 
 def checkpoint_of(run: str) -> Path:
-    """The checkpoint that a run's folder, a results folder with one run, or a file is.
-
-    Raises:
-        InputError: If there is none, or there are several.
-    """
+    """The checkpoint that a run's folder, a results folder with one run, or a file is."""
     path = Path(run)
     if not path.is_dir():
         return path
@@ -81,11 +61,7 @@ def checkpoint_of(run: str) -> Path:
 
 
 def write_table(path: Path, table: pandas.DataFrame) -> None:
-    """Writes a table whole or not at all, as Parquet or CSV, compressed by its name.
-
-    Raises:
-        InputError: If it cannot be written.
-    """
+    """Writes a table whole or not at all, as Parquet or CSV, compressed by its name."""
     content = BytesIO()
     if path.name.endswith(PARQUET):
         table.to_parquet(content, index=False)

@@ -20,19 +20,12 @@ PARTS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Measure:
-    """How good predictions are, in one number.
+    """How good predictions are, in one number."""
 
-    Args:
-        key (str): Its name in files: ``train_KEY`` and ``valid_KEY`` in histories.
-        title (str): Its name in words.
-        digits (str): The format of its values; empty: as many digits as they need.
-        higher_is_better (bool): Whether better predictions have a higher value.
-    """
-
-    key: str
-    title: str
-    digits: str = ""
-    higher_is_better: bool = False
+    key: str  # its name in files: ``train_KEY`` and ``valid_KEY`` in histories
+    title: str  # its name in words
+    digits: str = ""  # the format of its values; empty: as many digits as they need
+    higher_is_better: bool = False  # whether better predictions have a higher value
 
     def format(self, values: Iterable[float]) -> str:
         """One format for values that stand together."""

@@ -7,7 +7,7 @@ import statistics
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import lightning.pytorch as lightning
 import pandas
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch import Tensor
 
 from benchmarks.harness.checkpoint import DAMAGE
@@ -31,67 +30,35 @@ BEST = "best.ckpt"
 LAST = "last.ckpt"
 RECORD = "record.json"
 # The columns of prediction tables, of any task, that are not left to guessing.
-COLUMN_TYPES = {
-    "smiles": str,
-    "target": str,
-    "y": float,
-    "prediction": float,
-    "text": str,
-    "subject": str,
-    "query": str,
-    "candidate": str,
-    "label": str,
-    "predicted": str,
-    "full": str,
-    "rest": str,
-}
+WORDS = "smiles target text subject query candidate label predicted full rest"
+COLUMN_TYPES = {"y": float, "prediction": float, **dict.fromkeys(WORDS.split(), str)}
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How a run is trained.
+    """How a run is trained."""
 
-    Args:
-        epochs (int): Epochs at most.
-        batch_size (int): Items a batch.
-        patience (int): Epochs without a better validation error after which training stops.
-        clip (float): Largest gradient norm; 0: no clipping.
-        optimizer: Adam's settings.
-        device (str): ``'auto'``, ``'cpu'``, ``'cuda'``, ``'cuda:1'``, ...
-        precision (str): Lightning's name of a precision, or ``'auto'``.
-        show (str): ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or
-            ``'nothing'``.
-        logger (str): ``'csv'`` or ``'tensorboard'``: where Lightning logs every epoch besides.
-    """
-
-    epochs: int
-    batch_size: int
-    patience: int
-    clip: float
-    optimizer: OptimizerConfig
+    epochs: int = 0  # at most
+    batch_size: int = 0
+    patience: int = 0  # epochs without a better validation error after which training stops
+    clip: float = 0.0  # largest gradient norm; 0: no clipping
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     device: str = "auto"
-    precision: str = "auto"
+    precision: str = "auto"  # Lightning's name of a precision, or ``'auto'``
+    # ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or ``'nothing'``
     show: str = "nothing"
-    logger: str = "none"
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run.
+    """A finished run."""
 
-    Args:
-        record: One object of ``metrics.json``.
-        history: One dictionary an epoch, see :class:`EpochHistory`.
-        predictions: One row for each prediction, see :meth:`Task.prediction_table`.
-    """
-
-    record: dict[str, Any]
-    history: list[dict[str, float]]
-    predictions: pandas.DataFrame
+    record: dict[str, Any]  # one object of ``metrics.json``
+    history: list[dict[str, float]]  # one dictionary an epoch, see :class:`EpochHistory`
+    predictions: pandas.DataFrame  # one row for each prediction, see :meth:`Task.prediction_table`
 
     @classmethod
     def read(cls, folder: Path) -> "Run | None":
-        """The run that was finished in a folder, or ``None``."""
         if not (folder / RECORD).exists() or not (folder / PREDICTIONS).exists():
             return None
         with _naming_damage(folder / RECORD):
@@ -126,22 +93,6 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
 
     The weights of the epoch with the lowest validation error make all predictions, with the network
     in evaluation mode. Leaves ``best.ckpt`` in the folder.
-
-    Args:
-        task: What is learned.
-        model: The configuration of the network.
-        seed (int): Seed of the initial weights, of the order of the training part and of dropout.
-        config: How to train.
-        folder (Path): Where checkpoints lie; made if missing.
-
-    Returns:
-        The finished run, not yet written.
-
-    Raises:
-        DivergenceError: If an error is no finite number.
-        InputError: If a checkpoint of the interrupted run is missing or damaged, or one cannot be
-            written.
-        KeyboardInterrupt: If interrupted; the last whole epoch is in ``last.ckpt``.
     """
     quieten_lightning()
     config = task.training(model, config)
@@ -155,7 +106,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     name = task.run_name(model.name, seed)
     shown = [] if config.show == "nothing" else [Shown(name, history, config.show)]
     callbacks = [history, *shown, KeepCheckpoints(folder, history)]
-    trainer = _trainer(config, callbacks, folder)
+    trainer = _trainer(config, callbacks)
     try:
         with naming_files(folder):
             _fit(trainer, learner, batches, folder)
@@ -180,20 +131,7 @@ def finished_run(
     epochs: list[dict[str, float]],
     details: Mapping[str, Any],
 ) -> Run:
-    """The run of a model that has predicted every part, with its record.
-
-    Args:
-        task: What was learned.
-        model: The configuration of the model.
-        seed (int): Of the run.
-        number_of_parameters (int): Learned numbers.
-        predictions: Those of each part.
-        epochs: One dictionary an epoch; none of a model that is fitted at once.
-        details: What the record says besides.
-
-    Raises:
-        DivergenceError: If an error is no finite number.
-    """
+    """The run of a model that has predicted every part, with its record."""
     scores = task.scores(predictions)
     for part, value in scores.items():
         if not math.isfinite(value):
@@ -235,10 +173,6 @@ class KeepCheckpoints(Checkpoint):
 
     What is best follows from the history alone, which ``last.ckpt`` carries: unlike Lightning's
     ``ModelCheckpoint``, a resumed run knows its best epoch wherever the folder was moved.
-
-    Args:
-        folder (Path): Where they lie.
-        history: The run's history.
     """
 
     def __init__(self, folder: Path, history: EpochHistory) -> None:
@@ -248,7 +182,6 @@ class KeepCheckpoints(Checkpoint):
     def on_train_epoch_end(
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
     ) -> None:
-        """Writes them; as a ``Checkpoint`` after early stopping, whose state they carry."""
         if self.history.best() is self.history.epochs[-1]:
             trainer.save_checkpoint(self.folder / BEST, weights_only=True)
         trainer.save_checkpoint(self.folder / LAST)
@@ -257,7 +190,6 @@ class KeepCheckpoints(Checkpoint):
 def _trainer(
     config: TrainingConfig,
     callbacks: list[Callback],
-    folder: Path,
 ) -> lightning.Trainer:
     kind, devices = accelerator(config.device)
     precision = config.precision
@@ -271,18 +203,12 @@ def _trainer(
         max_epochs=config.epochs,
         gradient_clip_val=config.clip or None,
         callbacks=[*callbacks, stopping],
-        logger=_logger(config.logger, folder),
+        logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         num_sanity_val_steps=0,
         reload_dataloaders_every_n_epochs=1,
     )
-
-
-def _logger(name: str, folder: Path) -> Logger | bool:
-    if name == "none":
-        return False
-    return CSVLogger(folder, name) if name == "csv" else TensorBoardLogger(folder, name)
 
 
 def _fit(

@@ -34,46 +34,28 @@ METRICS = {"rmse": "rmse", "rocauc": "roc-auc", "ap": "pr-auc"}  # OGB's names a
 
 @dataclass(frozen=True)
 class MoleculeSet:
-    """Molecules with targets.
+    """Molecules with targets."""
 
-    Args:
-        name: Of the data set, or of its file without the ending.
-        source: A ``MoleculeDataset``, or ``MoleculeShards``.
-        metric: ``'rmse'``, ``'roc-auc'`` or ``'pr-auc'``, a mean over targets.
-        subset: ``(M,)`` bool, the molecules that are also measured by themselves.
-    """
-
-    name: str
-    source: Any
-    metric: str
+    name: str  # of the data set, or of its file without the ending
+    source: Any  # a ``MoleculeDataset``, or ``MoleculeShards``
+    metric: str  # ``'rmse'``, ``'roc-auc'`` or ``'pr-auc'``, a mean over targets
+    # ``(M,)`` bool, the molecules that are also measured by themselves
     subset: NDArray[np.bool_] | None = None
 
     @cached_property
     def molecules(self) -> Molecules:
-        """What estimators take, with its features."""
         return Molecules.of_dataset(self.source)
 
     @property
     def targets(self) -> NDArray[np.float64]:
-        """``(M, T)``, NaN where one was not measured."""
         return np.asarray(self.source.targets.numpy())
 
     @property
     def is_regression(self) -> bool:
-        """Whether targets are numbers, and not classes 0 and 1."""
         return self.metric == "rmse"
 
     def split(self, kind: str, seed: int | None) -> "Split":
-        """The parts of a split.
-
-        Args:
-            kind: ``'random'``, ``'scaffold'``, ``'column'`` or ``'official'``.
-            seed: Of the first two; None: 0, and the largest scaffolds first.
-
-        Raises:
-            InputError: If it cannot be split so, or a part has nothing to learn or to compare. A
-                column may say of no molecule that it is to validate on.
-        """
+        """The parts of a split."""
         source = self.source
         with as_input_error():
             if kind == "random":
@@ -90,17 +72,11 @@ class MoleculeSet:
 
 @dataclass(frozen=True)
 class Split:
-    """The parts of a set of molecules.
-
-    Args:
-        data: The molecules.
-        name: Such as ``'random'`` or ``'scaffold1'``, with its seed if that was given.
-        parts: Of each part the positions.
-    """
+    """The parts of a set of molecules."""
 
     data: MoleculeSet
-    name: str
-    parts: Mapping[str, NDArray[Any]]
+    name: str  # such as ``'random'`` or ``'scaffold1'``, with its seed if that was given
+    parts: Mapping[str, NDArray[Any]]  # of each part the positions
 
     @property
     def key(self) -> str:
@@ -109,11 +85,9 @@ class Split:
 
     @property
     def has_valid(self) -> bool:
-        """Whether there are molecules to validate on."""
         return len(self.parts["valid"]) > 0
 
     def targets(self, part: str) -> NDArray[np.float64]:
-        """``(M, T)`` of a part."""
         return self.data.targets[self.parts[part]]
 
     @cached_property
@@ -128,7 +102,6 @@ class Split:
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint of molecules, targets and split: equal only if all are."""
         source = self.data.source
         content = hashlib.sha256(str(getattr(source, "digest", "")).encode())
         if not hasattr(source, "digest"):
@@ -139,16 +112,10 @@ class Split:
         return content.hexdigest()[:16]
 
     def describe(self) -> str:
-        """One line."""
         sizes = ", ".join(f"{len(self.parts[part]):,} {part}" for part in PARTS)
         return f"{self.data.name}: {len(self.data.source):,} molecules, {self.name} split: {sizes}"
 
     def check(self) -> None:
-        """Whether each part has something to learn from, or to compare with.
-
-        Raises:
-            InputError: If one has not.
-        """
         if len(self.parts["train"]) < 2:
             raise InputError("the training part has a single molecule; at least 2 are needed")
         advice = "another --split or other --target-columns may have one"
@@ -177,11 +144,7 @@ def _by_column(values: Sequence[str]) -> Any:
 
 
 def load_set(data: str, options: Options, progress: bool = False) -> MoleculeSet:
-    """The molecules of one word of ``--data``.
-
-    Raises:
-        InputError: If they cannot be read.
-    """
+    """The molecules of one word of ``--data``."""
     with as_input_error():
         featurizer = featurizer_by_name(options.chosen("featurizer", data))
         if data in OGB_SETS:

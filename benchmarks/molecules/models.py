@@ -10,7 +10,7 @@ from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.sizes import (
     check_parameters,
     count_parameters,
-    largest_width,
+    fit_hidden_size,
     num_parameters,
 )
 from benchmarks.molecules.data import Split
@@ -30,17 +30,11 @@ OWN = "benchmarks.molecules.networks:"
 
 @dataclass(frozen=True)
 class Named:
-    """A model under a name of the comparison's own.
+    """A model under a name of the comparison's own."""
 
-    Args:
-        model: What the estimator calls it.
-        layers: Its own `num_layers`, whatever ``--layers`` says.
-        width_of: The model whose width within a number of parameters it takes.
-    """
-
-    model: str
-    layers: int | None = None
-    width_of: str | None = None
+    model: str  # what the estimator calls it
+    layers: int | None = None  # its own `num_layers`, whatever ``--layers`` says
+    width_of: str | None = None  # the model whose width within a number of parameters it takes
 
 
 NAMES: Mapping[str, Named] = {
@@ -56,25 +50,16 @@ SEEDLESS = ("mean", "wl-ridge")  # the same with every seed
 
 @dataclass(frozen=True)
 class Model:
-    """A model that is to be fitted.
+    """A model that is to be fitted."""
 
-    Args:
-        name: On the command line.
-        kind: What the estimator calls it.
-        arguments: Of the estimator.
-        most: Training molecules that it sees at most.
-        num_parameters: Of a network.
-    """
-
-    name: str
-    kind: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-    most: int | None = None
-    num_parameters: int | None = None
+    name: str  # on the command line
+    kind: str  # what the estimator calls it
+    arguments: dict[str, Any] = field(default_factory=dict)  # of the estimator
+    most: int | None = None  # training molecules that it sees at most
+    num_parameters: int | None = None  # of a network
 
     @property
     def is_network(self) -> bool:
-        """Whether it is trained in epochs."""
         return self.kind not in (*KERNEL_METHODS, *KERNELS, AUTO)
 
     def is_own(self, split: Split) -> bool:
@@ -91,7 +76,6 @@ class Model:
         return list(dict.fromkeys(seeds))[: 1 if self.kind in SEEDLESS else None]
 
     def estimator(self, split: Split, seed: int, progress: bool) -> Any:
-        """The estimator, not fitted."""
         if self.is_own(split):
             return Process(self.kind, self.arguments.get("num_layers"), seed)
         made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier
@@ -105,25 +89,12 @@ class Model:
 
 
 def models_of(options: Options, split: Split, data: str) -> list[Model]:
-    """The models of the command line for some molecules, networks with their widths.
-
-    Args:
-        options: The command line.
-        split: The molecules.
-        data: Their word of ``--data``.
-
-    Raises:
-        InputError: If there is no such model, or no width within the number of parameters.
-    """
+    """The models of the command line for some molecules, networks with their widths."""
     return [_model(name, options, split, data) for name in dict.fromkeys(options.model)]
 
 
 def named_model(name: str) -> Named:
-    """What a word of ``--model`` names.
-
-    Raises:
-        InputError: If it names nothing.
-    """
+    """What a word of ``--model`` names."""
     known = (AUTO, *NETWORKS, *KERNEL_METHODS, *KERNELS, *NAMES)
     if name not in known and ":" not in name:
         raise InputError(
@@ -191,8 +162,13 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     try:
         with as_input_error():
             if not options.hidden and (":" not in kind or kind.startswith(OWN)):
-                width = _width(named, sizes, options.parameters or PARAMETERS)
-                sizes = replace(sizes, hidden_channels=width)
+                like = NAMES[named.width_of].model if named.width_of else kind
+                sizes = fit_hidden_size(
+                    kind,
+                    lambda width: replace(sizes, hidden_channels=width),
+                    options.parameters or PARAMETERS,
+                    lambda wide: _parameters(like, wide),
+                )
             number = _parameters(kind, sizes)
             check_parameters(name, sizes.hidden_channels or 0, number, "--hidden, --parameters")
     except TypeError as error:  # an option that it does not take
@@ -204,17 +180,6 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
         "learning_rate": options.chosen("lr", data),
     }
     return Model(name, kind, arguments, num_parameters=number)
-
-
-def _width(named: Named, sizes: Sizes, most: int) -> int:
-    """The largest width with at most so many parameters."""
-    like = NAMES[named.width_of].model if named.width_of else named.model
-    width = largest_width(
-        lambda width: _parameters(like, replace(sizes, hidden_channels=width)) <= most
-    )
-    if not width:
-        raise ValueError(f"no width of {named.model!r} has at most {most} parameters")
-    return width
 
 
 def _parameters(kind: str, sizes: Sizes) -> int:

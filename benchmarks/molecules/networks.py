@@ -10,15 +10,7 @@ CENTERS = 100  # of gin-kernel; chosen on a validation part, see the page on lea
 
 
 class ActivatedGIN(nn.Module):
-    """PyG's GIN layers, batch normalization, sum pooling; each place has an activation of its own.
-
-    Args:
-        in_channels: The number of atom features.
-        out_channels: The number of outputs.
-        hidden_channels: The width.
-        num_layers: The number of layers.
-        dropout: The probability of dropping a channel.
-    """
+    """PyG's GIN layers, batch normalization, sum pooling; an activation at each place."""
 
     def __init__(
         self,
@@ -45,11 +37,9 @@ class ActivatedGIN(nn.Module):
         )  # fmt: skip
 
     def norm(self, width: int) -> nn.Module:
-        """Batch normalization."""
         return gnn.BatchNorm(width, allow_single_element=True)
 
     def act(self, width: int) -> nn.Module:
-        """The activation of so many units."""
         return nn.ReLU()
 
     def forward(self, x: Tensor, edge_index: Tensor, *, batch: Tensor, batch_size: int) -> Tensor:
@@ -63,7 +53,6 @@ class SlopedGIN(ActivatedGIN):
     """With a slope for each unit."""
 
     def act(self, width: int) -> nn.Module:
-        """PReLU."""
         return nn.PReLU(width)
 
 
@@ -71,5 +60,4 @@ class LearnedGIN(ActivatedGIN):
     """With a function learned for each unit, ReLU at the start."""
 
     def act(self, width: int) -> nn.Module:
-        """:class:`~pyg_kernels.nn.KernelActivation`."""
         return KernelActivation(width, num_centers=CENTERS, init="relu")

@@ -32,11 +32,7 @@ GENERATORS: Mapping[str, Callable[[], Any]] = {
 
 
 class FingerprintKernel(CountKernel):
-    """Min-max of one kind of RDKit's counts, of items with ``smiles``.
-
-    Args:
-        kind: A key of `GENERATORS`.
-    """
+    """Min-max of one kind of RDKit's counts, of items with ``smiles``."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -72,13 +68,7 @@ KERNELS: Mapping[str, Callable[[int], list[Any]]] = {
 
 
 class Process:
-    """An exact Gaussian process as an estimator; it cannot be saved.
-
-    Args:
-        model: A key of `KERNELS`.
-        num_layers: Iterations of ``wl-gp``; None: 3.
-        seed: Of the molecules that weights and noise are learned on.
-    """
+    """An exact Gaussian process as an estimator; it cannot be saved."""
 
     ensemble_size = 1
 

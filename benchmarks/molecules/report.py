@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,12 +22,14 @@ from benchmarks.harness.errors import InputError
 from benchmarks.harness.figures import panels
 from benchmarks.harness.files import write_text
 from benchmarks.harness.study import RECORD, rows_table
-from benchmarks.harness.summary import spread
+from benchmarks.harness.summary import learning_curves, spread_or_dash
 from benchmarks.harness.table import Table, number_format, one_line
+from benchmarks.harness.task import Measure
+from benchmarks.harness.training import Run
 from benchmarks.molecules.runs import PROGRAM
 from benchmarks.molecules.scores import LEVELS, TITLES, each_score, is_higher_better, score
 
-FILES = ("report.html", "predictions.csv", "skipped.csv", "predictions-*.png", "learning-*.png")
+FILES = ("report.html", "predictions.csv", "skipped-*.csv", "predictions-*.png", "learning-*.png")
 PAGE = "report.html"
 PARTS = ("train", "valid", "test")
 RECORDS = "runs/*-seed*/record.json"
@@ -38,27 +41,17 @@ DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError)
 
 @dataclass(frozen=True)
 class FinishedCell:
-    """A run that lies in a folder.
-
-    Args:
-        folder: The run's.
-        record: Its ``record.json``.
-        about: What of that is not in ``metrics.json``: digest, description of the molecules,
-            targets, whether bonds are read, settings.
-    """
+    """A run that lies in a folder."""
 
     folder: Path
     record: dict[str, Any]
+    # what of that is not in ``metrics.json``: digest, description of the molecules, targets,
+    # whether bonds are read, settings
     about: dict[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> "FinishedCell":
-        """The run of a ``record.json``; raises one of `DAMAGE`."""
         record = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("dataset", "split", "model", "seed", "metric", "history", *PARTS):
-            record[name]
-        for name in ("digest", "molecules", "targets", "settings", "bonds"):
-            record["about"][name]
         found = cls(path.parent, record, record["about"])
         y, prediction = found.test
         if y.shape != prediction.shape:
@@ -70,11 +63,6 @@ class FinishedCell:
         """Measurements and predictions of the test part, ``(M, T)``."""
         with np.load(self.folder / "test.npz", allow_pickle=False) as file:
             return file["y"], file["prediction"]
-
-    def same_result(self, other: "FinishedCell") -> bool:
-        """Whether both have the same scores."""
-        own, others = ([cell.record[part] for part in PARTS] for cell in (self, other))
-        return bool(np.array_equal(own, others, equal_nan=True))
 
 
 def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
@@ -94,11 +82,7 @@ def read_cells(folder: Path) -> tuple[list[FinishedCell], list[str]]:
 
 
 def whole_cells(folder: Path) -> list[FinishedCell]:
-    """The finished runs below a folder.
-
-    Raises:
-        InputError: If one is damaged.
-    """
+    """The finished runs below a folder."""
     cells, damaged = read_cells(folder)
     if damaged:
         raise InputError(f"{damaged[0]}; remove its folder to fit this run again")
@@ -107,14 +91,9 @@ def whole_cells(folder: Path) -> list[FinishedCell]:
 
 @dataclass(frozen=True)
 class Line:
-    """One model with one set of settings, over its seeds.
+    """One model with one set of settings, over its seeds."""
 
-    Args:
-        label: The model, and what of its settings differs from other lines of the same model.
-        cells: Its runs.
-    """
-
-    label: str
+    label: str  # the model, and what of its settings differs from other lines of the same model
     cells: list[FinishedCell]
 
     def mean(self, part: str) -> float:
@@ -123,7 +102,7 @@ class Line:
 
     def spread(self, part: str, digits: str) -> str:
         """The mean of a part's scores and, of several seeds, their standard deviation."""
-        return _spread_or_dash([cell.record[part] for cell in self.cells], digits)
+        return spread_or_dash([cell.record[part] for cell in self.cells], digits)
 
     def covered(self) -> str:
         """The shares of the test part within intervals, the mean over seeds."""
@@ -136,11 +115,7 @@ class Line:
 
 
 class Section:
-    """The runs on one set of molecules, targets and split.
-
-    Args:
-        cells: At least one.
-    """
+    """The runs on one set of molecules, targets and split."""
 
     def __init__(self, cells: Sequence[FinishedCell]) -> None:
         first = cells[0]
@@ -208,7 +183,7 @@ class Section:
         labels, columns = [line.label for line in self.lines], []
         for line in self.lines:
             scores = np.array([each_score(self.metric, *cell.test) for cell in line.cells])
-            columns.append([_spread_or_dash(each.tolist(), digits) for each in scores.T])
+            columns.append([spread_or_dash(each.tolist(), digits) for each in scores.T])
         caption = f"Test {TITLES[self.metric]} of each target"
         if len(self.targets) > MOST_COLUMNS:
             rows = [[t, *cells] for t, *cells in zip(self.targets, *columns, strict=True)]
@@ -264,22 +239,16 @@ class Section:
 
     def learning_figure(self) -> Figure:
         """Losses of validation (solid) and training (dotted) by epoch, a line a run."""
-        figure, (axes,) = panels(1, 1, (6.4, 4.2))
-        regression = self.metric == "rmse"
-        for place, line in enumerate(self.lines):
-            for k, cell in enumerate(line.cells):
-                epochs = [epoch["epoch"] for epoch in cell.record["history"]]
-                for part, style in (("valid", "-"), ("train", ":")):
-                    losses = np.array([epoch[f"{part}_loss"] for epoch in cell.record["history"]])
-                    label = line.label if k == 0 and part == "valid" and epochs else None
-                    values = np.sqrt(losses) if regression else losses
-                    axes.plot(epochs, values, style, color=f"C{place % 10}", label=label)
-        axes.set_xlabel("epoch")
-        axes.set_ylabel("RMSE of standardized targets" if regression else "cross-entropy")
-        axes.set_title(f"{self.name}; solid: validation, dotted: training", fontsize="medium")
-        if axes.get_legend_handles_labels()[1]:
-            axes.legend(fontsize="small")
-        return figure
+        runs = [
+            Run({"model": line.label, "valid": math.nan}, cell.record["history"], None)
+            for line in self.lines
+            for cell in line.cells
+            if cell.record["history"]
+        ]
+        label = (
+            "squared error of standardized targets" if self.metric == "rmse" else "cross-entropy"
+        )
+        return learning_curves(runs, Measure("loss", label), label, self.name)
 
     def provenance(self) -> list[tuple[str, str]]:
         """Of each results folder what it says of its making, in one line."""
@@ -302,44 +271,29 @@ class Section:
 
 
 def _lines(cells: Sequence[FinishedCell]) -> list[Line]:
-    """Lines by model and settings. Of runs that are there twice the first counts, unless they
-    differ: then each folder has a line of its own, but for copies of another.
-    """
-    folders: dict[tuple[str, str], dict[str, dict[int, FinishedCell]]] = {}
+    """Lines by model and settings; where a seed lies in several folders, of each folder."""
+    groups: dict[tuple[str, str], list[FinishedCell]] = {}
     for cell in cells:
-        key = (cell.record["model"], json.dumps(cell.about["settings"], sort_keys=True))
-        found = folders.setdefault(key, {}).setdefault(str(cell.folder.parent.parent), {})
-        found[cell.record["seed"]] = cell
-    groups: dict[tuple[str, str, str], dict[int, FinishedCell]] = {}
-    for key, each in folders.items():
-        united: dict[int, FinishedCell] = {}
-        for runs in each.values():
-            united = {**runs, **united}
-        if all(_is_copy(runs, united) for runs in each.values()):
-            groups[*key, ""] = united
-            continue
-        kept: list[dict[int, FinishedCell]] = []
-        for folder, runs in each.items():
-            if not any(_is_copy(runs, other) for other in kept):
-                kept.append(runs)
-                groups[*key, folder] = runs
+        settings = json.dumps(cell.about["settings"], sort_keys=True)
+        groups.setdefault((cell.record["model"], settings), []).append(cell)
     lines = []
-    for (model, settings, folder), runs in groups.items():
+    for (model, settings), found in groups.items():
         others = [json.loads(key[1]) for key in groups if key[0] == model]
-        own = json.loads(settings)
         differs = [
             f"{name} {value}"
-            for name, value in own.items()
+            for name, value in json.loads(settings).items()
             if any(other.get(name) != value for other in others)
         ]
-        label = " ".join([model, *([f"({', '.join(differs)})"] if differs else []),
-                          *([f"in {folder}"] if folder else [])])  # fmt: skip
-        lines.append(Line(label, [runs[seed] for seed in sorted(runs)]))
+        label = f"{model} ({', '.join(differs)})" if differs else model
+        parts = {"": found}
+        if len({cell.record["seed"] for cell in found}) < len(found):
+            parts = {f" in {cell.folder.parent.parent}": [] for cell in found}
+            for cell in found:
+                parts[f" in {cell.folder.parent.parent}"].append(cell)
+        for folder, own in parts.items():
+            own = sorted(own, key=lambda cell: cell.record["seed"])
+            lines.append(Line(f"{label}{folder}", own))
     return lines
-
-
-def _is_copy(runs: dict[int, FinishedCell], other: dict[int, FinishedCell]) -> bool:
-    return all(seed in other and cell.same_result(other[seed]) for seed, cell in runs.items())
 
 
 def _last_nan(value: float) -> float:
@@ -351,11 +305,6 @@ def _seconds(line: Line) -> str:
     if None in each:
         return f"{statistics.fmean(cell.record['seconds'] for cell in line.cells):.1f} to fit"
     return f"{statistics.fmean(each):.2f} an epoch"
-
-
-def _spread_or_dash(values: Sequence[float | None], digits: str) -> str:
-    known = [value for value in values if value is not None and value == value]
-    return spread(known, digits) if len(known) == len(values) else "-"
 
 
 def _or_dash(value: float | None, digits: str) -> str:

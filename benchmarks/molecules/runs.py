@@ -20,7 +20,7 @@ from benchmarks.molecules.options import Options
 from benchmarks.molecules.scores import TITLES, covered, score
 
 PROGRAM = "benchmarks.molecules"
-PREDICTIONS, SKIPPED = "predictions.csv", "skipped.csv"
+PREDICTIONS = "predictions.csv"
 MOST_ROWS = 10_000_000  # of a table of predictions with all parts
 SKIPPED_SHOWN = 10
 TRAINING_SAMPLE = 10_000  # of molecules on disk, for the similarity of new ones
@@ -28,27 +28,19 @@ TRAINING_SAMPLE = 10_000  # of molecules on disk, for the similarity of new ones
 
 @dataclass(frozen=True)
 class Cell:
-    """One run.
+    """One run."""
 
-    Args:
-        split: What it learns from.
-        model: What learns.
-        seed: Of the estimator.
-    """
-
-    split: Split
-    model: Model
-    seed: int
+    split: Split  # what it learns from
+    model: Model  # what learns
+    seed: int  # of the estimator
 
     @property
     def name(self) -> str:
-        """Of its folder."""
         model = self.model.name.replace(":", "-").replace("/", "-")
         return f"{self.split.key}-{model}-seed{self.seed}"
 
     @property
     def title(self) -> str:
-        """What is shown of it."""
         return f"{self.split.key}, {self.model.name}, seed {self.seed}"
 
     def fitted_rows(self) -> Any:
@@ -59,11 +51,7 @@ class Cell:
         return np.sort(np.random.default_rng(self.seed).choice(train, most, replace=False))
 
     def fit(self, progress: bool) -> tuple[Any, float]:
-        """The fitted estimator and the seconds that it took.
-
-        Raises:
-            InputError: If it cannot be fitted, or diverges.
-        """
+        """The fitted estimator and the seconds that it took."""
         split, rows = self.split, self.fitted_rows()
         y, valid = split.data.targets[:, split.learned], split.parts["valid"]
         y = y[:, 0] if y.shape[1] == 1 else y
@@ -176,11 +164,7 @@ class Cell:
         return pd.concat(frames, ignore_index=True)
 
     def write(self, folder: Path, progress: bool) -> Record:
-        """Fits the model and writes the run; gives its record.
-
-        Raises:
-            InputError: If it cannot be fitted or written.
-        """
+        """Fits the model and writes the run; gives its record."""
         estimator, seconds = self.fit(progress)
         found = self.predictions(estimator)
         record = self.record(estimator, found, seconds)
@@ -220,11 +204,7 @@ class Cell:
 
 
 def planned(options: Options) -> list[Cell]:
-    """All runs that are asked for.
-
-    Raises:
-        InputError: If molecules cannot be read or split, or there is no such model.
-    """
+    """All runs that are asked for."""
     for name in options.model:  # before anything is read
         named_model(name)
     torch_device(options.device)
@@ -259,19 +239,11 @@ def write_predictions(out: Path, folders: Sequence[Path]) -> None:
 
 
 def write_skipped(out: Path, splits: Sequence[Split]) -> None:
-    """Of each data set what was left out; those of other sets in the file stay."""
-    sets = {split.data.name: split.data.source.skipped for split in splits}
-    frames = [pd.DataFrame(rows).assign(dataset=name) for name, rows in sets.items() if rows]
-    file = out / SKIPPED
+    """What was left out of each data set."""
     with as_input_error(), naming_files(out):
-        if file.exists():
-            before = pd.read_csv(file, dtype=str, keep_default_na=False)
-            if "dataset" in before:
-                frames.insert(0, before[~before["dataset"].isin(list(sets))])
-        if frames:
-            table = pd.concat(frames, ignore_index=True)
-            table.insert(0, "dataset", table.pop("dataset"))
-            write_text(file, table.to_csv(index=False))
+        for name, rows in {split.data.name: split.data.source.skipped for split in splits}.items():
+            if rows:
+                write_text(out / f"skipped-{name}.csv", pd.DataFrame(rows).to_csv(index=False))
 
 
 def _tell_skipped(source: Any) -> None:

@@ -16,14 +16,7 @@ def is_higher_better(metric: str) -> bool:
 
 
 def score(metric: str, y: Numbers, prediction: Numbers, drawn: Numbers | None = None) -> float:
-    """The mean over targets that have one, as the Open Graph Benchmark's; NaN where none has.
-
-    Args:
-        metric: A key of `TITLES`.
-        y: ``(M, T)``, NaN where one was not measured.
-        prediction: ``(M, T)``; numbers, or probabilities of class 1.
-        drawn: How often each molecule counts, ``(M,)``; None: once.
-    """
+    """The mean over targets that have one, as the Open Graph Benchmark's; NaN where none has."""
     found = each_score(metric, y, prediction, drawn)
     known = found[~np.isnan(found)]
     return float(known.mean()) if len(known) else float("nan")

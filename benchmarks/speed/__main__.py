@@ -30,7 +30,7 @@ shapes, weights that share an input in one product, and the two products of each
 scan: the bytes that must move, beside a copy. activation: MiB are the memory at the peak of a step,
 above that before it. language: steps of training presets of benchmarks.language_model, and their
 recurrent layers alone. epoch: the first epoch of benchmarks.molecules through its own Trainer, and
-after each batch the products of that batch alone, on random factors of the same shapes.
+after it its products alone, on random factors of the same shapes.
 
 OUT/metrics.json has the rows, the machine and the versions.
 """

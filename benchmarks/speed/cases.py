@@ -22,7 +22,7 @@ from pyg_kernels.nn import (
 from pyg_kernels.ops.expansion import GREENS
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import Form, walk_scan
-from pyg_kernels.sequence import KBRN, RCNN, RKM
+from pyg_kernels.sequence import KBRN, RCNN, RKM, RKMCell
 
 Layers = list[tuple[str, nn.Module, tuple[int, ...]]]  # with their products, see Contestant
 #: Steps, texts, channels by table and type of device.
@@ -41,21 +41,8 @@ SHAPES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
         "cuda": ((50, 500, 20), (35, 256, 640)),
     },
 }
-#: Cell, whether there is feedback, the products with tokens and those with the output before.
-CELLS = (
-    ("lstm", True, 4, 4),
-    ("rkm-lstm", True, 4, 4),
-    ("rkm-cifg", True, 3, 3),
-    ("ran", True, 3, 2),
-    ("linear-gated", True, 2, 2),
-    ("linear", True, 1, 1),
-    ("lstm", False, 4, 0),
-    ("rkm-lstm", False, 4, 0),
-    ("rkm-cifg", False, 3, 0),
-    ("ran", False, 3, 0),
-    ("gated-cnn", False, 2, 0),
-    ("cnn", False, 1, 0),
-)
+RECURRENT = ("lstm", "rkm-lstm", "rkm-cifg", "ran", "linear-gated", "linear")
+WITHOUT_FEEDBACK = ("lstm", "rkm-lstm", "rkm-cifg", "ran", "gated-cnn", "cnn")
 CHANNELS = 175  # of graph layers
 MOLECULES = {"cpu": 512, "cuda": 16_384}
 ATOMS, RINGS, BOND_FEATURES = 27, 6, 7  # of a random molecule, about those of one of CEP
@@ -106,11 +93,14 @@ def sequence_layers(channels: int) -> Layers:
 def rkm_layers(channels: int) -> Layers:
     """Every cell, with feedback and without, and the layers that they replace."""
     found: Layers = []
-    for cell, feedback, on_tokens, on_output in CELLS:
-        plain = feedback or cell in ("gated-cnn", "cnn")
+    cells = [*((cell, True) for cell in RECURRENT), *((cell, False) for cell in WITHOUT_FEEDBACK)]
+    for cell, feedback in cells:
         layer = RKM(channels, channels, cell=cell, feedback=feedback)
-        products = (on_tokens, on_output) if on_output else (on_tokens,)
-        found.append((cell if plain else f"{cell}, no feedback", layer, products))
+        (built,) = layer.cells
+        assert isinstance(built, RKMCell)
+        products = tuple(filter(None, (len(built.filters), len(built.recurrent))))
+        name = f"{cell}, no feedback" if cell in RECURRENT and not feedback else cell
+        found.append((name, layer, products))
     found.append(("nn.LSTM", nn.LSTM(channels, channels), (4, 4)))
     found.append(("nn.GRU", nn.GRU(channels, channels), (3, 3)))
     return found
@@ -295,14 +285,14 @@ def direct_sum(a: Tensor, act: KernelActivation) -> Tensor:
 def language_case(device: torch.device, num_words: int = WORDS, hidden: int | None = None) -> Case:
     """Steps of training language models on random words, and their recurrent layers alone."""
     from benchmarks.harness.language_model.config import PRESETS
-    from benchmarks.harness.language_model.models import build_language_model, fitted
+    from benchmarks.harness.language_model.models import LanguageModel, fitted
 
     contestants = []
     for name in LANGUAGE_MODELS:
         settings = PRESETS[name].training
         config = fitted(PRESETS[name], num_words, hidden)
         torch.manual_seed(0)
-        model = build_language_model(config).to(device)
+        model = LanguageModel(config).to(device)
         words = float(settings.batch_size * settings.steps)
         shape = (settings.steps, settings.batch_size, config.embedding_size)
         alone = text_step(model.encoder, torch.randn(shape, device=device))

@@ -79,35 +79,14 @@ def products_alone(products: Sequence[Product], device: torch.device) -> Step:
 
 
 class BatchClock(Callback):
-    """Times batch by batch: loader, network, loss, backward, clipping, Adam, schedule, Trainer.
+    """Times batch by batch: loader, network, loss, backward, clipping, Adam, schedule, Trainer."""
 
-    Args:
-        after: Done after each batch, off the clock; its seconds are kept as well.
-        record (bool): Note the products of each batch.
-
-    Attributes:
-        seconds: Of each batch.
-        molecules: In each batch.
-        after_seconds: Of what was done after it.
-        products: Those of each batch.
-    """
-
-    def __init__(self, after: Sequence[Step] = (), record: bool = False) -> None:
-        self.after, self._record = after, record
+    def __init__(self) -> None:
         self.seconds: list[float] = []
         self.molecules: list[int] = []
-        self.after_seconds: list[float] = []
-        self.products: list[list[Product]] = []
-        self._recording = RecordProducts()
 
     def on_train_epoch_start(self, trainer: Any, pl_module: lightning.LightningModule) -> None:
-        """Starts the clock before the loader makes its first batch."""
-        self._started = _now(pl_module)
-
-    def on_train_batch_start(self, *arguments: Any) -> None:
-        """Begins to record."""
-        if self._record:
-            self._recording = RecordProducts().__enter__()
+        self._started = _now(pl_module)  # before the loader makes its first batch
 
     def on_train_batch_end(
         self,
@@ -117,34 +96,21 @@ class BatchClock(Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        """Stops the clock, and starts it again after what is to be done between batches."""
-        if self._record:
-            self._recording.__exit__()
-            self.products.append(self._recording.products)
-        self.seconds.append(_now(pl_module) - self._started)
+        now = _now(pl_module)
+        self.seconds.append(now - self._started)
         self.molecules.append(batch.num_graphs)
-        if self.after:
-            self.after_seconds.append(seconds_of(self.after[batch_idx], pl_module.device))
-        self._started = _now(pl_module)
+        self._started = now
 
 
 def check_networks(names: Iterable[str]) -> None:
-    """Refuses models that are no networks trained on batches.
-
-    Raises:
-        InputError: If there is no such network.
-    """
+    """Refuses models that are no networks trained on batches."""
     for name in names:
         if name not in NETWORKS:
             raise InputError(f"--models {name}: expected one of {', '.join(NETWORKS)}")
 
 
 def comparison(options: Options) -> tuple[Split, list[Model]]:
-    """The molecules and the networks of a comparison on one set.
-
-    Raises:
-        InputError: If molecules cannot be read.
-    """
+    """The molecules and the networks of a comparison on one set."""
     (data,) = options.data
     split = load_set(data, options).split("random", None)
     return split, models_of(options, split, data)
@@ -206,61 +172,52 @@ def _prepared(split: Split, model: Model, batch_size: int) -> tuple[Learner, Mol
 
 
 def measure_epochs(options: Speed) -> list[Row]:
-    """Times the batches of each network and their products, in interleaved rounds.
+    """Times an epoch of each network, and its products alone, in interleaved rounds.
 
     Every round trains each network once, in a random order, on the same batches from the same
-    weights. Of each batch, and of its products, the median over the rounds counts; one round before
-    does not.
+    weights, and then computes the products. One round before the others does not count.
     """
     check_networks(options.models)
     split, models = comparison(Options(model=options.models))
-    device = options.device
-    records = []
+    device = torch_device(options.device)
+    recordings = []
     for model in models:
-        train_batches(split, model, BatchClock(), WARM_BATCHES, device)
-        records.append(BatchClock(record=True))
-        train_batches(split, model, records[-1], device=device)
-    steps = [
-        [products_alone(batch, torch_device(device)) for batch in record.products]
-        for record in records
-    ]
-    clocks: list[list[BatchClock]] = [[] for _ in models]
+        train_batches(split, model, BatchClock(), WARM_BATCHES, options.device)
+        with RecordProducts() as recording:
+            train_batches(split, model, BatchClock(), device=options.device)
+        recordings.append(recording)
+    steps = [products_alone(recording.products, device) for recording in recordings]
+    seconds: list[list[tuple[float, float]]] = [[] for _ in models]
     shuffled = random.Random(0)
     began = time.perf_counter()
     for round_number in range(-1, options.rounds):
         if round_number > 0 and time.perf_counter() - began > options.seconds:
             break
         for k in shuffled.sample(range(len(models)), len(models)):
-            clock = BatchClock(steps[k])
-            train_batches(split, models[k], clock, device=device)
+            clock = BatchClock()
+            train_batches(split, models[k], clock, device=options.device)
             if round_number >= 0:
-                clocks[k].append(clock)
-    return [
-        {"name": model.name, "parameters": model.num_parameters, **_figures(record, rounds)}
-        for model, record, rounds in zip(models, records, clocks, strict=True)
-    ]
-
-
-def _figures(record: BatchClock, clocks: Sequence[BatchClock]) -> Row:
-    batches, molecules = len(record.molecules), sum(record.molecules)
-    seconds = _sum_of_medians([clock.seconds for clock in clocks])
-    products = _sum_of_medians([clock.after_seconds for clock in clocks])
-    gigaflop = sum(flop(product) for batch in record.products for product in batch) / 1e9
-    return {
-        "batches": batches,
-        "molecules": molecules,
-        "milliseconds": 1e3 * seconds / batches,
-        "molecules_a_second": molecules / seconds,
-        "products_milliseconds": 1e3 * products / batches,
-        "over_products": seconds / products,
-        "gigaflop_a_second": gigaflop / seconds,
-        "products_gigaflop_a_second": gigaflop / products,
-    }
-
-
-def _sum_of_medians(rounds: Sequence[Sequence[float]]) -> float:
-    """The sum over batches of the median over rounds."""
-    return sum(statistics.median(batch) for batch in zip(*rounds, strict=True))
+                seconds[k].append((sum(clock.seconds), seconds_of(steps[k], device)))
+    rows = []
+    for model, recording, rounds in zip(models, recordings, seconds, strict=True):
+        whole, products = (statistics.median(each) for each in zip(*rounds, strict=True))
+        batches, molecules = len(clock.molecules), sum(clock.molecules)
+        gigaflop = sum(map(flop, recording.products)) / 1e9
+        rows.append(
+            {
+                "name": model.name,
+                "parameters": model.num_parameters,
+                "batches": batches,
+                "molecules": molecules,
+                "milliseconds": 1e3 * whole / batches,
+                "molecules_a_second": molecules / whole,
+                "products_milliseconds": 1e3 * products / batches,
+                "over_products": whole / products,
+                "gigaflop_a_second": gigaflop / whole,
+                "products_gigaflop_a_second": gigaflop / products,
+            }
+        )
+    return rows
 
 
 def _now(module: lightning.LightningModule) -> float:

@@ -39,11 +39,7 @@ class Speed(Options):
         self.sizes()
 
     def sizes(self) -> list[tuple[int, int, int]]:
-        """The shapes as numbers.
-
-        Raises:
-            InputError: If they are none.
-        """
+        """The shapes as numbers."""
         found = []
         for word in self.shapes:
             numbers = [int(part) if part.isdecimal() else 0 for part in word.split("x")]

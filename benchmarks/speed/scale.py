@@ -1,12 +1,11 @@
 """``python -m benchmarks.speed scale``: featurising and training, by number of molecules."""
 
-import csv
 import os
 import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,16 +17,14 @@ from benchmarks.harness.study import Record, Report, Study, in_own_process, rows
 
 PROGRAM = "benchmarks.speed scale"
 FULL = 2_300_000  # molecules of the Clean Energy Project
-EPOCHS = 15  # of the benchmark on its sample
 BATCH_SIZE = 128
 WARM_BATCHES = 10  # at most so many of the first do not count
 MIB = 2**20
 UNIT = 1 if sys.platform == "darwin" else 1024  # of getrusage's memory
-DETAILS = f"""\
+DETAILS = """\
 Writes the molecules of a data set many times over, their atoms in other orders, featurises the file
 into shards and trains on these through the molecule benchmark. Every stage runs in a process of its
-own; its memory is the peak of its resident memory, and the largest of the processes that it starts.
-Hours are those that {FULL:,} molecules would take here, featurised, in one epoch and in {EPOCHS}.
+own; its memory is the peak of its resident memory.
 Exit status: 0 done, 1 a stage failed, 2 bad input, 130 interrupted.
 """
 
@@ -44,7 +41,6 @@ class Scale(Results):
         steps: batches to train
         workers: processes that featurise
         threads: of training
-        keep: keep files and shards in OUT/runs
     """
 
     dataset: Literal["chembl", "cep"] = setting("chembl")
@@ -54,7 +50,6 @@ class Scale(Results):
     steps: int = setting(200, least=1)
     workers: int = setting(os.cpu_count() or 1, least=1)
     threads: int = setting(2, least=1)
-    keep: bool = setting(False, free=True)
 
 
 @dataclass(frozen=True)
@@ -65,12 +60,10 @@ class Molecules:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
         return f"{self.number:09}"
 
     @property
     def title(self) -> str:
-        """What is shown of it."""
         return f"{self.number:,} molecules"
 
 
@@ -85,39 +78,20 @@ def carry_out(options: Scale) -> None:
     cells = [Molecules(number) for number in sorted(options.molecules)]
     study.run(cells, partial(measured, options), outcome=lambda r: f"{r['seconds']:,.0f} s")
 
-    def mebibytes(stage: str, key: str) -> Callable[[Record], str]:
-        return lambda r: f"{r[stage][key] / MIB:,.0f}"
-
     columns: dict[str, Callable[[Record], object]] = {
         "molecules": lambda r: f"{r['molecules']:,}",
         "featurised a s": lambda r: f"{r['featurise']['molecules_a_second']:,.0f}",
         "bytes each": lambda r: f"{r['featurise']['bytes'] / r['molecules']:,.0f}",
         "trained a s": lambda r: f"{r['train']['molecules_a_second']:,.0f}",
-        "featurising, MiB": mebibytes("featurise", "peak"),
-        "a worker": mebibytes("featurise", "worker_peak"),
-        "training, MiB": mebibytes("train", "peak"),
-        "featurising, h": lambda r: f"{hours(r)[0]:.2f}",
-        "epoch, h": lambda r: f"{hours(r)[1]:.2f}",
-        f"{EPOCHS} epochs, h": lambda r: f"{hours(r)[2]:.2f}",
+        "featurising, MiB": lambda r: f"{r['featurise']['peak'] / MIB:,.0f}",
+        "training, MiB": lambda r: f"{r['train']['peak'] / MIB:,.0f}",
     }
-    caption = f"{options.dataset}, {options.model}; h: what {FULL:,} molecules would take here"
+    caption = f"{options.dataset}, {options.model}"
     study.finish(Report([rows_table(caption, study.records(), columns)]))
 
 
-def hours(record: Record) -> tuple[float, float, float]:
-    """Of featurising the full set, of an epoch on its training part, and of all epochs."""
-    featurising = FULL / record["featurise"]["molecules_a_second"] / 3600
-    train = record["train"]
-    epoch = FULL * train["training_share"] / train["molecules_a_second"] / 3600
-    return featurising, epoch, featurising + EPOCHS * epoch
-
-
 def measured(options: Scale, cell: Molecules, folder: Path) -> Record:
-    """The three stages of a number of molecules; half of one is begun anew.
-
-    Raises:
-        MeasurementError: If a process fails.
-    """
+    """The three stages of a number of molecules; half of one is begun anew."""
     path, shards = folder / "molecules.csv", folder / "shards"
     for old in (path, shards):
         shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink(missing_ok=True)
@@ -129,9 +103,8 @@ def measured(options: Scale, cell: Molecules, folder: Path) -> Record:
         "featurise": _carried_out(featurise, path, shards, cell.number, options.workers),
         "train": _carried_out(train, path, shards, options.model, options.steps),
     }
-    if not options.keep:
-        shutil.rmtree(shards)
-        path.unlink()
+    shutil.rmtree(shards)
+    path.unlink()
     return {"molecules": cell.number, "seconds": time.perf_counter() - began, **found}
 
 
@@ -147,65 +120,28 @@ def _carried_out(stage: Callable[..., Record], *arguments: object) -> Record:
 
 def _with_peaks(stage: Callable[..., Record], *arguments: object) -> Record:
     found = stage(*arguments)
-    kinds = {"peak": resource.RUSAGE_SELF, "worker_peak": resource.RUSAGE_CHILDREN}
-    peaks = {name: UNIT * resource.getrusage(kind).ru_maxrss for name, kind in kinds.items()}
-    return {**found, **peaks}
+    return {**found, "peak": UNIT * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
 
 
 def replicate(path: Path, dataset: str, root: str, number: int) -> Record:
-    """Writes the molecules of a data set so many times that they are `number`."""
+    """Writes so many molecules of a data set, copies side by side with other orders of atoms."""
+    import pandas
+    from rdkit import Chem
+
     from pyg_kernels.datasets import CEP, ChEMBLSulfonamides
 
     molecules = CEP(root) if dataset == "cep" else ChEMBLSulfonamides()
-    targets = [
-        ["" if value != value else repr(value) for value in row]
-        for row in molecules.targets.tolist()
-    ]
-    write_replicas(path, molecules.smiles, targets, molecules.target_names, number)
+    times, rest = divmod(number, len(molecules.smiles))
+    counts = [times + (place < rest) for place in range(len(molecules.smiles))]
+    table = pandas.DataFrame(molecules.targets.numpy(), columns=molecules.target_names)
+    table.insert(0, "smiles", molecules.smiles)
+    table = table.loc[table.index.repeat(counts)]
+    copies: list[str] = []
+    for smiles, count in zip(molecules.smiles, counts, strict=True):
+        molecule: Any = Chem.MolFromSmiles(smiles)
+        copies += Chem.MolToRandomSmilesVect(molecule, count, randomSeed=1)
+    table.assign(smiles=copies).to_csv(path, index=False)
     return {}
-
-
-def write_replicas(
-    path: Path,
-    smiles: Sequence[str],
-    targets: Sequence[Sequence[str]],
-    names: Sequence[str],
-    number: int,
-) -> None:
-    """Writes a CSV file of `number` molecules; the copies of a molecule follow each other."""
-    import numpy as np
-
-    times, rest = divmod(number, len(smiles))
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["smiles", *names])
-        for position, (one, row) in enumerate(zip(smiles, targets, strict=True)):
-            generator = np.random.default_rng([0, position])
-            copies = orders(one, times + (position < rest), generator)
-            writer.writerows([copy, *row] for copy in copies)
-
-
-def orders(smiles: str, times: int, generator: Any) -> Iterator[str]:
-    """A SMILES as it stands, then with its atoms in other orders, drawn at random.
-
-    None of the others has the atoms in the order of the first; a single atom has but one order.
-
-    Args:
-        smiles (str): A valid SMILES.
-        times (int): How many to give.
-        generator: NumPy's, of the orders.
-    """
-    from rdkit import Chem
-
-    if times:
-        yield smiles
-    molecule: Any = Chem.MolFromSmiles(smiles)
-    for _ in range(times - 1):
-        atoms = molecule.GetNumAtoms()
-        order = generator.permutation(atoms).tolist()
-        while atoms > 1 and order[0] == 0:  # the atom that comes first is written first
-            order = generator.permutation(atoms).tolist()
-        yield Chem.MolToSmiles(Chem.RenumberAtoms(molecule, order), canonical=False)
 
 
 def featurise(path: Path, shards: Path, number: int, workers: int) -> Record:

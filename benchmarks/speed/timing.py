@@ -20,42 +20,27 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Contestant:
-    """What is timed.
+    """What is timed."""
 
-    Args:
-        name (str): What it is.
-        step: Does it once.
-        products: How many square weights multiply one input, input by input; none: no products.
-        work (float): What a step does, in units of its table.
-    """
-
-    name: str
-    step: Step
+    name: str  # what it is
+    step: Step  # does it once
+    # how many square weights multiply one input, input by input; none: no products
     products: tuple[int, ...] = ()
-    work: float = 0.0
+    work: float = 0.0  # what a step does, in units of its table
 
 
 @dataclass(frozen=True)
 class Case:
-    """A table: contestants of one size.
+    """A table: contestants of one size."""
 
-    Args:
-        table (str): Its name on the command line.
-        size (str): Of the inputs.
-        contestants: What is timed, in interleaved rounds.
-        rivals: Names of contestants over whose time all others are shown.
-        like: An input of the products, of shape (N, channels).
-        unit (str): Of the contestants' work.
-        memory (bool): Also the memory at the peak of a step, above that before it.
-    """
-
-    table: str
+    table: str  # its name on the command line
     size: str
-    contestants: Sequence[Contestant]
-    rivals: Sequence[str] = ()
+    contestants: Sequence[Contestant]  # what is timed, in interleaved rounds
+    rivals: Sequence[str] = ()  # names of contestants over whose time all others are shown
+    # an input of the products, of shape (N, channels)
     like: Tensor = field(default_factory=lambda: torch.empty(0, 1))
-    unit: str = ""
-    memory: bool = False
+    unit: str = ""  # of the contestants' work
+    memory: bool = False  # also the memory at the peak of a step, above that before it
 
     def measure(self, rounds: int, device: torch.device, limit: float = math.inf) -> list[Row]:
         """A row for each contestant, timed with the bare products of all in the same rounds."""
@@ -128,12 +113,7 @@ def seconds_of(step: Step, device: torch.device) -> float:
 
 
 def products_step(counts: Sequence[int], like: Tensor) -> Step:
-    """The forward product and the backward's two, for each input.
-
-    Args:
-        counts: How many square weights multiply one input, input by input.
-        like: An input, of shape (N, channels).
-    """
+    """The forward product and the backward's two, for each input."""
     channels = like.size(1)
     operands = [
         (

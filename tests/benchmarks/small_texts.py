@@ -28,15 +28,3 @@ def write_glove(path: Path, words: list[str], size: int = 6) -> Path:
         "".join(f"{w} {' '.join(f'{generator.gauss():.3f}' for _ in range(size))}\n" for w in words)
     )
     return path
-
-
-def write_classes(folder: Path) -> Path:
-    """45 texts of two classes that differ in a word."""
-    draw = random.Random(0)
-    rows = []
-    for k in range(45):
-        words = [f"w{draw.randrange(9)}" for _ in range(draw.randint(1, 5))]
-        rows.append(f"{1 + k % 2},{' '.join([*words, ('how', 'who')[k % 2]])}")
-    path = folder / "texts.csv"
-    path.write_text("\n".join(rows) + "\n")
-    return path

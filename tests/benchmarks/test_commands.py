@@ -18,7 +18,6 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from benchmarks.__main__ import COMMANDS as LISTED
@@ -250,41 +249,33 @@ CSV = "--data IN/molecules.csv"
 PARTED = "--split-column part --data IN"
 BAD_INPUT = {
     "xor": [
-        ("--color red", "--color"),
         ("--init-range 2 -2", "increasing numbers, got 2 -2"),
         ("--init-range 0 inf", "expected a finite number, got inf"),
-        ("--resume --overwrite", "exclude each other"),
         ("--report --resume", "exclude each other"),
         ("--report", "holds no results"),
-        ("--out=", "--out must not be empty"),
     ],
     "charging": [
-        ("--models gru", "gru"),
         ("--init identity --no-affine", "init='identity' with green='relu'"),
         ("--device tpu9", "tpu9"),
     ],
     "long-term": [
-        ("--lengths 1", "of at least 2"),
         ("--preset huge", "--preset must be one of paper, practical, got 'huge'"),
     ],
     "lfp": [
-        ("--models general", "general"),
         ("--data nowhere.npz", "nowhere.npz: No such file"),
         ("--trials 1 --ngram 1", "ngram=1 with filters='syncnet'"),
         ("--subjects 3 --trials 1 --folds 4", "there are 3 subjects"),
         ("--data x.npz --trials 3", "--trials goes with made recordings"),
         ("--rate 500", "--rate goes with --data"),
         ("--trials 1 --hidden 65536", "parameters; at most"),
-        ("--trials 1 --device tpu9", "tpu9"),
         ("--data IN/flat.npz", "flat.npz: x must be (trials, channels, time)"),
-        ("--data IN/objects.npz", "objects.npz holds Python objects"),
+        ("--data IN/objects.npz", "objects.npz is no .npz file of the arrays x, y, subject"),
     ],
     "explanations": [
         ("--data m.csv", "--data m.csv needs --smarts PATTERN"),
         ("--target-columns x", "--target-columns goes with a CSV in --data, not chembl"),
         ("--root data", "--root goes with --data cep, not chembl"),
         ("--sentences film", "--sentences goes with --text-root DIR"),
-        ("--methods saliency", "saliency"),
         ("--device tpu", "--device must be auto, cpu, cuda"),
         ("--data missing.csv --smarts cF", "missing.csv: no such file"),
         ("--data IN/molecules.csv --smarts c(", "SMARTS"),
@@ -293,7 +284,6 @@ BAD_INPUT = {
         ("--text-root IN/trec --sentences=", "must not be empty"),
     ],
     "retrieval": [
-        ("--models bert", "bert"),
         ("--pretraining no --pretraining-epochs 2", "--pretraining-epochs goes with"),
         ("--root nowhere --leave-out", "--leave-out goes with --data askubuntu, not msrp"),
         ("--hidden 4 --parameters 9", "--hidden and --parameters exclude each other"),
@@ -303,7 +293,6 @@ BAD_INPUT = {
             "--data askubuntu --root IN/askubuntu --parameters 9",
             "no width of 'rcnn' has at most 9 parameters",
         ),
-        ("--data askubuntu --root IN/askubuntu --device tpu", "tpu"),
         ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of msrp, askubuntu"),
         ("--data FILE IN IN/pairs.csv", "not 3"),
         ("--data FILE --root x", "--root goes with msrp, askubuntu"),
@@ -324,21 +313,13 @@ BAD_INPUT = {
         ("--checkpoint FILE --data x --among x --out x.doc", "expected a name that ends in .csv"),
     ],
     "kernels": [
-        ("--dataset zinc", "zinc"),
         ("--root data", "--root goes with --dataset cep"),
-        ("--device cuda:99", "cuda:99"),
     ],
     "molecules": [
         ("--model transformer", "transformer"),
-        ("--split date", "date"),
-        ("--color red", "--color"),
-        ("--epochs 0", "of at least 1"),
-        ("--batch-size 1", "of at least 2"),
-        ("--lr -1", "above 0"),
         ("--device tpu9", "tpu9"),
         ("--device cuda:99", "cuda:99"),
         ("--data nowhere.csv", "nowhere.csv: no such file"),
-        ("--hidden 8 --parameters 900", "--hidden and --parameters exclude each other"),
         ("--split-column part", "--split-column goes with a CSV"),
         ("--task classification", "--task goes with a CSV"),
         ("--shards s --data chembl cep", "--shards goes with one"),
@@ -347,10 +328,8 @@ BAD_INPUT = {
         ("--data ogbg-molesol --split random", "--split random is none of ogbg-molesol"),
         ("--split official", "--split official is none of chembl"),
         ("--data ogbg-molesol --split-seed 3", "--split-seed goes with"),
-        ("--data ogbg-molesol --task classification", "--task goes with"),
         ("--data ogbg-ppa", "ogbg-ppa: no such file"),
         (f"{CSV} --model no.such:Net", "cannot be imported"),
-        (f"{CSV} --split official", "official"),
         (f"{CSV} --parameters 3 --model gine", "3 parameters"),
         (f"{CSV} --hidden 65536 --model gine", "parameters; at most"),
         (f"{PARTED}/parted.csv --split-seed 5", "--split-seed goes with"),
@@ -360,8 +339,6 @@ BAD_INPUT = {
         (f"{CSV} --model attentive-fp --norm layer", "norm"),
         (f"{CSV} --model gin-relu --norm layer", "--model gin-relu: "),
         (f"{CSV} --smiles-column SMILES", "SMILES"),
-        (f"{CSV} --target-columns z", "z"),
-        (f"{CSV} --split-column part", "part"),
         (f"{CSV} --target-columns y --subset-column z", "z"),
         (f"{CSV} --target-columns y --subset-column y", "needs 0 and 1"),
         (f"{CSV} --subset-column y", "goes with --target-columns"),
@@ -385,9 +362,6 @@ BAD_INPUT = {
     ],
     "molecules report": [("", "required: folder"), ("nowhere", "nowhere: no such folder")],
     "texts": [
-        ("--models transformer", "transformer"),
-        ("--ngram 0", "of at least 1"),
-        ("--ngram x", "expected an integer"),
         ("--models rcnn --ngram 2", "rcnn does not go with --ngram"),
         ("--models rcnn ran", "rcnn does not go with ran"),
         ("--models bi-lstm ran", "bi-lstm does not go with ran"),
@@ -399,17 +373,10 @@ BAD_INPUT = {
         ("--data nowhere.csv", "--data nowhere.csv: no such file, nor one of trec, "),
         ("--data FILE IN IN/trec", "not 3"),
         ("--text-column a", "go with your own file, not trec"),
-        ("--epochs 0", "of at least 1"),
-        ("--hidden 0", "of at least 1"),
-        ("--lr -1", "above 0"),
-        ("--dropout 1", "below 1"),
-        ("--root IN/trec --device tpu9", "tpu9"),
         ("--root IN/trec --vectors nowhere.txt", "--vectors nowhere.txt: no such file"),
         ("--root IN/trec --tune-vectors", "--tune-vectors goes with a file of word vectors"),
         ("--lr-factor 0.5", "--lr-factor goes with"),
         ("--split-seed 1 --data sst-fine", "--split-seed goes with"),
-        ("--hidden 3 --parameters 9999", "--hidden and --parameters exclude each other"),
-        ("--resume --overwrite", "--resume and --overwrite exclude each other"),
         ("--root IN/trec --parameters 3 --models lstm", "3 parameters"),
         ("--root IN/trec --hidden 65536 --models lstm", "parameters; at most"),
         ("--data IN/classless.csv", "line 2: the class must be"),
@@ -422,20 +389,14 @@ BAD_INPUT = {
     ],
     "language": [
         ("--preset rcnn-6m", "rcnn-6m: expected one of rcnn-5m, "),
-        ("--epochs 0", "of at least 1"),
-        ("--prset cnn", "--prset"),
-        ("--hidden 3 --parameters 9999", "--hidden and --parameters exclude each other"),
         ("--data nowhere", "nowhere: no such folder or file"),
         ("--words", "--words and --encoding go with a text file of your own"),
-        ("--data IN/corpus --device tpu", "--device must be"),
         ("--data IN/corpus --hidden 65536", "at most 500,000,000 are allowed (--hidden, "),
         ("--data IN/corpus --parameters 3", "at most 3 parameters"),
     ],
     "language generate": [
         ("--prompt a", "--checkpoint must be given"),
         ("--checkpoint nowhere", "--checkpoint nowhere: no such file"),
-        ("--checkpoint x --top-k 0", "of at least 1"),
-        ("--checkpoint x --temperature -1", "of at least 0"),
     ],
     "language score": [
         ("--checkpoint x", "--data or --text must be given"),
@@ -454,10 +415,8 @@ BAD_INPUT = {
         ("--text a --checkpoint x --epochs 3", "--epochs"),
     ],
     "rationales": [
-        ("--models transformer", "transformer"),
         ("--models title", "--models title: planted has dependent, independent"),
         ("--data molecules --models dependent", "atoms have no order"),
-        ("--warm-up 0.7", "of at most 0.6"),
         ("--models svm --coherence 1", "goes with --models dependent or independent"),
         ("--data chembl --estimator gumbel", "--estimator goes with --data planted, beer, FILE"),
         ("--smarts cF", "--smarts goes with --data molecules, not planted"),
@@ -492,7 +451,6 @@ BAD_INPUT = {
     ],
     "speed": [
         ("graph --device nonsense", "nonsense"),
-        ("graph --rounds 0", "of at least 1"),
         ("nonsense", "nonsense"),
         ("sequence --shapes 3x2", "expected TxBxD"),
         ("sequence --shapes 3x0x2", "expected TxBxD"),
@@ -500,9 +458,7 @@ BAD_INPUT = {
         ("graph --out FILE", "File exists"),
     ],
     "speed scale": [
-        ("--molecules 5", "of at least 20"),
         ("--model nonsense", "--models nonsense: expected one of wl"),
-        ("--steps epochs", "expected an integer, got epochs"),
     ],
     "speed compare": [
         ("a", "required: after"),
@@ -646,7 +602,7 @@ RESUMED = [
     ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 2 --epochs 3"),
     ("retrieval", "--models rcnn --pretraining yes --pretraining-epochs 6 --epochs 1"),
     ("molecules", "--model gine --epochs 3 --seeds 0 1 --hidden 4"),
-    ("texts", "--epochs 3 --seeds 0 1"),
+    ("texts", "--epochs 3 --seeds 0 1 --schedule plateau"),
     ("language", "--models rcnn-5m --seeds 0 1 --epochs 3"),
     ("language", "--models adam-rcnn-16m --lr 0.2 --seeds 0 1 --epochs 3"),
     ("language", "--models awd-rkm-cifg --lr 3 --batch-size 16 --seeds 0 1 --epochs 3"),
@@ -698,12 +654,13 @@ def test_an_interrupted_run_goes_on_to_what_one_go_gives(
         assert "continue with the same command and --resume" in err
         last[0] = 0
         assert outcome(tmp_path / "out") != outcome(tmp_path / "whole")
-        status, err, rest = run("out", "--resume")
+        (tmp_path / "out").rename(tmp_path / "moved")
+        status, err, rest = run("moved", "--resume")
         assert (status, err) == (0, "")
         assert rest < 0.7 * whole
     finally:
         handle.remove()
-    assert outcome(tmp_path / "out") == outcome(tmp_path / "whole")
+    assert outcome(tmp_path / "moved") == outcome(tmp_path / "whole")
 
 
 def test_the_list_of_commands_is_that_of_the_modules(call_main, capsys) -> None:

@@ -4,22 +4,16 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pandas
 import pytest
 import torch
 import torch.nn.functional as F
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
-import pandas
-
 from benchmarks.corpora.language import LanguageCorpus
 from benchmarks.harness.language_model import data as corpora
-from benchmarks.harness.language_model import report
-from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.trained import load_model
 from benchmarks.language_model import main
 from tests.benchmarks.conftest import assert_refused
@@ -100,27 +94,6 @@ def test_compares_presets(compare: Call, corpus: Path, tmp_path: Path) -> None:
     assert "| epoch | rcnn-5m valid | rcnn-5m test | lstm-5m valid | lstm-5m test |" in written
     assert re.search(r"\n\| 2( \| \d+\.\d\d ± \d+\.\d\d){4} \|\n", written)
     assert (tmp_path / "out" / "perplexity.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_published_figures_are_of_the_preset_on_the_penn_treebank(
-    compare: Call, corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not of other words or widths; the preset's own width is made 8 here."""
-    preset = PRESETS["rcnn-5m"]
-    narrow = replace(preset, model=replace(preset.model, hidden=8))
-    monkeypatch.setitem(PRESETS, "rcnn-5m", narrow)
-    words = ("--preset", "rcnn-5m", "--epochs", 1, "--overwrite")
-    status, out, err = compare(*words)
-    assert (status, err) == (0, "")
-    assert "paper" not in out
-    found = LanguageCorpus(corpus)
-    sizes = {part: len(stream) for part, stream in found.streams.items()}
-    monkeypatch.setattr(report, "PENN_TREEBANK", sizes)
-    monkeypatch.setattr(report, "PENN_WORDS", len(found.vocabulary))
-    for hidden, figure in ((8, r"73\.6"), (9, "-")):
-        status, out, _ = compare(*words, "--hidden", hidden)
-        assert status == 0
-        assert re.search(rf"rcnn-5m .* {figure}\n", out)
 
 
 def test_each_epoch_has_a_line(compare: Call) -> None:
@@ -248,25 +221,6 @@ def test_lines_without_words_end_sentences_in_a_corpus_alone(
     assert [row[:2] for row in tables[0]] == [["3", "0"], ["2", "0"], ["5", "0"]]
     assert tables[1] == tables[0]
     assert [row[:2] for row in tables[2]] == [["3", "0"], ["1", "0"], ["2", "0"], ["6", "0"]]
-
-
-def test_foreign_checkpoints_are_one_line(call: Call, checkpoint: Path, tmp_path: Path) -> None:
-    good = torch.load(checkpoint, weights_only=True)
-    arguments = good["hyper_parameters"]
-    other = tmp_path / "other.ckpt"
-    for content in (
-        torch.zeros(3),
-        {"hyper_parameters": list(arguments)},
-        {"hyper_parameters": dict.fromkeys(arguments, 1), "state_dict": {}},
-        good | {"hyper_parameters": arguments | {"words": [1, 2, 3]}},
-        good | {"hyper_parameters": arguments | {"model": {}}},
-        good | {"state_dict": {}},
-        good | {"hyper_parameters": arguments | {"classes": ["a", "b"]}},
-    ):
-        torch.save(content, other)
-        words = ("--checkpoint", other, "--text", "w1", "--device", "cpu")
-        assert_refused(call("score", *words), f"--checkpoint {other} ")
-    assert "is a checkpoint of another network" in call("score", *words)[2]
 
 
 def test_a_text_file_of_one_s_own(compare: Call, call: Call, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 pytest.importorskip("ogb", reason="the reference is the package ogb, of the extra 'test'")
 
@@ -14,7 +13,7 @@ import pandas
 from benchmarks.molecules.options import OGB_SETS
 from pyg_kernels.datasets.ogb import SETS
 from pyg_kernels.molecules.command import main as pyg_kernels
-from tests.benchmarks.conftest import assert_refused, metrics_of
+from tests.benchmarks.conftest import metrics_of
 from tests.ogb_sets import SMILES, write_ogb_set
 
 NAN = math.nan
@@ -114,18 +113,6 @@ def test_classes_of_a_csv(compare, tmp_path):
         assert rows["prediction"].tolist() == pytest.approx([rows["y"].mean()] * len(rows))
     # The same columns as numbers.
     assert "RMSE of" in compare("--data", path, "--model", "mean", "--out", tmp_path / "other")[1]
-
-
-def test_a_set_that_is_not_there_is_named(call, tmp_path, monkeypatch):
-    import urllib.request
-
-    def unreachable(*_, **__):
-        raise OSError("no network")
-
-    monkeypatch.setattr(urllib.request, "urlopen", unreachable)
-    words = ("--data", "ogbg-molbace", "--root", tmp_path / "no", "--out", tmp_path / "out")
-    assert_refused(call(*words), f"is not in {tmp_path}/no/ogbg_molbace")
-    assert not any(tmp_path.iterdir())
 
 
 def test_names_are_those_of_ogbs_sets():

@@ -15,11 +15,7 @@ EVALUATION_STREAMS = 10  # each begins without a past, as the AWD-LSTM's code va
 
 
 def load_corpus(options: Corpus) -> TextStreams:
-    """Reads a corpus.
-
-    Raises:
-        InputError: If a file is missing, has no words or cannot be read.
-    """
+    """Reads a corpus."""
     with as_input_error():
         if options.data is None:
             return PythonDocumentation()
@@ -35,11 +31,6 @@ def language_batches(corpus: TextStreams, settings: TrainingSettings, seed: int)
     than it has words; how many steps each batch has depends on seed and epoch alone where it
     varies. Every word of the other parts is predicted once, the first one from an end of sentence.
     After an epoch the test part is measured, too.
-
-    Args:
-        corpus: The corpus.
-        settings: How many streams and steps a batch of training has.
-        seed (int): Of the numbers of steps.
     """
     training = LanguageLoader(
         corpus.streams["train"],

@@ -5,14 +5,7 @@ from torch import Tensor, nn
 
 
 def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
-    """Dropout of the features of T steps of B streams.
-
-    Args:
-        x: (T, B, F).
-        probability (float): Of a zero; what remains is scaled up to keep the mean.
-        training (bool): Whether anything is dropped.
-        locked (bool): Whether a stream has one mask for all steps (Gal and Ghahramani 2016).
-    """
+    """Dropout of ``(T, B, F)``, locked with one mask for all steps (Gal and Ghahramani 2016)."""
     if not training or not probability:
         return x
     if not locked:
@@ -21,13 +14,7 @@ def drop(x: Tensor, probability: float, training: bool, locked: bool) -> Tensor:
 
 
 def drop_words(vectors: Tensor, probability: float, training: bool) -> Tensor:
-    """Dropout of whole words: their vectors are zero wherever they stand in the batch.
-
-    Args:
-        vectors: (V, D).
-        probability (float): Of a zero; what remains is scaled up to keep the mean.
-        training (bool): Whether anything is dropped.
-    """
+    """Dropout of whole words: their vectors are zero wherever they stand in the batch."""
     if not training or not probability:
         return vectors
     return vectors * _mask(vectors[:, :1], probability)
@@ -38,9 +25,6 @@ class WeightDrop(nn.Module):
 
     Recurrent dropout of Merity et al. (2018): the mask holds for all steps, so that a fused
     recurrence stays one.
-
-    Args:
-        probability (float): Of a zero; what remains is scaled up to keep the mean.
     """
 
     def __init__(self, probability: float) -> None:
@@ -48,12 +32,7 @@ class WeightDrop(nn.Module):
         self.probability = probability
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The matrix with dropped entries in training, as it is otherwise."""
         return F.dropout(weight, self.probability, self.training)
-
-    def extra_repr(self) -> str:
-        """The probability."""
-        return f"{self.probability}"
 
 
 def _mask(like: Tensor, probability: float) -> Tensor:

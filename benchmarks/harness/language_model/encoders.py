@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from benchmarks.harness.language_model.config import CELLS, ENCODERS, LanguageModelConfig
+from benchmarks.harness.language_model.config import LanguageModelConfig
 from benchmarks.harness.language_model.dropout import WeightDrop, drop
 from pyg_kernels.sequence import RCNN, RKM, RKMCell
 
@@ -49,11 +49,9 @@ class RCNNEncoder(Encoder):
         )
 
     def reset_parameters(self) -> None:
-        """As the layers draw them: of unit variance a row, biases zero."""
         self.rcnn.reset_parameters()
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """Word vectors ``(T, B, F)`` to outputs ``(T, B, H)`` and the state."""
         output, state = self.rcnn(x, state)
         return cast(Tensor, output), state
 
@@ -73,7 +71,6 @@ class LSTMEncoder(Encoder):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Of unit variance a row, biases zero, as those of the other networks of appendix B.1."""
         for weight in self.lstm.parameters():
             if weight.dim() > 1:
                 bound = math.sqrt(3.0 / weight.size(1))
@@ -82,7 +79,6 @@ class LSTMEncoder(Encoder):
                 nn.init.zeros_(weight)
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """Word vectors ``(T, B, F)`` to outputs ``(T, B, H)`` and the state."""
         output, state = self.lstm(x, state)
         return output, state
 
@@ -92,11 +88,6 @@ class DroppedLSTM(nn.Module):
 
     ``nn.LSTM`` keeps references to its weights, so that a parametrization of them has no effect;
     those of an ``nn.LSTMCell`` are given to the same fused operation here.
-
-    Args:
-        input_size (int): Features of an input.
-        hidden_size (int): Units.
-        weight_dropout (float): Of the recurrent matrix.
     """
 
     def __init__(self, input_size: int, hidden_size: int, weight_dropout: float) -> None:
@@ -106,11 +97,9 @@ class DroppedLSTM(nn.Module):
             parametrize.register_parametrization(self.cell, "weight_hh", WeightDrop(weight_dropout))
 
     def reset_parameters(self) -> None:
-        """Draws fresh weights."""
         self.cell.reset_parameters()
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """``(T, B, F)`` to outputs ``(T, B, H)`` and the state, h and c of ``(1, B, H)``."""
         cell = self.cell
         if state is None:
             zeros = x.new_zeros(1, x.size(1), cell.hidden_size)
@@ -131,14 +120,7 @@ class DroppedLSTM(nn.Module):
 
 
 def dropped_rkm(input_size: int, hidden_size: int, cell: str, weight_dropout: float) -> RKM:
-    """A layer of recurrent kernel machines with dropped recurrent weights.
-
-    Args:
-        input_size (int): Features of an input.
-        hidden_size (int): Channels.
-        cell (str): A kind of :class:`~pyg_kernels.sequence.RKM`.
-        weight_dropout (float): Of the matrices that read the output before.
-    """
+    """A layer of recurrent kernel machines with dropped recurrent weights."""
     rkm = RKM(input_size, hidden_size, cell=cell)
     if weight_dropout:
         for layer in rkm.cells:
@@ -156,8 +138,6 @@ class AWDEncoder(Encoder):
 
     def __init__(self, config: LanguageModelConfig) -> None:
         super().__init__()
-        if config.cell not in CELLS:
-            raise ValueError(f"cell={config.cell!r}: expected one of {', '.join(CELLS)}")
         self.out_features = config.embedding_size
         self.dropout, self.locked = config.hidden_dropout, config.locked
         between = [config.hidden] * (config.num_layers - 1)
@@ -173,7 +153,6 @@ class AWDEncoder(Encoder):
         return dropped_rkm(read, given, config.cell, config.weight_dropout)
 
     def reset_parameters(self) -> None:
-        """As the layers draw them."""
         training = self.training
         self.eval()  # a dropped weight is the parameter itself, not a copy of it
         for layer in self.layers:
@@ -181,7 +160,6 @@ class AWDEncoder(Encoder):
         self.train(training)
 
     def forward(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """Word vectors ``(T, B, F)`` to outputs ``(T, B, F)`` and a state a layer."""
         states = []
         for number, layer in enumerate(self.layers):
             if number:
@@ -191,15 +169,4 @@ class AWDEncoder(Encoder):
         return x, tuple(states)
 
 
-def build_encoder(config: LanguageModelConfig) -> Encoder:
-    """The encoder of a configuration.
-
-    Raises:
-        ValueError: If a value of it is unknown or does not go with another.
-    """
-    kinds: dict[str, type[Encoder]] = dict(
-        zip(ENCODERS, (RCNNEncoder, LSTMEncoder, AWDEncoder), strict=True)
-    )
-    if config.encoder not in kinds:
-        raise ValueError(f"encoder={config.encoder!r}: expected one of {', '.join(ENCODERS)}")
-    return kinds[config.encoder](config)
+ENCODERS: dict[str, type[Encoder]] = {"rcnn": RCNNEncoder, "lstm": LSTMEncoder, "awd": AWDEncoder}

@@ -21,17 +21,6 @@ def generate(
     r"""Draws words after a prompt, each from :math:`p(v) \propto \exp(s_v / \tau)`.
 
     The prompt follows an end of sentence, as texts in training do. The unknown word is never drawn.
-
-    Args:
-        model: A trained model.
-        prompt: Words to begin with; perhaps none.
-        length (int): Number of words to draw, ends of sentences included.
-        temperature (float): :math:`\tau`; 0: the most probable word.
-        top_k (int, optional): Draw from the k most probable words alone.
-        seed (int): Of the draws.
-
-    Yields:
-        Each word.
     """
     generator = torch.Generator().manual_seed(seed)
     vocabulary = model.vocabulary
@@ -48,14 +37,7 @@ def generate(
 def drawn(
     scores: Tensor, temperature: float, top_k: int | None, generator: torch.Generator
 ) -> Tensor:
-    """The number of a word, ``(1,)``, drawn by its score; of equal ones the first counts as higher.
-
-    Args:
-        scores: ``(V,)``.
-        temperature (float): By which they are divided; 0: the highest.
-        top_k (int, optional): How many of the highest are drawn from; ``None``: all.
-        generator: Of the draw.
-    """
+    """A word's number, ``(1,)``, drawn by its score ``(V,)``; the first of equal ones is higher."""
     order = scores.argsort(descending=True, stable=True)
     if temperature == 0:
         return order[:1]
@@ -65,11 +47,7 @@ def drawn(
 
 
 def checked_prompt(model: TrainedModel, words: Sequence[str]) -> list[str]:
-    """The prompt, if at least one of its words is known.
-
-    Raises:
-        InputError: If there are words, and the vocabulary has none of them.
-    """
+    """The prompt, if at least one of its words is known."""
     if words and model.unknown(words).total() == len(words):
         raise InputError(
             f"--prompt: the model's vocabulary of {len(model.vocabulary):,} words ({model.corpus}) "

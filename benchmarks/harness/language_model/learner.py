@@ -12,7 +12,7 @@ from torchmetrics import Metric
 
 from benchmarks.corpora.language_loader import IGNORED, LanguageBatch
 from benchmarks.harness.language_model.config import LanguageModelConfig, TrainingSettings
-from benchmarks.harness.language_model.models import LanguageModel, build_language_model, penalty
+from benchmarks.harness.language_model.models import LanguageModel, penalty
 from benchmarks.harness.language_model.optimizer import NTASGD, build_optimizer
 from benchmarks.harness.learner import Learner
 
@@ -35,12 +35,10 @@ class WordLoss(Metric):
         self.add_state("words", torch.tensor(0.0), dist_reduce_fx="sum")
 
     def update(self, total: Tensor, words: Tensor | int) -> None:
-        """Adds words and the sum of their losses."""
         self.total += total
         self.words += words
 
     def compute(self) -> Tensor:
-        """The mean so far."""
         return self.total / self.words
 
 
@@ -53,12 +51,6 @@ class LanguageLearner(Learner):
     and are those of ``best.ckpt``.
 
     All arguments are plain values, so that a checkpoint alone rebuilds the learner.
-
-    Args:
-        model (dict): The fields of a :class:`LanguageModelConfig`.
-        training (dict): The fields of :class:`TrainingSettings`.
-        words (list of str): All words of the vocabulary in the order of their numbers.
-        corpus (str): What it was trained on.
     """
 
     def __init__(
@@ -72,7 +64,7 @@ class LanguageLearner(Learner):
         super().__init__()  # its optimiser is that of the settings
         self.settings = settings
         self.save_hyperparameters(logger=False)
-        self.net: LanguageModel = build_language_model(LanguageModelConfig(**model))
+        self.net: LanguageModel = LanguageModel(LanguageModelConfig(**model))
         self.train_error: WordLoss = WordLoss()
         self.valid_error: WordLoss = WordLoss()
         self.test_error: WordLoss = WordLoss()
@@ -80,7 +72,6 @@ class LanguageLearner(Learner):
         self._averaged: AbstractContextManager[Any] = nullcontext()
 
     def epoch_measures(self) -> dict[str, float]:
-        """Perplexities of training (with dropout), validation and test so far."""
         errors = {"train": self.train_error, "valid": self.valid_error, "test": self.test_error}
         return {
             f"{part}_perplexity": perplexity(error.compute().item())
@@ -88,17 +79,14 @@ class LanguageLearner(Learner):
         }
 
     def configure_optimizers(self) -> Optimizer:
-        """That of the settings; its learning rate follows the epoch, not a scheduler."""
         return build_optimizer(self.settings, self.parameters())
 
     def on_train_epoch_start(self) -> None:
-        """Begins each stream anew, with the learning rate of the epoch."""
         super().on_train_epoch_start()
         self._state = None
         self._set_learning_rate(self.settings.steps)
 
     def training_step(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
-        """The loss of a batch: a mean over its words, times its steps where these are summed."""
         settings, steps = self.settings, batch.ids.size(0)
         if settings.variable_steps:
             self._set_learning_rate(steps)
@@ -111,7 +99,6 @@ class LanguageLearner(Learner):
         return loss + penalty(reading, settings.alpha, settings.beta)
 
     def on_validation_epoch_start(self) -> None:
-        """Forgets the epoch before; averaged weights take the place of the last ones."""
         super().on_validation_epoch_start()
         self.test_error.reset()
         self._set_learning_rate(self.settings.steps)
@@ -121,12 +108,10 @@ class LanguageLearner(Learner):
     def validation_step(
         self, batch: LanguageBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        """Adds a batch of the validation part, or of the test part, which comes second."""
         error = self.test_error if dataloader_idx else self.valid_error
         error.update(*self._evaluated(batch, batch_idx))
 
     def on_validation_epoch_end(self) -> None:
-        """Logs the validation error and tells the optimiser of it."""
         self._averaged.__exit__(None, None, None)
         self._state = None
         super().on_validation_epoch_end()
@@ -135,11 +120,9 @@ class LanguageLearner(Learner):
             optimizer.note(self.valid_error.compute().item())
 
     def predict_step(self, batch: LanguageBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The sum of the losses of a batch in nats and the number of its words, ``(1, 2)``."""
         return self._evaluated(batch, batch_idx).cpu().unsqueeze(0)
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Puts averaged weights into a checkpoint that nothing is trained on from."""
         if "optimizer_states" not in checkpoint:
             with self._averages():
                 state = self.state_dict()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks.harness import sizes
 from benchmarks.harness.language_model.config import LanguageModelConfig, Preset
 from benchmarks.harness.language_model.dropout import drop, drop_words
-from benchmarks.harness.language_model.encoders import build_encoder
+from benchmarks.harness.language_model.encoders import ENCODERS
 
 # More than other networks may have: of large vocabularies word vectors alone have 100 millions.
 MOST_PARAMETERS = 500_000_000
@@ -57,7 +57,7 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.num_words, config.embedding_size)
-        self.encoder = build_encoder(config)
+        self.encoder = ENCODERS[config.encoder](config)
         width = self.encoder.out_features
         if config.tied and width != config.embedding_size:
             raise ValueError(
@@ -84,12 +84,6 @@ class LanguageModel(nn.Module):
         nn.init.zeros_(self.bias)
 
     def read(self, ids: Tensor, state: Any = None) -> Reading:
-        """Reads on.
-
-        Args:
-            ids: (T, B) int64, the next T words of B streams.
-            state: What reading the words before gave; ``None`` at the start.
-        """
         config, training = self.config, self.training
         vectors = drop_words(self.embedding.weight, config.word_dropout, training)
         x = drop(F.embedding(ids, vectors), config.input_dropout, training, config.locked)
@@ -98,12 +92,10 @@ class LanguageModel(nn.Module):
         return Reading(hidden, state, output)
 
     def forward(self, ids: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """What the scores are of, ``(T, B, D)``, and the state to go on from; see :meth:`read`."""
         reading = self.read(ids, state)
         return reading.hidden, reading.state
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """The scores of all words, ``(..., V)``, of ``(..., D)``."""
         vectors = self.embedding.weight if self.output is None else self.output
         return F.linear(hidden, vectors, self.bias)
 
@@ -122,11 +114,6 @@ def penalty(reading: Reading, alpha: float, beta: float) -> Tensor | float:
     .. math::
         \alpha \, \mathrm{mean}(\mathrm{hidden}^2)
         + \beta \, \mathrm{mean}((\mathrm{output}_{t+1} - \mathrm{output}_t)^2)
-
-    Args:
-        reading: Of a batch.
-        alpha (float): Weight of the size of outputs.
-        beta (float): Weight of their changes from step to step; a batch of one step has none.
     """
     total: Tensor | float = 0.0
     if alpha:
@@ -136,34 +123,15 @@ def penalty(reading: Reading, alpha: float, beta: float) -> Tensor | float:
     return total
 
 
-def build_language_model(config: LanguageModelConfig) -> LanguageModel:
-    """The network of a configuration, with fresh weights from torch's global generator.
-
-    Raises:
-        ValueError: If a value of it is unknown or does not go with another.
-    """
-    return LanguageModel(config)
-
-
 def count_parameters(config: LanguageModelConfig) -> int:
     """Number of learned numbers; tied vectors count once."""
-    return sizes.count_parameters(lambda: build_language_model(config))
+    return sizes.count_parameters(lambda: LanguageModel(config))
 
 
 def fitted(
     preset: Preset, num_words: int, hidden: int | None = None, parameters: int | None = None
 ) -> LanguageModelConfig:
-    """A preset's configuration for a vocabulary.
-
-    Args:
-        preset: The set-up.
-        num_words (int): Size of the vocabulary.
-        hidden (int, optional): Width in place of the preset's.
-        parameters (int, optional): Budget in place of the preset's width or budget.
-
-    Raises:
-        ValueError: If no width stays within the budget, or the network is too large.
-    """
+    """A preset's configuration for a vocabulary."""
     config = replace(preset.model, num_words=num_words)
     budget = parameters or (None if config.hidden else preset.parameters)
 

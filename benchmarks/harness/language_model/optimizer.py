@@ -11,7 +11,7 @@ import torch
 from torch.nn import Parameter
 from torch.optim import SGD, Adam, Optimizer
 
-from benchmarks.harness.language_model.config import OPTIMIZERS, TrainingSettings
+from benchmarks.harness.language_model.config import TrainingSettings
 
 NON_MONOTONE = 5  # evaluations without progress before averaging begins (Merity et al. 2018)
 
@@ -24,12 +24,6 @@ class NTASGD(SGD):
     :obj:`non_monotone` evaluations before it, parameters are averaged over all steps from there on,
     and :meth:`averaged` exchanges them for their averages, to evaluate and to keep. The learning
     rate stays as it is. What was noted and the averages are part of ``state_dict()``.
-
-    Args:
-        params: As for :class:`torch.optim.SGD`.
-        lr (float): Learning rate.
-        weight_decay (float): L2 penalty.
-        non_monotone (int): Evaluations to look beyond.
     """
 
     def __init__(
@@ -50,11 +44,7 @@ class NTASGD(SGD):
         return bool(self.param_groups[0]["triggered"])
 
     def note(self, error: float) -> bool:
-        """Takes note of a validation error.
-
-        Returns:
-            Whether it has begun the averaging.
-        """
+        """Takes note of a validation error."""
         group = self.param_groups[0]
         if group["triggered"]:
             return False
@@ -65,7 +55,6 @@ class NTASGD(SGD):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """A step of gradient descent, and of the average."""
         loss = super().step(closure)
         first = self.param_groups[0]
         if first["triggered"]:
@@ -108,12 +97,6 @@ class RevertingAdam(Adam):
     lower than the lowest before, parameters go back to what they were before the epoch. Adam's
     moments go on as they are. Call :meth:`note` after each epoch's evaluation; the parameters to go
     back to and the lowest error are part of ``state_dict()``.
-
-    Args:
-        params: As for :class:`torch.optim.Adam`.
-        lr (float): Learning rate.
-        weight_decay (float): L2 penalty.
-        factor (float): On the learning rate.
     """
 
     def __init__(
@@ -129,11 +112,7 @@ class RevertingAdam(Adam):
 
     @torch.no_grad()
     def note(self, error: float) -> bool:
-        """Takes note of the validation error after an epoch.
-
-        Returns:
-            Whether the epoch was undone.
-        """
+        """Takes note of the validation error after an epoch."""
         undo = not error < self.param_groups[0]["lowest"]
         for group in self.param_groups:
             if not undo:
@@ -148,16 +127,10 @@ class RevertingAdam(Adam):
 
 
 def build_optimizer(settings: TrainingSettings, parameters: Iterable[Parameter]) -> Optimizer:
-    """The optimiser of some settings at its first learning rate.
-
-    Raises:
-        ValueError: If there is none of that name.
-    """
+    """The optimiser of some settings at its first learning rate."""
     common: dict[str, Any] = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
     if settings.optimizer == "sgd":
         return SGD(parameters, **common)
     if settings.optimizer == "adam":
         return (RevertingAdam if settings.revert else Adam)(parameters, **common)
-    if settings.optimizer == "nt-asgd":
-        return NTASGD(parameters, **common)
-    raise ValueError(f"optimizer={settings.optimizer!r}: expected one of {', '.join(OPTIMIZERS)}")
+    return NTASGD(parameters, **common)

@@ -1,13 +1,11 @@
 """The tables and the picture of a comparison of language models."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
 from benchmarks.corpora.language import TextStreams
-from benchmarks.harness.language_model.config import PRESETS
-from benchmarks.harness.language_model.models import count_parameters, fitted
 from benchmarks.harness.language_model.task import LanguageTask
 from benchmarks.harness.study import Report, rows_table
 from benchmarks.harness.summary import (
@@ -24,9 +22,6 @@ from benchmarks.harness.task import PARTS
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
 
-# The corpus of the papers' figures: words of its parts, and different ones.
-PENN_TREEBANK = {"train": 929_589, "valid": 73_760, "test": 82_430}
-PENN_WORDS = 10_000
 FILES = ("perplexity.png",)
 DIGITS = LanguageTask.measure.digits
 
@@ -40,12 +35,7 @@ def describe(corpus: TextStreams) -> str:
 
 
 def comparison(runs: Sequence["Run"], corpus: TextStreams) -> Table:
-    """Perplexities at the best epoch, beside the papers' where they are of the same corpus.
-
-    Args:
-        runs: Finished runs, model by model.
-        corpus: What they learned from.
-    """
+    """Perplexities at the best epoch."""
     columns: dict[str, Callable[[list[Run]], object]] = {
         "model": lambda group: group[0].record["model"],
         "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
@@ -54,33 +44,12 @@ def comparison(runs: Sequence["Run"], corpus: TextStreams) -> Table:
         **part_columns(DIGITS),
         "words/s": lambda group: f"{group[0].record['training_words'] / mean_seconds(group):,.0f}",
     }
-    if _is_penn_treebank(corpus):
-        words = len(corpus.vocabulary)
-        columns["paper's test"] = lambda group: _published(group[0].record, words)
     measured = f"Perplexity at the best epoch of the validation part; {seeds_text(runs)}"
     return rows_table(f"{describe(corpus)}\n{measured}", by_model(runs), columns)
 
 
-def _is_penn_treebank(corpus: TextStreams) -> bool:
-    sizes = {part: len(stream) for part, stream in corpus.streams.items()}
-    return sizes == PENN_TREEBANK and len(corpus.vocabulary) == PENN_WORDS
-
-
-def _published(record: Mapping[str, Any], num_words: int) -> str:
-    """The paper's perplexity, where the network is the preset's own."""
-    preset = PRESETS[record["model"]]
-    own = fitted(preset, num_words)
-    size = (record["hidden_size"], record["num_parameters"])
-    same = preset.ptb is not None and size == (own.hidden, count_parameters(own))
-    return f"{preset.ptb:.1f}" if same else "-"
-
-
 def by_epoch(runs: Sequence["Run"]) -> Table:
-    """Perplexities of the validation and the test part after each epoch.
-
-    Args:
-        runs: Finished runs, model by model.
-    """
+    """Perplexities of the validation and the test part after each epoch."""
     groups = by_model(runs)
     header = ["epoch"]
     for group in groups:
@@ -98,12 +67,7 @@ def by_epoch(runs: Sequence["Run"]) -> Table:
 
 
 def report(runs: Sequence["Run"], corpus: TextStreams) -> Report:
-    """The tables and the curves; the table of epochs is written and not printed.
-
-    Args:
-        runs: Finished runs, model by model.
-        corpus: What they learned from.
-    """
+    """The tables and the curves; the table of epochs is written and not printed."""
 
     def curves() -> Figure:
         parts, name = ("valid", "test", "train"), LanguageTask.measure.title

@@ -19,17 +19,11 @@ CHUNK = 256  # words that are read at once
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model makes of a text.
+    """What a model makes of a text."""
 
-    Args:
-        lines: The words of each line, with the end of sentence.
-        losses: For each line, ``(N,)``: minus the logarithm of each word's probability.
-        unknown: Words that the vocabulary has not, and how often each occurs.
-    """
-
-    lines: list[list[str]]
-    losses: list[Tensor]
-    unknown: Counter[str]
+    lines: list[list[str]]  # the words of each line, with the end of sentence
+    losses: list[Tensor]  # for each line, ``(N,)``: minus the logarithm of each word's probability
+    unknown: Counter[str]  # words that the vocabulary has not, and how often each occurs
 
     def perplexity(self) -> float:
         """That of all words."""
@@ -37,11 +31,7 @@ class Scores:
 
 
 def text_lines(path: str, encoding: str = "utf-8") -> list[str]:
-    """The lines of a text file, ended where a corpus' lines are.
-
-    Raises:
-        InputError: If it cannot be read.
-    """
+    """The lines of a text file, ended where a corpus' lines are."""
     try:
         with as_input_error():
             return read_lines(path, encoding)
@@ -55,13 +45,6 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
 
     The first word follows an end of sentence, and the state is carried from line to line, as in
     training. An unknown word is scored as the unknown word.
-
-    Args:
-        model: A trained model.
-        lines: The words of each line; of one without words its end alone is scored.
-
-    Raises:
-        InputError: If there are no words.
     """
     if not any(lines):
         raise InputError("the text to score has no words")
@@ -82,13 +65,7 @@ def score(model: TrainedModel, lines: Sequence[Sequence[str]]) -> Scores:
 
 
 def score_table(scores: Scores, name: str, each_line: bool) -> Table:
-    """Words, unknown ones and perplexity of a text, and of each line if asked for.
-
-    Args:
-        scores: Of the text.
-        name (str): Of the text.
-        each_line (bool): Whether each line has a row.
-    """
+    """Words, unknown ones and perplexity of a text, and of each line if asked for."""
     rows = []
     if each_line:
         rows += [

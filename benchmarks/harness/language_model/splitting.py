@@ -29,9 +29,6 @@ class WordSplitter:
     - marks within words and numbers are written ``@-@``, ``@,@`` and ``@.@`` where it has these
       (WikiText);
     - punctuation is left out where it has neither comma nor full stop (Penn Treebank).
-
-    Args:
-        vocabulary: The words.
     """
 
     def __init__(self, vocabulary: LanguageVocabulary) -> None:

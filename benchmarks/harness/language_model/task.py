@@ -1,7 +1,7 @@
 """Language modelling as a task of the harness."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from torch import Tensor
@@ -9,11 +9,7 @@ from torch import Tensor
 from benchmarks.corpora.language import TextStreams
 from benchmarks.harness.batches import Batches
 from benchmarks.harness.errors import as_input_error
-from benchmarks.harness.language_model.config import (
-    PRESETS,
-    LanguageModelConfig,
-    TrainingSettings,
-)
+from benchmarks.harness.language_model.config import PRESETS, Preset
 from benchmarks.harness.language_model.data import language_batches
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
 from benchmarks.harness.language_model.models import fitted
@@ -23,27 +19,8 @@ from benchmarks.harness.task import PARTS, Measure, Task
 from benchmarks.harness.training import TrainingConfig
 
 
-@dataclass(frozen=True)
-class LanguageSetup:
-    """A network and its training, of a preset and what the command line changes of it.
-
-    Args:
-        name (str): The preset's.
-        model: The network.
-        training: Its training.
-    """
-
-    name: str
-    model: LanguageModelConfig
-    training: TrainingSettings
-
-
 class LanguageTask(Task):
-    """Language modelling, measured by the perplexity of words.
-
-    Args:
-        corpus: Streams of words in parts, and their vocabulary.
-    """
+    """Language modelling, measured by the perplexity of words."""
 
     measure = Measure("perplexity", "perplexity", ".2f")
 
@@ -53,12 +30,10 @@ class LanguageTask(Task):
         self.parts = corpus.streams
 
     def identity(self) -> dict[str, Any]:
-        """The number of words and a fingerprint of them."""
         number = sum(map(len, self.parts.values()))
         return {"number": number, "digest": self.corpus.digest()}
 
-    def training(self, model: LanguageSetup, training: TrainingConfig) -> TrainingConfig:
-        """That of the set-up."""
+    def training(self, model: Preset, training: TrainingConfig) -> TrainingConfig:
         settings = model.training
         return replace(
             training,
@@ -70,22 +45,18 @@ class LanguageTask(Task):
             show="epochs" if training.show == "lines" else training.show,
         )
 
-    def learner(self, model: LanguageSetup, optimizer: OptimizerConfig) -> LanguageLearner:
-        """An untrained language model."""
+    def learner(self, model: Preset, optimizer: OptimizerConfig) -> LanguageLearner:
         words, name = self.corpus.vocabulary.words, self.corpus.name
         return LanguageLearner(asdict(model.model), asdict(model.training), words, name)
 
     def batches(self, learner: LanguageLearner, batch_size: int, seed: int) -> Batches:
-        """Streams of words side by side."""
         return language_batches(self.corpus, learner.settings, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The perplexity of each part."""
         totals = {part: predictions[part].double().sum(dim=0).tolist() for part in PARTS}
         return {part: perplexity(loss / words) for part, (loss, words) in totals.items()}
 
-    def details(self, model: LanguageSetup, learner: LanguageLearner) -> dict[str, Any]:
-        """The sizes of the network and of what it was trained on."""
+    def details(self, model: Preset, learner: LanguageLearner) -> dict[str, Any]:
         return {
             "hidden_size": model.model.hidden,
             "num_words": model.model.num_words,
@@ -93,18 +64,13 @@ class LanguageTask(Task):
         }
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
-        """One row: the number of words, their loss in nats a word and the perplexity."""
         loss, words = predictions.double().sum(dim=0).tolist()
         mean = loss / words
         return {"words": [int(words)], "loss": mean, "perplexity": perplexity(mean)}
 
 
-def language_setups(options: LanguageModel, corpus: TextStreams) -> list[LanguageSetup]:
-    """The presets that are asked for, with what the options change of them, for a corpus.
-
-    Raises:
-        InputError: If no width stays within the budget, or a network is too large.
-    """
+def language_setups(options: LanguageModel, corpus: TextStreams) -> list[Preset]:
+    """The presets that are asked for, with what the options change of them, for a corpus."""
     setups = []
     for name in options.models:
         preset = PRESETS[name]
@@ -114,5 +80,5 @@ def language_setups(options: LanguageModel, corpus: TextStreams) -> list[Languag
             words = len(corpus.vocabulary)
             model = fitted(preset, words, options.hidden, options.budget())
         training = replace(preset.training, **options.changes())
-        setups.append(LanguageSetup(name, model, training))
+        setups.append(replace(preset, model=model, training=training))
     return setups

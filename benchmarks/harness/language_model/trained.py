@@ -22,21 +22,14 @@ SHOWN = 10  # unknown words that a message names
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A language model in evaluation mode, and its vocabulary.
-
-    Args:
-        net: The network.
-        vocabulary: Its words.
-        corpus (str): What it was trained on.
-    """
+    """A language model in evaluation mode, and its vocabulary."""
 
     net: LanguageModel
     vocabulary: LanguageVocabulary
-    corpus: str
+    corpus: str  # what it was trained on
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         return self.net.bias.device
 
     @cached_property
@@ -54,15 +47,7 @@ class TrainedModel:
 
 
 def load_model(path: str, device: str = "auto") -> TrainedModel:
-    """The model of a checkpoint.
-
-    Args:
-        path (str): ``best.ckpt`` of a run, its folder, or a results folder with one run.
-        device (str): As on the command line.
-
-    Raises:
-        InputError: If there is no such file, it is no such checkpoint, or the device is not there.
-    """
+    """The model of a checkpoint."""
     place = torch_device(device)
     learner = load_learner(checkpoint_of(path), LanguageLearner, KEYS)
     words, corpus = learner.hparams["words"], learner.hparams["corpus"]

@@ -15,12 +15,6 @@ class TextClassifier(Classifier):
     """A network on batches of texts, trained on the cross-entropy of their classes.
 
     All arguments are plain values, so that a checkpoint alone rebuilds the classifier.
-
-    Args:
-        model (dict): The fields of a :class:`TextModelConfig`.
-        words (list of str): The vocabulary without padding and unknown word.
-        classes (list of str): Names of the classes.
-        optimizer (dict): The fields of an :class:`OptimizerConfig`.
     """
 
     def __init__(
@@ -40,5 +34,4 @@ class TextClassifier(Classifier):
             self.net.embedding.weight.copy_(vectors)
 
     def scores(self, batch: TextBatch) -> tuple[Tensor, Tensor]:
-        """The scores of the classes of each text, ``(B, C)``, and the classes, ``(B,)``."""
         return self.net(batch), batch.y

@@ -84,26 +84,17 @@ def _in_folder(folder: Path, part: str) -> str:
 
 @dataclass(frozen=True)
 class TextData:
-    """Texts in parts, as numbers.
+    """Texts in parts, as numbers."""
 
-    Args:
-        corpus: Words, classes and parts.
-        vocabulary: The training part's words and, with word vectors, further words that have one.
-        encoded: The texts as numbers.
-        vectors: Word vectors of the vocabulary; ``None``: learned from nothing.
-        glove: The file that they are from.
-        choice: Where the texts come from.
-    """
-
-    corpus: TextCorpus
+    corpus: TextCorpus  # words, classes and parts
+    # the training part's words and, with word vectors, further words that have one
     vocabulary: Vocabulary
     encoded: EncodedTexts
-    vectors: WordVectors | None
-    glove: Path | None
-    choice: Texts
+    vectors: WordVectors | None  # word vectors of the vocabulary; ``None``: learned from nothing
+    glove: Path | None  # the file that they are from
+    choice: Texts  # where the texts come from
 
     def identity(self) -> dict[str, Any]:
-        """The number of texts, and fingerprints of texts and word vectors."""
         vectors = fingerprint(self.vectors)
         return {"number": len(self.corpus), "digest": self.corpus.digest(), "vectors": vectors}
 
@@ -122,9 +113,6 @@ def load_texts(choice: Texts) -> TextData:
 
     With word vectors, words that only other parts have keep theirs, as every word of the file would
     for new texts; without, they are the unknown word.
-
-    Raises:
-        InputError: If a file is neither at hand nor to be downloaded, or cannot be read.
     """
     with as_input_error():
         glove = vector_file(choice.folder, choice.vectors)
@@ -145,11 +133,7 @@ def load_texts(choice: Texts) -> TextData:
 
 
 def vector_file(root: str, vectors: str | None) -> Path | None:
-    """The file of word vectors that is named, or found in or beside a folder.
-
-    Raises:
-        InputError: If the file that is named is not there.
-    """
+    """The file of word vectors that is named, or found in or beside a folder."""
     if vectors is None:
         return find_glove(root)
     if vectors == NO_GLOVE:
@@ -180,14 +164,7 @@ def known_words(corpus: Any, glove: Path) -> tuple[Vocabulary, WordVectors]:
 def text_batches(
     parts: Mapping[str, Tensor], loader: Callable[..., Any], batch_size: int, seed: int
 ) -> Batches:
-    """Texts, those to train on with others of similar length.
-
-    Args:
-        parts: Of PARTS, the positions of their texts.
-        loader: A :class:`TextLoader` of positions, the size of batches and its other options.
-        batch_size (int): Texts a batch.
-        seed (int): Of the order.
-    """
+    """Texts, those to train on with others of similar length."""
     shuffled = {"shuffle": True, "seed": 10_000 * seed, "bucket": BUCKET}
     training = loader(parts["train"], batch_size, **shuffled)
     return Batches(training, {part: loader(parts[part], batch_size) for part in PARTS})

@@ -44,11 +44,9 @@ class RCNNEncoder(Encoder):
         self.rcnn = _rcnn(config, config.embedding_dim, config.num_layers)
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """Words ``(N, D)`` of B texts to ``(B, H)``."""
         return self.at_words(x, batch).index_select(0, batch.ptr[1:] - 1)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """The output of the last layer at each word, ``(N, H)``."""
         output, _ = self.rcnn(x, ptr=batch.ptr)
         return output
 
@@ -72,12 +70,10 @@ class LSTMEncoder(Encoder):
         )
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """Words ``(N, D)`` of B texts to ``(B, H)``, or ``(B, 2 H)`` in two directions."""
         _, (h, _) = self.lstm(_packed(x, batch))
         return torch.cat((h[-2], h[-1]), dim=1) if self.lstm.bidirectional else h[-1]
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """The output of the last layer at each word."""
         return lstm_outputs(self.lstm, x, batch)
 
 
@@ -113,11 +109,9 @@ class LayeredEncoder(Encoder):
         self.dropout = config.dropout
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """Words ``(N, D)`` of B texts to ``(B, L H)``."""
         return torch.cat([mean_over_words(h, batch) for h in self._outputs(x, batch)], dim=1)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """The outputs of all layers at each word, ``(N, L H)``."""
         return torch.cat(self._outputs(x, batch), dim=1)
 
     def _outputs(self, x: Tensor, batch: TextBatch) -> list[Tensor]:
@@ -128,7 +122,6 @@ class LayeredEncoder(Encoder):
         return outputs
 
     def classifier(self, num_classes: int) -> nn.Module:
-        """A linear map with entries drawn from U(±sqrt(3 / inputs)), as B.2 draws all matrices."""
         linear = nn.Linear(self.out_features, num_classes)
         bound = math.sqrt(3 / self.out_features)
         nn.init.uniform_(linear.weight, -bound, bound)
@@ -152,7 +145,6 @@ class CNNEncoder(Encoder):
         )
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """Words ``(N, D)`` of B texts to ``(B, 3 H)``."""
         texts, mask = padded(x, batch)
         texts = (texts * mask.unsqueeze(-1)).transpose(1, 2)
         steps = torch.arange(mask.size(1) + max(WIDTHS) - 1, device=x.device)
@@ -165,7 +157,6 @@ class CNNEncoder(Encoder):
         return torch.cat(pooled, dim=1)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """The windows that end at each word, ``(N, 3 H)``."""
         texts, mask = padded(x, batch)
         texts = (texts * mask.unsqueeze(-1)).transpose(1, 2)
         ends = [conv(texts)[:, :, : mask.size(1)].transpose(1, 2)[mask] for conv in self.convs]
@@ -184,11 +175,9 @@ class BagEncoder(Encoder):
         self.lin = nn.Linear(config.embedding_dim, config.hidden)
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """Words ``(N, D)`` of B texts to ``(B, H)``."""
         return self.lin(mean_over_words(x, batch)).relu()
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """What a text of each word alone is, ``(N, H)``."""
         return self.lin(x).relu()
 
 
@@ -207,16 +196,13 @@ class RKMEncoder(Encoder):
         self.rkm = RKM(*sizes, cell=cell, ngram=config.ngram, layer_norm=True)
 
     def forward(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """Words ``(N, D)`` of B texts to ``(B, H)``."""
         return mean_over_words(self.at_words(x, batch), batch)
 
     def at_words(self, x: Tensor, batch: TextBatch) -> Tensor:
-        """The output of the cell at each word, ``(N, H)``."""
         output, _ = self.rkm(x, ptr=batch.ptr)
         return output
 
     def classifier(self, num_classes: int) -> nn.Module:
-        """From ``(B, H)`` to the scores of the classes: two fully connected layers."""
         return nn.Sequential(
             nn.Linear(self.out_features, self.out_features),
             nn.ReLU(),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import matplotlib
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -19,33 +18,22 @@ from pyg_kernels.datasets.text.corpus import INTEGER
 
 KEYS = {"model", "words", "classes", "optimizer"}
 PREFIXES = 64  # beginnings of a text that are classified together
-BAR = 10  # characters of a bar to either side
-MOST_CLASSES_DRAWN = 6
 INCHES_A_WORD = 0.42
 MOST_INCHES = 120.0
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The classes of a text of T words, C of them, word by word.
-
-    Args:
-        words: The words.
-        known: Whether the classifier has a vector of each.
-        here (Tensor): ``(T, C)``, softmax of the output layer on the features at each word: the
-            local sentiment.
-        so_far (Tensor): ``(T, C)``, the probabilities of the text that ends with each word.
-        classes: Names of the classes.
-    """
+    """The classes of a text of T words, C of them, word by word."""
 
     words: Sequence[str]
-    known: Sequence[bool]
+    known: Sequence[bool]  # whether the classifier has a vector of each
+    # ``(T, C)``, softmax of the output layer on the features at each word: the local sentiment
     here: Tensor
-    so_far: Tensor
+    so_far: Tensor  # ``(T, C)``, the probabilities of the text that ends with each word
     classes: Sequence[str]
 
     def predicted(self) -> str:
-        """The most probable class of the whole text, and its probability."""
         return self._best(self.so_far[-1])
 
     def unknown(self) -> str:
@@ -56,25 +44,30 @@ class Explanation:
         names = ", ".join(dict.fromkeys(missing))
         return f"{len(missing)} of {len(self.words)} words are unknown: {names}"
 
-    def table(self) -> Table:
-        """A row a word: what stands here, and the text so far."""
-        caption = f"{' '.join(self.words)}\nclass {self.predicted()}; {self.unknown()}\n"
+    def values(self) -> tuple[str, list[float]]:
+        """What is shown in words, and its value of each class."""
         values = class_values(self.classes)
         if values is None:
-            header = ("word", "here", "so far")
-            cells = [[self._best(row) for row in part] for part in (self.here, self.so_far)]
-            caption += "The most probable class at each word, and of the text up to it"
-            return Table(caption, header, list(zip(self._marked(), *cells, strict=True)))
+            best = int(self.so_far[-1].argmax())
+            return f"probability of {self.classes[best]}", [
+                float(place == best) for place in range(len(self.classes))
+            ]
+        ends = f"from {values[0]:g} (class {self.classes[0]}) to {values[-1]:g}"
+        return f"expected score, {ends} (class {self.classes[-1]})", values
+
+    def table(self) -> Table:
+        """A row a word: what stands here, and the text so far."""
+        said, values = self.values()
         here, so_far = (expected(part, values) for part in (self.here, self.so_far))
         rows = [
-            (word, f"{a:+.2f}", bar(a / values[-1]), f"{b:+.2f}", bar(b / values[-1]))
+            (word, f"{a:+.2f}", f"{b:+.2f}")
             for word, a, b in zip(self._marked(), here, so_far, strict=True)
         ]
-        caption += (
-            f"Expected score, from {values[0]:g} (class {self.classes[0]}) to {values[-1]:g} "
-            f"(class {self.classes[-1]}), at each word, and of the text up to it"
+        caption = (
+            f"{' '.join(self.words)}\nclass {self.predicted()}; {self.unknown()}\n"
+            f"{said}, at each word, and of the text up to it"
         )
-        return Table(caption, ("word", "here", _scale(), "so far", _scale()), rows)
+        return Table(caption, ("word", "here", "so far"), rows)
 
     def _marked(self) -> list[str]:
         return [
@@ -88,14 +81,7 @@ class Explanation:
 
 
 def class_values(classes: Sequence[str]) -> list[float] | None:
-    """The scores of classes that have an order: 5 of them -2 to 2, 2 of them -1 and 1.
-
-    Args:
-        classes: Names; they have an order if they are integers one after the other, or two.
-
-    Returns:
-        The scores, or ``None`` where classes have no order.
-    """
+    """The scores of classes that have an order: 5 of them -2 to 2, 2 of them -1 and 1."""
     number = len(classes)
     if number == 2:
         return [-1.0, 1.0]
@@ -113,34 +99,13 @@ def expected(probabilities: Tensor, values: Sequence[float]) -> list[float]:
     return [float(score) for score in scores]
 
 
-def bar(fraction: float) -> str:
-    """A score from -1 to 1 as signs to the left or right of a line."""
-    length = min(BAR, round(BAR * abs(fraction)))
-    left = "-" * length if fraction < 0 else ""
-    right = "+" * length if fraction > 0 else ""
-    # Dots: a table drops runs of spaces.
-    return f"{left.rjust(BAR, '.')}|{right.ljust(BAR, '.')}"
-
-
-def _scale() -> str:
-    return f"{'-'.ljust(BAR, '.')}0{'+'.rjust(BAR, '.')}"
-
-
 def load_classifier(path: str | Path) -> TextClassifier:
     """The classifier of ``best.ckpt`` of a run; see :func:`load_learner`."""
     return load_learner(path, TextClassifier, KEYS)
 
 
 def explain(classifier: TextClassifier, words: Sequence[str]) -> Explanation:
-    """What a classifier makes of a text.
-
-    Args:
-        classifier: A trained one.
-        words: The text, as the training texts are split.
-
-    Raises:
-        InputError: If there are no words.
-    """
+    """What a classifier makes of a text."""
     if not words:
         raise InputError("--explain: the text has no words")
     vocabulary = Vocabulary(classifier.hparams["words"])
@@ -173,32 +138,16 @@ def explanation_plot(explanations: Sequence[Explanation]) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(len(explanations), 1, squeeze=False)[:, 0]
     for axes, explanation in zip(panels, explanations, strict=True):
-        values = class_values(explanation.classes)
-        if values is None:
-            _class_panel(axes, explanation)
-        else:
-            _score_panel(axes, explanation, values)
+        said, values = explanation.values()
+        here, so_far = (expected(p, values) for p in (explanation.here, explanation.so_far))
+        colors = ["tab:red" if score < 0 else "tab:green" for score in here]
+        axes.bar(range(len(here)), here, color=colors, label="at the word")
+        axes.plot(so_far, color="black", marker=".", linewidth=1, label="text so far")
+        axes.axhline(0, color="grey", linewidth=0.6)
+        axes.set_ylim(1.05 * min(values), 1.05 * max(values))
+        axes.set_ylabel(said.partition(",")[0])
         axes.set_xticks(range(len(explanation.words)), explanation.words, rotation=90)
         axes.set_xlim(-0.7, len(explanation.words) - 0.3)
         axes.set_title(f"class {explanation.predicted()}", fontsize="medium")
         axes.legend(fontsize="x-small")
     return figure
-
-
-def _score_panel(axes: Axes, explanation: Explanation, values: Sequence[float]) -> None:
-    here, so_far = (expected(p, values) for p in (explanation.here, explanation.so_far))
-    places = range(len(here))
-    colors = ["tab:red" if score < 0 else "tab:green" for score in here]
-    axes.bar(places, here, color=colors, label="at the word")
-    axes.plot(places, so_far, color="black", marker=".", linewidth=1, label="text so far")
-    axes.axhline(0, color="grey", linewidth=0.6)
-    axes.set_ylim(1.05 * values[0], 1.05 * values[-1])
-    axes.set_ylabel("expected score")
-
-
-def _class_panel(axes: Axes, explanation: Explanation) -> None:
-    most = explanation.here.amax(dim=0).topk(min(MOST_CLASSES_DRAWN, len(explanation.classes)))
-    for place in sorted(most.indices.tolist()):
-        axes.plot(explanation.here[:, place], marker=".", label=explanation.classes[place])
-    axes.set_ylim(0, 1.02)
-    axes.set_ylabel("probability at the word")

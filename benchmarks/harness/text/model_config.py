@@ -13,34 +13,24 @@ class TextModelConfig:
 
     What is not said here is as the option of the same name in
     :class:`~benchmarks.harness.text.options.TextModels`.
-
-    Args:
-        name (str): Of the model: its kind, with the number of layers and the decay behind it where
-            several are compared (``rcnn-3layers-decay-0.5``), or with the width of its filters
-            (``ran-3gram``).
-        num_words (int): Size of the vocabulary.
-        embedding_dim (int): Size of a word vector.
-        fixed_embedding (bool): Whether word vectors are kept as they are.
-        num_classes (int): Number of classes.
-        num_layers (int): Layers of :data:`LAYERED`; the others have one.
-        decay (float or str): A number, ``'learned'``, ``'input'`` or ``'recurrent'``.
-        kind (str): A key of ``models.MODELS``; empty: the name.
-        ngram (int): Words that the filters of a recurrent kernel machine read, whose kind is one of
-            :data:`CELLS`; 0: it is none.
     """
 
+    # of the model: its kind, with the number of layers and the decay behind it where several are
+    # compared (``rcnn-3layers-decay-0.5``), or with the width of its filters (``ran-3gram``)
     name: str
-    num_words: int
-    embedding_dim: int
-    fixed_embedding: bool
+    num_words: int  # size of the vocabulary
+    embedding_dim: int  # size of a word vector
+    fixed_embedding: bool  # whether word vectors are kept as they are
     num_classes: int
     hidden: int
-    num_layers: int = 2
+    num_layers: int = 2  # layers of :data:`LAYERED`; the others have one
     dropout: float = 0.2
     readout: str = "last"
     order: int = 2
-    decay: float | str = "input"
+    decay: float | str = "input"  # a number, ``'learned'``, ``'input'`` or ``'recurrent'``
     activation: str = "tanh"
     rcnn_readout: str = "c"
-    kind: str = ""
+    kind: str = ""  # a key of ``models.MODELS``; empty: the name
+    # words that the filters of a recurrent kernel machine read, whose kind is one of :data:`CELLS`;
+    # 0: it is none
     ngram: int = 0

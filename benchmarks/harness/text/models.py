@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -27,18 +26,12 @@ from benchmarks.harness.text.encoders import (
 )
 from benchmarks.harness.text.model_config import TextModelConfig
 from pyg_kernels.datasets.text import TextBatch
-from pyg_kernels.sequence import RKM, RKMCell
 
 DEFAULT_PARAMETERS = 300_000
 
 
 class TextNet(nn.Module):
-    """Word vectors, an encoder, and its classifier.
-
-    Args:
-        config: Sizes.
-        encoder: From words to a vector of the text.
-    """
+    """Word vectors, an encoder, and its classifier."""
 
     def __init__(self, config: TextModelConfig, encoder: Encoder) -> None:
         super().__init__()
@@ -49,7 +42,6 @@ class TextNet(nn.Module):
         self.dropout = config.dropout
 
     def forward(self, batch: TextBatch) -> Tensor:
-        """Scores of the classes, ``(B, C)``."""
         words = F.dropout(self.embedding(batch.ids), self.dropout, self.training)
         text = F.dropout(self.encoder(words, batch), self.dropout, self.training)
         return self.head(text)
@@ -71,14 +63,6 @@ MODELS: dict[str, Callable[[TextModelConfig], Encoder]] = {
 }
 
 
-def maps_of(cell: str) -> tuple[int, int]:
-    """The number of filter sets that a cell applies to the input, and of maps of the output."""
-    with torch.device("meta"):
-        (built,) = RKM(1, 1, cell=cell).cells
-    assert isinstance(built, RKMCell)
-    return len(built.filters), len(built.recurrent)
-
-
 def build_text_model(config: TextModelConfig) -> TextNet:
     """The network of a configuration, with fresh weights from torch's global generator."""
     build = RKMEncoder if config.ngram else MODELS[config.kind or config.name]
@@ -92,13 +76,7 @@ def count_parameters(config: TextModelConfig) -> int:
 
 
 def fit_hidden_size(config: TextModelConfig, budget: int = DEFAULT_PARAMETERS) -> TextModelConfig:
-    """The configuration with the largest width within a number of parameters besides word vectors.
-
-    Raises:
-        ValueError: If even width 1 exceeds `budget`.
-    """
-
-    def sized(width: int) -> TextModelConfig:
-        return replace(config, hidden=width)
-
-    return sizes.fit_hidden_size(config.name, sized, budget, count_parameters)
+    """The largest width within a number of parameters besides word vectors."""
+    return sizes.fit_hidden_size(
+        config.name, lambda width: replace(config, hidden=width), budget, count_parameters
+    )

@@ -1,7 +1,7 @@
 """Which texts and which networks; nothing here imports torch."""
 
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -12,7 +12,6 @@ from benchmarks.harness.options import (
     MOST_LAYERS,
     Options,
     TextColumns,
-    flag,
     own_files,
     setting,
 )
@@ -47,12 +46,6 @@ ROOTS = {
     "ag_news": "data/ag_news",
 }
 ALIASES = {"sst": "sst-fine"}
-# Options and the models that heed them.
-HEEDED = {
-    "layers": LAYERED,
-    "readout": LAYERED,
-    **dict.fromkeys(("decays", "order", "activation", "rcnn_readout"), ("rcnn",)),
-}
 DECAYS = ("learned", "input", "recurrent")  # besides numbers
 CELL_WIDTH = 300  # Liang et al. 2019
 
@@ -172,9 +165,6 @@ class TextModels(Options):
     def variants(self) -> list[dict[str, Any]]:
         """What each model to compare is built with, but for the words, classes and width: the kinds
         of :data:`MODELS`, or each cell with each width of filters.
-
-        Raises:
-            InputError: If both kinds are asked for.
         """
         if not self.ngram and all(name in MODELS for name in self.models):
             return [each for kind in self.models or COMPARED for each in self._of_kind(kind)]
@@ -211,23 +201,9 @@ class TextModels(Options):
             found.append(own | {name: getattr(self, name) for name in same})
         return found
 
-    def unheeded(self) -> list[str]:
-        """The flags of options that differ from their defaults and that no model heeds."""
-        kinds = {each["kind"] for each in self.variants() if "ngram" not in each}
-        defaults = {one.name: one.default for one in fields(TextModels)}
-        return [
-            flag(name)
-            for name, heed in HEEDED.items()
-            if getattr(self, name) != defaults[name] and not set(heed) & kinds
-        ]
-
 
 def _decay(word: str) -> float | str:
-    """A decay; a number where the word is one.
-
-    Raises:
-        InputError: If it is none.
-    """
+    """A decay; a number where the word is one."""
     with suppress(ValueError):
         if 0 <= float(word) < 1:
             return float(word)

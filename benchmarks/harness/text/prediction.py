@@ -31,9 +31,6 @@ def predict(options: Any) -> None:
     """Classifies the texts of the options and writes or prints what came out.
 
     A text without words has no class; its cells are empty, and its row is told.
-
-    Raises:
-        InputError: If a table cannot be read, or a file exists.
     """
     outputs = [Path(name) for name in (options.out, options.explain) if name]
     refuse_existing(outputs, options.overwrite)
@@ -69,13 +66,7 @@ def predict(options: Any) -> None:
 def predicted(
     classifier: TextClassifier, texts: Sequence[Sequence[str]], batch_size: int
 ) -> pandas.DataFrame:
-    """The most probable class of each text and the probability of each class.
-
-    Args:
-        classifier: A trained one.
-        texts: Lists of words; those without words get empty cells.
-        batch_size (int): Texts that are classified together.
-    """
+    """The most probable class of each text and the probability of each class."""
     classes = classifier.hparams["classes"]
     rows = [row for row, text in enumerate(texts) if text]
     probabilities = torch.full((len(texts), len(classes)), torch.nan)

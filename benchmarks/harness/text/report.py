@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING
 
-import matplotlib
 import pandas
 from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 
 from benchmarks.harness.figures import panels
-from benchmarks.harness.study import Report, rows_table
+from benchmarks.harness.study import Record, Report, grouped, rows_table
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
@@ -22,119 +22,35 @@ from benchmarks.harness.summary import (
 from benchmarks.harness.table import Table
 from benchmarks.harness.task import PARTS
 from benchmarks.harness.text.data import TextData
-from benchmarks.harness.text.models import maps_of
-from benchmarks.harness.text.options import TextModels
 from benchmarks.harness.text.task import TextTask
 
 if TYPE_CHECKING:
     from benchmarks.harness.training import Run
 
-# What is compared, the file of its picture, and its name.
-VARIANTS = {
-    "layers": ("accuracy_by_layers.png", "layers"),
-    "decay": ("accuracy_by_decay.png", "decay"),
-}
-MARKERS = "osD^vP*X"
-FILES = ("confusion.png", "learning_curves.png", *(file for file, _ in VARIANTS.values()))
+VARIANTS = ("layers", "decay")
+FILES = ("confusion.png", "learning_curves.png", *(f"accuracy_by_{key}.png" for key in VARIANTS))
 MOST_CLASSES_NAMED = 12
 PANELS_A_ROW = 4
-PAPER_SIZE = 300  # of word vectors and memory in Liang et al. 2019
-
-
-def tables(runs: Sequence["Run"], data: TextData) -> list[Table]:
-    """The comparison of models and, where some are recurrent kernel machines, of their cells.
-
-    Args:
-        runs: Finished runs, model by model.
-        data: Texts in parts.
-    """
-    found = [text_table(runs, data)]
-    machines = [run for run in runs if "cell" in run.record]
-    return [cell_table(machines, data), *found] if machines else found
 
 
 def text_table(runs: Sequence["Run"], data: TextData) -> Table:
-    """The comparison of models.
-
-    Args:
-        runs: Finished runs, model by model.
-        data: Texts in parts.
-    """
-    columns = {
+    """The comparison of models and, of recurrent kernel machines, the weights of their cells."""
+    columns: dict[str, Callable[[list[Run]], object]] = {
         "model": lambda group: group[0].record["model"],
         "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
         **part_columns(TextTask.measure.digits),
         "s/epoch": lambda group: f"{mean_seconds(group):.2f}",
     }
     measured = f"Accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
+    if any("cell" in run.record for run in runs):
+        columns["weights"] = lambda group: f"{group[0].record.get('cell_parameters', '-')}"
+        measured += "; weights of cells alone, as Liang et al. 2019 count them"
     return rows_table(f"{describe(data)}\n{measured}", by_model(runs), columns)
-
-
-def cell_table(runs: Sequence["Run"], data: TextData) -> Table:
-    """The comparison of cells and widths in the form of Table 2 of Liang et al. 2019.
-
-    Args:
-        runs: Finished runs of recurrent kernel machines.
-        data: Texts in parts.
-    """
-    groups: dict[tuple[str, int], list[Run]] = {}
-    for run in runs:
-        groups.setdefault((run.record["cell"], run.record["ngram"]), []).append(run)
-    widths = sorted({ngram for _, ngram in groups})
-    most = max(map(len, groups.values()))
-    rows = []
-    for cell in dict.fromkeys(cell for cell, _ in groups):
-        weights, accuracies = [], []
-        for ngram in widths:
-            group = groups.get((cell, ngram), [])
-            weights.append(f"{group[0].record['cell_parameters']:,}" if group else "-")
-            accuracies.append(_accuracy(group, most))
-        rows.append([cell, *map(str, maps_of(cell)), *weights, *accuracies])
-    header = ["cell", "p", "r"]
-    header += [f"{what} {n}-gram" for what in ("weights", "test") for n in widths]
-    split = f"{data.choice.dataset}, {data.corpus.split}"
-    caption = (
-        f"Recurrent kernel machines on {split}\n{_count(runs, widths)}\n"
-        f"Test accuracy in percent at the best epoch of the validation part; {seeds_text(runs)}"
-    )
-    return Table(caption, header, rows)
-
-
-def _accuracy(group: Sequence["Run"], most: int) -> str:
-    """The test accuracy of some runs, and how many they are where others are more."""
-    if not group:
-        return "-"
-    accuracy = spread([run.record["test"] for run in group], TextTask.measure.digits)
-    return accuracy if len(group) == most else f"{accuracy} (runs: {len(group)})"
-
-
-def _count(runs: Sequence["Run"], widths: Sequence[int]) -> str:
-    """How weights are counted, and how many the paper's sizes give."""
-    sizes = {(run.record["input_size"], run.record["hidden_size"]) for run in runs}
-    here = " or ".join(f"m = {m} and d = {d}" for m, d in sorted(sizes))
-    cell = runs[0].record["cell"]
-    filters, recurrent = maps_of(cell)
-    d = PAPER_SIZE
-    paper = " and ".join(f"{d * (filters * n * d + recurrent * d):,}" for n in widths)
-    grams = " and ".join(f"{n}-gram" for n in widths)
-    return (
-        "Weights of the cell alone, d (p n m + r d), without biases, layer normalisation, word "
-        "vectors and classifier: p filters of n words, r maps of the output before, word vectors "
-        f"of m and a memory of d numbers. Here {here}; Liang et al. 2019 have m = d = {d} and so "
-        f"{paper} weights in {cell}, {grams}"
-    )
 
 
 def describe(data: TextData) -> str:
     """Lines on texts and parts, on word vectors, and on words without one."""
     return f"{_texts_and_vectors(data)}\n{_unknown_words(data)}"
-
-
-def heading(options: TextModels, data: TextData) -> str:
-    """The same, and options that none of the models heeds."""
-    unheeded = options.unheeded()
-    note = f"\nWithout effect on these models: {', '.join(unheeded)}" if unheeded else ""
-    return describe(data) + note
 
 
 def _unknown_words(data: TextData) -> str:
@@ -169,12 +85,7 @@ def _texts_and_vectors(data: TextData) -> str:
 
 
 def report(runs: Sequence["Run"], data: TextData) -> Report:
-    """Tables, confusion, learning curves, and the pictures of layers and decays.
-
-    Args:
-        runs: Finished runs, model by model.
-        data: Texts in parts.
-    """
+    """Tables, confusion, learning curves, and the pictures of layers and decays."""
     name = data.choice.dataset
     pictures = {
         "confusion.png": lambda: confusion_plot(runs, data),
@@ -183,7 +94,7 @@ def report(runs: Sequence["Run"], data: TextData) -> Report:
         ),
         **variant_plots(runs, name),
     }
-    return Report(tables(runs, data), pictures)
+    return Report([text_table(runs, data)], pictures)
 
 
 def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
@@ -212,39 +123,22 @@ def confusion_plot(runs: Sequence["Run"], data: TextData) -> Figure:
 
 
 def variant_plots(runs: Sequence["Run"], title: str) -> dict[str, Callable[[], Figure]]:
-    """Test against validation accuracy, a point a run, by file.
-
-    A picture for each of layers and decay of which some runs of ``rcnn`` have different ones.
-
-    Args:
-        runs: Finished runs.
-        title (str): The first words of the titles.
-    """
-    figures: dict[str, Callable[[], Figure]] = {}
-    for key, (file, name) in VARIANTS.items():
-        groups: dict[float | str, list[Run]] = {}
-        for run in runs:
-            if run.record.get("kind") == "rcnn":
-                groups.setdefault(run.record[key], []).append(run)
-        if len(groups) > 1:
-            figures[file] = partial(_scatter, groups, name, title)
-    return figures
+    """By file, for each of layers and decay of which some runs of ``rcnn`` have different ones."""
+    records = [run.record for run in runs if run.record.get("kind") == "rcnn"]
+    return {
+        f"accuracy_by_{key}.png": partial(_scatter, grouped(records, key), key, title)
+        for key in VARIANTS
+        if len({record[key] for record in records}) > 1
+    }
 
 
-def _scatter(groups: dict[float | str, list["Run"]], name: str, title: str) -> Figure:
-    figure = Figure(figsize=(5.2, 4.4), layout="constrained")
-    axes = figure.subplots()
-    colors = matplotlib.colormaps["tab10"]
-    for k, value in enumerate(sorted(groups, key=lambda value: (isinstance(value, str), value))):
-        records = [run.record for run in groups[value]]
-        axes.scatter(
-            [record["valid"] for record in records],
-            [record["test"] for record in records],
-            color=colors(k % colors.N),
-            marker=MARKERS[k % len(MARKERS)],
-            alpha=0.8,
-            label=f"{name} {value} (runs: {len(records)})",
-        )
+def _scatter(groups: Sequence[Sequence[Record]], key: str, title: str) -> Figure:
+    """Test against validation accuracy, a point a run."""
+    figure, (axes,) = panels(1, 1, (5.2, 4.4))
+    for group, marker in zip(groups, cycle("osD^vP*X")):
+        valid, test = ([record[part] for record in group] for part in ("valid", "test"))
+        label = f"{key} {group[0][key]} (runs: {len(group)})"
+        axes.scatter(valid, test, marker=marker, alpha=0.8, label=label)
     axes.set_xlabel("validation accuracy in percent")
     axes.set_ylabel("test accuracy in percent")
     axes.set_title(f"{title}: rcnn, a point a run", fontsize="medium")

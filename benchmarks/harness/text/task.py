@@ -27,11 +27,7 @@ SIZE_OPTIONS = "--hidden, --parameters, --layers, --embedding"
 
 
 class TextTask(ClassificationTask):
-    """Classification of texts, measured by the accuracy in percent.
-
-    Args:
-        data: Texts in parts.
-    """
+    """Classification of texts, measured by the accuracy in percent."""
 
     def __init__(self, data: TextData) -> None:
         self.data = data
@@ -40,11 +36,9 @@ class TextTask(ClassificationTask):
         self.labels, self.classes = data.corpus.labels, data.corpus.classes
 
     def identity(self) -> dict[str, Any]:
-        """The number of texts, and fingerprints of texts and word vectors."""
         return self.data.identity()
 
     def learner(self, model: TextModelConfig, optimizer: OptimizerConfig) -> TextClassifier:
-        """An untrained classifier, with the word vectors."""
         words, classes = self.data.vocabulary.words[2:], list(self.data.corpus.classes)
         classifier = TextClassifier(asdict(model), words, classes, asdict(optimizer))
         if self.data.vectors is not None:
@@ -52,11 +46,9 @@ class TextTask(ClassificationTask):
         return classifier
 
     def batches(self, learner: TextClassifier, batch_size: int, seed: int) -> Batches:
-        """Texts of similar length together."""
         return text_batches(self.parts, partial(TextLoader, self.data.encoded), batch_size, seed)
 
     def columns(self, places: Sequence[int]) -> dict[str, Any]:
-        """The words of texts."""
         return {"text": [" ".join(self.data.corpus.texts[i]) for i in places]}
 
     def details(self, model: TextModelConfig, learner: TextClassifier) -> dict[str, Any]:
@@ -80,12 +72,7 @@ class TextTask(ClassificationTask):
 
 
 def text_model_configs(options: TextModels, data: TextData) -> list[TextModelConfig]:
-    """The configurations of the models that are asked for, for some texts.
-
-    Raises:
-        InputError: If no width of a model stays within its number of parameters, it has too many,
-            or an option does not go with the word vectors.
-    """
+    """The configurations of the models that are asked for, for some texts."""
     vectors = None if data.vectors is None else data.vectors.vectors
     if options.embedding and data.glove:
         raise InputError(f"--embedding goes with --vectors none; {data.glove} has its own size")

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,19 +45,6 @@ def test_ag_news_without_its_training_part_is_split(tmp_path: Path, serve) -> No
     expected = "random 20% of each class of ag_news.test.csv.gz for testing (seed 2)"
     assert corpus.split == expected
     assert asked == []
-
-
-def test_ag_news_is_downloaded(tmp_path: Path, serve, monkeypatch) -> None:
-    sha256 = hashlib.sha256(NEWS.encode()).hexdigest()
-    for name in ("train_file", "test_file"):
-        monkeypatch.setattr(AGNews, name, replace(getattr(AGNews, name), sha256=sha256))
-    train, test = AGNews.train_file.url, AGNews.test_file.url
-    asked = serve({train: NEWS.encode()})
-    with pytest.raises(OSError, match=r"cannot download .*test.csv .*put the file at .*raw.test"):
-        AGNews(tmp_path)
-    asked += serve({test: NEWS.encode()})  # the training part lies there now
-    assert AGNews(tmp_path).split == "official test part"
-    assert sorted(path.name for path in (tmp_path / "raw").iterdir()) == ["test.csv", "train.csv"]
 
 
 def test_the_real_news(real_data: Path) -> None:

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import io
-import shutil
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -63,12 +62,6 @@ def test_an_empty_file_is_named(trec_root: Path, name: str) -> None:
         TREC(trec_root)
 
 
-def test_a_class_must_occur_in_training(trec_root: Path) -> None:
-    (trec_root / "TREC_10.label").write_bytes(b"HUM:ind Who ?\n")
-    with pytest.raises(ValueError, match="no text of class 'HUM'"):
-        TREC(trec_root)
-
-
 def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes("a\x85b\u2028c\r\nd\n".encode())
@@ -113,7 +106,7 @@ def test_sentiment_in_its_parts(tmp_path: Path, serve, monkeypatch) -> None:
     with pytest.raises(ValueError, match="labels must be"):
         SST(tmp_path, labels="phrases")
     (tmp_path / "raw" / "stsa.binary.dev").write_bytes(b"2 no\n")
-    with pytest.raises(ValueError, match=r"line 1 of .*stsa.binary.dev is not a class and a"):
+    with pytest.raises(ValueError, match=r"line 1 of .*stsa.binary.dev is not a class from 0"):
         SST(tmp_path, labels="binary")
 
 
@@ -173,19 +166,3 @@ def test_the_real_corpora(real_texts: Path) -> None:
         sst = SST(real_texts / "sst", labels=labels)
         assert [len(places) for places in sst.parts.values()] == expected
     assert MR(real_texts / "mr").labels.bincount().tolist() == [5331, 5331]
-
-
-def test_the_hashes_are_those_of_the_published_files(real_texts: Path, tmp_path: Path) -> None:
-    train, test = (
-        gzip.decompress((real_texts / "trec" / f"{part}.txt.gz").read_bytes()).decode()
-        for part in ("train", "test")
-    )
-    for file, text in ((TREC.train_file, train), (TREC.test_file, test)):
-        assert hashlib.sha256(text.encode("latin-1")).hexdigest() == file.sha256
-    for name, sha256 in sst_module.SHA256.items():
-        content = gzip.decompress((real_texts / "sst" / f"{name}.gz").read_bytes())
-        assert hashlib.sha256(content).hexdigest() == sha256
-    for file in (MR.positive_file, MR.negative_file):
-        shutil.copy(real_texts / "mr" / f"{file.name}.gz", tmp_path)
-        found = file.obtain(tmp_path)
-        assert hashlib.sha256(gzip.decompress(found.read_bytes())).hexdigest() == file.sha256

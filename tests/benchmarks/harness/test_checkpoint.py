@@ -22,28 +22,16 @@ class Learner(torch.nn.Module):
     [
         *(b"", b"hello\n", b"smiles,y\nCC,1\n", b"(a", b"q\x00", b"h", b"\x80"),
         *(b"X\xff", b"X\x01\x00\x00\x00\xff", b"N.", b"\x80\x02K\x01."),
-    ],
-)
-def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
-    """Some are read as a stack of instructions, which fails in many ways."""
-    path = tmp_path / "some.ckpt"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=r"^--checkpoint .*some.ckpt is not a checkpoint of this"):
-        load_learner(path, Learner, KEYS)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
         *(torch.zeros(3), 5, [], {}, {"hyper_parameters": None}, {"hyper_parameters": KEYS}),
         *({"hyper_parameters": {"model": 1, "words": []}}, {"hyper_parameters": {"model": {}}}),
     ],
-    ids=["tensor", "number", "list", "empty", "no-arguments", "names", "no-model", "fewer"],
 )
-def test_other_tensors_are_refused(tmp_path: Path, content: object) -> None:
-    torch.save(content, tmp_path / "other.ckpt")
-    with pytest.raises(InputError, match=r"other.ckpt is not a checkpoint of this module$"):
-        load_learner(tmp_path / "other.ckpt", Learner, KEYS)
+def test_other_files_are_refused(tmp_path: Path, content: object) -> None:
+    """Some are read as a stack of instructions, which fails in many ways."""
+    path = tmp_path / "some.ckpt"
+    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
+    with pytest.raises(InputError, match=r"^--checkpoint .*some.ckpt is not a checkpoint of this"):
+        load_learner(path, Learner, KEYS)
 
 
 def test_a_checkpoint_gives_its_learner_or_says_why_not(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ import pytest
 
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.options import Command, Device, Results, parse, run_command, setting
-from benchmarks.harness.study import Report, Study, grouped, machine, rows_table
-from benchmarks.harness.table import Table
+from benchmarks.harness.study import Report, Study, machine, rows_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,10 +246,3 @@ def test_full_disk_is_one_line(tmp_path: Path) -> None:
     done = shell("> /dev/full", tmp_path / "out")
     assert done.returncode == 2
     assert "tests.squares: error: standard output: " in done.stderr
-
-
-def test_records_are_grouped_and_rows_are_a_table() -> None:
-    records = [{"a": 1, "b": 2}, {"a": 2, "b": 2}, {"a": 1, "b": 3}]
-    assert grouped(records, "a") == [[records[0], records[2]], [records[1]]]
-    table = rows_table("c", records, {"a": lambda r: r["a"]})
-    assert table == Table("c", ("a",), [["1"], ["2"], ["1"]])

@@ -9,21 +9,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-pytest.importorskip("lightning", reason="training needs the extra 'bench'")
-
 from benchmarks.corpora.language import LanguageVocabulary, TextStreams
-from benchmarks.harness.language_model.config import TrainingSettings
+from benchmarks.harness.language_model.config import Preset
 from benchmarks.harness.language_model.data import load_corpus
 from benchmarks.harness.language_model.learner import LanguageLearner, perplexity
-from benchmarks.harness.language_model.models import LanguageModel as Network
 from benchmarks.harness.language_model.optimizer import NTASGD
 from benchmarks.harness.language_model.options import LanguageModel
-from benchmarks.harness.language_model.task import LanguageSetup, LanguageTask, language_setups
-from benchmarks.harness.learner import OptimizerConfig
+from benchmarks.harness.language_model.task import LanguageTask, language_setups
 from benchmarks.harness.training import Run, TrainingConfig, train
 from tests.benchmarks.harness.language_model.streams import write_corpus
 
-SHARED = TrainingConfig(0, 0, 0, 0.0, OptimizerConfig(), device="cpu", precision="32-true")
+SHARED = TrainingConfig(device="cpu", precision="32-true")
 
 
 @pytest.fixture
@@ -31,7 +27,7 @@ def data(tmp_path: Path) -> TextStreams:
     return load_corpus(LanguageModel(data=str(write_corpus(tmp_path / "corpus"))))
 
 
-def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> LanguageSetup:
+def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> Preset:
     """A narrow network of a preset in a few streams."""
     small = {"batch_size": 4, "steps": 7, "epochs": 1, **changes}
     (found,) = language_setups(LanguageModel(models=(name,), hidden=12), data)
@@ -39,12 +35,12 @@ def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> LanguageS
     return replace(found, model=model, training=replace(found.training, **small))
 
 
-def without_dropout(found: LanguageSetup) -> LanguageSetup:
+def without_dropout(found: Preset) -> Preset:
     names = [name for name in vars(found.model) if name.endswith("dropout")]
     return replace(found, model=replace(found.model, **dict.fromkeys(names, 0.0)))
 
 
-def trained(data: TextStreams, found: LanguageSetup, folder: Path) -> Run:
+def trained(data: TextStreams, found: Preset, folder: Path) -> Run:
     run = train(LanguageTask(data), found, 0, SHARED, folder)
     assert run is not None
     return run
@@ -81,40 +77,6 @@ def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, na
     found = math.log(run.history[0]["train_perplexity"])
     assert found == pytest.approx(whole.item(), abs=5e-6)
     assert found != pytest.approx(torch.stack(reset).sum().item() / ids.numel(), abs=2e-5)
-
-
-def test_gradients_stop_between_batches(data: TextStreams, monkeypatch) -> None:
-    """The state given to a batch is that after the one before, without its graph."""
-    given, after = [], []
-    read = Network.read
-
-    def recorded(self: Network, ids: torch.Tensor, state: Any = None) -> Any:
-        reading = read(self, ids, state)
-        given.append(state)
-        after.append(reading.state)
-        return reading
-
-    monkeypatch.setattr(Network, "read", recorded)
-    found = setup(data)
-    task = LanguageTask(data)
-    learner = task.learner(found, None)  # type: ignore[arg-type]
-    for k, batch in enumerate(task.batches(learner, 4, 0).train_dataloader()):
-        learner.training_step(batch, k)
-        if k == 2:
-            break
-    assert given[0] is None
-    for before, state in zip(after, given[1:], strict=False):
-        flat_before, flat = tensors(before), tensors(state)
-        assert len(flat) == len(flat_before) > 0
-        for one, other in zip(flat_before, flat, strict=True):
-            assert not other.requires_grad
-            assert torch.equal(one, other)
-
-
-def tensors(state: Any) -> list[torch.Tensor]:
-    if isinstance(state, torch.Tensor):
-        return [state]
-    return [tensor for part in state for tensor in tensors(part)]
 
 
 @pytest.mark.parametrize(
@@ -187,17 +149,7 @@ def test_loss_is_summed_over_steps_or_not(data: TextStreams) -> None:
     assert losses[0] == pytest.approx(7 * losses[1])
 
 
-def test_patience_is_that_of_the_settings(data: TextStreams) -> None:
-    task, running = LanguageTask(data), replace(SHARED, show="lines")
-    for patience, expected in ((None, 30), (3, 3)):
-        found = setup(data, epochs=30, patience=patience, clip=0.5)
-        config = task.training(found, running)
-        assert (config.patience, config.epochs, config.clip) == (expected, 30, 0.5)
-        assert (config.device, config.precision, config.show) == ("cpu", "32-true", "epochs")
-
-
 def test_perplexity() -> None:
     assert perplexity(math.log(73.6)) == pytest.approx(73.6)
     assert perplexity(1e5) == math.inf
     assert math.isnan(perplexity(math.nan))
-    assert TrainingSettings("sgd", 1.0).sum_steps

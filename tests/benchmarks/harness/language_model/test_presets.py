@@ -1,15 +1,11 @@
 """The set-ups of the papers."""
 
 import dataclasses
-import json
 
 import pytest
 
 from benchmarks.harness.language_model.config import (
-    OPTIMIZERS,
     PRESETS,
-    LanguageModelConfig,
-    TrainingSettings,
 )
 from benchmarks.harness.language_model.models import count_parameters, fitted
 
@@ -26,22 +22,6 @@ TABLE_2_4 = {
     "adam-rcnn-16m-sum": (650, 16.4),
     "adam-rcnn-18m-gate": (650, 18.1),
 }
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_each_is_plain_values_and_can_be_built(name: str) -> None:
-    preset = PRESETS[name]
-    assert preset.name == preset.model.name == name
-    assert "\n" not in preset.help
-    assert preset.ptb is None or str(preset.ptb) in preset.help
-    assert preset.training.optimizer in OPTIMIZERS
-    model = json.loads(json.dumps(dataclasses.asdict(preset.model)))
-    assert LanguageModelConfig(**model) == preset.model
-    training = json.loads(json.dumps(dataclasses.asdict(preset.training)))
-    assert TrainingSettings(**training) == preset.training
-    small = fitted(preset, num_words=30, hidden=8)
-    small = dataclasses.replace(small, embedding=min(small.embedding, 6))
-    assert count_parameters(small) > 0
 
 
 @pytest.mark.parametrize(("name", "expected"), TABLE_2_4.items())
@@ -104,11 +84,3 @@ def test_a_width_or_a_budget_of_ones_own() -> None:
         ValueError, match="no width of 'rcnn-5m with 100 words' has at most 10 parameters"
     ):
         fitted(preset, 100, parameters=10)
-
-
-def test_schedules() -> None:
-    small = PRESETS["rcnn-5m"].training
-    assert [small.learning_rate_at(epoch) for epoch in (0, 9, 10, 11)] == [1, 1, 0.9, 0.9**2]
-    large = PRESETS["rcnn-20m"].training
-    assert [large.learning_rate_at(epoch) for epoch in (19, 20, 49)] == [1, 0.9, 0.9**30]
-    assert {PRESETS["awd-lstm"].training.learning_rate_at(epoch) for epoch in range(500)} == {30.0}

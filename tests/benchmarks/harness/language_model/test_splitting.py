@@ -6,7 +6,6 @@ import pytest
 
 from benchmarks.corpora.language import LanguageVocabulary
 from benchmarks.harness.language_model.splitting import WordSplitter
-from pyg_kernels.datasets.text import tokenize
 from pyg_kernels.datasets.text.lines import read_lines
 
 PENN = (
@@ -50,11 +49,6 @@ def test_words_are_written_as_the_vocabulary_writes_them(
     vocabulary: str, text: str, expected: str
 ) -> None:
     assert WordSplitter(LanguageVocabulary(vocabulary.split()))(text) == expected.split()
-
-
-def test_words_of_tokenize_are_those_of_tokenize() -> None:
-    text = "Don't split (see [2]): long-term, 1,000.5 u.s. -- it's 3rd_try!"
-    assert WordSplitter(LanguageVocabulary.build([tokenize(text)]))(text) == tokenize(text)
 
 
 @pytest.mark.parametrize(
