@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
@@ -17,7 +18,7 @@ from rdkit import rdBase
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore
 from pyg_kernels.chem.encoding import encode_chunk
 from pyg_kernels.chem.processes import CHUNK_SIZE, chunk_starts, stream_chunks
-from pyg_kernels.datasets.molecule_records import KindTable, pack
+from pyg_kernels.datasets.molecule_records import DICTIONARY_SIZE, compressed, pack
 from pyg_kernels.datasets.molecules import InvalidMolecules
 from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder, file_sha256
 from pyg_kernels.datasets.table import (
@@ -70,7 +71,7 @@ def shard_csv(
                 if not (len(store) or held.shards or skip_invalid):
                     first = "the first rows of " if len(invalid) < origin["rows"] else ""
                     _refuse(invalid, len(table.smiles), first + path.name)
-                _append(held, featurizer, table, store, invalid)
+                _append(held, table, store, invalid)
     if held.skipped and not skip_invalid:
         _refuse(held.skipped, origin["rows"], path.name)
 
@@ -181,16 +182,18 @@ def _encoded(
 
 def _append(
     held: ShardFolder,
-    featurizer: Featurizer,
     table: MoleculeTable,
     store: MolCodeStore,
     invalid: list[InvalidRow],
 ) -> None:
     """Writes the next shard."""
-    atom_kinds = KindTable(featurizer.atom_features, held.atom_kinds)
-    bond_kinds = KindTable(featurizer.bond_features, held.bond_kinds)
     table = table.pick(store.positions.tolist())
-    records, starts = pack(store, table.smiles, atom_kinds, bond_kinds)
+    records = [pack(store[place], smiles) for place, smiles in enumerate(table.smiles)]
+    if not held.shards:  # whose last records are the dictionary of all
+        last = b"".join(records[-DICTIONARY_SIZE // 16 :])[-DICTIONARY_SIZE:]
+        held.dictionary = base64.b64encode(last).decode()
+    dictionary = base64.b64decode(held.dictionary)
+    records = [compressed(record, dictionary) for record in records]
     split_names = list(dict.fromkeys([*held.split_names, *(table.split_values or ())]))
     if len(split_names) > MOST_SPLIT_NAMES:
         raise ValueError(
@@ -199,13 +202,12 @@ def _append(
         )
     codes = [split_names.index(value) for value in table.split_values or ()]
     arrays: dict[str, NDArray[Any]] = {
-        "records": records,
-        "lengths": np.diff(starts).astype("<u4"),
+        "records": np.frombuffer(b"".join(records), dtype=np.uint8),
+        "lengths": np.array(list(map(len, records)), dtype="<u4"),
         "targets": table.targets.numpy().astype("<f8"),
-        "runs": _runs(np.array(table.row_numbers, dtype="<i8"), held.rows("lengths")),
+        "lines": np.array(table.row_numbers, dtype="<i8"),
         "split": np.array(codes, dtype=np.uint8),
     }
-    held.atom_kinds, held.bond_kinds = atom_kinds.rows, bond_kinds.rows
     held.split_names = split_names
     held.skipped += invalid
     try:
@@ -216,14 +218,3 @@ def _append(
             "same call continues after them"
         )
         raise OSError(error.errno, reason, str(error.filename or held.path)) from error
-
-
-def _runs(lines: NDArray[np.int64], before: int) -> NDArray[np.int64]:
-    """``(R, 2)``: with which molecule, of all, each run of consecutive lines begins, and its line.
-
-    Args:
-        lines: of some molecules.
-        before: the number of molecules before them.
-    """
-    starts = np.flatnonzero(np.diff(lines, prepend=-1) != 1)
-    return np.stack([starts + before, lines[starts]], axis=1)

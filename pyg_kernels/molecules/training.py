@@ -136,14 +136,14 @@ class MoleculeBatches(MoleculeLoader):
         ``total`` is the weight of what was measured in the whole batch, over the number of
         processes: the mean of their gradients is then that of the whole batch.
         """
-        rows, own = self.share.of(indices)
+        rows, own = self.own_rows(indices)
         batch = self.dataset.batch(rows)
         batch.extra = self.extra[rows]
         if self.y is not None:
             batch.y, batch.weight = self.y[rows], self.weight[rows].clone()
             batch.weight[own:] = 0.0  # stand-ins
             whole = (~self.y[indices].isnan()).float().sum(1) @ self.weight[indices]
-            batch.total = whole / self.share.number
+            batch.total = whole / self.number
         return batch
 
 
