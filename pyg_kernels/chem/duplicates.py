@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 from numpy.typing import ArrayLike, NDArray
 from rdkit import Chem, rdBase
 
@@ -136,13 +137,11 @@ def merge_duplicates(
             f"not {targets.shape}"
         )
     positions = list(_occurrences(smiles, num_workers, progress).values())
-    merged = np.empty((len(positions), *targets.shape[1:]))
+    group = np.empty(len(smiles), dtype=np.int64)
     for row, places in enumerate(positions):
-        rows = targets[places]
-        known = ~np.isnan(rows)
-        count = known.sum(0)
-        total = np.where(known, rows, 0).sum(0)
-        merged[row] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        group[places] = row
+    means = pandas.DataFrame(targets).groupby(group).mean().to_numpy()
+    merged = means.reshape(len(positions), *targets.shape[1:])
     return MergedMolecules([smiles[places[0]] for places in positions], merged, positions)
 
 

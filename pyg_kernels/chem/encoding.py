@@ -57,11 +57,7 @@ def parse(smiles: str) -> Chem.Mol:
 
 
 def checked_strings(smiles: Iterable[str]) -> list[str]:
-    """The SMILES as a list.
-
-    Raises:
-        TypeError: if an item is not a string, or `smiles` is a single one.
-    """
+    """The SMILES as a list."""
     if isinstance(smiles, str):
         raise TypeError(f"smiles must be a sequence of strings, not the string {smiles!r}")
     strings = list(smiles)
@@ -72,12 +68,7 @@ def checked_strings(smiles: Iterable[str]) -> list[str]:
 
 
 def sanitized(molecule: str | Chem.Mol) -> Chem.Mol:
-    """The molecule of a SMILES string, or a sanitised copy of a molecule.
-
-    Raises:
-        InvalidSmiles: if RDKit cannot read the string, or finds no atoms.
-        TypeError: if the molecule is neither a string nor an RDKit molecule.
-    """
+    """The molecule of a SMILES string, or a sanitised copy of a molecule."""
     if isinstance(molecule, str):
         return parse(molecule)
     if not isinstance(molecule, Chem.Mol):

@@ -19,14 +19,7 @@ VALIDATION = 0.1  # the share of fitted rows whose groups are held out
 
 
 class Part(NamedTuple):
-    """One way to divide the rows.
-
-    Attributes:
-        label: Its name.
-        fitted: Rows to fit.
-        valid: The positions among them that are held out; None: single rows that estimators draw.
-        test: Rows to test.
-    """
+    """One way to divide the rows."""
 
     label: str
     fitted: Rows

@@ -35,12 +35,7 @@ Columns = dict[str, Any]
 
 
 class Annotator(ABC):
-    """Adds columns to rows of a table: takes and gives a file's name and some of its rows.
-
-    Attributes:
-        new: The names of the columns.
-        limit: The similarity below which a molecule is far.
-    """
+    """Adds columns to rows of a table: takes and gives a file's name and some of its rows."""
 
     limit = 0.0
 

@@ -95,16 +95,7 @@ def _is_number(word: str) -> bool:
 
 @dataclass(frozen=True)
 class Data:
-    """The rows of a table that training reads.
-
-    Attributes:
-        molecules: What estimators take, standardized if that was asked for.
-        y: What they learn, by lines of the file, missing where it was not measured.
-        classes: Of each target; None for numbers.
-        rows: The cells ``canonical``, canonical SMILES, and where they were asked for ``weight``,
-            ``part`` of a split, and ``group``.
-        changes: Tables by file of what was done to the rows, with a row for each that was changed.
-    """
+    """The rows of a table that training reads."""
 
     molecules: Molecules
     y: pd.DataFrame

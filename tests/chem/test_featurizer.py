@@ -1,11 +1,9 @@
 """The features against molecules written out by hand and against RDKit, atom by atom."""
 
-import json
 import pickle
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from rdkit import Chem
@@ -13,7 +11,7 @@ from torch import Tensor
 
 from pyg_kernels.chem import InvalidSmiles, MolFeaturizer
 
-from .nci import nci_smiles, readable_nci_smiles
+from .nci import readable_nci_smiles
 
 # fmt: off
 ELEMENTS = [
@@ -124,11 +122,6 @@ def test_bonds_of_known_molecules(smiles: str, bonds: dict[tuple[int, int], str]
     assert data.edge_attr.shape == (len(bonds), 7)
 
 
-def test_benzene_has_conjugated_aromatic_ring_bonds() -> None:
-    data = featurizer("c1ccccc1")
-    assert data.edge_attr.tolist() == [[0, 0, 0, 1, 0, 1, 1]] * 12
-
-
 def test_equals_rdkit_on_nci_molecules() -> None:
     for smiles in readable_nci_smiles()[::23]:
         mol = Chem.MolFromSmiles(smiles)
@@ -227,16 +220,6 @@ def test_wrong_types_are_named() -> None:
         featurizer.expand_bonds(torch.zeros(3, dtype=torch.uint8))
 
 
-def test_two_processes_give_the_same_store_of_every_nci_molecule() -> None:
-    alone, invalid = featurizer.encode_many(nci_smiles(), num_workers=0)
-    together, also_invalid = featurizer.encode_many(nci_smiles(), num_workers=2)
-    assert invalid == also_invalid
-    assert [nci_smiles()[k] for k in alone.positions] == readable_nci_smiles()
-    assert len(alone) + len(invalid) == 4999
-    for name, array in vars(alone).items():
-        assert np.array_equal(array, getattr(together, name)), name
-
-
 def test_rdkit_is_quiet_while_reading_and_speaks_again_after(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -251,14 +234,3 @@ def test_rdkit_is_quiet_while_reading_and_speaks_again_after(
 def test_progress_is_shown_on_request(capfd: pytest.CaptureFixture[str]) -> None:
     featurizer.encode_many(["C"] * 700, progress=True)
     assert "700/700" in capfd.readouterr().err
-
-
-def test_description_survives_json_and_names_every_column() -> None:
-    description = featurizer.description()
-    assert json.loads(json.dumps(description)) == description
-    assert description["atom_features"][0]["choices"] == ELEMENTS
-    widths = [
-        1 if f["choices"] == [False, True] else len(f["choices"]) + f["has_unknown"]
-        for f in description["atom_features"]
-    ]
-    assert sum(widths) == featurizer.atom_dim

@@ -47,13 +47,6 @@ def test_the_cache_gives_the_same_molecules_and_is_read(
         CEP(root, force_reload=True)
 
 
-def test_the_cache_holds_nothing_but_data(root: Path) -> None:
-    CEP(root)
-    (name,) = caches(root)
-    torch.load(root / "processed" / name, weights_only=True)
-    assert MolFeaturizer().fingerprint in name
-
-
 def test_a_changed_featuriser_or_raw_file_is_encoded_anew(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,19 +57,6 @@ def test_a_changed_featuriser_or_raw_file_is_encoded_anew(
     (root / "raw" / "cep-processed.csv").write_text(RAW + "C,1\n")
     assert len(CEP(root)) == 4
     assert len(caches(root)) == 3
-
-
-def test_a_cache_of_the_first_format_is_not_read(root: Path) -> None:
-    CEP(root)
-    (name,) = caches(root)
-    content = torch.load(root / "processed" / name, weights_only=True)
-    content["table"]["targets"] = content["table"]["targets"].float() + 1
-    (root / "processed" / name).unlink()
-    old = "cep-" + name[name.index(MolFeaturizer().fingerprint) :]
-    torch.save(content, root / "processed" / old)
-    molecules = CEP(root)
-    assert molecules.targets.dtype == torch.float64
-    assert molecules.targets.tolist() == [[3.51], [-1.25], [0]]
 
 
 def test_an_unreadable_molecule_leaves_no_cache(root: Path) -> None:

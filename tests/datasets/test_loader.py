@@ -2,8 +2,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torch_geometric.data import Batch
 from torch_geometric.loader import DataLoader
 
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
@@ -69,40 +67,6 @@ def test_wrong_arguments() -> None:
         MoleculeLoader(molecules, [])
     with pytest.raises(IndexError, match="out of range"):
         MoleculeLoader(molecules, [50])
-
-
-def test_repr() -> None:
-    text = repr(MoleculeLoader(molecules, range(20), batch_size=8, shuffle=True))
-    assert text == "MoleculeLoader(20 molecules, batch_size=8, shuffle=True)"
-
-
-def test_feeds_a_lightning_trainer() -> None:
-    lightning: Any = pytest.importorskip("lightning")
-
-    class Mean(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.mean = torch.nn.Parameter(torch.zeros(()))
-            self.seen = 0
-
-        def training_step(self, batch: Batch, _: int) -> Tensor:
-            self.seen += batch.num_graphs
-            return (self.mean - batch.y).square().mean()
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.SGD(self.parameters(), 0.1)
-
-    model = Mean()
-    trainer = lightning.Trainer(
-        max_epochs=3,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(model, MoleculeLoader(molecules, batch_size=16, shuffle=True))
-    assert model.seen == 150
 
 
 def test_bins_are_drawn_anew_each_pass_and_again_after_set_epoch():

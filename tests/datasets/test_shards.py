@@ -110,28 +110,6 @@ def test_batch_equals_that_of_molecules_in_memory(
     assert_same_graphs(shards.batch(kind(indices)), molecules.batch(indices))
 
 
-@pytest.mark.parametrize(
-    "indices",
-    [
-        *([0], [2, 2, 2], [M - 1], [6, 7], range(M), range(M - 1, -1, -1)),
-        *(torch.arange(M) % 4 == 1, np.arange(9)[::-1]),
-    ],
-)
-def test_batches_of_single_atoms_and_large_molecules(
-    shards: MoleculeShards, molecules: MoleculeCSV, indices: Any
-) -> None:
-    assert_same_graphs(shards.batch(indices), molecules.batch(indices))
-
-
-def test_other_features(folder: Path, tmp_path: Path) -> None:
-    path, featurizer = folder.parent / "m.csv", OGBFeaturizer()
-    shards = MoleculeShards.from_csv(path, tmp_path / "s", shard_size=20, featurizer=featurizer)
-    expected = MoleculeCSV(path, featurizer=featurizer)
-    assert_same_graphs(shards.batch([0, 30, 7]), expected.batch([0, 30, 7]))
-    with pytest.raises(ValueError, match="made by another featuriser"):
-        MoleculeShards(tmp_path / "s")
-
-
 def test_single_molecules(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
     for index in (0, 7, -1, np.int64(9)):
         one, other = shards[index], molecules[int(index)]
@@ -240,21 +218,6 @@ def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
         ):
             assert len(value) <= 6
     assert (shards._offsets.dtype, len(shards._offsets)) == (np.uint32, M + 1)
-
-
-def test_records_that_are_cut_off_in_use(copied: Path) -> None:
-    shards = MoleculeShards(copied)
-    shards.batch([M - 1])
-    os.truncate(copied / "records.npy", 200)
-    with pytest.raises(ValueError, match=r"records.npy was cut off while it was in use"):
-        shards.batch([M - 1])
-
-
-def test_the_arrays_are_plain_numpy_files(folder: Path, molecules: MoleculeCSV) -> None:
-    targets = np.load(folder / "targets.npy", mmap_mode="r")
-    assert np.array_equal(targets, molecules.targets.numpy(), equal_nan=True)
-    lengths, records = (np.load(folder / f"{name}.npy") for name in ("lengths", "records"))
-    assert (lengths.shape, lengths.sum()) == ((M,), len(records))
 
 
 # What is written
@@ -478,13 +441,6 @@ def test_damage_is_named_when_a_shard_is_opened_or_read(copied: Path, name: str)
     ):
         with pytest.raises(ValueError, match=r"shard 4 of .* is damaged: its checksum"):
             read()
-
-
-def test_damage_is_found_before_an_unfinished_folder_is_continued(copied: Path) -> None:
-    shrink(copied, 3)
-    flip(copied / "records.npy", 150)
-    with pytest.raises(ValueError, match=r"shard 0 of .* is damaged"):
-        make(copied)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import torch
 pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from pyg_kernels.datasets.table import (
-    MoleculeTable,
     find_columns,
     read_molecule_table,
     stream_molecule_rows,
@@ -55,13 +54,6 @@ def test_named_columns(written: Write) -> None:
 def test_missing_targets(written: Write, missing: str) -> None:
     table = read_molecule_table(written(f"smiles,y\nC,1\nCC,{missing}\n"))
     assert table.targets.isnan().tolist() == [[False], [True]]
-
-
-def test_lines_are_counted_as_an_editor_counts_them(written: Write) -> None:
-    text = '\ufeffsmiles,note,y\r\n\r\nC,"two\r\nlines",1\r\nCC,,2\r\n\r\n'
-    table = read_molecule_table(written(text), target_columns=["y"])
-    assert table.smiles == ["C", "CC"]
-    assert table.row_numbers == [3, 5]
 
 
 def test_targets_keep_the_precision_of_the_file(written: Write) -> None:
@@ -117,13 +109,6 @@ def test_bad_files_are_one_clear_line(
     assert "\n" not in str(error.value)
 
 
-def test_other_separators_and_encodings(written: Write) -> None:
-    path = written("smiles;y\nC;1\n", "utf-16")
-    with pytest.raises(ValueError, match="it is not utf-8"):
-        read_molecule_table(path)
-    assert read_molecule_table(path, encoding="utf-16").targets.tolist() == [[1]]
-
-
 def test_some_rows_at_a_time(written: Write) -> None:
     path = written('part,a,smiles,note,b\nx,1,C,"a\nb",\n\ny,,CC,text,2\nx,3, CO ,,-1\n')
     frames = list(stream_molecule_rows(path, 2))
@@ -135,18 +120,3 @@ def test_some_rows_at_a_time(written: Write) -> None:
     assert (table.smiles, table.row_numbers) == (["C", "CC"], [2, 5])
     assert table.targets.nan_to_num(9).tolist() == [[1, 9], [9, 2]]
     assert table.split_values == ["x", "y"]
-
-
-def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_molecule_table(tmp_path / "none.csv")
-
-
-def test_pick(written: Write) -> None:
-    table = read_molecule_table(written("smiles,y,s\nC,1,a\nCC,2,b\nCCC,3,c\n"), split_column="s")
-    picked = table.pick([2, 0])
-    assert isinstance(picked, MoleculeTable)
-    assert picked.smiles == ["CCC", "C"]
-    assert picked.targets.tolist() == [[3], [1]]
-    assert picked.row_numbers == [4, 2]
-    assert picked.split_values == ["c", "a"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,7 +11,6 @@ import pytest
 
 from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.molecules import MoleculeRegressor, load, networks
-from pyg_kernels.molecules.runs import Run
 from tests.molecules.sets import LOGP, SMALL, SMILES
 
 
@@ -85,41 +83,9 @@ def test_arrays_that_are_missing_are_told(fitted: MoleculeRegressor, tmp_path: P
         load(tmp_path)
 
 
-def test_folders_of_an_earlier_version(fitted: MoleculeRegressor, tmp_path: Path) -> None:
-    for name in ("manifest.json", "settings.json", "shared.npz", "member_0.npz", "notes.txt"):
-        (tmp_path / name).write_text("{}")
-    for read in (load, lambda folder: Run(str(folder), False)):
-        with pytest.raises(ValueError, match="saved by an earlier version: fit it again"):
-            read(tmp_path)
-    fitted.save(tmp_path, overwrite=True)
-    assert {path.name for path in tmp_path.iterdir()} == {"estimator.npz", "notes.txt"}
-
-
-def test_members_that_do_not_say_so_learned_spikes_as_two(
-    fitted: MoleculeRegressor, tmp_path: Path
-) -> None:
-    fitted.save(tmp_path)
-    path = tmp_path / "estimator.npz"
-    with np.load(path) as found:
-        arrays = {name: found[name] for name in found.files}
-    settings = json.loads(arrays["settings"].tobytes())
-    del settings["divided"]
-    arrays["settings"] = np.frombuffer(json.dumps(settings).encode(), np.uint8)
-    np.savez(path, **arrays)
-    np.testing.assert_array_equal(load(tmp_path).predict(SMILES), fitted.predict(SMILES))
-
-
 def test_folders_without_an_estimator_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no saved estimator"):
         load(tmp_path / "missing")
-
-
-def test_nothing_is_pickled(fitted: MoleculeRegressor, tmp_path: Path) -> None:
-    fitted.save(tmp_path / "run")
-    for path in (tmp_path / "run").glob("*.npz"):
-        with np.load(path, allow_pickle=False) as arrays:
-            for name in arrays.files:
-                assert arrays[name].dtype != object
 
 
 def test_featurizers_without_a_name_cannot_be_saved(tmp_path: Path) -> None:

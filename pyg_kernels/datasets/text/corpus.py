@@ -126,12 +126,7 @@ class TextCorpus:
 
 
 def text_lines(path: Path) -> list[str]:
-    """The lines of a file of texts, as :func:`read_lines` reads them.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is empty or a damaged compressed file.
-    """
+    """The lines of a file of texts, as :func:`read_lines` reads them."""
     lines = read_lines(path)
     if not lines:
         raise ValueError(f"{path} has no texts")
@@ -139,17 +134,7 @@ def text_lines(path: Path) -> list[str]:
 
 
 def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
-    """Draws a share of each class at random, but leaves at least one text of each.
-
-    Args:
-        labels: (M,) int64, the class of each text.
-        places: the positions to draw from.
-        fraction: of the texts of each class, rounded down.
-        seed: of the draw.
-
-    Returns:
-        (M,) bool, whether a text was drawn.
-    """
+    """Draws a share of each class at random, but leaves at least one text of each."""
     generator = torch.Generator().manual_seed(seed)
     shuffled = places[torch.randperm(len(places), generator=generator)]
     taken = torch.zeros(len(labels), dtype=torch.bool)
@@ -162,17 +147,7 @@ def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
 def random_parts(
     labels: Sequence[str], fraction: float, seed: int, name: str
 ) -> tuple[dict[str, Tensor], str]:
-    """A training and a test part of one file, and what to call them.
-
-    Args:
-        labels: of its texts.
-        fraction: of each class to test on, rounded down.
-        seed: of the draw.
-        name: of the file.
-
-    Raises:
-        ValueError: if the fraction is not between 0 and 1, or so small that no text is drawn.
-    """
+    """A training and a test part of one file, and what to call them."""
     if not 0 < fraction < 1:
         raise ValueError(f"test_fraction must be between 0 and 1, got {fraction}")
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
