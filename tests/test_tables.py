@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-pd = pytest.importorskip("pandas", reason="tables need pandas")
-
-from pyg_kernels.datasets.table import read_molecule_table  # noqa: E402
-from pyg_kernels.tables import (  # noqa: E402
+from pyg_kernels.datasets.table import read_molecule_table
+from pyg_kernels.tables import (
     FileError,
     TableWriter,
     as_numbers,

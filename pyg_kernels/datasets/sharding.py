@@ -28,12 +28,7 @@ from pyg_kernels.datasets.table import (
     stream_molecule_rows,
 )
 
-MOST_SPLIT_NAMES = 256  # a name's number takes one byte a molecule
 ADVICE = "give another folder, or delete this one"
-SETTINGS = (
-    *("smiles_column", "target_columns", "split_column", "shard_size"),
-    *("featurizer", "rdkit"),
-)
 
 Encoded = tuple[MoleculeTable, MolCodeStore, list[InvalidRow]]
 
@@ -92,37 +87,28 @@ def _origin(
     before = {} if old is None else old.origin
     with closing(stream_molecule_rows(path, 1)) as frames:
         columns = list(next(frames).columns)
-    source = {"columns": columns, "size": path.stat().st_size, "sha256": file_sha256(path)}
-    if old is not None:
-        for key, now in source.items():
-            if now != before[key]:
-                raise ValueError(
-                    f"the {key} of {path.name} changed since {old.path} was made: was "
-                    f"{before[key]}, is {now}; {ADVICE}"
-                )
-    if old is not None and before["asked"] == asked["target_columns"]:
-        names, rows = before["target_columns"], before["rows"]  # no pass over all rows anew
-    else:
-        found = find_columns(path, stream_molecule_rows(path, shard_size), **asked)
-        names, rows = found.targets, found.num_rows
     origin = {
-        "source": path.name,
-        **source,
+        "columns": columns,
+        "size": path.stat().st_size,
+        "sha256": file_sha256(path),
         **asked,
-        "target_columns": names,
-        "asked": asked["target_columns"],
-        "rows": rows,
         "shard_size": shard_size,
         "featurizer": featurizer.fingerprint,
-        "features": featurizer.description(),
         "rdkit": rdBase.rdkitVersion,
     }
-    for key in SETTINGS:
-        if old is not None and origin[key] != before[key]:
+    told = {"source": path.name, "asked": asked["target_columns"], "rows": before.get("rows")}
+    if old is not None and told["asked"] == before["asked"]:  # no pass over all rows anew
+        origin["target_columns"] = before["target_columns"]
+    elif old is None or all(origin[key] == before[key] for key in ("columns", "size", "sha256")):
+        found = find_columns(path, stream_molecule_rows(path, shard_size), **asked)
+        origin["target_columns"], told["rows"] = found.targets, found.num_rows
+    for key, now in origin.items():
+        if old is not None and now != before[key]:
             raise ValueError(
-                f"{old.path} was made with {key} {before[key]!r}, not {origin[key]!r}; {ADVICE}"
+                f"{old.path} was made from {path.name} with {key} {before[key]!r}, not {now!r}; "
+                f"{ADVICE}"
             )
-    return origin
+    return {**told, **origin}
 
 
 def _prepare(held: ShardFolder) -> None:
@@ -195,18 +181,13 @@ def _append(
     dictionary = base64.b64decode(held.dictionary)
     records = [compressed(record, dictionary) for record in records]
     split_names = list(dict.fromkeys([*held.split_names, *(table.split_values or ())]))
-    if len(split_names) > MOST_SPLIT_NAMES:
-        raise ValueError(
-            f"the split column {held.origin['split_column']!r} of {held.origin['source']} has "
-            f"more than {MOST_SPLIT_NAMES} different values; it should name the part of each row"
-        )
     codes = [split_names.index(value) for value in table.split_values or ()]
     arrays: dict[str, NDArray[Any]] = {
         "records": np.frombuffer(b"".join(records), dtype=np.uint8),
         "lengths": np.array(list(map(len, records)), dtype="<u4"),
         "targets": table.targets.numpy().astype("<f8"),
         "lines": np.array(table.row_numbers, dtype="<i8"),
-        "split": np.array(codes, dtype=np.uint8),
+        "split": np.array(codes, dtype="<u2"),
     }
     held.split_names = split_names
     held.skipped += invalid

@@ -143,7 +143,7 @@ class MoleculeShards:
             folder: where the shards are to be, or are; made if it is not there.
             smiles_column: the column of SMILES.
             target_columns: the columns of targets; None for every other column of numbers.
-            split_column: a column of part names (256 different ones at most).
+            split_column: a column of part names.
             skip_invalid: leave out the SMILES that cannot be read. If False, they are raised when
                 all shards are written (at once where the first shard has no other), so that all
                 are listed and a second call with True need not begin again.

@@ -6,9 +6,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from rdkit import Chem
 
 from pyg_kernels.chem import (

@@ -4,9 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from rdkit import Chem
 from torch_geometric.data import Batch
 

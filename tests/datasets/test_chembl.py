@@ -2,9 +2,6 @@ import csv
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from rdkit import Chem, RDConfig
 
 from pyg_kernels.datasets import ChEMBLSulfonamides

@@ -4,8 +4,6 @@ import pytest
 import torch
 from torch_geometric.loader import DataLoader
 
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from pyg_kernels.datasets import MoleculeDataset, MoleculeLoader, UniformBins
 from tests.chem.nci import readable_nci_smiles
 from tests.datasets.test_molecules import assert_same_graphs

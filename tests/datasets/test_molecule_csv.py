@@ -2,8 +2,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, column_split
 
 TEXT = """id,smiles,y,part

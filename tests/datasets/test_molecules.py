@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from pyg_kernels.chem import MolFeaturizer
 from pyg_kernels.datasets import InvalidMolecules, MoleculeDataset
 from tests.chem.nci import readable_nci_smiles

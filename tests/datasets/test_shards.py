@@ -15,8 +15,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from pyg_kernels.chem import MolFeaturizer, OGBFeaturizer
 from pyg_kernels.datasets import (
     InvalidMolecules,
@@ -372,7 +370,7 @@ def edit(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"smiles_column": "name"}, "smiles_column 'smiles', not 'name'"),
+        ({"smiles_column": "name"}, "m.csv with smiles_column 'smiles', not 'name'"),
         ({"target_columns": ["b"]}, r"target_columns \['a', 'b'\], not \['b'\]"),
         ({"split_column": None}, "split_column 'part', not None"),
         ({"shard_size": 10}, "shard_size 9, not 10"),
@@ -395,14 +393,14 @@ def test_a_header_that_has_changed(copied: Path, finished: bool) -> None:
     if not finished:
         shrink(copied, 2)
     edit(copied.parent / "m.csv", "name,smiles,a", "name,mol,a")
-    with pytest.raises(ValueError, match=r"columns of m.csv changed") as error:
+    with pytest.raises(ValueError, match=r"from m.csv with columns") as error:
         make(copied)
-    assert "was ['name', 'smiles', 'a', 'b', 'part'], is ['name', 'mol'" in str(error.value)
+    assert "['name', 'smiles', 'a', 'b', 'part'], not ['name', 'mol'" in str(error.value)
 
 
 def test_a_file_that_has_changed(copied: Path) -> None:
     edit(copied.parent / "m.csv", "m3,", "n3,")
-    with pytest.raises(ValueError, match=r"sha256 of m.csv changed since"):
+    with pytest.raises(ValueError, match=r"from m.csv with sha256 "):
         make(copied)
 
 
@@ -520,13 +518,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for size in 0, 2.5:
         with pytest.raises(ValueError, match=f"shard_size must be a whole number .*, not {size}"):
             MoleculeShards.from_csv(tmp_path / "m.csv", tmp_path / "s", shard_size=size)  # type: ignore[arg-type]
-
-
-def test_too_many_parts(tmp_path: Path) -> None:
-    path = tmp_path / "m.csv"
-    path.write_text("\n".join(["smiles,y,part", *(f"C,1,p{k}" for k in range(257))]))
-    with pytest.raises(ValueError, match=r"'part' of m.csv has more than 256 different values"):
-        MoleculeShards.from_csv(path, tmp_path / "s", split_column="part")
 
 
 def test_the_digest_follows_the_content(folder: Path, tmp_path: Path) -> None:

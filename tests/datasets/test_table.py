@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from pyg_kernels.datasets.table import (
     find_columns,
     read_molecule_table,

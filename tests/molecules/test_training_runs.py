@@ -8,21 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
-pytest.importorskip("rdkit")
-pd = pytest.importorskip("pandas")
-
-import torch  # noqa: E402
-
-from pyg_kernels.molecules import (  # noqa: E402
+from pyg_kernels.molecules import (
     MoleculeClassifier,
     MoleculeRegressor,
     load,
     store,
 )
-from pyg_kernels.molecules.command import main  # noqa: E402
-from tests.molecules.sets import AROMATIC, LOGP, SMILES  # noqa: E402
+from pyg_kernels.molecules.command import main
+from tests.molecules.sets import AROMATIC, LOGP, SMILES
 
 NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 2 --device cpu"
 

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("rdkit")
 pytest.importorskip("optuna")
-pd = pytest.importorskip("pandas")
+import optuna
+import pandas as pd
 
-import optuna  # noqa: E402
-
-from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, tuning  # noqa: E402
-from pyg_kernels.molecules.command import main  # noqa: E402
-from tests.molecules.sets import LOGP, SMILES  # noqa: E402
+from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, tuning
+from pyg_kernels.molecules.command import main
+from tests.molecules.sets import LOGP, SMILES
 
 SEARCH = "--target-columns y --model wl --epochs 2 --hidden-channels 4 --num-layers 2 --device cpu"
 

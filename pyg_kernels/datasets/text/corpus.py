@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -144,14 +145,25 @@ def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
     return taken
 
 
-def random_parts(
-    labels: Sequence[str], fraction: float, seed: int, name: str
-) -> tuple[dict[str, Tensor], str]:
-    """A training and a test part of one file, and what to call them."""
+def with_parts(
+    read: Sequence[tuple[list[list[str]], list[str]]],
+    fraction: float,
+    seed: int,
+    name: str,
+    given: str,
+) -> tuple[list[list[str]], list[str], dict[str, Tensor], str]:
+    """What makes a corpus of the texts and labels of its files; of one file a test part is drawn.
+
+    `given` is what the split is called where there are two.
+    """
+    texts, labels = ([item for part in read for item in part[place]] for place in (0, 1))
+    if len(read) == 2:
+        rows = torch.arange(len(texts))
+        first = len(read[0][0])
+        return texts, labels, {"train": rows[:first], "test": rows[first:]}, given
     if not 0 < fraction < 1:
         raise ValueError(f"test_fraction must be between 0 and 1, got {fraction}")
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    classes = torch.tensor([numbers[label] for label in labels])
+    classes = torch.from_numpy(np.unique(labels, return_inverse=True)[1].astype(np.int64))
     tested = drawn(classes, torch.arange(len(labels)), fraction, seed)
     if not tested.any():
         raise ValueError(
@@ -159,7 +171,8 @@ def random_parts(
             "it as a test part: name a test file"
         )
     parts = {"train": (~tested).nonzero().flatten(), "test": tested.nonzero().flatten()}
-    return parts, f"random {100 * fraction:g}% of each class of {name} for testing (seed {seed})"
+    split = f"random {100 * fraction:g}% of each class of {name} for testing (seed {seed})"
+    return texts, labels, parts, split
 
 
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:

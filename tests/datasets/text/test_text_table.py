@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+import pandas
 import pytest
 
 from pyg_kernels.datasets.text import TextTable, read_text_table
 
-pandas = pytest.importorskip("pandas", reason="tables need pandas")
 ROWS = [{"text": f"a {k}, b", "more": "NA", "label": ("null", "1")[k % 2]} for k in range(10)]
 
 
