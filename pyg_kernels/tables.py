@@ -27,6 +27,7 @@ OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Of all tables that are read.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
 MISSING = frozenset(("", "na", "nan", "n/a", "null", "none"))
+LISTED = 10  # lines in a message
 DAMAGE = (csv.Error, EOFError, OSError, zlib.error, lzma.LZMAError)
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a cell may hold a whole text
@@ -307,6 +308,11 @@ def numbers(
 def shortened(text: str, length: int = 60) -> str:
     """The text, cut to fit an error message of one line."""
     return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def listed(numbers: Any) -> str:
+    """The first of some numbers."""
+    return ", ".join(map(str, numbers[:LISTED])) + (", ..." if len(numbers) > LISTED else "")
 
 
 def refuse_existing(path: str | Path, overwrite: bool) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -65,15 +65,10 @@ def shard_csv(
             for table, store, invalid in encoded:
                 if not (len(store) or held.shards or skip_invalid):
                     first = "the first rows of " if len(invalid) < origin["rows"] else ""
-                    _refuse(invalid, len(table.smiles), first + path.name)
+                    raise InvalidMolecules(invalid, len(table.smiles), first + path.name)
                 _append(held, table, store, invalid)
     if held.skipped and not skip_invalid:
-        _refuse(held.skipped, origin["rows"], path.name)
-
-
-def _refuse(invalid: Sequence[InvalidRow], total: int, source: str) -> None:
-    advice = "correct them, or leave them out with skip_invalid=True"
-    raise InvalidMolecules(invalid, total, source, advice)
+        raise InvalidMolecules(held.skipped, origin["rows"], path.name)
 
 
 def _origin(

@@ -13,7 +13,8 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 from pyg_kernels.chem import murcko_scaffolds
 from pyg_kernels.datasets import column_split, random_split, scaffold_split
 from pyg_kernels.molecules.command import say
-from pyg_kernels.molecules.training_data import Data, Rows, listed
+from pyg_kernels.molecules.training_data import Data, Rows
+from pyg_kernels.tables import listed
 
 VALIDATION = 0.1  # the share of fitted rows whose groups are held out
 

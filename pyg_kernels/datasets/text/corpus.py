@@ -156,7 +156,8 @@ def with_parts(
 
     `given` is what the split is called where there are two.
     """
-    texts, labels = ([item for part in read for item in part[place]] for place in (0, 1))
+    texts = [text for part, _ in read for text in part]
+    labels = [label for _, part in read for label in part]
     if len(read) == 2:
         rows = torch.arange(len(texts))
         first = len(read[0][0])
