@@ -108,10 +108,6 @@ class CodeReader:
 
     Calls into RDKit are nearly the whole cost, so each property is mapped over atoms or bonds that
     were listed once. A subclass says which molecules have no codes, or reads in another way.
-
-    Args:
-        atom_features: what is read of atoms.
-        bond_features: what is read of bonds; the first is their type.
     """
 
     def __init__(self, atom_features: Sequence[Feature], bond_features: Sequence[Feature]) -> None:

@@ -87,14 +87,7 @@ def stream_molecule_rows(
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file are the SMILES, the targets and the split.
-
-    Attributes:
-        smiles: the column of the SMILES.
-        targets: those of the T targets.
-        split: that of the part names; None for none.
-        num_rows: how many rows the file has below its header.
-    """
+    """Which columns of a file are the SMILES, the targets and the split."""
 
     smiles: str
     targets: list[str]

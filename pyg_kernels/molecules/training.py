@@ -152,19 +152,6 @@ class Learner(lightning.LightningModule):
 
     Of a target with a spike it is the sum of three: the squared error elsewhere, the cross-entropy
     of whether it is elsewhere, and the squared error of the two joined, which alone is validated.
-
-    Args:
-        net: The network.
-        task: What is learned.
-        options: How it is trained.
-        spikes: Those of the task on the scale of training.
-
-    Attributes:
-        best: The weights of the lowest validation loss. Training ends without a lower one for as
-            many epochs as the options say.
-        history: Of each epoch its number from 1, mean losses of training and validation, seconds of
-            training.
-        bar: What shows the epochs.
     """
 
     def __init__(

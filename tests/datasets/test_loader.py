@@ -58,15 +58,6 @@ def test_does_not_disturb_the_global_random_state() -> None:
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
-        MoleculeLoader(molecules, batch_size=0)
-    with pytest.raises(ValueError, match="indices is empty"):
-        MoleculeLoader(molecules, [])
-    with pytest.raises(IndexError, match="out of range"):
-        MoleculeLoader(molecules, [50])
-
-
 def test_bins_are_drawn_anew_each_pass_and_again_after_set_epoch():
     molecules = MoleculeDataset.from_smiles(["C", "CC", "CCC", "CCCC", "CO"], [0, 0, 0, 0, 9])
     bins = UniformBins(molecules.targets[1:].flatten(), width=1.0)

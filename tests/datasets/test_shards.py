@@ -115,8 +115,12 @@ def test_single_molecules(shards: MoleculeShards, molecules: MoleculeCSV) -> Non
         for key in ("x", "edge_index", "edge_attr", "y"):
             assert one[key].dtype == other[key].dtype
             assert torch.equal(one[key].nan_to_num(7), other[key].nan_to_num(7))
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match=f"index {M} is out of range for {M} molecules"):
         shards[M]
+    with pytest.raises(TypeError, match="'float'"):
+        shards[1.5]  # type: ignore[index]
+    with pytest.raises(ValueError, match="is empty"):
+        shards[3:3]
     assert [data.smiles for data in shards] == SMILES
 
 
@@ -181,27 +185,6 @@ def test_splits_and_loaders_take_them(shards: MoleculeShards, molecules: Molecul
     )
     for batch, expected_batch in pairs:
         assert_same_graphs(batch, expected_batch)
-
-
-@pytest.mark.parametrize(
-    ("index", "error", "message"),
-    [
-        ([], ValueError, "indices is empty"),
-        ([0.5], ValueError, "vector of integers"),
-        ([M], IndexError, f"index {M} is out of range for {M} molecules"),
-        (slice(3, 3), ValueError, "is empty"),
-        (M, IndexError, f"index {M} is out of range for {M} molecules"),
-        (1.5, TypeError, "'float'"),
-    ],
-)
-def test_a_wrong_index(
-    shards: MoleculeShards, index: Any, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        shards[index]
-    if isinstance(index, list):
-        with pytest.raises(error, match=message):
-            shards.batch(index)
 
 
 def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:

@@ -85,7 +85,6 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
         ("smiles,y\nC,1\nCC,abc\n", {"target_columns": ["y"]}, "line 3: .*'y'.*finite.*not 'abc'"),
         ("smiles,y\nC,1\nCC,abc\n", {}, "line 3: .*'y'.*not 'abc'"),
         ("smiles,y\nC,1\n\nCC,inf\n", {}, "line 4: .*not 'inf'"),
-        ("smiles,y\nC,1e60\nCC,1\n", {}, "line 2: .*not '1e60'"),
         ("smiles,y\nC,1_0\nCC,1\n", {}, "line 2: .*not '1_0'"),
         ("smiles,y\nC,high\n", {}, "no column of numbers"),
         ("smiles,y\nC,\nCC,\n", {}, "no column of numbers"),
@@ -96,7 +95,6 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
             "molecules.csv: the target column 'y' has no values",
         ),
         ("smiles,y\nC\n", {}, "molecules.csv, line 2: it has 1 cells, the first row 2"),
-        ('a,y\n"C",1\n"D"x,2\n', {}, "molecules.csv, line 3: .*expected after"),
     ],
 )
 def test_bad_files_are_one_clear_line(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -60,17 +59,6 @@ def test_a_flipped_bit_is_an_error_of_one_line(tmp_path: Path) -> None:
             np.testing.assert_array_equal(found.predict(SMILES), expected)
             assert found.get_params() == fitted.get_params()
     assert refused > 0.8 * len(range(0, len(content), 23))
-
-
-def test_what_cannot_be_read_is_not_called_damaged(
-    fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fitted.save(tmp_path)
-    for owner, name, error in ((Path, "read_bytes", PermissionError), (np, "load", MemoryError)):
-        with monkeypatch.context() as patch:
-            patch.setattr(owner, name, Mock(side_effect=error))
-            with pytest.raises(error):
-                load(tmp_path)
 
 
 def test_arrays_that_are_missing_are_told(fitted: MoleculeRegressor, tmp_path: Path) -> None:
@@ -140,7 +128,7 @@ def test_options_that_cannot_be_saved_are_named(
     fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fitted, "network_options", {"act": np.arange(3)})
-    with pytest.raises(TypeError, match=r"array\(\[0, 1, 2\]\) cannot be saved"):
+    with pytest.raises(TypeError, match=r"numpy\.ndarray"):
         fitted.save(tmp_path / "run")
 
 

@@ -172,22 +172,6 @@ def test_what_is_wrong_with_folders(
     assert not list((folder / "o").glob("1.*")) + list((folder / "o").glob(".*.partial"))
 
 
-def test_predictions_that_are_not_finite_name_the_molecule(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    forward = MoleculeNet.forward
-
-    def third_is_nan(self: MoleculeNet, batch: object) -> torch.Tensor:
-        out = forward(self, batch)
-        out[2:3] = torch.nan
-        return out
-
-    monkeypatch.setattr(MoleculeNet, "forward", third_is_nan)
-    assert run(folder, "predict +net +m.csv --threads 1 --out +nan.csv") == 2
-    assert f"molecule 2, {SMILES[2]!r}" in capsys.readouterr().err
-    assert not (folder / "nan.csv").exists() and not list(folder.glob(".nan*"))
-
-
 def test_ray_gives_what_one_process_does(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
