@@ -8,6 +8,7 @@ share a dictionary, in which the compressor finds what molecules have in common.
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Sequence
 
@@ -17,15 +18,16 @@ from pyg_kernels.chem import Featurizer, MolCodes, MolCodeStore
 from pyg_kernels.chem.codes import pointers
 
 DICTIONARY_SIZE = 1 << 14
+SIZES = struct.Struct("<II")
 
 
 def pack(codes: MolCodes, smiles: str) -> bytes:
     """The record of a molecule, not compressed."""
     once = codes.edge_index[0] < codes.edge_index[1]  # sorted by target, the higher atom
     low, high = codes.edge_index[:, once].astype("<u4")
-    sizes = np.array([codes.num_atoms, len(high)], "<u4")
-    parts = (sizes, codes.atoms, high - low, high, codes.bonds[once])
-    return b"".join([*(part.tobytes() for part in parts), smiles.encode()])
+    parts = (codes.atoms, high - low, high, codes.bonds[once])
+    content = b"".join(part.tobytes() for part in parts)
+    return SIZES.pack(codes.num_atoms, len(high)) + content + smiles.encode()
 
 
 def compressed(record: bytes, dictionary: bytes) -> bytes:
@@ -38,34 +40,32 @@ def unpack(
     records: Sequence[bytes], dictionary: bytes, featurizer: Featurizer
 ) -> tuple[MolCodeStore, list[str]]:
     """The codes and SMILES of one or more compressed records."""
-    columns: tuple[list[np.ndarray], ...] = ([], [], [], [])
+    columns: tuple[list[bytes], ...] = ([], [], [], [])
     num_atoms, num_bonds, smiles = [], [], []
+    atom_dim, bond_dim = featurizer.atom_code_dim, featurizer.bond_code_dim
     for record in records:
         raw = zlib.decompressobj(wbits=-zlib.MAX_WBITS, zdict=dictionary).decompress(record)
-        atoms, bonds = np.frombuffer(raw, "<u4", 2).tolist()
-        start = 8
-        parts = (
-            ("u1", atoms, featurizer.atom_code_dim),
-            ("<u4", bonds, 1),
-            ("<u4", bonds, 1),
-            ("u1", bonds, featurizer.bond_code_dim),
-        )
-        for column, (kind, rows, width) in zip(columns, parts, strict=True):
-            found = np.frombuffer(raw, kind, rows * width, start)
-            column.append(found.reshape(rows, width))
-            start += found.nbytes
+        atoms, bonds = SIZES.unpack_from(raw)
+        start = SIZES.size
+        sizes = atom_dim * atoms, 4 * bonds, 4 * bonds, bond_dim * bonds
+        for column, size in zip(columns, sizes, strict=True):
+            column.append(raw[start : start + size])
+            start += size
         num_atoms.append(atoms)
         num_bonds.append(bonds)
         smiles.append(raw[start:].decode())
-    atom_codes, distance, high, bond_codes = map(np.concatenate, columns)
+    atom_codes, distance, high, bond_codes = (
+        np.frombuffer(bytearray().join(column), kind)
+        for column, kind in zip(columns, ("u1", "<u4", "<u4", "u1"), strict=True)
+    )
     atom_ptr, bond_ptr = pointers(num_atoms), pointers(num_bonds)
-    ends = high[:, 0].astype(np.int64) + np.repeat(atom_ptr[:-1], num_bonds)
-    others = ends - distance[:, 0]
+    ends = high.astype(np.int64) + np.repeat(atom_ptr[:-1], num_bonds)
+    others = ends - distance
     store = MolCodeStore.of_directed_bonds(
-        atoms=atom_codes,
+        atoms=atom_codes.reshape(-1, atom_dim),
         source=np.concatenate([others, ends]),
         target=np.concatenate([ends, others]),
-        bonds=np.concatenate([bond_codes, bond_codes]),
+        bonds=np.concatenate([bond_codes, bond_codes]).reshape(-1, bond_dim),
         atom_ptr=atom_ptr,
         edge_ptr=2 * bond_ptr,
         positions=np.arange(len(records)),

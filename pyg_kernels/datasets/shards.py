@@ -233,7 +233,7 @@ class MoleculeShards:
         self._verify(np.arange(len(self._verified)))
 
     def batch(self, indices: Indices) -> Batch:
-        """The molecules at these positions as one batch, assembled without a loop over them.
+        """The molecules at these positions as one batch.
 
         Args:
             indices: B positions (repeats and negative ones allowed), or a mask of M booleans.

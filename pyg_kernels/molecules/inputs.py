@@ -156,8 +156,9 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
         missing = [name for name in (SMILES_COLUMN, *names) if name not in X.columns]
         if missing:
             raise ValueError(f"X has no column {_listed(missing)}")
-        if len(X):
-            extra = check_array(X[names], dtype=np.float64, ensure_min_features=0)
+        extra = np.zeros((len(X), 0))
+        if names and len(X):
+            extra = check_array(X[names], dtype=np.float64)
         items = X[SMILES_COLUMN]
     elif columns:
         raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")

@@ -50,12 +50,6 @@ def test_batch_equals_that_of_single_molecules(indices: list[int], kind: type) -
     assert_same_graphs(molecules.batch(kind(indices)), expected)
 
 
-def test_batch_by_mask() -> None:
-    mask = torch.tensor([smiles.startswith("C") for smiles in SMILES])
-    chosen = [i for i, smiles in enumerate(SMILES) if smiles.startswith("C")]
-    assert_same_graphs(molecules.batch(mask), molecules.batch(chosen))
-
-
 def test_single_molecule_is_what_the_featurizer_gives() -> None:
     featurizer = MolFeaturizer()
     for i, smiles in enumerate(SMILES):
