@@ -27,6 +27,7 @@ OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Of all tables that are read.
 ENDINGS = (*(kind + last for kind in (".csv", ".tsv") for last in ("", *OPENERS)), *PARQUET)
 MISSING = frozenset(("", "na", "nan", "n/a", "null", "none"))
+LISTED = 10  # lines in a message
 DAMAGE = (csv.Error, EOFError, OSError, zlib.error, lzma.LZMAError)
 
 csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # a cell may hold a whole text
@@ -209,7 +210,7 @@ def _parquet_frames(path: Path, rows: int | None) -> Iterator[DataFrame]:
     try:
         with open(path, "rb") as opened_file:
             file = parquet.ParquetFile(opened_file)
-            for table in _regrouped(file, rows or max(1, file.metadata.num_rows)):
+            for table in _arrow_tables(file, rows):
                 frame = table.to_pandas(types_mapper=_integers().get)
                 is_range = isinstance(frame.index, pandas.RangeIndex)
                 is_column = not is_range and any(name is not None for name in frame.index.names)
@@ -224,22 +225,14 @@ def _parquet_frames(path: Path, rows: int | None) -> Iterator[DataFrame]:
         raise FileError(f"{path}: it cannot be read as Parquet: {said}") from error
 
 
-def _regrouped(file: Any, rows: int) -> Iterator[Any]:
-    """Arrow's tables of so many rows, but for the last, which is there if the file has none.
-
-    Batches of the file can be shorter: they end with row groups where a column is a dictionary.
-    """
+def _arrow_tables(file: Any, rows: int | None) -> Iterator[Any]:
+    """Arrow's tables of at most so many rows; one without any if the file has none."""
     import pyarrow
 
-    batches: list[Any] = []
-    for batch in file.iter_batches(rows):
-        batches.append(batch)
-        if sum(map(len, batches)) >= rows:
-            table = pyarrow.Table.from_batches(batches)
-            yield table[:rows]
-            batches = table[rows:].to_batches()
-    if batches or not file.metadata.num_rows:
-        yield pyarrow.Table.from_batches(batches, None if batches else file.schema_arrow)
+    if rows is None or not file.metadata.num_rows:
+        yield file.read()
+    else:
+        yield from (pyarrow.Table.from_batches([batch]) for batch in file.iter_batches(rows))
 
 
 def _integers() -> dict[Any, Any]:
@@ -265,11 +258,7 @@ def pyarrow_parquet(path: Path) -> Any:
 def find_column(
     columns: Iterable[Any], wanted: str | None, path: str | Path, option: str = ""
 ) -> Any:
-    """The column of that name; the one called ``smiles``, in any case, if `wanted` is None.
-
-    Raises:
-        FileError: if there is none, or several could be meant.
-    """
+    """The column of that name; the one called ``smiles``, in any case, if `wanted` is None."""
     names = list(columns)
     listed = ", ".join(repr(shortened(str(name), 40)) for name in names)
     asked = f" ({option})" if option else ""
@@ -305,11 +294,7 @@ def as_numbers(cells: Series) -> tuple[NDArray[np.float64], NDArray[Any]]:
 def numbers(
     frame: DataFrame, column: Any, path: str | Path, advice: str = ""
 ) -> NDArray[np.float64]:
-    """A column as numbers, ``(n,)``, NaN where a cell is empty (or NA, NaN, n/a, null, None).
-
-    Raises:
-        FileError: on a cell that is no number or infinite, with its line.
-    """
+    """A column as numbers, ``(n,)``, NaN where a cell is empty (or NA, NaN, n/a, null, None)."""
     values, wrong = as_numbers(frame[column])
     if wrong.any():
         first = int(wrong.argmax())
@@ -325,12 +310,13 @@ def shortened(text: str, length: int = 60) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-def refuse_existing(path: str | Path, overwrite: bool) -> Path:
-    """The path, unless something is there that is not to be overwritten.
+def listed(numbers: Any) -> str:
+    """The first of some numbers."""
+    return ", ".join(map(str, numbers[:LISTED])) + (", ..." if len(numbers) > LISTED else "")
 
-    Raises:
-        FileError: if there is a file or a folder with anything in it.
-    """
+
+def refuse_existing(path: str | Path, overwrite: bool) -> Path:
+    """The path, unless something is there that is not to be overwritten."""
     path = Path(path)
     there = any(path.iterdir()) if path.is_dir() else path.exists()
     if there and not overwrite:
@@ -339,11 +325,7 @@ def refuse_existing(path: str | Path, overwrite: bool) -> Path:
 
 
 def table_files(folder: Path) -> list[Path]:
-    """The tables in a folder, by their names; hidden files are none.
-
-    Raises:
-        FileError: if there are none.
-    """
+    """The tables in a folder, by their names; hidden files are none."""
     found = sorted(path for path in folder.iterdir() if path.name.endswith(ENDINGS))
     found = [path for path in found if path.is_file() and not path.name.startswith(".")]
     if not found:

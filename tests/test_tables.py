@@ -15,19 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-pd = pytest.importorskip("pandas", reason="tables need pandas")
-
-from pyg_kernels.datasets.table import read_molecule_table  # noqa: E402
-from pyg_kernels.tables import (  # noqa: E402
+from pyg_kernels.datasets.table import read_molecule_table
+from pyg_kernels.tables import (
     FileError,
     TableWriter,
     as_numbers,
     find_column,
     numbers,
     read_table,
-    refuse_existing,
     stream_table,
     table_files,
 )
@@ -216,14 +214,6 @@ def test_an_interrupted_table_leaves_nothing(tmp_path: Path) -> None:
         TableWriter(tmp_path / "absent" / "o.csv")
 
 
-def test_refusal_of_folders(tmp_path: Path) -> None:
-    assert refuse_existing(tmp_path, False) == tmp_path
-    (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="--overwrite"):
-        refuse_existing(tmp_path, False)
-    assert refuse_existing(tmp_path, True) == tmp_path
-
-
 def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "o.parquet"
     try:
@@ -282,19 +272,6 @@ def test_which_index_of_parquet_is_a_column(
     found = pd.concat(stream_table(tmp_path / "o.parquet", rows))
     assert list(found.columns) == (["row", "y"] if is_column else ["y"])
     assert list(found.index) == [1, 2, 3, 4, 5] and found["y"].tolist() == list(range(5))
-
-
-@pytest.mark.parametrize(("rows", "sizes"), [(2, [2] * 5), (3, [3, 3, 3, 1]), (None, [10])])
-def test_row_groups_do_not_cut_frames(tmp_path: Path, rows: int | None, sizes: list[int]) -> None:
-    pytest.importorskip("pyarrow")
-    frame = pd.DataFrame({"smiles": pd.Categorical([f"C{'O' * (k % 7)}" for k in range(10)])})
-    frame.to_parquet(tmp_path / "o.parquet", row_group_size=4)
-    found = list(stream_table(tmp_path / "o.parquet", rows))
-    assert [len(part) for part in found] == sizes
-    texts = [text for part in found for text in part["smiles"]]
-    assert texts == frame["smiles"].tolist()
-    table = read_molecule_table(tmp_path / "o.parquet", target_columns=())
-    assert table.smiles == texts and table.row_numbers == list(range(1, 11))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 from numpy.typing import ArrayLike, NDArray
 from rdkit import Chem, rdBase
 
@@ -47,30 +48,24 @@ class MergedMolecules(NamedTuple):
     positions: list[list[int]]
 
 
-def canonical_smiles(
-    smiles: Sequence[str], num_workers: int | None = None, progress: bool = False
-) -> list[str]:
+def canonical_smiles(smiles: Sequence[str], num_workers: int | None = None) -> list[str]:
     """RDKit's canonical SMILES of each molecule, with stereochemistry and isotopes.
 
     Args:
         smiles: M SMILES strings.
         num_workers: the number of processes; None for one a core where there are many molecules.
-        progress: whether to show a progress bar.
 
     Raises:
         InvalidSmiles: if a string cannot be read.
         TypeError: if an item is not a string, or ``smiles`` is a single one.
     """
     strings = checked_strings(smiles)
-    chunks = map_chunks(_canonical_chunk, strings, num_workers, progress, "canonical SMILES")
+    chunks = map_chunks(_canonical_chunk, strings, num_workers)
     return [text for chunk in chunks for text in chunk]
 
 
 def find_duplicates(
-    smiles: Sequence[str],
-    parts: Sequence[Any] = (),
-    num_workers: int | None = None,
-    progress: bool = False,
+    smiles: Sequence[str], parts: Sequence[Any] = (), num_workers: int | None = None
 ) -> list[DuplicateMolecule]:
     """The molecules that occur several times, in the order in which they first occur.
 
@@ -80,8 +75,7 @@ def find_duplicates(
         smiles: M SMILES strings.
         parts: the positions that make up each part of a split, such as a
             :class:`~pyg_kernels.datasets.Split`.
-        num_workers: as of :func:`canonical_smiles`, as is the next.
-        progress: whether to show a progress bar.
+        num_workers: as of :func:`canonical_smiles`.
 
     Returns:
         Those within a part and those across; :attr:`DuplicateMolecule.is_across` tells them apart.
@@ -98,26 +92,20 @@ def find_duplicates(
         part_of[positions] = number
     return [
         DuplicateMolecule(text, positions, part_of[positions].tolist())
-        for text, positions in _occurrences(smiles, num_workers, progress).items()
+        for text, positions in _occurrences(smiles, num_workers).items()
         if len(positions) > 1
     ]
 
 
 def merge_duplicates(
-    smiles: Sequence[str],
-    y: ArrayLike,
-    how: str = "mean",
-    num_workers: int | None = None,
-    progress: bool = False,
+    smiles: Sequence[str], y: ArrayLike, num_workers: int | None = None
 ) -> MergedMolecules:
     """Every molecule once, with the mean of the targets that were measured of it.
 
     Args:
         smiles: n SMILES strings.
         y: (n,) or (n, T) targets, NaN where one was not measured.
-        how: ``'mean'``.
-        num_workers: as of :func:`canonical_smiles`, as is the next.
-        progress: whether to show a progress bar.
+        num_workers: as of :func:`canonical_smiles`.
 
     Returns:
         The molecules in the order in which they first occur; a target is NaN where no occurrence
@@ -125,24 +113,20 @@ def merge_duplicates(
 
     Raises:
         InvalidSmiles: if a string cannot be read.
-        ValueError: if `y` has another length, or `how` is not ``'mean'``.
+        ValueError: if `y` has another length.
     """
-    if how != "mean":
-        raise ValueError(f"how={how!r}: expected 'mean'")
     targets = np.asarray(y, dtype=np.float64)
     if targets.ndim not in (1, 2) or len(targets) != len(smiles):
         raise ValueError(
             f"y must have the shape ({len(smiles)},) or ({len(smiles)}, T), one row a molecule; "
             f"not {targets.shape}"
         )
-    positions = list(_occurrences(smiles, num_workers, progress).values())
-    merged = np.empty((len(positions), *targets.shape[1:]))
+    positions = list(_occurrences(smiles, num_workers).values())
+    group = np.empty(len(smiles), dtype=np.int64)
     for row, places in enumerate(positions):
-        rows = targets[places]
-        known = ~np.isnan(rows)
-        count = known.sum(0)
-        total = np.where(known, rows, 0).sum(0)
-        merged[row] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        group[places] = row
+    means = pandas.DataFrame(targets).groupby(group).mean().to_numpy()
+    merged = means.reshape(len(positions), *targets.shape[1:])
     return MergedMolecules([smiles[places[0]] for places in positions], merged, positions)
 
 
@@ -151,10 +135,8 @@ def _canonical_chunk(chunk: tuple[int, Sequence[str]]) -> list[str]:
         return [Chem.MolToSmiles(parse(smiles)) for smiles in chunk[1]]
 
 
-def _occurrences(
-    smiles: Sequence[str], num_workers: int | None, progress: bool
-) -> dict[str, list[int]]:
+def _occurrences(smiles: Sequence[str], num_workers: int | None) -> dict[str, list[int]]:
     places: dict[str, list[int]] = defaultdict(list)
-    for position, text in enumerate(canonical_smiles(smiles, num_workers, progress)):
+    for position, text in enumerate(canonical_smiles(smiles, num_workers)):
         places[text].append(position)
     return places

@@ -57,11 +57,7 @@ def parse(smiles: str) -> Chem.Mol:
 
 
 def checked_strings(smiles: Iterable[str]) -> list[str]:
-    """The SMILES as a list.
-
-    Raises:
-        TypeError: if an item is not a string, or `smiles` is a single one.
-    """
+    """The SMILES as a list."""
     if isinstance(smiles, str):
         raise TypeError(f"smiles must be a sequence of strings, not the string {smiles!r}")
     strings = list(smiles)
@@ -72,12 +68,7 @@ def checked_strings(smiles: Iterable[str]) -> list[str]:
 
 
 def sanitized(molecule: str | Chem.Mol) -> Chem.Mol:
-    """The molecule of a SMILES string, or a sanitised copy of a molecule.
-
-    Raises:
-        InvalidSmiles: if RDKit cannot read the string, or finds no atoms.
-        TypeError: if the molecule is neither a string nor an RDKit molecule.
-    """
+    """The molecule of a SMILES string, or a sanitised copy of a molecule."""
     if isinstance(molecule, str):
         return parse(molecule)
     if not isinstance(molecule, Chem.Mol):
@@ -117,10 +108,6 @@ class CodeReader:
 
     Calls into RDKit are nearly the whole cost, so each property is mapped over atoms or bonds that
     were listed once. A subclass says which molecules have no codes, or reads in another way.
-
-    Args:
-        atom_features: what is read of atoms.
-        bond_features: what is read of bonds; the first is their type.
     """
 
     def __init__(self, atom_features: Sequence[Feature], bond_features: Sequence[Feature]) -> None:

@@ -34,21 +34,7 @@ def map_chunks(
     progress: bool = False,
     description: str = "",
 ) -> list[Result]:
-    """``[function((start, items[start : start + size])) for start in ...]``, on several processes.
-
-    Args:
-        function: takes the position of a chunk's first item and the chunk; must be importable.
-        items: what to go through; chunks and results travel between the processes.
-        num_workers: the number of processes; 0 or 1 for none but this one; None for one a core, or
-            none where there are too few items to gain from it (2,000 where processes are forked,
-            20,000 where they are spawned).
-        progress: whether to show a progress bar on standard error.
-        description: what the bar says.
-
-    Raises:
-        ValueError: if ``num_workers`` is negative.
-        RuntimeError: if a process ends before it is done.
-    """
+    """:func:`stream_chunks` of the chunks of so many items, each with its start."""
     chunks = ((start, items[start : start + CHUNK_SIZE]) for start in chunk_starts(len(items)))
     return list(stream_chunks(function, chunks, len(items), num_workers, progress, description))
 
@@ -66,20 +52,6 @@ def stream_chunks(
     Chunks are drawn as processes become free, so that only a few of them and of their results are
     held at a time, however many there are. Where processes are forked they have the function as it
     is here; spawned ones are sent it once.
-
-    Args:
-        function: takes the position of a chunk's first item, or what else tells where it is from,
-            and the chunk; must be importable.
-        chunks: what to go through.
-        num_items: of all chunks together; None if that is not known.
-        num_workers: as in :func:`map_chunks`; None, if the number of items is not known, for none
-            but this process.
-        progress: whether to show a progress bar on standard error.
-        description: what the bar says.
-
-    Raises:
-        ValueError: if ``num_workers`` is negative.
-        RuntimeError: if a process ends before it is done.
     """
     if num_items is None:
         num_workers = _num_processes(num_workers or 0, 0)

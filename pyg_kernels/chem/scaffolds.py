@@ -11,9 +11,7 @@ from pyg_kernels.chem.encoding import parse
 from pyg_kernels.chem.processes import map_chunks
 
 
-def murcko_scaffolds(
-    smiles: Sequence[str], num_workers: int | None = None, progress: bool = False
-) -> list[str]:
+def murcko_scaffolds(smiles: Sequence[str], num_workers: int | None = None) -> list[str]:
     """The Bemis-Murcko scaffold of each molecule: its rings and the chains that link them.
 
     Bemis and Murcko 1996, as RDKit's ``MurckoScaffold`` computes it, without stereochemistry.
@@ -21,7 +19,6 @@ def murcko_scaffolds(
     Args:
         smiles: M SMILES strings.
         num_workers: the number of processes; None for one a core where there are many molecules.
-        progress: whether to show a progress bar.
 
     Returns:
         M canonical SMILES; '' for a molecule without rings.
@@ -29,7 +26,7 @@ def murcko_scaffolds(
     Raises:
         InvalidSmiles: if a string cannot be read.
     """
-    chunks = map_chunks(_scaffold_chunk, smiles, num_workers, progress, "scaffolds")
+    chunks = map_chunks(_scaffold_chunk, smiles, num_workers)
     return [scaffold for chunk in chunks for scaffold in chunk]
 
 

@@ -61,21 +61,20 @@ def standardize(molecule: str | Chem.Mol) -> str | Chem.Mol:
 
 
 def standardize_many(
-    smiles: Sequence[str], num_workers: int | None = None, progress: bool = False
+    smiles: Sequence[str], num_workers: int | None = None
 ) -> tuple[list[str], list[StandardizedRow]]:
     """:func:`standardize` of many molecules, and what it has changed.
 
     Args:
         smiles: M SMILES strings.
         num_workers: the number of processes; None for one a core where there are many molecules.
-        progress: whether to show a progress bar.
 
     Returns:
         M SMILES strings, and the molecules that were changed, in their order. A string whose
         molecule stays the same is returned as it was given, and so is one that RDKit cannot read or
         standardize: what reads the molecules next reports it.
     """
-    chunks = map_chunks(_standardize_chunk, list(smiles), num_workers, progress, "standardization")
+    chunks = map_chunks(_standardize_chunk, list(smiles), num_workers)
     found = list(smiles)
     changes = [row for rows in chunks for row in rows]
     for change in changes:

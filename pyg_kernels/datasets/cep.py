@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-from rdkit import rdBase
 from torch_geometric.data import Data
 
-from pyg_kernels.chem import Featurizer, MolCodeStore
-from pyg_kernels.datasets.molecules import MoleculeDataset
-from pyg_kernels.datasets.public_file import PublicFile, write_whole
-from pyg_kernels.datasets.table import MoleculeTable, read_molecule_table
-
-# Changes whenever what process writes does, so that an older file is never taken for a new one.
-CACHE_FORMAT = 2
+from pyg_kernels.chem import Featurizer
+from pyg_kernels.datasets.molecules import MoleculeCSV
+from pyg_kernels.datasets.public_file import PublicFile
 
 
-class CEP(MoleculeDataset):
+class CEP(MoleculeCSV):
     """29,978 organic molecules of the Harvard Clean Energy Project (Hachmann et al. 2011).
 
     The public sample that Duvenaud et al. 2015 and Lei et al. 2017 measure on. The target ``PCE``
@@ -30,14 +22,11 @@ class CEP(MoleculeDataset):
 
     Args:
         root: a folder. The raw file is ``root/raw/cep-processed.csv``, used as it is where it lies
-            there, downloaded otherwise. The encoded molecules are kept in ``root/processed``, in a
-            file named after the featuriser, the RDKit version and the raw file, so that none of
-            them can change unnoticed.
+            there, downloaded otherwise.
         transform: applied to each molecule as it is taken out.
         num_workers: the number of processes, as in
             :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
         progress: whether to show what is going on.
-        force_reload: encode the molecules anew.
         featurizer: the features; a MolFeaturizer by default.
 
     Raises:
@@ -59,16 +48,16 @@ class CEP(MoleculeDataset):
         transform: Callable[[Data], Any] | None = None,
         num_workers: int | None = None,
         progress: bool = False,
-        force_reload: bool = False,
         featurizer: Featurizer | None = None,
     ) -> None:
-        self._workers, self._progress = num_workers, progress
-        # Not in a method ``download``: PyG would make the folder before it calls that.
-        self.source(root)
         super().__init__(
-            os.fspath(root), transform, featurizer, log=progress, force_reload=force_reload
+            self.source(root),
+            target_columns=["PCE"],
+            num_workers=num_workers,
+            progress=progress,
+            transform=transform,
+            featurizer=featurizer,
         )
-        self._load()
 
     @classmethod
     def source(cls, root: str | Path) -> Path:
@@ -77,41 +66,4 @@ class CEP(MoleculeDataset):
         Raises:
             OSError: if it cannot be downloaded.
         """
-        raw = Path(root).expanduser() / "raw" / cls.raw_name
-        if not raw.is_file():
-            PublicFile(raw.name, cls.url, cls.sha256).download(raw)
-        return raw
-
-    @property
-    def raw_file_names(self) -> list[str]:
-        """The file that must lie in ``root/raw``."""
-        return [self.raw_name]
-
-    @property
-    def processed_file_names(self) -> list[str]:
-        """The file of encoded molecules in ``root/processed``."""
-        raw = hashlib.sha256(Path(self.raw_paths[0]).read_bytes()).hexdigest()[:12]
-        return [
-            f"cep-v{CACHE_FORMAT}-{self.featurizer.fingerprint}-rdkit{rdBase.rdkitVersion}-{raw}.pt"
-        ]
-
-    def process(self) -> None:
-        """Encodes the molecules and writes them to ``root/processed``."""
-        path = Path(self.raw_paths[0])
-        store, table = self._read(
-            read_molecule_table(path, "smiles", ["PCE"]),
-            path.name,
-            num_workers=self._workers,
-            progress=self._progress,
-        )
-        # Tensors and lists only, which torch.load reads without running code.
-        content = {
-            "store": {name: torch.from_numpy(array) for name, array in vars(store).items()},
-            "table": vars(table),
-        }
-        write_whole(Path(self.processed_paths[0]), lambda partial: torch.save(content, partial))
-
-    def _load(self) -> None:
-        content = torch.load(self.processed_paths[0], weights_only=True)
-        store = {name: tensor.numpy() for name, tensor in content["store"].items()}
-        self._hold(MolCodeStore(**store), MoleculeTable(**content["table"]))
+        return PublicFile(cls.raw_name, cls.url, cls.sha256).obtain(root)

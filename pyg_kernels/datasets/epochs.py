@@ -1,4 +1,4 @@
-"""What loaders share: positions, epochs that can be taken up again, shares of processes."""
+"""What loaders share: positions, and epochs that can be taken up again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.datasets.positions import Indices, positions_in
-from pyg_kernels.datasets.share import Share
 
 B = TypeVar("B")
 
@@ -20,18 +19,7 @@ class EpochLoader(ABC, Generic[B]):
 
     With ``shuffle`` the order of a pass is drawn from ``seed`` plus the number of the epoch.
 
-    Args:
-        dataset: the items.
-        items: what they are, in the plural, for errors.
-        indices: the positions to go through, or a mask; all by default.
-        batch_size: items a batch of all processes together; the last batch may have fewer.
-        shuffle: whether each epoch has an order of its own.
-        seed: of the orders.
-        share: of this process in every batch.
-
-    Raises:
-        ValueError: if ``batch_size`` is not positive, or ``indices`` has none or no integers.
-        IndexError: if an index is out of range.
+    `items` says in the plural what the data set has.
     """
 
     def __init__(
@@ -42,7 +30,6 @@ class EpochLoader(ABC, Generic[B]):
         batch_size: int,
         shuffle: bool,
         seed: int,
-        share: Share,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
@@ -52,7 +39,6 @@ class EpochLoader(ABC, Generic[B]):
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.seed = seed
-        self.share = share
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -82,7 +68,7 @@ class EpochLoader(ABC, Generic[B]):
 
     @abstractmethod
     def assemble(self, indices: Tensor) -> B:
-        """This process's share of the batch of the items at these positions."""
+        """The batch of the items at these positions, or this process's share of it."""
 
     def __repr__(self) -> str:
         return (

@@ -11,7 +11,6 @@ from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.positions import Indices
 from pyg_kernels.datasets.resampling import UniformBins
 from pyg_kernels.datasets.shards import MoleculeShards
-from pyg_kernels.datasets.share import Share
 
 
 class MoleculeLoader(EpochLoader[Batch]):
@@ -75,9 +74,13 @@ class MoleculeLoader(EpochLoader[Batch]):
         smallest_share: int = 1,
         bins: UniformBins | None = None,
     ) -> None:
-        split = Share(*share, smallest_share)
-        super().__init__(dataset, "molecules", indices, batch_size, shuffle, seed, split)
-        self.drop_last = drop_last
+        super().__init__(dataset, "molecules", indices, batch_size, shuffle, seed)
+        self.rank, self.number = share
+        if not 0 <= self.rank < self.number:
+            raise ValueError(f"share must be the rank of a process and their number, not {share}")
+        if smallest_share < 1:
+            raise ValueError(f"smallest_share must be at least 1, not {smallest_share}")
+        self.drop_last, self.smallest_share = drop_last, smallest_share
         if bins is not None and len(bins) != len(self.indices):
             raise ValueError(
                 f"bins must be of the {len(self.indices)} molecules at indices, not of {len(bins)}"
@@ -96,8 +99,21 @@ class MoleculeLoader(EpochLoader[Batch]):
 
     def assemble(self, indices: Tensor) -> Batch:
         """This process's share of the batch of the molecules at these positions."""
-        rows, own = self.share.of(indices)
+        rows, own = self.own_rows(indices)
         batch = self.dataset.batch(rows)
         if own < len(rows):
             batch.y[own:] = torch.nan
         return batch
+
+    def own_rows(self, batch: Tensor) -> tuple[Tensor, int]:
+        """This process's rows of a batch, those that stand in last, and how many are its own."""
+        own = batch[self.rank :: self.number]
+        missing = self.smallest_share - len(own)
+        if self.number == 1 or missing <= 0:
+            return own, len(own)
+        # Other items: a batch of equal ones would have variance 0, which batch normalization
+        # divides by.
+        others = torch.arange(len(batch)) % self.number != self.rank
+        candidates = torch.cat([batch[others], own])
+        stand_ins = candidates[torch.arange(missing) % len(candidates)]
+        return torch.cat([own, stand_ins]), len(own)

@@ -17,9 +17,7 @@ from pyg_kernels.chem.encoding import checked_strings
 from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.table import LARGEST_FLOAT32, MoleculeTable, read_molecule_table
 from pyg_kernels.segments import segments
-from pyg_kernels.tables import shortened
-
-LISTED_RUNS = 100  # most runs of lines in an error message
+from pyg_kernels.tables import listed, shortened
 
 
 class InvalidMolecules(ValueError):  # noqa: N818
@@ -29,35 +27,21 @@ class InvalidMolecules(ValueError):  # noqa: N818
         rows: every one of them, with its line in the file.
     """
 
-    def __init__(
-        self, rows: Sequence[InvalidRow], total: int, source: str, advice: str = "correct them"
-    ) -> None:
+    def __init__(self, rows: Sequence[InvalidRow], total: int, source: str) -> None:
         reasons = "; ".join(
             f"line {row.row} {shortened(row.smiles, 40)!r} ({row.reason})" for row in rows[:5]
         )
         super().__init__(
             f"{len(rows)} of {total} SMILES in {source} cannot be read, "
-            f"on {line_ranges([row.row for row in rows])}; {advice}. "
+            f"on line{'s' * (len(rows) > 1)} {listed([row.row for row in rows])}; "
+            "correct them, or leave them out with skip_invalid=True. "
             f"{'The first 5' if len(rows) > 5 else 'Reasons'}: {reasons}"
         )
         self.rows = list(rows)
-        self._arguments = (self.rows, total, source, advice)
+        self._arguments = (self.rows, total, source)
 
-    def __reduce__(self) -> tuple[type[InvalidMolecules], tuple[list[InvalidRow], int, str, str]]:
+    def __reduce__(self) -> tuple[type[InvalidMolecules], tuple[list[InvalidRow], int, str]]:
         return type(self), self._arguments
-
-
-def line_ranges(lines: Sequence[int]) -> str:
-    """These ascending line numbers in few words: ``lines 2, 5, 8-11``, the first runs of many."""
-    runs: list[list[int]] = []
-    for line in lines:
-        if runs and line == runs[-1][-1] + 1:
-            runs[-1] = [runs[-1][0], line]
-        else:
-            runs.append([line])
-    listed = ", ".join("-".join(map(str, run)) for run in runs[:LISTED_RUNS])
-    listed += ", ..." * (len(runs) > LISTED_RUNS)
-    return f"line{'' if len(lines) == 1 else 's'} {listed}"
 
 
 class MoleculeDataset(InMemoryDataset):
@@ -96,17 +80,14 @@ class MoleculeDataset(InMemoryDataset):
 
     def __init__(
         self,
-        root: str | None = None,
         transform: Callable[[Data], Any] | None = None,
         featurizer: Featurizer | None = None,
-        log: bool = False,
-        force_reload: bool = False,
     ) -> None:
         self.featurizer: Featurizer = MolFeaturizer() if featurizer is None else featurizer
         self.skipped: list[InvalidRow] = []
         self._table = MoleculeTable([], torch.zeros(0, 0, dtype=torch.float64), [], [])
         self._view: _View | None = None
-        super().__init__(root, transform, log=log, force_reload=force_reload)
+        super().__init__(None, transform)
 
     @staticmethod
     def from_smiles(
@@ -254,20 +235,15 @@ class MoleculeDataset(InMemoryDataset):
         self,
         table: MoleculeTable,
         source: str,
-        skip_invalid: bool | None = None,
+        skip_invalid: bool = False,
         num_workers: int | None = None,
         progress: bool = False,
     ) -> tuple[MolCodeStore, MoleculeTable]:
-        """The codes of the molecules of a table that are valid, and their rows of the table.
-
-        ``skip_invalid`` is None where the caller's own caller has no such choice.
-        """
+        """The codes of the molecules of a table that are valid, and their rows of the table."""
         store, invalid = self.featurizer.encode_many(table.smiles, num_workers, progress)
         skipped = [InvalidRow(table.row_numbers[i], text, reason) for i, text, reason in invalid]
         if skipped and not skip_invalid:
-            choice = "" if skip_invalid is None else ", or leave them out with skip_invalid=True"
-            advice = f"correct them{choice}"
-            raise InvalidMolecules(skipped, len(table.smiles), source, advice)
+            raise InvalidMolecules(skipped, len(table.smiles), source)
         if len(store) == 0:
             raise ValueError(f"{source} has no molecule that can be read")
         self.skipped = skipped

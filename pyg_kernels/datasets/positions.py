@@ -12,17 +12,7 @@ Indices = Tensor | np.ndarray | Sequence[int]
 
 
 def positions_in(indices: Indices, length: int, items: str) -> Tensor:
-    """Indices into ``length`` items as a vector of positions from 0 (int64).
-
-    Args:
-        indices: a vector of integers, negative ones counted from the end, or a mask.
-        length: the number of items.
-        items: what they are, in the plural, for errors.
-
-    Raises:
-        ValueError: if there are none, or they are not a vector of integers or a fitting mask.
-        IndexError: if one is out of range.
-    """
+    """Indices into ``length`` items as a vector of positions from 0 (int64)."""
     if isinstance(indices, np.ndarray):  # torch cannot read negative strides
         indices = np.ascontiguousarray(indices)
     positions = torch.as_tensor(indices).cpu()

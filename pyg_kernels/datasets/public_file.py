@@ -27,15 +27,7 @@ def find_file(root: str | Path, *names: str) -> Path | None:
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file that its authors publish.
-
-    Args:
-        name: what it is called in a root folder.
-        url: where it is published.
-        sha256: of the file itself.
-        aliases: other names under which it is taken where it lies.
-        member: its name inside the zip archive that ``url`` gives; empty: ``url`` is the file.
-    """
+    """A file that its authors publish."""
 
     name: str
     url: str
@@ -48,11 +40,7 @@ class PublicFile:
         return find_file(root, self.name, *self.aliases)
 
     def obtain(self, root: str | Path) -> Path:
-        """The file in ``root``, downloaded into ``root/raw`` if it is not there.
-
-        Raises:
-            OSError: as :meth:`download`.
-        """
+        """The file in ``root``, downloaded into ``root/raw`` if it is not there."""
         path = self.find(root)
         if path is None:
             path = Path(root).expanduser() / "raw" / self.name
@@ -60,12 +48,7 @@ class PublicFile:
         return path
 
     def download(self, path: Path) -> None:
-        """Writes the file at ``path``; where that fails, not even its folder is made.
-
-        Raises:
-            OSError: if it cannot be downloaded, is no longer the known one, or cannot be written.
-            ImportError: if pooch is not installed.
-        """
+        """Writes the file at ``path``; where that fails, not even its folder is made."""
         import pooch
 
         what = f"its file {self.member}" if self.member else "the file"
@@ -83,18 +66,7 @@ class PublicFile:
 def downloaded(
     url: str, advice: str, sha256: str | None = None, is_archive: bool = False
 ) -> Iterator[Path]:
-    """A published file while it is in a temporary folder; of an archive, the folder of its files.
-
-    Args:
-        url: where it is published.
-        advice: what to do where it cannot be had, for the error.
-        sha256: of the file, if it is known.
-        is_archive: whether it is a zip archive.
-
-    Raises:
-        OSError: if it cannot be downloaded or is another file than the known one.
-        ImportError: if pooch is not installed.
-    """
+    """A published file in a temporary folder; of an archive, the folder of its files."""
     try:
         import pooch
     except ImportError as error:
@@ -117,12 +89,7 @@ def downloaded(
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Writes a file so that it is there whole or not at all.
-
-    Args:
-        path: the file.
-        write: called with the path to write to.
-    """
+    """Writes a file so that it is there whole or not at all."""
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         write(partial)

@@ -17,22 +17,16 @@ from numpy.typing import NDArray
 from pyg_kernels.chem.codes import InvalidRow
 from pyg_kernels.datasets.public_file import write_whole
 
-FORMAT, VERSION = "pyg_kernels molecule shards", 2
+FORMAT, VERSION = "pyg_kernels molecule shards", 3
 FILE = "manifest.json"
 CHUNK = 1 << 20  # bytes read at a time
-#: A file ``NAME.npy`` each: the records of molecules, their lengths, the targets, the runs of
-#: consecutive lines in the source (first molecule, its line), the numbers of the split names.
-ARRAYS = ("records", "lengths", "targets", "runs", "split")
+#: A file ``NAME.npy`` each: the records of molecules, their lengths, the targets, the lines in the
+#: source, the numbers of the split names.
+ARRAYS = ("records", "lengths", "targets", "lines", "split")
 
 
 class Shard(NamedTuple):
-    """A shard: the next rows of every array.
-
-    Attributes:
-        source_rows: the number of rows of the source in which its molecules were.
-        rows: how many of each array.
-        sha256: of their bytes, array after array.
-    """
+    """The next rows of the source and of every array, and the SHA-256 of the latter."""
 
     source_rows: int
     rows: dict[str, int]
@@ -43,32 +37,20 @@ class Shard(NamedTuple):
 class ShardFolder:
     """The content of ``manifest.json`` and the arrays beside it.
 
-    Attributes:
-        path: the folder.
-        origin: what decides the content of every shard, in plain JSON types.
-        atom_kinds: the codes of each kind of atom.
-        bond_kinds: the codes of each kind of bond.
-        split_names: what the split column says, in the order of first appearance.
-        shards: the finished shards.
-        skipped: the SMILES in them that cannot be read.
+    `origin` decides the content of every shard, in plain JSON types; `dictionary`, of the records,
+    is in base 64; split names are in the order of first appearance.
     """
 
     path: Path
     origin: dict[str, Any]
-    atom_kinds: list[list[int]] = field(default_factory=list)
-    bond_kinds: list[list[int]] = field(default_factory=list)
+    dictionary: str = ""
     split_names: list[str] = field(default_factory=list)
     shards: list[Shard] = field(default_factory=list)
     skipped: list[InvalidRow] = field(default_factory=list)
 
     @classmethod
     def read(cls, path: Path) -> ShardFolder:
-        """The folder as its manifest has it.
-
-        Raises:
-            FileNotFoundError: if there is no manifest.
-            ValueError: if it is no such file, of another version, or damaged.
-        """
+        """The folder as its manifest has it."""
         file = path / FILE
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
@@ -131,9 +113,6 @@ class ShardFolder:
 
         Where that fails or stops, the manifest has the shards before, and the next call writes
         over what is left of this one.
-
-        Raises:
-            OSError: if a file cannot be written.
         """
         digest = hashlib.sha256()
         for name in ARRAYS:
@@ -169,11 +148,7 @@ class ShardFolder:
                 self._append(name, np.load(self.file(name), mmap_mode="r")[:0])
 
     def load(self, name: str, mmap_mode: Any = "r") -> NDArray[Any]:
-        """An array, mapped into memory by default.
-
-        Raises:
-            ValueError: if its file is missing or has another size than the manifest says.
-        """
+        """An array, mapped into memory by default, of the size that the manifest says."""
         file, rows = self.file(name), self.rows(name)
         if not file.is_file():
             raise ValueError(f"{file} is missing")
@@ -186,11 +161,7 @@ class ShardFolder:
         return array
 
     def verify(self, number: int) -> None:
-        """Compares every byte of a shard with its checksum.
-
-        Raises:
-            ValueError: if they are not those that were written.
-        """
+        """Compares every byte of a shard with its checksum."""
         digest = hashlib.sha256()
         for name in filter(self.shards[number].rows.get, ARRAYS):
             size = _row_bytes(self.load(name))
@@ -208,8 +179,7 @@ class ShardFolder:
     def _content(self) -> dict[str, Any]:
         return {
             "origin": self.origin,
-            "atom_kinds": self.atom_kinds,
-            "bond_kinds": self.bond_kinds,
+            "dictionary": self.dictionary,
             "split_names": self.split_names,
             "shards": [shard._asdict() for shard in self.shards],
             "skipped": [list(row) for row in self.skipped],

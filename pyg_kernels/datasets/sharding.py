@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -17,7 +18,7 @@ from rdkit import rdBase
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore
 from pyg_kernels.chem.encoding import encode_chunk
 from pyg_kernels.chem.processes import CHUNK_SIZE, chunk_starts, stream_chunks
-from pyg_kernels.datasets.molecule_records import KindTable, pack
+from pyg_kernels.datasets.molecule_records import DICTIONARY_SIZE, compressed, pack
 from pyg_kernels.datasets.molecules import InvalidMolecules
 from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder, file_sha256
 from pyg_kernels.datasets.table import (
@@ -27,12 +28,7 @@ from pyg_kernels.datasets.table import (
     stream_molecule_rows,
 )
 
-MOST_SPLIT_NAMES = 256  # a name's number takes one byte a molecule
 ADVICE = "give another folder, or delete this one"
-SETTINGS = (
-    *("smiles_column", "target_columns", "split_column", "shard_size"),
-    *("featurizer", "rdkit"),
-)
 
 Encoded = tuple[MoleculeTable, MolCodeStore, list[InvalidRow]]
 
@@ -69,15 +65,10 @@ def shard_csv(
             for table, store, invalid in encoded:
                 if not (len(store) or held.shards or skip_invalid):
                     first = "the first rows of " if len(invalid) < origin["rows"] else ""
-                    _refuse(invalid, len(table.smiles), first + path.name)
-                _append(held, featurizer, table, store, invalid)
+                    raise InvalidMolecules(invalid, len(table.smiles), first + path.name)
+                _append(held, table, store, invalid)
     if held.skipped and not skip_invalid:
-        _refuse(held.skipped, origin["rows"], path.name)
-
-
-def _refuse(invalid: Sequence[InvalidRow], total: int, source: str) -> None:
-    advice = "correct them, or leave them out with skip_invalid=True"
-    raise InvalidMolecules(invalid, total, source, advice)
+        raise InvalidMolecules(held.skipped, origin["rows"], path.name)
 
 
 def _origin(
@@ -91,37 +82,28 @@ def _origin(
     before = {} if old is None else old.origin
     with closing(stream_molecule_rows(path, 1)) as frames:
         columns = list(next(frames).columns)
-    source = {"columns": columns, "size": path.stat().st_size, "sha256": file_sha256(path)}
-    if old is not None:
-        for key, now in source.items():
-            if now != before[key]:
-                raise ValueError(
-                    f"the {key} of {path.name} changed since {old.path} was made: was "
-                    f"{before[key]}, is {now}; {ADVICE}"
-                )
-    if old is not None and before["asked"] == asked["target_columns"]:
-        names, rows = before["target_columns"], before["rows"]  # no pass over all rows anew
-    else:
-        found = find_columns(path, stream_molecule_rows(path, shard_size), **asked)
-        names, rows = found.targets, found.num_rows
     origin = {
-        "source": path.name,
-        **source,
+        "columns": columns,
+        "size": path.stat().st_size,
+        "sha256": file_sha256(path),
         **asked,
-        "target_columns": names,
-        "asked": asked["target_columns"],
-        "rows": rows,
         "shard_size": shard_size,
         "featurizer": featurizer.fingerprint,
-        "features": featurizer.description(),
         "rdkit": rdBase.rdkitVersion,
     }
-    for key in SETTINGS:
-        if old is not None and origin[key] != before[key]:
+    told = {"source": path.name, "asked": asked["target_columns"], "rows": before.get("rows")}
+    if old is not None and told["asked"] == before["asked"]:  # no pass over all rows anew
+        origin["target_columns"] = before["target_columns"]
+    elif old is None or all(origin[key] == before[key] for key in ("columns", "size", "sha256")):
+        found = find_columns(path, stream_molecule_rows(path, shard_size), **asked)
+        origin["target_columns"], told["rows"] = found.targets, found.num_rows
+    for key, now in origin.items():
+        if old is not None and now != before[key]:
             raise ValueError(
-                f"{old.path} was made with {key} {before[key]!r}, not {origin[key]!r}; {ADVICE}"
+                f"{old.path} was made from {path.name} with {key} {before[key]!r}, not {now!r}; "
+                f"{ADVICE}"
             )
-    return origin
+    return {**told, **origin}
 
 
 def _prepare(held: ShardFolder) -> None:
@@ -181,31 +163,27 @@ def _encoded(
 
 def _append(
     held: ShardFolder,
-    featurizer: Featurizer,
     table: MoleculeTable,
     store: MolCodeStore,
     invalid: list[InvalidRow],
 ) -> None:
     """Writes the next shard."""
-    atom_kinds = KindTable(featurizer.atom_features, held.atom_kinds)
-    bond_kinds = KindTable(featurizer.bond_features, held.bond_kinds)
     table = table.pick(store.positions.tolist())
-    records, starts = pack(store, table.smiles, atom_kinds, bond_kinds)
+    records = [pack(store[place], smiles) for place, smiles in enumerate(table.smiles)]
+    if not held.shards:  # whose last records are the dictionary of all
+        last = b"".join(records[-DICTIONARY_SIZE // 16 :])[-DICTIONARY_SIZE:]
+        held.dictionary = base64.b64encode(last).decode()
+    dictionary = base64.b64decode(held.dictionary)
+    records = [compressed(record, dictionary) for record in records]
     split_names = list(dict.fromkeys([*held.split_names, *(table.split_values or ())]))
-    if len(split_names) > MOST_SPLIT_NAMES:
-        raise ValueError(
-            f"the split column {held.origin['split_column']!r} of {held.origin['source']} has "
-            f"more than {MOST_SPLIT_NAMES} different values; it should name the part of each row"
-        )
     codes = [split_names.index(value) for value in table.split_values or ()]
     arrays: dict[str, NDArray[Any]] = {
-        "records": records,
-        "lengths": np.diff(starts).astype("<u4"),
+        "records": np.frombuffer(b"".join(records), dtype=np.uint8),
+        "lengths": np.array(list(map(len, records)), dtype="<u4"),
         "targets": table.targets.numpy().astype("<f8"),
-        "runs": _runs(np.array(table.row_numbers, dtype="<i8"), held.rows("lengths")),
-        "split": np.array(codes, dtype=np.uint8),
+        "lines": np.array(table.row_numbers, dtype="<i8"),
+        "split": np.array(codes, dtype="<u2"),
     }
-    held.atom_kinds, held.bond_kinds = atom_kinds.rows, bond_kinds.rows
     held.split_names = split_names
     held.skipped += invalid
     try:
@@ -216,14 +194,3 @@ def _append(
             "same call continues after them"
         )
         raise OSError(error.errno, reason, str(error.filename or held.path)) from error
-
-
-def _runs(lines: NDArray[np.int64], before: int) -> NDArray[np.int64]:
-    """``(R, 2)``: with which molecule, of all, each run of consecutive lines begins, and its line.
-
-    Args:
-        lines: of some molecules.
-        before: the number of molecules before them.
-    """
-    starts = np.flatnonzero(np.diff(lines, prepend=-1) != 1)
-    return np.stack([starts + before, lines[starts]], axis=1)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import base64
 import operator
-import os
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,47 +11,27 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from pyg_kernels.chem import Featurizer, InvalidRow, MolCodeStore, MolFeaturizer
 from pyg_kernels.chem.codes import pointers
-from pyg_kernels.datasets.molecule_records import (
-    SEPARATOR,
-    Bytes,
-    Graphs,
-    Integers,
-    KindTable,
-    unpack,
-    unpack_smiles,
-)
-from pyg_kernels.datasets.molecules import MoleculeBatch, MoleculeDataset
+from pyg_kernels.datasets.molecule_records import unpack
+from pyg_kernels.datasets.molecules import MoleculeDataset
 from pyg_kernels.datasets.positions import Indices, positions_in
 from pyg_kernels.datasets.shard_folder import ARRAYS, FILE, ShardFolder
 from pyg_kernels.datasets.sharding import shard_csv
 from pyg_kernels.datasets.table import MoleculeTable
 
 Item = TypeVar("Item")
+Integers = NDArray[np.int64]
 
 BLOCK = 4096  # molecules read at a time where all are asked for
 
 
-def _read_after_seeking(descriptor: int, size: int, start: int) -> bytes:
-    os.lseek(descriptor, start, os.SEEK_SET)
-    return os.read(descriptor, size)
-
-
-# Bytes of an open file, of so many, from a place on; not every system has `pread`.
-read_at: Callable[[int, int, int], bytes] = getattr(os, "pread", _read_after_seeking)
-
-
 class LazyColumn(Sequence[Item], Generic[Item]):
-    """A sequence that reads its values when they are asked for.
-
-    Args:
-        length: how many there are.
-        read: gives the values at some positions, from 0, in their order.
-    """
+    """A sequence of so many values, read when they are asked for by their positions, from 0."""
 
     def __init__(self, length: int, read: Callable[[Integers], list[Item]]) -> None:
         self._length = length
@@ -120,11 +99,7 @@ class MoleculeShards:
         self.featurizer: Featurizer = MolFeaturizer() if featurizer is None else featurizer
         self._held = held = _finished(self.folder, self.featurizer)
         self.skipped: list[InvalidRow] = held.skipped
-        atoms = KindTable(self.featurizer.atom_features, held.atom_kinds)
-        bonds = KindTable(self.featurizer.bond_features, held.bond_kinds)
-        self._atom_codes, self._bond_codes = atoms.codes, bonds.codes
-        self._x = self.featurizer.expand_atoms(torch.from_numpy(self._atom_codes))
-        self._edge_attr = self.featurizer.expand_bonds(torch.from_numpy(self._bond_codes))
+        self._dictionary = base64.b64decode(held.dictionary)
         self._first = pointers([shard.rows["lengths"] for shard in held.shards])
         self._verified = np.zeros(len(held.shards), dtype=bool)
         # Where each record begins: 4 bytes, or 8 where all records have 4 GiB or more.
@@ -140,11 +115,7 @@ class MoleculeShards:
             )
         for name in ARRAYS:
             held.load(name)
-        # Records are read at their places and not mapped into memory, where every page that was
-        # touched would count as memory of the process.
-        self._descriptor = os.open(held.file("records"), os.O_RDONLY | getattr(os, "O_BINARY", 0))
         self._header = np.lib.format.open_memmap(held.file("records"), mode="r").offset
-        weakref.finalize(self, os.close, self._descriptor)
 
     @classmethod
     def from_csv(
@@ -172,7 +143,7 @@ class MoleculeShards:
             folder: where the shards are to be, or are; made if it is not there.
             smiles_column: the column of SMILES.
             target_columns: the columns of targets; None for every other column of numbers.
-            split_column: a column of part names (256 different ones at most).
+            split_column: a column of part names.
             skip_invalid: leave out the SMILES that cannot be read. If False, they are raised when
                 all shards are written (at once where the first shard has no other), so that all
                 are listed and a second call with True need not begin again.
@@ -262,7 +233,7 @@ class MoleculeShards:
         self._verify(np.arange(len(self._verified)))
 
     def batch(self, indices: Indices) -> Batch:
-        """The molecules at these positions as one batch, assembled without a loop over them.
+        """The molecules at these positions as one batch.
 
         Args:
             indices: B positions (repeats and negative ones allowed), or a mask of M booleans.
@@ -274,20 +245,8 @@ class MoleculeShards:
             ValueError: if there are no indices, they are not integers, or a shard is damaged.
             IndexError: if one is out of range.
         """
-        positions = positions_in(indices, len(self), "molecules")
-        raw, starts, ends = self._records(positions.numpy())
-        graphs = unpack(raw, starts)
-        ptr = torch.from_numpy(graphs.atom_ptr)
-        molecule = torch.arange(len(positions)).repeat_interleave(
-            ptr.diff(), output_size=len(graphs.atoms)
-        )
-        return MoleculeBatch(
-            **self._features(graphs),
-            y=self.targets.index_select(0, positions).float(),
-            smiles=unpack_smiles(raw, starts, ends),
-            batch=molecule,
-            ptr=ptr,
-        )
+        positions = positions_in(indices, len(self), "molecules").numpy()
+        return self._in_memory(positions, with_rows=False).batch(range(len(positions)))
 
     def __getitem__(self, index: int | slice | Indices) -> Data | MoleculeDataset:
         """One molecule, or those at several positions as a data set in memory."""
@@ -299,42 +258,34 @@ class MoleculeShards:
         if np.ndim(index):
             return self._in_memory(positions_in(index, len(self), "molecules").numpy())  # type: ignore[arg-type]
         (position,) = positions_in([operator.index(index)], len(self), "molecules").tolist()  # type: ignore[arg-type]
-        return self.batch([position]).get_example(0)
-
-    def __reduce__(self) -> tuple[type[MoleculeShards], tuple[Path, Featurizer]]:
-        return type(self), (self.folder, self.featurizer)
+        return self._in_memory(np.array([position]), with_rows=False)[0]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)})"
 
-    def _features(self, graphs: Graphs) -> dict[str, Tensor]:
-        return {
-            "x": self._x.index_select(0, torch.from_numpy(graphs.atoms)),
-            "edge_index": torch.from_numpy(graphs.edge_index),
-            "edge_attr": self._edge_attr.index_select(0, torch.from_numpy(graphs.bonds)),
-        }
-
     def _smiles(self, positions: Integers) -> list[str]:
-        return unpack_smiles(*self._records(positions))
+        return self._unpacked(positions)[1]
 
-    def _records(self, positions: Integers) -> tuple[Bytes, Integers, Integers]:
-        """The records at these positions, where each begins and ends; a SEPARATOR is behind it."""
+    def _unpacked(self, positions: Integers) -> tuple[MolCodeStore, list[str]]:
+        """The codes and SMILES at these positions.
+
+        Records are read at their places and not mapped into memory, where every page that was
+        touched would count as memory of the process.
+        """
         self._check(positions)
-        starts = self._offsets[positions].astype(np.int64)
-        lengths = self._offsets[positions + 1].astype(np.int64) - starts
-        places = zip(lengths.tolist(), (starts + self._header).tolist(), strict=True)
-        parts = [read_at(self._descriptor, size, start) for size, start in places]
-        raw = np.frombuffer(bytes([SEPARATOR]).join([*parts, b""]), dtype=np.uint8)
-        ptr = pointers(lengths + 1)
-        if len(raw) != ptr[-1]:
-            raise ValueError(f"{self._held.file('records')} was cut off while it was in use")
-        return raw, ptr[:-1], ptr[1:] - 1
+        records = []
+        with open(self._held.file("records"), "rb", buffering=0) as file:
+            ends = self._offsets[positions + 1].tolist()
+            for start, end in zip(self._offsets[positions].tolist(), ends, strict=True):
+                file.seek(self._header + start)
+                records.append(file.read(end - start))
+                if len(records[-1]) < end - start:
+                    raise ValueError(f"{file.name} was cut off while it was in use")
+        return unpack(records, self._dictionary, self.featurizer)
 
     def _lines(self, positions: Integers) -> list[int]:
         self._check(positions)
-        runs = self._held.load("runs")
-        run = np.searchsorted(runs[:, 0], positions, side="right") - 1
-        lines: list[int] = (runs[run, 1] + positions - runs[run, 0]).tolist()
+        lines: list[int] = self._held.load("lines")[positions].tolist()
         return lines
 
     def _parts(self, positions: Integers) -> list[str]:
@@ -351,33 +302,19 @@ class MoleculeShards:
             self._held.verify(number)
             self._verified[number] = True
 
-    def _in_memory(self, positions: Integers) -> MoleculeDataset:
-        stores, smiles = [], []
-        for start in range(0, len(positions), BLOCK):
-            raw, starts, ends = self._records(positions[start : start + BLOCK])
-            stores.append(self._codes(unpack(raw, starts)))
-            smiles += unpack_smiles(raw, starts, ends)
+    def _in_memory(self, positions: Integers, with_rows: bool = True) -> MoleculeDataset:
+        blocks = [positions[start : start + BLOCK] for start in range(0, len(positions), BLOCK)]
+        stores, smiles = zip(*map(self._unpacked, blocks), strict=True)
         table = MoleculeTable(
-            smiles=smiles,
+            smiles=[text for block in smiles for text in block],
             targets=self.targets[positions],
             target_names=self.target_names,
-            row_numbers=self._lines(positions),
-            split_values=None if self.split_values is None else self._parts(positions),
+            row_numbers=self._lines(positions) if with_rows else [],
+            split_values=self._parts(positions) if with_rows and self.split_values else None,
         )
         dataset = MoleculeDataset(featurizer=self.featurizer)
         dataset._hold(MolCodeStore.concatenate(stores), table)
         return dataset
-
-    def _codes(self, graphs: Graphs) -> MolCodeStore:
-        shift = np.repeat(graphs.atom_ptr[:-1], np.diff(graphs.edge_ptr))
-        return MolCodeStore(
-            atoms=self._atom_codes[graphs.atoms],
-            edge_index=(graphs.edge_index - shift).astype(np.int32),
-            bonds=self._bond_codes[graphs.bonds],
-            atom_ptr=graphs.atom_ptr,
-            edge_ptr=graphs.edge_ptr,
-            positions=np.arange(len(graphs.atom_ptr) - 1),
-        )
 
 
 def _finished(folder: Path, featurizer: Featurizer) -> ShardFolder:

@@ -51,7 +51,6 @@ def scaffold_split(
     fractions: Fractions = (0.8, 0.1, 0.1),
     seed: int | None = None,
     num_workers: int | None = None,
-    progress: bool = False,
 ) -> Split:
     """Splits so that molecules with one Bemis-Murcko scaffold are all in one part.
 
@@ -69,7 +68,6 @@ def scaffold_split(
         seed: None for largest first.
         num_workers: the number of processes that compute scaffolds; None for one a core where
             there are many molecules.
-        progress: whether to show a progress bar.
 
     Returns:
         A split with ascending positions.
@@ -80,7 +78,7 @@ def scaffold_split(
     """
     first, second = _cuts(len(smiles), fractions)
     members: dict[str, list[int]] = {}
-    for position, scaffold in enumerate(murcko_scaffolds(smiles, num_workers, progress)):
+    for position, scaffold in enumerate(murcko_scaffolds(smiles, num_workers)):
         members.setdefault(scaffold, []).append(position)
     train: list[int] = []
     valid: list[int] = []

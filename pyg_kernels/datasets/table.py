@@ -87,14 +87,7 @@ def stream_molecule_rows(
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file are the SMILES, the targets and the split.
-
-    Attributes:
-        smiles: the column of the SMILES.
-        targets: those of the T targets.
-        split: that of the part names; None for none.
-        num_rows: how many rows the file has below its header.
-    """
+    """Which columns of a file are the SMILES, the targets and the split."""
 
     smiles: str
     targets: list[str]
@@ -121,20 +114,7 @@ def find_columns(
     target_columns: Sequence[str] | str | None = None,
     split_column: str | None = None,
 ) -> Columns:
-    """Finds the columns of a file and checks every target, in one pass over its rows.
-
-    Args:
-        path: the file, for errors.
-        frames: its rows, as :func:`stream_molecule_rows` gives them.
-        smiles_column: the column of SMILES.
-        target_columns: the columns of targets, none for an empty sequence; None for every other
-            column that has a name and holds numbers.
-        split_column: a column of part names; None for none.
-
-    Raises:
-        FileError: if there are no rows, a column is missing, or a target is neither a number (in
-            the range of float32) nor missing (empty, ``nan``, ``na``, ``n/a``, ``null``, ``none``).
-    """
+    """Finds the columns of a file and checks every target, in one pass over its rows."""
     header: list[str] = []
     wanted: list[int] = []
     first_bad: dict[int, tuple[int, str]] = {}

@@ -43,14 +43,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Runs the command line.
-
-    Args:
-        words: The words after the program's name; None: those of this process.
-
-    Returns:
-        The exit status: 0 done, 2 bad input, 130 interrupted.
-    """
+    """Runs the command line."""
     words = sys.argv[1:] if words is None else [*words]
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(f"{PROGRAM}: %(message)s"))

@@ -110,6 +110,7 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
                 interrupted call with the same arguments, they are taken from there.
 
         Raises:
+            IndexError: On a validation part that is not there.
             ValueError: On arguments out of range, molecules that cannot be read (with their
                 positions), targets that do not fit, or networks that do not.
         """
@@ -310,18 +311,13 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     def _validation(self, y: NDArray[np.float64], given: Any, random: Any) -> NDArray[Any]:
         """The positions of the validation part; of each class its share."""
         if given is not None:
-            positions: Any = np.asarray(given)
-            if positions.dtype == bool:
-                if positions.shape != (len(y),):
-                    shape = positions.shape
-                    raise ValueError(f"validation has shape {shape}: expected a mask ({len(y)},)")
-                positions = np.flatnonzero(positions)
-            methods = [KERNEL_METHODS.get(model) for model in self._models()]
-            if not len(positions) and set(methods) == {ProcessMethod}:
+            methods = [KERNEL_METHODS.get(model, object) for model in self._models()]
+            if not len(given) and all(issubclass(method, ProcessMethod) for method in methods):
                 return np.zeros(0, int)
-            if not len(positions) or positions.min() < 0 or positions.max() >= len(y):
-                raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
-            return np.unique(positions)
+            positions = np.unique(np.arange(len(y))[np.asarray(given)])
+            if not len(positions):
+                raise ValueError("validation is empty: expected one molecule at least")
+            return positions
         order = random.permutation(len(y))
         number = max(1, round(self.validation_fraction * len(y)))
         if self.task_.kind == "regression" or y.shape[1] > 1:

@@ -246,11 +246,6 @@ class Method:
 
     It has ``fit(examples)``, ``outputs`` and ``vectors`` of molecules, and ``state()``, arrays that
     ``restore`` takes up; a kernel method is then to be refitted.
-
-    Attributes:
-        mean, std: What targets are standardized by.
-        noise: ``(T,)``, the mean squared error on the validation part, for methods without a
-            variance of their own.
     """
 
     mean: Numbers

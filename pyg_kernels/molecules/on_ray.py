@@ -26,17 +26,6 @@ def mapped(
 
     Chunks are those that one process would read, so that results are the same. Files are read by
     the workers: all of them must see the files under their names, and have this package.
-
-    Args:
-        function: An annotator; it is sent to each worker once.
-        files: Tables.
-        encoding: Of a CSV.
-        address: Of a cluster, such as ``'auto'`` or ``'ray://host:10001'``; ``'local'``: processes
-            on this machine, one for each of torch's threads.
-
-    Raises:
-        ImportError: Without Ray: the extra ``ray``.
-        Exception: What the function or reading raises.
     """
     try:
         import ray

@@ -25,11 +25,7 @@ EXAMPLES = ["CCO", "c1ccccc1C", "CC(=O)O"]  # any will do: all sizes are left op
 
 
 class ExportedEnsemble(torch.nn.Module):
-    """The mixture of an estimator's networks, on tensors, in the targets' own units.
-
-    Args:
-        estimator: A fitted one whose members are networks.
-    """
+    """The mixture of an estimator's networks, on tensors, in the targets' own units."""
 
     weights: Tensor
     extra_mean: Tensor
@@ -79,11 +75,7 @@ class ExportedEnsemble(torch.nn.Module):
 
 
 class Units(torch.nn.Module):
-    """The mean and the variance of the targets, each ``(B, T)``, of a network's outputs.
-
-    Args:
-        member: The network, with what its targets were standardized by.
-    """
+    """The mean and the variance of the targets, each ``(B, T)``, of a network's outputs."""
 
     mean: Tensor
     std: Tensor

@@ -73,7 +73,7 @@ def check_begun(path: Path, told: dict[str, Any], out: Path) -> None:
         f"{name if ' ' in name else '--' + name.replace('_', '-')} was "
         f"{_shown(before.get(name))}, is {_shown(now.get(name))}"
         for name in dict.fromkeys([*before, *now])
-        if _unless_false(before.get(name)) != _unless_false(now.get(name))
+        if before.get(name) != now.get(name)
     ]
     if changed:
         raise ValueError(f"--resume: {out} began with other options: {'; '.join(changed)}")
@@ -83,11 +83,6 @@ def check_begun(path: Path, told: dict[str, Any], out: Path) -> None:
             f"warning: {out} began with {began['threads']} threads, now {threads}: "
             "the last bits of numbers may differ"
         )
-
-
-def _unless_false(value: Any) -> Any:
-    """None for a flag that is not set, as for one that was not known yet; 0 is a number."""
-    return None if value is False else value
 
 
 def _shown(value: Any) -> str:

@@ -20,7 +20,7 @@ from sklearn.preprocessing import label_binarize
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.resuming import begin, begun_output, output_folder
 from pyg_kernels.molecules.splits import Part, check_split, split_name, splits
-from pyg_kernels.molecules.store import EARLIER, FILE
+from pyg_kernels.molecules.store import FILE
 from pyg_kernels.molecules.training_data import (
     CHANGES,
     Data,
@@ -287,7 +287,7 @@ class Run:
             known = json.loads(settings.read_text(encoding="utf-8"))
             self.names, self.classes = known["targets"], known["classes"]
             self.estimator = load(self.saved, trust)
-        elif any((self.folder / name).is_file() for name in (FILE, EARLIER[0])):
+        elif (self.folder / FILE).is_file():
             self.saved = self.folder
             self.estimator = estimator = load(self.saved, trust)
             number = len(estimator.task_.spikes) or estimator.task_.num_outputs

@@ -13,20 +13,14 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 from pyg_kernels.chem import murcko_scaffolds
 from pyg_kernels.datasets import column_split, random_split, scaffold_split
 from pyg_kernels.molecules.command import say
-from pyg_kernels.molecules.training_data import Data, Rows, listed
+from pyg_kernels.molecules.training_data import Data, Rows
+from pyg_kernels.tables import listed
 
 VALIDATION = 0.1  # the share of fitted rows whose groups are held out
 
 
 class Part(NamedTuple):
-    """One way to divide the rows.
-
-    Attributes:
-        label: Its name.
-        fitted: Rows to fit.
-        valid: The positions among them that are held out; None: single rows that estimators draw.
-        test: Rows to test.
-    """
+    """One way to divide the rows."""
 
     label: str
     fitted: Rows

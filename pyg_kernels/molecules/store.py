@@ -17,8 +17,6 @@ from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import Examples, KernelMethod, Task
 
 FILE = "estimator.npz"
-FORMAT = 2
-EARLIER = ("manifest.json", "settings.json", "shared.npz")  # of the format before, first its mark
 SHARED = ("extra_mean", "extra_scale", "model_weights", "scores")
 Arrays = dict[str, NDArray[Any]]
 
@@ -38,7 +36,6 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
     if not isinstance(parameters["model"], str):
         parameters["model"] = list(parameters["model"])
     settings = {
-        "format": FORMAT,
         "estimator": type(estimator).__name__,
         "parameters": parameters,
         "features": featurizer_by_name(estimator.featurizer).fingerprint,
@@ -59,9 +56,6 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
         arrays |= {f"{place}/{name}": values for name, values in learned.items()}
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / FILE, settings, arrays)
-    if (folder / EARLIER[0]).is_file():
-        for path in (*folder.glob("member_*.npz"), *(folder / name for name in EARLIER)):
-            path.unlink(missing_ok=True)
 
 
 def load(folder: str | Path, trust: bool = False) -> Any:
@@ -78,19 +72,15 @@ def load(folder: str | Path, trust: bool = False) -> Any:
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no estimator.
-        ValueError: If the file is damaged or of an earlier version, features have changed since, or
+        ValueError: If the file is damaged, features have changed since, or
             a network is named by an import path and `trust` is false.
     """
     from pyg_kernels.molecules.estimators import MoleculeClassifier, MoleculeRegressor
 
     path = Path(folder) / FILE
-    if not path.is_file() and (path.parent / EARLIER[0]).is_file():
-        raise ValueError(f"{folder} was saved by an earlier version: fit it again")
     if not path.is_file():
         raise FileNotFoundError(f"{folder} has no {FILE}: it is no saved estimator")
     settings, arrays = _read(path)
-    if settings["format"] != FORMAT:
-        raise ValueError(f"{folder} has format {settings['format']}: expected {FORMAT}")
     parameters = settings["parameters"]
     if parameters["device"] is not None:
         try:
@@ -125,7 +115,7 @@ def load(folder: str | Path, trust: bool = False) -> Any:
         estimator.training_ = molecules, arrays["targets"], arrays["weight"]
     estimator.models_ = list(dict.fromkeys(settings["members"]))
     for place, model in enumerate(settings["members"]):
-        divided = settings.get("divided", [True] * (place + 1))[place]  # once all were
+        divided = settings["divided"][place]
         member, start = estimator._member(model, divided), f"{place}/"
         own = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
         member.noise = own.pop("noise")
@@ -157,7 +147,7 @@ def fit_once(member: Any, examples: Examples, folder: str | Path | None) -> None
 
 def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
     """A ``.npz`` of arrays, and of JSON as bytes; under its name it appears when it is whole."""
-    text = json.dumps({**settings, "arrays": sorted(arrays)}, default=_plain)
+    text = json.dumps({**settings, "arrays": sorted(arrays)}, default=np.generic.item)
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb") as file:
@@ -165,13 +155,6 @@ def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
-
-
-def _plain(value: Any) -> Any:
-    """A number of NumPy as Python's."""
-    if not isinstance(value, np.generic):
-        raise TypeError(f"{value!r} cannot be saved")
-    return value.item()
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:

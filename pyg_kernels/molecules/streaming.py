@@ -23,8 +23,16 @@ from pyg_kernels.molecules.inputs import Molecules, read_valid
 from pyg_kernels.molecules.methods import KernelMethod
 from pyg_kernels.molecules.resuming import BEGUN, check_begun, output_folder, write_begun
 from pyg_kernels.molecules.runs import Run, predictions, rounded, warn_of_intervals
-from pyg_kernels.molecules.training_data import LISTED, extra_numbers, listed, read_rows
-from pyg_kernels.tables import FileError, TableWriter, find_column, stream_table, table_files
+from pyg_kernels.molecules.training_data import extra_numbers, read_rows
+from pyg_kernels.tables import (
+    LISTED,
+    FileError,
+    TableWriter,
+    find_column,
+    listed,
+    stream_table,
+    table_files,
+)
 
 CHUNK_SIZE = 2000  # rows that are read, predicted and written at a time
 # Options that change what predict and embed write.
@@ -35,12 +43,7 @@ Columns = dict[str, Any]
 
 
 class Annotator(ABC):
-    """Adds columns to rows of a table: takes and gives a file's name and some of its rows.
-
-    Attributes:
-        new: The names of the columns.
-        limit: The similarity below which a molecule is far.
-    """
+    """Adds columns to rows of a table: takes and gives a file's name and some of its rows."""
 
     limit = 0.0
 

@@ -136,14 +136,14 @@ class MoleculeBatches(MoleculeLoader):
         ``total`` is the weight of what was measured in the whole batch, over the number of
         processes: the mean of their gradients is then that of the whole batch.
         """
-        rows, own = self.share.of(indices)
+        rows, own = self.own_rows(indices)
         batch = self.dataset.batch(rows)
         batch.extra = self.extra[rows]
         if self.y is not None:
             batch.y, batch.weight = self.y[rows], self.weight[rows].clone()
             batch.weight[own:] = 0.0  # stand-ins
             whole = (~self.y[indices].isnan()).float().sum(1) @ self.weight[indices]
-            batch.total = whole / self.share.number
+            batch.total = whole / self.number
         return batch
 
 
@@ -152,19 +152,6 @@ class Learner(lightning.LightningModule):
 
     Of a target with a spike it is the sum of three: the squared error elsewhere, the cross-entropy
     of whether it is elsewhere, and the squared error of the two joined, which alone is validated.
-
-    Args:
-        net: The network.
-        task: What is learned.
-        options: How it is trained.
-        spikes: Those of the task on the scale of training.
-
-    Attributes:
-        best: The weights of the lowest validation loss. Training ends without a lower one for as
-            many epochs as the options say.
-        history: Of each epoch its number from 1, mean losses of training and validation, seconds of
-            training.
-        bar: What shows the epochs.
     """
 
     def __init__(

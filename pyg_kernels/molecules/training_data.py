@@ -16,12 +16,20 @@ from numpy.typing import NDArray
 from pyg_kernels.chem import canonical_smiles, standardize_many
 from pyg_kernels.molecules.command import say
 from pyg_kernels.molecules.inputs import Molecules, read_valid
-from pyg_kernels.tables import MISSING, FileError, find_column, missing, numbers, read_table
+from pyg_kernels.tables import (
+    LISTED,
+    MISSING,
+    FileError,
+    find_column,
+    listed,
+    missing,
+    numbers,
+    read_table,
+)
 
 STANDARDIZED, MERGED = CHANGES = ("standardized.csv", "merged.csv")
 Rows = NDArray[Any]
 MISSING_CLASS = ("", "na", "nan")  # other words for what is missing may name a class
-LISTED = 10  # lines in a message
 
 
 def read_targets(
@@ -95,16 +103,7 @@ def _is_number(word: str) -> bool:
 
 @dataclass(frozen=True)
 class Data:
-    """The rows of a table that training reads.
-
-    Attributes:
-        molecules: What estimators take, standardized if that was asked for.
-        y: What they learn, by lines of the file, missing where it was not measured.
-        classes: Of each target; None for numbers.
-        rows: The cells ``canonical``, canonical SMILES, and where they were asked for ``weight``,
-            ``part`` of a split, and ``group``.
-        changes: Tables by file of what was done to the rows, with a row for each that was changed.
-    """
+    """The rows of a table that training reads."""
 
     molecules: Molecules
     y: pd.DataFrame
@@ -213,11 +212,6 @@ def checked_numbers(frame: pd.DataFrame, name: str, path: str, kind: str) -> Row
         line = frame.index[wrong.argmax()]
         raise FileError(f"{path}, line {line}: no {expected} column {name!r}")
     return found
-
-
-def listed(lines: Any) -> str:
-    """The first of some numbers."""
-    return ", ".join(map(str, lines[:LISTED])) + (", ..." if len(lines) > LISTED else "")
 
 
 def _standardized(molecules: Molecules, lines: Any) -> tuple[Molecules, pd.DataFrame]:

@@ -81,17 +81,6 @@ def test_a_linear_map_of_the_one_hots_is_ogbs_encoder(kind: str) -> None:
     torch.testing.assert_close(linear.weight.grad, together, rtol=0, atol=1e-12)
 
 
-def test_one_molecule_written_by_hand() -> None:
-    data = featurizer("C=O")
-    starts = np.cumsum([0, 119, 5, 12, 12, 10, 6, 6, 2])
-    # Atomic number, chirality, degree, charge, hydrogens, radicals, hybridization, aromatic, ring.
-    for row, codes in ((0, [5, 0, 3, 5, 2, 0, 1, 0, 0]), (1, [7, 0, 1, 5, 0, 0, 1, 0, 0])):
-        assert data.x[row].nonzero().flatten().tolist() == (starts + codes).tolist()
-    assert data.edge_index.tolist() == [[1, 0], [0, 1]]
-    assert data.edge_attr.nonzero()[:, 1].tolist() == [1, 5, 11] * 2  # double, no stereo, not conj.
-    assert data.smiles == "C=O"
-
-
 def test_a_stereo_that_ogb_does_not_know_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     # RDKit's newer ones, of atropisomers, cannot be written in SMILES: E stands in for them.
     monkeypatch.setattr(ogb_featurizer, "STEREO", {int(Chem.BondStereo.STEREONONE)})
@@ -101,7 +90,3 @@ def test_a_stereo_that_ogb_does_not_know_is_named(monkeypatch: pytest.MonkeyPatc
     assert (row, text) == (1, "F/C=C/F")
     assert "STEREOE" in reason
     assert store.positions.tolist() == [0, 2]
-
-
-def test_description_names_its_source() -> None:
-    assert featurizer.description()["source"] == "ogb"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyg_kernels.chem.processes import AHEAD, CHUNK_SIZE, chunk_starts, map_chunks, stream_chunks
+from pyg_kernels.chem.processes import AHEAD, CHUNK_SIZE, map_chunks, stream_chunks
 
 
 def start_length_and_process(chunk: tuple[int, Sequence[int]]) -> tuple[int, int, int]:
@@ -28,13 +28,6 @@ def fail(chunk: tuple[int, Sequence[int]]) -> None:
 
 ITEMS = list(range(2 * CHUNK_SIZE + 7))
 CHUNKS = [(0, CHUNK_SIZE), (CHUNK_SIZE, CHUNK_SIZE), (2 * CHUNK_SIZE, 7)]
-
-
-@pytest.mark.parametrize("num_workers", [None, 0, 1])
-def test_few_items_stay_in_this_process(num_workers: int | None) -> None:
-    results = map_chunks(start_length_and_process, ITEMS, num_workers)
-    assert [result[:2] for result in results] == CHUNKS
-    assert {result[2] for result in results} == {os.getpid()}
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -102,22 +95,6 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.05)
 
 
-def test_where_chunks_begin() -> None:
-    assert list(chunk_starts(len(ITEMS))) == [start for start, _ in CHUNKS]
-    assert list(chunk_starts(CHUNK_SIZE)) == [0]
-    assert list(chunk_starts(0)) == []
-
-
-def test_processes_are_others() -> None:
-    results = map_chunks(start_length_and_process, ITEMS, num_workers=2)
-    assert [result[:2] for result in results] == CHUNKS
-    assert os.getpid() not in {result[2] for result in results}
-
-
-def test_nothing_to_do() -> None:
-    assert map_chunks(start_length_and_process, [], num_workers=2) == []
-
-
 def test_a_process_that_dies_is_one_clear_error() -> None:
     with pytest.raises(RuntimeError, match="num_workers=0"):
         map_chunks(end_at_once, ITEMS, num_workers=2)
@@ -134,3 +111,11 @@ def test_a_daemon_works_alone() -> None:
     with context.Pool(1) as pool:  # its processes are daemons and may not have children
         results = pool.apply(map_chunks, (start_length_and_process, ITEMS, 2))
     assert len({result[2] for result in results}) == 1
+
+
+@pytest.mark.parametrize("num_workers", [None, 0, 1, 2])
+def test_only_several_processes_are_others(num_workers: int | None) -> None:
+    results = map_chunks(start_length_and_process, ITEMS, num_workers)
+    assert [result[:2] for result in results] == CHUNKS
+    assert (os.getpid() in {result[2] for result in results}) == (num_workers != 2)
+    assert map_chunks(start_length_and_process, [], num_workers) == []

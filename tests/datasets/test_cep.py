@@ -4,14 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from rdkit import Chem
 from torch_geometric.data import Batch
 
-from pyg_kernels.chem import MolFeaturizer
-from pyg_kernels.datasets import CEP, InvalidMolecules
+from pyg_kernels.datasets import CEP
 from tests.datasets.test_molecules import assert_same_graphs
 
 RAW = "smiles,PCE\nc1ccsc1,3.51\nC1=CC=CC1,-1.25\nc1ccc2nsnc2c1,0\n"
@@ -24,67 +20,11 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def caches(root: Path) -> list[str]:
-    return sorted(file.name for file in (root / "processed").glob("cep-*"))
-
-
 def test_uses_the_raw_file_where_it_lies(root: Path) -> None:
     molecules = CEP(root)
     assert molecules.smiles == ["c1ccsc1", "C1=CC=CC1", "c1ccc2nsnc2c1"]
     assert molecules.targets.tolist() == [[3.51], [-1.25], [0]]
     assert (molecules.target_names, molecules.row_numbers) == (["PCE"], [2, 3, 4])
-
-
-def test_the_cache_gives_the_same_molecules_and_is_read(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = CEP(root)
-    monkeypatch.setattr(CEP, "process", lambda self: pytest.fail("encoded a second time"))
-    second = CEP(str(root))
-    assert_same_graphs(first.batch([0, 1, 2]), second.batch([0, 1, 2]))
-    assert second.row_numbers == first.row_numbers
-    with pytest.raises(pytest.fail.Exception):
-        CEP(root, force_reload=True)
-
-
-def test_the_cache_holds_nothing_but_data(root: Path) -> None:
-    CEP(root)
-    (name,) = caches(root)
-    torch.load(root / "processed" / name, weights_only=True)
-    assert MolFeaturizer().fingerprint in name
-
-
-def test_a_changed_featuriser_or_raw_file_is_encoded_anew(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    CEP(root)
-    monkeypatch.setattr(MolFeaturizer, "version", 99)
-    CEP(root)
-    assert len(caches(root)) == 2
-    (root / "raw" / "cep-processed.csv").write_text(RAW + "C,1\n")
-    assert len(CEP(root)) == 4
-    assert len(caches(root)) == 3
-
-
-def test_a_cache_of_the_first_format_is_not_read(root: Path) -> None:
-    CEP(root)
-    (name,) = caches(root)
-    content = torch.load(root / "processed" / name, weights_only=True)
-    content["table"]["targets"] = content["table"]["targets"].float() + 1
-    (root / "processed" / name).unlink()
-    old = "cep-" + name[name.index(MolFeaturizer().fingerprint) :]
-    torch.save(content, root / "processed" / old)
-    molecules = CEP(root)
-    assert molecules.targets.dtype == torch.float64
-    assert molecules.targets.tolist() == [[3.51], [-1.25], [0]]
-
-
-def test_an_unreadable_molecule_leaves_no_cache(root: Path) -> None:
-    (root / "raw" / "cep-processed.csv").write_text(RAW + "C(C,1\n")
-    with pytest.raises(InvalidMolecules, match="line 5; correct them") as error:
-        CEP(root)
-    assert "skip_invalid" not in str(error.value)
-    assert caches(root) == []
 
 
 def test_downloads_the_known_file(tmp_path: Path, serve, monkeypatch) -> None:
@@ -122,7 +62,9 @@ def cep(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> CEP:
     root = tmp_path_factory.mktemp("cep")
     (root / "raw").mkdir()
     shutil.copy(path, root / "raw")
-    return CEP(root)
+    found = CEP(root)
+    found.raw = root / "raw" / CEP.raw_name
+    return found
 
 
 def test_is_the_public_sample(cep: CEP) -> None:
@@ -132,14 +74,14 @@ def test_is_the_public_sample(cep: CEP) -> None:
     whole = cep.batch(range(len(cep)))
     assert whole.num_nodes / len(cep) == pytest.approx(27.7, abs=0.05)
     assert whole.num_edges / len(cep) == pytest.approx(66.8, abs=0.05)
-    raw = Path(cep.raw_paths[0])
+    raw = cep.raw
     assert hashlib.sha256(raw.read_bytes()).hexdigest() == CEP.sha256
 
 
 def test_molecules_and_batches_of_the_public_sample(cep: CEP) -> None:
     chosen = torch.randperm(len(cep), generator=torch.Generator().manual_seed(0))[:64]
     assert_same_graphs(cep.batch(chosen), Batch.from_data_list([cep[i] for i in chosen]))
-    lines = Path(cep.raw_paths[0]).read_text().splitlines()
+    lines = cep.raw.read_text().splitlines()
     for i in chosen.tolist():
         smiles, pce = lines[cep.row_numbers[i] - 1].split(",")
         assert cep[i].smiles == smiles

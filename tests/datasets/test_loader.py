@@ -2,11 +2,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torch_geometric.data import Batch
 from torch_geometric.loader import DataLoader
-
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from pyg_kernels.datasets import MoleculeDataset, MoleculeLoader, UniformBins
 from tests.chem.nci import readable_nci_smiles
@@ -60,49 +56,6 @@ def test_does_not_disturb_the_global_random_state() -> None:
     torch.manual_seed(0)
     order(MoleculeLoader(molecules, shuffle=True))
     assert torch.equal(torch.rand(3), expected)
-
-
-def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
-        MoleculeLoader(molecules, batch_size=0)
-    with pytest.raises(ValueError, match="indices is empty"):
-        MoleculeLoader(molecules, [])
-    with pytest.raises(IndexError, match="out of range"):
-        MoleculeLoader(molecules, [50])
-
-
-def test_repr() -> None:
-    text = repr(MoleculeLoader(molecules, range(20), batch_size=8, shuffle=True))
-    assert text == "MoleculeLoader(20 molecules, batch_size=8, shuffle=True)"
-
-
-def test_feeds_a_lightning_trainer() -> None:
-    lightning: Any = pytest.importorskip("lightning")
-
-    class Mean(lightning.LightningModule):
-        def __init__(self) -> None:
-            super().__init__()
-            self.mean = torch.nn.Parameter(torch.zeros(()))
-            self.seen = 0
-
-        def training_step(self, batch: Batch, _: int) -> Tensor:
-            self.seen += batch.num_graphs
-            return (self.mean - batch.y).square().mean()
-
-        def configure_optimizers(self) -> torch.optim.Optimizer:
-            return torch.optim.SGD(self.parameters(), 0.1)
-
-    model = Mean()
-    trainer = lightning.Trainer(
-        max_epochs=3,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
-    trainer.fit(model, MoleculeLoader(molecules, batch_size=16, shuffle=True))
-    assert model.seen == 150
 
 
 def test_bins_are_drawn_anew_each_pass_and_again_after_set_epoch():

@@ -1,12 +1,8 @@
 from pathlib import Path
 
 import pytest
-import torch
-
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
 
 from pyg_kernels.datasets import InvalidMolecules, MoleculeCSV, column_split
-from tests.chem.nci import nci_smiles
 
 TEXT = """id,smiles,y,part
 a,CCO,1.5,train
@@ -56,19 +52,3 @@ def test_molecules_to_predict_need_no_target(path: Path) -> None:
     molecules = MoleculeCSV(str(path), target_columns=(), skip_invalid=True)
     assert molecules.num_tasks == 0
     assert molecules.batch([0, 2]).x.shape == (9, 65)
-
-
-def test_leaves_no_file_behind(path: Path) -> None:
-    MoleculeCSV(path, skip_invalid=True)
-    assert [file.name for file in path.parent.iterdir()] == ["molecules.csv"]
-
-
-def test_nci_molecules_on_two_processes(tmp_path: Path) -> None:
-    path = tmp_path / "nci.csv"
-    lines = (f"{smiles},{k}" for k, smiles in enumerate(nci_smiles()))
-    path.write_text("\n".join(["smiles,number", *lines]))
-    molecules = MoleculeCSV(path, skip_invalid=True, num_workers=2)
-    assert len(molecules) + len(molecules.skipped) == 4999
-    rows = torch.tensor(molecules.row_numbers)
-    assert torch.equal(molecules.targets.flatten(), (rows - 2).double())
-    assert all(molecules.smiles[k] == nci_smiles()[rows[k] - 2] for k in range(0, len(rows), 50))

@@ -45,10 +45,6 @@ def test_same_generator_same_draw():
     assert not torch.equal(first, bins.draw(50, torch.Generator().manual_seed(4)))
 
 
-def test_draws_nothing_when_nothing_is_asked_for():
-    assert UniformBins(torch.ones(2), width=1.0).draw(0, torch.Generator()).tolist() == []
-
-
 @pytest.mark.parametrize(
     ("values", "width", "message"),
     [

@@ -6,8 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from pyg_kernels.chem import InvalidSmiles, murcko_scaffolds
 from pyg_kernels.datasets import Split, column_split, random_split, scaffold_split
 from pyg_kernels.datasets.table import read_molecule_table

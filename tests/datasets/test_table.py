@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from pyg_kernels.datasets.table import (
-    MoleculeTable,
     find_columns,
     read_molecule_table,
     stream_molecule_rows,
@@ -57,13 +54,6 @@ def test_missing_targets(written: Write, missing: str) -> None:
     assert table.targets.isnan().tolist() == [[False], [True]]
 
 
-def test_lines_are_counted_as_an_editor_counts_them(written: Write) -> None:
-    text = '\ufeffsmiles,note,y\r\n\r\nC,"two\r\nlines",1\r\nCC,,2\r\n\r\n'
-    table = read_molecule_table(written(text), target_columns=["y"])
-    assert table.smiles == ["C", "CC"]
-    assert table.row_numbers == [3, 5]
-
-
 def test_targets_keep_the_precision_of_the_file(written: Write) -> None:
     numbers = ["-100000000.25", "1e-45", "0.1"]
     table = read_molecule_table(
@@ -95,7 +85,6 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
         ("smiles,y\nC,1\nCC,abc\n", {"target_columns": ["y"]}, "line 3: .*'y'.*finite.*not 'abc'"),
         ("smiles,y\nC,1\nCC,abc\n", {}, "line 3: .*'y'.*not 'abc'"),
         ("smiles,y\nC,1\n\nCC,inf\n", {}, "line 4: .*not 'inf'"),
-        ("smiles,y\nC,1e60\nCC,1\n", {}, "line 2: .*not '1e60'"),
         ("smiles,y\nC,1_0\nCC,1\n", {}, "line 2: .*not '1_0'"),
         ("smiles,y\nC,high\n", {}, "no column of numbers"),
         ("smiles,y\nC,\nCC,\n", {}, "no column of numbers"),
@@ -106,7 +95,6 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
             "molecules.csv: the target column 'y' has no values",
         ),
         ("smiles,y\nC\n", {}, "molecules.csv, line 2: it has 1 cells, the first row 2"),
-        ('a,y\n"C",1\n"D"x,2\n', {}, "molecules.csv, line 3: .*expected after"),
     ],
 )
 def test_bad_files_are_one_clear_line(
@@ -115,13 +103,6 @@ def test_bad_files_are_one_clear_line(
     with pytest.raises(ValueError, match=message) as error:
         read_molecule_table(written(text), **arguments)
     assert "\n" not in str(error.value)
-
-
-def test_other_separators_and_encodings(written: Write) -> None:
-    path = written("smiles;y\nC;1\n", "utf-16")
-    with pytest.raises(ValueError, match="it is not utf-8"):
-        read_molecule_table(path)
-    assert read_molecule_table(path, encoding="utf-16").targets.tolist() == [[1]]
 
 
 def test_some_rows_at_a_time(written: Write) -> None:
@@ -135,18 +116,3 @@ def test_some_rows_at_a_time(written: Write) -> None:
     assert (table.smiles, table.row_numbers) == (["C", "CC"], [2, 5])
     assert table.targets.nan_to_num(9).tolist() == [[1, 9], [9, 2]]
     assert table.split_values == ["x", "y"]
-
-
-def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_molecule_table(tmp_path / "none.csv")
-
-
-def test_pick(written: Write) -> None:
-    table = read_molecule_table(written("smiles,y,s\nC,1,a\nCC,2,b\nCCC,3,c\n"), split_column="s")
-    picked = table.pick([2, 0])
-    assert isinstance(picked, MoleculeTable)
-    assert picked.smiles == ["CCC", "C"]
-    assert picked.targets.tolist() == [[3], [1]]
-    assert picked.row_numbers == [4, 2]
-    assert picked.split_values == ["c", "a"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import Crippen
+
+from pyg_kernels.molecules.command import main
 
 RINGS = ("c1ccccc1", "C1CCCCC1", "c1ccncc1", "c1ccsc1")
 TAILS = ("C", "CC", "CO", "CCN", "C(=O)O", "C(F)(F)F", "CCl", "C#N", "CC(C)C", "OC")
@@ -23,3 +26,8 @@ SMALL: dict[str, Any] = {
     "progress": False,
     "device": "cpu",
 }
+
+
+def run(folder: Path, words: str) -> int:
+    """Runs words of the command, those with a + before them as paths in the folder."""
+    return main([str(folder / w[1:]) if w[0] == "+" else w for w in words.split()])

@@ -7,25 +7,23 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from rdkit import Chem
+from sklearn import metrics
 
-pytest.importorskip("rdkit")
-pd = pytest.importorskip("pandas")
-
-from rdkit import Chem  # noqa: E402
-from sklearn import metrics  # noqa: E402
-
-from pyg_kernels.chem import murcko_scaffolds  # noqa: E402
-from pyg_kernels.molecules import (  # noqa: E402
+from pyg_kernels.chem import murcko_scaffolds
+from pyg_kernels.molecules import (
     MoleculeRegressor,
     load,
     runs,
     splits,
     streaming,
 )
-from pyg_kernels.molecules.command import main, parser  # noqa: E402
-from pyg_kernels.molecules.inputs import Molecules  # noqa: E402
-from pyg_kernels.molecules.runs import classification_scores, regression_scores  # noqa: E402
+from pyg_kernels.molecules.command import main, parser
+from pyg_kernels.molecules.inputs import Molecules
+from pyg_kernels.molecules.runs import classification_scores, regression_scores
+from tests.molecules.sets import run
 
 SMILES = [
     prefix + middle + suffix
@@ -70,11 +68,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train(folder: Path, out: str, words: str) -> int:
     given = [str(folder / "m.csv"), "--target-columns", *words.split()]
     return main(["train", *given, "--out", str(folder / out), "--threads", "1"])
-
-
-def run(folder: Path, words: str) -> int:
-    """Runs words, those with a + before them as paths in the folder."""
-    return main([str(folder / w[1:]) if w[0] == "+" else w for w in words.split()])
 
 
 def commands() -> list[str]:

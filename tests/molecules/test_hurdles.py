@@ -11,9 +11,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-pytest.importorskip("rdkit")
-pytest.importorskip("lightning")
-
 from pyg_kernels.datasets import ChEMBLSulfonamides
 from pyg_kernels.molecules import MoleculeRegressor, load
 from pyg_kernels.molecules.command import main
@@ -248,7 +245,8 @@ def test_heads_start_where_spikes_are_the_same(potencies: tuple[list[str], Numbe
 def test_the_command_says_so_and_explains_both(
     potencies: tuple[list[str], Numbers], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     table = str(tmp_path / "m.csv")
     pd.DataFrame({"smiles": potencies[0], "y": potencies[1]}).to_csv(table, index=False)
     run, words = str(tmp_path / "run"), ["--target-columns", "y", "--model", "wl-gp"]

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-pytest.importorskip("rdkit")
 pytest.importorskip("onnxscript")
 onnxruntime = pytest.importorskip("onnxruntime")
-pd = pytest.importorskip("pandas")
 
 from pyg_kernels.molecules import MoleculeRegressor, load  # noqa: E402
 from pyg_kernels.molecules.command import main  # noqa: E402

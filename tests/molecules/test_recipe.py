@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("rdkit")
-pytest.importorskip("lightning")
-
 from pyg_kernels.molecules import MoleculeClassifier, MoleculeRegressor, load, recipe
 from pyg_kernels.molecules.command import main
 from pyg_kernels.molecules.methods import Examples, Outputs, Task, stacked_weights
@@ -78,7 +75,8 @@ def _nothing(estimator: Any, member: Any, examples: Examples) -> Outputs:
 
 
 def test_the_command_says_what_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pd = pytest.importorskip("pandas")
+    import pandas as pd
+
     table, run = tmp_path / "m.csv", tmp_path / "run"
     pd.DataFrame({"smiles": SMILES, "y": LOGP}).to_csv(table, index=False)
     assert main(["train", str(table), "--target-columns", "y", "--out", str(run)]) == 0

@@ -15,9 +15,6 @@ import numpy as np
 import pytest
 import torch
 
-pytest.importorskip("lightning", reason="training needs the extra 'mol'")
-pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
-
 from pyg_kernels.datasets import MoleculeDataset
 from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, load
 from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network

@@ -6,20 +6,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
-pytest.importorskip("rdkit")
-pd = pytest.importorskip("pandas")
-
-from pyg_kernels.chem import DefaultFeaturizer  # noqa: E402
-from pyg_kernels.datasets import MoleculeDataset  # noqa: E402
-from pyg_kernels.molecules import environments, streaming  # noqa: E402
-from pyg_kernels.molecules.command import main  # noqa: E402
-from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network  # noqa: E402
-from pyg_kernels.molecules.runs import rounded  # noqa: E402
-from pyg_kernels.tables import TableWriter  # noqa: E402
-from tests.molecules.sets import LOGP, SMILES  # noqa: E402
+from pyg_kernels.chem import DefaultFeaturizer
+from pyg_kernels.datasets import MoleculeDataset
+from pyg_kernels.molecules import environments, streaming
+from pyg_kernels.molecules.command import main
+from pyg_kernels.molecules.networks import MoleculeNet, Sizes, build_network
+from pyg_kernels.molecules.runs import rounded
+from pyg_kernels.tables import TableWriter
+from tests.molecules.sets import LOGP, SMILES, run
 
 ROWS = [*SMILES, "C(", *SMILES[::-1]]
 
@@ -44,11 +42,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "CHUNK_SIZE", 20)
-
-
-def run(folder: Path, words: str) -> int:
-    """Runs words, those with a + before them as paths in the folder."""
-    return main([str(folder / w[1:]) if w[0] == "+" else w for w in words.split()])
 
 
 @pytest.mark.parametrize("words", ["predict +net", "embed +net", "predict +ridge --far 0"])
@@ -177,22 +170,6 @@ def test_what_is_wrong_with_folders(
     assert run(folder, words + " --threads 1") == 2
     assert expected in capsys.readouterr().err
     assert not list((folder / "o").glob("1.*")) + list((folder / "o").glob(".*.partial"))
-
-
-def test_predictions_that_are_not_finite_name_the_molecule(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    forward = MoleculeNet.forward
-
-    def third_is_nan(self: MoleculeNet, batch: object) -> torch.Tensor:
-        out = forward(self, batch)
-        out[2:3] = torch.nan
-        return out
-
-    monkeypatch.setattr(MoleculeNet, "forward", third_is_nan)
-    assert run(folder, "predict +net +m.csv --threads 1 --out +nan.csv") == 2
-    assert f"molecule 2, {SMILES[2]!r}" in capsys.readouterr().err
-    assert not (folder / "nan.csv").exists() and not list(folder.glob(".nan*"))
 
 
 def test_ray_gives_what_one_process_does(

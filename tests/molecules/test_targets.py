@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-pytest.importorskip("rdkit")
-pd = pytest.importorskip("pandas")
-
-from pyg_kernels.molecules.training_data import read_rows, read_targets  # noqa: E402
-from pyg_kernels.tables import FileError  # noqa: E402
+from pyg_kernels.molecules.training_data import read_rows, read_targets
+from pyg_kernels.tables import FileError
 
 
 def table(**columns: list[str]) -> pd.DataFrame:

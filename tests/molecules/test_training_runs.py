@@ -8,22 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
-pytest.importorskip("rdkit")
-pd = pytest.importorskip("pandas")
-
-import torch  # noqa: E402
-
-from pyg_kernels.molecules import (  # noqa: E402
+from pyg_kernels.molecules import (
     MoleculeClassifier,
     MoleculeRegressor,
     load,
     store,
 )
-from pyg_kernels.molecules.command import main  # noqa: E402
-from pyg_kernels.molecules.resuming import check_begun, write_begun  # noqa: E402
-from tests.molecules.sets import AROMATIC, LOGP, SMILES  # noqa: E402
+from pyg_kernels.molecules.command import main
+from tests.molecules.sets import AROMATIC, LOGP, SMILES
 
 NETWORK = "--epochs 2 --hidden-channels 6 --num-layers 2 --device cpu"
 
@@ -325,15 +321,3 @@ def test_finished_members_are_taken_from_a_checkpoint_of_the_same_arguments(
     MoleculeRegressor(**given).fit(SMILES, -LOGP, checkpoint=tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
     shutil.rmtree(tmp_path)
-
-
-def test_a_flag_of_later_is_one_that_was_not_given(tmp_path: Path) -> None:
-    begun = tmp_path / "begun.json"
-    write_begun(begun, {"far": None})
-    check_begun(begun, {"far": None, "no_hurdle": False}, tmp_path)
-    for told, line in (
-        ({"far": 0.0}, "--far was not given, is 0.0"),
-        ({"far": None, "no_hurdle": True}, "--no-hurdle was not given, is True"),
-    ):
-        with pytest.raises(ValueError, match=line):
-            check_begun(begun, told, tmp_path)

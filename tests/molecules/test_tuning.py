@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-pytest.importorskip("rdkit")
 pytest.importorskip("optuna")
-pd = pytest.importorskip("pandas")
+import optuna
+import pandas as pd
 
-import optuna  # noqa: E402
-
-from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, tuning  # noqa: E402
-from pyg_kernels.molecules.command import main  # noqa: E402
-from tests.molecules.sets import LOGP, SMILES  # noqa: E402
+from pyg_kernels.molecules import NETWORKS, MoleculeRegressor, tuning
+from pyg_kernels.molecules.command import main
+from tests.molecules.sets import LOGP, SMILES
 
 SEARCH = "--target-columns y --model wl --epochs 2 --hidden-channels 4 --num-layers 2 --device cpu"
 
@@ -67,25 +62,6 @@ def test_a_search_is_resumed_as_if_it_had_not_been_interrupted(
     np.testing.assert_array_equal(part[columns].to_numpy(), whole[columns].to_numpy())
     assert tune(table, "part", f"{SEARCH} --trials 5 --resume") == 0
     assert (trials(table, "part")["state"] == "COMPLETE").sum() == 5
-
-
-def test_workers_share_a_search(table: Path) -> None:
-    words = "--target-columns y --model wl-ridge --trials 6"
-    assert tune(table, "shared", words.replace("6", "1")) == 0
-    journal, out = table.parent / "shared" / tuning.JOURNAL, str(table.parent / "shared")
-    before = journal.stat().st_size
-    command = [sys.executable, "-m", "pyg_kernels", "tune", str(table), "--out", out]
-    command += [*words.split(), "--resume"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as other:
-        while other.poll() is None and journal.stat().st_size == before:
-            time.sleep(0.01)
-        assert tune(table, "shared", f"{words} --resume") == 0
-        said = other.communicate()[1]
-    assert other.returncode == 0, said
-    found = trials(table, "shared")
-    assert 6 <= len(found) <= 7 and (found["state"] == "COMPLETE").all()
-    assert list(found["trial"]) == list(range(1, len(found) + 1))
-    assert "tune: trial " in said
 
 
 def test_workers_do_not_try_the_same(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

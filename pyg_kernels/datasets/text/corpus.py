@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -126,12 +127,7 @@ class TextCorpus:
 
 
 def text_lines(path: Path) -> list[str]:
-    """The lines of a file of texts, as :func:`read_lines` reads them.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is empty or a damaged compressed file.
-    """
+    """The lines of a file of texts, as :func:`read_lines` reads them."""
     lines = read_lines(path)
     if not lines:
         raise ValueError(f"{path} has no texts")
@@ -139,17 +135,7 @@ def text_lines(path: Path) -> list[str]:
 
 
 def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
-    """Draws a share of each class at random, but leaves at least one text of each.
-
-    Args:
-        labels: (M,) int64, the class of each text.
-        places: the positions to draw from.
-        fraction: of the texts of each class, rounded down.
-        seed: of the draw.
-
-    Returns:
-        (M,) bool, whether a text was drawn.
-    """
+    """Draws a share of each class at random, but leaves at least one text of each."""
     generator = torch.Generator().manual_seed(seed)
     shuffled = places[torch.randperm(len(places), generator=generator)]
     taken = torch.zeros(len(labels), dtype=torch.bool)
@@ -159,24 +145,26 @@ def drawn(labels: Tensor, places: Tensor, fraction: float, seed: int) -> Tensor:
     return taken
 
 
-def random_parts(
-    labels: Sequence[str], fraction: float, seed: int, name: str
-) -> tuple[dict[str, Tensor], str]:
-    """A training and a test part of one file, and what to call them.
+def with_parts(
+    read: Sequence[tuple[list[list[str]], list[str]]],
+    fraction: float,
+    seed: int,
+    name: str,
+    given: str,
+) -> tuple[list[list[str]], list[str], dict[str, Tensor], str]:
+    """What makes a corpus of the texts and labels of its files; of one file a test part is drawn.
 
-    Args:
-        labels: of its texts.
-        fraction: of each class to test on, rounded down.
-        seed: of the draw.
-        name: of the file.
-
-    Raises:
-        ValueError: if the fraction is not between 0 and 1, or so small that no text is drawn.
+    `given` is what the split is called where there are two.
     """
+    texts = [text for part, _ in read for text in part]
+    labels = [label for _, part in read for label in part]
+    if len(read) == 2:
+        rows = torch.arange(len(texts))
+        first = len(read[0][0])
+        return texts, labels, {"train": rows[:first], "test": rows[first:]}, given
     if not 0 < fraction < 1:
         raise ValueError(f"test_fraction must be between 0 and 1, got {fraction}")
-    numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}
-    classes = torch.tensor([numbers[label] for label in labels])
+    classes = torch.from_numpy(np.unique(labels, return_inverse=True)[1].astype(np.int64))
     tested = drawn(classes, torch.arange(len(labels)), fraction, seed)
     if not tested.any():
         raise ValueError(
@@ -184,7 +172,8 @@ def random_parts(
             "it as a test part: name a test file"
         )
     parts = {"train": (~tested).nonzero().flatten(), "test": tested.nonzero().flatten()}
-    return parts, f"random {100 * fraction:g}% of each class of {name} for testing (seed {seed})"
+    split = f"random {100 * fraction:g}% of each class of {name} for testing (seed {seed})"
+    return texts, labels, parts, split
 
 
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:

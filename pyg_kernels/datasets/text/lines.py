@@ -8,17 +8,7 @@ from pathlib import Path
 
 
 def read_lines(path: str | Path, encoding: str | None = None) -> list[str]:
-    """The lines of a text file.
-
-    Args:
-        path: the file; decompressed if its name ends in ``.gz``. A line ends at a line feed alone
-            (a text may hold the other characters that ``str.splitlines`` would end it at).
-        encoding: of the file; None, for published files: UTF-8, or Latin-1 where it is not UTF-8.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is a damaged compressed file or not in the encoding.
-    """
+    """The lines of a text file."""
     path = Path(path)
     content = path.read_bytes()
     if path.suffix == ".gz":

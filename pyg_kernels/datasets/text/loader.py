@@ -9,10 +9,7 @@ from torch import Tensor
 
 from pyg_kernels.datasets.epochs import EpochLoader
 from pyg_kernels.datasets.positions import Indices
-from pyg_kernels.datasets.share import Share
 from pyg_kernels.datasets.text.encoded import EncodedTexts, TextBatch
-
-IGNORED = -100  # the class of a text that only fills a batch
 
 
 class TextLoader(EpochLoader[TextBatch]):
@@ -24,25 +21,20 @@ class TextLoader(EpochLoader[TextBatch]):
     in that order is sorted by length before it is cut into batches, which are then shuffled: texts
     of a batch are of similar length, and little is padded where a model pads.
 
-    Where several processes train together, each has a loader with the same arguments but for its
-    ``share``, and goes through its own texts of every batch: r, r + R, ... A process without one
-    in a last batch gets another one's text, with the class -100, which ``cross_entropy`` ignores.
-
     Args:
         texts: the texts.
         indices: the positions to go through, or a mask; all by default.
-        batch_size: texts a batch of all processes together; the last batch may have fewer.
+        batch_size: texts a batch; the last batch may have fewer.
         shuffle: whether each epoch has an order of its own.
         seed: of the orders.
         bucket: batches' worth of texts that are sorted by length together.
-        share: the rank r of this process, from 0, and the number R of processes.
 
     Attributes:
         epoch: the number of the next pass, from 0.
 
     Raises:
-        ValueError: if ``batch_size`` or ``bucket`` is not positive, ``share`` is no such pair, or
-            ``indices`` has none or no integers.
+        ValueError: if ``batch_size`` or ``bucket`` is not positive, or ``indices`` has none or no
+            integers.
         IndexError: if a position is out of range.
 
     Example:
@@ -69,18 +61,15 @@ class TextLoader(EpochLoader[TextBatch]):
         shuffle: bool = False,
         seed: int = 0,
         bucket: int = 1,
-        share: tuple[int, int] = (0, 1),
     ) -> None:
         if bucket < 1:
             raise ValueError(f"bucket must be at least 1, not {bucket}")
-        super().__init__(texts, "texts", indices, batch_size, shuffle, seed, Share(*share))
+        super().__init__(texts, "texts", indices, batch_size, shuffle, seed)
         self.bucket = bucket
 
     def assemble(self, indices: Tensor) -> TextBatch:
-        """This process's share of the batch of the texts at these positions."""
-        rows, own = self.share.of(indices)
-        batch: TextBatch = self.dataset.batch(rows)
-        batch.y[own:] = IGNORED
+        """The batch of the texts at these positions."""
+        batch: TextBatch = self.dataset.batch(indices)
         return batch
 
     def batches(self, generator: torch.Generator) -> Iterable[Tensor]:

@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import torch
-
-from pyg_kernels.datasets.text.corpus import TextCorpus, random_parts
+from pyg_kernels.datasets.text.corpus import TextCorpus, with_parts
 from pyg_kernels.datasets.text.lines import read_lines
 from pyg_kernels.datasets.text.tokens import tokenize
 from pyg_kernels.tables import FileError, shortened, stream_table
@@ -78,14 +76,7 @@ class TextCSV(TextCorpus):
         train, test = _files(path, test)
         names = _class_names(classes, train)
         read = [_read(file, names, lower, clean) for file in (train, test) if file is not None]
-        texts = [text for part, _ in read for text in part]
-        labels = [label for _, part in read for label in part]
-        first = len(read[0][0])
-        parts = {"train": torch.arange(first), "test": torch.arange(first, len(texts))}
-        split = "official test part"
-        if test is None:
-            parts, split = random_parts(labels, test_fraction, seed, train.name)
-        super().__init__(texts, labels, parts, split)
+        super().__init__(*with_parts(read, test_fraction, seed, train.name, "official test part"))
 
 
 def _files(path: str | Path, test: str | Path | None) -> tuple[Path, Path | None]:

@@ -7,9 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
-from pyg_kernels.datasets.text.corpus import TextCorpus, random_parts
+from pyg_kernels.datasets.text.corpus import TextCorpus, with_parts
 from pyg_kernels.datasets.text.tokens import tokenize
 from pyg_kernels.tables import FileError, find_column, read_table, stream_table
 
@@ -60,19 +58,13 @@ class TextTable(TextCorpus):
                 if not text or not label:
                     raise FileError(f"{file}, line {line}: no {'class' if text else 'text'}")
             read.append((words, classes))
-        texts = [text for part, _ in read for text in part]
-        labels = [label for _, part in read for label in part]
         if len(set(read[0][1])) < 2:
             raise ValueError(
-                f"all texts of {path} have the class {labels[0]!r} in column {label_column!r}: two "
-                "or more classes are needed"
+                f"all texts of {path} have the class {read[0][1][0]!r} in column {label_column!r}: "
+                "two or more classes are needed"
             )
-        first = len(read[0][0])
-        parts = {"train": torch.arange(first), "test": torch.arange(first, len(texts))}
-        split = "given test part"
-        if test is None:
-            parts, split = random_parts(labels, test_fraction, seed, Path(path).name)
-        super().__init__(texts, labels, parts, split)
+        name = Path(path).name
+        super().__init__(*with_parts(read, test_fraction, seed, name, "given test part"))
 
 
 def read_text_table(path: str | Path, columns: Sequence[str], encoding: str = "utf-8") -> DataFrame:

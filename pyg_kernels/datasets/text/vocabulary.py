@@ -138,11 +138,7 @@ class Vocabulary:
 
 
 def words_of(text: Iterable[str]) -> Iterable[str]:
-    """The text, if it is not a string: the words of that would be its characters.
-
-    Raises:
-        TypeError: if it is a string.
-    """
+    """The text, if it is not a string: the words of that would be its characters."""
     if isinstance(text, str):
         raise TypeError(f"a text must be a sequence of words, got the string {text[:40]!r}")
     return text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,69 +66,52 @@ def read_word_vectors(path: str | Path, vocabulary: Vocabulary) -> WordVectors:
     """
     path = Path(path).expanduser()
     opened = gzip.open if path.suffix == ".gz" else open
-    lines = _Lines()
+    rows: dict[int, np.ndarray] = {}
+    kind, number, size, announced, words = "GloVe", 0, 0, None, 0
     try:
         with opened(path, "rt", encoding="utf-8", newline="\n") as file:
-            rows = lines.read(file, vocabulary)
+            for number, line in enumerate(file, start=1):
+                fields = line.rstrip().rsplit(" ", size or -1)
+                if number == 1 and len(fields) == 2 and all(map(_is_count, fields)):
+                    kind, (announced, size) = "word2vec", map(int, fields)
+                    if size < 2:
+                        raise ValueError(f"it announces {size} numbers a word, not 2 or more")
+                    continue
+                size = size or len(fields) - 1
+                _check(fields, size)
+                words += 1
+                place = vocabulary[fields[0]]
+                if place not in (vocabulary.padding, vocabulary.unknown):
+                    rows[place] = np.array(fields[1:], dtype=np.float32)
+                    if not np.isfinite(rows[place]).all():
+                        raise ValueError("a number of it is not finite")
+        if announced not in (None, words):
+            raise ValueError(f"the file ends with {words} words, its first line says {announced}")
     except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(
-            f"{path} is not in {lines.format}'s text format, at line {lines.number}: {error}"
+            f"{path} is not in {kind}'s text format, at line {number}: {error}"
         ) from error
-    if not lines.dimension:
+    if not size:
         raise ValueError(f"{path} is empty")
-    vectors = np.zeros((len(vocabulary), lines.dimension), dtype=np.float32)
+    vectors = np.zeros((len(vocabulary), size), dtype=np.float32)
     found = np.zeros(len(vocabulary), dtype=bool)
-    if rows:
-        places = np.fromiter(rows, dtype=np.int64)
-        vectors[places] = np.stack(list(rows.values()))
-        found[places] = True
+    for place, vector in rows.items():
+        vectors[place], found[place] = vector, True
     return WordVectors(torch.from_numpy(vectors), torch.from_numpy(found))
 
 
-class _Lines:
-    """Where the reading of a file is, for its errors to say."""
-
-    def __init__(self) -> None:
-        self.format = "GloVe"
-        self.number = self.dimension = 0
-
-    def read(self, file: Iterable[str], vocabulary: Vocabulary) -> dict[int, np.ndarray]:
-        """The vectors of the words of a vocabulary by their numbers."""
-        rows: dict[int, np.ndarray] = {}
-        announced, words = None, 0
-        for fields in self._fields(file):
-            if self.number == 1 and announced is None and _is_header(fields):
-                announced, self.dimension = map(int, fields)
-                self.format = "word2vec"
-                if self.dimension < 2:
-                    raise ValueError(f"it announces {self.dimension} numbers a word, not 2 or more")
-                continue
-            self.dimension = self.dimension or len(fields) - 1
-            self._check(fields)
-            words += 1
-            number = vocabulary[fields[0]]
-            if number not in (vocabulary.padding, vocabulary.unknown):
-                rows[number] = _vector(fields[1:])
-        if announced not in (None, words):
-            raise ValueError(f"the file ends with {words} words, its first line says {announced}")
-        return rows
-
-    def _fields(self, file: Iterable[str]) -> Iterator[list[str]]:
-        for self.number, line in enumerate(file, start=1):
-            yield line.rstrip().rsplit(" ", self.dimension or -1)
-
-    def _check(self, fields: list[str]) -> None:
-        if self.dimension < 2 or len(fields) != self.dimension + 1:
-            raise ValueError(f"it has {len(fields) - 1} numbers, not {max(2, self.dimension)}")
-        if " " in fields[0] and _is_number(fields[0].rpartition(" ")[2]):
-            raise ValueError(f"it has more than {self.dimension} numbers")
-        # Converting every number would make reading more than four times slower.
-        float(fields[1])
-        float(fields[-1])
+def _check(fields: list[str], size: int) -> None:
+    """Refuses a line with another number of fields; converting all would take four times longer."""
+    if size < 2 or len(fields) != size + 1:
+        raise ValueError(f"it has {len(fields) - 1} numbers, not {max(2, size)}")
+    if " " in fields[0] and _is_number(fields[0].rpartition(" ")[2]):
+        raise ValueError(f"it has more than {size} numbers")
+    float(fields[1])
+    float(fields[-1])
 
 
-def _is_header(fields: list[str]) -> bool:
-    return len(fields) == 2 and all(field.isascii() and field.isdecimal() for field in fields)
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
 
 
 def _is_number(text: str) -> bool:
@@ -139,10 +121,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return any(letter.isdecimal() for letter in text)
-
-
-def _vector(fields: list[str]) -> np.ndarray:
-    vector = np.array(fields, dtype=np.float32)
-    if not np.isfinite(vector).all():
-        raise ValueError("a number of it is not finite")
-    return vector

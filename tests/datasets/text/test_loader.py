@@ -94,22 +94,6 @@ def test_a_bucket_is_cut_by_length(texts: EncodedTexts) -> None:
     assert sorted(tuple(batch.lengths.tolist()) for batch in halves) == sorted(expected)
 
 
-def test_processes_share_every_batch(texts: EncodedTexts) -> None:
-    options = {"batch_size": 5, "shuffle": True, "seed": 2, "bucket": 2}
-    whole = TextLoader(texts, **options)
-    loaders = [TextLoader(texts, **options, share=(rank, 3)) for rank in range(3)]
-    stand_ins = 0
-    for expected, *shares in zip(whole, *loaders, strict=True):
-        for rank, share in enumerate(shares):
-            own = contents(expected)[rank::3] or contents(expected)[:1]
-            assert contents(share) == own
-            assert share.y.tolist() == (expected.y[rank::3].tolist() or [-100])
-            stand_ins += share.y.tolist() == [-100]
-    assert stand_ins == 1, "the last batch has two texts"
-    with pytest.raises(ValueError, match=r"not \(3, 3\)"):
-        TextLoader(texts, share=(3, 3))
-
-
 def test_bad_arguments(texts: EncodedTexts) -> None:
     with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
         TextLoader(texts, batch_size=0)

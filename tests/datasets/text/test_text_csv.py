@@ -118,16 +118,11 @@ def test_a_file_without_a_test_part_is_split_within_each_class(tmp_path: Path) -
     [
         ("class,text", "train.csv, line 4: the class must be a whole number from 1, got 'cl"),
         ("0,text", "line 4: .*the class must be a whole number from 1, got '0'"),
-        ("-1,text", "line 4: .*must be a whole number from 1, got '-1'"),
         ("1.0,text", "line 4: .*must be a whole number from 1, got '1.0'"),
-        ("\u0661,text", "line 4: .*must be a whole number from 1"),
         (",text", "line 4: .*must be a whole number from 1, got ''"),
         ("1", "train.csv, line 4: it has 1 cells, the first row 2"),
-        ("1,a,b", "train.csv, line 4: it has 3 cells, the first row 2"),
         ("1,", "line 4: .*no text"),
         ('1," \n "', "line 4: .*no text"),
-        ('1,"a', "train.csv, line 4: it cannot be read as CSV: .*end of data"),
-        ('1,"a" b', "train.csv, line 4: it cannot be read as CSV: .*expected after"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, row: str, said: str) -> None:
@@ -147,17 +142,8 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
         TextCSV(tmp_path)
     with pytest.raises(ValueError, match="test goes with a training file"):
         TextCSV(tmp_path, path)
-    with pytest.raises(ValueError, match=r"train.csv: the file is empty"):
-        TextCSV(write(path, "\n"))
     with pytest.raises(ValueError, match=r"train.csv, line 1: 1 cell, expected a class"):
         TextCSV(write(path, "1;a\n"))
-    path.write_bytes("1,a\n1,Zürich\n".encode("latin-1"))
-    with pytest.raises(ValueError, match=r"train.csv, line 2: it is not utf-8"):
-        TextCSV(path)
-    damaged = tmp_path / "damaged.csv.gz"
-    damaged.write_bytes(gzip.compress(b"1,a\n" * 1000)[:20])
-    with pytest.raises(ValueError, match=r"damaged.csv.gz, line 1: it cannot be read as CSV"):
-        TextCSV(damaged)
     write(tmp_path / "test.csv", "3,a\n")
     with pytest.raises(ValueError, match="the training part has no text of class '3'"):
         TextCSV(write(path, "1,a\n2,b\n"), tmp_path / "test.csv")

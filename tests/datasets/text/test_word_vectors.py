@@ -57,15 +57,6 @@ def test_words_may_end_in_what_is_no_number(tmp_path: Path) -> None:
     assert found.tolist() == [False, False, True, True]
 
 
-def test_unit_norm(tmp_path: Path) -> None:
-    (tmp_path / "vectors.txt").write_text("naïve 3 4\n3 0 0\n")
-    vectors, found = read_word_vectors(tmp_path / "vectors.txt", VOCABULARY).unit_norm()
-    expected = torch.zeros(6, 2)
-    expected[2] = torch.tensor([0.6, 0.8])
-    torch.testing.assert_close(vectors, expected)
-    assert found.tolist() == [False, False, True, False, True, False]
-
-
 def test_damaged_files(tmp_path: Path) -> None:
     (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(LINES.encode() * 500)[:60])
     (tmp_path / "latin.txt").write_bytes(LINES.encode("utf-8") + "é 1 2 3".encode("latin-1"))
