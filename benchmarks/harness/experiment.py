@@ -8,6 +8,7 @@ record, its predictions and the checkpoint of its best epoch, ``best.ckpt``; whi
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,9 @@ class Experiment:
 
     def check(self) -> None:
         learner = None
+        loggers = ("tensorboard", "tensorboardX")
+        if self.config.logger == "tensorboard" and not any(map(find_spec, loggers)):
+            raise InputError("--logger tensorboard: tensorboard is not installed")
         with as_input_error():
             for model in self.models:
                 training = self.task.training(model, self.config)

@@ -167,6 +167,7 @@ class Runs(Device, Results):
         patience: stop after N epochs without a better validation error (a third of --epochs, at
             least 10)
         precision: of products; auto is bf16-mixed on a GPU that has it, otherwise 32-true
+        logger: log every epoch in the run's folder besides, as metrics.csv or for TensorBoard
     """
 
     seeds: tuple[int, ...] = setting((0,), "seed", least=0, free=True)
@@ -176,6 +177,7 @@ class Runs(Device, Results):
     clip: float | None = setting(5.0, least=0)
     patience: int | None = setting(None, least=1)
     precision: Literal["auto", "32-true", "16-mixed", "bf16-mixed"] = setting("auto")
+    logger: Literal["none", "csv", "tensorboard"] = setting("none", free=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,6 +231,7 @@ class Training(Runs):
             device=self.device,
             precision=self.precision,
             show=self.show(),
+            logger=self.logger,
         )
 
 

@@ -65,6 +65,8 @@ class EpochHistory(Callback):
                 f"a lower --lr or --clip may help"
             )
         self.epochs.append(record)
+        for logger in trainer.loggers:
+            logger.log_metrics(record, step=trainer.current_epoch)
 
 
 def _known(measures: dict[str, float]) -> dict[str, float]:

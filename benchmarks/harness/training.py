@@ -15,6 +15,7 @@ import lightning.pytorch as lightning
 import pandas
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, EarlyStopping
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch import Tensor
 
 from benchmarks.harness.checkpoint import DAMAGE
@@ -47,6 +48,7 @@ class TrainingConfig:
     precision: str = "auto"  # Lightning's name of a precision, or ``'auto'``
     # ``'bar'``; ``'lines'``, about ten a run; ``'epochs'``, a line each; or ``'nothing'``
     show: str = "nothing"
+    logger: str = "none"  # ``'csv'`` or ``'tensorboard'``: where Lightning logs every epoch besides
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ def train(task: Task, model: Any, seed: int, config: TrainingConfig, folder: Pat
     name = task.run_name(model.name, seed)
     shown = [] if config.show == "nothing" else [Shown(name, history, config.show)]
     callbacks = [history, *shown, KeepCheckpoints(folder, history)]
-    trainer = _trainer(config, callbacks)
+    trainer = _trainer(config, callbacks, folder)
     try:
         with naming_files(folder):
             _fit(trainer, learner, batches, folder)
@@ -190,6 +192,7 @@ class KeepCheckpoints(Checkpoint):
 def _trainer(
     config: TrainingConfig,
     callbacks: list[Callback],
+    folder: Path,
 ) -> lightning.Trainer:
     kind, devices = accelerator(config.device)
     precision = config.precision
@@ -203,12 +206,18 @@ def _trainer(
         max_epochs=config.epochs,
         gradient_clip_val=config.clip or None,
         callbacks=[*callbacks, stopping],
-        logger=False,
+        logger=_logger(config.logger, folder),
         enable_progress_bar=False,
         enable_model_summary=False,
         num_sanity_val_steps=0,
         reload_dataloaders_every_n_epochs=1,
     )
+
+
+def _logger(name: str, folder: Path) -> Logger | bool:
+    if name == "none":
+        return False
+    return CSVLogger(folder, name) if name == "csv" else TensorBoardLogger(folder, name)
 
 
 def _fit(

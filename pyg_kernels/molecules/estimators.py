@@ -311,11 +311,10 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
     def _validation(self, y: NDArray[np.float64], given: Any, random: Any) -> NDArray[Any]:
         """The positions of the validation part; of each class its share."""
         if given is not None:
+            chosen = np.asarray(given, dtype=None if len(given) else int)
+            positions = np.unique(np.arange(len(y))[chosen])
             methods = [KERNEL_METHODS.get(model, object) for model in self._models()]
-            if not len(given) and all(issubclass(method, ProcessMethod) for method in methods):
-                return np.zeros(0, int)
-            positions = np.unique(np.arange(len(y))[np.asarray(given)])
-            if not len(positions):
+            if not len(positions) and not all(issubclass(m, ProcessMethod) for m in methods):
                 raise ValueError("validation is empty: expected one molecule at least")
             return positions
         order = random.permutation(len(y))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pandas
 import pytest
 import torch
 
@@ -129,6 +130,15 @@ def test_metrics_are_those_of_the_best_epoch(experiment):
     assert best["valid_error"] < min(run.history[place]["valid_error"] for place in (0, -1))
     assert len(run.history) == run.record["epochs"]
     assert run.record["valid"] == pytest.approx(best[f"valid_{made.task.measure.key}"], rel=1e-5)
+
+
+def test_epochs_are_logged_on_request(experiment, tmp_path):
+    (run,) = experiment(logger="csv", epochs=2).run()
+    (path,) = (tmp_path / "out" / "runs").glob("rcnn-seed0/csv/version_0/metrics.csv")
+    table = pandas.read_csv(path)
+    assert table["epoch"].tolist() == [1, 2]
+    found = table["valid_accuracy"].tolist()
+    assert found == pytest.approx([epoch["valid_accuracy"] for epoch in run.history])
 
 
 def test_divergence_names_the_run(experiment, monkeypatch):
