@@ -15,17 +15,19 @@ from benchmarks.harness.sizes import (
 )
 from benchmarks.molecules.data import Split
 from benchmarks.molecules.options import GP_MOLECULES, PARAMETERS, Options
-from benchmarks.molecules.processes import KERNELS, Process
+from benchmarks.molecules.processes import FingerprintMethod
 from pyg_kernels.molecules import (
     KERNEL_METHODS,
     NETWORKS,
     MoleculeClassifier,
     MoleculeRegressor,
 )
+from pyg_kernels.molecules.methods import ProcessMethod
 from pyg_kernels.molecules.networks import Sizes, build_network
 from pyg_kernels.molecules.recipe import AUTO
 
 OWN = "benchmarks.molecules.networks:"
+KERNEL_METHODS["fingerprint-gp"] = FingerprintMethod
 
 
 @dataclass(frozen=True)
@@ -60,11 +62,7 @@ class Model:
 
     @property
     def is_network(self) -> bool:
-        return self.kind not in (*KERNEL_METHODS, *KERNELS, AUTO)
-
-    def is_own(self, split: Split) -> bool:
-        """Whether it is a process of the comparison's own, which needs no validation part."""
-        return self.kind in KERNELS and (self.kind not in KERNEL_METHODS or not split.has_valid)
+        return self.kind not in (*KERNEL_METHODS, AUTO)
 
     @property
     def reads_bonds(self) -> bool:
@@ -76,8 +74,6 @@ class Model:
         return list(dict.fromkeys(seeds))[: 1 if self.kind in SEEDLESS else None]
 
     def estimator(self, split: Split, seed: int, progress: bool) -> Any:
-        if self.is_own(split):
-            return Process(self.kind, self.arguments.get("num_layers"), seed)
         made = MoleculeRegressor if split.data.is_regression else MoleculeClassifier
         return made(
             model=self.kind,
@@ -95,7 +91,7 @@ def models_of(options: Options, split: Split, data: str) -> list[Model]:
 
 def named_model(name: str) -> Named:
     """What a word of ``--model`` names."""
-    known = (AUTO, *NETWORKS, *KERNEL_METHODS, *KERNELS, *NAMES)
+    known = (AUTO, *NETWORKS, *KERNEL_METHODS, *NAMES)
     if name not in known and ":" not in name:
         raise InputError(
             f"--model {name}: expected one of {', '.join(known)}, or package.module:Net"
@@ -114,7 +110,7 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
     }
     if options.hurdle:
         arguments["hurdle"] = True
-    if not split.has_valid and kind not in KERNELS:
+    if not split.has_valid and not issubclass(KERNEL_METHODS.get(kind, object), ProcessMethod):
         raise InputError(f"--model {name} needs molecules to validate on; {split.key} has none")
     network_options: dict[str, Any] = {}
     if options.norm != "batch":
@@ -137,19 +133,10 @@ def _model(name: str, options: Options, split: Split, data: str) -> Model:
             "hurdle": True,
         }
         return Model(name, kind, arguments)
-    if kind in (*KERNEL_METHODS, *KERNELS):
+    if kind in KERNEL_METHODS:
         usual = GP_MOLECULES if kind == "random-walk-gp" else None
         most = options.gp_molecules or usual if kind.endswith("gp") else None
-        model = Model(name, kind, arguments, most)
-        if model.is_own(split):
-            if not split.data.is_regression:
-                raise InputError(f"--model {name} needs numbers to learn; {split.key} has others")
-            if options.ensemble_size > 1 or options.hurdle:
-                flag = "--ensemble-size" if options.ensemble_size > 1 else "--hurdle"
-                raise InputError(f"--model {name} has no {flag} on {split.key}")
-            if kind != "wl-gp":
-                del arguments["num_layers"]
-        return model
+        return Model(name, kind, arguments, most)
     sizes = Sizes(
         in_channels=split.data.source.featurizer.atom_dim,
         out_channels=len(split.learned),

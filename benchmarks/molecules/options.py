@@ -58,7 +58,7 @@ class Models(Training):
     """Models.
 
     Args:
-        model: auto, gp, wl-gp, small-gp, fingerprint-gp, random-walk-gp, wl-ridge, wl-forest, wl,
+        model: auto, gp, pooled-gp, wl-gp, fingerprint-gp, random-walk-gp, wl-ridge, wl-forest, wl,
             wl-gated, graph-kernel, random-walk, gated-walk, gin, gine, attentive-fp,
             neural-fingerprint, embedded-mean-field, embedded-loopy-bp, mean, wl-subtree-3,
             wl-subtree-6 (wl-ridge of so many iterations), gin-relu, gin-prelu, gin-kernel, or

@@ -174,8 +174,7 @@ class Cell:
             rows, values = found["test"]
             with open(folder / "test.npz", "wb") as file:
                 np.savez(file, y=self.split.data.targets[rows], prediction=values[..., 0])
-            if hasattr(estimator, "save"):
-                self._write_run(folder, estimator)
+            self._write_run(folder, estimator)
         return record
 
     def _write_run(self, folder: Path, estimator: Any) -> None:

@@ -383,8 +383,8 @@ class ProcessMethod(KernelMethod):
 
     def condition_on(self, molecules: Molecules, y: Numbers) -> None:
         """Fits to some molecules, with the hyperparameters in `given` where there are any."""
-        graphs, self.pool = self._graphs(molecules), []
-        for number, kernels in enumerate(self._kernels(molecules)):
+        graphs, self.pool = self.graphs(molecules), []
+        for number, kernels in enumerate(self.kernels(molecules)):
             given = self.given[number] if self.given else [None] * y.shape[1]
             self.pool.append(self._fitted(kernels, graphs, y, given))
         self.given = [[(p.weights_, p.noise_) for p in processes] for processes in self.pool]
@@ -408,7 +408,7 @@ class ProcessMethod(KernelMethod):
             processes.append(process.fit([graphs[i] for i in some], labels))
         return processes
 
-    def _kernels(self, molecules: Molecules) -> list[list[Kernel]]:
+    def kernels(self, molecules: Molecules) -> list[list[Kernel]]:
         """The kernels of each process in the pool."""
         found: list[list[Kernel]]
         if self.model == "wl-gp":
@@ -436,7 +436,8 @@ class ProcessMethod(KernelMethod):
         pairs = ((arrays[f"weights{i}"], arrays[f"noises{i}"]) for i in range(number))
         self.given = [list(zip(*pair, strict=True)) for pair in pairs]
 
-    def _graphs(self, molecules: Molecules) -> list[Any]:
+    def graphs(self, molecules: Molecules) -> list[Any]:
+        """What the kernels compare."""
         if self.model != "random-walk-gp":
             return molecules.graphs()
         graphs = list(molecules.dataset(self.featurizer))
@@ -445,7 +446,7 @@ class ProcessMethod(KernelMethod):
         return graphs
 
     def outputs(self, molecules: Molecules) -> Outputs:
-        graphs = self._graphs(molecules)
+        graphs = self.graphs(molecules)
         if not self.is_regression:
             found = [self.combined(processes, graphs) for processes in self.pool]
             return certain(np.mean(found, 0))

@@ -11,10 +11,7 @@ pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'm
 import numpy as np
 import pandas
 
-from benchmarks.molecules.data import load_set
-from benchmarks.molecules.options import Options
-from benchmarks.molecules.processes import Process
-from pyg_kernels.molecules import MoleculeRegressor, load
+from pyg_kernels.molecules import load
 from pyg_kernels.molecules.command import main as pyg_kernels
 from pyg_kernels.ops import backend
 from tests.benchmarks.conftest import assert_refused
@@ -211,7 +208,7 @@ def parted(sulfonamides):
 
 def test_processes_learn_from_the_training_part_alone(compare, sulfonamides, write_csv, tmp_path):
     data, one = write_csv(parted(sulfonamides)), ("--target-columns", "y", "--split-column", "part")
-    names = ("gp", "wl-gp", "small-gp", "fingerprint-gp")
+    names = ("gp", "pooled-gp", "wl-gp", "fingerprint-gp")
     words = ("--data", data, write_csv(parted(sulfonamides), "twin"), *one)
     status, out, err = compare(*words, "--subset-column", "far", "--model", *names)
     assert (status, err) == (0, "")
@@ -220,9 +217,6 @@ def test_processes_learn_from_the_training_part_alone(compare, sulfonamides, wri
     table = table[(table["part"] == "test") & (table["dataset"] == "molecules")]
     records = [r for r in metrics(tmp_path / "out") if r["dataset"] == "molecules"]
     assert [r["fitted_on"] for r in records] == [45] * 4
-    runs = [next(tmp_path.glob(f"out/runs/molecules-*-{name}-seed0")) for name in names]
-    settings = [json.loads((run / "record.json").read_text())["about"]["settings"] for run in runs]
-    assert ["num_layers" in found for found in settings] == [False, True, False, False]
     for record in records:
         rows = table[table["model"] == record["model"]]
         assert record["test"] == pytest.approx(rmse(rows), rel=1e-6)
@@ -234,18 +228,20 @@ def test_processes_learn_from_the_training_part_alone(compare, sulfonamides, wri
     assert sorted(last[1::2]) == sorted(found.values())
 
 
-def test_own_processes_are_those_of_the_estimator(compare, molecules_csv):
-    """With molecules to validate on, which processes do not read."""
-    split = load_set(str(molecules_csv), Options(data=(str(molecules_csv),))).split("random", None)
-    molecules, test = split.data.molecules, split.data.molecules.part(split.parts["test"])
-    y, valid = split.data.targets[:, 0], split.parts["valid"]
-    kept = np.sort(np.concatenate([split.parts["train"], valid]))
-    held = np.searchsorted(kept, valid)
-    own = Process("wl-gp", None, 0).fit(molecules.part(kept), y[kept], held)
-    theirs = MoleculeRegressor("wl-gp", random_state=0, refit=False)
-    theirs.fit(molecules.part(kept), y[kept], validation=held)
-    for one, other in zip(own.predict(test), theirs.predict(test, return_std=True), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5)
+def test_the_process_of_fingerprints_is_a_kernel_method(
+    compare, molecules_csv, write_csv, tmp_path
+):
+    """It has members, learns classes, and may be loaded where the comparison is imported."""
+    words = ("--model", "fingerprint-gp", "--ensemble-size", 2)
+    assert compare("--data", molecules_csv, *words)[0] == 0
+    run = next(tmp_path.glob("out/runs/*fingerprint-gp-seed0"))
+    table = pandas.read_csv(run / "predictions.csv")
+    again = load(run / "model").predict(table["smiles"])
+    np.testing.assert_allclose(table["prediction"], again, rtol=1e-5)
+    data = [{"smiles": "C" * (k % 7 + 1) + "NO"[k % 2], "y": k % 2} for k in range(60)]
+    words = ("--data", write_csv(data, "classes"), "--task", "classification", *words)
+    assert compare(*words, "--out", tmp_path / "classes")[0] == 0
+    assert metrics(tmp_path / "classes")[0]["test"] == 1
 
 
 def test_other_molecules_are_refused_and_other_files_kept(compare, molecules_csv, tmp_path):
