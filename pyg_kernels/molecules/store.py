@@ -17,6 +17,7 @@ from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import Examples, KernelMethod, Task
 
 FILE = "estimator.npz"
+FORMAT = 3
 SHARED = ("extra_mean", "extra_scale", "model_weights", "scores")
 Arrays = dict[str, NDArray[Any]]
 
@@ -36,6 +37,7 @@ def save(estimator: Any, folder: str | Path, overwrite: bool) -> None:
     if not isinstance(parameters["model"], str):
         parameters["model"] = list(parameters["model"])
     settings = {
+        "format": FORMAT,
         "estimator": type(estimator).__name__,
         "parameters": parameters,
         "features": featurizer_by_name(estimator.featurizer).fingerprint,
@@ -72,7 +74,7 @@ def load(folder: str | Path, trust: bool = False) -> Any:
 
     Raises:
         FileNotFoundError: If there is no such folder, or it has no estimator.
-        ValueError: If the file is damaged, features have changed since, or
+        ValueError: If the file is damaged or of another version, features have changed since, or
             a network is named by an import path and `trust` is false.
     """
     from pyg_kernels.molecules.estimators import MoleculeClassifier, MoleculeRegressor
@@ -81,6 +83,8 @@ def load(folder: str | Path, trust: bool = False) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} has no {FILE}: it is no saved estimator")
     settings, arrays = _read(path)
+    if settings.get("format") != FORMAT:
+        raise ValueError(f"{folder} was saved by another version: fit it again")
     parameters = settings["parameters"]
     if parameters["device"] is not None:
         try:

@@ -71,6 +71,16 @@ def test_arrays_that_are_missing_are_told(fitted: MoleculeRegressor, tmp_path: P
         load(tmp_path)
 
 
+def test_folders_of_another_version(
+    fitted: MoleculeRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("pyg_kernels.molecules.store.FORMAT", 2)
+        fitted.save(tmp_path)
+    with pytest.raises(ValueError, match="saved by another version: fit it again"):
+        load(tmp_path)
+
+
 def test_folders_without_an_estimator_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no saved estimator"):
         load(tmp_path / "missing")
