@@ -1,8 +1,8 @@
 """``.. results::``, a table of test scores from the ``metrics.json`` of runs.
 
-Each line of its content is the name of a file in ``results/runs``, a colon, and the heading of its
-column. Rows are models, ordered by their mean rank; cells are means and standard deviations over
-the runs, the best of each column in bold.
+Each line of its content is the name of a file in ``results/scores``, a colon, and the heading of
+its column. Rows are models, ordered by their mean rank; cells are means and standard deviations
+over the runs, the best of each column in bold.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Results(SphinxDirective):
         columns: dict[str, pd.DataFrame] = {}
         for line in self.content:
             name, heading = (word.strip() for word in line.split(":", 1))
-            path = Path(self.env.srcdir) / "results" / "runs" / f"{name}.json"
+            path = Path(self.env.srcdir) / "results" / "scores" / f"{name}.json"
             self.env.note_dependency(str(path))
             columns[heading] = column(path)
         ranks = pd.DataFrame({heading: found["rank"] for heading, found in columns.items()})
