@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -17,7 +18,7 @@ from scipy.special import softmax
 from scipy.stats.qmc import MultivariateNormalQMC
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.metrics import r2_score
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -115,7 +116,7 @@ class _Process(BaseEstimator):
         self._scales = [diagonal.double().mean().item() or 1.0 for diagonal in diagonals]
         self._given = self._given_weights(targets.shape[1])
         random = check_random_state(self.random_state)
-        self._fits: list[_Fit] = []
+        groups: list[list[_Fit]] = []  # of targets one after the other, measured on the same items
         some, grams = None, None
         for number, column in enumerate(targets.T):
             items = np.flatnonzero(~np.isnan(column))
@@ -124,16 +125,19 @@ class _Process(BaseEstimator):
                     f"target {number} was measured on {len(items)} samples: expected at least 2"
                 )
             fit = self._standardized(number, items, column[items], variances[items, number])
-            if self.tune:
-                if grams is None or not np.array_equal(items, self._fits[-1].items.numpy()):
+            if not groups or not np.array_equal(items, groups[-1][0].items.numpy()):
+                groups.append([])
+                if self.tune:
                     some = random.permutation(len(items))[: self.tune_items]
                     grams = self._grams(torch.from_numpy(items[some]))
+            if grams is not None:
                 y, known = fit.y[some], fit.variances[some]
                 fit.weights, fit.noise = learned_weights(grams, y, self.prior, known)
-            self._fits.append(fit)
+            groups[-1].append(fit)
         del grams  # those of all items need the memory
-        for fit in self._fits:
-            self._solve(fit)
+        for group in groups:
+            self._solve(group)
+        self._groups, self._fits = groups, [fit for group in groups for fit in group]
         self.weights_ = np.stack([fit.weights for fit in self._fits], 1)
         self.noise_ = np.array([fit.noise for fit in self._fits])
         self.log_marginal_likelihood_ = np.array([fit.likelihood for fit in self._fits])
@@ -161,8 +165,8 @@ class _Process(BaseEstimator):
         check_is_fitted(self, "weights_")
         X = _items(X, self.kernels_)
         collections = [kernel._read(X, kernel.collection_) for kernel in self.kernels_]
-        found = [self._of_target(fit, collections, len(X), with_variance) for fit in self._fits]
-        means, variances = np.stack(found, -1)
+        found = [self._of_group(g, collections, len(X), with_variance) for g in self._groups]
+        means, variances = np.concatenate(found, 2)
         return means, variances
 
     def _levels(self, kernel: Kernel, collection: Any) -> list[Any]:
@@ -186,27 +190,33 @@ class _Process(BaseEstimator):
             gram.copy_(term).div_(scale)
         return found
 
-    def _sum(self, first: Sequence[Any], second: Sequence[Any], weights: NDArray[Any]) -> Tensor:
-        """The weighted sum of the terms between collections as the kernels read them."""
-        total = torch.zeros(len(first[0]), len(second[0]), dtype=self._dtype)
-        factors = iter(weights / self._scales)
+    def _sums(
+        self, first: Sequence[Any], second: Sequence[Any], weights: NDArray[Any]
+    ) -> list[Tensor]:
+        """Weighted sums of the terms between collections, one for each column of weights."""
+        shape = len(first[0]), len(second[0])
+        totals = [torch.zeros(shape, dtype=self._dtype) for _ in weights.T]
+        factors = iter(weights / np.reshape(self._scales, (-1, 1)))
         for kernel, a, b in zip(self.kernels_, first, second, strict=True):
             own = np.array([next(factors) for _ in self._levels(kernel, a)])
-            needed = np.trim_zeros(own, "b")
+            needed = own[: np.flatnonzero(own.any(1)).max(initial=-1) + 1]
             terms = self._terms(kernel, a, b) if len(needed) else ()
-            for factor, gram in zip(needed, terms, strict=False):
-                total.add_(gram.to("cpu", self._dtype), alpha=float(factor))
-        return total
+            for row, gram in zip(needed, terms, strict=False):
+                gram = gram.to("cpu", self._dtype)
+                for total, factor in zip(totals, row, strict=True):
+                    if factor:
+                        total.add_(gram, alpha=float(factor))
+        return totals
 
-    def _gram(self, rows: Tensor, weights: NDArray[Any]) -> Tensor:
-        """The lower half of the sum's Gram matrix of fitted items."""
-        gram = torch.zeros(len(rows), len(rows), dtype=self._dtype)
+    def _gram(self, rows: Tensor, weights: NDArray[Any]) -> list[Tensor]:
+        """The lower halves of the sums' Gram matrices of fitted items."""
+        grams = [torch.zeros(len(rows), len(rows), dtype=self._dtype) for _ in weights.T]
         for start in range(0, len(rows), _ROWS):
             stop = min(start + _ROWS, len(rows))
-            gram[start:stop, :stop] = self._sum(
-                self._fitted(rows[start:stop]), self._fitted(rows[:stop]), weights
-            )
-        return gram
+            sums = self._sums(self._fitted(rows[start:stop]), self._fitted(rows[:stop]), weights)
+            for gram, block in zip(grams, sums, strict=True):
+                gram[start:stop, :stop] = block
+        return grams
 
     def _fitted(self, rows: Tensor) -> list[Any]:
         return [kernel.collection_.part(rows) for kernel in self.kernels_]
@@ -225,36 +235,48 @@ class _Process(BaseEstimator):
         items, y, known = map(torch.from_numpy, (items, y, known))
         return _Fit(items, mean, scale, y, known, *given)
 
-    def _solve(self, fit: _Fit) -> None:
-        """Factors the Gram matrix of a target, and solves for it."""
-        y, gram = fit.y.to(self._dtype), self._gram(fit.items, fit.weights)
-        gram.diagonal().add_((fit.variances + fit.noise).to(self._dtype))
-        fit.cholesky, fit.jitter = _factor(gram)
-        del gram  # what follows may take a copy of the factor
-        fit.alpha = torch.cholesky_solve(y.unsqueeze(1), fit.cholesky)
-        if fit.jitter:
-            warnings.warn(f"{fit.jitter:g} was added to the Gram matrix's diagonal", stacklevel=4)
-        fit.likelihood = -0.5 * float(y @ fit.alpha[:, 0])
-        fit.likelihood -= float(fit.cholesky.diagonal().log().sum())
-        fit.likelihood -= 0.5 * len(y) * float(np.log(2 * np.pi))
+    def _solve(self, group: list[_Fit]) -> None:
+        """Factors the Gram matrices of targets of the same items, and solves for them."""
+        grams = self._gram(group[0].items, np.stack([fit.weights for fit in group], 1))
+        for fit in group:
+            y, gram = fit.y.to(self._dtype), grams.pop(0)
+            gram.diagonal().add_((fit.variances + fit.noise).to(self._dtype))
+            fit.cholesky, fit.jitter = _factor(gram)
+            del gram  # what follows may take a copy of the factor
+            fit.alpha = torch.cholesky_solve(y.unsqueeze(1), fit.cholesky)
+            if fit.jitter:
+                message = f"{fit.jitter:g} was added to the Gram matrix's diagonal"
+                warnings.warn(message, stacklevel=4)
+            fit.likelihood = -0.5 * float(y @ fit.alpha[:, 0])
+            fit.likelihood -= float(fit.cholesky.diagonal().log().sum())
+            fit.likelihood -= 0.5 * len(y) * float(np.log(2 * np.pi))
 
-    def _of_target(
-        self, fit: _Fit, collections: Sequence[Any], number: int, with_variance: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        known = self._fitted(fit.items)
-        means, variances = torch.zeros(2, number, dtype=self._dtype)
-        for start in range(0, number, _ROWS):
-            rows = torch.arange(start, min(start + _ROWS, number))
+    def _of_group(
+        self, group: list[_Fit], collections: Sequence[Any], number: int, with_variance: bool
+    ) -> NDArray[Any]:
+        """Means and variances of targets of the same items, ``(2, number, targets)``."""
+        known, weights = self._fitted(group[0].items), np.stack([fit.weights for fit in group], 1)
+        factors = torch.from_numpy(weights / np.reshape(self._scales, (-1, 1))).to(self._dtype)
+        found = torch.zeros(2, number, len(group), dtype=self._dtype)
+        means, variances = found
+        step = max(1, _ROWS // len(group))
+        for start in range(0, number, step):
+            rows = torch.arange(start, min(start + step, number))
             block = [collection.part(rows) for collection in collections]
-            cross = self._sum(block, known, fit.weights)
-            means[rows] = (cross @ fit.alpha)[:, 0]
             if with_variance:
-                half = torch.linalg.solve_triangular(fit.cholesky, cross.t(), upper=False)
-                factors = (fit.weights / self._scales).tolist()
-                for factor, own in zip(factors, self._diagonals(block), strict=True):
-                    variances[rows] += factor * own.to(self._dtype)
-                variances[rows] = (variances[rows] - half.square().sum(0)).clamp_min(0)
-        return means.numpy() * fit.scale + fit.mean, variances.numpy() * fit.scale**2
+                diagonals = torch.stack([own.to(self._dtype) for own in self._diagonals(block)], 1)
+                variances[rows] = diagonals @ factors
+            for place, cross in enumerate(self._sums(block, known, weights)):
+                fit = group[place]
+                means[rows, place] = (cross @ fit.alpha)[:, 0]
+                if with_variance:
+                    half = torch.linalg.solve_triangular(fit.cholesky, cross.t(), upper=False)
+                    variances[rows, place] -= half.square().sum(0)
+        variances.clamp_min_(0)
+        scale, mean = torch.tensor([[fit.scale, fit.mean] for fit in group], dtype=self._dtype).t()
+        means.mul_(scale).add_(mean)
+        variances.mul_(scale**2)
+        return found.numpy()
 
 
 class KernelGP(RegressorMixin, _Process):
@@ -385,9 +407,12 @@ class KernelGPClassifier(ClassifierMixin, _Process):
     the known one, of standardized targets.
 
     Attributes:
-        classes_: The classes, sorted.
+        classes_: The classes, sorted; a list of them for each target where there are several.
         kernels_, weights_, noise_, log_marginal_likelihood_, jitter_: See :class:`KernelGP`, with a
             target for each class.
+
+    Labels are ``(n,)`` or ``(n, targets)``; NaN and None were not measured. Targets measured on the
+    same items share their Gram matrices.
 
     Raises:
         ValueError, MemoryError: As of :class:`KernelGP`, and for less than two classes.
@@ -406,34 +431,69 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         :class:`KernelGP`; :class:`~pyg_kernels.molecules.MoleculeClassifier`.
     """
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     @torch.no_grad()
     def fit(self, X: Any, y: Any) -> Self:
         """Learns weights, and conditions a process for each class on the labels."""
         X = self._read(X, y)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        if len(y) != len(X):
-            raise ValueError(f"y has shape {y.shape}: expected ({len(X)},)")
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_[0]!r}: expected at least two")
-        parameters = _ALPHA + np.eye(len(self.classes_))[labels]
+        y = np.asarray(y)
+        if y.ndim not in (1, 2) or len(y) != len(X) or not y.size:
+            raise ValueError(f"y has shape {y.shape}: expected ({len(X)},) or ({len(X)}, T)")
+        self._is_flat = y.ndim == 1
+        found, columns = [], []
+        for number, labels in enumerate(y.reshape(len(y), -1).T):
+            there = ~pd.isna(labels)
+            measured = np.array(labels[there].tolist())
+            check_classification_targets(measured)
+            classes, places = np.unique(measured, return_inverse=True)
+            if len(classes) < 2:
+                raise ValueError(
+                    f"target {number} has {len(classes)} class, {classes.tolist()}: expected at "
+                    "least two"
+                )
+            parameters = np.full((len(y), len(classes)), np.nan)
+            parameters[there] = _ALPHA + np.eye(len(classes))[places]
+            found.append(classes)
+            columns.append(parameters)
+        self.classes_: Any = found[0] if self._is_flat else found
+        parameters = np.concatenate(columns, 1)
         variances = np.log1p(1 / parameters)
         return self._condition(X, np.log(parameters) - variances / 2, variances)
 
     @torch.no_grad()
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """The probability of each class, ``(m, classes)``: the mean over the posterior."""
-        means, variances = (v.astype(float) for v in self._posterior(X, with_variance=True))
-        draws = MultivariateNormalQMC(np.zeros(len(self.classes_)), seed=0).random(_DRAWS)
-        total = np.zeros_like(means)
-        for draw in draws:
-            total += softmax(means + draw * np.sqrt(variances), axis=1)
-        return total / _DRAWS
+    def predict_proba(self, X: Any) -> Any:
+        """The probability of each class, ``(m, classes)``: the mean over the posterior.
+
+        A list of them for each target where there are several.
+        """
+        means, variances = self._posterior(X, with_variance=True)
+        found = []
+        for classes in self._classes():
+            draws = MultivariateNormalQMC(np.zeros(len(classes)), seed=0).random(_DRAWS)
+            own, means = np.split(means.astype(float), [len(classes)], 1)
+            variance, variances = np.split(variances.astype(float), [len(classes)], 1)
+            total = np.zeros_like(own)
+            for draw in draws:
+                total += softmax(own + draw * np.sqrt(variance), axis=1)
+            found.append(total / _DRAWS)
+        return found[0] if self._is_flat else found
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each item, ``(m,)``."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
+        """The most probable class of each item, ``(m,)`` or ``(m, targets)``."""
+        probabilities = self.predict_proba(X)
+        every = zip(
+            self._classes(), [probabilities] if self._is_flat else probabilities, strict=True
+        )
+        found = [classes[proba.argmax(1)] for classes, proba in every]
+        return found[0] if self._is_flat else np.stack(found, 1)
+
+    def _classes(self) -> list[NDArray[Any]]:
+        """The classes of each target."""
+        return [self.classes_] if self._is_flat else self.classes_
 
 
 def _machine_memory() -> float:

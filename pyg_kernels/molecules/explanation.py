@@ -216,7 +216,7 @@ def _of_kernels(member: Any, molecules: Molecules, k: int, target: int) -> Itera
     row, models = target, []
     shares: Any = np.ones((1, len(graphs)))
     if member.model in PROCESSES and member.is_regression:
-        models = [process for (process,) in member.pool]
+        models = member.pool
         if len(models) > 1:
             shares = member.pooled(graphs)[1][:, :, target]
     elif member.model == "wl-ridge" and not molecules.columns:

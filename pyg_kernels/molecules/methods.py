@@ -326,13 +326,12 @@ class KernelMethod(Method, ABC):
             setattr(self, name, arrays[name])
         self.seed = int(self.seed)
 
-    def combined(self, estimators: Sequence[Any], x: Any) -> Numbers:
+    def combined(self, classes: Sequence[Any], probabilities: Sequence[Numbers]) -> Numbers:
         """Of each class the probability, 0 of one without examples; of targets the second's."""
         found = []
-        for estimator in estimators:
-            proba = estimator.predict_proba(x)
+        for own, proba in zip(classes, probabilities, strict=True):
             whole = np.zeros((len(proba), max(2, self.task.num_outputs)))
-            whole[:, estimator.classes_] = proba
+            whole[:, own.astype(int)] = proba
             found.append(whole)
         if self.task.kind == "multiclass":
             return found[0]
@@ -352,7 +351,7 @@ class KernelMethod(Method, ABC):
 
 
 class ProcessMethod(KernelMethod):
-    r"""Gaussian processes: a :class:`KernelGP` of all targets, or a classifier for each.
+    r"""Gaussian processes: a :class:`KernelGP` or :class:`KernelGPClassifier` of all targets.
 
     ``gp`` has the kernels of :func:`molecule_kernels`, ``wl-gp`` min-max of WL counts,
     ``random-walk-gp`` the random-walk kernel of the featurizer's vectors. Extra columns are a
@@ -366,16 +365,16 @@ class ProcessMethod(KernelMethod):
     in which the process counts more that knows more of a molecule; of classes their mean.
 
     Attributes:
-        pool: Lists of processes; each predicts all targets.
+        pool: The processes; each predicts all targets.
     """
 
-    pool: list[list[Any]]
+    pool: list[Any]
 
     def learn(self, examples: Examples) -> None:
         if not (examples.weight == 1).all():
             raise ValueError(f"model={self.model!r} takes no sample_weight")
         train = examples.train
-        self.given: list[list[Any]] = []
+        self.given: list[tuple[Any, Any]] = []
         self.condition_on(examples.molecules.part(train), examples.y[train])
 
     def condition(self, y: Numbers, weight: Numbers) -> None:
@@ -384,29 +383,20 @@ class ProcessMethod(KernelMethod):
     def condition_on(self, molecules: Molecules, y: Numbers) -> None:
         """Fits to some molecules, with the hyperparameters in `given` where there are any."""
         graphs, self.pool = self.graphs(molecules), []
+        kind = KernelGP if self.is_regression else KernelGPClassifier
         for number, kernels in enumerate(self.kernels(molecules)):
-            given = self.given[number] if self.given else [None] * y.shape[1]
-            self.pool.append(self._fitted(kernels, graphs, y, given))
-        self.given = [[(p.weights_, p.noise_) for p in processes] for processes in self.pool]
+            process = kind(kernels, random_state=self.seed)
+            if self.given and self.given[number][1].size == self._columns(y):
+                weights, noise = self.given[number]
+                process.set_params(tune=False, weights=weights, noise=noise)
+            self.pool.append(process.fit(graphs, y))
+        self.given = [(process.weights_, process.noise_) for process in self.pool]
 
-    def _fitted(
-        self, kernels: list[Kernel], graphs: list[Any], y: Numbers, given: Sequence[Any]
-    ) -> list[Any]:
-        def arguments(kept: Any) -> dict[str, Any]:
-            known = {} if kept is None else {"tune": False, "weights": kept[0], "noise": kept[1]}
-            return {"kernel": kernels, "random_state": self.seed, **known}
-
+    def _columns(self, y: Numbers) -> int:
+        """How many functions a process learns: classes may not be there as they were before."""
         if self.is_regression:
-            return [KernelGP(**arguments(given[0])).fit(graphs, y)]
-        processes = []
-        for column, kept in zip(y.T, given, strict=True):
-            some = np.flatnonzero(~np.isnan(column))
-            labels = column[some].astype(int)
-            if kept is not None and kept[0].shape[-1] != len(np.unique(labels)):
-                kept = None  # classes that were not there when the weights were learned
-            process = KernelGPClassifier(**arguments(kept))
-            processes.append(process.fit([graphs[i] for i in some], labels))
-        return processes
+            return y.shape[1]
+        return sum(len(np.unique(column[~np.isnan(column)])) for column in y.T)
 
     def kernels(self, molecules: Molecules) -> list[list[Kernel]]:
         """The kernels of each process in the pool."""
@@ -425,16 +415,14 @@ class ProcessMethod(KernelMethod):
 
     def state(self) -> dict[str, NDArray[Any]]:
         found = super().state()
-        for number, given in enumerate(self.given):
-            found[f"weights{number}"] = np.stack([weights for weights, _ in given])
-            found[f"noises{number}"] = np.stack([noise for _, noise in given])
+        for number, (weights, noise) in enumerate(self.given):
+            found[f"weights{number}"], found[f"noise{number}"] = weights, noise
         return found
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         super().restore(arrays)
         number = sum(name.startswith("weights") for name in arrays)
-        pairs = ((arrays[f"weights{i}"], arrays[f"noises{i}"]) for i in range(number))
-        self.given = [list(zip(*pair, strict=True)) for pair in pairs]
+        self.given = [(arrays[f"weights{i}"], arrays[f"noise{i}"]) for i in range(number)]
 
     def graphs(self, molecules: Molecules) -> list[Any]:
         """What the kernels compare."""
@@ -448,14 +436,14 @@ class ProcessMethod(KernelMethod):
     def outputs(self, molecules: Molecules) -> Outputs:
         graphs = self.graphs(molecules)
         if not self.is_regression:
-            found = [self.combined(processes, graphs) for processes in self.pool]
+            found = [self.combined(gp.classes_, gp.predict_proba(graphs)) for gp in self.pool]
             return certain(np.mean(found, 0))
         means, shares, variance = self.pooled(graphs)
         return Outputs((shares * means).sum(0), variance)
 
     def pooled(self, graphs: Sequence[Any]) -> tuple[Numbers, Numbers, Numbers]:
         """Of each process the means and their shares in the pool's, (P, M, T); its variance."""
-        found = [gp.predict(graphs, return_std=True) for (gp,) in self.pool]
+        found = [gp.predict(graphs, return_std=True) for gp in self.pool]
         means, stds = (np.stack(each).astype(np.float64) for each in zip(*found, strict=True))
         precisions = stds**-2
         return means, precisions / precisions.sum(0), 1 / precisions.mean(0)
@@ -545,7 +533,8 @@ class CountMethod(KernelMethod):
     def _predicted(self, estimators: Sequence[Any], x: Any) -> Numbers:
         if self.is_regression:
             return np.stack([estimator.predict(x) for estimator in estimators], 1)
-        return self.combined(estimators, x)
+        probabilities = [estimator.predict_proba(x) for estimator in estimators]
+        return self.combined([estimator.classes_ for estimator in estimators], probabilities)
 
 
 KERNEL_METHODS: dict[str, type[Any]] = {

@@ -17,7 +17,7 @@ from pyg_kernels.molecules.inputs import Molecules, featurizer_by_name
 from pyg_kernels.molecules.methods import Examples, KernelMethod, Task
 
 FILE = "estimator.npz"
-FORMAT = 3
+FORMAT = 4
 SHARED = ("extra_mean", "extra_scale", "model_weights", "scores")
 Arrays = dict[str, NDArray[Any]]
 

@@ -436,6 +436,30 @@ def test_classification(count: int) -> None:
     assert cross_val_score(KernelGPClassifier(tune=False), old, labels, cv=3).min() > 0.6
 
 
+def test_several_targets_of_classes() -> None:
+    """Each as if it were learned alone, from where it was measured."""
+    (old, labels), (new, _) = graphs_and_classes(60), graphs_and_classes(15, seed=1)
+    several: Any = np.stack([labels, np.where(labels == "first", "yes", "no"), labels[::-1]], 1)
+    several = several.astype(object)
+    several[:20, 2] = None
+    process = KernelGPClassifier(random_state=0).fit(old, several)
+    assert [classes.tolist() for classes in process.classes_] == [
+        ["first", "neither", "second"],
+        ["no", "yes"],
+        ["first", "neither", "second"],
+    ]
+    found = process.predict_proba(new)
+    for place, (column, first) in enumerate(zip(several.T, (0, 0, 20), strict=True)):
+        alone = KernelGPClassifier(SUM[:1], tune=False).fit(old[first:], column[first:].astype(str))
+        given = KernelGPClassifier(SUM[:1], tune=False).fit(old, several)
+        np.testing.assert_allclose(
+            given.predict_proba(new)[place], alone.predict_proba(new), atol=1e-2 if first else 1e-9
+        )
+        assert np.array_equal(
+            process.predict(new)[:, place], process.classes_[place][found[place].argmax(1)]
+        )
+
+
 # Precision ---------------------------------------------------------------------------------------
 
 
@@ -542,11 +566,11 @@ REFUSED: list[tuple[Any, Any, str]] = [
     *(
         (KernelGPClassifier(), y, message)
         for y, message in (
-            (["a"] * 6, "one class"),
+            (["a"] * 6, "target 0 has 1 class"),
             ([0, 1], r"y has shape \(2,\): expected \(6,\)"),
             (np.arange(6) + 0.5, "Unknown label type"),
-            (np.eye(6), "1d array"),
-            ([0, 1, 0, 1, 0, np.nan], "NaN|Unknown label"),
+            (np.stack([[0, 1] * 3, [1] * 6], 1), "target 1 has 1 class"),
+            ([np.nan] * 6, "target 0 has 0 class"),
             (None, "KernelGPClassifier requires y"),
         )
     ),

@@ -123,7 +123,7 @@ def test_pooled_processes() -> None:
     found = fitted.predict(SMILES[30:], return_std=True)
     each = [KernelGP(kernels, random_state=0) for kernels in (molecule_kernels(), count_kernels())]
     (given,) = fitted.members_
-    for gp, (process,) in zip(each, given.pool, strict=True):
+    for gp, process in zip(each, given.pool, strict=True):
         gp.set_params(tune=False, weights=process.weights_, noise=process.noise_)
         gp.fit(SMILES[:30], y[:30])
     (mean, std), (other_mean, other_std) = (gp.predict(SMILES[30:], return_std=True) for gp in each)
@@ -132,7 +132,7 @@ def test_pooled_processes() -> None:
     np.testing.assert_allclose(found[0], expected, rtol=1e-10)
     np.testing.assert_allclose(found[1], precision**-0.5, rtol=1e-10)
     classes = MoleculeClassifier("pooled-gp").fit(SMILES, AROMATIC)
-    pairs = [processes[0].predict_proba(SMILES)[:, 1] for processes in classes.members_[0].pool]
+    pairs = [gp.predict_proba(SMILES)[0][:, 1] for gp in classes.members_[0].pool]
     np.testing.assert_allclose(classes.predict_proba(SMILES)[:, 1], np.mean(pairs, 0))
 
 
