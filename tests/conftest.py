@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 # The tests run in parallel processes: read when NumPy, SciPy and PyTorch are first imported.
@@ -13,6 +14,7 @@ import torch
 
 TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 torch.set_num_threads(1)
+gc.set_threshold(50_000, 20, 20)  # a search goes through a million objects of the libraries
 torch.sparse.check_sparse_tensor_invariants.disable()
 
 

@@ -23,7 +23,7 @@ MODULES = [
 ]
 PACKAGES = [
     *("chem", "datasets", "explain", "features", "kernels", "molecules", "nn", "rationale"),
-    "sequence",
+    *("ops", "sequence"),
 ]
 OPTIONAL = ["gpytorch", "lightning", "pandas", "rdkit"]
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -63,7 +63,7 @@ def test_examples_of(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_every_public_class_has_an_example(name: str) -> None:
+def test_what_is_public_has_an_example(name: str) -> None:
     try:
         package = import_module(f"pyg_kernels.{name}")
         public = {key: getattr(package, key) for key in getattr(package, "__all__", dir(package))}
@@ -72,9 +72,11 @@ def test_every_public_class_has_an_example(name: str) -> None:
     documented = {
         key: inspect.cleandoc(value.__doc__ or "")
         for key, value in public.items()
-        if inspect.isclass(value) and value.__module__.startswith(package.__name__)
+        if inspect.isclass(value) or inspect.isfunction(value)
+        if value.__module__.startswith(package.__name__)
         if key not in WITHOUT and not key.startswith("_")
     }
     assert documented
     for key, text in documented.items():
-        assert "\n    >>> " in text and "\nSee Also:\n" in text, key
+        assert "\n    >>> " in text, key
+        assert inspect.isfunction(public[key]) or "\nSee Also:\n" in text, key

@@ -58,6 +58,11 @@ def canonical_smiles(smiles: Sequence[str], num_workers: int | None = None) -> l
     Raises:
         InvalidSmiles: if a string cannot be read.
         TypeError: if an item is not a string, or ``smiles`` is a single one.
+
+    Example:
+        >>> from pyg_kernels.chem import canonical_smiles
+        >>> canonical_smiles(["OCC", "C1=CC=CC=C1"])
+        ['CCO', 'c1ccccc1']
     """
     strings = checked_strings(smiles)
     chunks = map_chunks(_canonical_chunk, strings, num_workers)
@@ -83,6 +88,12 @@ def find_duplicates(
     Raises:
         InvalidSmiles: if a string cannot be read.
         ValueError: if a position of a part is out of range.
+
+    Example:
+        >>> from pyg_kernels.chem import find_duplicates
+        >>> (found,) = find_duplicates(["CCO", "CC", "OCC"], parts=[[0, 1], [2]])
+        >>> found.smiles, found.is_across
+        ('CCO', True)
     """
     part_of = np.full(len(smiles), -1)
     for number, part in enumerate(parts):
@@ -114,6 +125,12 @@ def merge_duplicates(
     Raises:
         InvalidSmiles: if a string cannot be read.
         ValueError: if `y` has another length.
+
+    Example:
+        >>> from pyg_kernels.chem import merge_duplicates
+        >>> merged = merge_duplicates(["CCO", "CC", "OCC"], [1.0, 5.0, 2.0])
+        >>> merged.smiles, merged.y.tolist()
+        (['CCO', 'CC'], [1.5, 5.0])
     """
     targets = np.asarray(y, dtype=np.float64)
     if targets.ndim not in (1, 2) or len(targets) != len(smiles):

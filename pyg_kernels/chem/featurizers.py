@@ -22,6 +22,11 @@ def featurizer_by_name(featurizer: str | Featurizer) -> Featurizer:
     Raises:
         ValueError: if no featuriser has this name.
         TypeError: if it is neither a string nor a featuriser.
+
+    Example:
+        >>> from pyg_kernels.chem import featurizer_by_name
+        >>> featurizer_by_name("ogb")("CCO").x.shape
+        torch.Size([3, 174])
     """
     if isinstance(featurizer, Featurizer):
         return featurizer

@@ -25,6 +25,11 @@ def murcko_scaffolds(smiles: Sequence[str], num_workers: int | None = None) -> l
 
     Raises:
         InvalidSmiles: if a string cannot be read.
+
+    Example:
+        >>> from pyg_kernels.chem import murcko_scaffolds
+        >>> murcko_scaffolds(["CCc1ccccc1", "CCO"])
+        ['c1ccccc1', '']
     """
     chunks = map_chunks(_scaffold_chunk, smiles, num_workers)
     return [scaffold for chunk in chunks for scaffold in chunk]

@@ -53,6 +53,11 @@ def standardize(molecule: str | Chem.Mol) -> str | Chem.Mol:
     Raises:
         InvalidSmiles: if RDKit cannot read the molecule, or cannot standardize it.
         TypeError: if it is neither a string nor an RDKit molecule.
+
+    Example:
+        >>> from pyg_kernels.chem import standardize
+        >>> standardize("CC(=O)[O-].[Na+]")
+        'CC(=O)O'
     """
     mol = sanitized(molecule)
     with rdBase.BlockLogs():
@@ -73,6 +78,12 @@ def standardize_many(
         M SMILES strings, and the molecules that were changed, in their order. A string whose
         molecule stays the same is returned as it was given, and so is one that RDKit cannot read or
         standardize: what reads the molecules next reports it.
+
+    Example:
+        >>> from pyg_kernels.chem import standardize_many
+        >>> smiles, changed = standardize_many(["CCO", "CC(=O)[O-].[Na+]"])
+        >>> smiles, len(changed)
+        (['CCO', 'CC(=O)O'], 1)
     """
     chunks = map_chunks(_standardize_chunk, list(smiles), num_workers)
     found = list(smiles)

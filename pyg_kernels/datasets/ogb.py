@@ -105,6 +105,11 @@ def ogb_dataset(
         ValueError: if OGB has no molecule set of this name, or its files are incomplete, damaged
             or do not belong together.
         OSError: if it is not there and cannot be downloaded.
+
+    Example:
+        >>> from pyg_kernels.datasets import ogb_dataset
+        >>> molecules = ogb_dataset("ogbg-molesol")  # doctest: +SKIP
+        >>> train = molecules[molecules.split.train]  # doctest: +SKIP
     """
     name = name.replace("_", "-")
     if name not in SETS:

@@ -40,6 +40,12 @@ def random_split(num: int, fractions: Fractions = (0.8, 0.1, 0.1), seed: int = 0
 
     Raises:
         ValueError: if the fractions do not fit, or a part is empty.
+
+    Example:
+        >>> from pyg_kernels.datasets import random_split
+        >>> split = random_split(100, seed=0)
+        >>> len(split.train), len(split.valid), len(split.test)
+        (80, 10, 10)
     """
     first, second = _cuts(num, fractions)
     order = torch.randperm(num, generator=torch.Generator().manual_seed(seed))
@@ -75,6 +81,13 @@ def scaffold_split(
     Raises:
         InvalidSmiles: if a string cannot be read.
         ValueError: if the fractions do not fit, or a part is empty.
+
+    Example:
+        >>> from pyg_kernels.datasets import scaffold_split
+        >>> smiles = ["Cc1ccccc1", "CCc1ccccc1", "OC1CCCCC1", "c1ccncc1", "CC1CC1"]
+        >>> split = scaffold_split(smiles, (0.6, 0.2, 0.2))
+        >>> split.train.tolist(), split.valid.tolist(), split.test.tolist()
+        ([0, 1, 4], [3], [2])
     """
     first, second = _cuts(len(smiles), fractions)
     members: dict[str, list[int]] = {}
@@ -105,6 +118,11 @@ def column_split(values: Sequence[str]) -> Split:
 
     Raises:
         ValueError: if a value is none of these names, or a part is empty.
+
+    Example:
+        >>> from pyg_kernels.datasets import column_split
+        >>> column_split(["train", "test", "Train", "val"]).train.tolist()
+        [0, 2]
     """
     parts = torch.tensor([PART_NAMES.get(str(value).strip().lower(), -1) for value in values])
     unknown = (parts < 0).nonzero().flatten().tolist()

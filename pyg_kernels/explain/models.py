@@ -103,6 +103,18 @@ def model_contributions(
     Raises:
         ValueError: For a model with another layer, activation or normalisation, which it names;
             a target that is not there; and as :func:`walk_contributions`.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.explain import model_contributions
+        >>> from pyg_kernels.nn import RandomWalkNet
+        >>> x, edge_index = torch.randn(3, 5), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> net = RandomWalkNet(5, 16, 1, act="relu").eval()
+        >>> found = model_contributions(net, x, edge_index)
+        >>> found.nodes.shape, found.edges.shape
+        (torch.Size([3]), torch.Size([4]))
+        >>> torch.allclose(found.nodes.sum() + found.remainder, net(x, edge_index), atol=1e-4)
+        True
     """
     k = checked_number_of_best(k)
 

@@ -90,6 +90,14 @@ def ngram_contributions(
         ValueError: For another layer, several layers, two directions, maxima; a position that is
             not in the text; features or a head that do not fit; :obj:`k` below 0; a sum that is
             not finite.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.explain import ngram_contributions
+        >>> from pyg_kernels.sequence import RCNN
+        >>> found = ngram_contributions(RCNN(8, 16, order=2), torch.randn(6, 8), k=3)
+        >>> found.tokens.shape, len(found.ngrams)
+        (torch.Size([6]), 3)
     """
     k = checked_number_of_best(k)
     cell = cell_of(rcnn)

@@ -81,6 +81,11 @@ def draw_molecule(
         ValueError: If the SMILES cannot be read, the values do not fit its atoms, an edge joins
             atoms without a bond, `edges` and `edge_index` are not both given, or the scale, the
             size or the format is none.
+
+    Example:
+        >>> from pyg_kernels.explain import draw_molecule
+        >>> draw_molecule("CCO", [0.1, 0.0, -0.6], legend="shares of atoms").startswith(b"<?xml")
+        True
     """
     from rdkit import Chem
     from rdkit.Chem.Draw import rdMolDraw2D
@@ -129,6 +134,11 @@ def text_html(tokens: Sequence[str], values: Values, ngrams: NGrams | None = Non
         TypeError: If a token is no string, or values are no numbers.
         ValueError: If the values do not fit the tokens or are not finite, or an n-gram has a
             position outside them.
+
+    Example:
+        >>> from pyg_kernels.explain import text_html
+        >>> text_html(["not", "bad"], [-0.2, 0.7], [((0, 1), 0.5)]).startswith("<div")
+        True
     """
     contributions = _checked_values(values, "values", len(_checked_tokens(tokens)), "tokens")
     named = _checked_ngrams(ngrams, tokens)
@@ -173,6 +183,11 @@ def draw_text(
         TypeError: If a token is no string, or values or gates are no numbers.
         ValueError: If there are no tokens, values or gates do not fit them, a value is not finite,
             a gate not in [0, 1], or an n-gram has a position outside the text.
+
+    Example:
+        >>> from pyg_kernels.explain import draw_text
+        >>> figure = draw_text(["not", "bad"], [-0.2, 0.7], [((0, 1), 0.5)])
+        >>> figure.savefig("text.png")  # doctest: +SKIP
     """
     import matplotlib
     from matplotlib.figure import Figure

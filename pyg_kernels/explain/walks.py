@@ -98,6 +98,15 @@ def walk_contributions(
         ValueError: For another layer or activation, which it names; a layer whose walks of three
             nodes or more never turn back; a head or features that do not fit; edges that name nodes
             which are not there; :obj:`k` below 0; an output that is not finite.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.explain import walk_contributions
+        >>> from pyg_kernels.nn import RandomWalkConv
+        >>> x, edge_index = torch.randn(3, 5), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> found = walk_contributions(RandomWalkConv(5, 16, order=3), x, edge_index, k=2)
+        >>> found.nodes.shape, found.edges.shape, len(found.walks)
+        (torch.Size([3]), torch.Size([4]), 2)
     """
     k = checked_number_of_best(k)
     walk_layer = walk_of(conv)

@@ -10,7 +10,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
@@ -446,7 +445,7 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         self._is_flat = y.ndim == 1
         found, columns = [], []
         for number, labels in enumerate(y.reshape(len(y), -1).T):
-            there = ~pd.isna(labels)
+            there = np.array([one is not None and one == one for one in labels.tolist()])
             measured = np.array(labels[there].tolist())
             check_classification_targets(measured)
             classes, places = np.unique(measured, return_inverse=True)

@@ -45,6 +45,12 @@ def molecule_graphs(molecules: Iterable[Any]) -> list[Data]:
         ValueError: On a SMILES that RDKit does not read.
         TypeError: On what is neither SMILES nor a molecule.
         ImportError: Without RDKit: the extra ``mol``.
+
+    Example:
+        >>> from pyg_kernels.kernels import molecule_graphs
+        >>> (graph,) = molecule_graphs(["CC[O-]"])
+        >>> graph.x[:, 0].tolist(), graph.descriptors.shape
+        ([6, 6, 8], torch.Size([1, 13]))
     """
     return [molecule_graph(molecule, number) for number, molecule in enumerate(molecules)]
 
@@ -275,6 +281,13 @@ def molecule_kernels() -> list[Kernel]:
     Min-max kernels of atoms' environments, label sequences and shortest paths under four ways to
     label atoms, and kernels of a few descriptors, as min-max divides the size of molecules away.
     They read what :func:`molecule_graphs` gives.
+
+    Example:
+        >>> from pyg_kernels.kernels import KernelGP, molecule_kernels
+        >>> smiles, y = ["CCO", "CCCO", "CCCCO", "c1ccccc1", "Cc1ccccc1"], [0.0, 0.3, 0.8, 2.1, 2.7]
+        >>> gp = KernelGP(molecule_kernels()).fit(smiles, y)
+        >>> gp.predict(["CCCCCO", "CCc1ccccc1"]).shape
+        (2,)
     """
     bonds: dict[str, Any] = {"edge_label": "edge_attr", "compare": "minmax"}
     return [
@@ -299,6 +312,11 @@ def count_kernels() -> list[Kernel]:
     molecule are known, a :class:`KernelGP` of them returns to its mean and says so by its
     deviation, while descriptors (:func:`molecule_kernels`) go on. They read what
     :func:`molecule_graphs` gives.
+
+    Example:
+        >>> from pyg_kernels.kernels import count_kernels
+        >>> [type(kernel).__name__ for kernel in count_kernels()]
+        ['WLSubtreeKernel', 'LabelSequenceKernel', 'ShortestPathKernel']
     """
     return [
         WLSubtreeKernel(4, edge_label="edge_attr", compare="minmax"),

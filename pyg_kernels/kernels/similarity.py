@@ -158,6 +158,11 @@ def similarity_to(train: Sequence[str], new: Sequence[str]) -> NDArray[np.float6
     Raises:
         InvalidSmiles: if a training molecule cannot be read.
         ValueError: if there are none.
+
+    Example:
+        >>> from pyg_kernels.kernels import similarity_to
+        >>> similarity_to(["CCO", "c1ccccc1"], ["OCC", "CCCO"]).round(2)
+        array([1.  , 0.31])
     """
     return MoleculeSimilarity(sample_size=1).fit(train).nearest(new).similarity
 

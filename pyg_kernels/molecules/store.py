@@ -76,6 +76,17 @@ def load(folder: str | Path, trust: bool = False) -> Any:
         FileNotFoundError: If there is no such folder, or it has no estimator.
         ValueError: If the file is damaged or of another version, features have changed since, or
             a network is named by an import path and `trust` is false.
+
+    Example:
+        >>> from tempfile import TemporaryDirectory
+        >>> from pyg_kernels.molecules import MoleculeRegressor, load
+        >>> smiles, y = ["CCO", "CCCO", "CCCCO", "c1ccccc1", "Cc1ccccc1"], [0.0, 0.3, 0.8, 2.1, 2.7]
+        >>> model = MoleculeRegressor("wl-gp").fit(smiles, y)
+        >>> with TemporaryDirectory() as folder:
+        ...     _ = model.save(folder + "/alcohols")
+        ...     again = load(folder + "/alcohols")
+        >>> (again.predict(["CCCCCO"]) == model.predict(["CCCCCO"])).item()
+        True
     """
     from pyg_kernels.molecules.estimators import MoleculeClassifier, MoleculeRegressor
 

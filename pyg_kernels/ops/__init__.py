@@ -18,6 +18,11 @@ def backend(device: str | torch.device = "cpu") -> dict[str, str]:
         along texts; ``expansion``, learned activations. Each is ``'numba'`` (kernels compiled on
         the CPU at their first call), ``'triton'`` (on CUDA) or ``'definition'`` (PyTorch's ops).
         The definition also serves the transforms of ``torch.func``, second derivatives and ONNX.
+
+    Example:
+        >>> from pyg_kernels.ops import backend
+        >>> backend("cpu")["scan"] in ("numba", "definition")
+        True
     """
     from pyg_kernels.ops import expansion, neighbor_sum
     from pyg_kernels.ops.scan import walk

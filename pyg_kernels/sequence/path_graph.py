@@ -72,6 +72,13 @@ def path_batch(texts: Iterable[Text]) -> Batch:
 
     Raises:
         ValueError: Where there is no text, or one has no tokens ``x`` of the right shape.
+
+    Example:
+        >>> import torch
+        >>> from pyg_kernels.sequence import path_batch
+        >>> batch = path_batch([torch.randn(3, 8), torch.randn(1, 8)])
+        >>> batch.ptr.tolist(), batch.batch.tolist()
+        ([0, 3, 4], [0, 0, 0, 1])
     """
     graphs = [PathGraph()(text) for text in texts]
     if not graphs:
