@@ -43,7 +43,7 @@ def commands(page: str) -> list[list[str]]:
     """The words of the commands that stand on lines of their own."""
     return [
         line.split()[1:]
-        for line in (DOCS / page).read_text().splitlines()
+        for line in (DOCS / page).read_text().replace("\\\n", "").splitlines()
         if line.startswith("   pyg-kernels ")
     ]
 
