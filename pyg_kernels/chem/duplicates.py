@@ -132,7 +132,7 @@ def merge_duplicates(
         >>> merged.smiles, merged.y.tolist()
         (['CCO', 'CC'], [1.5, 5.0])
     """
-    targets = np.asarray(y, dtype=np.float64)
+    smiles, targets = checked_strings(smiles), np.asarray(y, dtype=np.float64)
     if targets.ndim not in (1, 2) or len(targets) != len(smiles):
         raise ValueError(
             f"y must have the shape ({len(smiles)},) or ({len(smiles)}, T), one row a molecule; "

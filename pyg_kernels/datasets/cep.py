@@ -21,8 +21,8 @@ class CEP(MoleculeCSV):
     deviation 2.54.
 
     Args:
-        root: a folder. The raw file is ``root/raw/cep-processed.csv``, used as it is where it lies
-            there, downloaded otherwise.
+        root: a folder. The file is ``root/cep-processed.csv`` or ``root/raw/cep-processed.csv``,
+            used as it is where it lies there, or gzipped; otherwise it is downloaded.
         transform: applied to each molecule as it is taken out.
         num_workers: the number of processes, as in
             :meth:`~pyg_kernels.chem.Featurizer.encode_many`.

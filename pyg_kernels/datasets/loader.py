@@ -75,6 +75,8 @@ class MoleculeLoader(EpochLoader[Batch]):
         bins: UniformBins | None = None,
     ) -> None:
         super().__init__(dataset, "molecules", indices, batch_size, shuffle, seed)
+        if len(share) != 2:
+            raise ValueError(f"share must be the rank of a process and their number, not {share}")
         self.rank, self.number = share
         if not 0 <= self.rank < self.number:
             raise ValueError(f"share must be the rank of a process and their number, not {share}")

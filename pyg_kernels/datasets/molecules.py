@@ -359,7 +359,8 @@ class MoleculeBatch(Batch):
 
 
 def _as_matrix(targets: Tensor | np.ndarray | Sequence[Any]) -> Tensor:
-    values = torch.as_tensor(targets, dtype=torch.float64)
+    given = targets if isinstance(targets, Tensor) else np.asarray(targets, dtype=np.float64)
+    values = torch.as_tensor(given, dtype=torch.float64)
     values = values.unsqueeze(1) if values.dim() == 1 else values
     if values.dim() != 2:
         raise ValueError(f"targets must have the shape (M, T), not {tuple(values.shape)}")

@@ -28,6 +28,7 @@ from pyg_kernels.datasets.table import (
     stream_molecule_rows,
 )
 
+MOST_PARTS = 2**16  # names in a split column, numbered in two bytes
 ADVICE = "give another folder, or delete this one"
 
 Encoded = tuple[MoleculeTable, MolCodeStore, list[InvalidRow]]
@@ -176,7 +177,13 @@ def _append(
     dictionary = base64.b64decode(held.dictionary)
     records = [compressed(record, dictionary) for record in records]
     split_names = list(dict.fromkeys([*held.split_names, *(table.split_values or ())]))
-    codes = [split_names.index(value) for value in table.split_values or ()]
+    if len(split_names) > MOST_PARTS:
+        raise ValueError(
+            f"{held.origin['source']}: the split column has more than {MOST_PARTS} different "
+            "values: expected names of parts"
+        )
+    code_of = {name: code for code, name in enumerate(split_names)}
+    codes = [code_of[value] for value in table.split_values or ()]
     arrays: dict[str, NDArray[Any]] = {
         "records": np.frombuffer(b"".join(records), dtype=np.uint8),
         "lengths": np.array(list(map(len, records)), dtype="<u4"),

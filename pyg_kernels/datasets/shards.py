@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import operator
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -116,6 +117,7 @@ class MoleculeShards:
         for name in ARRAYS:
             held.load(name)
         self._header = np.lib.format.open_memmap(held.file("records"), mode="r").offset
+        self._opened = _identity(self._held.file("records").stat())
 
     @classmethod
     def from_csv(
@@ -147,7 +149,8 @@ class MoleculeShards:
             skip_invalid: leave out the SMILES that cannot be read. If False, they are raised when
                 all shards are written (at once where the first shard has no other), so that all
                 are listed and a second call with True need not begin again.
-            shard_size: rows of the file a shard.
+            shard_size: rows of the file a shard; of Parquet with categories fewer where a group
+                of its rows ends.
             num_workers: the number of processes, as in
                 :meth:`~pyg_kernels.chem.Featurizer.encode_many`.
             progress: whether to show a progress bar.
@@ -260,6 +263,9 @@ class MoleculeShards:
         (position,) = positions_in([operator.index(index)], len(self), "molecules").tolist()  # type: ignore[arg-type]
         return self._in_memory(np.array([position]), with_rows=False)[0]
 
+    def __reduce__(self) -> tuple[type[MoleculeShards], tuple[Path, Featurizer]]:
+        return type(self), (self.folder, self.featurizer)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)})"
 
@@ -275,6 +281,8 @@ class MoleculeShards:
         self._check(positions)
         records = []
         with open(self._held.file("records"), "rb", buffering=0) as file:
+            if _identity(os.fstat(file.fileno())) != self._opened:
+                raise ValueError(f"{file.name} was changed while it was in use: open it again")
             ends = self._offsets[positions + 1].tolist()
             for start, end in zip(self._offsets[positions].tolist(), ends, strict=True):
                 file.seek(self._header + start)
@@ -315,6 +323,11 @@ class MoleculeShards:
         dataset = MoleculeDataset(featurizer=self.featurizer)
         dataset._hold(MolCodeStore.concatenate(stores), table)
         return dataset
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    """What tells a file from one that took its place."""
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _finished(folder: Path, featurizer: Featurizer) -> ShardFolder:

@@ -100,11 +100,13 @@ class _Process(BaseEstimator):
 
     def _condition(self, X: Any, targets: NDArray[Any], variances: NDArray[Any]) -> Self:
         """Conditions a process on each column of the targets; `variances` are of known noise."""
-        self._dtype = torch.float64 if len(X) <= DOUBLE_UP_TO else torch.float32
-        needed = (1 + targets.shape[1]) * self._dtype.itemsize * len(X) ** 2
+        measured = (~np.isnan(targets)).sum(0).astype(float)
+        most = int(measured.max())
+        self._dtype = torch.float64 if most <= DOUBLE_UP_TO else torch.float32
+        needed = self._dtype.itemsize * (most**2 + np.square(measured).sum())
         if needed > (there := _machine_memory()):
             raise MemoryError(
-                f"the Gram matrix of {len(X)} items and its factors take {needed / 1e9:.1f} GB, "
+                f"the Gram matrix of {most} items and its factors take {needed / 1e9:.1f} GB, "
                 f"the machine has {there / 1e9:.1f}: fit a part of them, or Nyström features"
             )
         for kernel in self.kernels_:
@@ -445,8 +447,10 @@ class KernelGPClassifier(ClassifierMixin, _Process):
         self._is_flat = y.ndim == 1
         found, columns = [], []
         for number, labels in enumerate(y.reshape(len(y), -1).T):
-            there = np.array([one is not None and one == one for one in labels.tolist()])
-            measured = np.array(labels[there].tolist())
+            there = _measured(labels)
+            measured = labels[there]
+            if measured.dtype == object:
+                measured = np.array(measured.tolist())
             check_classification_targets(measured)
             classes, places = np.unique(measured, return_inverse=True)
             if len(classes) < 2:
@@ -488,11 +492,35 @@ class KernelGPClassifier(ClassifierMixin, _Process):
             self._classes(), [probabilities] if self._is_flat else probabilities, strict=True
         )
         found = [classes[proba.argmax(1)] for classes, proba in every]
-        return found[0] if self._is_flat else np.stack(found, 1)
+        if self._is_flat:
+            return found[0]
+        if len({labels.dtype.kind for labels in found}) > 1:
+            found = [labels.astype(object) for labels in found]
+        return np.stack(found, 1)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy on what was measured, its mean over the targets."""
+        found, y = self.predict(X), np.asarray(y)
+        if y.shape != found.shape:
+            raise ValueError(f"y has shape {y.shape}: expected {found.shape}")
+        scores = []
+        for labels, own in zip(*(v.reshape(len(v), -1).T for v in (y, found)), strict=True):
+            there = _measured(labels)
+            weight = None if sample_weight is None else np.asarray(sample_weight)[there]
+            if there.any():
+                scores.append(np.average(labels[there] == own[there], weights=weight))
+        if not scores:
+            raise ValueError("no target was measured")
+        return float(np.mean(scores))
 
     def _classes(self) -> list[NDArray[Any]]:
         """The classes of each target."""
         return [self.classes_] if self._is_flat else self.classes_
+
+
+def _measured(labels: NDArray[Any]) -> NDArray[Any]:
+    """Which labels are neither None nor NaN."""
+    return np.array([one is not None and one == one for one in labels.tolist()], dtype=bool)
 
 
 def _machine_memory() -> float:

@@ -312,10 +312,14 @@ class MoleculeEstimator(TransformerMixin, BaseEstimator, ABC):
         """The positions of the validation part; of each class its share."""
         if given is not None:
             chosen = np.asarray(given, dtype=None if len(given) else int)
+            if chosen.dtype != bool and (chosen < 0).any():
+                raise ValueError(f"validation: expected positions of 0 to {len(y) - 1}, or a mask")
             positions = np.unique(np.arange(len(y))[chosen])
             methods = [KERNEL_METHODS.get(model, object) for model in self._models()]
             if not len(positions) and not all(issubclass(m, ProcessMethod) for m in methods):
-                raise ValueError("validation is empty: expected one molecule at least")
+                raise ValueError(
+                    "validation is empty: only a Gaussian process, named as such, does without"
+                )
             return positions
         order = random.permutation(len(y))
         number = max(1, round(self.validation_fraction * len(y)))
@@ -570,8 +574,8 @@ class MoleculeRegressor(RegressorMixin, MoleculeEstimator):
             needed = math.ceil(round(coverage / (1 - coverage), 9))
             known = (~np.isnan(self.scores_[:, few])).sum(0).min()
             message = f"coverage={coverage} needs {needed} validation molecules with the target, "
-            message += f"there are {known} with target {', '.join(map(str, few))}: raise "
-            message += "validation_fraction"
+            message += f"there are {known} with target {', '.join(map(str, few))}"
+            message += ": raise validation_fraction, or give more of them to fit"
             if len(few) == len(width):
                 raise ValueError(message)
             warnings.warn(f"{message}; their intervals are NaN", stacklevel=2)

@@ -11,7 +11,6 @@ import pandas
 import torch
 from numpy.typing import NDArray
 from rdkit import Chem
-from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from pyg_kernels.chem import Featurizer, InvalidRow, InvalidSmiles, featurizer_by_name
@@ -156,9 +155,12 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
         missing = [name for name in (SMILES_COLUMN, *names) if name not in X.columns]
         if missing:
             raise ValueError(f"X has no column {_listed(missing)}")
-        extra = np.zeros((len(X), 0))
-        if names and len(X):
-            extra = check_array(X[names], dtype=np.float64)
+        twice = X.columns[X.columns.duplicated()].tolist()
+        if twice:
+            raise ValueError(f"X has two columns {_listed(twice)}")
+        extra = np.zeros((len(X), len(names)))
+        for place, name in enumerate(names):
+            extra[:, place] = _finite(X[name], name)
         items = X[SMILES_COLUMN]
     elif columns:
         raise ValueError(f"X has no columns: expected a table with {_listed(columns)}")
@@ -166,6 +168,17 @@ def read_molecules(X: Any, columns: Sequence[str] | None = None) -> Molecules:
         raise ValueError("X has no molecules: expected at least one")
     items = np.ravel(items) if isinstance(items, np.ndarray) else items
     return Molecules([_smiles(item, place) for place, item in enumerate(items)], names, extra)
+
+
+def _finite(column: Any, name: str) -> NDArray[np.float64]:
+    try:
+        found: NDArray[np.float64] = column.to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError):
+        raise ValueError(f"column {name!r} has what is no number: leave it out") from None
+    unfit = np.flatnonzero(~np.isfinite(found))
+    if len(unfit):
+        raise ValueError(f"column {name!r} has no finite number at position {unfit[0]}")
+    return found
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -162,7 +162,7 @@ def fit_once(member: Any, examples: Examples, folder: str | Path | None) -> None
 
 def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
     """A ``.npz`` of arrays, and of JSON as bytes; under its name it appears when it is whole."""
-    text = json.dumps({**settings, "arrays": sorted(arrays)}, default=np.generic.item)
+    text = json.dumps({**settings, "arrays": sorted(arrays)}, default=_plain)
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open(partial, "wb") as file:
@@ -170,6 +170,13 @@ def _write(path: Path, settings: dict[str, Any], arrays: Arrays) -> None:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as Python's."""
+    if not isinstance(value, np.generic):
+        raise TypeError(f"{value!r} cannot be saved")
+    return value.item()
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:

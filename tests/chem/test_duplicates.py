@@ -1,4 +1,5 @@
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -42,6 +43,13 @@ def test_merging_takes_the_mean_of_what_was_measured() -> None:
     np.testing.assert_array_equal(merged.y, [[3, 5, 2], [3, 4, NAN], [NAN, 0, 1]])
     np.testing.assert_array_equal(merge_duplicates(smiles, np.arange(5)).y, [2, 1, 3])
     assert merge_duplicates([], []).smiles == []
+
+
+def test_series_are_read_by_position() -> None:
+    smiles = pandas.Series(["C", "CC", "CCC", "C"], index=[1, 2, 0, 7])
+    merged = merge_duplicates(smiles, pandas.Series([1.0, 2.0, 3.0, 5.0], index=smiles.index))
+    assert merged.smiles == ["C", "CC", "CCC"]
+    assert merged.y.tolist() == [3.0, 2.0, 3.0]
 
 
 def test_wrong_arguments_are_named() -> None:

@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import os
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,29 @@ def test_unreadable_smiles_are_all_listed_or_left_out(tmp_path: Path) -> None:
     assert list(shards.split_values or ()) == molecules.split_values
     assert shards.skipped == molecules.skipped
     assert_same_graphs(shards.batch([2, 0, 1]), molecules.batch([2, 0, 1]))  # one shard is empty
+
+
+def test_too_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharding, "MOST_PARTS", 2)
+    with pytest.raises(ValueError, match="split column has more than 2 different values"):
+        MoleculeShards.from_csv(
+            written(tmp_path / "m.csv"), tmp_path / "shards", split_column="part"
+        )
+
+
+def test_a_folder_that_is_made_again(tmp_path: Path) -> None:
+    """What was pickled reads the folder anew; what is open says that it was changed."""
+    path, folder = written(tmp_path / "m.csv"), tmp_path / "shards"
+    shards = MoleculeShards.from_csv(path, folder, target_columns=["a"])
+    shards[0]  # compared with its checksums once
+    stored = pickle.dumps(shards)
+    assert len(stored) < 1000
+    shutil.rmtree(folder)
+    written(path, SMILES[::-1])
+    MoleculeShards.from_csv(path, folder, target_columns=["a"])
+    assert pickle.loads(stored)[0].smiles == SMILES[-1]
+    with pytest.raises(ValueError, match="changed while it was in use"):
+        shards[0:M]
 
 
 def test_a_column_without_molecules_is_found_at_once(tmp_path: Path) -> None:

@@ -460,6 +460,37 @@ def test_several_targets_of_classes() -> None:
         )
 
 
+def test_classes_of_several_kinds_and_their_score() -> None:
+    (old, labels), _ = graphs_and_classes(30), None
+    several = pd.DataFrame({"a": labels == "first", "b": labels})
+    process = KernelGPClassifier(random_state=0).fit(old, several)
+    found = process.predict(old)
+    assert found.dtype == object and set(found[:, 0]) <= {True, False}
+    right = (found == several.to_numpy(object)).mean()
+    assert process.score(old, several) == pytest.approx(right)
+    some = several.to_numpy(object)
+    some[:20, 1] = None
+    expected = ((found == some)[:, 0].mean() + (found == some)[20:, 1].mean()) / 2
+    assert process.score(old, some) == pytest.approx(expected)
+    kept = KernelGPClassifier(tune=False).fit(old, (labels == "first").astype(np.uint8))
+    assert kept.predict(old).dtype == np.uint8
+
+
+def test_memory_and_precision_are_those_of_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graphs, _ = graphs_and_targets(24)
+    y = np.full((24, 4), np.nan)
+    for place in range(4):
+        y[6 * place : 6 * place + 6, place] = np.arange(6)
+    monkeypatch.setattr(gp, "DOUBLE_UP_TO", 6)
+    monkeypatch.setattr(gp, "_machine_memory", lambda: 8.0 * 5 * 36)
+    assert KernelGP(SUM).fit(graphs, y).predict(graphs).dtype == np.float64
+    monkeypatch.setattr(gp, "_machine_memory", lambda: 8.0 * 5 * 36 - 1)
+    with pytest.raises(MemoryError, match="Gram matrix of 6 items"):
+        KernelGP(SUM).fit(graphs, y)
+
+
 # Precision ---------------------------------------------------------------------------------------
 
 

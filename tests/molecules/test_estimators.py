@@ -219,6 +219,8 @@ def test_the_validation_part_can_be_given() -> None:
     np.testing.assert_array_equal(again.scores_, fitted.scores_)
     with pytest.raises(IndexError, match="index 40 is out of bounds"):
         fitted.fit(SMILES, LOGP, validation=[40])
+    with pytest.raises(ValueError, match="expected positions of 0 to"):
+        fitted.fit(SMILES, LOGP, validation=[-1])
     with pytest.raises(ValueError, match="validation is empty"):
         fitted.fit(SMILES, LOGP, validation=mask & False)
 
@@ -369,3 +371,24 @@ def test_one_validation_part_for_all_members_counts_once() -> None:
     assert fitted.scores_.shape == (4, 1)
     with pytest.raises(ValueError, match="needs 9 validation molecules"):
         fitted.predict_interval(SMILES, coverage=0.9)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1.0, None, 2.0], "column 'pH' has no finite number at position 1"),
+        ([1.0, 2.0, np.inf], "column 'pH' has no finite number at position 2"),
+        ([1.0, "x", 2.0], "column 'pH' has what is no number"),
+    ],
+)
+def test_extra_columns_without_a_number(values: list[Any], message: str) -> None:
+    table = pd.DataFrame({"smiles": ["C", "CC", "CCC"], "pH": values})
+    with pytest.raises(ValueError, match=message):
+        MoleculeRegressor("wl-gp").fit(table, [1.0, 2.0, 3.0])
+
+
+def test_what_cannot_be_saved_is_named(tmp_path: Path) -> None:
+    options = {"act": torch.nn.ReLU()}
+    fitted = regressor("wl", network_options=options).fit(SMILES, LOGP)
+    with pytest.raises(TypeError, match=r"ReLU\(\) cannot be saved"):
+        fitted.save(tmp_path / "model")
