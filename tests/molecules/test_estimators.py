@@ -385,10 +385,3 @@ def test_extra_columns_without_a_number(values: list[Any], message: str) -> None
     table = pd.DataFrame({"smiles": ["C", "CC", "CCC"], "pH": values})
     with pytest.raises(ValueError, match=message):
         MoleculeRegressor("wl-gp").fit(table, [1.0, 2.0, 3.0])
-
-
-def test_what_cannot_be_saved_is_named(tmp_path: Path) -> None:
-    options = {"act": torch.nn.ReLU()}
-    fitted = regressor("wl", network_options=options).fit(SMILES, LOGP)
-    with pytest.raises(TypeError, match=r"ReLU\(\) cannot be saved"):
-        fitted.save(tmp_path / "model")
