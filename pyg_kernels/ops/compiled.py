@@ -2,11 +2,14 @@
 
 Importing this file imports Numba; ops do so at their first call. A kernel is compiled at its first
 call, and kept in the user's cache folder under the digest of these sources, or in memory where
-that folder cannot be written. It runs without Python's lock on torch's number of threads.
+that folder cannot be written. It runs without Python's lock on torch's number of threads, and on
+torch's own ones where those are GNU OpenMP's: they wait for work by spinning for some milliseconds
+after each of torch's ops, and would keep the cores from others.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import hashlib
 import itertools
@@ -16,7 +19,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -80,19 +83,32 @@ def run(kernel: Callable[..., None], tasks: int, work: int, *args: Any) -> None:
         work: About how many numbers it goes through in all.
         args: Its other arguments: arrays and numbers.
     """
-    parts = min(tasks, torch.get_num_threads()) if work > _SMALL else min(tasks, 1)
-    if not parts:
+    threads = torch.get_num_threads()
+    parts = min(tasks, threads) if work > _SMALL else min(tasks, 1)
+    if parts < 2:
+        if tasks:
+            kernel(0, tasks, *args)
         return
     bounds = [tasks * k // parts for k in range(parts + 1)]
-    others = [
-        _workers().submit(kernel, first, last, *args)
-        for first, last in itertools.pairwise(bounds[1:])
-    ]
-    try:
-        kernel(bounds[0], bounds[1], *args)
-    finally:
-        for other in others:
-            other.result()
+    ranges, errors = iter(list(itertools.pairwise(bounds))), list[BaseException]()
+
+    def work_off(_: Any = None) -> None:
+        try:
+            for first, last in ranges:
+                kernel(first, last, *args)
+        except BaseException as error:  # would be lost on the other threads
+            errors.append(error)
+
+    openmp = _openmp()
+    if openmp is not None:
+        # All threads, as OpenMP ends those that a smaller team leaves over.
+        openmp.GOMP_parallel(_REGION(work_off), None, threads, 0)
+    else:
+        others = [_workers().submit(work_off) for _ in range(parts - 1)]
+        work_off()
+        wait(other for other in others if not other.cancel())
+    if errors:
+        raise errors[0]
 
 
 def array(tensor: Tensor | None, like: Tensor | None = None, dims: int = 2) -> np.ndarray:
@@ -110,13 +126,42 @@ def _empty(dtype: torch.dtype, dims: int) -> np.ndarray:
     return torch.empty((0,) * dims, dtype=dtype).numpy()
 
 
+_REGION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@functools.cache
+def _openmp() -> ctypes.CDLL | None:
+    """GNU's OpenMP library that torch has loaded; None where there is no such one."""
+    loaded = getattr(os, "RTLD_NOLOAD", None)
+    if loaded is None or _forked:
+        return None
+    own = [str(path) for path in Path(torch.__file__).parent.glob("lib/libgomp*.so*")]
+    for name in own or ["libgomp.so.1"]:
+        try:
+            return ctypes.CDLL(name, mode=loaded | os.RTLD_NOW)
+        except OSError:
+            continue
+    return None
+
+
 @functools.cache
 def _workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="pyg_kernels")
 
 
-if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
-    os.register_at_fork(after_in_child=_workers.cache_clear)
+_forked = False
+
+
+def _forget_threads() -> None:
+    """A forked process has none of the threads, and OpenMP would wait for them."""
+    global _forked
+    _forked = True
+    _openmp.cache_clear()
+    _workers.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 @functools.cache

@@ -21,9 +21,9 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.rows import copy
 
 # OpenBLAS multiplies on one thread up to this many multiply-adds; beyond, its threads would get in
-# the way of those that share the texts.
+# the way of those that share the texts. So larger products are made of small ones.
 _SMALL_PRODUCT = 2**18
-_COLUMNS = 256  # of a product that are summed up at a time
+_LANES = 4  # columns of a panel are a multiple of it
 _NARROW = 32  # channels; a task has no fewer
 _IN_CACHE = 2**12  # numbers of one buffer
 
@@ -101,11 +101,17 @@ def step_back(cell, tokens, first, last, g_feed, g_h):
 
 
 @inlined
-def share_of(task, texts, parts, blocks, channels):
-    """The texts of a task, and its first channel and that after its last."""
-    block = task % blocks
+def share_of(task, texts, length, parts, blocks, channels):
+    """The texts of a task, and its first channel and that after its last.
+
+    Texts of one length are those beside each other: threads stay off each other's cache lines.
+    """
+    part, block = task // blocks, task % blocks
     first, last = channels * block // blocks, channels * (block + 1) // blocks
-    return texts[task // blocks :: parts].copy(), first, last
+    own = texts[part::parts].copy()
+    if texts.size and length[texts[0]] == length[texts[-1]]:
+        own = texts[texts.size * part // parts : texts.size * (part + 1) // parts].copy()
+    return own, first, last
 
 
 @inlined
@@ -137,47 +143,45 @@ def _list_tokens(tokens, texts, start, length, stride, num_rows, t, size):
 
 
 @inlined
-def _multiply(left, right, out):
-    """The product of two matrices, on this thread."""
-    rows, columns = out.shape
-    if rows < 4 or rows * right.size <= _SMALL_PRODUCT:
-        np.dot(left, right, out)
-        return
-    for first in range(0, columns, _COLUMNS):
-        last = min(columns, first + _COLUMNS)
-        for row in range(0, rows, 4):
-            _multiply_rows(min(row, rows - 4), left, right, first, last, out)
+def _rows_at_once(rows, size):
+    """How many of some rows of so many numbers one product takes."""
+    return min(rows, 16 if size <= 1024 else 8)
 
 
 @inlined
-def _multiply_rows(row, left, right, first, last, out):
-    """Four rows of a product, four multiplications at a time."""
-    zero, size = out.dtype.type(0), right.shape[0]
-    a, b, c, d = left[row], left[row + 1], left[row + 2], left[row + 3]
-    to_a, to_b = out[row][first:last], out[row + 1][first:last]
-    to_c, to_d = out[row + 2][first:last], out[row + 3][first:last]
-    for j in range(to_a.size):
-        to_a[j] = to_b[j] = to_c[j] = to_d[j] = zero
-    for k in range(0, size - 3, 4):
-        p, q = right[k][first:last], right[k + 1][first:last]
-        r, s = right[k + 2][first:last], right[k + 3][first:last]
-        a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
-        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
-        c0, c1, c2, c3 = c[k], c[k + 1], c[k + 2], c[k + 3]
-        d0, d1, d2, d3 = d[k], d[k + 1], d[k + 2], d[k + 3]
-        for j in range(to_a.size):
-            to_a[j] += a0 * p[j] + a1 * q[j] + a2 * r[j] + a3 * s[j]
-            to_b[j] += b0 * p[j] + b1 * q[j] + b2 * r[j] + b3 * s[j]
-            to_c[j] += c0 * p[j] + c1 * q[j] + c2 * r[j] + c3 * s[j]
-            to_d[j] += d0 * p[j] + d1 * q[j] + d2 * r[j] + d3 * s[j]
-    for k in range(size // 4 * 4, size):
-        p = right[k][first:last]
-        a0, b0, c0, d0 = a[k], b[k], c[k], d[k]
-        for j in range(to_a.size):
-            to_a[j] += a0 * p[j]
-            to_b[j] += b0 * p[j]
-            to_c[j] += c0 * p[j]
-            to_d[j] += d0 * p[j]
+def _panels(matrix, rows):
+    """A matrix as panels of columns, (P, K, C), by which some rows are multiplied.
+
+    The last panel is filled up with zeros.
+    """
+    size, columns = matrix.shape
+    width = columns
+    if rows * matrix.size > _SMALL_PRODUCT:
+        width = _SMALL_PRODUCT // (_rows_at_once(rows, size) * size) // _LANES * _LANES
+        width = min(columns, max(_LANES, width))
+    out = np.zeros(((columns + width - 1) // width, size, width), matrix.dtype)
+    for first in range(0, columns, width):
+        for k in range(size):
+            copy(matrix[k][first:], out[first // width, k])
+    return out
+
+
+@inlined
+def _multiply(left, panels, out):
+    """The product of a matrix and one in panels, on this thread."""
+    rows, (number, size, width) = len(out), panels.shape
+    if rows * panels.size <= _SMALL_PRODUCT and number == 1:
+        np.dot(left, panels[0], out)
+        return
+    at_once = _rows_at_once(rows, size)
+    found = np.empty((at_once, width), out.dtype)
+    for row in range(0, rows, at_once):
+        some = left[row : row + at_once]
+        part = found[: len(some)]
+        for p in range(number):
+            np.dot(some, panels[p], part)
+            for i in range(len(some)):
+                copy(part[i], out[row + i][p * width :])
 
 
 @inlined
@@ -208,11 +212,12 @@ def forward_loop(cell, texts, start, length, stride, first, last, across, mask, 
         return
     feed = np.empty((texts.size, across.shape[1]), h.dtype)
     before = np.empty((texts.size, channels), h.dtype)
+    panels = _panels(across, texts.size)
     for t in range(longest):
         tokens = _list_tokens(buffer, texts, start, length, stride, rows, t, 0)
         active = tokens.row.size
         _read(tokens, h0, h, mask, texts, before)
-        _multiply(before[:active], across, feed[:active])
+        _multiply(before[:active], panels, feed[:active])
         step(cell, tokens, first, last, feed)
 
 
@@ -254,11 +259,12 @@ def backward_loop(cell, texts, start, length, stride, first, last, back, mask, r
         return
     g_feed = np.empty((texts.size, back.shape[0]), g_h.dtype)
     given = np.empty((texts.size, channels), g_h.dtype)
+    panels = _panels(back, texts.size)
     for t in range(longest - 1, -1, -1):
         tokens = _list_tokens(buffer, texts, start, length, stride, rows, t, 0)
         active = tokens.row.size
         step_back(cell, tokens, first, last, g_feed, g_h)
-        _multiply(g_feed[:active], back, given[:active])
+        _multiply(g_feed[:active], panels, given[:active])
         for m in range(active):
             now, more = g_h[m], given[m]
             if mask.size:

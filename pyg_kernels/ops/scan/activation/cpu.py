@@ -35,6 +35,7 @@ from pyg_kernels.ops.scan.loop import (
     backward_loop,
     columns,
     forward_loop,
+    share_of,
     step,
     step_back,
 )
@@ -257,31 +258,24 @@ def _normalize_back(cell, rows, first, last):
             now[k] = centered * inverse[k] * scale[k]
 
 
-@inlined
-def _texts_of(task, parts, order, length):
-    """The texts of a part: those beside each other where all are as long, for the caches' sake."""
-    if length[order[0]] == length[order[-1]]:
-        return order[order.size * task // parts : order.size * (task + 1) // parts].copy()
-    return order[task::parts].copy()
-
-
 @kernel
 def _scan(first_task, last_task, tasks, across, mask, h0, cell):
     """Tasks are parts of the texts."""
-    order, start, length, stride, parts, _ = tasks
+    order, start, length, stride, parts, blocks = tasks
     for task in range(first_task, last_task):
-        texts, h = _texts_of(task, parts, order, length), cell.h
-        forward_loop(cell, texts, start, length, stride, 0, h.shape[1], across, mask, h0, h)
+        h = cell.h
+        texts, first, last = share_of(task, order, length, parts, blocks, h.shape[1])
+        forward_loop(cell, texts, start, length, stride, first, last, across, mask, h0, h)
 
 
 @kernel
 def _scan_back(first_task, last_task, tasks, back, mask, g_h0, cell):
-    order, start, length, stride, parts, _ = tasks
+    order, start, length, stride, parts, blocks = tasks
     rows, units = cell.g_x.shape
     for task in range(first_task, last_task):
-        texts = _texts_of(task, parts, order, length)
+        texts, first, last = share_of(task, order, length, parts, blocks, units)
         g_h = np.zeros((texts.size, units), g_h0.dtype)
-        backward_loop(cell, texts, start, length, stride, 0, units, back, mask, rows, g_h)
+        backward_loop(cell, texts, start, length, stride, first, last, back, mask, rows, g_h)
         for i in range(texts.size):
             copy(g_h[i], g_h0[texts[i]])
 

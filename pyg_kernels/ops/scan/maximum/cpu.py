@@ -92,7 +92,7 @@ def _product_forward(first_task, last_task, tasks, x, decay, initial, seen, read
     texts, start, length, stride, parts, blocks = tasks
     order, channels = initial.shape[1], h.shape[1]
     for task in range(first_task, last_task):
-        own, first, last = share_of(task, texts, parts, blocks, channels)
+        own, first, last = share_of(task, texts, length, parts, blocks, channels)
         text, count = own[0], last - first
         states, z = np.empty((2, 2, order + 1, count), x.dtype), np.empty((2, count), x.dtype)
         weight = np.empty(count, x.dtype)
@@ -172,7 +172,7 @@ def _product_backward(
     texts, start, length, stride, parts, blocks = tasks
     order, channels = initial.shape[1], initial.shape[3]
     for task in range(first_task, last_task):
-        own, first, last = share_of(task, texts, parts, blocks, channels)
+        own, first, last = share_of(task, texts, length, parts, blocks, channels)
         text, count, size = own[0], last - first, length[own[0]]
         states = np.empty((size + 1, 2, order + 1, count), x.dtype)
         g, g_z = np.zeros((2, order + 1, count), x.dtype), np.empty((2, count), x.dtype)
@@ -249,7 +249,7 @@ def _sum_forward(first_task, last_task, tasks, x, decay, table, seen, z, won, gr
     texts, start, length, stride, parts, blocks = tasks
     order, channels = grown.shape[0], grown.shape[3]
     for task in range(first_task, last_task):
-        own, first, last = share_of(task, texts, parts, blocks, channels)
+        own, first, last = share_of(task, texts, length, parts, blocks, channels)
         text = own[0]
         known, size, count = seen[text], length[text], last - first
         powers = _powers(decay, first, count, known + size + 1)
@@ -328,7 +328,7 @@ def _sum_backward(
     order, channels = g_table.shape[0], g_table.shape[3]
     top = order if g_grown.size else order - 1
     for task in range(first_task, last_task):
-        own, first, last = share_of(task, texts, parts, blocks, channels)
+        own, first, last = share_of(task, texts, length, parts, blocks, channels)
         text = own[0]
         known, size, count, begin = seen[text], length[text], last - first, start[text]
         powers = _powers(decay, first, count, known + size + 1)

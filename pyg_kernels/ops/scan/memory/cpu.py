@@ -400,7 +400,7 @@ def _memory_back(cell, tokens, first, last, g_feed, g_h):
 def _memory_forward(first_task, last_task, tasks, across, x, params, kept, h0, h, c, numbers):
     order, start, length, stride, parts, blocks = tasks
     for task in range(first_task, last_task):
-        texts, first, last = share_of(task, order, parts, blocks, h.shape[1])
+        texts, first, last = share_of(task, order, length, parts, blocks, h.shape[1])
         size = longest_list(texts, length, last - first, across.shape[1] > 0)
         values = np.empty((size, numbers[3] * (last - first)), h.dtype)
         stats, y = np.empty((size, 2), h.dtype), np.empty((size, last - first), h.dtype)
@@ -417,7 +417,7 @@ def _memory_backward(
     order, start, length, stride, parts, blocks = tasks
     rows, channels = h.shape
     for task in range(first_task, last_task):
-        texts, first, last = share_of(task, order, parts, blocks, channels)
+        texts, first, last = share_of(task, order, length, parts, blocks, channels)
         size = longest_list(texts, length, last - first, back.shape[0] > 0)
         values = np.empty((size, numbers[3] * (last - first)), h.dtype)
         stats, y = np.empty((size, 2), h.dtype), np.empty((size, last - first), h.dtype)

@@ -566,7 +566,7 @@ def _walk_forward(
 ):  # fmt: skip
     order, start, length, stride, parts, blocks = tasks
     for task in range(first_task, last_task):
-        texts, first, last = share_of(task, order, parts, blocks, h.shape[1])
+        texts, first, last = share_of(task, order, length, parts, blocks, h.shape[1])
         size = longest_list(texts, length, last - first, across.shape[1] > 0)
         work = np.empty((3, size, last - first), h.dtype)
         cell = _Walk(x, params, select, carried, kept, h0, h, c, numbers, work)
@@ -581,7 +581,7 @@ def _walk_backward(
     order, start, length, stride, parts, blocks = tasks
     orders, channels = numbers[0], h.shape[1]
     for task in range(first_task, last_task):
-        texts, first, last = share_of(task, order, parts, blocks, channels)
+        texts, first, last = share_of(task, order, length, parts, blocks, channels)
         size = longest_list(texts, length, last - first, back.shape[0] > 0)
         work = np.empty((7, size, last - first), h.dtype)
         walk = _Walk(x, params, select, carried, kept, h0, h, c, numbers, work)

@@ -1,0 +1,98 @@
+"""How threads share the work of kernels, and the products that kernels make by themselves."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("numba")
+
+from numba import njit
+
+from pyg_kernels.ops import compiled
+from pyg_kernels.ops.scan.loop import _multiply, _panels
+
+MUCH = 10**9  # numbers: enough for several threads
+
+
+@pytest.fixture(params=["its own", "torch's"])
+def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On threads of OpenMP where torch has GNU's, and on those of Python."""
+    if request.param == "its own":
+        monkeypatch.setattr(compiled, "_openmp", lambda: None)
+    elif compiled._openmp() is None:
+        pytest.skip("torch has not loaded GNU's OpenMP")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("pool")
+@pytest.mark.parametrize("tasks", [0, 1, 2, 3, 7])
+def test_every_task_runs_once(tasks: int) -> None:
+    counts = np.zeros(tasks, dtype=int)
+
+    def count(first: int, last: int, out: np.ndarray) -> None:
+        out[first:last] += 1
+
+    for _ in range(20):
+        compiled.run(count, tasks, MUCH, counts)
+    assert (counts == 20).all()
+
+
+@pytest.mark.usefixtures("pool")
+@pytest.mark.parametrize("where", range(3))
+def test_errors_of_any_thread_reach_the_caller(where: int) -> None:
+    def fail(first: int, last: int) -> None:
+        if first == where:
+            raise MemoryError("too large")
+
+    with pytest.raises(MemoryError, match="too large"):
+        compiled.run(fail, 3, MUCH)
+
+
+def _sum_in_child() -> None:
+    torch.set_num_threads(2)
+    found = np.zeros(2)
+
+    def add(first: int, last: int) -> None:
+        found[first:last] += 1
+
+    compiled.run(add, 2, MUCH)
+    os._exit(int(found.sum()))
+
+
+@pytest.mark.usefixtures("pool")
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    compiled.run(lambda first, last: None, 3, MUCH)
+    child = multiprocessing.get_context("fork").Process(target=_sum_in_child)
+    child.start()
+    child.join(60)
+    assert child.exitcode == 2
+
+
+@njit
+def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
+    _multiply(left, _panels(right, len(left)), out)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1), (40, 64, 64), (3, 700, 800), (17, 100, 401), (5, 1025, 70), (1000, 33, 33),
+     (60, 3000, 7), (1, 70000, 5), (0, 4, 4)],
+)  # fmt: skip
+def test_products_in_panels(sizes: tuple[int, int, int]) -> None:
+    """Sizes on both sides of what one product may have, and remainders of rows and columns."""
+    rows, size, columns = sizes
+    draw = np.random.default_rng(0)
+    left, right = draw.standard_normal((rows, size)), draw.standard_normal((size, columns))
+    found = np.full((rows, columns), np.nan)
+    _product(left, right, found)
+    np.testing.assert_allclose(found, left @ right, rtol=1e-10, atol=1e-10)
