@@ -1,12 +1,15 @@
-"""``.. results::``, a table of test scores from the ``metrics.json`` of runs.
+"""Tables from the ``metrics.json`` of runs.
 
-Each line of its content is the name of a file in ``results/scores``, a colon, and the heading of
-its column. Rows are models, ordered by their mean rank; cells are means and standard deviations
-over the runs, the best of each column in bold.
+``.. results::`` has test scores. Each line of its content is the name of a file in
+``results/scores``, a colon, and the heading of its column. Rows are models, ordered by their mean
+rank; cells are means and standard deviations over the runs, the best of each column in bold.
+
+``.. timings:: NAME`` has the tables of that name in ``results/timings.json``, one for each size.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,14 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 LOW = ("rmse", "mae")
+TITLES = {
+    "milliseconds": "ms",
+    "products_milliseconds": "products",
+    "peak_mebibytes": "MiB",
+    "gigaflop_a_second": "GFLOP/s",
+    "products_gigaflop_a_second": "products alone",
+}
+COUNTS = ("parameters", "batches", "molecules", "molecules_a_second")
 
 
 def column(path: Path) -> pd.DataFrame:
@@ -55,7 +66,40 @@ class Results(SphinxDirective):
         return [found["text"].get(model, "") for found in columns.values()]
 
 
+class Timings(SphinxDirective):
+    """The directive."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """A caption and a block of text for each size."""
+        path = Path(self.env.srcdir) / "results" / "timings.json"
+        self.env.note_dependency(str(path))
+        tables = json.loads(path.read_text(encoding="utf-8"))["tables"]
+        lines: list[str] = []
+        for found in tables:
+            if found["table"] == self.arguments[0]:
+                text = self._text(pd.DataFrame(found["rows"]))
+                lines += [found["size"], "", ".. code-block:: text", ""]
+                lines += [*(f"   {line}" for line in text.splitlines()), ""]
+        if not lines:
+            raise self.error(f"{path} has no table {self.arguments[0]!r}")
+        return self.parse_text_to_nodes("\n".join(lines))
+
+    @staticmethod
+    def _text(rows: pd.DataFrame) -> str:
+        """Names to the left, times with two decimals, ratios with three, counts with none."""
+        width = rows["name"].str.len().max()
+        cells = {"": rows["name"].str.ljust(width)}
+        for key in rows.columns.drop("name"):
+            title = TITLES.get(key, key.replace("over_", "/ ").replace("_a_second", " a s"))
+            decimals = 3 if key.startswith("over_") else 0 if key in COUNTS else 2
+            cells[title] = rows[key].map(f"{{:,.{decimals}f}}".format, na_action="ignore")
+        return pd.DataFrame(cells).to_string(index=False, na_rep="")
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Registers the directive."""
+    """Registers the directives."""
     app.add_directive("results", Results)
+    app.add_directive("timings", Timings)
     return {"parallel_read_safe": True}
