@@ -138,9 +138,10 @@ def _openmp() -> ctypes.CDLL | None:
     own = [str(path) for path in Path(torch.__file__).parent.glob("lib/libgomp*.so*")]
     for name in own or ["libgomp.so.1"]:
         try:
-            return ctypes.CDLL(name, mode=loaded | os.RTLD_NOW)
+            found = ctypes.CDLL(name, mode=loaded | os.RTLD_NOW)
         except OSError:
             continue
+        return found if hasattr(found, "GOMP_parallel") else None
     return None
 
 

@@ -159,8 +159,7 @@ def _statistics(rows, first, last, a, eps):
     inverse = np.empty_like(mean)
     for row in rows:
         now = a[row][first:last]
-        for k in range(now.size):
-            total[k] += now[k]
+        add(now, total)
     for k in range(total.size):
         mean[k] = total[k] / rows.size
         total[k] = 0.0

@@ -23,9 +23,18 @@ from pyg_kernels.ops.scan.loop import (
     step_back,
 )
 from pyg_kernels.ops.scan.memory.definition import Form
-
-_NAMES = ("none", "tanh", "relu", "sigmoid")
-_NONE, _TANH, _RELU, _SIGMOID = range(4)
+from pyg_kernels.ops.scan.rows import (
+    ACTIVATIONS,
+    NONE,
+    TANH,
+    activate,
+    activate_back,
+    add,
+    arrive,
+    copy,
+    gather,
+    scatter,
+)
 
 
 class _Numbers(NamedTuple):
@@ -85,40 +94,6 @@ def _(cell, tokens, first, last, g_feed, g_h):
 
 
 @inlined
-def _activate(act, values):
-    """An activation in place."""
-    zero = values.dtype.type(0)
-    for m in range(values.shape[0]):
-        now = values[m]
-        if act == _TANH:
-            for k in range(now.size):
-                now[k] = tanh(now[k])
-        elif act == _SIGMOID:
-            for k in range(now.size):
-                now[k] = sigmoid(now[k])
-        elif act == _RELU:
-            for k in range(now.size):
-                now[k] = zero if now[k] < zero else now[k]
-
-
-@inlined
-def _activate_back(act, values, grad):
-    """The gradient before an activation, in place, from the values after it."""
-    zero, one = values.dtype.type(0), values.dtype.type(1)
-    for m in range(values.shape[0]):
-        value, now = values[m], grad[m]
-        if act == _TANH:
-            for k in range(now.size):
-                now[k] *= one - value[k] * value[k]
-        elif act == _SIGMOID:
-            for k in range(now.size):
-                now[k] *= value[k] * (one - value[k])
-        elif act == _RELU:
-            for k in range(now.size):
-                now[k] = zero if value[k] <= zero else now[k]
-
-
-@inlined
 def _open(tokens, first, last, begin, gates, candidate, x, params, feed, values):
     """The values of gates from a given one on, and of the candidate."""
     count, channels = last - first, params.shape[1]
@@ -137,26 +112,10 @@ def _open(tokens, first, last, begin, gates, candidate, x, params, feed, values)
         opened = values[m][begin * count : (gates - 1) * count]
         for k in range(opened.size):
             opened[k] = sigmoid(opened[k])
-        if candidate == _TANH and begin < gates:
+        if candidate == TANH and begin < gates:
             value = values[m][(gates - 1) * count : gates * count]
             for k in range(count):
                 value[k] = tanh(value[k])
-
-
-@inlined
-def _keep(tokens, values, kept):
-    for m in range(tokens.row.size):
-        value, now = values[m], kept[tokens.row[m]]
-        for k in range(now.size):
-            now[k] = value[k]
-
-
-@inlined
-def _recall(tokens, values, kept):
-    for m in range(tokens.row.size):
-        now, value = values[m], kept[tokens.row[m]]
-        for k in range(value.size):
-            now[k] = value[k]
 
 
 @inlined
@@ -184,10 +143,9 @@ def _add_up(numbers, tokens, first, last, params, values, c):
                 now[k] = factor[k] * candidate[k]
         if numbers.memory:
             memory = c[tokens.before[m]][first:last]
-            for k in range(count):
-                before[k] = memory[k]
-            if numbers.carried != _NONE:
-                _activate(numbers.carried, past)
+            copy(memory, before)
+            if numbers.carried != NONE:
+                activate(numbers.carried, past)
             if numbers.forget >= 0:
                 for k in range(count):
                     now[k] += forget[k] * before[k]
@@ -220,10 +178,9 @@ def _read_out(numbers, tokens, first, last, params, c, stats, y):
     else:
         for m in range(tokens.row.size):
             memory, now = c[tokens.row[m]][first:last], y[m]
-            for k in range(count):
-                now[k] = memory[k]
-    if numbers.out != _NONE:
-        _activate(numbers.out, y)
+            copy(memory, now)
+    if numbers.out != NONE:
+        activate(numbers.out, y)
 
 
 def _memory_step(cell, tokens, first, last, feed):
@@ -232,7 +189,7 @@ def _memory_step(cell, tokens, first, last, feed):
     gates, output = numbers.gates, numbers.output
     _open(tokens, first, last, 0, gates, numbers.candidate, x, params, feed, values)
     if feed.size:
-        _keep(tokens, values, kept)
+        scatter(values, tokens.row, kept)
     _add_up(numbers, tokens, first, last, params, values, c)
     _read_out(numbers, tokens, first, last, params, c, stats, y)
     for m in range(tokens.row.size):
@@ -242,23 +199,7 @@ def _memory_step(cell, tokens, first, last, feed):
             for k in range(count):
                 now[k] = gate[k] * found[k]
         else:
-            for k in range(count):
-                now[k] = found[k]
-
-
-@inlined
-def _arrive(tokens, first, last, g_out, g_h, g_y):
-    """The gradient of each output, from this token and from later ones."""
-    zero = g_y.dtype.type(0)
-    for m in range(tokens.row.size):
-        now, later = g_y[m], g_h[tokens.slot[m]][first:last]
-        for k in range(now.size):
-            now[k] = later[k]
-            later[k] = zero
-        if g_out.size:
-            given = g_out[tokens.row[m]][first:last]
-            for k in range(now.size):
-                now[k] += given[k]
+            copy(found, now)
 
 
 @inlined
@@ -309,18 +250,15 @@ def _add_up_back(numbers, tokens, first, last, params, values, c, g_states, g, g
         g_candidate = g_row[last_gate * channels + first : last_gate * channels + last]
         forget = value[numbers.forget * count : (numbers.forget + 1) * count]
         g_forget = g_row[numbers.forget * channels + first : numbers.forget * channels + last]
-        for k in range(count):
-            now[k] += reached[k]
+        add(reached, now)
         if g_states.size:
             given = g_states[row][first:last]
-            for k in range(count):
-                now[k] += given[k]
+            add(given, now)
         if numbers.memory:
             memory = c[tokens.before[m]][first:last]
-            for k in range(count):
-                before[k] = memory[k]
-            if numbers.carried != _NONE:
-                _activate(numbers.carried, past)
+            copy(memory, before)
+            if numbers.carried != NONE:
+                activate(numbers.carried, past)
             if numbers.forget >= 0:
                 for k in range(count):
                     g_forget[k] = now[k] * before[k] * forget[k] * (one - forget[k])
@@ -330,8 +268,8 @@ def _add_up_back(numbers, tokens, first, last, params, values, c, g_states, g, g
                 for k in range(count):
                     g_factor[k] += now[k] * before[k]
                     onward[k] = now[k] * factor[k]
-            if numbers.carried != _NONE:
-                _activate_back(numbers.carried, past, carry)
+            if numbers.carried != NONE:
+                activate_back(numbers.carried, past, carry)
         else:
             for k in range(count):
                 onward[k] = zero
@@ -351,11 +289,10 @@ def _add_up_back(numbers, tokens, first, last, params, values, c, g_states, g, g
             for k in range(count):
                 g_factor[k] += now[k] * candidate[k]
                 g_candidate[k] = now[k] * factor[k]
-        if numbers.candidate == _TANH:
+        if numbers.candidate == TANH:
             for k in range(count):
                 g_candidate[k] *= one - candidate[k] * candidate[k]
-        for k in range(count):
-            now[k] = onward[k]
+        copy(onward, now)
 
 
 @inlined
@@ -366,12 +303,10 @@ def _logits_back(tokens, first, last, gates, g_x, g_params, g_feed):
         for j in range(gates):
             at = j * channels + first
             now, bias = g_x[tokens.row[m]][at : at + count], g_params[j][first:last]
-            for k in range(count):
-                bias[k] += now[k]
+            add(now, bias)
         if g_feed.size:
             now, fed = g_x[tokens.row[m]], g_feed[m]
-            for k in range(fed.size):
-                fed[k] = now[k]
+            copy(now, fed)
 
 
 def _memory_back(cell, tokens, first, last, g_feed, g_h):
@@ -379,16 +314,18 @@ def _memory_back(cell, tokens, first, last, g_feed, g_h):
     g_x, g_params, g_states = cell.g_x, cell.g_params, cell.g_states
     y, g_y = work[: tokens.row.size], cell.g_y[: tokens.row.size]
     gates = numbers.gates
-    _arrive(tokens, first, last, cell.g_out, g_h, g_y)
+    for m in range(tokens.row.size):
+        given = cell.g_out[tokens.row[m]][first:last] if cell.g_out.size else g_y[m][:0]
+        arrive(given, g_h[tokens.slot[m]][first:last], g_y[m])
     if kept.size:
-        _recall(tokens, values, kept)
+        gather(kept, tokens.row, values)
     begin = kept.shape[1] // params.shape[1]
     _open(tokens, first, last, begin, gates, numbers.candidate, x, params, g_feed[:0], values)
     _read_out(numbers, tokens, first, last, params, c, stats, y)
     if numbers.output >= 0:
         _output_back(tokens, first, last, numbers.output, values, y, g_x, g_y)
-    if numbers.out != _NONE:
-        _activate_back(numbers.out, y, g_y)
+    if numbers.out != NONE:
+        activate_back(numbers.out, y, g_y)
     if numbers.norm:
         _norm_back(tokens, params, c, stats, g_params, g_y)
     g = cell.g
@@ -441,7 +378,7 @@ def _numbers(form: Form) -> _Numbers:
         form.gates.index(name) if name in form.gates else -1
         for name in ("output", "input", "forget")
     )
-    candidate, carried, out = map(_NAMES.index, (form.candidate, form.carried, form.out))
+    candidate, carried, out = map(ACTIVATIONS.index, (form.candidate, form.carried, form.out))
     return _Numbers(
         output, input_, forget, len(form.gates), form.coupled, form.memory, candidate, carried,
         out, form.norm, float(form.eps),

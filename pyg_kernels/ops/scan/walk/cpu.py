@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.compiled import array, inlined, kernel, overloads, run, sigmoid, tanh
+from pyg_kernels.ops.compiled import array, inlined, kernel, overloads, run, sigmoid
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.loop import (
     Tasks,
@@ -24,11 +24,19 @@ from pyg_kernels.ops.scan.loop import (
     step,
     step_back,
 )
+from pyg_kernels.ops.scan.rows import (
+    ACTIVATIONS,
+    activate,
+    activate_back,
+    add,
+    copy,
+    gather,
+    scatter,
+)
 from pyg_kernels.ops.scan.walk.definition import Form
 
 _NONE, _VALUES, _LOGITS = range(3)
 _C, _Z, _SUM = range(3)
-_TANH, _RELU = 1, 2
 
 
 class _Numbers(NamedTuple):
@@ -95,8 +103,7 @@ def _fill_decay(numbers, tokens, first, last, x, feed, params, out):
     for m in range(tokens.row.size):
         decay = out[m]
         if gate == _NONE:
-            for k in range(count):
-                decay[k] = shift[k]
+            copy(shift, decay)
         elif width == 1:
             value = x[tokens.row[m], 0]
             if gate == _LOGITS:
@@ -109,8 +116,7 @@ def _fill_decay(numbers, tokens, first, last, x, feed, params, out):
         else:
             columns = x[tokens.row[m]][first:last]
             if gate == _VALUES:
-                for k in range(count):
-                    decay[k] = columns[k]
+                copy(columns, decay)
             elif feed.size:
                 more = feed[m][first:last]
                 for k in range(count):
@@ -142,16 +148,14 @@ def _add_up(numbers, tokens, first, last, x, select, decay, c):
         if weight == 0:  # no trace, to the last bit
             for j in range(order):
                 now, before = c[j][row][first:last], c[j][before_row][first:last]
-                for k in range(count):
-                    now[k] = before[k]
+                copy(before, now)
             continue
         for j in range(order - 1, -1, -1):
             at = begin + j * channels + first
             p = x[row][at : at + count]
             now, before = c[j][row][first:last], c[j][before_row][first:last]
             if j == 0:
-                for k in range(count):
-                    now[k] = p[k]
+                copy(p, now)
             else:
                 below = c[j - 1][before_row][first:last]
                 if mul:
@@ -178,43 +182,29 @@ def _read_out(numbers, tokens, first, last, x, c, out):
         if readout == _Z:
             at = begin + (order - 1) * channels + first
             p = x[row][at : at + count]
-            for k in range(count):
-                state[k] = p[k]
+            copy(p, state)
             if order > 1:
                 below = c[order - 2][tokens.before[m]][first:last]
                 if numbers.mul:
                     for k in range(count):
                         state[k] *= below[k]
                 else:
-                    for k in range(count):
-                        state[k] += below[k]
+                    add(below, state)
         else:
             now = c[order - 1][row][first:last]
-            for k in range(count):
-                state[k] = now[k]
+            copy(now, state)
             if readout == _SUM:
                 for j in range(order - 1):
                     now = c[j][row][first:last]
-                    for k in range(count):
-                        state[k] += now[k]
+                    add(now, state)
 
 
 @inlined
 def _activate(act, bias, state):
     """The activation of the states plus a bias, in place."""
-    zero = state.dtype.type(0)
-    for m in range(state.shape[0]):
-        now = state[m]
-        if act == _TANH:
-            for k in range(now.size):
-                now[k] = tanh(now[k] + bias[k])
-        elif act == _RELU:
-            for k in range(now.size):
-                value = now[k] + bias[k]
-                now[k] = zero if value < zero else value
-        else:
-            for k in range(now.size):
-                now[k] += bias[k]
+    for m in range(len(state)):
+        add(bias, state[m])
+    activate(act, state)
 
 
 @inlined
@@ -249,12 +239,10 @@ def _outputs_before(tokens, h0, h, first, last, out):
         before, now = tokens.before[m], out[m]
         if before < rows:
             past = h[before][first:last]
-            for k in range(now.size):
-                now[k] = past[k]
+            copy(past, now)
         else:
             past = h0[before - rows][first:last]
-            for k in range(now.size):
-                now[k] = past[k]
+            copy(past, now)
 
 
 def _walk_step(cell, tokens, first, last, feed):
@@ -263,8 +251,7 @@ def _walk_step(cell, tokens, first, last, feed):
     one = h.dtype.type(1)
     decay, out, gate = work[0][:size], work[1][:size], work[2][:size]
     if feed.size:
-        for m in range(size):
-            kept[tokens.row[m]] = feed[m]
+        scatter(feed, tokens.row, kept)
     _fill_decay(numbers, tokens, first, last, x, feed, params, decay)
     if select.size:
         _select_decay(tokens, select, decay)
@@ -283,8 +270,7 @@ def _walk_step(cell, tokens, first, last, feed):
     for m in range(size):
         row = tokens.row[m]
         found, now = out[m], h[row][first:last]
-        for k in range(count):
-            now[k] = found[k]
+        copy(found, now)
         if (
             select.size and numbers.hold
         ):  # one after the other: the output before may be the one just made
@@ -296,25 +282,15 @@ def _walk_step(cell, tokens, first, last, feed):
 
 
 @inlined
-def _gather(tokens, rows, out):
-    for m in range(out.shape[0]):
-        row, now = rows[tokens.row[m]], out[m]
-        for k in range(now.size):
-            now[k] = row[k]
-
-
-@inlined
 def _arrive(tokens, first, last, held, g_out, g_h, g_y):
     """The gradient of each output; the part that is held goes on to the output before."""
     one = g_y.dtype.type(1)
     for m in range(tokens.row.size):
         row, now, later = tokens.row[m], g_y[m], g_h[tokens.slot[m]][first:last]
-        for k in range(now.size):
-            now[k] = later[k]
+        copy(later, now)
         if g_out.size:
             given = g_out[row][first:last]
-            for k in range(now.size):
-                now[k] += given[k]
+            add(given, now)
         rest = one - held[row] if held.size else one - one
         for k in range(now.size):
             later[k] = rest * now[k]
@@ -339,8 +315,7 @@ def _select_back(cell, tokens, first, last, y, opened, passed, value, g_y):
     _dot_rows(tokens, -one, g_y, value, cell.g_select)
     for m in range(tokens.row.size):
         now, found, gate, highway = value[m], y[m], opened[m], passed[m]
-        for k in range(now.size):
-            now[k] = found[k]
+        copy(found, now)
         if numbers.output_gate:
             for k in range(now.size):
                 now[k] *= gate[k]
@@ -386,23 +361,7 @@ def _output_gate_back(cell, tokens, first, last, y, opened, g_feed, g_y):
             now[k] *= gate[k]
         if g_feed.size:
             g_fed = g_feed[m][at : at + now.size]
-            for k in range(now.size):
-                g_fed[k] = g_logits[k]
-
-
-@inlined
-def _activation_back(act, y, bias, g_y):
-    zero, one = g_y.dtype.type(0), g_y.dtype.type(1)
-    for m in range(g_y.shape[0]):
-        now, value = g_y[m], y[m]
-        if act == _TANH:
-            for k in range(now.size):
-                now[k] *= one - value[k] * value[k]
-        elif act == _RELU:
-            for k in range(now.size):
-                now[k] = zero if value[k] <= zero else now[k]
-        for k in range(now.size):
-            bias[k] += now[k]
+            copy(g_logits, g_fed)
 
 
 @inlined
@@ -426,11 +385,9 @@ def _add_up_back(cell, tokens, first, last, decay, g_y, g_decay, z):
             now, before = cell.g[j][slot], c[j][before_row][first:last]
             if cell.g_states.size:
                 given = cell.g_states[j][row][first:last]
-                for k in range(count):
-                    now[k] += given[k]
+                add(given, now)
             if readout == _SUM or (readout == _C and j == order - 1):
-                for k in range(count):
-                    now[k] += out[k]
+                add(out, now)
             if normalize:
                 for k in range(count):
                     share[k] = now[k] * (one - keep[k])
@@ -439,8 +396,7 @@ def _add_up_back(cell, tokens, first, last, decay, g_y, g_decay, z):
                     share[k] = now[k] * weight
             if normalize or select.size:  # the inputs' weight is not constant
                 if j == 0:
-                    for k in range(count):
-                        z[k] = p[k]
+                    copy(p, z)
                 else:
                     below = c[j - 1][before_row][first:last]
                     for k in range(count):
@@ -455,11 +411,9 @@ def _add_up_back(cell, tokens, first, last, decay, g_y, g_decay, z):
                 g_keep[k] += now[k] * before[k]
                 now[k] *= keep[k]
             if readout == _Z and j == order - 1:
-                for k in range(count):
-                    share[k] += out[k]
+                add(out, share)
             if j == 0:
-                for k in range(count):
-                    g_p[k] = share[k]
+                copy(share, g_p)
             elif mul:
                 below, g_below = c[j - 1][before_row][first:last], cell.g[j - 1][slot]
                 for k in range(count):
@@ -503,16 +457,13 @@ def _decay_back(cell, tokens, first, last, own, g_feed, g_decay):
                 g_feed[m, 0] = total
             continue
         if numbers.gate != _VALUES:
-            for k in range(now.size):
-                shift[k] += now[k]
+            add(now, shift)
         if numbers.width:
             g_logits = g_row[first:last]
-            for k in range(now.size):
-                g_logits[k] = now[k]
+            copy(now, g_logits)
             if g_feed.size:
                 g_fed = g_feed[m][first:last]
-                for k in range(now.size):
-                    g_fed[k] = now[k]
+                copy(now, g_fed)
 
 
 def _walk_back(cell, tokens, first, last, g_feed, g_h):
@@ -526,7 +477,7 @@ def _walk_back(cell, tokens, first, last, g_feed, g_h):
     )
     opened, passed, value = walk.work[4][:size], walk.work[5][:size], walk.work[6][:size]
     fed = np.empty((size if walk.kept.size else 0, walk.kept.shape[1]), y.dtype)
-    _gather(tokens, walk.kept, fed)
+    gather(walk.kept, tokens.row[: len(fed)], fed)
     held = select if numbers.hold else select[:0]
     _arrive(tokens, first, last, held, cell.g_out, g_h, g_y)
     if numbers.output_gate or numbers.highway or held.size:
@@ -546,14 +497,14 @@ def _walk_back(cell, tokens, first, last, g_feed, g_h):
     else:
         for m in range(size):
             out, now = walk.h[tokens.row[m]][first:last], y[m]
-            for k in range(now.size):
-                now[k] = out[k]
-    _activation_back(numbers.act, y, cell.g_params[1][first:last], g_y)
+            copy(out, now)
+    activate_back(numbers.act, y, g_y)
+    for m in range(size):
+        add(g_y[m], cell.g_params[1][first:last])
     _fill_decay(numbers, tokens, first, last, walk.x, fed, walk.params, own)
     for m in range(size):
         from_own, now = own[m], decay[m]
-        for k in range(now.size):
-            now[k] = from_own[k]
+        copy(from_own, now)
     if select.size:
         _select_decay(tokens, select, decay)
     _add_up_back(cell, tokens, first, last, decay, g_y, value, opened[0])
@@ -610,7 +561,7 @@ def _numbers(form: Form, channels: int) -> _Numbers:
         ("none", "values", "logits").index(form.gate),
         form.width,
         ("c", "z", "sum").index(form.readout),
-        ("none", "tanh", "relu").index(form.act),
+        ACTIVATIONS.index(form.act),
         form.output_gate,
         form.highway,
         form.hold,
