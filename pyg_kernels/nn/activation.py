@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn import BatchNorm1d, Module, Parameter
 
 from pyg_kernels.nn.arguments import checked_count
+from pyg_kernels.nn.fitting import Array, Basis, Function, fitted, random_scale
 from pyg_kernels.nn.linear import Hookable
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.expansion import GREENS, Green, kernel_expansion
-from pyg_kernels.ops.expansion.fitting import Array, Basis, Function, fitted, random_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

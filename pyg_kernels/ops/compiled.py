@@ -14,7 +14,6 @@ import functools
 import hashlib
 import itertools
 import logging
-import math
 import os
 import sys
 import threading
@@ -26,8 +25,6 @@ from typing import Any
 import numba
 import numpy as np
 import torch
-from numba import types
-from numba.extending import overload
 from torch import Tensor
 
 # Not nnan and ninf: NaN and infinity go through kernels as through PyTorch's ops.
@@ -66,12 +63,6 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles a function that kernels call."""
     compiled: Callable[..., Any] = numba.njit(**_OPTIONS)(function)
     return compiled
-
-
-def overloads(stub: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Says by the types of its arguments what a function is in kernels: see Numba's `overload`."""
-    found: Callable[[Callable[..., Any]], Callable[..., Any]] = overload(stub, jit_options=_OPTIONS)
-    return found
 
 
 def run(kernel: Callable[..., None], tasks: int, work: int, *args: Any) -> None:
@@ -202,46 +193,3 @@ def _cache_folder() -> Path | None:
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
     return base / "pyg_kernels" / digest.hexdigest()[:16]
-
-
-def tanh(x: Any) -> Any:
-    """The hyperbolic tangent: in float32 by a rational polynomial, which vectorizes."""
-    return math.tanh(x)
-
-
-def sigmoid(x: Any) -> Any:
-    """The logistic function."""
-    return 1.0 / (1.0 + math.exp(-x))
-
-
-@overloads(tanh)
-def _tanh(x):  # type: ignore[no-untyped-def]
-    if x != types.float32:
-        return lambda x: math.tanh(x)
-
-    def single(x):  # type: ignore[no-untyped-def]
-        # Degrees 13 over 6, as in Eigen; comparisons in this order let NaN through.
-        x = np.float32(-9.0) if x < np.float32(-9.0) else x
-        x = np.float32(9.0) if x > np.float32(9.0) else x
-        x2 = x * x
-        p = np.float32(-2.76076847742355e-16)
-        p = p * x2 + np.float32(2.00018790482477e-13)
-        p = p * x2 + np.float32(-8.60467152213735e-11)
-        p = p * x2 + np.float32(5.12229709037114e-08)
-        p = p * x2 + np.float32(1.48572235717979e-05)
-        p = p * x2 + np.float32(6.37261928875436e-04)
-        p = p * x2 + np.float32(4.89352455891786e-03)
-        q = np.float32(1.19825839466702e-06)
-        q = q * x2 + np.float32(1.18534705686654e-04)
-        q = q * x2 + np.float32(2.26843463243900e-03)
-        q = q * x2 + np.float32(4.89352518554385e-03)
-        return x * p / q
-
-    return single
-
-
-@overloads(sigmoid)
-def _sigmoid(x):  # type: ignore[no-untyped-def]
-    if x != types.float32:
-        return lambda x: 1.0 / (1.0 + math.exp(-x))
-    return lambda x: np.float32(0.5) + np.float32(0.5) * tanh(np.float32(0.5) * x)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -43,8 +44,7 @@ class Edges:
     weight: Tensor | None = None
 
     def __post_init__(self) -> None:
-        self._by_target: tuple[Tensor, Tensor] | None = None
-        self._by_source: tuple[Tensor, Tensor] | None = None
+        self._orders: dict[str, tuple[Tensor, Tensor]] = {}
         edges = self.source.numel()
         check_shapes(
             source=(self.source, (edges,)),
@@ -70,15 +70,19 @@ class Edges:
 
     def by_target(self) -> tuple[Tensor, Tensor]:
         """``(offset, order)``: edges ``order[offset[v]:offset[v + 1]]`` end in node v; kept."""
-        if self._by_target is None:
-            self._by_target = _sorted(self.target, self.num_targets)
-        return self._by_target
+        return self._order("target", self.target, self.num_targets)
 
     def by_source(self) -> tuple[Tensor, Tensor]:
         """``(offset, order)``: edges ``order[offset[u]:offset[u + 1]]`` leave node u; kept."""
-        if self._by_source is None:
-            self._by_source = _sorted(self.source, self.num_sources)
-        return self._by_source
+        return self._order("source", self.source, self.num_sources)
+
+    def _order(self, side: str, node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+        if side not in self._orders:
+            compiling = torch.compiler.is_compiling()
+            # They may be kept for a backward later.
+            with nullcontext() if compiling else torch.inference_mode(False):
+                self._orders[side] = sort_by_node(node, num_nodes)
+        return self._orders[side]
 
     def edge_rows(self, table: Tensor) -> Tensor:
         """Spreads a table with one row an edge type to one row an edge."""
@@ -88,13 +92,6 @@ class Edges:
 def weighted(rows: Tensor, weight: Tensor | None) -> Tensor:
     """Rows of :obj:`(E, D)`, each times the weight of its edge, in the dtype of the rows."""
     return rows if weight is None else rows * weight.to(rows.dtype).unsqueeze(1)
-
-
-def _sorted(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    if torch.compiler.is_compiling():
-        return sort_by_node(node, num_nodes)
-    with torch.inference_mode(False):  # they may be kept for a backward later
-        return sort_by_node(node, num_nodes)
 
 
 @torch.library.custom_op("pyg_kernels::sort_by_node", mutates_args=())

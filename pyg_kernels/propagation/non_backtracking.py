@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from pyg_kernels.ops.cavity_sum import arriving_sum, cavity_sum, find_reverse
 from pyg_kernels.ops.edges import Edges
+from pyg_kernels.propagation.cavity_sum import arriving_sum, cavity_sum, find_reverse
 from pyg_kernels.walk import Activation, Combine, combined
 
 Messages = Callable[[Tensor, int], Tensor]

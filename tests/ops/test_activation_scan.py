@@ -13,7 +13,7 @@ from torch import Tensor
 from pyg_kernels.ops.expansion import GREENS
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import activation
-from pyg_kernels.ops.scan.activation import Form, activation_scan, definition
+from pyg_kernels.ops.scan.activation import Form, activation_scan
 from tests.ops.layouts import LAYOUTS, in_turn
 
 
@@ -62,7 +62,7 @@ def run(case: Case, layout: Layout, tensors: list[Any], seed: Tensor | None = No
 
 
 def defined(case: Case, layout: Layout, tensors: list[Any], seed: Tensor | None) -> list[Tensor]:
-    out, before = definition.activation_scan(case.form, layout, *tensors)
+    out, before = activation.define(case.form, layout, *tensors)
     return [out, before, *gradients(out, tensors, seed)]
 
 
@@ -90,9 +90,9 @@ def test_definition(case: Case, layout: Layout) -> None:
 @in_turn(CASES)
 def test_step_by_step(case: Case, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """As wide networks are taken whose steps have statistics."""
-    from pyg_kernels.ops.scan.activation import cpu
+    from pyg_kernels.ops.scan import activation_cpu
 
-    monkeypatch.setattr(cpu, "_NARROW", 1)
+    monkeypatch.setattr(activation_cpu, "_NARROW", 1)
     assert_same(case, layout, inputs_of(case, layout), 1e-10)
 
 

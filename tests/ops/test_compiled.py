@@ -15,7 +15,7 @@ pytest.importorskip("numba")
 from numba import njit
 
 from pyg_kernels.ops import compiled
-from pyg_kernels.ops.scan.loop import _multiply, _panels
+from pyg_kernels.ops.product import multiply, padded, panels_of, products
 
 MUCH = 10**9  # numbers: enough for several threads
 
@@ -79,20 +79,24 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
 
 
 @njit
-def _product(left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    _multiply(left, _panels(right, len(left)), out)
+def _product(functions: tuple[int, int], left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    rows, (size, columns) = len(left), right.shape
+    given, out = padded(rows, size, left), padded(rows, columns, left)
+    given[:rows, :size] = left
+    multiply(functions, given, rows, panels_of(right), columns, out)
+    return out[:rows, :columns]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(
-    "sizes",
-    [(1, 1, 1), (40, 64, 64), (3, 700, 800), (17, 100, 401), (5, 1025, 70), (1000, 33, 33),
-     (60, 3000, 7), (1, 70000, 5), (0, 4, 4)],
-)  # fmt: skip
-def test_products_in_panels(sizes: tuple[int, int, int]) -> None:
-    """Sizes on both sides of what one product may have, and remainders of rows and columns."""
+    "sizes", [(1, 1, 1), (40, 64, 64), (3, 700, 80), (17, 100, 401), (5, 1025, 7), (0, 4, 4)]
+)
+def test_products_in_panels(sizes: tuple[int, int, int], dtype: torch.dtype) -> None:
+    """Remainders of rows and of columns."""
     rows, size, columns = sizes
-    draw = np.random.default_rng(0)
-    left, right = draw.standard_normal((rows, size)), draw.standard_normal((size, columns))
-    found = np.full((rows, columns), np.nan)
-    _product(left, right, found)
-    np.testing.assert_allclose(found, left @ right, rtol=1e-10, atol=1e-10)
+    torch.manual_seed(0)
+    left, right = torch.randn(rows, size, dtype=dtype), torch.randn(size, columns, dtype=dtype)
+    found = torch.from_numpy(_product(products(dtype), left.numpy(), right.numpy()))
+    wanted = (left.double() @ right.double()).to(dtype)
+    bound = 100 * torch.finfo(dtype).eps * size**0.5
+    torch.testing.assert_close(found, wanted, rtol=0, atol=bound)

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops import operator
 from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan import maximum
-from pyg_kernels.ops.scan import operator as scan_operator
 from pyg_kernels.ops.scan.maximum import SumTable, product_max_scan, sum_max_scan
 from tests.ngram_maxima import largest_sums, ngram_maxima
 from tests.ops.layouts import LAYOUTS
@@ -35,7 +35,7 @@ close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 @pytest.fixture(params=["numba", "definition"])
 def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "definition":
-        monkeypatch.setattr(scan_operator, "runs_compiled", lambda _: False)
+        monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
     return request.param
 
 
@@ -133,7 +133,8 @@ def test_kernels_against_definitions(
     _, state = SCANS[mapping](make(order, kind, before.num_rows)[0], order, 0.7, before)
     found = []
     for compiled in (True, False):
-        monkeypatch.setattr(scan_operator, "runs_compiled", lambda _, here=compiled: here)
+        if not compiled:
+            monkeypatch.setattr(operator, "cpu_backend", lambda: "definition")
         # What a state holds where no n-gram is must not matter.
         kept = [t.where(t != 0, 50.0 * compiled).detach().requires_grad_() for t in state[:-1]]
         leaves = [x, decay, *kept]
@@ -238,10 +239,17 @@ def test_compiles_and_opcheck(mapping: str) -> None:
     wanted = numbers(scan(x, decay=decay))
     found = numbers(torch.compile(scan, fullgraph=True, backend="aot_eager")(x, decay=decay))
     assert_same(found, wanted, (x, decay))
-    before = torch.stack(carried[:2]) if mapping == "mul" else carried[0]
-    kept = [x, decay, before.detach().requires_grad_(), carried.seen]
-    op, form = (maximum._PRODUCT, "sum") if mapping == "mul" else (maximum._SUM, 2)
-    torch.library.opcheck(op.op, (*kept, layout.start, layout.length, form, *layout.settings))
+    before = torch.cat(carried[:2]) if mapping == "mul" else carried[0]
+    before.requires_grad_()
+    if mapping == "mul":
+        read, h0 = torch.zeros(7, 1, dtype=F64), before[0].detach()
+        params = decay.detach().expand(1, D).clone().requires_grad_()
+        given = (x, params, read, None, None, None, h0, before)
+        op, settings = maximum._PRODUCT, (2, "sum")
+    else:
+        given, op, settings = (x, decay, before, carried.seen), maximum._SUM, ()
+    arguments = (*given, layout.start, layout.length, *settings, *layout.settings)
+    torch.library.opcheck(op.op, arguments)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
@@ -282,7 +290,7 @@ def test_two_threads_and_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
             first, second = pool.map(run, range(2))
         assert all(a.equal(b) for a, b in zip(first, second, strict=True))
         with monkeypatch.context() as patch:
-            patch.setattr(scan_operator, "runs_compiled", lambda _: False)
+            patch.setattr(operator, "cpu_backend", lambda: "definition")
             close(first, run())
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.memory import _SCAN, Form, definition, memory_scan
+from pyg_kernels.ops.scan.memory import _SCAN, Form, memory_scan
 from tests.ops.layouts import LAYOUTS, in_turn
 
 FORMS = {  # and how many gates read the output before
@@ -54,10 +54,11 @@ def inputs_of(
     return [t.to(dtype).requires_grad_() for t in drawn]
 
 
-def defined(form: Form, layout: Layout, *tensors: Tensor) -> tuple[Tensor, ...]:
+def defined(form: Form, layout: Layout, *tensors: Tensor, **own: Any) -> tuple[Tensor, ...]:
     x, params, h0, c0, *feed = tensors
-    given = (x, params, feed[0] if feed else None, h0, c0)
-    return definition.memory_scan(form, layout, *given)
+    given = (x, params, None, None, feed[0] if feed else None, None, h0, c0.unsqueeze(0))
+    h, c, end = _SCAN.define(form, layout, *given, **own)
+    return h, c[0], end[0]
 
 
 def gradients(outputs: Any, inputs: list[Tensor], seeds: list[Tensor]) -> tuple[Tensor, ...]:
@@ -134,8 +135,8 @@ def test_as_pytorch_knows_it(case: Case, layout: Layout) -> None:
 
     assert torch.autograd.gradgradcheck(outputs, inputs, fast_mode=True)
     x, params, h0, c0, *feed = inputs
-    given = (x, params, feed[0] if feed else None, h0, c0, layout.start, layout.length)
-    torch.library.opcheck(_SCAN.op, (*given, *form, *layout.settings))
+    given = (x, params, None, None, feed[0] if feed else None, None, h0, c0.detach().unsqueeze(0))
+    torch.library.opcheck(_SCAN.op, (*given, layout.start, layout.length, *form, *layout.settings))
 
     def total(x: Tensor) -> Tensor:
         return torch.stack([t.square().sum() for t in outputs(x, *inputs[1:])]).sum()
@@ -185,8 +186,6 @@ def test_functions_of_ones_own(case: Case, layout: Layout) -> None:
     given: dict[str, Any] = {"norm": lambda c: c / (1 + c.square())}
     if cell.carried != "none":
         given["q"] = torch.sin
-    x, params, h0, c0, *feed = inputs
-    last = (x, params, feed[0] if feed else None, h0, c0)
-    expected = definition.memory_scan(cell, layout, *last, **given)
+    expected = defined(cell, layout, *inputs, **given)
     for one, other in zip(memory_scan(cell, layout, *inputs, **given), expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)

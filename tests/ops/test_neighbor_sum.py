@@ -255,21 +255,10 @@ def interpreted() -> None:
     acts = ("none", "relu", "tanh", "sigmoid")
     cases = [(parts, (None, 3)[k % 2], "none") for k, parts in enumerate(SOME)]
     cases += [(EVERY, (3, None)[k % 2], act) for k, act in enumerate(acts)]
+    module._kernels = lambda like: cuda
     for parts, types, act in [*cases, (("shift",), 3, "relu"), (("shift",), None, "tanh")]:
         edges = random_edges(5, 4, 9, types)
-        x = inputs_of(edges, parts, 5, torch.float64 if types else torch.float32)
-        wanted = defined(edges, act, **x)
-        tensors = [None if t is None else t.detach() for t in (x["z"], *map(x.get, PARTS))]
-        index, by_target, by_source = edges.index, edges.by_target(), edges.by_source()
-        assert_close(cuda.forward(tensors, index, by_target, 4, act), wanted)
-        grad = torch.randn_like(wanted)
-        expected = dict(zip(x, torch.autograd.grad(wanted, x.values(), grad), strict=True))
-        needed = [t is not None for t in tensors]
-        grads = cuda.backward(grad, tensors, index, by_target, by_source, needed, act)
-        for name, found in zip(("z", *PARTS), grads, strict=True):
-            assert (found is None) == (name not in expected)
-            if found is not None:
-                assert_close(found, expected[name])
+        check(edges, inputs_of(edges, parts, 5, torch.float64 if types else torch.float32), act)
 
 
 def compiled() -> None:
@@ -278,20 +267,15 @@ def compiled() -> None:
 
     made: list[Any] = []
 
-    def warm_up(kernel: Any, programs: int, wide: Tensor, *args: Any, act: str) -> None:
-        channels = wide.size(1)
-        made.append(
-            kernel.warmup(wide, *args, channels, ACT=act, BLOCK=64, grid=(programs,)).asm["ptx"]
-        )
+    def warm_up(kernel: Any, nodes: int, channels: int, *args: Tensor | None) -> None:
+        made.append(kernel.warmup(*args, channels, BLOCK=64, grid=(nodes,)).asm["ptx"])
 
     cuda._run = warm_up
+    module._kernels = lambda like: cuda
     for parts, types in ((PLAIN, None), (GATE, 3), (EVERY, None), (EVERY, 3)):
         edges = random_edges(types=types)
         x = inputs_of(edges, parts, 40, torch.float64 if types else torch.float32)
-        tensors = [None if t is None else t.detach() for t in (x["z"], *map(x.get, PARTS))]
-        out = cuda.forward(tensors, edges.index, edges.by_target(), 9, "tanh")
-        orders = edges.by_target(), edges.by_source()
-        cuda.backward(out, tensors, edges.index, *orders, [True] * 7, "tanh")
+        call(edges, "tanh", **x).sum().backward()
     assert len(made) == 11 and not any("atom." in ptx for ptx in made)
 
 

@@ -1,121 +1,173 @@
-"""The walk's scan in Triton against its definition: in Triton's interpreter, and its compiler."""
+"""Scans in Triton against their definition: in Triton's interpreter, and its compiler."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan import walk
-from pyg_kernels.ops.scan.walk import Form, definition, linear_scan, walk_scan
+from pyg_kernels.ops.scan import memory, walk
+from pyg_kernels.ops.scan.recurrence import HAS_TRITON, Recurrence
+from pyg_kernels.ops.scan.walk import linear_scan
 from tests.covering import covering
 
-Cases = list[tuple[Form, Layout, dict[str, Any]]]
+CHANNELS = 5
+LENGTH = torch.tensor([1, 3, 0, 2])  # in any order
+RAGGED = Layout.of_ptr(torch.tensor([0, 1, 4, 4, 6]), 3, 6)
+GATES = (("none", 0), ("values", 1), ("values", 2), ("logits", 1), ("logits", 2))
 
-LENGTH = torch.tensor([2, 4, 0, 3])  # in any order
-RAGGED = Layout.of_ptr(torch.tensor([0, 2, 6, 6, 9]), 4, 9)
-GATES = (("none", 0), ("values", 1), ("values", 5), ("logits", 1), ("logits", 5))
+
+class Case(NamedTuple):
+    form: Any
+    layout: Layout
+    select: bool = False
+    one_beside: bool = False  # a number that a highway carries for all channels
+    channels: int = CHANNELS
+    dtype: torch.dtype = torch.float64
+
+    def tensors(self) -> list[Tensor | None]:
+        """As an op takes them."""
+        torch.manual_seed(0)
+        form, channels = self.form, self.channels
+        rows, texts = self.layout.num_rows, self.layout.num_texts
+        walks = isinstance(form, walk.Form)
+        order, params = (form.order, 4) if walks else (1, len(form.gates) + 4)
+        sizes = {
+            "x": (rows, sum(channels if wide else 1 for wide in _scan(form).columns(form))),
+            "params": (params, channels),
+            "weight": (rows, 1) if self.select else None,
+            "beside": (rows, 1 if self.one_beside else channels),
+            "feed": None,
+            "mask": None,
+            "h0": (texts, channels),
+            "c0": (order, texts, channels),
+        }
+        if not (walks and form.highway):
+            sizes["beside"] = None
+        drawn = (size and torch.randn(size, dtype=self.dtype) for size in sizes.values())
+        return [None if t is None else t.requires_grad_() for t in drawn]
+
+
+def _scan(form: Any) -> Recurrence:
+    return (walk if isinstance(form, walk.Form) else memory)._SCAN
 
 
 def layouts() -> list[Layout]:
-    forms = [RAGGED, *(Layout.of_padded_grid(LENGTH, 4, first) for first in (True, False))]
-    forms += [Layout.of_grid(3, 2, LENGTH.device, first) for first in (True, False)]
+    forms = [RAGGED, *(Layout.of_padded_grid(LENGTH, 3, first) for first in (True, False))]
+    forms += [Layout.of_grid(2, 2, LENGTH.device, first) for first in (True, False)]
     return [*forms, *(layout.reversed() for layout in forms)]
 
 
-def inputs_of(
-    form: Form, layout: Layout, channels: int = 5, dtype: torch.dtype = torch.float64
-) -> list[Tensor]:
-    """x, params, c0, h0 and what a highway carries."""
-    torch.manual_seed(0)
-    columns = form.width + (form.output_gate + form.order + form.highway) * channels
-    rows, texts = layout.num_rows, layout.num_texts
-    carried = rows if form.highway else 0
-    sizes = [(rows, columns), (4, channels), (form.order, texts, channels), (texts, channels)]
-    every = (*sizes, (carried, channels))
-    return [torch.randn(size, dtype=dtype, requires_grad=True) for size in every]
+def run(case: Case, tensors: list[Any], kernels: bool) -> tuple[Tensor, ...]:
+    scan = _scan(case.form)
+    if not kernels:
+        return scan.define(case.form, case.layout, *tensors)
+    from pyg_kernels.ops.scan import cuda
+
+    assert scan._kernels(tensors).make is cuda.Kernel
+    x, params, weight, beside, _, _, h0, c0 = tensors
+    return scan.scan(case.form, case.layout, x, params, h0, c0, weight, beside)
 
 
-def run(path: Any, form: Form, layout: Layout, tensors: list[Tensor]) -> tuple[Tensor, ...]:
-    x, params, c0, h0, carried = tensors
-    y = carried if form.highway else None
-    if path is walk_scan:
-        return walk_scan(form, layout, x, params, c0, h0, None, y)
-    return definition.walk_scan(form, layout, x, params, None, y, None, None, h0, c0)
-
-
-def check(cases: Cases) -> None:
-    """Outputs and every gradient, from all outputs and from one of them alone."""
+def check(cases: list[Case]) -> None:
+    """Outputs and every gradient, from all outputs or, with every other case, one of them alone."""
     grad = functools.partial(torch.autograd.grad, retain_graph=True, materialize_grads=True)
-    for form, layout, options in cases:
-        tensors = inputs_of(form, layout, **options)
-        near: Any = {"rtol": 1e-10, "atol": 1e-10} if tensors[0].dtype == torch.float64 else {}
-        found, expected = (run(path, form, layout, tensors) for path in (walk_scan, definition))
+    for number, case in enumerate(cases):
+        tensors = case.tensors()
+        leaves = [t for t in tensors if t is not None]
+        near: Any = {"rtol": 1e-10, "atol": 1e-10} if case.dtype == torch.float64 else {}
+        found, expected = (run(case, tensors, kernels) for kernels in (True, False))
         torch.testing.assert_close(found, expected, **near)
         grads = [torch.randn_like(out) for out in expected]
-        for used in (slice(3), slice(form.order % 3, form.order % 3 + 1)):
-            results = [grad(outs[used], tensors, grads[used]) for outs in (found, expected)]
-            torch.testing.assert_close(*results, **near)
+        used = slice(number % 3, number % 3 + 1) if number % 2 else slice(3)
+        if not case.layout.num_steps:
+            used = slice(1, 3)  # there are no outputs
+        results = [grad(outs[used], leaves, grads[used]) for outs in (found, expected)]
+        torch.testing.assert_close(*results, **near)
 
 
-FORMS = covering(
+WALKS = covering(
     2,
     order=[1, 2, 3],
     combine=["mul", "add"],
     normalize=[False, True],
     gate=GATES,
     readout=["c", "z", "sum"],
+    act=["none", "tanh", "relu"],
+    output_gate=[False, True],
+    highway=[False, True],
+    select=[None, True, False],
 )
 
 
-def test_forms_and_layouts(interpreter: ProcessPoolExecutor) -> None:
-    """Any two options, with a layout each; some with an activation, an output gate, a highway."""
-    forms = [Form(4, "mul", True, "logits", 5)]
-    for number, row in enumerate(FORMS):
-        form = Form(row["order"], row["combine"], row["normalize"], *row["gate"], row["readout"])
-        more = {"act": "tanh", "output_gate": True, "highway": True} if number % 3 == 0 else {}
-        forms.append(form._replace(**{**more, **({"act": "relu"} if number % 3 == 1 else {})}))
-    pairs = zip(forms, itertools.cycle(layouts()), strict=False)
-    interpreter.submit(check, [(form, layout, {}) for form, layout in pairs]).result()
+def test_walks(interpreter: ProcessPoolExecutor) -> None:
+    """Any two options, with a layout each."""
+    cases = []
+    for number, (row, layout) in enumerate(zip(WALKS, itertools.cycle(layouts()), strict=False)):
+        (gate, width), hold = row.pop("gate"), row.pop("select")
+        form = walk.Form(gate=gate, width=width, hold=hold is not False, **row)
+        cases.append(Case(form, layout, hold is not None, number % 3 == 0))
+    interpreter.submit(check, cases).result()
+
+
+MEMORIES = [
+    memory.Form(True, True, True, candidate="tanh", out="tanh", norm=True),
+    memory.Form(False, True, True),
+    memory.Form(True, False, True, coupled=True, out="relu"),
+    memory.Form(out="tanh", norm=True),
+    memory.Form(True, memory=False, out="tanh"),
+    memory.Form(True, carried="relu", out="sigmoid"),
+    memory.Form(True, True, carried="tanh", norm=True),
+    memory.Form(carried="sigmoid"),
+]
+
+
+def test_memory_cells(interpreter: ProcessPoolExecutor) -> None:
+    pairs = zip(MEMORIES, layouts(), strict=False)
+    interpreter.submit(check, [Case(form, layout) for form, layout in pairs]).result()
 
 
 def test_sizes_and_single_precision(interpreter: ProcessPoolExecutor) -> None:
-    cases: Cases = []
-    for steps, texts, channels in [(0, 2, 5), (1, 1, 1), (3, 0, 5), (2, 1, 70), (9, 2, 1)]:
-        layout = Layout.of_grid(steps, texts, LENGTH.device)
-        options = {"channels": channels, "dtype": torch.float32}
-        cases += [(Form(2, gate="logits", width=w), layout, options) for w in {1, channels}]
+    """Several blocks of channels, or one; nothing to read."""
+    forms = [walk.Form(2, gate="logits", width=width) for width in (1, 2)] + MEMORIES[:1]
+    cases = []
+    for steps, texts, channels in [(0, 2, 5), (1, 1, 1), (3, 0, 5), (2, 1, 70)]:
+        layout, single = Layout.of_grid(steps, texts, LENGTH.device), torch.float32
+        cases += [Case(form, layout, channels=channels, dtype=single) for form in forms]
     interpreter.submit(check, cases).result()
 
 
 def second_derivatives_and_nan() -> None:
     """NaN stays in its text, and padding's goes nowhere; so with a fixed decay."""
-    layout, form = layouts()[1], Form(2, "mul", True, "logits", 2, "sum", "tanh", True)
-    tensors, results = inputs_of(form, layout, channels=2), []
-    for path in (walk_scan, definition):
-        total = torch.stack([out.square().sum() for out in run(path, form, layout, tensors)]).sum()
-        grads = torch.autograd.grad(total, tensors[:3], create_graph=True)
+    layout = layouts()[1]
+    case = Case(walk.Form(2, "mul", True, "logits", 2, "sum", "tanh", True), layout, channels=2)
+    tensors, results = case.tensors(), []
+    leaves = [t for t in tensors if t is not None]
+    for kernels in (True, False):
+        outs = run(case, tensors, kernels)
+        total = torch.stack([out.square().sum() for out in outs]).sum()
+        grads = torch.autograd.grad(total, leaves, create_graph=True, materialize_grads=True)
         total = torch.stack([grad.square().sum() for grad in grads]).sum()
-        results.append((*grads, *torch.autograd.grad(total, tensors[:3])))
+        results.append((*grads, *torch.autograd.grad(total, leaves, materialize_grads=True)))
     torch.testing.assert_close(*results)
     text, step = layout.places()
     padding = step >= LENGTH[text]
+    x, initial = leaves[0], leaves[2]
     with torch.no_grad():
-        tensors[0][padding] = torch.nan
-        tensors[0][1] = torch.nan  # the first token of the second text
-    h, c, _ = run(walk_scan, form, layout, tensors)
-    decay, x = torch.full((2,), 0.5), tensors[0][:, :2]
-    linear = linear_scan(decay, x, layout, tensors[3])
-    for rows in (linear, h, *c[:, :16]):
+        x[padding] = torch.nan
+        x[1] = torch.nan  # the first token of the second text
+    h, c, _ = run(case, tensors, True)
+    linear = linear_scan(torch.full((2,), 0.5), x[:, :2], layout, initial)
+    for rows in (linear, h, *c[:, : layout.num_rows]):
         assert rows[(text == 1) & ~padding].isnan().all()
         assert not rows[padding].any() and rows[text != 1].isfinite().all()
     for out in (linear, h):
-        (grad,) = torch.autograd.grad(out.sum(), tensors[0])
+        (grad,) = torch.autograd.grad(out.sum(), x)
         assert not grad[padding].any() and grad[text != 1].isfinite().all()
 
 
@@ -133,11 +185,15 @@ def compiled() -> None:
         made.append(kernel.warmup(*args, **given).asm["ptx"])
 
     triton.JITFunction.__getitem__ = lambda self, grid: functools.partial(warm_up, self, grid=grid)
-    single, double = Form(1, gate="logits", width=64), Form(3, "add", True, "values", 1, "sum")
-    for form, dtype in ((single, torch.float32), (double, torch.float64)):
-        outs = run(walk_scan, form, RAGGED, inputs_of(form, RAGGED, 64, dtype))
+    selected = walk.Form(2, "add", True, "values", 1, "sum", "relu")
+    for case in (
+        Case(walk.Form(1, gate="logits", width=2), RAGGED, channels=64, dtype=torch.float32),
+        Case(selected, RAGGED, True, channels=64),
+        Case(MEMORIES[0], RAGGED, channels=48, dtype=torch.float32),
+    ):
+        outs = run(case, case.tensors(), True)
         torch.cat([out.flatten() for out in outs]).sum().backward()
-    assert len(made) == 4
+    assert len(made) == 6
     assert all("cp.async" in ptx and "atom." not in ptx for ptx in made)
 
 
@@ -147,5 +203,5 @@ def test_compiles_for_hopper(compiler: ProcessPoolExecutor) -> None:
 
 def test_where_it_is_in_use() -> None:
     assert walk.path_in_use(torch.device("cpu")) in ("numba", "definition")
-    expected = "triton" if walk._HAS_TRITON else "definition"
+    expected = "triton" if HAS_TRITON else "definition"
     assert walk.path_in_use(torch.device("cuda")) == expected

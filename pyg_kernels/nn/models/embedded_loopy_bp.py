@@ -8,8 +8,8 @@ from pyg_kernels.nn.arguments import Act
 from pyg_kernels.nn.linear import UnitLinear
 from pyg_kernels.nn.models.embedded_net import EmbeddedNet
 from pyg_kernels.nn.models.graph_vector import build_norm
-from pyg_kernels.ops.cavity_sum import arriving_sum, cavity_sum, find_reverse
 from pyg_kernels.ops.edges import Edges
+from pyg_kernels.propagation.cavity_sum import arriving_sum, cavity_sum, find_reverse
 
 
 class EmbeddedLoopyBP(EmbeddedNet):
@@ -69,7 +69,7 @@ class EmbeddedLoopyBP(EmbeddedNet):
 
     See Also:
         :class:`EmbeddedMeanField`, whose values are of nodes;
-        :func:`~pyg_kernels.ops.cavity_sum.cavity_sum`, the sum that leaves out node j.
+        :func:`~pyg_kernels.propagation.cavity_sum.cavity_sum`, the sum that leaves out node j.
     """
 
     def __init__(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from pyg_kernels.nn.models.embedded_net import EmbeddedNet
-from pyg_kernels.ops.cavity_sum import arriving_sum
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbor_sum import neighbor_sum
+from pyg_kernels.propagation.cavity_sum import arriving_sum
 
 
 class EmbeddedMeanField(EmbeddedNet):

@@ -71,15 +71,11 @@ def path_in_use(device: torch.device) -> str:
 
 
 def _forward(a: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    """The sums; of piecewise-linear functions also the inputs' pieces, all pieces and order."""
     if not runs_compiled(a):
         return _OPERATOR.padded(_definition(a, *rest))
     from pyg_kernels.ops.expansion import cpu
 
-    centers, coefficients, green, bandwidth = rest
-    if green != "gaussian":
-        return cpu.linear_forward(a, centers, coefficients, green)
-    return _OPERATOR.padded((cpu.gaussian_forward(a, centers, coefficients, bandwidth),))
+    return _OPERATOR.padded(cpu.forward(a, *rest))
 
 
 def _backward(
@@ -89,30 +85,25 @@ def _backward(
     settings: tuple[Any, ...],
     needed: Sequence[bool],
 ) -> Sequence[Tensor | None]:
-    grad, (green, bandwidth) = grads[0], settings
+    grad = grads[0]
     if grad is None:
         return (None, None, None)
     if not runs_compiled(grad):
         return _OPERATOR.by_definition(tensors, settings, needed, grads)
     from pyg_kernels.ops.expansion import cpu
 
-    a, centers, coefficients = tensors
-    if green == "gaussian":
-        return cpu.gaussian_backward(grad, a, centers, coefficients, bandwidth)
-    wanted = needed[0], any(needed[1:])
-    return cpu.linear_backward(grad, a, coefficients, green, wanted, *outputs)
+    given: list[Any] = [*tensors, *settings, (needed[0], any(needed[1:])), *outputs]
+    return cpu.backward(grad, *given)
 
 
 def _fake(
     a: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: float | None
 ) -> tuple[Tensor, ...]:
-    out = a.new_empty(a.shape)
+    out, (functions, d) = a.new_empty(a.shape), centers.shape
     if green == "gaussian" or not runs_compiled(a):
         return _OPERATOR.padded((out,))
-    functions, d = centers.shape
-    table = a.new_empty(4, functions * (d + 1))
-    order = a.new_empty(functions, d, dtype=torch.long)
-    return out, out.new_empty(out.shape, dtype=torch.int32), table, order
+    entries, order = a.new_empty(a.shape, dtype=torch.int32), centers.new_empty(centers.shape)
+    return out, entries, a.new_empty(4, functions, d + 1), order.long()
 
 
 def _definition(*args: Any) -> tuple[Tensor]:

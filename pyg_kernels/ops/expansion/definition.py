@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
@@ -51,13 +51,17 @@ def direct_sum(
     a: Tensor, centers: Tensor, coefficients: Tensor, green: Green, bandwidth: float | None
 ) -> Tensor:
     """The sum term by term, in memory of the inputs times the centres."""
-    distances = a.unsqueeze(-1) - centers
     if green == "gaussian":
         assert bandwidth is not None
-        values = torch.exp(distances.square() * (-0.5 / bandwidth**2))
-    else:
-        values = distances.abs() if green == "abs" else distances.clamp_min(0)
+        return gaussians(a.unsqueeze(-1), centers, coefficients, -0.5 / bandwidth**2).sum(-1)
+    distances = a.unsqueeze(-1) - centers
+    values = distances.abs() if green == "abs" else distances.clamp_min(0)
     return (values * coefficients).sum(-1)
+
+
+def gaussians(a: Any, centers: Any, coefficients: Any, exponent: Any) -> Any:
+    """The terms of a sum of Gaussians, of tensors or traced; the exponent is that at distance 1."""
+    return torch.exp((a - centers).square() * exponent) * coefficients
 
 
 def linear_pieces(centers: Tensor, coefficients: Tensor, green: Green) -> Pieces:
@@ -74,9 +78,9 @@ def linear_pieces(centers: Tensor, coefficients: Tensor, green: Green) -> Pieces
     slopes = F.pad(chi.cumsum(1), (1, 0))
     values = F.pad((gaps * slopes[:, 1:-1]).cumsum(1), (1, 0))
     if green == "abs":  # and the sums over the centres right of each piece
-        right = F.pad(_from_right(chi), (0, 1))
+        right = F.pad(from_right(chi), (0, 1))
         slopes = slopes - right
-        values = values + F.pad(_from_right(gaps * right[:, 1:-1]), (0, 1))
+        values = values + F.pad(from_right(gaps * right[:, 1:-1]), (0, 1))
     unknown = (centers.isnan() | coefficients.isnan()).any(1, keepdim=True)
     values = values.masked_fill(unknown, torch.nan)
     # The centre at which the pieces' origins change from the right ends to the left ones.
@@ -106,6 +110,6 @@ def read_pieces(a: Tensor, pieces: Pieces, green: Green) -> Tensor:
     return torch.addcmul(values, slopes, offsets).t().reshape(a.shape)
 
 
-def _from_right(x: Tensor) -> Tensor:
+def from_right(x: Tensor) -> Tensor:
     """The sums of each entry and those after it, in the last dimension."""
     return x.flip(-1).cumsum(-1).flip(-1)

@@ -12,16 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyg_kernels.ops.activations import function_name
 from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.edges import Edges
 from pyg_kernels.ops.neighbor_sum import definition
 from pyg_kernels.ops.neighbor_sum.definition import Gate, message_weight
-from pyg_kernels.ops.operator import Operator, cpu_backend, is_plain
+from pyg_kernels.ops.operator import Operator, Outputs, cpu_backend, is_plain
 
 __all__ = ["Gate", "message_weight", "neighbor_sum", "path_in_use"]
 
 _NAMES = ("z", "gate[0]", "gate[1]", "gate[2]", "factor", "shift")
+_GATE_TARGET = 2
 
 _Act = str | Callable[[Tensor], Tensor] | None
 
@@ -60,19 +62,20 @@ def neighbor_sum(
     Raises:
         ValueError: For operands of other shapes, or another name of an activation.
     """
+    name = act if isinstance(act, str) else "none" if act is None else function_name(act)
     if act is not None and shift is None:  # once a node
-        z, act = definition.activation(act)(z), None
+        z, name = definition.activation(act)(z), "none"
     check_shapes(z=(z, (edges.num_sources, z.size(-1))))
     given = (*(gate or (None, None, None)), factor, shift)
     dtype = common_dtype(z, *given)
     wide = torch.promote_types(dtype, torch.float32)
-    z, tensors = z.to(wide), [None if t is None else t.to(wide) for t in (*given, edges.weight)]
-    name = definition.name_of(act)
+    tensors = [None if t is None else t.to(wide) for t in (z, *given, edges.weight)]
     if name is None:
-        out = _definition(z, *tensors, *edges.index, edges.num_targets, act)[0]
+        out = definition.neighbor_sum(*tensors, *edges.index, edges.num_targets, act)
     else:
-        order = _order(edges, z, tensors)
-        out = _OPERATOR(z, *tensors, *edges.index, *order, edges.num_targets, name)[0]
+        definition.activation(name)  # raises for one that is not known
+        order = _order(edges, tensors)
+        out = _OPERATOR(*tensors, *edges.index, *order, edges.num_targets, name)[0]
     return out.to(dtype)
 
 
@@ -86,87 +89,84 @@ def path_in_use(device: torch.device) -> str:
     return cpu_backend() if device.type == "cpu" else "definition"
 
 
-def _path(z: Tensor) -> str:
-    known = z.dtype in (torch.float32, torch.float64)
-    return path_in_use(z.device) if known else "definition"
-
-
 @cache
 def _has_triton() -> bool:
     return find_spec("triton") is not None
 
 
-def _kernels(z: Tensor) -> ModuleType | None:
-    """The kernels for a tensor; None for the definition."""
-    path = _path(z)
-    if path == "definition":
+def _kernels(like: Tensor) -> ModuleType | None:
+    """The kernels for tensors like one; None for the definition."""
+    path = path_in_use(like.device)
+    if path == "definition" or like.dtype not in (torch.float32, torch.float64):
         return None
     return import_module(f"{__name__}.{'cuda' if path == 'triton' else 'cpu'}")
 
 
-def _check_shapes(
-    tensors: Sequence[Tensor | None], index: Sequence[Tensor | None], num_targets: int
-) -> None:
-    z, source, edge_type = tensors[0], index[0], index[2]
-    assert z is not None and source is not None
-    edges = source.numel()
-    rows = (z.size(0), z.size(0), num_targets, *(3 * [edges if edge_type is None else None]))
+def _check_shapes(tensors: Sequence[Any], index: Sequence[Any], num_targets: int) -> None:
+    (sources, channels), edges = tensors[0].shape, index[0].numel()
+    types = edges if index[2] is None else None
+    rows = (sources, sources, num_targets, types, types, types)
     for name, tensor, count in zip(_NAMES, tensors, rows, strict=False):
-        known = count if count is not None or tensor is None else tensor.size(0)
-        if tensor is not None and tensor.shape != (known, z.size(-1)):
-            wanted = f"({'T' if count is None else count}, {z.size(-1)})"
+        if tensor is None:
+            continue
+        if tensor.dim() != 2 or tensor.size(1) != channels or count not in (None, tensor.size(0)):
+            wanted = f"({'T' if count is None else count}, {channels})"
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}: expected {wanted}")
-    weight = tensors[6]
-    if weight is not None and weight.shape != (edges,):
-        raise ValueError(f"weight has shape {tuple(weight.shape)}: expected ({edges},)")
+    check_shapes(weight=(tensors[6], (edges,)))
 
 
-def _order(edges: Edges, z: Tensor, others: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+def _order(edges: Edges, tensors: Sequence[Any]) -> Sequence[Tensor | None]:
     """The edges by target and, where a backward may follow, by source; None for the definition."""
     if torch.compiler.is_compiling():
         needed = not torch.onnx.is_in_onnx_export()
     else:
-        needed = _path(z) != "definition" and is_plain(z, *others)
+        needed = _kernels(tensors[0]) is not None and is_plain(*tensors)
     if not needed:
         return None, None, None, None
-    backward = torch.is_grad_enabled() and any(
-        t is not None and t.requires_grad for t in (z, *others)
-    )
-    return *edges.by_target(), *(edges.by_source() if backward else (None, None))
+    learns = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+    return *edges.by_target(), *(edges.by_source() if learns else (None, None))
 
 
-def _forward(*args: Any) -> tuple[Tensor, Tensor]:
-    tensors, index, (num_targets, act) = args[:7], args[7:10], args[-2:]
-    _check_shapes(tensors, index, num_targets)
-    kernels, by_target = _kernels(tensors[0]), args[10:12]
+# Messages and gates are never kept: the backward makes them again. A path has one function,
+# `sums(side, order, tensors, index, act, grad, of)`: it goes through the edges of each source
+# (side 0) or target (1) for the sums or, of the tensors of some numbers, for the gradients.
+
+
+def _forward(*args: Any) -> Outputs:
+    tensors, index, by_target = args[:7], args[7:10], args[10:12]
+    _check_shapes(tensors, index, args[-2])
+    kernels = _kernels(tensors[0])
     if kernels is None or by_target[0] is None:
-        (out,) = _definition(*args)
-    else:
-        out = kernels.forward(tensors, index, by_target, num_targets, act)
-    return out, out.new_empty(0)
+        return _OPERATOR.padded(_definition(*args))
+    return _OPERATOR.padded(tuple(kernels.sums(1, by_target, tensors, index, args[-1])))
 
 
 def _backward(
     grads: Sequence[Tensor | None],
-    tensors: Sequence[Tensor | None],
+    tensors: Sequence[Any],
     outputs: Sequence[Tensor],
-    settings: Sequence[int | str],
+    settings: Sequence[Any],
     needed: Sequence[bool],
 ) -> Sequence[Tensor | None]:
-    grad, by_target, by_source = grads[0], tensors[10:12], tensors[12:14]
-    kernels = _kernels(outputs[0])
-    if grad is None or kernels is None or by_source[0] is None:
+    kernels, orders = _kernels(outputs[0]), {1: tensors[10:12], 0: tensors[12:14]}
+    if grads[0] is None or kernels is None or orders[0][0] is None:
         return _OPERATOR.by_definition(tensors, settings, needed, grads)
-    parts = (tensors[:7], tensors[7:10], by_target, by_source, needed)
-    return *kernels.backward(grad, *parts, settings[1]), *([None] * 7)
+    found: list[Tensor | None] = [None] * len(tensors)
+    for side, order in orders.items():
+        of = tuple(k for k in range(7) if needed[k] and (k == _GATE_TARGET) == (side == 1))
+        if of:
+            own = kernels.sums(side, order, tensors[:7], tensors[7:10], settings[1], grads[0], of)
+            for k, gradient in zip(of, own, strict=True):
+                found[k] = gradient
+    return found
 
 
-def _definition(*args: Any) -> tuple[Tensor]:
+def _definition(*args: Any) -> Outputs:
     return (definition.neighbor_sum(*args[:10], *args[-2:]),)
 
 
-def _fake(z: Tensor, *rest: Tensor | int | str | None) -> tuple[Tensor, Tensor]:
-    return z.new_empty(rest[-2], z.size(1)), z.new_empty(0)  # type: ignore[arg-type]
+def _fake(z: Tensor, *rest: Any) -> Outputs:
+    return z.new_empty(rest[-2], z.size(1)), z.new_empty(0)
 
 
 _OPERATOR = Operator(
@@ -180,4 +180,5 @@ _OPERATOR = Operator(
     _definition,
     _fake,
     num_outputs=2,
+    first_kept=1,
 )

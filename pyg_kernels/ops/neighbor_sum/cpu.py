@@ -1,7 +1,6 @@
-"""The neighbour sum in Numba: no two tasks write to one node, so that threads need no locks.
+"""The neighbour sum on CPU: programs made of an edge's message, called edge by edge.
 
-Messages and gates are made edge by edge and never kept; the backward makes them again, over the
-edges of each source and, for the gradient of the gate's target side, of each target.
+No two tasks write to one node, so that threads need no locks.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -10,264 +9,86 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from pyg_kernels.ops.compiled import array, inlined, kernel, run, sigmoid, tanh
+from pyg_kernels.ops.compiled import array, kernel, run
+from pyg_kernels.ops.expression import as_value
+from pyg_kernels.ops.neighbor_sum.definition import EDGE, PART, TABLES, TARGET, TYPE, traced
+from pyg_kernels.ops.program import Program, call
 
-_NUMBERS = {"none": 0, "relu": 1, "tanh": 2, "sigmoid": 3}
-_DIMS = (2, 2, 2, 2, 2, 2, 1)  # of the tensors
-_GATE_TARGET, _TABLES = 2, (3, 4, 5)
-_MOST_PARTS, _FEWEST_PARTS = 64, 8  # of the sources; each sums over edge types on its own
-
-_Tensors = Sequence[Tensor | None]
+_MOST_PARTS, _FEWEST_PARTS = 64, 8  # each sums over edge types on its own
 
 
-def forward(
-    tensors: _Tensors, index: _Tensors, by_target: _Tensors, num_targets: int, act: str
-) -> Tensor:
-    """The sums; arguments as those of the op."""
-    z = tensors[0]
-    assert z is not None
-    out = z.new_empty(num_targets, z.size(1))
-    arrays = _arrays(tensors, index, act)
-    types = [t.size(0) for t in tensors[3:6] if t is not None]  # without tables, any type will do
-    rest = out.numpy(), min(types, default=sys.maxsize)
-    run(_forward, num_targets, _work(z, index), *map(array, by_target), *arrays, *rest)
-    return out
-
-
-def backward(
-    grad: Tensor,
-    tensors: _Tensors,
-    index: _Tensors,
-    by_target: _Tensors,
-    by_source: _Tensors,
-    needed: Sequence[bool],
+def sums(
+    side: int,
+    order: Sequence[Any],
+    tensors: Sequence[Any],
+    index: Sequence[Any],
     act: str,
-) -> list[Tensor | None]:
-    """The gradients of the tensors that need them."""
-    (z, *_), edge_type = tensors, index[2]
-    assert z is not None
-    wanted = [t is not None and need for t, need in zip(tensors, needed, strict=False)]
-    parts = _num_parts(tensors, edge_type)
-    grads: list[Tensor | None] = []
-    for k, (tensor, want) in enumerate(zip(tensors, wanted, strict=True)):
-        if tensor is None or not want:
-            grads.append(None)
-        elif k not in _TABLES or edge_type is None:
-            grads.append(z.new_empty(tensor.shape))
-        else:
-            grads.append(z.new_zeros(parts, *tensor.shape))
-    outs = [array(grad, z, dims) for grad, dims in zip(grads, _DIMS, strict=True)]
-    for k in _TABLES:
-        outs[k] = outs[k] if outs[k].ndim == 3 else outs[k][None]
-    on_target = outs.pop(_GATE_TARGET)
-    arrays, work = (*_arrays(tensors, index, act), array(grad)), _work(z, index)
-    if wanted[_GATE_TARGET]:
-        run(_backward_target, len(on_target), work, *map(array, by_target), *arrays, on_target)
-    if any(want for k, want in enumerate(wanted) if k != _GATE_TARGET):
-        run(_backward_source, parts, work, parts, *map(array, by_source), *arrays, *outs)
-    return [g.sum(0) if g is not None and g.dim() == 3 else g for g in grads]
+    grad: Tensor | None = None,
+    of: tuple[int, ...] = (),
+) -> list[Tensor]:
+    """The sums of messages at targets, or the gradients of some tensors: see the package."""
+    z, (ends, edge_type), nodes = tensors[0], (index[:2], index[2]), order[0].numel() - 1
+    channels, known = z.size(1), [tensors[k].size(0) for k in TABLES if tensors[k] is not None]
+    types, rows = min(known, default=sys.maxsize), max(known, default=0)
+    tables = [k in TABLES and edge_type is not None for k in of]
+    parts = nodes
+    if any(tables):  # what they hold is less than the messages
+        parts = min(_MOST_PARTS, max(_FEWEST_PARTS, edge_type.numel() // (4 * max(types, 1))))
+    outs = [
+        z.new_zeros(parts * rows, channels) if by_part else z.new_empty(tensors[k].shape)
+        for k, by_part in zip(of, tables, strict=True)
+    ] or [z.new_empty(nodes, channels)]
+    given = [t for t in (*tensors, grad) if t is not None]
+    given = [t if t.stride(-1) == 1 else t.contiguous() for t in given]
+    there = tuple(t is not None for t in tensors)
+    clear, program = _programs(there, act, z.dtype, of, any(tables))
+    table = program.table({"in": [(t, 0) for t in given], "out": [(t, 0) for t in outs]})
+    programs = clear.address, table[len(given) :], program.address, table
+    num_far = (z if side == TARGET else given[-1]).size(0)
+    edges = array(ends[1 - side]), num_far, array(edge_type, ends[0], 1), types, rows
+    work = edges[0].size * channels
+    run(_along, parts, work, parts, side, *map(array, order), *edges, *programs, channels)
+    for i, k in enumerate(of):
+        if tables[i]:
+            outs[i] = outs[i].view(parts, rows, channels).sum(0)[: tensors[k].size(0)]
+    return outs
 
 
-def _arrays(tensors: _Tensors, index: _Tensors, act: str) -> tuple[np.ndarray | int, ...]:
-    z = tensors[0]
-    arrays = (array(t, z, dims) for t, dims in zip(tensors, _DIMS, strict=True))
-    return *(array(i, index[0], 1) for i in index), *arrays, _NUMBERS[act]
-
-
-def _work(z: Tensor, index: _Tensors) -> int:
-    assert index[0] is not None
-    return index[0].numel() * z.size(1)
-
-
-def _num_parts(tensors: _Tensors, edge_type: Tensor | None) -> int:
-    """How many parts the sources are cut into: their sums over types take less than messages."""
-    types = max(1 if t is None else t.size(0) for t in (tensors[k] for k in _TABLES))
-    if edge_type is None:
-        return _MOST_PARTS
-    return min(_MOST_PARTS, max(_FEWEST_PARTS, edge_type.numel() // (4 * max(types, 1))))
-
-
-# Kernels take no views of rows: their reference counts would cost more than short rows.
-
-
-@inlined
-def _activate(z, u, shift, r, act, out):
-    zero = z.dtype.type(0)
-    if act == 0:
-        for d in range(z.shape[1]):
-            out[0, d] = z[u, d] + shift[r, d]
-    elif act == 1:
-        for d in range(z.shape[1]):
-            x = z[u, d] + shift[r, d]
-            out[0, d] = zero if x < zero else x  # lets NaN through
-    elif act == 2:
-        for d in range(z.shape[1]):
-            out[0, d] = tanh(z[u, d] + shift[r, d])
-    else:
-        for d in range(z.shape[1]):
-            out[0, d] = sigmoid(z[u, d] + shift[r, d])
-
-
-@inlined
-def _before_activation(grad, value, act):
-    """Takes a gradient through the activation with these values, in place."""
-    zero = grad.dtype.type(0)
-    if act == 1:
-        for d in range(grad.shape[1]):
-            grad[0, d] = zero if value[0, d] <= zero else grad[0, d]
-    elif act == 2:
-        for d in range(grad.shape[1]):
-            grad[0, d] -= grad[0, d] * (value[0, d] * value[0, d])
-    elif act == 3:
-        for d in range(grad.shape[1]):
-            grad[0, d] *= value[0, d] - value[0, d] * value[0, d]
-
-
-@inlined
-def _clear(on_edge, on_factor, on_shift, r):
-    for d in range(on_edge.shape[2]):
-        on_edge[0, r, d] = 0
-    for d in range(on_factor.shape[2]):
-        on_factor[0, r, d] = 0
-    for d in range(on_shift.shape[2]):
-        on_shift[0, r, d] = 0
+@cache
+def _programs(
+    there: tuple[bool, ...], act: str, dtype: torch.dtype, of: tuple[int, ...], typed: bool
+) -> tuple[Program, Program]:
+    """What is done at a node, to the first of the outputs, and at each of its edges."""
+    inputs, written = traced(there, act, of, typed)
+    sums = [row._replace(adds=False) for row, _ in written if row.adds and row.index != PART]
+    clear = Program({}, {"out": [(row, as_value(0.0)) for row in sums]}, dtype)
+    return clear, Program({"in": inputs}, {"out": written}, dtype)
 
 
 @kernel
-def _forward(
-    first, last, offset, order, source, target, edge_type,
-    z, gate_source, gate_target, gate_edge, factor, shift, weight, act, out, types,
+def _along(
+    first, last, parts, side, offset, order, far, num_far, edge_type, types, rows,
+    clear, clear_table, program, table, channels,
 ):  # fmt: skip
-    D, one = z.shape[1], z.dtype.type(1)
-    value = np.empty((1, D), z.dtype)
-    typed, gated, has_edge = len(edge_type) > 0, len(gate_source) > 0, len(gate_edge) > 0
-    shifted, has_factor = len(shift) > 0, len(factor) > 0
-    gk = gate_edge if has_edge else np.zeros((1, D), z.dtype)
-    b = factor if has_factor else np.ones((1, D), z.dtype)
-    y = value if shifted else z
-    for v in range(first, last):
-        for d in range(D):
-            out[v, d] = 0
-        for i in range(offset[v], offset[v + 1]):
-            e = order[i]
-            u, r = source[e], edge_type[e] if typed else e
-            if u < 0 or u >= len(z) or r < 0 or r >= types:
-                raise ValueError("an edge names a node or an edge type that is not there")
-            w = weight[e] if len(weight) else one
-            k, f, x = r if has_edge else 0, r if has_factor else 0, 0 if shifted else u
-            if shifted:
-                _activate(z, u, shift, r, act, value)
-            if gated:
-                for d in range(D):
-                    gate = sigmoid(gate_source[u, d] + gate_target[v, d] + gk[k, d])
-                    out[v, d] += gate * (w * (b[f, d] * y[x, d]))
-            else:
-                for d in range(D):
-                    out[v, d] += w * (b[f, d] * y[x, d])
-
-
-@kernel
-def _backward_target(
-    first, last, offset, order, source, target, edge_type,
-    z, gate_source, gate_target, gate_edge, factor, shift, weight, act, grad, on_target,
-):  # fmt: skip
-    """The gradient of the gate's logits on targets."""
-    D, one = z.shape[1], z.dtype.type(1)
-    value = np.empty((1, D), z.dtype)
-    typed, has_edge = len(edge_type) > 0, len(gate_edge) > 0
-    shifted, has_factor = len(shift) > 0, len(factor) > 0
-    gk = gate_edge if has_edge else np.zeros((1, D), z.dtype)
-    b = factor if has_factor else np.ones((1, D), z.dtype)
-    y = value if shifted else z
-    for v in range(first, last):
-        for d in range(D):
-            on_target[v, d] = 0
-        for i in range(offset[v], offset[v + 1]):
-            e = order[i]
-            u, r = source[e], edge_type[e] if typed else e
-            w = weight[e] if len(weight) else one
-            k, f, x = r if has_edge else 0, r if has_factor else 0, 0 if shifted else u
-            if shifted:
-                _activate(z, u, shift, r, act, value)
-            for d in range(D):
-                gate = sigmoid(gate_source[u, d] + gate_target[v, d] + gk[k, d])
-                on_target[v, d] += (w * (b[f, d] * y[x, d])) * (gate - gate * gate)
-        for d in range(D):
-            on_target[v, d] *= grad[v, d]
-
-
-@kernel
-def _backward_source(
-    first, last, parts, offset, order, source, target, edge_type,
-    z, gate_source, gate_target, gate_edge, factor, shift, weight, act, grad,
-    on_z, on_source, on_edge, on_factor, on_shift, on_weight,
-):  # fmt: skip
-    """The other gradients: those of edge types as sums of each part of the sources."""
-    D, one = z.shape[1], z.dtype.type(1)
-    value, share = np.empty((1, D), z.dtype), np.empty((1, D), z.dtype)
-    typed, gated, has_edge = len(edge_type) > 0, len(gate_source) > 0, len(gate_edge) > 0
-    shifted, has_factor = len(shift) > 0, len(factor) > 0
-    gk = gate_edge if has_edge else np.zeros((1, D), z.dtype)
-    b = factor if has_factor else np.ones((1, D), z.dtype)
-    y = value if shifted else z
-    wants_z, wants_source, wants_edge = len(on_z) > 0, len(on_source) > 0, on_edge.shape[1] > 0
-    wants_factor, wants_shift = on_factor.shape[1] > 0, on_shift.shape[1] > 0
-    gs = on_source if wants_source else np.zeros((1, D), z.dtype)
-    ge = on_edge if wants_edge else np.zeros((1, 1, D), z.dtype)
-    gf = on_factor if wants_factor else np.zeros((1, 1, D), z.dtype)
+    nodes, at = len(offset) - 1, np.zeros(8, np.int64)
     for part in range(first, last):
-        p = part if typed else 0
-        for u in range(len(z) * part // parts, len(z) * (part + 1) // parts):
-            if wants_z:
-                for d in range(D):
-                    on_z[u, d] = 0
-            if wants_source:
-                for d in range(D):
-                    on_source[u, d] = 0
-            for i in range(offset[u], offset[u + 1]):
+        for node in range(nodes * part // parts, nodes * (part + 1) // parts):
+            at[side] = node
+            call(clear, clear_table.ctypes.data, at.ctypes.data, 0, channels)
+            for i in range(offset[node], offset[node + 1]):
                 e = order[i]
-                v, r = target[e], edge_type[e] if typed else e
-                w = weight[e] if len(weight) else one
-                k, f, x = r if has_edge else 0, r if has_factor else 0, 0 if shifted else u
-                a = u if wants_source else 0
-                pe, re = p if wants_edge else 0, r if wants_edge else 0
-                pf, rf = p if wants_factor else 0, r if wants_factor else 0
-                if shifted:
-                    _activate(z, u, shift, r, act, value)
-                if not typed:
-                    _clear(on_edge, on_factor, on_shift, r)
-                if gated:
-                    for d in range(D):
-                        gate = sigmoid(gate_source[u, d] + gate_target[v, d] + gk[k, d])
-                        g = grad[v, d] * gate
-                        gf[pf, rf, d] += w * g * y[x, d]
-                        g *= b[f, d]
-                        share[0, d] = g
-                        logit = w * g * y[x, d] * (one - gate)
-                        gs[a, d] += logit
-                        ge[pe, re, d] += logit
-                else:
-                    for d in range(D):
-                        g = grad[v, d]
-                        gf[pf, rf, d] += w * g * y[x, d]
-                        share[0, d] = g * b[f, d]
-                if len(on_weight):
-                    total = w - w
-                    for d in range(D):
-                        total += share[0, d] * y[x, d]
-                    on_weight[e] = total
-                if shifted:
-                    _before_activation(share, value, act)
-                if wants_z:
-                    for d in range(D):
-                        on_z[u, d] += w * share[0, d]
-                if wants_shift:
-                    for d in range(D):
-                        on_shift[p, r, d] += w * share[0, d]
+                other, r = far[e], edge_type[e] if len(edge_type) else e
+                if other < 0 or other >= num_far or r < 0 or r >= types:
+                    raise ValueError("an edge names a node or an edge type that is not there")
+                at[1 - side], at[EDGE], at[TYPE], at[PART] = other, e, r, part * rows + r
+                call(program, table.ctypes.data, at.ctypes.data, 0, channels)
 
 
 @kernel

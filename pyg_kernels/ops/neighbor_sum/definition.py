@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.edges import weighted
+from pyg_kernels.ops.expression import Row, Value, as_value, gradients, leaf
 
 Activation = Callable[[Tensor], Tensor]
 Gate = tuple[Tensor, Tensor, Tensor | None]
 Index = tuple[Tensor, Tensor, Tensor | None]
 
-_ACTIVATIONS: dict[str, Activation] = {
-    "none": lambda x: x,
-    "relu": torch.relu,
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-}
+# What a row belongs to; the last is an edge's type in a part of the nodes.
+SOURCE, TARGET, EDGE, TYPE, PART = range(5)
+_ROWS = (*map(Row, (SOURCE, SOURCE, TARGET, TYPE, TYPE, TYPE)), Row(EDGE, wide=False))
+TABLES = (3, 4, 5)  # of the op's tensors, those with one row an edge type
+_ACTIVATIONS = ("none", "relu", "tanh", "sigmoid")
 
 
 def activation(act: str | Activation) -> Activation:
@@ -27,46 +27,48 @@ def activation(act: str | Activation) -> Activation:
         return act
     if act not in _ACTIVATIONS:
         raise ValueError(f"act={act!r}: expected one of {', '.join(map(repr, _ACTIVATIONS))}")
-    return _ACTIVATIONS[act]
+    found: Activation = (lambda x: x) if act == "none" else getattr(torch, act)
+    return found
 
 
-def name_of(act: str | Activation | None) -> str | None:
-    """The name of an activation that is fused; None for any other callable."""
-    if act is None:
-        return "none"
-    if isinstance(act, str):
-        activation(act)
-        return act
-    return next((name for name, known in _ACTIVATIONS.items() if act is known), None)
+def neighbor_sum(*args: Any) -> Tensor:
+    """Gathers, shifts, activates, weights and adds up; arguments as those of the op."""
+    tensors, index, num_targets, act = args[:6], args[7:10], *args[10:]
+    weight = None if args[6] is None else args[6].unsqueeze(1)
+    rows = message([*_on_edges(tensors, index), weight], act)
+    return rows.new_zeros(num_targets, rows.size(1)).index_add(0, index[1], rows)
 
 
-def neighbor_sum(
-    z: Tensor,
-    gate_source: Tensor | None,
-    gate_target: Tensor | None,
-    gate_edge: Tensor | None,
-    factor: Tensor | None,
-    shift: Tensor | None,
-    weight: Tensor | None,
-    source: Tensor,
-    target: Tensor,
-    edge_type: Tensor | None,
-    num_targets: int,
-    act: str | Activation,
-) -> Tensor:
-    """Gathers, shifts, activates, weights and adds up."""
-    message = z.index_select(0, source)
-    if shift is not None:
-        message = message + _on_edges(shift, edge_type)
-    message = activation(act)(message)
-    gate = None
-    if gate_source is not None and gate_target is not None:
-        gate = (gate_source, gate_target, gate_edge)
-    whole = message_weight((source, target, edge_type), gate, factor)
-    if whole is not None:
-        message = whole * message
-    message = weighted(message, weight)
-    return message.new_zeros(num_targets, message.size(1)).index_add(0, target, message)
+def message(rows: Sequence[Any], act: str | Activation) -> Any:
+    """What an edge carries, from its rows of the op's tensors."""
+    z, gate_source, gate_target, gate_edge, factor, shift, weight = rows
+    found = activation(act)(z if shift is None else z + shift)
+    for part in (_weight(gate_source, gate_target, gate_edge, factor), weight):
+        found = found if part is None else part * found
+    return found
+
+
+def traced(
+    there: Sequence[bool], act: str, of: Sequence[int] = (), by_part: bool = False
+) -> tuple[list[Value], list[tuple[Row, Value]]]:
+    """What kernels read for an edge, and what they write, with its row.
+
+    Args:
+        there: Which of the op's tensors are given.
+        act: The activation.
+        of: The tensors whose gradients are written; without any, the message is.
+        by_part: Whether the gradients of tables are added up by part; else each edge has its own.
+    """
+    leaves = [leaf(row) if has else None for row, has in zip(_ROWS, there, strict=True)]
+    inputs, carried = [value for value in leaves if value is not None], message(leaves, act)
+    if not of:
+        return inputs, [(Row(TARGET, adds=True), carried)]
+    inputs.append(leaf(Row(TARGET)))
+    wanted = [value for k in of if (value := leaves[k]) is not None]
+    on_table = Row(PART, adds=True) if by_part else Row(EDGE)
+    rows = [on_table if k in TABLES else _ROWS[k]._replace(adds=_ROWS[k].wide) for k in of]
+    found = gradients([(carried, inputs[-1])], wanted)
+    return inputs, [(row, as_value(g or 0.0)) for row, g in zip(rows, found, strict=True)]
 
 
 def message_weight(index: Index, gate: Gate | None, factor: Tensor | None) -> Tensor | None:
@@ -77,17 +79,20 @@ def message_weight(index: Index, gate: Gate | None, factor: Tensor | None) -> Te
         gate: The gate's logits on source nodes, on target nodes and on edge types.
         factor: The factors, one row an edge type.
     """
-    source, target, edge_type = index
-    weight = None if factor is None else _on_edges(factor, edge_type)
-    if gate is None:
-        return weight
-    on_source, on_target, on_edge = gate
-    logit = on_source.index_select(0, source) + on_target.index_select(0, target)
-    if on_edge is not None:
-        logit = logit + _on_edges(on_edge, edge_type)
-    opened = torch.sigmoid(logit)
-    return opened if weight is None else opened * weight
+    found: Tensor | None = _weight(*_on_edges((None, *(gate or (None,) * 3), factor), index)[1:])
+    return found
 
 
-def _on_edges(table: Tensor, edge_type: Tensor | None) -> Tensor:
-    return table if edge_type is None else table.index_select(0, edge_type)
+def _weight(gate_source: Any, gate_target: Any, gate_edge: Any, factor: Any) -> Any:
+    if gate_source is None:
+        return factor
+    logit = gate_source + gate_target
+    opened = torch.sigmoid(logit if gate_edge is None else logit + gate_edge)
+    return opened if factor is None else opened * factor
+
+
+def _on_edges(tensors: Sequence[Tensor | None], index: Index) -> list[Tensor | None]:
+    """Spreads z, the gate's logits and tables over the edges."""
+    source, target, kind = index
+    rows = zip(tensors, (source, source, target, kind, kind, kind), strict=False)
+    return [t if t is None or row is None else t.index_select(0, row) for t, row in rows]

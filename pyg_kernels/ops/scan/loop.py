@@ -1,31 +1,28 @@
-"""The time loop of all scans on CPU, forward and backward, around the steps of a cell.
+"""The time loop of all scans on CPU, around programs that compute one token of one text.
 
-A cell is the named tuple of its arrays, and what `step` and `step_back` are for that type. They are
-called with a list of tokens to be gone through one after the other: where the cell reads the output
-before, those of one time step, and the loop makes the products in between; otherwise those of one
-text, a few dozen at a time, so that calls and views cost little beside the numbers.
+Programs find their rows by numbers that the loop sets: see `Index`. Where the output before is
+read, the loop makes the products in between, for all texts of a task at once.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from pyg_kernels.ops.compiled import array, inlined
+from pyg_kernels.ops.compiled import array, inlined, kernel
+from pyg_kernels.ops.product import multiply, padded, panels_of
+from pyg_kernels.ops.program import call
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.rows import copy
+from pyg_kernels.ops.scan.traced import Index
 
-# OpenBLAS multiplies on one thread up to this many multiply-adds; beyond, its threads would get in
-# the way of those that share the texts. So larger products are made of small ones.
-_SMALL_PRODUCT = 2**18
-_LANES = 4  # columns of a panel are a multiple of it
 _NARROW = 32  # channels; a task has no fewer
-_IN_CACHE = 2**12  # numbers of one buffer
+
+
+_TOKEN, _BEFORE, _TEXT, _PART = (int(i) for i in list(Index)[1:])
 
 
 class Tasks(NamedTuple):
@@ -36,6 +33,8 @@ class Tasks(NamedTuple):
         start: The row of each text's first token.
         length: The length of each text.
         stride: The rows from one token to the next.
+        num_rows: The number of all rows.
+        channels: The number of channels.
         parts: The number of parts.
         blocks: The number of blocks of channels.
     """
@@ -44,68 +43,46 @@ class Tasks(NamedTuple):
     start: np.ndarray
     length: np.ndarray
     stride: int
+    num_rows: int
+    channels: int
     parts: int
     blocks: int
 
     @classmethod
-    def of(cls, layout: Layout, channels: int, feed: Tensor | None, splits: bool = True) -> Tasks:
-        """The tasks of a scan; `splits` says whether channels do not depend on each other."""
+    def of(
+        cls, layout: Layout, channels: int, together: bool = False, whole: bool = False
+    ) -> Tasks:
+        """The tasks of a scan.
+
+        Args:
+            layout: The texts.
+            channels: The number of channels.
+            together: Whether a task goes through several texts at once, for products.
+            whole: Whether channels depend on each other.
+        """
         layout.check()
         threads, texts = torch.get_num_threads(), layout.num_texts
         parts, blocks = texts, 1
-        if feed is not None:
+        if together:
             parts = min(threads, texts)
-        elif splits:
+        elif not whole:
             while parts * blocks < threads and channels // blocks >= 2 * _NARROW:
                 blocks *= 2
         order, start, length = map(array, (layout.order(), layout.start, layout.length))
-        return cls(order, start, length, layout.stride, parts, blocks)
+        return cls(order, start, length, layout.stride, layout.num_rows, channels, parts, blocks)
 
     @property
     def number(self) -> int:
         return self.parts * self.blocks
 
 
-class Tokens(NamedTuple):
-    """Some tokens, in the order in which they are gone through.
-
-    Attributes:
-        row: The row of each.
-        before: The row of the token before it; for a first one the number of all rows plus that
-            of its text.
-        slot: Its text's place in what is carried.
-    """
-
-    row: Any
-    before: Any
-    slot: Any
-
-
-def step(cell, tokens, first, last, feed):
-    """What a cell does at some tokens: overloaded for each type of cell.
-
-    Args:
-        tokens: The tokens.
-        first, last: The channels.
-        feed: What the product with the output before gave, (tokens, R); (0, 0) without.
-    """
-
-
-def step_back(cell, tokens, first, last, g_feed, g_h):
-    """The derivative of `step`.
-
-    It reads in `g_h`, (slots, D), what later tokens give the outputs, and leaves there what it
-    gives the outputs before by itself; in `g_feed`, (tokens, R), it leaves the gradient of what the
-    product gave.
-    """
-
-
 @inlined
-def share_of(task, texts, length, parts, blocks, channels):
+def share_of(task, tasks):
     """The texts of a task, and its first channel and that after its last.
 
     Texts of one length are those beside each other: threads stay off each other's cache lines.
     """
+    texts, _, length, _, _, channels, parts, blocks = tasks
     part, block = task // blocks, task % blocks
     first, last = channels * block // blocks, channels * (block + 1) // blocks
     own = texts[part::parts].copy()
@@ -115,169 +92,109 @@ def share_of(task, texts, length, parts, blocks, channels):
 
 
 @inlined
-def longest_list(texts, length, channels, reads):
-    """The most tokens that steps are called with."""
-    if reads:
-        return texts.size
-    return max(1, min(length[texts[0]] if texts.size else 0, _IN_CACHE // channels))
+def _place(index, text, t, start, stride, num_rows):
+    """Sets the numbers of the rows of token t of a text."""
+    index[_TEXT], index[_TOKEN] = text, start[text] + t * stride
+    index[_BEFORE] = index[_TOKEN] - stride if t else num_rows + text
 
 
-@inlined
-def _list_tokens(tokens, texts, start, length, stride, num_rows, t, size):
-    """The tokens t, ..., t + size - 1 of one text; or those of step t, the texts that have one."""
-    if size:
-        text = texts[0]
-        for m in range(size):
-            tokens.row[m] = start[text] + (t + m) * stride
-            tokens.before[m] = tokens.row[m] - stride if t + m else num_rows + text
-            tokens.slot[m] = 0
-        return Tokens(tokens.row[:size], tokens.before[:size], tokens.slot[:size])
-    active = 0
-    while active < texts.size and length[texts[active]] > t:
-        text = texts[active]
-        tokens.row[active] = start[text] + t * stride
-        tokens.before[active] = tokens.row[active] - stride if t else num_rows + text
-        tokens.slot[active] = active
-        active += 1
-    return Tokens(tokens.row[:active], tokens.before[:active], tokens.slot[:active])
+@kernel
+def along(first_task, last_task, tasks, program, table, backwards):
+    """Calls a program for all tokens of each text, perhaps from the last to the first."""
+    _, start, length, stride, num_rows, _, _, blocks = tasks
+    index = np.zeros(8, np.int64)
+    for task in range(first_task, last_task):
+        texts, first, last = share_of(task, tasks)
+        index[_PART] = task // blocks
+        for text in texts:
+            for i in range(length[text]):
+                t = length[text] - 1 - i if backwards else i
+                _place(index, text, t, start, stride, num_rows)
+                call(program, table.ctypes.data, index.ctypes.data, first, last)
 
 
-@inlined
-def _rows_at_once(rows, size):
-    """How many of some rows of so many numbers one product takes."""
-    return min(rows, 16 if size <= 1024 else 8)
-
-
-@inlined
-def _panels(matrix, rows):
-    """A matrix as panels of columns, (P, K, C), by which some rows are multiplied.
-
-    The last panel is filled up with zeros.
-    """
-    size, columns = matrix.shape
-    width = columns
-    if rows * matrix.size > _SMALL_PRODUCT:
-        width = _SMALL_PRODUCT // (_rows_at_once(rows, size) * size) // _LANES * _LANES
-        width = min(columns, max(_LANES, width))
-    out = np.zeros(((columns + width - 1) // width, size, width), matrix.dtype)
-    for first in range(0, columns, width):
-        for k in range(size):
-            copy(matrix[k][first:], out[first // width, k])
-    return out
-
-
-@inlined
-def _multiply(left, panels, out):
-    """The product of a matrix and one in panels, on this thread."""
-    rows, (number, size, width) = len(out), panels.shape
-    if rows * panels.size <= _SMALL_PRODUCT and number == 1:
-        np.dot(left, panels[0], out)
-        return
-    at_once = _rows_at_once(rows, size)
-    found = np.empty((at_once, width), out.dtype)
-    for row in range(0, rows, at_once):
-        some = left[row : row + at_once]
-        part = found[: len(some)]
-        for p in range(number):
-            np.dot(some, panels[p], part)
-            for i in range(len(some)):
-                copy(part[i], out[row + i][p * width :])
-
-
-@inlined
-def forward_loop(cell, texts, start, length, stride, first, last, across, mask, h0, h):
-    """Calls `step` for all tokens of some texts.
+@kernel
+def along_fed(first_task, last_task, tasks, program, table, products, across, mask, h, kept):
+    """The same from step to step, with products of the outputs before.
 
     Args:
-        cell: The cell.
-        texts: The texts of the task, the longest first; one where nothing is read.
-        start, length, stride: The layout.
-        first, last: The channels.
-        across: What the output before is multiplied by, (D, R); empty where it is not read.
-        mask: Factors on the output before as it is read, (B, D), or empty.
-        h0: The outputs before the first token, (B, D).
-        h: The outputs, (N, D), which `step` writes.
+        products: The functions for `multiply`.
+        across: What they are multiplied by, (D, R).
+        mask: Factors on them, (B, D), or empty.
+        h: The outputs, (N + B, D), those before the texts last.
+        kept: The products, (N, R).
     """
-    rows, channels = h.shape
-    reads = across.shape[1] > 0
-    size = longest_list(texts, length, last - first, reads)
-    buffer = Tokens(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64))
-    longest = length[texts[0]] if texts.size else 0
-    if not reads:
-        feed = np.empty((0, 0), h.dtype)
-        for t in range(0, longest, size):
-            now = min(size, longest - t)
-            tokens = _list_tokens(buffer, texts, start, length, stride, rows, t, now)
-            step(cell, tokens, first, last, feed)
-        return
-    feed = np.empty((texts.size, across.shape[1]), h.dtype)
-    before = np.empty((texts.size, channels), h.dtype)
-    panels = _panels(across, texts.size)
-    for t in range(longest):
-        tokens = _list_tokens(buffer, texts, start, length, stride, rows, t, 0)
-        active = tokens.row.size
-        _read(tokens, h0, h, mask, texts, before)
-        _multiply(before[:active], panels, feed[:active])
-        step(cell, tokens, first, last, feed)
+    _, start, length, stride, num_rows, channels, _, _ = tasks
+    index = np.zeros(8, np.int64)
+    for task in range(first_task, last_task):
+        texts, first, last = share_of(task, tasks)
+        index[_PART] = task
+        fed = padded(texts.size, across.shape[1], h)
+        before = padded(texts.size, channels, h)
+        panels = panels_of(across)
+        for t in range(length[texts[0]] if texts.size else 0):
+            active = 0
+            while active < texts.size and length[texts[active]] > t:
+                _place(index, texts[active], t, start, stride, num_rows)
+                _read(h[index[_BEFORE]], mask, texts[active], before[active])
+                active += 1
+            multiply(products, before, active, panels, across.shape[1], fed)
+            for m in range(active):
+                _place(index, texts[m], t, start, stride, num_rows)
+                copy(fed[m], kept[index[_TOKEN]])
+                call(program, table.ctypes.data, index.ctypes.data, first, last)
 
 
-@inlined
-def _read(tokens, h0, h, mask, texts, out):
-    """The outputs before as they are read."""
-    rows, channels = h.shape
-    for m in range(tokens.row.size):
-        row, now = tokens.before[m], out[m]
-        copy(h[row] if row < rows else h0[row - rows], now)
-        if mask.size:
-            factor = mask[texts[m]]
-            for k in range(channels):
-                now[k] *= factor[k]
-
-
-@inlined
-def backward_loop(cell, texts, start, length, stride, first, last, back, mask, rows, g_h):
-    """Calls `step_back` for all tokens, from the last to the first.
+@kernel
+def back_fed(first_task, last_task, tasks, program, table, products, back, mask, g_x, g_h):
+    """Its derivative.
 
     Args:
-        back: The matrix by which the product's gradient is multiplied, (R, D); or empty.
-        rows: The number of rows N.
-        g_h: The gradient of the outputs, (texts, D), at last of those before the texts.
+        back: What the gradients of the products are multiplied by, (R, D).
+        g_x: Those gradients in its first R columns, (N, K), which the program writes.
+        g_h: The gradients of the outputs before, (B, D), to which theirs are added.
     """
-    channels = g_h.shape[1]
-    reads = back.shape[0] > 0
-    size = longest_list(texts, length, last - first, reads)
-    buffer = Tokens(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64))
-    longest = length[texts[0]] if texts.size else 0
-    if not reads:
-        g_feed = np.empty((0, 0), g_h.dtype)
-        begin = (longest - 1) // size * size
-        for t in range(begin, -1, -size):
-            now = min(size, longest - t)
-            found = _list_tokens(buffer, texts, start, length, stride, rows, t, now)
-            tokens = Tokens(found.row[::-1].copy(), found.before[::-1].copy(), found.slot)
-            step_back(cell, tokens, first, last, g_feed, g_h)
-        return
-    g_feed = np.empty((texts.size, back.shape[0]), g_h.dtype)
-    given = np.empty((texts.size, channels), g_h.dtype)
-    panels = _panels(back, texts.size)
-    for t in range(longest - 1, -1, -1):
-        tokens = _list_tokens(buffer, texts, start, length, stride, rows, t, 0)
-        active = tokens.row.size
-        step_back(cell, tokens, first, last, g_feed, g_h)
-        _multiply(g_feed[:active], panels, given[:active])
-        for m in range(active):
-            now, more = g_h[m], given[m]
-            if mask.size:
-                factor = mask[texts[m]]
-                for k in range(channels):
-                    now[k] += more[k] * factor[k]
-            else:
-                for k in range(channels):
-                    now[k] += more[k]
+    _, start, length, stride, num_rows, channels, _, _ = tasks
+    index = np.zeros(8, np.int64)
+    for task in range(first_task, last_task):
+        texts, first, last = share_of(task, tasks)
+        index[_PART] = task
+        g_fed = padded(texts.size, back.shape[0], g_x)
+        given = padded(texts.size, channels, g_x)
+        panels = panels_of(back)
+        for t in range((length[texts[0]] if texts.size else 0) - 1, -1, -1):
+            active = 0
+            while active < texts.size and length[texts[active]] > t:
+                _place(index, texts[active], t, start, stride, num_rows)
+                call(program, table.ctypes.data, index.ctypes.data, first, last)
+                copy(g_x[index[_TOKEN]][: back.shape[0]], g_fed[active])
+                active += 1
+            multiply(products, g_fed, active, panels, channels, given)
+            for m in range(active):
+                _read(given[m][:channels], mask, texts[m], given[m])
+                add(given[m][:channels], g_h[texts[m]])
 
 
-def columns(feed: Tensor | None, like: Tensor) -> tuple[Any, Any]:
-    """The feed's matrix transposed, (D, R), and as it is, (R, D); empty ones for None."""
-    if feed is None:
-        return array(None, like), array(None, like)
-    return array(feed.t()), array(feed)
+@inlined
+def copy(row, out):
+    """Copies the first entries of a row: as many as the other has, or the other way round."""
+    for k in range(min(row.size, out.size)):
+        out[k] = row[k]
+
+
+@inlined
+def add(row, out):
+    """Adds a row to another, which may be longer."""
+    for k in range(row.size):
+        out[k] += row[k]
+
+
+@inlined
+def _read(row, mask, text, out):
+    """A row as it is read or given: times the text's factors, where there are some."""
+    if mask.size:
+        factor = mask[text]
+        for k in range(row.size):
+            out[k] = row[k] * factor[k]
+    else:
+        copy(row, out)

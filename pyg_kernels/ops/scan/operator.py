@@ -18,47 +18,45 @@ _LAYOUT = "SymInt num_steps, str layout_form, bool steps_first, bool backwards"
 class Scan(Operator):
     """A scan along texts.
 
-    The module with its kernels on CPU, ``cpu``, stands beside the definition. It has
-    ``forward(form, layout, tensors)``, which gives all outputs, and ``backward(form, layout,
-    tensors, outputs, grads, needed)``, which gives the gradients of the tensors.
-
     Args:
+        name: Its name as an op.
         tensors: The names of its tensors, with ``?`` behind those that may be None; `start` and
             `length` of the layout follow.
         form: The named tuple of its settings; the layout's follow.
-        definition: The function of this name that computes its outputs by PyTorch's ops, from a
-            form, a layout and tensors.
-        fake: Empty tensors like all outputs where kernels run, from a form, a layout and tensors.
+        define: What computes its outputs by PyTorch's ops, from a form, a layout and tensors.
+        like: Empty tensors like all outputs of its kernels, from a form, a layout and tensors.
+        kernels: The module of its kernels on CPU. It has ``forward(form, layout, tensors)``, all
+            outputs, and ``backward(form, layout, tensors, outputs, grads, needed)``, the gradients
+            of the tensors.
         num_outputs: How many outputs there are with those that the backward reads again.
         num_defined: How many the definition has.
         first_kept: See `Operator`.
-        path: The name of the module with kernels for a form and tensors, None for the definition.
     """
 
     def __init__(
         self,
+        name: str,
         tensors: str,
         form: type,
-        definition: Callable[..., Outputs],
-        fake: Callable[[Any, Layout, Sequence[Any]], Outputs],
+        define: Callable[..., Outputs],
+        like: Callable[[Any, Layout, Sequence[Any]], Outputs],
+        kernels: str,
         num_outputs: int,
         num_defined: int,
         first_kept: int = 0,
-        path: Callable[[Any, Sequence[Any]], str | None] | None = None,
     ) -> None:
         names = [*tensors.split(), "start", "length"]
         typed = [f"Tensor{'?' * name.endswith('?')} {name.rstrip('?')}" for name in names]
         fields = get_type_hints(form).items()
         typed += [f"{_SCHEMA_TYPES.get(kind, 'str')} {name}" for name, kind in fields]
         self._form, self._count = form, len(names) - 2
-        self._package = definition.__module__.rpartition(".")[0]
-        self._path = path or _compiled
-        self._like, self._num_defined, self._defines = fake, num_defined, definition
+        self._define, self._like, self._module = define, like, kernels
+        self._num_defined = num_defined
         super().__init__(
-            definition.__name__,
+            name,
             ", ".join([*typed, _LAYOUT]),
-            self._kernels_forward,
-            self._kernels_backward,
+            self._run,
+            self._run_back,
             self._by_torch,
             self._fake,
             num_outputs,
@@ -76,23 +74,21 @@ class Scan(Operator):
         layout = Layout.of_settings(start, length, tensors[0].size(0), tuple(settings[-4:]))
         return self._form(*settings[:-4]), layout, tensors
 
-    def _kernels(self, form: Any, tensors: Sequence[Any]) -> Any:
-        """The module with kernels; None for the definition."""
-        path = self._path(form, tensors)
-        return None if path is None else import_module(f"{self._package}.{path}")
+    def _kernels(self, tensors: Sequence[Any]) -> Any:
+        """The kernels; None for the definition."""
+        return import_module(self._module) if runs_compiled(tensors[0]) else None
 
     def _by_torch(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
-        return self._defines(form, layout, *tensors)
+        return self._define(form, layout, *tensors)
 
-    def _kernels_forward(self, *args: Any) -> Outputs:
+    def _run(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
-        kernels = self._kernels(form, tensors)
-        if kernels is None:
-            return self.padded(self.definition(*args))
-        return self.padded(kernels.forward(form, layout, tensors))
+        kernels = self._kernels(tensors)
+        found = kernels.forward(form, layout, tensors) if kernels else self.definition(*args)
+        return self.padded(tuple(found))
 
-    def _kernels_backward(
+    def _run_back(
         self,
         grads: Sequence[Tensor | None],
         tensors: Sequence[Tensor | None],
@@ -101,17 +97,12 @@ class Scan(Operator):
         needed: Sequence[bool],
     ) -> Sequence[Tensor | None]:
         form, layout, given = self._parts((*tensors, *settings))
-        kernels = self._kernels(form, given)
-        if kernels is None:
+        kernels = self._kernels(given)
+        if not kernels:
             return self.by_definition(tensors, settings, needed, grads)
         return *kernels.backward(form, layout, given, outputs, grads, needed), None, None
 
     def _fake(self, *args: Any) -> Outputs:
         form, layout, tensors = self._parts(args)
         found = self._like(form, layout, tensors)
-        path = self._path(form, tensors)
-        return found if path == "cpu" else self.padded(found[: self._num_defined])
-
-
-def _compiled(form: Any, tensors: Sequence[Any]) -> str | None:
-    return "cpu" if runs_compiled(tensors[0]) else None
+        return self.padded(found if runs_compiled(tensors[0]) else found[: self._num_defined])

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
+from pyg_kernels.ops.expansion.definition import Green, direct_sum, linear_pieces, read_pieces
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.activation import definition
-from pyg_kernels.ops.scan.activation.definition import Form
+from pyg_kernels.ops.scan.definition import loop
 from pyg_kernels.ops.scan.operator import Scan
 
 __all__ = ["Form", "activation_scan"]
+
+
+class Form(NamedTuple):
+    """What a step is made of.
+
+    Attributes:
+        green: The Green function.
+        bandwidth: The standard deviation of a Gaussian.
+        normalize: Whether pre-activations are normalized by statistics of their step.
+        eps: What is added to variances.
+    """
+
+    green: Green
+    bandwidth: float | None = None
+    normalize: bool = False
+    eps: float = 1e-5
 
 
 def activation_scan(
@@ -75,20 +92,58 @@ def activation_scan(
     return out.to(result), before.detach()
 
 
+def define(form: Form, layout: Layout, *tensors: Any) -> tuple[Tensor, Tensor]:
+    """h and a by definition: a plain loop through time."""
+    x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
+    pieces = None
+    if form.green != "gaussian" and not torch.onnx.is_in_onnx_export():
+        pieces = linear_pieces(centers, coefficients, form.green)
+
+    def after(t: int | Tensor, h: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+        before = a = layout.rows_at(x, t) + F.linear(h, feed)
+        if form.normalize:
+            a = _normalized(a, layout.has_token(t), form.eps)
+            a = a if weight is None else a * weight
+            a = a if bias is None else a + bias
+        if pieces is not None:
+            found = read_pieces(a, pieces, form.green)
+        else:
+            found = direct_sum(a, centers, coefficients, form.green, form.bandwidth)
+        if slope is not None and intercept is not None:
+            found = found + torch.addcmul(intercept, slope, a)
+        return found, before
+
+    (outs, inputs), _ = loop(after, layout, h0, torch.zeros_like(h0))
+    return layout.collect(outs), layout.collect(inputs)
+
+
+def _normalized(a: Tensor, token: Tensor, eps: float) -> Tensor:
+    """Rows less their mean over the texts that have a token, over their deviation."""
+    count = token.sum().clamp_min(1)
+    centered = a - torch.where(token, a, 0).sum(0) / count
+    return centered * torch.rsqrt(torch.where(token, centered, 0).square().sum(0) / count + eps)
+
+
 def _fake(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     x, (functions, d) = tensors[0], tensors[3].shape
-    out, before = x.new_empty(x.shape), x.new_empty(x.shape)
-    if form.green == "gaussian":
-        return out, before, x.new_empty(x.shape), x.new_empty(0, 0), x.new_empty(0, 0)
-    kept, table = x.new_empty(x.shape, dtype=torch.int32), x.new_empty(4, functions * (d + 1))
-    return out, before, kept, table, x.new_empty(functions, d, dtype=torch.long)
+    pieces = form.green != "gaussian"
+    return (
+        x.new_empty(x.shape),
+        x.new_empty(x.shape),
+        x.new_empty(x.shape, dtype=torch.int32 if pieces else x.dtype),
+        x.new_empty(4, functions, d + 1) if pieces else x.new_empty(0, 0, 0),
+        x.new_empty((functions, d) if pieces else (0, 0), dtype=torch.long),
+        x.new_empty(2, layout.num_steps * form.normalize, x.size(1)),
+    )
 
 
 _SCAN = Scan(
+    "activation_scan",
     "x h0 feed centers coefficients slope? intercept? weight? bias?",
     Form,
-    definition.activation_scan,
+    define,
     _fake,
-    num_outputs=5,
+    f"{__name__}_cpu",
+    num_outputs=6,
     num_defined=2,
 )

@@ -7,16 +7,10 @@ at token t of the n-gram of tokens :math:`i_1 < \ldots < i_j \le t` is the produ
 largest value of all n-grams of j tokens up to t, :math:`z_j^{max}[t]` the largest of those that
 end at t (Lei, PhD thesis, 2017, section 2.3.5).
 
-No such recurrence is given for the layer's other variants:
-
-- Normalised aggregation. :math:`1 - \lambda` makes the weights of a sum add up to one; a maximum
-  adds nothing up.
-- A map of the states (an output matrix). It mixes channels, whose maxima belong to different
-  n-grams: the largest value of a mixture is not a function of the largest values of its parts.
-- Sums with a gated decay. Decay multiplies the sum as a whole, so which of two prefixes wins can
-  change with each token that is added. With a constant decay the weight is known from where the
-  n-gram starts, and one entry a start is enough; gates make it depend on which tokens were
-  skipped, and no table smaller than the n-grams themselves is known.
+There is no such recurrence for normalised aggregation, as a maximum adds nothing up; for a map of
+the states, as the largest value of a mixture of channels is no function of their largest values;
+and for sums under a gated decay, by which each token says anew which of two prefixes wins. A
+constant decay is known from where the n-gram starts: one entry a start is enough.
 """
 
 from __future__ import annotations
@@ -32,11 +26,17 @@ from pyg_kernels.ops.checks import check_shapes
 from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.operator import is_plain
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.maximum import definition
-from pyg_kernels.ops.scan.maximum.definition import ProductForm, SumForm
 from pyg_kernels.ops.scan.operator import Scan
+from pyg_kernels.ops.scan.recurrence import Recurrence, Token
 
 __all__ = ["ProductExtremes", "SumTable", "product_max_scan", "sum_max_scan"]
+
+
+class Form(NamedTuple):
+    """The number of orders n, and which state of products is read out."""
+
+    order: int
+    readout: str
 
 
 class ProductExtremes(NamedTuple):
@@ -110,15 +110,15 @@ def product_max_scan(
     x, decay, result = _prepared(x, order, decay, layout, readout)
     shape = (order, layout.num_texts, x.size(1) // order)
     if state is None:
-        initial, seen = x.new_zeros(2, *shape), torch.zeros_like(layout.length)
+        initial, seen = x.new_zeros(2 * order, *shape[1:]), torch.zeros_like(layout.length)
     else:
-        _check_state(state, {"c_max": shape, "c_min": shape, "seen": shape[1:2]})
-        seen, j = state.seen, torch.arange(1, order + 1, device=x.device)
-        is_there = (seen >= j.unsqueeze(1)).unsqueeze(2)
-        initial = torch.stack([state.c_max, state.c_min]).to(x.dtype)
-        initial = torch.where(is_there, initial, 0)
-    h, end = _PRODUCT.scan(ProductForm(readout), layout, x, decay, initial, seen)
-    return h.to(result), ProductExtremes(end[0], end[1], seen + layout.length)
+        wanted = zip(state._fields, state, (shape, shape, shape[1:2]), strict=True)
+        check_shapes(**{f"state.{name}": (tensor, size) for name, tensor, size in wanted})
+        seen, j = state.seen, torch.arange(1, order + 1, device=x.device).repeat(2)
+        initial = torch.cat([state.c_max, state.c_min]).to(x.dtype)
+        initial = torch.where((seen >= j.unsqueeze(1)).unsqueeze(2), initial, 0)
+    h, end = _largest_products(Form(order, readout), layout, x, decay, initial, seen)
+    return h.to(result), ProductExtremes(end[:order], end[order:], seen + layout.length)
 
 
 def sum_max_scan(
@@ -162,19 +162,26 @@ def sum_max_scan(
     if state is None:
         best, seen = x.new_zeros(order, texts, 0, channels), torch.zeros_like(layout.length)
     else:
-        wanted = {"best": (order, texts, state.best.size(2), channels), "seen": (texts,)}
-        _check_state(state, wanted)
-        _check_starts(state)
+        size = state.best.size(2)
         best, seen = state.best.to(x.dtype), state.seen
-        best = torch.where(definition.gaps(order, best.size(2), seen) >= 0, best, 0)
-    z, table, *_ = _SUM.scan(SumForm(order), layout, x, decay, best, seen)
-    ends = [x[:, :channels], *z.unbind(1)]
-    given = definition.largest_sums(best, decay, seen)
-    orders = {"c": [order - 1], "z": [], "sum": range(order)}[readout]
-    found = []
-    for j in orders:  # c follows from z as for products of one factor, from token j on
-        initial = given[j].expand(2, 1, texts, channels)
-        h, _ = _PRODUCT.scan(ProductForm("c"), layout, ends[j], decay, initial, seen - j)
+        wanted = {"state.best": (best, (order, texts, size, channels))}
+        check_shapes(**wanted, **{"state.seen": (seen, (texts,))})
+        least, most = map(int, seen.aminmax()) if _is_readable(seen) else (0, size)
+        if least < 0 or most > size:
+            raise ValueError(
+                f"state.seen goes from {least} to {most}: expected 0 to {size}, the starts in "
+                "state.best"
+            )
+    starts, others = (torch.arange(n, device=x.device) for n in (best.size(2), order))
+    skipped = (seen.unsqueeze(1) - starts - 1 - others.view(-1, 1, 1)).unsqueeze(3)
+    best = torch.where(skipped >= 0, best, 0)
+    given = _largest(best, skipped, decay) if best.size(2) else best.sum(2)
+    z, table, *_ = _SUM.scan((), layout, x, decay, best, seen)
+    ends, found = [x[:, :channels], *z.unbind(1)], []
+    for j in {"c": [order - 1], "z": [], "sum": range(order)}[readout]:
+        # c follows from z as for products of one factor, from token j on.
+        initial = given[j].expand(2, texts, channels)
+        h, _ = _largest_products(Form(1, "c"), layout, ends[j], decay, initial, seen - j)
         found.append(h)
     h = reduce(torch.add, found) if found else ends[-1]
     read = seen + layout.length
@@ -189,10 +196,8 @@ def _prepared(
     """The inputs in the dtype to compute in, and the dtype of what is read out."""
     rows = layout.num_rows
     if order < 1 or x.dim() != 2 or x.size(0) != rows or x.size(1) % order:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)} for order {order}: expected ({rows}, order * D), "
-            "order at least 1"
-        )
+        wanted = f"({rows}, order * D), order at least 1"
+        raise ValueError(f"x has shape {tuple(x.shape)} for order {order}: expected {wanted}")
     if readout not in ("c", "z", "sum"):
         raise ValueError(f"readout is {readout!r}: expected 'c', 'z' or 'sum'")
     result, channels = common_dtype(x), x.size(1) // order
@@ -200,30 +205,12 @@ def _prepared(
     decay = torch.as_tensor(decay, dtype=dtype, device=x.device)
     decay = decay.unsqueeze(0) if decay.dim() == 0 else decay
     if decay.shape not in ((1,), (channels,), (rows, 1), (rows, channels)):
-        raise ValueError(
-            f"decay has shape {tuple(decay.shape)}: expected (1,), ({channels},), ({rows}, 1) or "
-            f"({rows}, {channels})"
-        )
+        wanted = f"(1,), ({channels},), ({rows}, 1) or ({rows}, {channels})"
+        raise ValueError(f"decay has shape {tuple(decay.shape)}: expected {wanted}")
     x = x.to(dtype)
     if layout.form == "padded":  # whose rows may hold anything
         x = torch.where(layout.is_token(), x, 0)
     return x, decay, result
-
-
-def _check_state(state: Any, wanted: dict[str, tuple[int, ...]]) -> None:
-    check_shapes(**{f"state.{name}": (getattr(state, name), s) for name, s in wanted.items()})
-
-
-def _check_starts(state: SumTable) -> None:
-    if not _is_readable(state.seen):
-        return
-    least, most = (int(number) for number in state.seen.aminmax())
-    size = state.best.size(2)
-    if least < 0 or most > size:
-        raise ValueError(
-            f"state.seen goes from {least} to {most}: expected 0 to {size}, the starts in "
-            "state.best"
-        )
 
 
 def _is_readable(counts: Tensor) -> bool:
@@ -231,34 +218,77 @@ def _is_readable(counts: Tensor) -> bool:
     return counts.numel() > 0 and not torch.compiler.is_compiling() and is_plain(counts)
 
 
-def _fake_product(form: ProductForm, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    x, _, initial, _ = tensors
-    return x.new_empty(x.size(0), initial.size(3)), initial.new_empty(initial.shape)
+def _largest_products(
+    form: Form, layout: Layout, x: Tensor, decay: Tensor, initial: Tensor, seen: Tensor
+) -> tuple[Tensor, Tensor]:
+    """What is read out and c at last; `seen` below 0 says that single tokens count only later."""
+    text, step = layout.places()
+    read = (seen.index_select(0, text) + step).to(x.dtype).unsqueeze(1)
+    h0, every = x.new_zeros(initial.shape[1:]), decay.dim() == 1
+    params = decay.expand(1, h0.size(1)).contiguous() if every else h0[:0]
+    beside = None if every else decay.contiguous()
+    h, _, end = _PRODUCT.scan(form, layout, x, params, h0, initial, weight=read, beside=beside)
+    return h, end
 
 
-def _fake_sum(form: SumForm, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+def _step(form: Form, token: Token) -> tuple[Any, Sequence[Any]]:
+    """The largest and the smallest products after a token; those not there yet are 0."""
+    decay, read, order = token.params[0] if token.params else token.beside, token.weight, form.order
+    high, low, most, least = token.c[:order], token.c[order:], [], []
+    for j, p in enumerate(token.x):
+        p = torch.where(read >= j, p, 0.0)
+        z_high = z_low = p
+        if j:
+            swaps = p < 0
+            z_high = p * torch.where(swaps, low[j - 1], high[j - 1])
+            z_low = p * torch.where(swaps, high[j - 1], low[j - 1])
+        kept_high, kept_low = decay * high[j], decay * low[j]
+        stays_high = (kept_high >= z_high) | kept_high.isnan()
+        stays_low = (kept_low <= z_low) | kept_low.isnan()
+        most.append(torch.where((read > j) & stays_high, kept_high, z_high))
+        least.append(torch.where((read > j) & stays_low, kept_low, z_low))
+    return {"c": most[-1], "z": z_high, "sum": sum(most)}[form.readout], [*most, *least]
+
+
+def _sum_maxima(
+    form: tuple[()], layout: Layout, x: Tensor, decay: Tensor, table: Tensor, seen: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The sums z_2, ..., z_n, (N, n - 1, D), and the table B after the last token."""
+    (order, texts, size, channels), steps = table.shape, layout.num_steps
+    if not steps:
+        return x.new_zeros(x.size(0), order - 1, channels), table.clone()
+    best = list(torch.cat((table, table.new_zeros(order, texts, steps, channels)), 2))
+    starts, outs = torch.arange(size + steps, device=x.device), []
+    for t in range(steps):
+        lag = ((seen + t).unsqueeze(1) - starts).unsqueeze(2)
+        token, p = layout.has_token(t).unsqueeze(2), layout.rows_at(x, t).split(channels, 1)
+        ends = [p[0][:, :0]]
+        for j in range(order - 1, 0, -1):
+            now, past = best[j - 1] + p[j].unsqueeze(1), best[j]
+            ends.insert(1, _largest(now, lag - j, decay))
+            stays = (lag > j) & ((past >= now) | past.isnan())
+            best[j] = torch.where(token & (lag >= j) & ~stays, now, past)
+        best[0] = torch.where(token & (lag == 0), p[0].unsqueeze(1), best[0])
+        outs.append(torch.cat(ends, 1))
+    return layout.collect(outs).view(x.size(0), order - 1, channels), torch.stack(best)
+
+
+def _largest(sums: Tensor, skipped: Tensor, decay: Tensor) -> Tensor:
+    """The largest of decayed sums, (..., S, D); those are there that skip no less than 0 tokens."""
+    power = torch.where(skipped <= 0, 1.0, decay ** skipped.clamp(min=1))  # smooth at 0
+    scores = torch.where(skipped >= 0, power * sums, -torch.inf).max(-2).values
+    return torch.where((skipped >= 0).any(-2), scores, 0)
+
+
+def _like(form: tuple[()], layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     x, _, table, _ = tensors
-    order, texts, size, channels = table.shape
-    grown = x.new_empty(order, texts, size + layout.num_steps, channels)
-    z = x.new_empty(x.size(0), order - 1, channels)
-    return z, grown, z.new_empty(z.shape, dtype=torch.int32)
+    (rows, _), (order, texts, size, channels) = x.shape, table.shape
+    others, starts = order - 1, size + layout.num_steps
+    shapes = (rows, others), (order, texts, starts), (rows, others, others)
+    return tuple(x.new_empty(*s, channels) for s in (*shapes, (texts, starts, others, others)))
 
 
-_PRODUCT = Scan(
-    "x decay initial seen",
-    ProductForm,
-    definition.product_max_scan,
-    _fake_product,
-    num_outputs=2,
-    num_defined=2,
-    first_kept=1,
-)
+_PRODUCT = Recurrence("product_max_scan", Form, _step, lambda form: [True] * form.order)
 _SUM = Scan(
-    "x decay table seen",
-    SumForm,
-    definition.sum_max_scan,
-    _fake_sum,
-    num_outputs=3,
-    num_defined=2,
-    first_kept=2,
+    "sum_max_scan", "x decay table seen", tuple, _sum_maxima, _like, f"{__name__}_cpu", 4, 2, 2
 )

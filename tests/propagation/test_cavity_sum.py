@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.cavity_sum import arriving_sum, cavity_sum, find_reverse
 from pyg_kernels.ops.edges import Edges
+from pyg_kernels.propagation.cavity_sum import arriving_sum, cavity_sum, find_reverse
 
 RING = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 0), (0, 2), (2, 3), (3, 2)]
 EDGES: dict[str, list[tuple[int, int]]] = {

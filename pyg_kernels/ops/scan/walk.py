@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib.util import find_spec
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pyg_kernels.ops.checks import check_shapes
-from pyg_kernels.ops.operator import cpu_backend, runs_compiled
+from pyg_kernels.ops.operator import cpu_backend
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.operator import Scan
-from pyg_kernels.ops.scan.walk import definition
-from pyg_kernels.ops.scan.walk.definition import Form
+from pyg_kernels.ops.scan.recurrence import HAS_TRITON, Recurrence, Token
+from pyg_kernels.walk import walk
 
 __all__ = ["Form", "linear_scan", "walk_scan"]
 
-# Kernels keep tuples of states, which Triton 3.2, that of PyTorch 2.6, cannot.
-_HAS_TRITON = find_spec("triton") is not None and not torch.__version__.startswith("2.6.")
+
+class Form(NamedTuple):
+    r"""What a walk's scan is made of.
+
+    Attributes:
+        order: The number of orders n.
+        combine: ``'mul'`` or ``'add'``.
+        normalize: Whether inputs are weighted by :math:`1 - \lambda`.
+        gate: Where the decay comes from: ``'none'``, the first row of the parameters;
+            ``'values'``, columns of x; ``'logits'``, the sigmoid of columns of x plus that row.
+        width: The number of these columns: 0, 1 or D, of which the first parameter has as many.
+        readout: The state that is put out: ``'c'``, ``'z'`` or ``'sum'``.
+        act: Its activation: ``'tanh'``, ``'relu'`` or ``'none'``.
+        output_gate: Whether x has logits of an output gate.
+        highway: Whether x has logits of a highway.
+        hold: Whether a token that counts in part holds the output before for the rest.
+    """
+
+    order: int
+    combine: str = "mul"
+    normalize: bool = False
+    gate: str = "none"
+    width: int = 0
+    readout: str = "c"
+    act: str = "none"
+    output_gate: bool = False
+    highway: bool = False
+    hold: bool = True
 
 
 def walk_scan(
@@ -33,7 +57,7 @@ def walk_scan(
     carried: Tensor | None = None,
     feed: Tensor | None = None,
     mask: Tensor | None = None,
-    act: definition.Activation | None = None,
+    act: Callable[[Tensor], Tensor] | None = None,
     output_map: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""The states of walks of all orders along texts, and the outputs made of them.
@@ -73,25 +97,9 @@ def walk_scan(
     Raises:
         ValueError: Where the shapes do not fit.
     """
-    rows, texts, channels = layout.num_rows, layout.num_texts, c0.size(-1)
-    gates = form.width + channels * form.output_gate
-    check_shapes(
-        x=(x, (rows, gates + channels * (form.order + form.highway))),
-        params=(params, (4, channels)),
-        c0=(c0, (form.order, texts, channels)),
-        h0=(h0, (texts, channels)),
-        select=(select, (rows, 1)),
-        carried=(carried, (rows, channels)),
-        feed=(feed, (gates, channels)),
-        mask=(mask, (texts, channels)),
-    )
-    tensors = (x, params, select, carried, feed, mask, h0, c0)
-    if act is not None or output_map is not None:
-        return definition.walk_scan(form, layout, *tensors, act, output_map)
-    if _runs_triton(x, select, feed) and not _is_bare(form):
-        return _around_bare(form, layout, x, params, c0, h0, carried)
-    h, c, end, *_ = _SCAN.scan(form, layout, *tensors)
-    return h, c, end
+    form = form._replace(width=min(form.width, 2))  # which of the three is what matters
+    given = layout, x, params, h0, c0, select, carried, feed, mask
+    return _SCAN.scan(form, *given, act=act, output_map=output_map)
 
 
 def linear_scan(
@@ -134,77 +142,52 @@ def linear_scan(
 def path_in_use(device: torch.device) -> str:
     """``'numba'`` on CPU, ``'triton'`` on CUDA, or ``'definition'``: PyTorch's own ops.
 
-    The definition also serves what is fed back and selections on CUDA, ONNX, the transforms of
-    ``torch.func`` and second derivatives.
+    The definition also serves what is fed back on CUDA, ONNX, the transforms of ``torch.func`` and
+    second derivatives.
     """
-    if device.type == "cuda" and _HAS_TRITON:
+    if device.type == "cuda" and HAS_TRITON:
         return "triton"
     return cpu_backend() if device.type == "cpu" else "definition"
 
 
-def _runs_triton(x: Tensor, select: Tensor | None, feed: Tensor | None) -> bool:
-    known = x.is_cuda and x.dtype in (torch.float32, torch.float64)
-    return known and _HAS_TRITON and select is None and feed is None
-
-
-def _is_bare(form: Form) -> bool:
-    """Whether Triton's kernels compute all of a form."""
-    return form.act == "none" and not form.output_gate and not form.highway
-
-
-def _around_bare(
+def _step(
     form: Form,
-    layout: Layout,
-    x: Tensor,
-    params: Tensor,
-    c0: Tensor,
-    h0: Tensor,
-    carried: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The bare form by the op, and what is around it by PyTorch's."""
-    token = None
-    if layout.form == "padded":  # whose rows may hold anything
-        token = layout.is_token()
-        x = torch.where(token, x, 0)
-        carried = None if carried is None else torch.where(token, carried, 0)
-    channels = c0.size(2)
-    sizes = (form.width, channels * form.output_gate, form.order * channels)
-    gate, output, p, highway = x.split((*sizes, x.size(1) - sum(sizes)), 1)
-    bare = form._replace(act="none", output_gate=False, highway=False)
-    read = torch.cat((gate, p), 1) if form.output_gate or form.highway else x
-    out, c, end = walk_scan(bare, layout, read, params, c0, h0)
-    out = definition.activated(form.act, out)
-    if form.output_gate:
-        out = torch.sigmoid(output + params[2]) * out
-    if form.highway:
-        assert carried is not None
-        opened = torch.sigmoid(highway + params[3])
-        out = opened * out + (1 - opened) * carried
-    return out if token is None else torch.where(token, out, 0), c, end
+    token: Token,
+    act: Callable[[Tensor], Tensor] | None = None,
+    output_map: Tensor | None = None,
+) -> tuple[Any, Sequence[Any]]:
+    x, (decay, bias, output_bias, highway_bias) = list(token.x), token.params
+    select, c = token.weight, token.c
+    if form.gate != "none":
+        gate = x.pop(0)
+        decay = gate if form.gate == "values" else torch.sigmoid(gate + decay)
+    output = x.pop(0) if form.output_gate else None
+    highway = x.pop() if form.highway else None
+    if select is not None:
+        decay = 1 - select * (1 - decay)
+    z = walk(x, lambda _, step: c[step - 2], "mul" if form.combine == "mul" else "add")
+    weight = 1 - decay if form.normalize else 1.0 if select is None else select
+    c = [decay * c_j + weight * z_j for c_j, z_j in zip(c, z, strict=True)]
+    state = {"c": lambda: c[-1], "z": lambda: z[-1], "sum": lambda: sum(c)}[form.readout]()
+    state = state if output_map is None else torch.nn.functional.linear(state, output_map)
+    out = activated(form.act, state + bias) if act is None else act(state + bias)
+    if output is not None:
+        out = torch.sigmoid(output + output_bias) * out
+    if highway is not None:
+        opened = torch.sigmoid(highway + highway_bias)
+        out = opened * out + (1 - opened) * token.beside
+    return out if select is None or not form.hold else select * out + (1 - select) * token.h, c
 
 
-def _path(form: Form, tensors: Sequence[Tensor | None]) -> str | None:
-    x, _, select, _, feed, *_ = tensors
-    assert x is not None
-    if _runs_triton(x, select, feed) and _is_bare(form):
-        return "cuda"
-    return "cpu" if runs_compiled(x) else None
+def activated(act: str, x: Any) -> Any:
+    """An activation by name; ``'none'`` is the identity."""
+    return x if act == "none" else getattr(torch, act)(x)
 
 
-def _fake(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    x, feed, c0 = tensors[0], tensors[4], tensors[7]
-    order, texts, channels = c0.shape
-    kept = (0, 0) if feed is None else (x.size(0), feed.size(0))
-    states = x.new_empty(order, x.size(0) + texts, channels)
-    return x.new_empty(x.size(0), channels), states, x.new_empty(c0.shape), x.new_empty(kept)
+def _columns(form: Form) -> list[bool]:
+    """Whether each part of x has D columns: the gates, the projections, the highway."""
+    gate = [form.width > 1] if form.width else []
+    return gate + [True] * (form.output_gate + form.order + form.highway)
 
 
-_SCAN = Scan(
-    "x params select? carried? feed? mask? h0 c0",
-    Form,
-    definition.walk_scan,
-    _fake,
-    num_outputs=4,
-    num_defined=3,
-    path=_path,
-)
+_SCAN = Recurrence("walk_scan", Form, _step, _columns, lambda form: [0] if form.width == 1 else [])

@@ -1,0 +1,133 @@
+"""Products of a few rows with a matrix, made inside kernels, on their own thread.
+
+BLAS packs the matrix anew for every product, which for few rows takes longer than the product, and
+has threads that would get in the way of those that share the texts. Here the matrix is packed once
+for all steps, into panels of neighbouring columns; four rows and a panel, or one row and four
+panels, are multiplied in registers.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import itertools
+from functools import cache
+
+import numpy as np
+import torch
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from pyg_kernels.ops.compiled import inlined
+from pyg_kernels.ops.program import FLAGS, WORD, assembled, load, splat, store
+
+_KIND = ir.FunctionType(ir.VoidType(), [WORD] * 7)
+_TILE = 4  # rows, or panels
+_BYTES = 64  # of a panel's row
+_TERMS = 256  # of a panel that are multiplied at once, so that they stay in the cache
+
+
+@cache
+def products(dtype: torch.dtype) -> tuple[int, int]:
+    """The functions for `multiply` in float32 or float64, by their addresses.
+
+    They take the addresses of the rows and the bytes between them, of the panels and the bytes
+    between them, and of the sums to which terms are added and the bytes between their rows; and
+    the number of terms.
+    """
+    return _product(dtype, _TILE, 1), _product(dtype, 1, _TILE)
+
+
+def _product(dtype: torch.dtype, rows: int, panels: int) -> int:
+    number = ir.FloatType() if dtype == torch.float32 else ir.DoubleType()
+    size = dtype.itemsize
+    vector, module = ir.VectorType(number, _BYTES // size), ir.Module()
+    function = ir.Function(module, _KIND, "program")
+    left, left_step, panel, panel_step, out, out_step, count = function.args
+    start, body, end = (function.append_basic_block(name) for name in ("start", "body", "end"))
+    build = ir.IRBuilder(start)
+    zero = ir.Constant(WORD, 0)
+    tile = list(itertools.product(range(rows), range(panels)))
+
+    def at(address, steps, step):
+        steps, step = (ir.Constant(WORD, n) if isinstance(n, int) else n for n in (steps, step))
+        return build.add(address, build.mul(steps, step))
+
+    row = [at(left, r, left_step) for r in range(rows)]
+    columns = [at(panel, p, panel_step) for p in range(panels)]
+    place = [build.add(at(out, r, out_step), ir.Constant(WORD, p * _BYTES)) for r, p in tile]
+    given = [load(build, address, vector, size) for address in place]
+    build.cbranch(build.icmp_signed("<", zero, count), body, end)
+    build.position_at_end(body)
+    k, sums = build.phi(WORD), [build.phi(vector) for _ in tile]
+    following = build.add(k, ir.Constant(WORD, 1))
+    factors = [splat(build, load(build, at(r, k, size), number, size), vector) for r in row]
+    terms = [load(build, at(column, k, _BYTES), vector, size) for column in columns]
+    found = [
+        build.fadd(total, build.fmul(factors[r], terms[p], flags=FLAGS), flags=FLAGS)
+        for total, (r, p) in zip(sums, tile, strict=True)
+    ]
+    build.cbranch(build.icmp_signed("<", following, count), body, end)
+    k.add_incoming(zero, start)
+    k.add_incoming(following, body)
+    build.position_at_end(end)
+    totals = [build.phi(vector) for _ in tile]
+    for first, after, *phis in zip(given, found, sums, totals, strict=True):
+        for phi in phis:
+            phi.add_incoming(first, start)
+            phi.add_incoming(after, body)
+    for total, address in zip(totals, place, strict=True):
+        store(build, total, address, size)
+    build.ret_void()
+    return assembled(module)
+
+
+@intrinsic
+def _call(typing, function, left, left_step, panel, panel_step, out, out_step, count):
+    def generate(context, builder, signature, values):
+        builder.call(builder.inttoptr(values[0], _KIND.as_pointer()), values[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * (1 + len(_KIND.args))), generate
+
+
+@inlined
+def padded(rows, columns, like):
+    """Memory for some rows to be multiplied, or for their products: more than there are."""
+    width = _TILE * (_BYTES // like.itemsize)
+    shape = (rows + _TILE - 1) // _TILE * _TILE, (columns + width - 1) // width * width
+    return np.zeros(shape, like.dtype)
+
+
+@inlined
+def panels_of(matrix):
+    """A matrix as panels of its columns, (P, K, C), filled up with zeros; P is a multiple of 4."""
+    size, columns = matrix.shape
+    width = _BYTES // matrix.itemsize
+    number = (columns + width - 1) // width
+    out = np.zeros(((number + _TILE - 1) // _TILE * _TILE, size, width), matrix.dtype)
+    for column in range(columns):
+        for k in range(size):
+            out[column // width, k, column % width] = matrix[k, column]
+    return out
+
+
+@inlined
+def multiply(products, left, rows, panels, columns, out):
+    """The first rows and columns of the product of a matrix and one in panels; see `padded`."""
+    size, width = panels.shape[1:]
+    out[:rows] = 0
+    for term in range(0, size, _TERMS):
+        terms, row = min(_TERMS, size - term), 0
+        while row < rows:
+            at = left[row:, term:].ctypes.data
+            panel, tall = 0, rows - row > _TILE // 2
+            while panel * width < columns:
+                _call(
+                    products[0 if tall else 1], at, left.strides[0],
+                    panels[panel:, term:].ctypes.data, panels.strides[0],
+                    out[row:, panel * width :].ctypes.data, out.strides[0], terms,
+                )  # fmt: skip
+                panel += 1 if tall else _TILE
+            row += _TILE if tall else 1

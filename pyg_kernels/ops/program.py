@@ -1,0 +1,381 @@
+"""Expressions compiled for the CPU: loops over channels, in LLVM's vectors, without Numba.
+
+A program reads and writes rows of memory. Which they are says a table of addresses and of bytes
+from one row to the next, and the numbers of the rows it is called for. It takes some milliseconds
+to compile; calls are made inside kernels, by :func:`call`.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+import numpy as np
+import torch
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from torch import Tensor
+
+from pyg_kernels.ops.expression import Row, Value, in_order
+
+# Not nnan and ninf: NaN and infinity go through as through PyTorch's ops.
+FLAGS = ("contract", "nsz", "arcp", "afn")
+_SUM = ("reassoc", "nsz")  # and no fused products: a value less its own mean is 0
+_LANES = {4: (8, 4, 1), 8: (4, 1)}  # by their size, how many numbers are taken at once
+WORD = ir.IntType(64)
+_TANH = (  # Eigen's rational function, on [-9, 9]: odd powers over even ones, the highest first
+    (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08,
+     1.48572235717979e-05, 6.37261928875436e-04, 4.89352455891786e-03),
+    (1.19825839466702e-06, 1.18534705686654e-04, 2.26843463243900e-03, 4.89352518554385e-03),
+)  # fmt: skip
+_EXP2 = (  # a polynomial of Cephes', on [-1/2, 1/2], the highest power first
+    1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
+    2.402264791363012e-1, 6.931472028550421e-1, 1.0,
+)  # fmt: skip
+
+
+class Program:
+    """A compiled program.
+
+    Args:
+        inputs: The leaves, by a name for those of one kind.
+        outputs: What is written where, by other names. For one number for all channels, their sum
+            is; rows may be those that are read.
+        dtype: Of all rows, float32 or float64.
+
+    Attributes:
+        address: Where it lies in memory.
+        whole: Whether it must be called with all channels at once.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Sequence[Value]],
+        outputs: Mapping[str, Sequence[tuple[Row, Value]]],
+        dtype: torch.dtype,
+    ) -> None:
+        self._rows = {name: len(some) for name, some in (*inputs.items(), *outputs.items())}
+        written = [one for some in outputs.values() for one in some]
+        emission = _Emission([one for some in inputs.values() for one in some], written, dtype)
+        self.address, self.whole = assembled(emission.module), emission.whole
+
+    def table(self, memory: Mapping[str, Sequence[tuple[Tensor, int]]]) -> np.ndarray:
+        """The tensors whose rows it reads and writes, each from a column on, by the names.
+
+        Channels must be neighbours; the tensors must live as long as the table is used.
+        """
+        rows = (row for name, count in self._rows.items() for row in memory[name][:count])
+        places = [
+            (t.data_ptr() + column * t.element_size(), t.stride(0) * t.element_size())
+            for t, column in rows
+        ]
+        return np.array(places, np.int64).reshape(-1, 2)
+
+
+def assembled(module: ir.Module) -> int:
+    """The address of the function ``program`` of a module, compiled for this processor."""
+    with _LOCK:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
+        )
+        parsed = llvm.parse_assembly(str(module))
+        options = llvm.create_pipeline_tuning_options(speed_level=1)
+        options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
+        passes = llvm.create_pass_builder(machine, options)
+        passes.getModulePassManager().run(parsed, passes)
+        engine = llvm.create_mcjit_compiler(parsed, machine)
+        engine.finalize_object()
+        _ENGINES.append(engine)
+        found: int = engine.get_function_address("program")
+        return found
+
+
+@intrinsic
+def call(typing, program, table, index, first, last):
+    """Calls a program, in kernels: by the addresses of its table and of the numbers of its rows.
+
+    first and last are the first channel and that after the last one.
+    """
+
+    def generate(context, builder, signature, values):
+        kind = ir.FunctionType(ir.VoidType(), [WORD] * 4).as_pointer()
+        builder.call(builder.inttoptr(values[0], kind), values[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 5), generate
+
+
+class _Emission:
+    """A module with one program."""
+
+    def __init__(self, inputs, outputs, dtype: torch.dtype) -> None:
+        self._number = ir.FloatType() if dtype == torch.float32 else ir.DoubleType()
+        self._size = dtype.itemsize
+        self._inputs, self._outputs = inputs, outputs
+        self.module = ir.Module()
+        kind = ir.FunctionType(ir.VoidType(), [WORD] * 4)
+        self._function = ir.Function(self.module, kind, "program")
+        self._builder = ir.IRBuilder(self._function.append_basic_block())
+        self._emit()
+
+    def _emit(self) -> None:
+        build, (table, index, self._first, self._last) = self._builder, self._function.args
+        rows = [value.data for value in self._inputs] + [row for row, _ in self._outputs]
+        places = []
+        for k, row in enumerate(rows):
+            address, step = (self._word(table, 2 * k + i) for i in range(2))
+            places.append(build.add(address, build.mul(self._word(index, row.index), step)))
+        self._place = {
+            id(v): p for v, p in zip(self._inputs, places[: len(self._inputs)], strict=True)
+        }
+        self._known: dict[int, Any] = {}  # numbers for all channels
+        for value in self._inputs:
+            if not value.data.wide:
+                place = self._place[id(value)]
+                self._known[id(value)] = load(build, place, self._number, self._size)
+        written = list(zip(self._outputs, places[len(self._inputs) :], strict=True))
+        sums = [Value("sum", (value,)) for (row, value), _ in written if not row.wide]
+        wide = [(value, place, row.adds) for (row, value), place in written if row.wide]
+        level = self._levels([*(value for value, *_ in wide), *sums])
+        self.whole = any(value.op in ("sum", "count") for value in self._all)
+        self._count_channels()
+        deepest = max(level.values(), default=0)
+        waits = max((level[id(value)] for value, *_ in wide), default=0)
+        for depth in range(1, deepest + 1):
+            found = [v for v in self._all if v.op == "sum" and level[id(v)] == depth]
+            self._add_up(found, wide if waits < depth == deepest else [])
+        if wide and waits == deepest:
+            self._loops(lambda k, lanes: self._write(wide, k, lanes))
+        narrow = [(place, row.adds) for (row, _), place in written if not row.wide]
+        for value, (place, adds) in zip(sums, narrow, strict=True):
+            self._put(self._known[id(value)], place, adds)
+        build.ret_void()
+
+    def _levels(self, values) -> dict[int, int]:
+        """How many sums each value waits for."""
+        level: dict[int, int] = {}
+        self._all = list(in_order(values))
+        for value in self._all:
+            deepest = max((level[id(arg)] for arg in value.args), default=0)
+            level[id(value)] = deepest + (value.op == "sum")
+        return level
+
+    def _count_channels(self) -> None:
+        for value in self._all:
+            if value.op == "count":
+                channels = self._builder.sub(self._last, self._first)
+                self._known[id(value)] = self._builder.sitofp(channels, self._number)
+
+    def _add_up(self, sums, wide) -> None:
+        """Sums over the channels, and in the same loop what is written."""
+        build = self._builder
+        totals = [build.alloca(self._number) for _ in sums]
+        for where in totals:
+            build.store(ir.Constant(self._number, 0), where)
+
+        def each(lanes: int, loop: Callable[..., None]) -> None:
+            kind = self._kind(lanes)
+            parts = [build.alloca(kind) for _ in sums]
+            for part in parts:
+                build.store(ir.Constant(kind, None) if lanes > 1 else ir.Constant(kind, 0), part)
+
+            def body(k, lanes: int) -> None:
+                found = self._write(wide, k, lanes, [value.args[0] for value in sums])
+                for part, value in zip(parts, found, strict=True):
+                    build.store(build.fadd(build.load(part), value, flags=_SUM), part)
+
+            loop(body)
+            for where, part in zip(totals, parts, strict=True):
+                value = build.load(part)
+                if lanes > 1:
+                    name, number = "vector.reduce.fadd", self._number
+                    reduce = self._llvm(name, kind, number, number, kind)
+                    value = build.call(reduce, [ir.Constant(number, 0), value], fastmath=_SUM)
+                build.store(build.fadd(build.load(where), value, flags=_SUM), where)
+
+        self._loops(None, each)
+        for value, where in zip(sums, totals, strict=True):
+            self._known[id(value)] = build.load(where)
+
+    def _write(self, wide, k, lanes: int, others=()) -> list[Any]:
+        """Writes rows, and gives the values of others."""
+        values = self._evaluate([*others, *(value for value, *_ in wide)], k, lanes)
+        for value, (_, place, adds) in zip(values[len(others) :], wide, strict=True):
+            self._put(value, self._at(place, k), adds)
+        return values[: len(others)]
+
+    def _put(self, value, address, adds: bool) -> None:
+        if adds:
+            there = load(self._builder, address, value.type, self._size)
+            value = self._builder.fadd(there, value, flags=FLAGS)
+        store(self._builder, value, address, self._size)
+
+    def _loops(self, body, each=None) -> None:
+        """Goes through the channels, as many at once as are left."""
+        build = self._builder
+        at = build.alloca(WORD)
+        build.store(self._first, at)
+        for lanes in _LANES[self._size]:
+
+            def loop(body, lanes=lanes) -> None:
+                check, inside, after = (self._function.append_basic_block() for _ in range(3))
+                build.branch(check)
+                build.position_at_end(check)
+                k = build.load(at)
+                onward = build.add(k, ir.Constant(WORD, lanes))
+                build.cbranch(build.icmp_signed("<=", onward, self._last), inside, after)
+                build.position_at_end(inside)
+                body(k, lanes)
+                build.store(onward, at)
+                build.branch(check)
+                build.position_at_end(after)
+
+            if each is None:
+                loop(body)
+            else:
+                each(lanes, loop)
+
+    def _evaluate(self, values, k, lanes: int) -> list[Any]:
+        found: dict[int, Any] = {}
+        for value in in_order(values, self._known):
+            found[id(value)] = self._one(value, found, k, lanes)
+        return [found[id(value)] for value in values]
+
+    def _one(self, value: Value, found, k, lanes: int):
+        build, kind = self._builder, self._kind(lanes)
+        if id(value) in self._known:
+            return splat(build, self._known[id(value)], kind)
+        if value.op == "leaf":
+            return load(build, self._at(self._place[id(value)], k), kind, self._size)
+        if value.op == "constant":
+            return _constant(kind, value.data)
+        args = [found[id(arg)] for arg in value.args]
+        if value.op == "sub":  # of equals is 0, which a fused product would not give
+            return build.fsub(*args, flags=_SUM)
+        if value.op in ("add", "mul", "div"):
+            return getattr(build, f"f{value.op}")(*args, flags=FLAGS)
+        if value.op in ("lt", "le"):
+            return build.fcmp_ordered("<" if value.op == "lt" else "<=", *args)
+        if value.op == "isnan":
+            return build.fcmp_unordered("uno", args[0], args[0])
+        if value.op in ("and", "or"):
+            return getattr(build, f"{value.op}_")(*args)
+        if value.op == "select":
+            return build.select(*args)
+        if value.op == "sqrt":
+            return build.call(self._llvm("sqrt", kind, kind, kind), args)
+        single = self._size == 4
+        if value.op == "exp":
+            return self._exp(args[0], lanes) if single else self._by_lane("exp", args[0], lanes)
+        if value.op == "tanh":
+            return self._tanh(args[0], kind) if single else self._by_lane("tanh", args[0], lanes)
+        assert value.op == "sigmoid", value.op
+        half, one = _constant(kind, 0.5), _constant(kind, 1.0)
+        if single:
+            slope = self._tanh(build.fmul(half, args[0]), kind)
+            return build.fadd(half, build.fmul(half, slope, flags=FLAGS), flags=FLAGS)
+        power = self._by_lane("exp", build.fneg(args[0]), lanes)
+        return build.fdiv(one, build.fadd(one, power))
+
+    def _tanh(self, x, kind):
+        build = self._builder
+        for bound, beyond in ((-9.0, "<"), (9.0, ">")):  # in this order NaN gets through
+            limit = _constant(kind, bound)
+            x = build.select(build.fcmp_ordered(beyond, x, limit), limit, x)
+        square = build.fmul(x, x)
+        sides = [self._polynomial(coefficients, square, kind) for coefficients in _TANH]
+        return build.fdiv(build.fmul(x, sides[0], flags=FLAGS), sides[1], flags=FLAGS)
+
+    def _exp(self, x, lanes: int):
+        """In float32, as a power of 2: its whole part is the exponent's bits."""
+        build, kind = self._builder, self._kind(lanes)
+        bits = ir.IntType(32) if lanes == 1 else ir.VectorType(ir.IntType(32), lanes)
+        x = build.fmul(x, _constant(kind, 1 / math.log(2)))
+        least, most = _constant(kind, -127.0), _constant(kind, 128.0)
+        x = build.select(build.fcmp_ordered("<", x, least), least, x)  # NaN gets through
+        x = build.select(build.fcmp_ordered(">", x, most), most, x)
+        floor = self._llvm("floor", kind, kind, kind)
+        whole = build.call(floor, [build.fadd(x, _constant(kind, 0.5))])
+        found = self._polynomial(_EXP2, build.fsub(x, whole), kind)
+        whole = build.select(build.fcmp_ordered(">", whole, least), whole, least)
+        power = build.add(build.fptosi(whole, bits), _constant(bits, 127))
+        power = build.bitcast(build.shl(power, _constant(bits, 23)), kind)
+        return build.fmul(found, power)
+
+    def _polynomial(self, coefficients, x, kind):
+        found = _constant(kind, coefficients[0])
+        for coefficient in coefficients[1:]:
+            found = self._builder.fmul(found, x, flags=FLAGS)
+            found = self._builder.fadd(found, _constant(kind, coefficient), flags=FLAGS)
+        return found
+
+    def _llvm(self, name: str, of, result, *args):
+        """An intrinsic of LLVM."""
+        lanes = f"v{of.count}" if isinstance(of, ir.VectorType) else ""
+        name = f"llvm.{name}.{lanes}f{8 * self._size}"
+        kind = ir.FunctionType(result, args)
+        return self.module.globals.get(name) or ir.Function(self.module, kind, name)
+
+    def _by_lane(self, name: str, x, lanes: int):
+        """A function of the C library."""
+        build = self._builder
+        kind = ir.FunctionType(self._number, [self._number])
+        function = self.module.globals.get(name) or ir.Function(self.module, kind, name)
+        if lanes == 1:
+            return build.call(function, [x])
+        for lane in range(lanes):
+            place = ir.Constant(ir.IntType(32), lane)
+            found = build.call(function, [build.extract_element(x, place)])
+            x = build.insert_element(x, found, place)
+        return x
+
+    def _kind(self, lanes: int):
+        return self._number if lanes == 1 else ir.VectorType(self._number, lanes)
+
+    def _at(self, place, k):
+        """The address of a channel."""
+        build = self._builder
+        return build.add(place, build.mul(k, ir.Constant(WORD, self._size)))
+
+    def _word(self, address, k: int):
+        build = self._builder
+        return load(build, build.add(address, ir.Constant(WORD, 8 * k)), WORD, 8)
+
+
+def load(build, address, kind, size: int):
+    """What lies at an address; numbers of some size may begin at any multiple of it."""
+    found = build.load(build.inttoptr(address, kind.as_pointer()))
+    found.align = size
+    return found
+
+
+def store(build, value, address, size: int) -> None:
+    """Puts a value at an address."""
+    build.store(value, build.inttoptr(address, value.type.as_pointer())).align = size
+
+
+def splat(build, number, kind):
+    """A vector of one number; or the number."""
+    if not isinstance(kind, ir.VectorType):
+        return number
+    at = ir.Constant(ir.IntType(32), 0)
+    first = build.insert_element(ir.Constant(kind, ir.Undefined), number, at)
+    return build.shuffle_vector(first, first, ir.Constant(ir.VectorType(at.type, kind.count), None))
+
+
+def _constant(kind, number: float):
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(kind, [ir.Constant(kind.element, number)] * kind.count)
+    return ir.Constant(kind, number)
+
+
+_LOCK = threading.Lock()
+_ENGINES: list[Any] = []  # which own the programs

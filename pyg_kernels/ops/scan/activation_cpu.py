@@ -1,0 +1,288 @@
+# mypy: disable-error-code="no-untyped-def"
+"""Recurrent networks with learned activations on CPU: their steps, forward and backward.
+
+Threads share the texts; where steps have statistics, these need all texts, and threads share the
+products of wide networks. The backward goes through time with the slopes at each token alone; the
+gradients of the functions and of the recurrent map are taken for all tokens afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pyg_kernels.ops.compiled import array, inlined, kernel, run
+from pyg_kernels.ops.expansion.cpu import backward as of_expansion
+from pyg_kernels.ops.expansion.cpu import gaussian_program, piece_table, read
+from pyg_kernels.ops.product import multiply, panels_of, products
+from pyg_kernels.ops.program import call
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.activation import Form
+from pyg_kernels.ops.scan.loop import add, copy
+
+_NARROW = 128  # units; products of fewer are not worth PyTorch's threads
+
+
+def _shares(
+    form: Form, layout: Layout, units: int
+) -> tuple[Tensor, tuple[np.ndarray, np.ndarray, int], list[int]]:
+    """The texts of each task, (P, M), the longest first; the rows of their tokens; and how many
+    there are at each step, if steps are gone through one by one.
+
+    M is a multiple of four, as products take rows; what is no text has the number of all texts.
+    """
+    layout.check()
+    texts = layout.num_texts
+    parts = 1 if form.normalize else max(1, min(torch.get_num_threads(), texts))
+    text = F.pad(layout.order(), (0, -texts % parts), value=texts)
+    text = text.view(parts, -1) if layout.full else text.view(-1, parts).t()
+    text = F.pad(text, (0, -text.size(1) % 4), value=texts)
+    start, length = (array(F.pad(of, (0, 1))[text]) for of in (layout.start, layout.length))
+    active: list[int] = []
+    if form.normalize and units >= _NARROW:
+        steps = torch.arange(layout.num_steps)
+        active = (layout.length > steps.unsqueeze(1)).sum(1).tolist()
+    return text, (start, length, layout.stride), active
+
+
+def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    """h, a, what says the slopes, the table and order of pieces, and the statistics."""
+    x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
+    new = x.new_zeros if layout.form == "padded" else x.new_empty
+    text, tokens, active = _shares(form, layout, x.size(1))
+    carried = F.pad(h0, (0, 0, 0, 1))[text]
+    h, before, a, fed = new(x.shape), new(x.shape), torch.empty_like(carried), _products(carried)
+    statistics = x.new_empty(2, layout.num_steps * form.normalize, x.size(1))
+    is_gaussian = form.green == "gaussian"
+    # Of pieces their entries are kept, of Gaussians the slopes.
+    entries, slopes = ((0, 0), x.shape) if is_gaussian else (x.shape, (0, 0))
+    entries, slopes = new(entries, dtype=torch.int32), new(slopes)
+    found, steep = (
+        carried.new_empty(*text.shape, t.size(1), dtype=t.dtype) for t in (entries, slopes)
+    )
+    table, order = x.new_empty(0, 0, 0), x.new_empty(0, 0, dtype=torch.long)
+    program: tuple[Any, ...] = (0, np.zeros((0, 2), np.int64), None)
+    if is_gaussian:
+        rows = {"value": [(carried.view(-1, 1), 0)], "slope": [(steep.view(-1, 1), 0)]}
+        program = gaussian_program("slope", a, centers, coefficients, form.bandwidth, rows)
+    else:
+        table, order = piece_table(centers, coefficients, form.green)
+    line = None if slope is None else torch.stack((slope, intercept)).expand(2, x.size(1))
+    given = (
+        *map(array, (carried, fed, a, found, steep, x, before, h, entries, slopes, statistics)),
+        *(_norm(form, x, weight, bias), form.eps, array(line, x)),
+        *(array(table), *program[:2], *centers.shape),
+    )
+    for t, count in enumerate(active):
+        torch.mm(carried[0, :count], feed.t(), out=fed[0, :count, : len(feed)])
+        _forward(0, 1, (t, t + 1), tokens, (0, 0), array(None, x), *given)
+    if not active:
+        across, steps = (products(x.dtype), array(feed.t())), (0, layout.num_steps)
+        run(_forward, len(text), h.numel(), steps, tokens, *across, *given)
+    return h, before, slopes if is_gaussian else entries, table, order, statistics
+
+
+def backward(
+    form: Form,
+    layout: Layout,
+    tensors: Sequence[Any],
+    outputs: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    needed: Sequence[bool],
+) -> list[Tensor | None]:
+    """The gradients of the tensors."""
+    g_out = grads[0]
+    if g_out is None:
+        return [None] * len(tensors)
+    x, h0, feed, centers, coefficients, slope, _, weight, bias = tensors
+    h, before, kept, table, order, statistics = outputs
+    new = x.new_zeros if layout.form == "padded" else x.new_empty
+    slopes = kept
+    if form.green != "gaussian":
+        slopes = table[3].flatten().index_select(0, kept.flatten()).view(x.shape)
+    slopes = slopes if slope is None else slopes + slope
+    text, tokens, active = _shares(form, layout, x.size(1))
+    fed = x.new_zeros(*text.shape, x.size(1))
+    carried, norm, g_norm = _products(fed), _norm(form, x, weight, bias), np.zeros((2, x.size(1)))
+    reaching, g_x = new(x.shape), new(x.shape)
+    inputs = new(x.shape) if form.normalize else before
+    arrays = map(array, (carried, fed, g_out, slopes, reaching, g_x, before, inputs, statistics))
+    given = *arrays, norm, g_norm
+    for t, count in reversed(list(enumerate(active))):
+        _backward(0, 1, (t, t + 1), tokens, (0, 0), array(None, x), *given)
+        torch.mm(fed[0, :count], feed, out=carried[0, :count, : len(feed)])
+    if not active:
+        back, steps = (products(x.dtype), array(feed)), (0, layout.num_steps)
+        run(_backward, len(text), h.numel(), steps, tokens, *back, *given)
+    g_h0 = x.new_empty(len(h0) + 1, x.size(1))
+    g_h0[text] = carried[:, :, : len(feed)]
+    of_functions: Sequence[Tensor | None] = (None, None)
+    if any(needed[3:5]):
+        operands = reaching, inputs, centers, coefficients, form.green, form.bandwidth
+        of_functions = of_expansion(*operands, (False, True), kept, table, order)[1:]
+    of_line: list[Tensor | None] = [None, None]
+    if slope is not None:
+        of_line = [t.sum(0).sum_to_size(slope.shape) for t in (reaching * inputs, reaching)]
+    of_norm = [torch.from_numpy(g).to(x.dtype) for g in g_norm.copy()]
+    return [g_x, g_h0[:-1], g_x.t() @ layout.before(h, h0), *of_functions, *of_line, *of_norm]
+
+
+def _products(like: Tensor) -> Tensor:
+    """Memory for products, as wide as panels are; zeros."""
+    return F.pad(torch.zeros_like(like), (0, -like.size(2) % (256 // like.itemsize)))
+
+
+def _norm(form: Form, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> np.ndarray:
+    """The scale and the shift, (2, H); (0, 0) without normalization."""
+    if not form.normalize:
+        return array(None, x)
+    scale = x.new_ones(x.size(1)) if weight is None else weight
+    return array(torch.stack((scale, torch.zeros_like(scale) if bias is None else bias)))
+
+
+@inlined
+def _list_rows(tokens, task, t, out):
+    """Writes the rows of the tokens of a step, and says how many there are."""
+    start, length, stride = tokens
+    active = 0
+    while active < out.size and length[task, active] > t:
+        out[active] = start[task, active] + t * stride
+        active += 1
+    return active
+
+
+@kernel
+def _forward(
+    first_task, last_task, steps, tokens, products, across,
+    carried, fed, a, found, steep, x, before, h, entries, slopes, statistics,
+    norm, eps, line, table, program, places, num_functions, num_centers,
+):  # fmt: skip
+    """Some steps of each task.
+
+    Args:
+        steps: The first one, and that after the last.
+        tokens, products, across: The rows, see `_shares`; the function for `multiply`, and the
+            recurrent map's transpose, (0, 0) where `fed` has the products already.
+        carried, fed, a: The outputs of the texts, their products, and inputs, (P, M, H).
+        found, steep: The entries of pieces and the slopes there, (P, M, H) or (P, M, 0).
+        entries, slopes: The same of all tokens, (N, H) or (0, 0).
+        statistics: Means and inverse deviations, (2, T, H).
+        norm, line: Scale and shift, slopes and intercepts, (2, H) or (0, 0).
+        table, program, places: The pieces; or the program of Gaussians and its table.
+    """
+    most, units = carried.shape[1:]
+    rows, index = np.empty(most, np.int64), np.zeros(4, np.int64)
+    for task in range(first_task, last_task):
+        panels, out = panels_of(across), carried[task]
+        for t in range(*steps):
+            active = _list_rows(tokens, task, t, rows)
+            if active == 0:
+                break
+            if across.size:
+                multiply(products, out, active, panels, units, fed[task])
+            for m in range(active):
+                now = before[rows[m]]
+                copy(x[rows[m]], now)
+                add(fed[task, m, :units], now)
+                copy(now, a[task, m])
+            if norm.size:
+                _normalize(a[task, :active], statistics[0, t], statistics[1, t], norm, eps)
+            if program:
+                for i in range(active * units):
+                    index[1] = task * most * units + i
+                    index[2] = i % units if num_functions > 1 else 0
+                    call(program, places.ctypes.data, index.ctypes.data, 0, num_centers)
+            else:
+                read(a[task, :active], table, out[:active], found[task, :active])
+            for m in range(active):
+                if line.size:
+                    for k in range(units):
+                        out[m, k] += line[0, k] * a[task, m, k] + line[1, k]
+                copy(out[m], h[rows[m]])
+                copy(found[task, m], entries[rows[m]])
+                copy(steep[task, m], slopes[rows[m]])
+
+
+@kernel
+def _backward(
+    first_task, last_task, steps, tokens, products, back,
+    carried, fed, g_out, slopes, reaching, g_x, before, inputs, statistics, norm, g_norm,
+):  # fmt: skip
+    """The derivative of some steps.
+
+    Args:
+        back: The recurrent map; (0, 0) where its products are made elsewhere.
+        carried, fed: The gradients that later tokens give the outputs, and those of products.
+        reaching: The whole gradients of the outputs.
+        inputs: The inputs of the functions, where they are normalized.
+        g_norm: The gradients of scale and shift, (2, H).
+    """
+    most, units = fed.shape[1:]
+    rows = np.empty(most, np.int64)
+    for task in range(first_task, last_task):
+        panels = panels_of(back)
+        for i in range(steps[1] - steps[0]):
+            t = steps[1] - 1 - i
+            active = _list_rows(tokens, task, t, rows)
+            for m in range(active):
+                given, total, now = g_out[rows[m]], reaching[rows[m]], g_x[rows[m]]
+                arrived, slope = carried[task, m], slopes[rows[m]]
+                for k in range(units):
+                    total[k] = given[k] + arrived[k]
+                    now[k] = total[k] * slope[k]
+            if norm.size:
+                means, inverse = statistics[0, t], statistics[1, t]
+                _normalize_back(rows[:active], before, means, inverse, norm, inputs, g_x, g_norm)
+            for m in range(active):
+                copy(g_x[rows[m]], fed[task, m])
+            if back.size:
+                multiply(products, fed[task], active, panels, units, carried[task])
+
+
+@inlined
+def _normalize(a, means, inverse, norm, eps):
+    """Rows less their mean over their deviation, scaled and shifted, in place; and both."""
+    (size, units), total = a.shape, np.zeros((2, a.shape[1]))
+    for m in range(size):
+        add(a[m], total[0])
+    for k in range(units):
+        means[k] = total[0, k] / size
+    for m in range(size):
+        for k in range(units):
+            away = a[m, k] - means[k]
+            total[1, k] += away * away
+    for k in range(units):
+        inverse[k] = 1.0 / math.sqrt(total[1, k] / size + eps)
+    for m in range(size):
+        for k in range(units):
+            a[m, k] = (a[m, k] - means[k]) * inverse[k] * norm[0, k] + norm[1, k]
+
+
+@inlined
+def _normalize_back(rows, before, means, inverse, norm, inputs, g_x, g_norm):
+    """From the gradients of normalized rows to those of the rows, in place."""
+    scale, shift, units = norm[0], norm[1], means.size
+    sums, mean = np.zeros((2, units)), np.empty((2, units), g_x.dtype)
+    turned, plain = sums[0], sums[1]
+    for row in rows:
+        own, now, normalized = before[row], g_x[row], inputs[row]
+        for k in range(units):
+            apart = (own[k] - means[k]) * inverse[k]
+            normalized[k] = apart * scale[k] + shift[k]
+            turned[k] += now[k] * apart
+            plain[k] += now[k]
+    for i in range(2):
+        for k in range(units):
+            g_norm[i, k] += sums[i, k]
+            mean[i, k] = sums[i, k] / max(rows.size, 1)
+    for row in rows:
+        own, now = before[row], g_x[row]
+        for k in range(units):
+            centered = now[k] - mean[1, k] - (own[k] - means[k]) * inverse[k] * mean[0, k]
+            now[k] = centered * inverse[k] * scale[k]

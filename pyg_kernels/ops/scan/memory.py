@@ -1,0 +1,167 @@
+"""Gated memory cells along texts, the LSTM family, with or without feedback of the output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pyg_kernels.ops.dtypes import common_dtype
+from pyg_kernels.ops.ragged import Layout
+from pyg_kernels.ops.scan.recurrence import Recurrence, Token
+from pyg_kernels.ops.scan.walk import linear_scan
+
+__all__ = ["Form", "memory_scan"]
+
+Pointwise = Callable[[Tensor], Tensor]
+
+
+class Form(NamedTuple):
+    """What a memory cell is made of; activations are ``'none'``, ``'tanh'``, ``'relu'`` or
+    ``'sigmoid'``.
+
+    Attributes:
+        output: Whether there is an output gate.
+        input: Whether there is an input gate.
+        forget: Whether there is a forget gate.
+        coupled: Whether the input gate is one minus the forget gate.
+        memory: Whether the memory before is carried on.
+        candidate: The activation of the candidate, ``'none'`` or ``'tanh'``.
+        carried: The activation of the memory before.
+        out: The activation of the memory in the output.
+        norm: Whether there is layer normalization.
+        eps: What it adds to the variance.
+    """
+
+    output: bool = False
+    input: bool = False
+    forget: bool = False
+    coupled: bool = False
+    memory: bool = True
+    candidate: str = "none"
+    carried: str = "none"
+    out: str = "none"
+    norm: bool = False
+    eps: float = 1e-5
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The gates that there are, in the order of their columns, and the candidate."""
+        there = zip(("output", "input", "forget"), self[:3], strict=True)
+        return (*(name for name, has in there if has), "candidate")
+
+
+def memory_scan(
+    form: Form,
+    layout: Layout,
+    x: Tensor,
+    params: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    feed: Tensor | None = None,
+    norm: Pointwise | None = None,
+    q: Pointwise | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""The memories of gated cells along texts, and the outputs made of them.
+
+    .. math::
+        c_t = \eta_t \odot g(\tilde c_t) + f_t \odot q(c_{t-1}), \qquad
+        h_t = o_t \odot a(\mathrm{LN}(c_t))
+
+    with the gates :math:`o, \eta, f` the sigmoids of their logits plus biases, to which what
+    `feed` makes of :math:`h_{t-1}` is added; :math:`\eta = 1 - f` where they are coupled.
+    Without an output gate o is 1; the other two may be constants (Liang et al., `"Kernel-Based
+    Approaches for Sequence Modeling" <https://arxiv.org/abs/1910.04233>`_, 2019, table 1).
+
+    Args:
+        form: Which of these there are.
+        layout: The texts: N tokens, B texts.
+        x: The logits of the G - 1 gates that there are, in the order output, input, forget, and
+            the candidate's values, side by side: :obj:`(N, G * D)`.
+        params: The biases of these, layer normalization's scale and shift, and the constants
+            in place of :math:`\eta` and f: :obj:`(G + 4, D)`.
+        h0: h before the first token, :obj:`(B, D)`.
+        c0: c before the first token, :obj:`(B, D)`.
+        feed: The map of :math:`h_{t-1}` into the first R columns of x, :obj:`(R, D)`; R is a
+            multiple of D.
+        norm: A function in place of layer normalization.
+        q: A function in place of both q and a.
+
+    Returns:
+        h, :obj:`(N, D)`; c, :obj:`(N + B, D)`, those before the first token last; and c after
+        the last token of each text, :obj:`(B, D)`. They have the operands' common precision;
+        half precision is computed in single, but with functions of one's own as it is.
+    """
+    result = common_dtype(x, params, h0, c0, feed)
+    dtype = result if norm or q else torch.promote_types(result, torch.float32)
+    x, params, h0, c0 = (t.to(dtype) for t in (x, params, h0, c0))
+    feed = None if feed is None else feed.to(dtype)
+    if norm is not None and feed is None and form.carried == "none" and q is None:
+        h, c, end = _parallel(form, layout, x, params, c0, norm)
+    else:
+        states = c0.unsqueeze(0)
+        h, c, end = _SCAN.scan(form, layout, x, params, h0, states, feed=feed, norm=norm, q=q)
+        c, end = c[0], end[0]
+    return h.to(result), c.to(result), end.to(result)
+
+
+def _parallel(
+    form: Form, layout: Layout, x: Tensor, params: Tensor, c0: Tensor, norm: Pointwise | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Where the memory is a linear recurrence: all tokens at once around one scan."""
+    columns = x.split(params.size(1), 1)
+    gate, new, keep = _opened(form, columns, params)
+    c = linear_scan(keep, new.contiguous(), layout, c0) if form.memory else new
+    h = _put_out(form, gate, c, params, norm)
+    if layout.form == "padded":
+        h, c = (torch.where(layout.is_token(), rows, 0) for rows in (h, c))
+    return h, torch.cat((c, c0)), layout.last(c, c0)
+
+
+def _step(
+    form: Form, token: Token, norm: Pointwise | None = None, q: Pointwise | None = None
+) -> tuple[Any, Sequence[Any]]:
+    gate, new, keep = _opened(form, token.x, token.params)
+    c = new + keep * _activation(form.carried, q)(token.c[0]) if form.memory else new
+    return _put_out(form, gate, c, token.params, norm, q), [c]
+
+
+def _opened(form: Form, x: Sequence[Any], params: Any) -> tuple[Any, Any, Any]:
+    """The output gate, what is new in the memory, and the factor of the memory before."""
+    logits = [column + bias for column, bias in zip(x, params, strict=False)]
+    at = {name: torch.sigmoid(y) for name, y in zip(form.gates[:-1], logits, strict=False)}
+    candidate = _activation(form.candidate)(logits[-1])
+    keep = at.get("forget", params[-1])
+    share = 1 - keep if form.coupled else at.get("input", params[-2])
+    return at.get("output"), share * candidate, keep
+
+
+def _put_out(
+    form: Form,
+    gate: Any,
+    c: Any,
+    params: Any,
+    norm: Pointwise | None = None,
+    q: Pointwise | None = None,
+) -> Any:
+    """The outputs that memories give."""
+    if norm is not None:
+        h = norm(c)
+    elif form.norm:
+        centered = c - c.mean(-1, keepdim=True)
+        deviation = torch.rsqrt(centered.square().mean(-1, keepdim=True) + form.eps)
+        h = centered * deviation * params[-4] + params[-3]
+    else:
+        h = c
+    h = _activation(form.out, q)(h)
+    return h if gate is None else gate * h
+
+
+def _activation(name: str, q: Pointwise | None = None) -> Any:
+    """A function by its name, unless it is given."""
+    return q or (torch.clone if name == "none" else getattr(torch, name))
+
+
+_SCAN = Recurrence("memory_scan", Form, _step, lambda form: [True] * len(form.gates))
