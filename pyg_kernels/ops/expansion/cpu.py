@@ -15,13 +15,11 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pyg_kernels.ops.compiled import array, inlined, kernel, run
 from pyg_kernels.ops.expansion.definition import (
     Green,
-    from_right,
     gaussians,
     least_offset,
     linear_pieces,
@@ -72,34 +70,10 @@ def backward(
     run(_linear_backward, parts, 2 * a.numel(), *flat, array(table), array(sums))
     if not needed[1]:
         return of_a, None, None
-    plain, weighted = sums.sum(0).view(2, *table.shape[1:])
-    found = _of_functions(plain, weighted, table, coefficients.gather(1, order), green)
-    of_centers, of_coefficients = (torch.empty_like(coefficients) for _ in range(2))
-    for of, values in zip((of_centers, of_coefficients), found, strict=True):
-        of.scatter_(1, order, values.to(of.dtype))
-    return of_a if needed[0] else None, of_centers, of_coefficients
-
-
-def _of_functions(
-    plain: Tensor, weighted: Tensor, table: Tensor, coefficients: Tensor, green: Green
-) -> tuple[Tensor, Tensor]:
-    """The gradients of sorted centres and their coefficients.
-
-    From the sums of the gradients in each piece, and of them times the offsets. A centre gets those
-    of the inputs right of it, and in their sum times the distances goes from centre to centre.
-    """
-    centers, origins = table[0, :, :-1].double(), table[1].double()
-    gaps, after = centers.diff(dim=1), plain[:, 1:]
-    total = from_right(after)
-    apart = weighted[:, 1:] + (origins[:, 1:] - centers) * after
-    moment = from_right(apart + F.pad(gaps * total[:, 1:], (0, 1)))
-    if green == "abs":  # and those of the inputs left of it
-        before = plain[:, :-1]
-        left = before.cumsum(1)
-        apart = (centers - origins[:, :-1]) * before - weighted[:, :-1]
-        moment = moment + (apart + F.pad(gaps * left[:, :-1], (1, 0))).cumsum(1)
-        total = total - left
-    return -coefficients * total, moment
+    of_functions = [torch.empty_like(coefficients) for _ in range(2)]
+    tables = map(array, (sums, table, order, coefficients, *of_functions))
+    run(_of_functions, len(coefficients), sums.numel(), *tables, green == "abs")
+    return of_a if needed[0] else None, *of_functions
 
 
 def piece_table(centers: Tensor, coefficients: Tensor, green: Green) -> tuple[Tensor, Tensor]:
@@ -241,6 +215,48 @@ def _linear_backward(first, last, grad, a, entries, of_a, table, sums):
             weighted[at] += np.float64(grad[i]) * offset(a[i], origins[at], least)
         for i in range(start, stop if of_a.size else start):
             of_a[i] = grad[i] * slopes[np.uint32(entries[i])]
+
+
+@kernel
+def _of_functions(
+    first, last, sums, table, order, coefficients, of_centers, of_coefficients, two_sided
+):
+    """The gradients of centres and coefficients; tasks are functions.
+
+    From the sums of the gradients in each piece, and of them times the offsets. A centre gets those
+    of the inputs right of it, and in their sum times the distances goes from centre to centre.
+    """
+    d = order.shape[1]
+    pieces = sums.reshape(len(sums), 2, -1, d + 1)
+    to_center, to_coefficient = np.empty(d), np.empty(d)
+    for task in range(first, last):
+        centers, origins = table[0, task], table[1, task]
+        plain, weighted = np.zeros(d + 1), np.zeros(d + 1)
+        for part in range(len(pieces)):
+            for j in range(d + 1):
+                plain[j] += pieces[part, 0, task, j]
+                weighted[j] += pieces[part, 1, task, j]
+        total, moment, after = 0.0, 0.0, np.float64(centers[d - 1])
+        for k in range(d - 1, -1, -1):
+            center = np.float64(centers[k])
+            moment += (after - center) * total
+            moment += weighted[k + 1] + (origins[k + 1] - center) * plain[k + 1]
+            total += plain[k + 1]
+            to_center[k], to_coefficient[k], after = total, moment, center
+        if two_sided:  # and those of the inputs left of it
+            total, moment, before = 0.0, 0.0, np.float64(centers[0])
+            for k in range(d):
+                center = np.float64(centers[k])
+                moment += (center - before) * total
+                moment += (center - origins[k]) * plain[k] - weighted[k]
+                total += plain[k]
+                to_center[k] -= total
+                to_coefficient[k] += moment
+                before = center
+        for k in range(d):
+            at = order[task, k]
+            of_centers[task, at] = -coefficients[task, at] * to_center[k]
+            of_coefficients[task, at] = to_coefficient[k]
 
 
 @kernel

@@ -78,9 +78,9 @@ def linear_pieces(centers: Tensor, coefficients: Tensor, green: Green) -> Pieces
     slopes = F.pad(chi.cumsum(1), (1, 0))
     values = F.pad((gaps * slopes[:, 1:-1]).cumsum(1), (1, 0))
     if green == "abs":  # and the sums over the centres right of each piece
-        right = F.pad(from_right(chi), (0, 1))
+        right = F.pad(_from_right(chi), (0, 1))
         slopes = slopes - right
-        values = values + F.pad(from_right(gaps * right[:, 1:-1]), (0, 1))
+        values = values + F.pad(_from_right(gaps * right[:, 1:-1]), (0, 1))
     unknown = (centers.isnan() | coefficients.isnan()).any(1, keepdim=True)
     values = values.masked_fill(unknown, torch.nan)
     # The centre at which the pieces' origins change from the right ends to the left ones.
@@ -110,6 +110,6 @@ def read_pieces(a: Tensor, pieces: Pieces, green: Green) -> Tensor:
     return torch.addcmul(values, slopes, offsets).t().reshape(a.shape)
 
 
-def from_right(x: Tensor) -> Tensor:
+def _from_right(x: Tensor) -> Tensor:
     """The sums of each entry and those after it, in the last dimension."""
     return x.flip(-1).cumsum(-1).flip(-1)
