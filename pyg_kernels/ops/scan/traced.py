@@ -166,8 +166,10 @@ class Kernels:
         memory["out"], memory["after"] = [(h, 0)], memory["c"]
         self._run(traced.forward, layout, memory, [feed, mask, h, *kept] if kept else (), False)
         last = layout.start + (layout.length - 1) * layout.stride
-        before = torch.arange(rows, rows + texts, device=last.device)
-        end = c.index_select(1, torch.where(layout.length > 0, last, before))
+        if not (layout.full and layout.num_steps):
+            before = torch.arange(rows, rows + texts, device=last.device)
+            last = torch.where(layout.length > 0, last, before)
+        end = c.index_select(1, last)
         return [h[:rows], c, end, *kept]
 
     def backward(
