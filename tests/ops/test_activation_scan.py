@@ -87,15 +87,6 @@ def test_definition(case: Case, layout: Layout) -> None:
     assert_same(case, layout, inputs_of(case, layout), 1e-10)
 
 
-@in_turn(CASES)
-def test_step_by_step(case: Case, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As wide networks are taken whose steps have statistics."""
-    from pyg_kernels.ops.scan import activation_cpu
-
-    monkeypatch.setattr(activation_cpu, "_NARROW", 1)
-    assert_same(case, layout, inputs_of(case, layout), 1e-10)
-
-
 @some_cases
 @pytest.mark.parametrize(("units", "d"), [(1, 1), (33, 30), (140, 9)])
 def test_widths_and_long_texts(case: Case, units: int, d: int) -> None:

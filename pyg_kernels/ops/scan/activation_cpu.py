@@ -1,9 +1,9 @@
 # mypy: disable-error-code="no-untyped-def"
 """Recurrent networks with learned activations on CPU: their steps, forward and backward.
 
-Threads share the texts; where steps have statistics, these need all texts, and threads share the
-products of wide networks. The backward goes through time with the slopes at each token alone; the
-gradients of the functions and of the recurrent map are taken for all tokens afterwards.
+Threads share the texts, unless steps have statistics, which need all of them. The backward goes
+through time with the slopes at each token alone; the gradients of the functions and of the
+recurrent map are taken for all tokens afterwards.
 """
 
 from __future__ import annotations
@@ -26,14 +26,9 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.activation import Form
 from pyg_kernels.ops.scan.loop import add, copy
 
-_NARROW = 128  # units; products of fewer are not worth PyTorch's threads
 
-
-def _shares(
-    form: Form, layout: Layout, units: int
-) -> tuple[Tensor, tuple[np.ndarray, np.ndarray, int], list[int]]:
-    """The texts of each task, (P, M), the longest first; the rows of their tokens; and how many
-    there are at each step, if steps are gone through one by one.
+def _shares(form: Form, layout: Layout) -> tuple[Tensor, tuple[np.ndarray, np.ndarray, int, int]]:
+    """The texts of each task, (P, M), the longest first, and the rows of their tokens.
 
     M is a multiple of four, as products take rows; what is no text has the number of all texts.
     """
@@ -44,18 +39,14 @@ def _shares(
     text = text.view(parts, -1) if layout.full else text.view(-1, parts).t()
     text = F.pad(text, (0, -text.size(1) % 4), value=texts)
     start, length = (array(F.pad(of, (0, 1))[text]) for of in (layout.start, layout.length))
-    active: list[int] = []
-    if form.normalize and units >= _NARROW:
-        steps = torch.arange(layout.num_steps)
-        active = (layout.length > steps.unsqueeze(1)).sum(1).tolist()
-    return text, (start, length, layout.stride), active
+    return text, (start, length, layout.stride, layout.num_steps)
 
 
 def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     """h, a, what says the slopes, the table and order of pieces, and the statistics."""
     x, h0, feed, centers, coefficients, slope, intercept, weight, bias = tensors
     new = x.new_zeros if layout.form == "padded" else x.new_empty
-    text, tokens, active = _shares(form, layout, x.size(1))
+    text, tokens = _shares(form, layout)
     carried = F.pad(h0, (0, 0, 0, 1))[text]
     h, before, a, fed = new(x.shape), new(x.shape), torch.empty_like(carried), _products(carried)
     statistics = x.new_empty(2, layout.num_steps * form.normalize, x.size(1))
@@ -79,12 +70,8 @@ def forward(form: Form, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor,
         *(_norm(form, x, weight, bias), form.eps, array(line, x)),
         *(array(table), *program[:2], *centers.shape),
     )
-    for t, count in enumerate(active):
-        torch.mm(carried[0, :count], feed.t(), out=fed[0, :count, : len(feed)])
-        _forward(0, 1, (t, t + 1), tokens, (0, 0), array(None, x), *given)
-    if not active:
-        across, steps = (products(x.dtype), array(feed.t())), (0, layout.num_steps)
-        run(_forward, len(text), h.numel(), steps, tokens, *across, *given)
+    across = products(x.dtype), array(feed.t())
+    run(_forward, len(text), h.numel(), tokens, *across, *given)
     return h, before, slopes if is_gaussian else entries, table, order, statistics
 
 
@@ -107,19 +94,14 @@ def backward(
     if form.green != "gaussian":
         slopes = table[3].flatten().index_select(0, kept.flatten()).view(x.shape)
     slopes = slopes if slope is None else slopes + slope
-    text, tokens, active = _shares(form, layout, x.size(1))
+    text, tokens = _shares(form, layout)
     fed = x.new_zeros(*text.shape, x.size(1))
     carried, norm, g_norm = _products(fed), _norm(form, x, weight, bias), np.zeros((2, x.size(1)))
     reaching, g_x = new(x.shape), new(x.shape)
     inputs = new(x.shape) if form.normalize else before
     arrays = map(array, (carried, fed, g_out, slopes, reaching, g_x, before, inputs, statistics))
     given = *arrays, norm, g_norm
-    for t, count in reversed(list(enumerate(active))):
-        _backward(0, 1, (t, t + 1), tokens, (0, 0), array(None, x), *given)
-        torch.mm(fed[0, :count], feed, out=carried[0, :count, : len(feed)])
-    if not active:
-        back, steps = (products(x.dtype), array(feed)), (0, layout.num_steps)
-        run(_backward, len(text), h.numel(), steps, tokens, *back, *given)
+    run(_backward, len(text), h.numel(), tokens, products(x.dtype), array(feed), *given)
     g_h0 = x.new_empty(len(h0) + 1, x.size(1))
     g_h0[text] = carried[:, :, : len(feed)]
     of_functions: Sequence[Tensor | None] = (None, None)
@@ -149,7 +131,7 @@ def _norm(form: Form, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> 
 @inlined
 def _list_rows(tokens, task, t, out):
     """Writes the rows of the tokens of a step, and says how many there are."""
-    start, length, stride = tokens
+    start, length, stride, _ = tokens
     active = 0
     while active < out.size and length[task, active] > t:
         out[active] = start[task, active] + t * stride
@@ -159,16 +141,15 @@ def _list_rows(tokens, task, t, out):
 
 @kernel
 def _forward(
-    first_task, last_task, steps, tokens, products, across,
+    first_task, last_task, tokens, products, across,
     carried, fed, a, found, steep, x, before, h, entries, slopes, statistics,
     norm, eps, line, table, program, places, num_functions, num_centers,
 ):  # fmt: skip
-    """Some steps of each task.
+    """The steps of each task.
 
     Args:
-        steps: The first one, and that after the last.
-        tokens, products, across: The rows, see `_shares`; the function for `multiply`, and the
-            recurrent map's transpose, (0, 0) where `fed` has the products already.
+        tokens, products, across: The rows, see `_shares`; the functions for `multiply`, and the
+            recurrent map's transpose.
         carried, fed, a: The outputs of the texts, their products, and inputs, (P, M, H).
         found, steep: The entries of pieces and the slopes there, (P, M, H) or (P, M, 0).
         entries, slopes: The same of all tokens, (N, H) or (0, 0).
@@ -180,12 +161,11 @@ def _forward(
     rows, index = np.empty(most, np.int64), np.zeros(4, np.int64)
     for task in range(first_task, last_task):
         panels, out = panels_of(across), carried[task]
-        for t in range(*steps):
+        for t in range(tokens[3]):
             active = _list_rows(tokens, task, t, rows)
             if active == 0:
                 break
-            if across.size:
-                multiply(products, out, active, panels, units, fed[task])
+            multiply(products, out, active, panels, units, fed[task])
             for m in range(active):
                 now = before[rows[m]]
                 copy(x[rows[m]], now)
@@ -211,13 +191,13 @@ def _forward(
 
 @kernel
 def _backward(
-    first_task, last_task, steps, tokens, products, back,
+    first_task, last_task, tokens, products, back,
     carried, fed, g_out, slopes, reaching, g_x, before, inputs, statistics, norm, g_norm,
 ):  # fmt: skip
-    """The derivative of some steps.
+    """The derivative of the steps.
 
     Args:
-        back: The recurrent map; (0, 0) where its products are made elsewhere.
+        back: The recurrent map.
         carried, fed: The gradients that later tokens give the outputs, and those of products.
         reaching: The whole gradients of the outputs.
         inputs: The inputs of the functions, where they are normalized.
@@ -227,8 +207,7 @@ def _backward(
     rows = np.empty(most, np.int64)
     for task in range(first_task, last_task):
         panels = panels_of(back)
-        for i in range(steps[1] - steps[0]):
-            t = steps[1] - 1 - i
+        for t in range(tokens[3] - 1, -1, -1):
             active = _list_rows(tokens, task, t, rows)
             for m in range(active):
                 given, total, now = g_out[rows[m]], reaching[rows[m]], g_x[rows[m]]
@@ -241,8 +220,7 @@ def _backward(
                 _normalize_back(rows[:active], before, means, inverse, norm, inputs, g_x, g_norm)
             for m in range(active):
                 copy(g_x[rows[m]], fed[task, m])
-            if back.size:
-                multiply(products, fed[task], active, panels, units, carried[task])
+            multiply(products, fed[task], active, panels, units, carried[task])
 
 
 @inlined
