@@ -110,7 +110,8 @@ def sort_by_node(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
         from pyg_kernels.ops.compiled import array, run
         from pyg_kernels.ops.neighbor_sum.cpu import counting_sort
 
-        offset, order = node.new_zeros(num_nodes + 1), node.new_empty(node.shape)
+        offset = node.new_zeros(num_nodes + 1, dtype=torch.long)
+        order = node.new_empty(node.shape, dtype=torch.long)
         run(counting_sort, 1, node.numel(), array(node), array(offset), array(order))
         return offset, order
     node, order = torch.sort(node, stable=True)
@@ -119,7 +120,8 @@ def sort_by_node(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
 
 @sort_by_node.register_fake
 def _(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    return node.new_empty(num_nodes + 1), node.new_empty(node.shape)
+    longs = {"dtype": torch.long, "device": node.device}
+    return torch.empty(num_nodes + 1, **longs), torch.empty(node.shape, **longs)
 
 
 def _check_range(index: Tensor, num_nodes: int, side: str) -> None:

@@ -25,8 +25,9 @@ from torch import Tensor
 from pyg_kernels.ops.expression import Row, Value, in_order
 
 # Not nnan and ninf: NaN and infinity go through as through PyTorch's ops.
-FLAGS = ("contract", "nsz", "arcp", "afn")
-_SUM = ("reassoc", "nsz")  # and no fused products: a value less its own mean is 0
+FLAGS = ("contract", "nsz", "afn")
+_DIFFERENCE = ("nsz",)  # no fused products: equal values differ by exactly 0
+_SUM = ("reassoc", "nsz")
 _LANES = {4: (8, 4, 1), 8: (4, 1)}  # by their size, how many numbers are taken at once
 WORD = ir.IntType(64)
 _TANH = (  # Eigen's rational function, on [-9, 9]: odd powers over even ones, the highest first
@@ -61,6 +62,7 @@ class Program:
         dtype: torch.dtype,
     ) -> None:
         self._rows = {name: len(some) for name, some in (*inputs.items(), *outputs.items())}
+        self._dtype = dtype
         written = [one for some in outputs.values() for one in some]
         emission = _Emission([one for some in inputs.values() for one in some], written, dtype)
         self.address, self.whole = assembled(emission.module), emission.whole
@@ -68,9 +70,18 @@ class Program:
     def table(self, memory: Mapping[str, Sequence[tuple[Tensor, int]]]) -> np.ndarray:
         """The tensors whose rows it reads and writes, each from a column on, by the names.
 
-        Channels must be neighbours; the tensors must live as long as the table is used.
+        They must live as long as the table is used.
+
+        Raises:
+            ValueError: For a tensor of another precision, or whose channels are not neighbours.
         """
-        rows = (row for name, count in self._rows.items() for row in memory[name][:count])
+        rows = [row for name, count in self._rows.items() for row in memory[name][:count]]
+        for t, _ in rows:
+            if t.dtype != self._dtype or (t.stride(-1) != 1 and t.dim() > 1 and t.size(-1) > 1):
+                raise ValueError(
+                    f"a tensor has dtype {t.dtype} and strides {t.stride()}: expected "
+                    f"{self._dtype} and neighbouring channels"
+                )
         places = [
             (t.data_ptr() + column * t.element_size(), t.stride(0) * t.element_size())
             for t, column in rows
@@ -258,8 +269,8 @@ class _Emission:
         if value.op == "constant":
             return _constant(kind, value.data)
         args = [found[id(arg)] for arg in value.args]
-        if value.op == "sub":  # of equals is 0, which a fused product would not give
-            return build.fsub(*args, flags=_SUM)
+        if value.op == "sub":
+            return build.fsub(*args, flags=_DIFFERENCE)
         if value.op in ("add", "mul", "div"):
             return getattr(build, f"f{value.op}")(*args, flags=FLAGS)
         if value.op in ("lt", "le"):
@@ -278,24 +289,28 @@ class _Emission:
         if value.op == "tanh":
             return self._tanh(args[0], kind) if single else self._by_lane("tanh", args[0], lanes)
         assert value.op == "sigmoid", value.op
-        half, one = _constant(kind, 0.5), _constant(kind, 1.0)
-        if single:
-            slope = self._tanh(build.fmul(half, args[0]), kind)
-            return build.fadd(half, build.fmul(half, slope, flags=FLAGS), flags=FLAGS)
-        power = self._by_lane("exp", build.fneg(args[0]), lanes)
+        one, x = _constant(kind, 1.0), build.fneg(args[0])
+        power = self._exp(x, lanes) if single else self._by_lane("exp", x, lanes)
         return build.fdiv(one, build.fadd(one, power))
 
     def _tanh(self, x, kind):
-        build = self._builder
-        for bound, beyond in ((-9.0, "<"), (9.0, ">")):  # in this order NaN gets through
-            limit = _constant(kind, bound)
-            x = build.select(build.fcmp_ordered(beyond, x, limit), limit, x)
+        build, x = self._builder, self._within(x, 9.0, kind)
         square = build.fmul(x, x)
         sides = [self._polynomial(coefficients, square, kind) for coefficients in _TANH]
-        return build.fdiv(build.fmul(x, sides[0], flags=FLAGS), sides[1], flags=FLAGS)
+        found = build.fdiv(build.fmul(x, sides[0], flags=FLAGS), sides[1], flags=FLAGS)
+        return self._within(found, 1.0, kind)
+
+    def _within(self, x, bound: float, kind):
+        """Numbers cut to a range about 0; NaN stays."""
+        for limit, beyond in ((_constant(kind, -bound), "<"), (_constant(kind, bound), ">")):
+            x = self._builder.select(self._builder.fcmp_ordered(beyond, x, limit), limit, x)
+        return x
 
     def _exp(self, x, lanes: int):
-        """In float32, as a power of 2: its whole part is the exponent's bits."""
+        """In float32, as a power of 2: its whole part is the exponent's bits.
+
+        The relative error grows to 4e-6 at -87; from 88.4 on it is infinity.
+        """
         build, kind = self._builder, self._kind(lanes)
         bits = ir.IntType(32) if lanes == 1 else ir.VectorType(ir.IntType(32), lanes)
         x = build.fmul(x, _constant(kind, 1 / math.log(2)))

@@ -225,6 +225,7 @@ class RCNNCell(SequenceCell[State]):
         dtype = torch.promote_types(result, torch.float32)
         products, h = products.to(dtype), h.to(dtype)
         x = None if x is None or not self.highway else x.to(dtype)
+        mask, selection = (None if t is None else t.to(dtype) for t in (mask, selection))
         if sums:
             out, end = self._summed(products, x, layout, h, rest[0].to(dtype), mask, selection)
             after: Carried = (end.to(result),)

@@ -294,6 +294,14 @@ def test_two_threads_and_long_texts(monkeypatch: pytest.MonkeyPatch) -> None:
             close(first, run())
 
 
+@both_paths
+@every_mapping
+def test_memory_of_any_strides(mapping: str) -> None:
+    layout, x = ragged([5, 3]), torch.randn(6, 8, dtype=F64).t()
+    found, wanted = (SCANS[mapping](t, 2, 0.5, layout) for t in (x, x.contiguous()))
+    close(numbers(found), numbers(wanted))
+
+
 @every_mapping
 def test_bad_arguments(mapping: str) -> None:
     layout, x = ragged([2, 1]), torch.zeros(3, 2 * D)

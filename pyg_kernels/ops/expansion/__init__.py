@@ -42,12 +42,15 @@ def kernel_expansion(
         The sums, :obj:`(N, U)`, in the operands' common precision.
 
     Raises:
-        ValueError: For an unknown Green function, a Gaussian without bandwidth, or other shapes.
+        ValueError: For an unknown Green function, a Gaussian without bandwidth, no centres, or
+            other shapes.
     """
     if green not in GREENS:
         raise ValueError(f"green={green!r}: expected one of {', '.join(map(repr, GREENS))}")
     if green == "gaussian" and bandwidth is None:
         raise ValueError("bandwidth=None with green='gaussian': expected a number")
+    if not centers.size(-1):
+        raise ValueError(f"centers has shape {tuple(centers.shape)}: expected one centre at least")
     functions = 1 if centers.size(0) == 1 else a.size(-1)
     check_shapes(
         a=(a, (a.size(0), a.size(-1))),

@@ -61,6 +61,8 @@ def backward(
     order: Tensor,
 ) -> Sequence[Tensor | None]:
     """The gradients of the inputs, and of centres and coefficients, if they are needed."""
+    if not a.numel():
+        return torch.zeros_like(a), torch.zeros_like(centers), torch.zeros_like(coefficients)
     if green == "gaussian":
         return _gaussian_backward(grad, a, centers, coefficients, bandwidth)
     of_a, width = a.new_empty(a.shape) if needed[0] else a.new_empty(0), table[0].numel()

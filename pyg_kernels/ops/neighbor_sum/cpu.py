@@ -45,7 +45,7 @@ def sums(
         z.new_zeros(parts * rows, channels) if by_part else z.new_empty(tensors[k].shape)
         for k, by_part in zip(of, tables, strict=True)
     ] or [z.new_empty(nodes, channels)]
-    given = [t for t in (*tensors, grad) if t is not None]
+    given = [t.resolve_neg() for t in (*tensors, grad) if t is not None]
     given = [t if t.stride(-1) == 1 else t.contiguous() for t in given]
     there = tuple(t is not None for t in tensors)
     clear, program = _programs(there, act, z.dtype, of, any(tables))

@@ -26,7 +26,8 @@ def kernel(offset, order, source, target, edge_type, {tensors}, D, BLOCK: tl.con
     {before}
     for i in range(tl.load(offset + node), tl.load(offset + node + 1)):
         e = tl.load(order + i)
-        u, v, r = tl.load(source + e), tl.load(target + e), {edge_type}
+        u, v = tl.load(source + e).to(tl.int64), tl.load(target + e).to(tl.int64)
+        r = {edge_type}
         {body}
     {after}
 """
@@ -60,7 +61,8 @@ def sums(
 
 
 def _run(kernel: Any, nodes: int, channels: int, *args: Tensor | None) -> None:
-    kernel[(nodes,)](*args, channels, BLOCK=triton.next_power_of_2(channels))
+    with torch.cuda.device_of(args[0]):
+        kernel[(nodes,)](*args, channels, BLOCK=triton.next_power_of_2(channels))
 
 
 @cache
@@ -88,7 +90,7 @@ def _kernel(
     tensors = [f"in{j}" for j in range(len(inputs))] + [f"out{j}" for j in range(len(outputs))]
     source = _SOURCE.format(
         tensors=", ".join(tensors),
-        edge_type="tl.load(edge_type + e)" if typed else "e",
+        edge_type="tl.load(edge_type + e).to(tl.int64)" if typed else "e",
         before="\n    ".join(before),
         body="\n        ".join(body),
         after="\n    ".join(after),

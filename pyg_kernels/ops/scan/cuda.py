@@ -91,7 +91,7 @@ class Kernel:
                 BLOCK=block,
                 STAGES=max(1, ahead),
                 num_warps=max(1, min(8, block // 128)),
-                enable_fp_fusion=not self.whole,  # a value less its own mean is 0
+                enable_fp_fusion=not self.whole,  # equal values differ by exactly 0
             )
 
     def _read(self, inputs: Inputs, outputs: Written, used: set[int]) -> None:

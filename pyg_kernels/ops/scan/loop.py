@@ -114,14 +114,15 @@ def along(first_task, last_task, tasks, program, table, backwards):
 
 
 @kernel
-def along_fed(first_task, last_task, tasks, program, table, products, across, mask, h, kept):
+def along_fed(first_task, last_task, tasks, program, table, products, across, mask, h0, h, kept):
     """The same from step to step, with products of the outputs before.
 
     Args:
         products: The functions for `multiply`.
         across: What they are multiplied by, (D, R).
         mask: Factors on them, (B, D), or empty.
-        h: The outputs, (N + B, D), those before the texts last.
+        h0: The outputs before the texts, (B, D).
+        h: The outputs, (N, D), perhaps with those before the texts behind them.
         kept: The products, (N, R).
     """
     _, start, length, stride, num_rows, channels, _, _ = tasks
@@ -136,7 +137,8 @@ def along_fed(first_task, last_task, tasks, program, table, products, across, ma
             active = 0
             while active < texts.size and length[texts[active]] > t:
                 _place(index, texts[active], t, start, stride, num_rows)
-                _read(h[index[_BEFORE]], mask, texts[active], before[active])
+                past = h[index[_BEFORE]] if t else h0[texts[active]]
+                _read(past, mask, texts[active], before[active])
                 active += 1
             multiply(products, before, active, panels, across.shape[1], fed)
             for m in range(active):

@@ -133,7 +133,7 @@ def _backward(
 
 def forward(form: Any, layout: Layout, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
     """See the definition; also `won` and `made`, see `_program`."""
-    x, _, table, seen = tensors
+    x, _, table, seen = tensors = [t.contiguous() for t in tensors]
     order, _, _, channels = table.shape
     z, grown, won, made = (t.zero_() for t in _like(form, layout, tensors))
     made -= 1

@@ -142,8 +142,9 @@ class Kernels:
         run: ``run(kernel, layout, memory, fed, back)`` runs a kernel along texts; `memory` has the
             rows of its inputs and outputs by their names, and `back` says whether it goes from the
             last tokens to the first. For products, `fed` holds their map, the factors on the
-            outputs before, and the outputs and the products of all tokens, in the derivative the
-            gradients of the products and of the outputs before; else it is empty.
+            outputs before, the outputs before the texts, and the outputs and the products of all
+            tokens, in the derivative the gradients of the products and of the outputs before; else
+            it is empty.
         recurrence: The scan.
     """
 
@@ -156,21 +157,22 @@ class Kernels:
         rows, (order, texts, channels) = layout.num_rows, c0.shape
         traced = self._traced_as(form, tensors)
         new = x.new_zeros if layout.form == "padded" else x.new_empty
-        h = new(rows + texts * traced.reads, channels)
+        h = new(rows + texts * traced.holds, channels)
         c = new(order, rows + texts, channels)
         c[:, rows:] = c0
-        if traced.reads:
+        if traced.holds:
             h[rows:] = h0
         kept = [] if feed is None else [new(rows, len(feed))]
         memory = traced.memory(tensors, h, c, kept)
         memory["out"], memory["after"] = [(h, 0)], memory["c"]
-        self._run(traced.forward, layout, memory, [feed, mask, h, *kept] if kept else (), False)
+        self._run(traced.forward, layout, memory, [feed, mask, h0, h, *kept] if kept else (), False)
         last = layout.start + (layout.length - 1) * layout.stride
         if not (layout.full and layout.num_steps):
             before = torch.arange(rows, rows + texts, device=last.device)
             last = torch.where(layout.length > 0, last, before)
         end = c.index_select(1, last)
-        return [h[:rows], c, end, *kept]
+        h = h[:rows].clone() if traced.holds else h  # no view, which could not be changed in place
+        return [h, c, end, *kept]
 
     def backward(
         self,
@@ -228,7 +230,7 @@ class Kernels:
 
 
 def _contiguous(tensors: Sequence[Any]) -> list[Any]:
-    return [None if t is None else t.contiguous() for t in tensors]
+    return [None if t is None else t.contiguous().resolve_neg() for t in tensors]
 
 
 def _first(rows: Tensor | None) -> list[tuple[Tensor, int]]:
