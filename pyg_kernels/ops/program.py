@@ -77,7 +77,8 @@ class Program:
         """
         rows = [row for name, count in self._rows.items() for row in memory[name][:count]]
         for t, _ in rows:
-            if t.dtype != self._dtype or (t.stride(-1) != 1 and t.dim() > 1 and t.size(-1) > 1):
+            apart = t.stride(-1) != 1 and t.dim() > 1 and t.size(-1) > 1 and t.numel() > 0
+            if t.dtype != self._dtype or apart:
                 raise ValueError(
                     f"a tensor has dtype {t.dtype} and strides {t.stride()}: expected "
                     f"{self._dtype} and neighbouring channels"
