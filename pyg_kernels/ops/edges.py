@@ -120,8 +120,8 @@ def sort_by_node(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
 
 @sort_by_node.register_fake
 def _(node: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    longs = {"dtype": torch.long, "device": node.device}
-    return torch.empty(num_nodes + 1, **longs), torch.empty(node.shape, **longs)
+    offset = node.new_empty(num_nodes + 1, dtype=torch.long)
+    return offset, node.new_empty(node.shape, dtype=torch.long)
 
 
 def _check_range(index: Tensor, num_nodes: int, side: str) -> None:
