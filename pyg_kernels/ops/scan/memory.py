@@ -93,6 +93,9 @@ def memory_scan(
         h, :obj:`(N, D)`; c, :obj:`(N + B, D)`, those before the first token last; and c after
         the last token of each text, :obj:`(B, D)`. They have the operands' common precision;
         half precision is computed in single, but with functions of one's own as it is.
+
+    Raises:
+        ValueError: Where the shapes do not fit.
     """
     result = common_dtype(x, params, h0, c0, feed)
     dtype = result if norm or q else torch.promote_types(result, torch.float32)

@@ -111,6 +111,9 @@ class Recurrence(Scan):
         Returns:
             h, (N, D); c, (n, N + B, D), the states before the first token last; and those after
             the last token of each text, (n, B, D).
+
+        Raises:
+            ValueError: Where the shapes or, on CPU, the precisions do not fit.
         """
         rows, texts, (order, _, channels) = layout.num_rows, layout.num_texts, c0.shape
         width = sum(channels if wide else 1 for wide in self.columns(form))
