@@ -7,14 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.maximum import (
-    ProductExtremes,
-    SumTable,
-    product_max_scan,
-    sum_max_scan,
-)
-
 Carried = tuple[Tensor, ...]
 
 
@@ -84,26 +76,3 @@ def shapes(
         return [c, c, seen]
     starts = carried[0].size(-2) if carried[0].dim() >= 4 else 0
     return [(num_texts, order, starts, channels), seen]
-
-
-def largest(
-    x: Tensor, order: int, decay: float | Tensor, layout: Layout, carried: Carried, readout: str
-) -> tuple[Tensor, Carried]:
-    r"""The maximum at each token, :obj:`(N, D)`, and what is carried on from the last.
-
-    Args:
-        x: :math:`P_1, \ldots, P_n` side by side, :obj:`(N, n * D)`.
-        order: n.
-        decay: :math:`\lambda`: a number or a tensor :obj:`(D,)`, :obj:`(N, 1)`, :obj:`(N, D)`.
-        layout: The texts.
-        carried: What is carried into the first token.
-        readout: ``'c'``, ``'z'`` or ``'sum'``.
-    """
-    before = [t.transpose(0, 1) if t.dim() > 1 else t for t in carried]
-    after: ProductExtremes | SumTable
-    if len(before) == len(ProductExtremes._fields):
-        extremes = ProductExtremes(*before)
-        state, after = product_max_scan(x, order, decay, layout, extremes, readout)
-    else:
-        state, after = sum_max_scan(x, order, decay, layout, SumTable(*before), readout)
-    return state, tuple(t.transpose(0, 1) if t.dim() > 1 else t for t in after)

@@ -23,7 +23,8 @@ from pyg_kernels.nn.arguments import (
 from pyg_kernels.nn.linear import UnitLinear, apply_stacked, weight_of
 from pyg_kernels.ops.activations import activation_name
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan.walk import Form, linear_scan, walk_scan
+from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
+from pyg_kernels.ops.scan.walk import Form, extremes, linear_scan, walk_scan
 from pyg_kernels.sequence.layer import SequenceCell
 from pyg_kernels.sequence.pooling import (
     Carried,
@@ -31,7 +32,6 @@ from pyg_kernels.sequence.pooling import (
     RCNNState,
     RCNNTableState,
     State,
-    largest,
     shapes,
     start,
 )
@@ -218,7 +218,7 @@ class RCNNCell(SequenceCell[State]):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Reads whole texts from the `products` of their tokens; x is what a highway carries."""
         h, *rest = state
-        sums = self.pooling == "sum"
+        sums, tables = self.pooling == "sum", self.state_type is RCNNTableState
         given = [products, h, *(rest if sums else ())]
         given += [p for p in self._parameters.values() if p is not None]
         result = functools.reduce(torch.promote_types, (t.dtype for t in given))
@@ -226,11 +226,12 @@ class RCNNCell(SequenceCell[State]):
         products, h = products.to(dtype), h.to(dtype)
         x = None if x is None or not self.highway else x.to(dtype)
         mask, selection = (None if t is None else t.to(dtype) for t in (mask, selection))
-        if sums:
-            out, end = self._summed(products, x, layout, h, rest[0].to(dtype), mask, selection)
-            after: Carried = (end.to(result),)
-        else:  # whose states stay in single precision
-            out, after = self._largest(products, x, layout, h, tuple(rest), mask)
+        if tables:
+            out, after = self._largest_sums(products, x, layout, *rest)
+        else:
+            out, after = self._scanned(products, x, layout, h, rest, mask, selection)
+        if sums:  # the states of maxima stay in single precision
+            after = tuple(t.to(result) for t in after)
         return out.to(result), (layout.last(out, h).to(result), *after)
 
     def maps(self) -> list[Module]:
@@ -238,17 +239,21 @@ class RCNNCell(SequenceCell[State]):
         maps = [self.decay_lin, self.output_gate_lin, *self.lins, self.highway_lin]
         return [lin for lin in maps if lin is not None]
 
-    def _summed(
+    def _scanned(
         self,
         products: Tensor,
         x: Tensor | None,
         layout: Layout,
         h: Tensor,
-        c: Tensor,
+        carried: Sequence[Tensor],
         mask: Tensor | None,
         selection: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        """The layer with sums: a scan, but for maps of the states that no gate reads again."""
+    ) -> tuple[Tensor, Carried]:
+        """The layer as a scan, but for maps of the states that no gate reads again."""
+        c0, weight = carried[0].to(h.dtype).transpose(0, 1), selection
+        if self.pooling == "max":
+            high, low, seen = (t.transpose(0, 1) if t.dim() > 1 else t for t in carried)
+            c0, weight = extremes(layout, high, low, seen, h.dtype)
         act = "none" if self.act is None else activation_name(self.act)
         recurrent = self.gate == "recurrent"
         inside = recurrent or (self.output_lin is None and act is not None)
@@ -262,8 +267,9 @@ class RCNNCell(SequenceCell[State]):
             act=act or "none",
             output_gate=self.output_gate_lin is not None,
             highway=self.highway,
+            pooling=self.pooling,
         )
-        params, c0 = self._params(h), c.transpose(0, 1)
+        params = self._params(h)
         feed = None
         if recurrent:
             maps = (self.decay_recurrent, self.output_gate_recurrent)
@@ -271,56 +277,30 @@ class RCNNCell(SequenceCell[State]):
         if inside:
             called = self.act if act is None else None
             output_map = None if self.output_lin is None else weight_of(self.output_lin).to(h.dtype)
-            out, _, end = walk_scan(
-                form, layout, products, params, c0, h, selection, x, feed, mask, called, output_map
-            )
-            return out, end.transpose(0, 1)
-        gate, output, p, highway = self._columns(products)
-        bare = form._replace(act="none", output_gate=False, highway=False, hold=False)
-        read = p if gate is None else torch.cat((gate, p), 1)
-        only_decay = torch.cat((params[:1], torch.zeros_like(params[1:])))
-        state, _, end = walk_scan(bare, layout, read, only_decay, c0, h, selection)
-        out = self._output(state, output, highway, x)
-        if selection is not None:
-            out = linear_scan(1.0 - selection, out, layout, h, normalize=True)
-        return out, end.transpose(0, 1)
-
-    def _largest(
-        self,
-        products: Tensor,
-        x: Tensor | None,
-        layout: Layout,
-        h: Tensor,
-        carried: Carried,
-        mask: Tensor | None,
-    ) -> tuple[Tensor, Carried]:
-        """The layer with maxima."""
-        if self.gate != "recurrent":
+            given = products, params, c0, h, weight, x, feed, mask, called, output_map
+            out, _, end = walk_scan(form, layout, *given)
+        else:
             gate, output, p, highway = self._columns(products)
-            decay = self.decay if gate is None else torch.sigmoid(_biased(gate, self.decay_bias))
-            assert decay is not None
-            state, carried = largest(p, self.order, decay, layout, carried, self.readout)
-            return self._output(state, output, highway, x), carried
-        outs, one = [], Layout.of_grid(1, layout.num_texts, h.device)
-        for t in range(layout.num_steps):
-            gate, output, p, highway = self._columns(layout.rows_at(products, t))
-            read = h if mask is None else h * mask
-            assert gate is not None and self.decay_recurrent is not None
-            decay = torch.sigmoid(
-                _biased(gate, self.decay_bias) + _mapped(read, self.decay_recurrent)
-            )
-            if output is not None and self.output_gate_recurrent is not None:
-                output = output + _mapped(read, self.output_gate_recurrent)
-            state, now = largest(p, self.order, decay, one, carried, self.readout)
-            passed = None if x is None else layout.rows_at(x, t)
-            found, token = self._output(state, output, highway, passed), layout.has_token(t)
-            h = torch.where(token, found, h)
-            carried = tuple(
-                torch.where(token.view(-1, *[1] * (new.dim() - 1)), new, old)
-                for new, old in zip(now, carried, strict=True)
-            )
-            outs.append(h)
-        return (layout.collect(outs) if outs else products[:, : self.hidden_size]), carried
+            bare = form._replace(act="none", output_gate=False, highway=False, hold=False)
+            read = p if gate is None else torch.cat((gate, p), 1)
+            only_decay = torch.cat((params[:1], torch.zeros_like(params[1:])))
+            state, _, end = walk_scan(bare, layout, read, only_decay, c0, h, weight)
+            out = self._output(state, output, highway, x)
+            if selection is not None:
+                out = linear_scan(1.0 - selection, out, layout, h, normalize=True)
+        end = end.transpose(0, 1)
+        if self.pooling == "max":
+            return out, (*end.chunk(2, 1), seen + layout.length)
+        return out, (end,)
+
+    def _largest_sums(
+        self, products: Tensor, x: Tensor | None, layout: Layout, best: Tensor, seen: Tensor
+    ) -> tuple[Tensor, Carried]:
+        """The layer with maxima of sums, whose decay is constant."""
+        _, output, p, highway = self._columns(products)
+        table, decay = SumTable(best.transpose(0, 1), seen), cast("float | Tensor", self.decay)
+        state, table = sum_max_scan(p, decay, layout, table, self.readout)
+        return self._output(state, output, highway, x), (table.best.transpose(0, 1), table.seen)
 
     def _columns(
         self, products: Tensor

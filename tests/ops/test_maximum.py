@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
 from pyg_kernels.ops import operator
+from pyg_kernels.ops.dtypes import common_dtype
 from pyg_kernels.ops.ragged import Layout
-from pyg_kernels.ops.scan import maximum
-from pyg_kernels.ops.scan.maximum import SumTable, product_max_scan, sum_max_scan
+from pyg_kernels.ops.scan import maximum, walk
+from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
+from pyg_kernels.ops.scan.walk import Form, extremes, walk_scan
 from tests.ngram_maxima import largest_sums, ngram_maxima
 from tests.ops.layouts import LAYOUTS
 
 D, F64 = 3, torch.float64
-SCANS: dict[str, Any] = {"mul": product_max_scan, "add": sum_max_scan}
-READOUTS = ("c", "z", "sum")
 CASES = [("mul", kind) for kind in ("number", "zero", "one", "scalar", "vector", "gate", "gates")]
 CASES += [("add", kind) for kind in ("number", "zero", "one", "scalar", "vector")]
 RANDOM = [case for case in CASES if case[1] not in ("zero", "one")]
 
 every_case = pytest.mark.parametrize(("mapping", "kind"), CASES)
 random_case = pytest.mark.parametrize(("mapping", "kind"), RANDOM)
-every_mapping = pytest.mark.parametrize("mapping", list(SCANS))
+every_mapping = pytest.mark.parametrize("mapping", ["mul", "add"])
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
 close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 
@@ -40,6 +40,59 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 both_paths = pytest.mark.usefixtures("path")
+
+
+class Extremes(NamedTuple):
+    """The largest and smallest products of each order, (n, B, D), and the tokens read, (B,)."""
+
+    c_max: Tensor
+    c_min: Tensor
+    seen: Tensor
+
+
+def product_maxima(
+    x: Tensor,
+    order: int,
+    decay: Any,
+    layout: Layout,
+    state: Extremes | None = None,
+    readout: str = "c",
+) -> tuple[Tensor, Extremes]:
+    """The largest products, as the layer takes them from a walk's scan."""
+    texts, channels = layout.num_texts, x.size(1) // order
+    result, dtype = common_dtype(x), torch.promote_types(x.dtype, torch.float32)
+    x, decay = x.to(dtype), torch.as_tensor(decay, dtype=dtype)
+    gated, params = decay.dim() == 2, x.new_zeros(4, channels)
+    form = Form(order, readout=readout, pooling="max")
+    if gated:
+        form = form._replace(gate="values", width=decay.size(1))
+        x = torch.cat((decay, x), 1)
+    else:
+        params = torch.cat((decay.expand(1, channels), params[1:]))
+    if state is None:
+        zeros = x.new_zeros(order, texts, channels)
+        state = Extremes(zeros, zeros, torch.zeros_like(layout.length))
+    c0, before = extremes(layout, *state, x.dtype)
+    h, _, end = walk_scan(form, layout, x, params, c0, c0[0], before)
+    return h.to(result), Extremes(*end.chunk(2), state.seen + layout.length)
+
+
+def sum_maxima(
+    x: Tensor,
+    order: int,
+    decay: Any,
+    layout: Layout,
+    state: SumTable | None = None,
+    readout: str = "c",
+) -> tuple[Tensor, SumTable]:
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    best = x.new_zeros(order, layout.num_texts, 0, x.size(1) // order, dtype=dtype)
+    state = state or SumTable(best, torch.zeros_like(layout.length))
+    return sum_max_scan(x, decay, layout, state, readout)
+
+
+SCANS: dict[str, Any] = {"mul": product_maxima, "add": sum_maxima}
+READOUTS = ("c", "z", "sum")
 
 
 def ragged(lengths: Sequence[int]) -> Layout:
@@ -181,12 +234,12 @@ def side_by_side(*columns: Sequence[float]) -> Tensor:
 @both_paths
 def test_by_hand() -> None:
     p = [-1.0, 2.0, -3.0, -4.0]
-    c, state = product_max_scan(side_by_side(p, p), 2, 0.5, ragged([4]))
+    c, state = product_maxima(side_by_side(p, p), 2, 0.5, ragged([4]))
     # 12 = (-3)(-4); at the third token (-1)(-3), with the second skipped; (-1)(2) before.
     assert c.flatten().tolist() == [0.0, -2.0, 1.5, 12.0]
     assert state.c_min[1].item() == -4.0  # (2)(-4), against 0.5 (2)(-3)
     # Sums are decayed as a whole: 0.5 (-8 + 20) loses against -10 + 20, though -4 beats -10.
-    c, _ = sum_max_scan(side_by_side([-8.0, -10.0, 0.0], [0.0, 0.0, 20.0]), 2, 0.5, ragged([3]))
+    c, _ = sum_maxima(side_by_side([-8.0, -10.0, 0.0], [0.0, 0.0, 20.0]), 2, 0.5, ragged([3]))
     assert c.flatten().tolist() == [0.0, -8.0, 10.0]
 
 
@@ -243,9 +296,9 @@ def test_compiles_and_opcheck(mapping: str) -> None:
     before.requires_grad_()
     if mapping == "mul":
         read, h0 = torch.zeros(7, 1, dtype=F64), before[0].detach()
-        params = decay.detach().expand(1, D).clone().requires_grad_()
+        params = decay.detach().expand(4, D).clone().requires_grad_()
         given = (x, params, read, None, None, None, h0, before)
-        op, settings = maximum._PRODUCT, (2, "sum")
+        op, settings = walk._SCAN, Form(2, readout="sum", pooling="max")
     else:
         given, op, settings = (x, decay, before, carried.seen), maximum._SUM, ()
     arguments = (*given, layout.start, layout.length, *settings, *layout.settings)
@@ -302,23 +355,16 @@ def test_memory_of_any_strides(mapping: str) -> None:
     close(numbers(found), numbers(wanted))
 
 
-@every_mapping
-def test_bad_arguments(mapping: str) -> None:
+def test_bad_arguments() -> None:
     layout, x = ragged([2, 1]), torch.zeros(3, 2 * D)
-    scan = partial(SCANS[mapping], layout=layout, decay=0.5)
-    *_, seen = state = scan(x[:, :D], 1)[1]
-    short = state._replace(seen=seen[:1])
+    state = sum_maxima(x, 2, 0.5, layout)[1]
+    short, far = (state._replace(seen=torch.tensor(of)) for of in ([2], [5, 1]))
     for message, options in (
-        (r"x has shape \(3, 6\) for order 4", {"order": 4}),
-        ("readout is 'd'", {"readout": "d"}),
-        (r"decay has shape \(2,\)", {"decay": torch.zeros(2)}),
-        (r"state\.\w+ has shape .*: expected \(2, 2", {"state": state}),
-        (r"state\.seen has shape \(1,\)", {"x": x[:, :D], "order": 1, "state": short}),
+        (r"x has shape \(3, 3\): expected \(3, 6\)", {"x": x[:, :D]}),
+        (r"state\.best has shape .*: expected \(2, 1", {"layout": ragged([3])}),
+        (r"state\.seen has shape \(1,\)", {"state": short}),
+        (r"state\.seen goes from 1 to 5: expected 0 to 2", {"state": far}),
     ):
+        given = {"x": x, "decay": 0.5, "layout": layout, "state": state}
         with pytest.raises(ValueError, match=message):
-            scan(**{"x": x, "order": 2, **options})
-    if isinstance(state, SumTable):
-        with pytest.raises(ValueError, match="needs a constant decay"):
-            sum_max_scan(x, 2, torch.zeros(3, D), layout)
-        with pytest.raises(ValueError, match=r"state\.seen goes from 1 to 5: expected 0 to 2"):
-            scan(x[:, :D], 1, state=state._replace(seen=torch.tensor([5, 1])))
+            sum_max_scan(**{**given, **options})

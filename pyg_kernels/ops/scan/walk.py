@@ -14,7 +14,7 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.recurrence import HAS_TRITON, Recurrence, Token
 from pyg_kernels.walk import walk
 
-__all__ = ["Form", "linear_scan", "walk_scan"]
+__all__ = ["Form", "extremes", "linear_scan", "tokens_before", "walk_scan"]
 
 
 class Form(NamedTuple):
@@ -32,6 +32,7 @@ class Form(NamedTuple):
         output_gate: Whether x has logits of an output gate.
         highway: Whether x has logits of a highway.
         hold: Whether a token that counts in part holds the output before for the rest.
+        pooling: ``'sum'``, or ``'max'`` for the largest products in place of their sums.
     """
 
     order: int
@@ -44,6 +45,7 @@ class Form(NamedTuple):
     output_gate: bool = False
     highway: bool = False
     hold: bool = True
+    pooling: str = "sum"
 
 
 def walk_scan(
@@ -72,6 +74,17 @@ def walk_scan(
     :math:`s'_t` where :math:`\nu = 0`, and :math:`s'_t h_t + (1 - s'_t) h_{t-1}` in place of
     :math:`h_t` (Lei, PhD thesis, 2017, tables 2.1 and 2.2).
 
+    With max-pooling (section 2.3.5) the states are the largest products of all n-grams, and below
+    them the smallest, which a negative factor makes the largest:
+
+    .. math::
+        z_j^{max}[t] = \max(P_j[t] \odot c_{j-1}^{max}[t-1],\; P_j[t] \odot c_{j-1}^{min}[t-1]),
+        \qquad c_j^{max}[t] = \max(\lambda_t \odot c_j^{max}[t-1],\; z_j^{max}[t])
+
+    for decays that are not negative. An n-gram that is not there counts as 0. The gradient goes to
+    the n-gram that attains the value; of several, to the one that was complete first; of those
+    that end together, to the one whose first j - 1 tokens were.
+
     Args:
         form: Which of these there are.
         layout: The texts: N tokens, B texts.
@@ -79,9 +92,11 @@ def walk_scan(
             highway's, gates as logits: :obj:`(N, K)`, float32 or float64.
         params: The decay or its bias, the bias b, the output gate's and the highway's:
             :obj:`(4, D)`.
-        c0: :math:`c_1, \ldots, c_n` before the first token, :obj:`(n, B, D)`.
+        c0: :math:`c_1, \ldots, c_n` before the first token, :obj:`(n, B, D)`; with max-pooling
+            the largest and then the smallest, :obj:`(2n, B, D)`.
         h0: h before the first token, :obj:`(B, D)`.
-        select: The weight :math:`s'` of each token, :obj:`(N, 1)`.
+        select: The weight :math:`s'` of each token, :obj:`(N, 1)`; with max-pooling the number of
+            tokens before it, see `extremes`.
         carried: What the highway carries past, y, :obj:`(N, D)`.
         feed: The map of :math:`h_{t-1}` into the logits of the decay and, where there is one, of
             the output gate, :obj:`(R, D)`.
@@ -100,6 +115,33 @@ def walk_scan(
     form = form._replace(width=min(form.width, 2))  # which of the three is what matters
     given = layout, x, params, h0, c0, select, carried, feed, mask
     return _SCAN.scan(form, *given, act=act, output_map=output_map)
+
+
+def tokens_before(layout: Layout, seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """How many tokens were read before each, (N, 1), `seen` of each text before its first one.
+
+    For a `seen` below 0 n-grams begin that much later.
+    """
+    text, step = layout.places()
+    return (seen.index_select(0, text) + step).to(dtype).unsqueeze(1)
+
+
+def extremes(
+    layout: Layout, high: Tensor, low: Tensor, seen: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """`c0` and `select` of a scan of maxima.
+
+    Args:
+        layout: The texts.
+        high: The largest products so far, (n, B, D); what is no n-gram's may be any number.
+        low: The smallest.
+        seen: The number of tokens that each text had so far, (B,).
+        dtype: That of the scan.
+    """
+    order = torch.arange(len(high), device=high.device).repeat(2)
+    c0 = torch.cat((high, low)).to(dtype)
+    c0 = torch.where((seen > order.unsqueeze(1)).unsqueeze(2), c0, 0)
+    return c0, tokens_before(layout, seen, dtype)
 
 
 def linear_scan(
@@ -157,7 +199,8 @@ def _step(
     output_map: Tensor | None = None,
 ) -> tuple[Any, Sequence[Any]]:
     x, (decay, bias, output_bias, highway_bias) = list(token.x), token.params
-    select, c = token.weight, token.c
+    c, n, maxima = token.c, form.order, form.pooling == "max"
+    select = None if maxima else token.weight
     if form.gate != "none":
         gate = x.pop(0)
         decay = gate if form.gate == "values" else torch.sigmoid(gate + decay)
@@ -165,10 +208,13 @@ def _step(
     highway = x.pop() if form.highway else None
     if select is not None:
         decay = 1 - select * (1 - decay)
-    z = walk(x, lambda _, step: c[step - 2], "mul" if form.combine == "mul" else "add")
-    weight = 1 - decay if form.normalize else 1.0 if select is None else select
-    c = [decay * c_j + weight * z_j for c_j, z_j in zip(c, z, strict=True)]
-    state = {"c": lambda: c[-1], "z": lambda: z[-1], "sum": lambda: sum(c)}[form.readout]()
+    if maxima:
+        z, c = _largest(x, decay, token.weight, c)
+    else:
+        z = walk(x, lambda _, step: c[step - 2], "mul" if form.combine == "mul" else "add")
+        weight = 1 - decay if form.normalize else 1.0 if select is None else select
+        c = [decay * c_j + weight * z_j for c_j, z_j in zip(c, z, strict=True)]
+    state = {"c": lambda: c[n - 1], "z": lambda: z[-1], "sum": lambda: sum(c[:n])}[form.readout]()
     state = state if output_map is None else torch.nn.functional.linear(state, output_map)
     out = activated(form.act, state + bias) if act is None else act(state + bias)
     if output is not None:
@@ -177,6 +223,27 @@ def _step(
         opened = torch.sigmoid(highway + highway_bias)
         out = opened * out + (1 - opened) * token.beside
     return out if select is None or not form.hold else select * out + (1 - select) * token.h, c
+
+
+def _largest(
+    x: Sequence[Any], decay: Any, before: Any, c: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """The largest products that end at a token; and of all up to it the largest and smallest."""
+    high, low, ends, most, least = c[: len(x)], c[len(x) :], list[Any](), list[Any](), list[Any]()
+    for j, p in enumerate(x):
+        p = torch.where(before >= j, p, 0.0)
+        z_high = z_low = p
+        if j:
+            swaps = p < 0
+            z_high = p * torch.where(swaps, low[j - 1], high[j - 1])
+            z_low = p * torch.where(swaps, high[j - 1], low[j - 1])
+        kept_high, kept_low = decay * high[j], decay * low[j]
+        stays_high = (kept_high >= z_high) | kept_high.isnan()
+        stays_low = (kept_low <= z_low) | kept_low.isnan()
+        most.append(torch.where((before > j) & stays_high, kept_high, z_high))
+        least.append(torch.where((before > j) & stays_low, kept_low, z_low))
+        ends.append(z_high)
+    return ends, [*most, *least]
 
 
 def activated(act: str, x: Any) -> Any:
