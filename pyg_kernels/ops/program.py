@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -99,10 +99,6 @@ def assembled(module: ir.Module) -> int:
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )
         parsed = llvm.parse_assembly(str(module))
-        options = llvm.create_pipeline_tuning_options(speed_level=1)
-        options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
-        passes = llvm.create_pass_builder(machine, options)
-        passes.getModulePassManager().run(parsed, passes)
         engine = llvm.create_mcjit_compiler(parsed, machine)
         engine.finalize_object()
         _ENGINES.append(engine)
@@ -163,9 +159,10 @@ class _Emission:
         waits = max((level[id(value)] for value, *_ in wide), default=0)
         for depth in range(1, deepest + 1):
             found = [v for v in self._all if v.op == "sum" and level[id(v)] == depth]
-            self._add_up(found, wide if waits < depth == deepest else [])
+            totals = self._loops(wide if waits < depth == deepest else [], found)
+            self._known.update(zip(map(id, found), totals, strict=True))
         if wide and waits == deepest:
-            self._loops(lambda k, lanes: self._write(wide, k, lanes))
+            self._loops(wide)
         narrow = [(place, row.adds) for (row, _), place in written if not row.wide]
         for value, (place, adds) in zip(sums, narrow, strict=True):
             self._put(self._known[id(value)], place, adds)
@@ -186,74 +183,46 @@ class _Emission:
                 channels = self._builder.sub(self._last, self._first)
                 self._known[id(value)] = self._builder.sitofp(channels, self._number)
 
-    def _add_up(self, sums, wide) -> None:
-        """Sums over the channels, and in the same loop what is written."""
-        build = self._builder
-        totals = [build.alloca(self._number) for _ in sums]
-        for where in totals:
-            build.store(ir.Constant(self._number, 0), where)
-
-        def each(lanes: int, loop: Callable[..., None]) -> None:
-            kind = self._kind(lanes)
-            parts = [build.alloca(kind) for _ in sums]
-            for part in parts:
-                build.store(ir.Constant(kind, None) if lanes > 1 else ir.Constant(kind, 0), part)
-
-            def body(k, lanes: int) -> None:
-                found = self._write(wide, k, lanes, [value.args[0] for value in sums])
-                for part, value in zip(parts, found, strict=True):
-                    build.store(build.fadd(build.load(part), value, flags=_SUM), part)
-
-            loop(body)
-            for where, part in zip(totals, parts, strict=True):
-                value = build.load(part)
-                if lanes > 1:
-                    name, number = "vector.reduce.fadd", self._number
-                    reduce = self._llvm(name, kind, number, number, kind)
-                    value = build.call(reduce, [ir.Constant(number, 0), value], fastmath=_SUM)
-                build.store(build.fadd(build.load(where), value, flags=_SUM), where)
-
-        self._loops(None, each)
-        for value, where in zip(sums, totals, strict=True):
-            self._known[id(value)] = build.load(where)
-
-    def _write(self, wide, k, lanes: int, others=()) -> list[Any]:
-        """Writes rows, and gives the values of others."""
-        values = self._evaluate([*others, *(value for value, *_ in wide)], k, lanes)
-        for value, (_, place, adds) in zip(values[len(others) :], wide, strict=True):
-            self._put(value, self._at(place, k), adds)
-        return values[: len(others)]
-
     def _put(self, value, address, adds: bool) -> None:
         if adds:
             there = load(self._builder, address, value.type, self._size)
             value = self._builder.fadd(there, value, flags=FLAGS)
         store(self._builder, value, address, self._size)
 
-    def _loops(self, body, each=None) -> None:
-        """Goes through the channels, as many at once as are left."""
-        build = self._builder
-        at = build.alloca(WORD)
-        build.store(self._first, at)
+    def _loops(self, wide, sums=()) -> list[Any]:
+        """Goes through the channels, as many at once as are left: writes rows, and adds up sums."""
+        build, at = self._builder, self._first
+        totals = [ir.Constant(self._number, 0) for _ in sums]
+        values = [*(value.args[0] for value in sums), *(value for value, *_ in wide)]
         for lanes in _LANES[self._size]:
+            kind, before = self._kind(lanes), build.block
+            check, inside, after = (self._function.append_basic_block() for _ in range(3))
+            build.branch(check)
+            build.position_at_end(check)
+            k, parts = build.phi(WORD), [build.phi(kind) for _ in sums]
+            onward = build.add(k, ir.Constant(WORD, lanes))
+            build.cbranch(build.icmp_signed("<=", onward, self._last), inside, after)
+            build.position_at_end(inside)
+            found = self._evaluate(values, k, lanes)
+            for value, (_, place, adds) in zip(found[len(sums) :], wide, strict=True):
+                self._put(value, self._at(place, k), adds)
+            added = [build.fadd(*pair, flags=_SUM) for pair in zip(parts, found, strict=False)]
+            build.branch(check)
+            for phi, now in zip((k, *parts), (onward, *added), strict=True):
+                phi.add_incoming(at if phi is k else _constant(kind, 0.0), before)
+                phi.add_incoming(now, inside)
+            build.position_at_end(after)
+            at = k
+            for i, part in enumerate(parts):
+                totals[i] = build.fadd(totals[i], self._over_lanes(part, lanes), flags=_SUM)
+        return totals
 
-            def loop(body, lanes=lanes) -> None:
-                check, inside, after = (self._function.append_basic_block() for _ in range(3))
-                build.branch(check)
-                build.position_at_end(check)
-                k = build.load(at)
-                onward = build.add(k, ir.Constant(WORD, lanes))
-                build.cbranch(build.icmp_signed("<=", onward, self._last), inside, after)
-                build.position_at_end(inside)
-                body(k, lanes)
-                build.store(onward, at)
-                build.branch(check)
-                build.position_at_end(after)
-
-            if each is None:
-                loop(body)
-            else:
-                each(lanes, loop)
+    def _over_lanes(self, x, lanes: int):
+        """The sum of a vector's numbers."""
+        if lanes == 1:
+            return x
+        reduce = self._llvm("vector.reduce.fadd", x.type, self._number, self._number, x.type)
+        return self._builder.call(reduce, [ir.Constant(self._number, 0), x], fastmath=_SUM)
 
     def _evaluate(self, values, k, lanes: int) -> list[Any]:
         found: dict[int, Any] = {}
