@@ -18,17 +18,15 @@ from pyg_kernels.ops.scan import maximum, walk
 from pyg_kernels.ops.scan.maximum import SumTable, sum_max_scan
 from pyg_kernels.ops.scan.walk import Form, extremes, walk_scan
 from tests.ngram_maxima import largest_sums, ngram_maxima
-from tests.ops.layouts import LAYOUTS
+from tests.ops.layouts import in_turn
 
 D, F64 = 3, torch.float64
 CASES = [("mul", kind) for kind in ("number", "zero", "one", "scalar", "vector", "gate", "gates")]
 CASES += [("add", kind) for kind in ("number", "zero", "one", "scalar", "vector")]
 RANDOM = [case for case in CASES if case[1] not in ("zero", "one")]
 
-every_case = pytest.mark.parametrize(("mapping", "kind"), CASES)
 random_case = pytest.mark.parametrize(("mapping", "kind"), RANDOM)
 every_mapping = pytest.mark.parametrize("mapping", ["mul", "add"])
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
 close = partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 
 
@@ -137,10 +135,10 @@ def assert_same(found: Sequence[Tensor], wanted: Sequence[Tensor], leaves: Seque
 
 
 @both_paths
-@every_layout
-@every_case
-def test_the_best_of_all_ngrams(mapping: str, kind: str, layout: Layout) -> None:
+@in_turn({f"{mapping}-{kind}": (mapping, kind) for mapping, kind in CASES})
+def test_the_best_of_all_ngrams(case: tuple[str, str], layout: Layout) -> None:
     """Values, and gradients where no two n-grams tie."""
+    mapping, kind = case
     for order in (1, 2, 3) if layout.num_steps == 5 else (2,):
         x, decay = make(order, kind, layout.num_rows)
         every = torch.as_tensor(decay, dtype=F64).expand(layout.num_rows, D)
@@ -167,20 +165,12 @@ def test_the_best_of_all_ngrams(mapping: str, kind: str, layout: Layout) -> None
                 assert_same([found[name][0]], [wanted[name]], (x, decay))
 
 
-@pytest.mark.parametrize(
-    ("case", "layout", "order"),
-    [
-        (case, layout, (1, 2, 4)[(i + j) // 3 % 3])
-        for i, case in enumerate(CASES)
-        for j, layout in enumerate(LAYOUTS)
-        if (i + j) % 3 == 0
-    ],
-)
+@in_turn({f"{mapping}-{kind}": (mapping, kind) for mapping, kind in CASES})
 def test_kernels_against_definitions(
-    case: tuple[str, str], layout: str, order: int, monkeypatch: pytest.MonkeyPatch
+    case: tuple[str, str], layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every output's gradient in every input, from a state of texts of several lengths."""
-    (mapping, kind), layout = case, LAYOUTS[layout]
+    (mapping, kind), order = case, (1, 2, 4)[(CASES.index(case) + layout.num_rows) % 3]
     x, decay = make(order, kind, layout.num_rows, seed=order)
     before = ragged([3, 0, 2, 5][: layout.num_texts])
     _, state = SCANS[mapping](make(order, kind, before.num_rows)[0], order, 0.7, before)

@@ -87,8 +87,8 @@ def backward_only(grads: Any, tensors: Any, outputs: Any, settings: Any, needed:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_equals_the_definition(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs and every gradient, each form with other gates and selections on each layout."""
-    first = 11 * sorted(LAYOUTS).index(name)
-    for number, form in list(enumerate(FORMS, start=first))[first % 7 :: 7]:
+    first = 7 * sorted(LAYOUTS).index(name)
+    for number, form in list(enumerate(FORMS, start=first))[first % 13 :: 13]:
         given = arguments(form, LAYOUTS[name], number, torch.float64)
         for found, expected in zip(*both(given, monkeypatch), strict=True):
             torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
