@@ -21,6 +21,7 @@ def common_dtype(first: Tensor, *others: Tensor | None) -> torch.dtype:
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
     """A block in which autocast changes no precision."""
-    if not torch.amp.is_autocast_available(device.type):
+    kind = device.type
+    if not torch.amp.is_autocast_available(kind) or not torch.is_autocast_enabled(kind):
         return nullcontext()
-    return torch.autocast(device.type, enabled=False)
+    return torch.autocast(kind, enabled=False)

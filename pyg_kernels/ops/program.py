@@ -75,18 +75,20 @@ class Program:
         Raises:
             ValueError: For a tensor of another precision, or whose channels are not neighbours.
         """
-        rows = [row for name, count in self._rows.items() for row in memory[name][:count]]
-        for t, _ in rows:
-            apart = t.stride(-1) != 1 and t.dim() > 1 and t.size(-1) > 1 and t.numel() > 0
-            if t.dtype != self._dtype or apart:
-                raise ValueError(
-                    f"a tensor has dtype {t.dtype} and strides {t.stride()}: expected "
-                    f"{self._dtype} and neighbouring channels"
-                )
-        places = [
-            (t.data_ptr() + column * t.element_size(), t.stride(0) * t.element_size())
-            for t, column in rows
-        ]
+        places, known = [], dict[int, tuple[int, int, int]]()
+        for name, count in self._rows.items():
+            for t, column in memory[name][:count]:
+                if id(t) not in known:
+                    size = t.element_size()
+                    known[id(t)] = t.data_ptr(), t.stride(0) * size, size
+                    apart = t.stride(-1) != 1 and t.dim() > 1 and t.size(-1) > 1 and t.numel() > 0
+                    if t.dtype != self._dtype or apart:
+                        raise ValueError(
+                            f"a tensor has dtype {t.dtype} and strides {t.stride()}: expected "
+                            f"{self._dtype} and neighbouring channels"
+                        )
+                start, step, size = known[id(t)]
+                places.append((start + column * size, step))
         return np.array(places, np.int64).reshape(-1, 2)
 
 

@@ -59,9 +59,9 @@ State = RCNNState | RCNNProductState | RCNNTableState
 def start(kind: type[State], h: Tensor, order: int) -> Carried:
     """What is carried into the first token beside h, the texts first."""
     c = h.new_zeros(h.size(0), order, h.size(1))
-    seen = torch.zeros(h.size(0), dtype=torch.long, device=h.device)
     if kind is RCNNState:
         return (c,)
+    seen = torch.zeros(h.size(0), dtype=torch.long, device=h.device)
     return (c, c, seen) if kind is RCNNProductState else (c.unsqueeze(2)[:, :, :0], seen)
 
 

@@ -230,7 +230,11 @@ class Kernels:
 
 
 def _contiguous(tensors: Sequence[Any]) -> list[Any]:
-    return [None if t is None else t.contiguous().resolve_neg() for t in tensors]
+    plain = (t is None or (t.is_contiguous() and not t.is_neg()) for t in tensors)
+    return [
+        t if is_plain else t.contiguous().resolve_neg()
+        for t, is_plain in zip(tensors, plain, strict=True)
+    ]
 
 
 def _first(rows: Tensor | None) -> list[tuple[Tensor, int]]:
