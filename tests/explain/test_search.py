@@ -28,7 +28,7 @@ def one_channel(order: int, combine: str = "mul", num_features: int = 1) -> Rand
 
 
 @pytest.mark.parametrize("combine", ["mul", "add"])
-@pytest.mark.parametrize("k", [1, 3, 50, 10_000])
+@pytest.mark.parametrize("k", [0, 1, 50, 10_000])
 def test_equals_exhaustive_search(combine: str, k: int) -> None:
     graph = random_graph(7, num_nodes=6, num_edges=14)
     conv = random_conv(True, 4, "leaky", combine=combine, edge_dim=3)
@@ -105,8 +105,7 @@ def assert_largest(found: list[tuple[tuple[int, ...], float]], values: Tensor) -
     assert [value for _, value in found] == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("k", [1, 10, 200])
-@pytest.mark.parametrize("channels", [2, 60])
+@pytest.mark.parametrize(("channels", "k"), [(2, 1), (2, 200), (60, 10), (60, 200)])
 def test_many_channels_of_random_signs(channels: int, k: int) -> None:
     """The bound is loose where nothing decays: all 34,220 trigrams are worth a look."""
     torch.manual_seed(channels)
@@ -119,16 +118,15 @@ def test_many_channels_of_random_signs(channels: int, k: int) -> None:
     assert_largest(ngram_contributions(rcnn, x, k=k).ngrams, values)
 
 
-@pytest.mark.parametrize("k", [1, 10, 200])
-@pytest.mark.parametrize("channels", [2, 30])
+@pytest.mark.parametrize(("channels", "k"), [(2, 1), (2, 200), (30, 10), (30, 200)])
 def test_hub_of_a_star(channels: int, k: int) -> None:
     torch.manual_seed(channels)
     conv = RandomWalkConv(5, channels, 3, decay=0.5).double()
-    x = torch.randn(301, 5, dtype=torch.float64)
-    hub, leaves = torch.zeros(300, dtype=torch.long), torch.arange(1, 301)
+    x = torch.randn(101, 5, dtype=torch.float64)
+    hub, leaves = torch.zeros(100, dtype=torch.long), torch.arange(1, 101)
     edge_index = torch.stack((torch.cat((hub, leaves)), torch.cat((leaves, hub))))
     first, second, third = (x @ lin.weight.detach().t() for lin in conv.lins)
-    values = torch.zeros(301, 301, 301, dtype=torch.float64)
+    values = torch.zeros(101, 101, 101, dtype=torch.float64)
     values[1:, 0, 1:] = 0.25 * torch.einsum("id,d,ld->il", first[1:], second[0], third[1:])
     values[0, 1:, 0] = 0.25 * ((first[0] * third[0]) @ second[1:].t())
     assert_largest(walk_contributions(conv, x, edge_index, k=k).walks, values)

@@ -12,21 +12,10 @@ from torch_geometric import EdgeIndex
 from pyg_kernels.explain import WalkContributions, walk_contributions
 from pyg_kernels.nn import RandomWalkConv, WLKernelConv
 from tests.covering import covering
-from tests.explain.values import (
-    ACTIVATIONS,
-    assert_best,
-    random_conv,
-    shares,
-    walk_values,
-)
+from tests.explain.values import ACTIVATIONS, assert_best, close, random_conv, shares, walk_values
 from tests.graphs import SMILES, Graph, molecule, random_graph
 
 HEAD = torch.tensor([0.7, -1.3, 0.4], dtype=torch.float64)
-
-
-def close(found: Tensor, expected: Tensor | float) -> None:
-    expected = torch.as_tensor(expected, dtype=found.dtype)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
 def explain(
@@ -53,7 +42,7 @@ def assert_equals_all_walks(conv: RandomWalkConv, graph: Graph, act: str = "iden
 
 LAYERS = covering(
     3,
-    order=[1, 2, 3, 4],
+    order=[1, 2, 4],
     combine=["mul", "add"],
     gated=[False, True],
     edge_dim=[None, 3],
@@ -84,25 +73,17 @@ def test_molecules(combine: str, smiles: str) -> None:
 
 
 @pytest.mark.parametrize("combine", ["mul", "add"])
-@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("num_nodes", [0, 1, 4])
 def test_no_edges(combine: str, order: int, num_nodes: int) -> None:
     x = torch.randn(num_nodes, 4, dtype=torch.float64)
-    no_edges = torch.empty(2, 0, dtype=torch.long)
-    graph = Graph(x, no_edges, x.new_empty(0, 3))
+    graph = Graph(x, torch.empty(2, 0, dtype=torch.long), x.new_empty(0, 3))
     conv = random_conv(False, order, combine=combine)
     assert_equals_all_walks(conv, graph)
     found = explain(conv, graph)
     assert found.nodes.shape == (num_nodes,) and found.edges.shape == (0,)
     if order > 1 and combine == "mul":
         assert found.walks == [] and not found.nodes.any()
-
-
-@pytest.mark.parametrize("gated", [False, True], ids=["decay", "gate"])
-def test_one_node_walks_are_all_remainder(gated: bool) -> None:
-    found = explain(random_conv(gated, 1), random_graph(0))
-    assert not found.edges.any()
-    close(found.remainder, found.total)
 
 
 @pytest.mark.parametrize("combine", ["mul", "add"])
@@ -185,7 +166,3 @@ def test_lazy_layers_take_their_sizes() -> None:
     conv = RandomWalkConv(-1, 3, edge_dim=-1).double()
     found = walk_contributions(conv, graph.x, graph.edge_index, graph.edge_attr)
     close(found.total, conv(graph.x, graph.edge_index, graph.edge_attr).sum().detach())
-
-
-def test_no_walks_on_request() -> None:
-    assert explain(random_conv(False, 2), random_graph(0), k=0).walks == []

@@ -27,6 +27,11 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor] | None, Callable[[float]
 }
 
 
+def close(found: Tensor, expected: Tensor | float) -> None:
+    expected = torch.as_tensor(expected, dtype=found.dtype)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+
+
 @dataclass
 class Value:
     nodes: tuple[int, ...]
