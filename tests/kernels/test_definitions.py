@@ -28,11 +28,11 @@ from pyg_kernels.kernels import (
     arc_cosine,
     inverse_polynomial,
     polynomial,
+    random_walk,
 )
 from tests.covering import covering
 from tests.kernels.cases import (
     F64,
-    as_networkx,
     both_ways,
     characters,
     close,
@@ -60,9 +60,8 @@ def identified(kernels: list[Any]) -> pytest.MarkDecorator:
 
 ARC_COSINE = [arc_cosine(0), arc_cosine(1)]
 ACTIVATIONS = [None, inverse_polynomial(), polynomial((0.3, 0.2, 0.1)), *ARC_COSINE]
-STRINGS = {
-    "order": [1, 2, 3, 4],
-    "decay": [0.0, 0.4, 0.7, 1.0],
+CHOICES = {
+    "order": [1, 2, 4],
     "combine": COMBINE,
     "weighting": WEIGHTING,
     "normalize": [False, "weights", "cosine"],
@@ -76,7 +75,7 @@ DEEP_STRINGS = {
     "normalize": EITHER,
 }
 TEXT_KERNELS = [
-    *(StringKernel(**row) for row in covering(3, **STRINGS)),
+    *(StringKernel(**row) for row in covering(3, decay=[0.0, 0.4, 1.0], **CHOICES)),
     *(GatedSequenceKernel(*pair) for pair in product(ACTIVATIONS, EITHER)),
     *(DeepStringKernel(**row) for row in covering(**DEEP_STRINGS)),
 ]
@@ -118,15 +117,14 @@ def test_exact_matches(kernel: Any) -> None:
         close(kernel(forms[:3], forms), expected, **root_of_rounding(kernel))
 
 
-@pytest.mark.parametrize("weighting", WEIGHTING)
-@pytest.mark.parametrize("combine", COMBINE)
-def test_long_texts_beside_short_ones(combine: str, weighting: str) -> None:
+def test_long_texts_beside_short_ones() -> None:
     """More pairs than one scan takes at a time, too."""
     xs = [vectors(length, 2, seed=i) for i, length in enumerate([20, 2, 0, 1])]
-    kernel = StringKernel(2, 0.9, combine, weighting)
-    close_sums(kernel(xs), defined(kernel, xs))
     texts = [characters(i % 5, seed=i) for i in range(12)]
-    close(kernel(texts), defined(kernel, texts))
+    for combine, weighting in product(COMBINE, WEIGHTING):
+        kernel = StringKernel(2, 0.9, combine, weighting)
+        close_sums(kernel(xs), defined(kernel, xs))
+        close(kernel(texts), defined(kernel, texts))
     deep = [x[:9] / 2 for x in xs]
     for kernel in (GatedSequenceKernel(), DeepStringKernel(2, 1, 0.5)):
         close(kernel(deep), defined(kernel, deep))
@@ -135,15 +133,11 @@ def test_long_texts_beside_short_ones(combine: str, weighting: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     texts=st.lists(st.text("ab", max_size=6), min_size=1, max_size=4),
-    order=st.integers(1, 4),
     decay=st.floats(0, 1),
-    options=st.tuples(st.sampled_from(COMBINE), st.sampled_from(WEIGHTING)),
-    normalize=st.sampled_from([False, "weights", "cosine"]),
+    options=st.fixed_dictionaries({n: st.sampled_from(vs) for n, vs in CHOICES.items()}),
 )
-def test_any_texts(
-    texts: list[str], order: int, decay: float, options: tuple[str, str], normalize: Any
-) -> None:
-    kernel = StringKernel(order, decay, *options, normalize=normalize)
+def test_any_texts(texts: list[str], decay: float, options: dict[str, Any]) -> None:
+    kernel = StringKernel(decay=decay, **options)
     close(kernel(texts), defined(kernel, texts))
 
 
@@ -170,22 +164,15 @@ GRAPHS = graph_collection()
 TWO_WAYS = random_data(9, 3, [(0, 1), (1, 0), (1, 2), (2, 1)])  # with features of each direction
 LOOSE = [*GRAPHS[:1], *GRAPHS[2:], both_ways(GRAPHS[0]), both_ways(GRAPHS[6]), TWO_WAYS]
 OLD, NEW = GRAPHS[:4], GRAPHS[4:] + GRAPHS[1:2]
-NODES = [  # names of features and of labels
-    ("x", None),
-    ("kind", None),
-    (None, None),
-    (["x", "kind_vector"], None),
-    (["name", "degree"], None),
-    ("x", "kind"),
-    (None, "pair"),
-]
-EDGES = [
-    (None, None),
-    ("edge_attr", None),
-    ("length", None),
-    ("bond", None),
-    (["edge_attr", "length"], None),
-    ("edge_attr", "bond"),
+NAMES = [  # of features and of labels, of nodes and of edges
+    (("x", None), (None, None)),
+    (("x", None), ("edge_attr", None)),
+    (("kind", None), ("length", None)),
+    ((None, None), ("bond", None)),
+    ((["x", "kind_vector"], None), (["edge_attr", "length"], None)),
+    ((["name", "degree"], None), (None, None)),
+    (("x", "kind"), ("edge_attr", "bond")),
+    ((None, "pair"), ("edge_attr", None)),
 ]
 QUADRATIC = polynomial([0.3, 0.5, 0.2])
 
@@ -215,27 +202,25 @@ GRAPH_KERNELS = [
     RandomWalkKernel(5, non_backtracking=True),
     RandomWalkKernel(2, edge_feature="absent"),
     *(
-        RandomWalkKernel(**named(**row))
+        RandomWalkKernel(**named(*row.pop("names"), **row))
         for row in covering(
-            order=[1, 2, 3, 4],
+            order=[1, 2, 4],
             decay=[0.0, 0.4, 2.5],
             sum_orders=EITHER,
             non_backtracking=EITHER,
-            nodes=NODES,
-            edges=EDGES,
+            names=NAMES,
         )
     ),
     DeepGraphKernel(),
     *(
-        DeepGraphKernel(activation=sigma[0], decay=sigma[1], **named(**row))
+        DeepGraphKernel(activation=sigma[0], decay=sigma[1], **named(*row.pop("names"), **row))
         for row in covering(
             num_layers=[1, 2, 3],
             order=[1, 2, 3],
             combine=COMBINE,
             sigma=[(None, 0.4), (QUADRATIC, 0.01), (arc_cosine(1), 0.4)],
             empty_walks=["keep", "zero"],
-            nodes=NODES,
-            edges=EDGES,
+            names=NAMES,
         )
         for sigma in [row.pop("sigma")]
     ),
@@ -243,7 +228,7 @@ GRAPH_KERNELS = [
     *(
         WLKernel(base, DiscreteRelabeling("kind", edges), number)
         for base in [*bases("kind"), LabelSequenceKernel(1), ShortestPathKernel()]
-        for number, edges in ((0, None), (1, "bond"), (3, None))
+        for number, edges in ((1, "bond"), (3, None))
     ),
     *(WLKernel(base, SQUARE, 2) for base in bases("x")),
     *(
@@ -285,7 +270,7 @@ def test_graphs(kernel: Any) -> None:
     graphs = halved(LOOSE) if isinstance(kernel, DeepGraphKernel) else LOOSE
     expected = defined(kernel, graphs)
     assert expected.isfinite().all()
-    for form in (graphs, Batch.from_data_list(graphs), list(map(as_networkx, graphs))):
+    for form in (graphs, Batch.from_data_list(graphs)):
         close_sums(kernel(form), expected)
     close_sums(kernel(graphs[:2], graphs[1:]), expected[:2, 1:])
     close_sums(kernel.diagonal(graphs), expected.diagonal())
@@ -320,11 +305,10 @@ def largest_decay(graphs: list[Data], **names: Any) -> float:
 
 
 @pytest.mark.parametrize("names", ALL_ORDERS)
-@pytest.mark.parametrize("share", [0.1, 0.9])
 @pytest.mark.parametrize("graphs", [GRAPHS, UNDIRECTED], ids=["directed", "undirected"])
-def test_all_orders(names: dict[str, Any], share: float, graphs: list[Data]) -> None:
+def test_all_orders(names: dict[str, Any], graphs: list[Data]) -> None:
     """By conjugate gradients for labels on undirected graphs, term by term elsewhere."""
-    kernel = RandomWalkKernel(None, share * largest_decay(graphs, **names), **names)
+    kernel = RandomWalkKernel(None, 0.9 * largest_decay(graphs, **names), **names)
     expected = defined(kernel, graphs)
     close_sums(kernel(graphs), expected)
     close_sums(kernel(graphs[:2], graphs), expected[:2])
@@ -378,10 +362,11 @@ def test_walks_that_end_have_all_orders_with_any_decay() -> None:
             close_sums(RandomWalkKernel(None, **options)(trees), longest)
 
 
-def test_sums_over_all_orders_end() -> None:
+def test_sums_over_all_orders_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_walk, "_MOST_STEPS", 500)
     kernel = RandomWalkKernel(order=None, decay=0.999999, non_backtracking=True)
-    with pytest.raises(ValueError, match="has not converged"):
-        kernel(["c1ccccc1"])
+    with pytest.raises(ValueError, match="has not converged after 500 steps"):
+        kernel(ALIKE)
 
 
 # Counts ------------------------------------------------------------------------------------------
@@ -394,20 +379,22 @@ LABELS = {
 }
 WEIGHTS = [None, [0.0, 0.0, 0.0], [0.0, 0.3, 2.5]]
 COUNTED = [
-    *(WLSubtreeKernel(**row) for row in covering(num_iterations=[0, 1, 3, 5], **LABELS)),
+    *(WLSubtreeKernel(**row) for row in covering(num_iterations=[0, 1, 4], **LABELS)),
     *(WLSubtreeKernel(2, **row) for row in covering(iteration_weights=WEIGHTS, **LABELS)),
     *(
         LabelSequenceKernel(number, min_nodes=least, **row)
         for row in covering(
-            nodes=[(1, 1), (2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 1)],
+            nodes=[(1, 1), (2, 2), (3, 2), (4, 1)],
             non_backtracking=EITHER,
             **LABELS,
         )
         for number, least in [row.pop("nodes")]
     ),
     *(
-        ShortestPathKernel(most, label, compare=compare)
-        for most, label, compare in product((None, 1, 2), ("kind", [], ("name", "degree")), COMPARE)
+        ShortestPathKernel(**row)
+        for row in covering(
+            max_length=[None, 1, 2], node_label=["kind", [], ("name", "degree")], compare=COMPARE
+        )
     ),
 ]
 
@@ -420,8 +407,7 @@ def test_counts(kernel: CountKernel) -> None:
     expected, diagonals = defined(kernel, NEW, OLD), [defined(kernel, gs) for gs in (NEW, OLD)]
     unit = cosine(expected, *(gram.diagonal() for gram in diagonals))
     normal = clone(kernel).set_params(normalize=True)
-    for form in (Batch.from_data_list(LOOSE), list(map(as_networkx, LOOSE))):
-        close(kernel(form), whole)
+    close(kernel(Batch.from_data_list(LOOSE)), whole)
     for is_installed in EITHER:
         with numba(is_installed):
             close(kernel(LOOSE), whole)
@@ -450,7 +436,7 @@ def test_dense_and_rare_labels_in_many_blocks(compare: str, scale: float) -> Non
     """Numbers that are whole and small are added in single precision, others are not."""
     random = np.random.default_rng(0)
     collections = []
-    for rows, chance in ((40, 0.3), (55, np.linspace(0, 1, 30) ** 4)):
+    for rows, chance in ((25, 0.3), (35, np.linspace(0, 1, 30) ** 4)):
         counts = random.integers(1, 9, (rows, 30)) * (random.random((rows, 30)) < chance)
         labels = (torch.arange(30).repeat_interleave(torch.from_numpy(row)) for row in counts)
         none = torch.zeros(2, 0, dtype=torch.long)

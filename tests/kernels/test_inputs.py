@@ -235,9 +235,13 @@ def test_networkx() -> None:
     kernel = RandomWalkKernel(node_label=["kind", "name"], edge_feature=["length", "edge_attr"])
     undirected = [as_networkx(graph, nx.MultiGraph) for graph in GRAPHS]
     expected = [both_ways(graph, loops=False) for graph in GRAPHS]
-    close(kernel(undirected), kernel(expected))
     close(kernel(undirected[:2], expected), kernel(expected[:2], expected))
     rows, found = torch.rand(len(GRAPHS), 2).double(), list(map(as_networkx, GRAPHS))
+    bonds = {"node_label": ["kind", "degree"], "edge_label": ["bond", "length"]}
+    several = RandomWalkKernel(2, node_feature=["x", "kind_vector"], node_label="pair")
+    subtrees, paths = WLSubtreeKernel(2, **bonds), ShortestPathKernel(node_label="name")
+    for own in (kernel, several, subtrees, LabelSequenceKernel(2, **bonds), paths):
+        close(own(found), own(GRAPHS))
     for graph, row in zip(found, rows.tolist(), strict=True):
         graph.graph["descriptors"] = row
     close(VectorKernel()(found), VectorKernel()([Data(descriptors=row) for row in rows]))

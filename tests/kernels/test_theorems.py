@@ -29,6 +29,7 @@ from pyg_kernels.kernels import (
 )
 from pyg_kernels.nn import GraphKernelConv, GraphKernelNet, RandomWalkConv, WLKernelNet
 from pyg_kernels.sequence import RCNN
+from tests.covering import covering
 from tests.graphs import SMILES, molecule
 from tests.kernels.cases import both_ways, changed, close_sums, graph_collection, random_data
 from tests.kernels.definitions import generalized, incoming
@@ -75,14 +76,15 @@ def walked(name: str) -> tuple[list[Data], dict[str, Any], str | None]:
     return [changed(graph, edge_attr=None) for graph in data], {"in_channels": 3}, None
 
 
-on_graphs = pytest.mark.parametrize("graphs", ["nodes", "edge features", "molecules"])
+ON_GRAPHS = ["nodes", "edge features", "molecules"]
 
 
 # Theorem 1
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("decay", [0.0, 0.4, 0.9, 1.0])
+@pytest.mark.parametrize(
+    ("order", "decay"), [(1, 0.4), (2, 0.0), (2, 0.9), (3, 0.4), (4, 0.4), (4, 1.0)]
+)
 def test_theorem_1(order: int, decay: float) -> None:
     """c_j[t][i] is K_j of the first t tokens and the i-th reference, for every j and t.
 
@@ -163,13 +165,12 @@ SIGMAS = {
 }
 
 
-@pytest.mark.parametrize("name", list(SIGMAS))
-def test_the_space_of_a_polynomial(name: str) -> None:
-    sigma = SIGMAS[name]
+def test_the_spaces_of_polynomials() -> None:
     x, y = random_text(2, 3)
     k = torch.dot(x, y)
-    close_sums(torch.dot(sigma.phi(x), sigma.psi(y)), sigma(k))
-    close_sums(torch.dot(sigma.phi(x), sigma.phi(y)), sigma.kernel(k, x @ x, y @ y))
+    for sigma in SIGMAS.values():
+        close_sums(torch.dot(sigma.phi(x), sigma.psi(y)), sigma(k))
+        close_sums(torch.dot(sigma.phi(x), sigma.phi(y)), sigma.kernel(k, x @ x, y @ y))
 
 
 def prefix_features(x: Tensor, order: int, decay: float) -> list[Tensor]:
@@ -198,16 +199,16 @@ def deep_string_references(rcnn: RCNN, sigma: Sigma) -> list[Tensor]:
     return found
 
 
-STRING_CASES = [  # activation, features, order, layers
-    *((name, 1 if name == "cubic" else 2, 2, 2) for name in SIGMAS),
-    ("quadratic", 1, 3, 2),
-    ("quadratic", 2, 1, 2),
-    ("quadratic", 1, 1, 3),
+STRING_CASES = [  # activation, features, order, layers, decay
+    *((name, 1 if name == "cubic" else 2, 2, 2, 0.6) for name in SIGMAS),
+    ("quadratic", 2, 2, 2, 0.0),
+    ("quadratic", 1, 3, 2, 0.6),
+    ("quadratic", 2, 1, 2, 0.6),
+    ("quadratic", 1, 1, 3, 0.6),
 ]
 
 
-@pytest.mark.parametrize(("name", "features", "order", "num_layers"), STRING_CASES)
-@pytest.mark.parametrize("decay", [0.0, 0.6])
+@pytest.mark.parametrize(("name", "features", "order", "num_layers", "decay"), STRING_CASES)
 def test_theorem_2(name: str, features: int, order: int, num_layers: int, decay: float) -> None:
     """c^(L)[t] and h^(L)[t] are inner products in the spaces of K^(L) and K_σ^(L)."""
     sigma = SIGMAS[name]
@@ -249,18 +250,20 @@ def test_theorem_2_with_the_inverse_polynomial() -> None:
 # Theorem 3
 
 
-@on_graphs
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-@pytest.mark.parametrize("decay", [0.0, 0.4, 1.0])
-@pytest.mark.parametrize("onwards", [False, True], ids=["all-walks", "non-backtracking"])
-def test_theorem_3(graphs: str, order: int, decay: float, onwards: bool) -> None:
+WALKS = covering(
+    graphs=ON_GRAPHS, order=[1, 2, 3, 4], decay=[0.0, 0.4, 1.0], non_backtracking=[False, True]
+)
+
+
+@pytest.mark.parametrize("options", WALKS, ids=str)
+def test_theorem_3(options: dict[str, Any]) -> None:
     """Σ_v c_n[v][k] is K_W^n of the graph and the directed reference walk of channel k.
 
     Over all walks, or over those that never turn back, on either side.
     """
-    torch.manual_seed(order)
-    data, sizes, edges = walked(graphs)
-    options = {"order": order, "decay": decay, "non_backtracking": onwards}
+    options = dict(options)
+    data, sizes, edges = walked(options.pop("graphs"))
+    torch.manual_seed(options["order"])
     conv = RandomWalkConv(out_channels=HIDDEN, **options, **sizes).double()
     expected = RandomWalkKernel(**options)(data, chains(conv, edges is not None))
     for graph, row in zip(data, expected, strict=True):
@@ -384,21 +387,23 @@ def relabelling_of(net: WLKernelNet, layer: int) -> tuple[Tensor, Tensor, Tensor
     return maps.lin_self.weight.detach(), maps.lin_aggregated.weight.detach(), torch.cat(parts, 1)
 
 
-@on_graphs
-@pytest.mark.parametrize("tie_weights", ["all", "relabel", None])
-@pytest.mark.parametrize("order", [1, 2, 3])
-@pytest.mark.parametrize("relabel", ["add", "mul"])
-def test_proposition_2(graphs: str, tie_weights: str | None, order: int, relabel: str) -> None:
+WL_NETS = covering(
+    graphs=ON_GRAPHS, tie_weights=["all", "relabel", None], order=[1, 2, 3], relabel=["add", "mul"]
+)
+
+
+@pytest.mark.parametrize("options", WL_NETS, ids=str)
+def test_proposition_2(options: dict[str, Any]) -> None:
     """Channel k before the head: Σ_i K_W^n(r^i(G), chain of the k-th rows of layer i + 1).
 
     The r^i are those of the definition of WLKernel, eq. 11, which test_definitions.py holds it to.
     """
+    options = dict(options)
+    data, sizes, edges = walked(options.pop("graphs"))
     torch.manual_seed(0)
-    data, sizes, edges = walked(graphs)
-    options = {"relabel": relabel, "tie_weights": tie_weights, **WL_NET, **sizes}
-    net = WLKernelNet(hidden_channels=HIDDEN, order=order, **options).double()
+    net = WLKernelNet(hidden_channels=HIDDEN, **options, **WL_NET, **sizes).double()
     net.head = torch.nn.Identity()
-    kernel = RandomWalkKernel(order, 0.4)
+    kernel = RandomWalkKernel(options["order"], 0.4)
     labelled = [graph.clone() for graph in data]
     for graph in labelled:
         graph.x = net.embedding(graph.x).detach()
@@ -406,7 +411,7 @@ def test_proposition_2(graphs: str, tie_weights: str | None, order: int, relabel
     for layer, conv in enumerate(net.convs):
         if layer > 0:
             maps = relabelling_of(net, layer - 1)
-            step = GeneralizedRelabeling(*maps, "relu", relabel, edges)
+            step = GeneralizedRelabeling(*maps, "relu", options["relabel"], edges)
             labelled = [generalized(graph, step) for graph in labelled]
         expected += kernel(labelled, chains(conv, edges is not None))
     for graph, row in zip(data, expected, strict=True):
