@@ -6,7 +6,6 @@ import math
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from torch import Tensor
 from torch_geometric.data import Batch, Data
@@ -30,7 +28,7 @@ from pyg_kernels.kernels import (
     WLKernel,
     WLSubtreeKernel,
 )
-from tests.kernels.cases import graph_collection, random_data
+from tests.kernels.cases import changed, graph_collection, random_data
 from tests.kernels.definitions import defined
 from tests.sequence.texts import random_text
 
@@ -48,16 +46,6 @@ class Case:
     kernel: Any
     inputs: Sequence[Any]
     degree: int
-
-    @cached_property
-    def exact(self) -> Tensor:
-        """The Gram matrix by brute force."""
-        return defined(self.kernel, self.inputs)
-
-    @cached_property
-    def estimated(self) -> Tensor:
-        """By each of many features."""
-        return estimates(self)
 
 
 WALK = {"decay": 0.4, "edge_feature": None}
@@ -95,6 +83,10 @@ CASES = {
 }
 
 
+def same(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
 def estimates(case: Case, seed: int = 0, num_features: int = NUM_FEATURES) -> Tensor:
     """One estimate of the Gram matrix for each feature, (m, n, n)."""
     features = RandomFeatures(case.kernel, num_features, seed).fit_transform(case.inputs)
@@ -105,46 +97,41 @@ def estimates(case: Case, seed: int = 0, num_features: int = NUM_FEATURES) -> Te
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_unbiased(name: str) -> None:
+def test_mean_and_deviation(name: str) -> None:
     """The mean over features is the kernel, to 5 standard errors in each of all entries.
 
-    By chance one of all 600 entries fails so in fewer than 1 of 2,000 choices of the seed.
+    By chance one of all 600 entries fails so in fewer than 1 of 2,000 choices of the seed. One
+    feature deviates by at most 3^(d/2) √(K(G, G) K(G', G')), d random factors a walk: its nodes and
+    its edges.
     """
     case = CASES[name]
-    exact, found = case.exact, case.estimated
-    error = found.std(dim=0) / math.sqrt(NUM_FEATURES)
+    exact, found = defined(case.kernel, case.inputs), estimates(case)
+    deviation = found.std(dim=0)
+    error = deviation / math.sqrt(NUM_FEATURES)
     off = (found.mean(dim=0) - exact).abs()
     assert (off <= 5 * error + 1e-10 * exact.abs().max()).all()
     if name != "walk-without-decay":
         assert (error > 0).any()
-
-
-@pytest.mark.parametrize("name", list(CASES))
-def test_standard_deviation_of_one_feature(name: str) -> None:
-    """At most 3^(d/2) √(K(G, G) K(G', G')), d random factors a walk: its nodes and its edges."""
-    case = CASES[name]
-    diagonal = case.exact.diagonal()
-    root = torch.outer(diagonal, diagonal).sqrt()
-    deviation = case.estimated.std(dim=0)
+    root = torch.outer(exact.diagonal(), exact.diagonal()).sqrt()
     assert (deviation <= 3 ** (case.degree / 2) * root + 1e-9).all()
 
 
-@pytest.mark.parametrize("name", ["walk-2", "walk-edges", "text-end-2", "text-span-2"])
+@pytest.mark.parametrize("name", ["walk-edges", "text-span-2"])
 def test_unbiased_over_seeds(name: str) -> None:
     """Few features and many seeds: seeds are as independent as features."""
     case = CASES[name]
-    exact = case.exact
-    found = torch.stack([estimates(case, seed, 8).mean(dim=0) for seed in range(200)])
+    exact = defined(case.kernel, case.inputs)
+    found = torch.stack([estimates(case, seed, 8).mean(dim=0) for seed in range(100)])
     error = found.std(dim=0) / math.sqrt(len(found))
     assert ((found.mean(dim=0) - exact).abs() <= 5 * error + 1e-10 * exact.abs().max()).all()
     assert error.max() > 0
 
 
-@pytest.mark.parametrize("name", ["walk-3", "walk-summed", "text-end-2", "text-span-2"])
+@pytest.mark.parametrize("name", ["walk-summed", "text-span-2"])
 def test_error_falls_as_one_over_the_root(name: str) -> None:
     """Relative to √(K(G, G) K(G', G')): root mean square over pairs and 30 seeds at each m."""
     case = CASES[name]
-    exact = case.exact
+    exact = defined(case.kernel, case.inputs)
     root = torch.outer(exact.diagonal(), exact.diagonal()).sqrt()
     known = root > 0
     sizes, errors = [16, 64, 256, 1024], []
@@ -179,27 +166,29 @@ def test_default() -> None:
     )
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("name", ["walk-edges", "walk-labels", "text-end-2", "words"])
 def test_the_seed_decides(name: str) -> None:
-    """Equal seeds, equal features, whatever the state of torch's own generator."""
+    """Equal seeds, equal features, whatever torch's and NumPy's own generators are; none moves.
+
+    clone forgets what was fitted; a pickle keeps it.
+    """
     case = CASES[name]
     torch.manual_seed(0)
-    first = RandomFeatures(case.kernel, 32, 3).fit_transform(case.inputs)
+    features = RandomFeatures(case.kernel, 32, 3).fit(case.inputs)
+    first = features.transform(case.inputs)
     torch.manual_seed(1)
-    second = RandomFeatures(clone(case.kernel), 32, 3).fit_transform(case.inputs)
-    other = RandomFeatures(case.kernel, 32, 4).fit_transform(case.inputs)
-    np.testing.assert_array_equal(first, second)
-    assert not np.allclose(first, other)
-
-
-@pytest.mark.parametrize("name", ["walk-edges", "text-end-2"])
-def test_other_random_numbers_stay_as_they_are(name: str) -> None:
-    """Neither torch's nor NumPy's generator moves."""
-    case = CASES[name]
     state, numbers = torch.get_rng_state(), np.random.get_state()[1].copy()
-    RandomFeatures(case.kernel, 32, 3).fit_transform(case.inputs)
+    copy = clone(features)
+    with pytest.raises(NotFittedError):
+        copy.transform(case.inputs)
+    np.testing.assert_array_equal(copy.fit_transform(case.inputs), first)
     assert torch.equal(torch.get_rng_state(), state)
     assert np.array_equal(np.random.get_state()[1], numbers)
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(features)).transform(case.inputs), first
+    )
+    for other in ({"random_state": 4}, {"kernel__order": 1}):
+        assert not np.allclose(copy.set_params(**other).fit_transform(case.inputs), first)
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -209,20 +198,12 @@ def test_new_data(name: str) -> None:
     inputs = list(case.inputs)
     features = RandomFeatures(case.kernel, 64, 0)
     whole = features.fit_transform(inputs)
-    np.testing.assert_allclose(features.transform(inputs), whole, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(
-        features.transform(inputs[::-1]), whole[::-1], rtol=1e-10, atol=1e-12
-    )
+    same(features.transform(inputs), whole)
+    same(features.transform(inputs[::-1]), whole[::-1])
     for one, row in zip(inputs, whole, strict=True):
-        np.testing.assert_allclose(features.transform([one])[0], row, rtol=1e-10, atol=1e-12)
-    if name not in (
-        "tokens",
-        "words",
-        "walk-labels",
-        "walk-labels-and-vectors",
-    ):  # there fit sees the vocabulary
-        found = features.fit(inputs[:2]).transform(inputs)
-        np.testing.assert_allclose(found, whole, rtol=1e-10, atol=1e-12)
+        same(features.transform([one])[0], row)
+    if name not in ("tokens", "words") and "labels" not in name:  # there fit sees the vocabulary
+        same(features.fit(inputs[:2]).transform(inputs), whole)
 
 
 def test_strings_have_the_same_features_in_every_call() -> None:
@@ -255,51 +236,27 @@ def test_labels_that_fit_has_not_seen(kind: str) -> None:
 
 
 def test_collections() -> None:
-    """A batch and a list are the same graphs; texts may come as one tensor."""
+    """A batch and a list are the same graphs; texts may come as one tensor.
+
+    Features keep the precision of the inputs, and follow the same weights.
+    """
     features = RandomFeatures(RandomWalkKernel(3), 64, 0).fit(GRAPHS)
     expected = features.transform(GRAPHS)
-    batch = Batch.from_data_list(GRAPHS)
-    np.testing.assert_allclose(features.transform(batch), expected, rtol=1e-10, atol=1e-12)
+    same(features.transform(Batch.from_data_list(GRAPHS)), expected)
     texts = random_text(4, 5, 3)
     features = RandomFeatures(StringKernel(2), 64, 0).fit(texts)
-    expected = features.transform(list(texts))
-    np.testing.assert_allclose(features.transform(texts), expected, rtol=1e-10, atol=1e-12)
-
-
-def test_single_precision() -> None:
-    """Features keep the precision of the inputs, and follow the same weights."""
-    graphs = [g.clone() for g in GRAPHS]
-    for graph in graphs:
-        graph.x, graph.edge_attr = graph.x.float(), graph.edge_attr.float()
-    expected = RandomFeatures(RandomWalkKernel(3), 64, 0).fit_transform(GRAPHS)
+    same(features.transform(texts), features.transform(list(texts)))
+    graphs = [changed(g, x=g.x.float(), edge_attr=g.edge_attr.float()) for g in GRAPHS]
     found = RandomFeatures(RandomWalkKernel(3), 64, 0).fit_transform(graphs)
     assert (expected.dtype, found.dtype) == (np.float64, np.float32)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["walk-edges", "walk-labels", "text-span-2", "words"])
-def test_copies(name: str) -> None:
-    """clone forgets what was fitted; a pickle keeps it."""
-    case = CASES[name]
-    features = RandomFeatures(case.kernel, 32, 5).fit(case.inputs)
-    expected = features.transform(case.inputs)
-    restored = pickle.loads(pickle.dumps(features))
-    np.testing.assert_array_equal(restored.transform(case.inputs), expected)
-    copy = clone(features)
-    assert (copy.n_components, copy.random_state) == (32, 5)
-    with pytest.raises(NotFittedError):
-        copy.transform(case.inputs)
-    np.testing.assert_array_equal(copy.fit_transform(case.inputs), expected)
-    copy.set_params(random_state=6, kernel__order=1)
-    assert copy.kernel.order == 1
-    assert not np.allclose(copy.fit_transform(case.inputs), expected)
-
-
 def test_ridge_on_features_is_close_to_ridge_on_the_kernel() -> None:
-    """In a pipeline and a grid search: the number of edges of a graph, from its walks."""
-    graphs = [random_data(seed, 4 + seed % 5, 2 + seed % 9) for seed in range(60)]
-    for graph in graphs:
-        del graph.edge_attr
+    """In a pipeline: the number of edges of a graph, from its walks."""
+    graphs = [
+        changed(random_data(seed, 4 + seed % 5, 2 + seed % 9), edge_attr=None) for seed in range(60)
+    ]
     target = np.array([g.num_edges for g in graphs], dtype=float)
     kernel = RandomWalkKernel(2, 0.5, node_feature="kind", sum_orders=True)
     model = make_pipeline(RandomFeatures(kernel, 8192, 0), Ridge(1.0, fit_intercept=False))
@@ -308,10 +265,6 @@ def test_ridge_on_features_is_close_to_ridge_on_the_kernel() -> None:
     weights = np.linalg.solve(exact[:40, :40] + np.eye(40), target[:40])
     expected = exact[40:, :40] @ weights
     assert np.corrcoef(found, expected)[0, 1] > 0.95
-
-    grid = {"randomfeatures__kernel__order": [1, 2], "randomfeatures__n_components": [64]}
-    search = GridSearchCV(model, grid, cv=3, error_score="raise").fit(graphs, target)
-    assert search.best_params_["randomfeatures__kernel__order"] in (1, 2)
 
 
 OTHERS = (DeepGraphKernel(), WLKernel(), WLSubtreeKernel(), DeepStringKernel(), "walk")
@@ -338,23 +291,17 @@ def test_refused(kernel: Any, inputs: Any, error: type[Exception], match: str) -
         RandomFeatures(kernel, 8).fit_transform(inputs)
 
 
-@pytest.mark.parametrize("count", [0, -1, 2.5, None])
-def test_bad_number_of_features(count: object) -> None:
-    with pytest.raises(ValueError, match="n_components"):
-        RandomFeatures(RandomWalkKernel(), count).fit(GRAPHS)
-
-
-def test_other_sizes_and_missing_features_at_transform() -> None:
-    features = RandomFeatures(RandomWalkKernel(), 8).fit(GRAPHS)
-    with pytest.raises(ValueError, match="graph 1"):
-        features.transform([GRAPHS[0], random_data(1, channels=4)])
-    nan = random_data(1)
-    nan.x[0, 0] = float("nan")
-    with pytest.raises(ValueError, match="graph 1"):
-        features.transform([GRAPHS[0], nan])
-    bare = random_data(1)
-    del bare.edge_attr
-    with pytest.raises(ValueError, match="edge_attr"):
-        features.transform([bare])
+def test_other_sizes_and_missing_features() -> None:
+    features, good = RandomFeatures(RandomWalkKernel(), 8).fit(GRAPHS), random_data(1)
+    for broken, match in (
+        (random_data(1, channels=4), "graph 1"),
+        (changed(good, x=good.x * math.nan), "graph 1"),
+        (changed(good, edge_attr=None), "edge_attr"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            features.transform([GRAPHS[0], broken])
+    for count in (0, -1, 2.5, None):
+        with pytest.raises(ValueError, match="n_components"):
+            RandomFeatures(RandomWalkKernel(), count).fit(GRAPHS)
     with pytest.raises(NotFittedError):
         RandomFeatures().transform(GRAPHS)

@@ -199,12 +199,12 @@ def bases(nodes: str) -> list[Any]:
 
 GRAPH_KERNELS = [
     RandomWalkKernel(),
-    RandomWalkKernel(5, non_backtracking=True),
+    RandomWalkKernel(4, non_backtracking=True),
     RandomWalkKernel(2, edge_feature="absent"),
     *(
         RandomWalkKernel(**named(*row.pop("names"), **row))
         for row in covering(
-            order=[1, 2, 4],
+            order=[1, 2, 3],
             decay=[0.0, 0.4, 2.5],
             sum_orders=EITHER,
             non_backtracking=EITHER,

@@ -28,6 +28,7 @@ from pyg_kernels.kernels import (
     molecule_graphs,
     molecule_kernels,
 )
+from tests.covering import covering
 from tests.kernels.cases import labelled_graph
 from tests.kernels.definitions import patterns
 
@@ -91,19 +92,22 @@ def test_names_of_rows() -> None:
     ):
         fitted = WLSubtreeKernel(0).fit([Data(x=torch.tensor(rows), edge_index=edges)])
         assert sorted(fitted.get_feature_names_out()) == expected
-
-
-def test_long_names_end_in_a_hash() -> None:
-    star = Data(
+    star = Data(  # whose name is long, and ends in a hash
         x=torch.arange(400), edge_index=torch.stack([torch.arange(1, 400), torch.zeros(399).long()])
     )
     names = WLSubtreeKernel(2).fit([star]).get_feature_names_out()
     assert max(map(len, names)) < 40 and len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("given", [list, molecule_graphs])
-@pytest.mark.parametrize("label", ["x", "element"])
-@pytest.mark.parametrize("kernel", [WLSubtreeKernel, LabelSequenceKernel])
+@pytest.mark.parametrize(
+    ("kernel", "label", "given"),
+    [
+        (WLSubtreeKernel, "x", list),
+        (WLSubtreeKernel, "element", molecule_graphs),
+        (LabelSequenceKernel, "x", molecule_graphs),
+        (LabelSequenceKernel, "element", list),
+    ],
+)
 def test_names_of_molecules_match_them(kernel: Any, label: str, given: Any) -> None:
     """A SMARTS is found from as many atoms, or along as many walks, as the pattern counts."""
     chem = pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
@@ -121,6 +125,13 @@ def test_names_of_molecules_match_them(kernel: Any, label: str, given: Any) -> N
             assert len(found) >= count  # a SMARTS allows charges, and further neighbors of elements
             if label == "x" and "#" not in name and count and name != "[OX1H0]":
                 assert len(found) == count
+
+
+def test_names_of_explicit_hydrogens_are_found() -> None:
+    chem = pytest.importorskip("rdkit.Chem", reason="molecules need the extra 'mol'")
+    mol = chem.AddHs(chem.MolFromSmiles("CCO"))
+    for name in WLSubtreeKernel(1, edge_label="edge_attr").fit([mol]).get_feature_names_out():
+        assert mol.HasSubstructMatch(chem.MolFromSmarts(name)), name
 
 
 def test_other_atoms_than_the_molecule() -> None:
@@ -180,14 +191,9 @@ def test_min_count(kernel: Any, normalize: bool) -> None:
     np.testing.assert_array_equal(some(GRAPHS), whole(GRAPHS))
     with pytest.raises(ValueError, match="min_count=0"):
         kernel(min_count=0).fit(GRAPHS)
-
-
-def test_patterns_of_weight_0_are_frequent_too() -> None:
-    whole, some = (
-        WLSubtreeKernel(2, iteration_weights=weights, min_count=3).fit(GRAPHS)
-        for weights in (None, [1, 0, 1])
-    )
-    assert some.get_feature_names_out().tolist() == whole.get_feature_names_out().tolist()
+    if kernel is WLSubtreeKernel:  # patterns of weight 0 are frequent too
+        weighted = clone(some).set_params(iteration_weights=(1, 0, 1, 1)).fit(GRAPHS)
+        assert weighted.get_feature_names_out().tolist() == some.get_feature_names_out().tolist()
 
 
 # Parts of predictions ----------------------------------------------------------------------------
@@ -203,20 +209,21 @@ def assert_adds_up(model: Any, x: Any, expected: Any, target: int = 0) -> Any:
     return found
 
 
-COUNTS: list[CountKernel] = [
-    WLSubtreeKernel(2, edge_label="edge_attr"),
-    LabelSequenceKernel(3, edge_label="edge_attr"),
-    ShortestPathKernel(),
-]
+PARTS = covering(
+    kernel=[
+        WLSubtreeKernel(2, edge_label="edge_attr", iteration_weights=(0.5, 0, 2)),
+        LabelSequenceKernel(3, edge_label="edge_attr"),
+        ShortestPathKernel(),
+    ],
+    compare=["dot", "min", "minmax"],
+    normalize=[False, True],
+)
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("compare", ["dot", "min", "minmax"])
-@pytest.mark.parametrize("kernel", COUNTS, ids=lambda kernel: type(kernel).__name__)
-def test_parts_add_up(kernel: CountKernel, compare: str, normalize: bool) -> None:
-    kernel = kernel.set_params(compare=compare, normalize=normalize, output="features")
-    if isinstance(kernel, WLSubtreeKernel):
-        kernel.set_params(iteration_weights=(0.5, 0, 2))
+@pytest.mark.parametrize("options", PARTS, ids=str)
+def test_parts_add_up(options: dict[str, Any]) -> None:
+    options = dict(options)
+    kernel = clone(options.pop("kernel")).set_params(**options, output="features")
     for linear in (Ridge(), LogisticRegression()):
         model = make_pipeline(kernel, linear)
         model.fit(GRAPHS, Y if isinstance(linear, Ridge) else Y > 0)
@@ -288,12 +295,3 @@ def test_refused(model: Any, target: int, error: type[Exception], match: str) ->
         model.fit(GRAPHS, np.arange(16) % 3 if classes else np.arange(1.0, 17.0))
     with pytest.raises(error, match=match):
         explain(model, NEW, target)
-
-
-def test_names_of_explicit_hydrogens_are_found() -> None:
-    from rdkit import Chem
-
-    mol = Chem.AddHs(Chem.MolFromSmiles("CCO"))
-    names = WLSubtreeKernel(1, edge_label="edge_attr").fit([mol]).get_feature_names_out()
-    for name in names:
-        assert mol.HasSubstructMatch(Chem.MolFromSmarts(name)), name
