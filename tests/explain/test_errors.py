@@ -20,6 +20,7 @@ EDGES = torch.tensor([[0, 1, 2], [1, 2, 3]])
 NAN, INF = X.clone().fill_(torch.nan), X.clone().fill_(torch.inf)
 HEADS = [torch.ones(3), torch.ones(1, 2), torch.tensor(1.0), [1.0]]
 HEAD, NUMBER = "expected one weight a channel, (2,", "k={}: expected a whole number of at least 0"
+NO_NUMBERS = (-1, 1.5, True, None)
 ONE_TEXT = "x: expected the features of one text"
 
 
@@ -31,12 +32,10 @@ def ngrams(*args: Any, rcnn: Any = None, **kwargs: Any) -> Any:
     return ngram_contributions(rcnn or RCNN(3, 2), *(args or (X,)), **kwargs)
 
 
+ACTIVATION = "conv, a RandomWalkConv, has the activation {}: an exact attribution needs"
 REFUSED: list[tuple[str, Callable[..., Any]]] = [
     *[
-        (
-            f"conv, a RandomWalkConv, has the activation {name}: an exact attribution needs",
-            partial(walks, conv=RandomWalkConv(3, 2, act=act)),
-        )
+        (ACTIVATION.format(name), partial(walks, conv=RandomWalkConv(3, 2, act=act)))
         for act, name in [
             (torch.nn.Tanh(), "Tanh()"),
             (torch.tanh, "tanh"),
@@ -53,10 +52,7 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
     ("x has 3 features: expected 4", partial(walks, conv=RandomWalkConv(4, 2))),
     ("names source node 4, but there are 4", partial(walks, X, torch.tensor([[0, 4], [1, 2]]))),
     ("names target node -2", partial(walks, X, torch.tensor([[0, 1], [1, -2]]))),
-    (
-        "edge_index has shape (2,): expected (2, num_edges)",
-        partial(walks, X, torch.tensor([0, 1])),
-    ),
+    ("edge_index has shape (2,): expected (2, num_edges)", partial(walks, X, EDGES[:, 0])),
     ("x has shape (3,): expected (N, F)", partial(walks, X[0], EDGES)),
     ("x is a tuple: expected the features of one set of nodes", partial(walks, (X, X), EDGES)),
     ("is nan: expected a finite one", partial(walks, NAN, EDGES)),
@@ -64,22 +60,13 @@ REFUSED: list[tuple[str, Callable[..., Any]]] = [
     ("the layer takes no edge features", partial(walks, X, EDGES, torch.ones(3, 1))),
     ("edge_attr is missing", partial(walks, conv=RandomWalkConv(3, 2, edge_dim=1))),
     *[(HEAD, partial(made, head=head)) for made in (walks, ngrams) for head in HEADS],
-    *[
-        (NUMBER.format(k), partial(made, k=k))
-        for made in (walks, ngrams)
-        for k in (-1, 1.5, True, None)
-    ],
-    *[
-        (words, partial(ngrams, rcnn=rcnn))
-        for rcnn, words in [
-            (RCNN(3, 2, num_layers=2), "num_layers=2: explain one of its cells"),
-            (RCNN(3, 2, bidirectional=True), "bidirectional=True: explain one of its cells"),
-            (RCNN(3, 2, pooling="max"), "pooling='max': a maximum is no sum"),
-            (RCNNCell(3, 2, pooling="max", combine="add"), "pooling='max': a maximum is no sum"),
-            (KBRN(3, 2), "rcnn is a KBRN: expected an RCNN or an RCNNCell"),
-            (torch.nn.LSTM(3, 2), "rcnn is a LSTM"),
-        ]
-    ],
+    *[(NUMBER.format(k), partial(made, k=k)) for made in (walks, ngrams) for k in NO_NUMBERS],
+    ("num_layers=2: explain one of its cells", partial(ngrams, rcnn=RCNN(3, 2, 2))),
+    ("bidirectional=True: explain one of", partial(ngrams, rcnn=RCNN(3, 2, bidirectional=True))),
+    ("pooling='max': a maximum is no sum", partial(ngrams, rcnn=RCNN(3, 2, pooling="max"))),
+    ("pooling='max': a maximum is no sum", partial(ngrams, rcnn=RCNNCell(3, 2, pooling="max"))),
+    ("rcnn is a KBRN: expected an RCNN or an RCNNCell", partial(ngrams, rcnn=KBRN(3, 2))),
+    ("rcnn is a LSTM", partial(ngrams, rcnn=torch.nn.LSTM(3, 2))),
     *[
         (f"position={p} with 4 tokens: expected -4 to 3", partial(ngrams, X, p))
         for p in (4, -5, 100)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +23,7 @@ from pyg_kernels.nn import (
     RandomWalkNet,
     WLKernelNet,
 )
-from tests.explain.values import Value, assert_best, shares, walk_values
+from tests.explain.values import Value, assert_best, close, shares, walk_values
 from tests.graphs import Graph, random_graph
 
 CHANNELS, OUT = 5, 2
@@ -64,11 +66,6 @@ def output(model: Module, graph: Graph) -> Tensor:
         return model(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0]
 
 
-def close(found: Tensor, expected: Tensor | float) -> None:
-    expected = torch.as_tensor(expected, dtype=found.dtype)
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
-
-
 def head_of(model: Module, pooled: Tensor, target: int) -> Tensor:
     """The gradient of an output to the graph vector, by autograd."""
     pooled = pooled.detach().requires_grad_()
@@ -80,18 +77,30 @@ def head_of(model: Module, pooled: Tensor, target: int) -> Tensor:
     return torch.autograd.grad(out[0, target], pooled)[0][0]
 
 
+def assert_adds_up(model: Module, graph: Graph, target: int) -> ModelContributions:
+    found = explain(model, graph, target)
+    close(found.output, output(model, graph)[target])
+    close(found.total + found.remainder, found.output)
+    close(found.nodes.sum(), found.total)
+    close(found.edges.sum() + found.single_nodes, found.total)
+    assert found.nodes.shape == (graph.num_nodes,)
+    assert found.edges.shape == (graph.edge_index.size(1),)
+    return found
+
+
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("target", [0, 1])
-def test_adds_up_to_the_output(name: str, target: int) -> None:
-    model = build(name)
-    for seed in range(3):
-        graph = random_graph(seed, kinds=None if seed else 2)
+def test_adds_up_to_the_output(name: str) -> None:
+    """Also of graphs without edges; under autocast in the precision of the weights."""
+    model, graphs = build(name), [random_graph(0, kinds=2), random_graph(1)]
+    for num_nodes in (0, 1, 3):
+        x = torch.randn(num_nodes, 4, dtype=torch.float64)
+        graphs.append(Graph(x, torch.empty(2, 0, dtype=torch.long), x.new_empty(0, 3)))
+    for graph in graphs:
+        for target in (0, 1):
+            expected = assert_adds_up(model.train(), graph, target)
+    with torch.autocast("cpu", torch.bfloat16):
         found = explain(model, graph, target)
-        close(found.output, output(model, graph)[target])
-        close(found.total + found.remainder, found.output)
-        close(found.nodes.sum(), found.total)
-        close(found.edges.sum() + found.single_nodes, found.total)
-        model.train()
+    assert found.nodes.equal(expected.nodes) and found.output.equal(expected.output)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("wl")])
@@ -159,18 +168,6 @@ def test_deep_network_is_its_last_layer(name: str) -> None:
     close(explain(model, graph, 1).nodes, expected.detach())
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("num_nodes", [0, 1, 3])
-def test_graphs_without_edges(name: str, num_nodes: int) -> None:
-    x = torch.randn(num_nodes, 4, dtype=torch.float64)
-    graph = Graph(x, torch.empty(2, 0, dtype=torch.long), x.new_empty(0, 3))
-    model = build(name)
-    found = explain(model, graph)
-    close(found.output, output(model, graph)[0])
-    close(found.nodes.sum() + found.remainder, found.output)
-    assert found.nodes.shape == (num_nodes,) and found.edges.shape == (0,)
-
-
 def test_leaves_the_model_as_it_was() -> None:
     model = build("wl").float()
     model.convs[0].eval()
@@ -189,91 +186,79 @@ def test_labels_of_a_wl_network_are_free() -> None:
     model = build("wl").eval()
     for conv in model.convs[:-1]:
         conv.act = torch.nn.Tanh()
-    graph = random_graph(0)
-    close(explain(model, graph).output, output(model, graph)[0])
+    assert_adds_up(model, random_graph(0), 0)
 
 
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        (
-            RandomWalkNet(4, 3, 1),
-            "model (act) has the activation Tanh(): an exact attribution needs",
-        ),
-        (WLKernelNet(4, 3, 1, act="tanh", norm=None), "model (head.1) has the activation Tanh()"),
-        (GraphKernelNet(4, 3, 1, 1, act="silu"), "(convs.0.walk.act) has the activation SiLU()"),
-        (RandomWalkNet(4, 3, 1, act="relu", norm="layer"), "model has LayerNorm((3,)"),
-        (WLKernelNet(4, 3, 1, norm="layer"), "(head.0), whose scale depends on what it"),
-        (RandomWalkNet(4, 3, 1, act=KernelActivation(3)), "has the activation KernelActivation(3"),
-        (GIN(4, 3, 2, 1), "model has GINConv (convs.0), which is no sum over walks: expected a Ra"),
-        (GINConv(torch.nn.Linear(4, 1)), "model is a GINConv: expected a RandomWalkNet, a Graph"),
-        (EmbeddedMeanField(4, 3, 1), "model is a EmbeddedMeanField: expected a RandomWalkNet, a"),
-        (torch.nn.ModuleList([RandomWalkConv(4, 3)]), "layers alone are explained by walk_contrib"),
-    ],
-    ids=[
-        "tanh",
-        "tanh-head",
-        "silu-layer",
-        "layer-norm",
-        "layer-norm-head",
-        "learned",
-        "gin",
-        "gin-layer",
-        "mean-field",
-        "layer",
-    ],
-)
+def with_part(model: Module, name: str, part: Module) -> Module:
+    """The model with another module in the place of one of its own."""
+    parent, _, own = name.rpartition(".")
+    setattr(model.get_submodule(parent), own, part)
+    return model
+
+
+GIN_LAYER, TANH = GINConv(torch.nn.Linear(4, 4)), "has the activation Tanh()"
+OF_BATCHES = torch.nn.BatchNorm1d(3, track_running_stats=False)
+NO_ATTRIBUTION: list[tuple[Module, str]] = [
+    (RandomWalkNet(4, 3, 1), f"model (act) {TANH}: an exact attribution needs"),
+    (WLKernelNet(4, 3, 1, act="tanh", norm=None), f"model (head.1) {TANH}"),
+    (GraphKernelNet(4, 3, 1, 1, act="silu"), "(convs.0.walk.act) has the activation SiLU()"),
+    (RandomWalkNet(4, 3, 1, act="relu", norm="layer"), "model has LayerNorm((3,)"),
+    (WLKernelNet(4, 3, 1, norm="layer"), "(head.0), whose scale depends on what it"),
+    (RandomWalkNet(4, 3, 1, act=KernelActivation(3)), "has the activation KernelActivation(3"),
+    (
+        with_part(RandomWalkNet(4, 3, 1, act="relu"), "norm", OF_BATCHES),
+        "(norm), which normalises by the batch",
+    ),
+    (GIN(4, 3, 2, 1), "model has GINConv (convs.0), which is no sum over walks: expected a Ra"),
+    (GIN_LAYER, "model is a GINConv: expected a RandomWalkNet, a Graph"),
+    (EmbeddedMeanField(4, 3, 1), "model is a EmbeddedMeanField: expected a RandomWalkNet, a"),
+    (torch.nn.ModuleList([RandomWalkConv(4, 3)]), "layers alone are explained by walk_contrib"),
+    (
+        torch.nn.ModuleList([GatedWalkConv(4, 4), GIN_LAYER, GIN_LAYER]),
+        "model has GINConv (1), which is no sum over",
+    ),
+    (
+        with_part(GraphKernelNet(4, 4, 1, 3), "convs.1", GIN_LAYER),
+        "model has GINConv (convs.1), which is no sum over walks: expected GraphKernelConv",
+    ),
+    (
+        with_part(WLKernelNet(4, 4, 1), "convs.2", GraphKernelConv(4, 4)),
+        "model has GraphKernelConv (convs.2), which is no sum over walks: expected WLKernelConv",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "words"), NO_ATTRIBUTION, ids=range(len(NO_ATTRIBUTION)))
 def test_models_that_have_no_attribution(model: Module, words: str) -> None:
     graph = random_graph(0, dtype=torch.float32)
-    with pytest.raises(ValueError) as error:  # noqa: PT011 - compared below, as it is
-        model_contributions(model, graph.x, graph.edge_index)
-    assert words in str(error.value)
-
-
-class Mixed(torch.nn.Module):
-    """A kernel layer, then two that are none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = GatedWalkConv(4, 4)
-        self.second = GINConv(torch.nn.Linear(4, 4))
-        self.third = GINConv(torch.nn.Linear(4, 4))
-
-
-def test_names_the_first_layer_that_is_no_kernel_layer() -> None:
-    graph = random_graph(0, dtype=torch.float32)
-    with pytest.raises(ValueError, match=r"model has GINConv \(second\), which is no sum over"):
-        model_contributions(Mixed(), graph.x, graph.edge_index)
-    model = GraphKernelNet(4, 4, 1, 3)
-    model.convs[1] = GINConv(torch.nn.Linear(4, 4))
-    with pytest.raises(ValueError, match=r"model has GINConv \(convs.1\), .* GraphKernelConv"):
-        model_contributions(model, graph.x, graph.edge_index)
-    model = WLKernelNet(4, 4, 1)
-    model.convs[2] = GraphKernelConv(4, 4)
-    with pytest.raises(ValueError, match=r"model has GraphKernelConv \(convs.2\), .* WLKernelConv"):
+    with pytest.raises(ValueError, match=re.escape(words)):
         model_contributions(model, graph.x, graph.edge_index)
 
 
-def test_batch_statistics_have_no_slope() -> None:
-    model = RandomWalkNet(4, 3, 1, act="relu")
-    model.norm = torch.nn.BatchNorm1d(3, track_running_stats=False)
-    graph = random_graph(0, dtype=torch.float32)
-    model.forward = None  # type: ignore[method-assign, assignment]
-    with pytest.raises(ValueError, match=r"BatchNorm1d.*\(norm\), which normalises by the batch"):
-        model_contributions(model, graph.x, graph.edge_index)
-
-
-@pytest.mark.parametrize("target", [2, -3])
-def test_outputs_that_are_not_there(target: int) -> None:
-    with pytest.raises(ValueError, match=f"target={target} with 2 outputs: expected -2 to 1"):
-        explain(build("walk"), random_graph(0), target)
-
-
-def test_nodes_that_are_not_there() -> None:
-    graph = random_graph(0)
-    graph.edge_index[0, 0] = 6
+@pytest.mark.parametrize("name", ["walk", "deep", "wl"])
+def test_inputs_and_outputs_that_do_not_fit(name: str) -> None:
+    """Nor is a forward of one's own, a hook, or an output that is no number a silent error."""
+    model, graph = build(name), random_graph(0)
+    for target in (2, -3):
+        with pytest.raises(ValueError, match=f"target={target} with 2 outputs: expected -2 to 1"):
+            explain(model, graph, target)
+    with pytest.raises(ValueError, match="x has 3 features: expected 4"):
+        explain(model, replace(graph, x=graph.x[:, :3]))
+    with pytest.raises(ValueError, match=r"x has dtype torch\.float32"):
+        explain(model, replace(graph, x=graph.x.float()))
+    edges = graph.edge_index.clone()
+    edges[0, 0] = 6
     with pytest.raises(ValueError, match="source node 6, but there are 6 source nodes"):
-        explain(build("wl"), graph)
+        explain(model, replace(graph, edge_index=edges))
+    handle = model.register_forward_hook(lambda module, inputs, output: 2 * output)
+    with pytest.raises(ValueError, match="model gives something else than its stages"):
+        explain(model, graph)
+    handle.remove()
+    explain(model, graph)
+    last = model.head if name == "walk" else model.head[-1]
+    torch.nn.init.constant_(last.bias, torch.nan)
+    with pytest.raises(ValueError, match="expected a finite one"):
+        explain(model, graph)
 
 
 def heads() -> dict[str, Module]:
@@ -294,46 +279,6 @@ def heads() -> dict[str, Module]:
 @pytest.mark.parametrize("head", ["bare", "tied", "shared", "nested"])
 @pytest.mark.parametrize("name", ["walk", "deep", "wl-last"])
 def test_other_heads(name: str, head: str) -> None:
-    model, graph = build(name), random_graph(0)
+    model = build(name)
     model.head = heads()[head].double()
-    found = explain(model, graph, target=1)
-    expected = model.eval()(graph.x, graph.edge_index, edge_attr=graph.edge_attr)[0, 1]
-    torch.testing.assert_close(found.output, expected, rtol=1e-10, atol=1e-10)
-    sums = found.nodes.sum() + found.remainder
-    torch.testing.assert_close(sums, expected, rtol=1e-10, atol=1e-10)
-
-
-def test_what_stages_do_not_say() -> None:
-    """A forward of one's own, or a hook, is no silent error."""
-    model, graph = build("wl"), random_graph(0)
-    handle = model.register_forward_hook(lambda module, inputs, output: 2 * output)
-    with pytest.raises(ValueError, match="model gives something else than its stages"):
-        explain(model, graph)
-    handle.remove()
-    explain(model, graph)
-
-
-def test_an_output_that_is_no_number() -> None:
-    model = build("wl")
-    torch.nn.init.constant_(model.head[-1].bias, torch.nan)
-    with pytest.raises(ValueError, match="expected a finite one"):
-        explain(model, random_graph(0))
-
-
-@pytest.mark.parametrize("name", ["walk", "deep", "wl"])
-def test_features_that_do_not_fit(name: str) -> None:
-    model, graph = build(name), random_graph(0)
-    with pytest.raises(ValueError, match="x has 3 features: expected 4"):
-        model_contributions(model, graph.x[:, :3], graph.edge_index, graph.edge_attr)
-    with pytest.raises(ValueError, match=r"x has dtype torch\.float32"):
-        model_contributions(model, graph.x.float(), graph.edge_index, graph.edge_attr)
-
-
-@pytest.mark.parametrize("name", ["walk", "walk-linear", "deep-gated", "wl"])
-def test_under_autocast(name: str) -> None:
-    """In the precision of the weights."""
-    model, graph = build(name), random_graph(0)
-    expected = explain(model, graph)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = explain(model, graph)
-    assert found.nodes.equal(expected.nodes) and found.output.equal(expected.output)
+    assert_adds_up(model, random_graph(0), 1)

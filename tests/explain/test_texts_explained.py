@@ -12,6 +12,7 @@ from torch_geometric.explain import Explainer, fidelity
 
 from pyg_kernels.explain import NgramExplainer, TextNet, WalkExplainer, ngram_contributions
 from pyg_kernels.sequence import KBRN, RCNN, path_batch
+from tests.explain.values import close
 from tests.sequence.rcnn import random_rcnn
 
 LENGTHS = [5, 0, 1, 7]
@@ -40,18 +41,6 @@ def explainer(model: Module, mode: str = "regression", **options: Any) -> Explai
 def texts() -> list[Tensor]:
     generator = torch.Generator().manual_seed(0)
     return [torch.randn(n, 4, generator=generator, dtype=torch.float64) for n in LENGTHS]
-
-
-def close(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
-
-
-def test_features_that_do_not_fit() -> None:
-    algorithm, model = NgramExplainer(), network()
-    with pytest.raises(ValueError, match="x has 3 features: expected 4"):
-        algorithm(model, texts()[3][:, :3], target=torch.zeros(1))
-    with pytest.raises(ValueError, match="x has dtype"):
-        algorithm(model, texts()[3].float(), target=torch.zeros(1))
 
 
 def test_a_head_with_a_module_twice() -> None:
@@ -147,24 +136,25 @@ def test_models_that_have_no_attribution(model: Module, words: str) -> None:
     assert words in str(error.value)
 
 
-def test_layers_that_are_no_sum() -> None:
-    with pytest.raises(ValueError, match="rcnn is a KBRN"):
-        TextNet(KBRN(4, 3), Linear(3, 1))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="rcnn has num_layers=2"):
-        TextNet(RCNN(4, 3, num_layers=2), Linear(3, 1))
-
-
-def test_texts_that_are_mixed_up() -> None:
-    x = texts()[0]
-    with pytest.raises(ValueError, match="expected numbers that never fall"):
-        network()(x, batch=torch.tensor([0, 1, 0, 1, 1]))
-    with pytest.raises(ValueError, match="batch_size=2 without a batch vector"):
-        network()(x, batch_size=2)
-
-
-def test_texts_have_no_edges_to_explain() -> None:
-    with pytest.raises(ValueError, match="'NgramExplainer' does not support the given"):
-        explainer(network(), edge_mask_type="object")
+def test_inputs_that_do_not_fit() -> None:
+    algorithm, model, x = NgramExplainer(), network(), texts()[0]
+    for words, call in (
+        ("x has 3 features: expected 4", lambda: algorithm(model, x[:, :3], target=torch.zeros(1))),
+        ("x has dtype", lambda: algorithm(model, x.float(), target=torch.zeros(1))),
+        ("rcnn is a KBRN", lambda: TextNet(KBRN(4, 3), Linear(3, 1))),
+        ("rcnn has num_layers=2", lambda: TextNet(RCNN(4, 3, num_layers=2), Linear(3, 1))),
+        (
+            "expected numbers that never fall",
+            lambda: model(x, batch=torch.tensor([0, 1, 0, 1, 1])),
+        ),
+        ("batch_size=2 without a batch vector", lambda: model(x, batch_size=2)),
+        (
+            "'NgramExplainer' does not support the given",
+            lambda: explainer(model, edge_mask_type="object"),
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 def test_graphs_are_no_texts() -> None:
