@@ -40,6 +40,11 @@ SUM = [
     LabelSequenceKernel(3, compare="min", normalize=True),
     ShortestPathKernel(),
 ]
+TERMS = [  # a kernel of counts up to each of its blocks
+    *(WLSubtreeKernel(i, compare="minmax") for i in range(3)),
+    *(LabelSequenceKernel(i, compare="min", normalize=True) for i in (1, 2, 3)),
+    ShortestPathKernel(),
+]
 
 
 def graphs_and_targets(count: int, seed: int = 0) -> tuple[list[Data], Array]:
@@ -51,22 +56,6 @@ def graphs_and_targets(count: int, seed: int = 0) -> tuple[list[Data], Array]:
 
 GRAPHS, Y = graphs_and_targets(6)
 (OLD, OLD_Y), (NEW, _) = graphs_and_targets(30), graphs_and_targets(10, seed=1)
-
-
-def terms_of(kernels: list[Any]) -> list[Any]:
-    """The kernels of a sum's terms: a kernel of counts up to each of its blocks."""
-    found: list[Any] = []
-    for kernel in kernels:
-        numbers = {WLSubtreeKernel: "num_iterations", LabelSequenceKernel: "num_nodes"}
-        name = numbers.get(type(kernel))
-        if name is None or getattr(kernel, "iteration_weights", None) is not None:
-            found.append(kernel)
-            continue
-        first = 0 if name == "num_iterations" else 1
-        found += [
-            clone(kernel).set_params(**{name: i}) for i in range(first, getattr(kernel, name) + 1)
-        ]
-    return found
 
 
 def grams(kernels: list[Any], old: Any, new: Any) -> tuple[Array, Array, Array]:
@@ -126,9 +115,9 @@ def test_every_kernel(case: Case) -> None:
 def test_sums_of_kernels(split: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gp, "_ROWS", rows)
     process = KernelGP(SUM, split=split, tune=False, noise=0.2).fit(OLD, OLD_Y)
-    number = 3 + 3 + 1 if split else 3
-    same(process.weights_, np.full((number, 1), 1 / number))
-    assert_posterior(process, terms_of(SUM) if split else SUM, (OLD, OLD_Y, NEW))
+    terms = TERMS if split else SUM
+    same(process.weights_, np.full((len(terms), 1), 1 / len(terms)))
+    assert_posterior(process, terms, (OLD, OLD_Y, NEW))
     same(process.predict(NEW), process.predict(NEW, return_std=True)[0])
 
 
@@ -136,15 +125,16 @@ def test_sums_of_kernels(split: bool, rows: int, monkeypatch: pytest.MonkeyPatch
 def test_learned_sums_are_the_formula_at_their_weights(few: bool) -> None:
     """Terms that hardly count are left out: targets that depend on the labels of nodes alone."""
     (old, y), (new, _) = graphs_and_targets(100 if few else 30), graphs_and_targets(20, seed=1)
-    process = KernelGP(SUM)
+    process, terms = KernelGP(SUM), TERMS
     if few:
         process = KernelGP([WLSubtreeKernel(0), WLSubtreeKernel(2, "edge_")], prior=1e-6)
+        terms = [WLSubtreeKernel(0), *(WLSubtreeKernel(i, "edge_") for i in range(3))]
         for graph in old + new:  # every graph of a size has the same labels
             graph.edge_ = torch.arange(graph.num_nodes)
     weights = process.fit(old, y).weights_[:, 0]
     assert few == bool((weights == 0).any()) and weights[0] > 0
     assert (weights[weights > 0] >= 1e-3 * weights.sum()).all()
-    assert_posterior(process, terms_of(process.kernel), (old, y, new), 1e-8)
+    assert_posterior(process, terms, (old, y, new), 1e-8)
 
 
 def test_vectors_of_graphs() -> None:
@@ -301,11 +291,16 @@ def test_units_of_targets() -> None:
 
 
 def test_units_of_kernels() -> None:
-    """Each term is divided by its mean over the fitted items, also where weights are learned."""
+    """Each term is divided by its mean over the fitted items, also where weights are learned.
+
+    Features may require gradients, which are not recorded.
+    """
     kernels = [RandomWalkKernel(order, edge_feature=None) for order in (1, 2)]
     found = []
     for scale in (1.0, 10.0):
         items = [Data(x=scale * torch.eye(3)[g.x].double(), edge_index=g.edge_index) for g in OLD]
+        for item in items:  # as a network's outputs do
+            item.x.requires_grad_()
         process = KernelGP(kernels, random_state=0).fit(items, OLD_Y)
         found.append([*process.weights_[:, 0], *process.noise_, *process.predict(items)])
     same(*found, 1e-3)
@@ -371,7 +366,7 @@ def test_classes_are_regressions_with_known_noise() -> None:
     (old, labels), (new, _) = graphs_and_classes(40), graphs_and_classes(10, seed=1)
     process = KernelGPClassifier(SUM, tune=False, noise=0.3).fit(old, labels)
     assert process.classes_.tolist() == ["first", "neither", "second"]
-    gram, cross, diagonal = (part.mean(0) for part in grams(terms_of(SUM), old, new))
+    gram, cross, diagonal = (part.mean(0) for part in grams(TERMS, old, new))
     draws = np.random.default_rng(0).standard_normal((20_000, 3, 1))
     functions = []
     for k, name in enumerate(process.classes_):
@@ -492,24 +487,7 @@ def test_what_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
         KernelGP(SUM).fit(OLD[:24], y)
 
 
-def test_gradients_are_not_recorded() -> None:
-    """Features that require gradients, as a network's outputs do."""
-    graphs, y = graphs_and_targets(8)
-    for graph in graphs:
-        graph.x = torch.eye(3, dtype=torch.float64)[graph.x].requires_grad_()
-        graph.edge_attr = None
-    process = KernelGP(RandomWalkKernel(2), tune=False).fit(graphs, y)
-    assert process.predict(graphs, return_std=True)[1].shape == (8,)
-
-
 # scikit-learn ------------------------------------------------------------------------------------
-
-
-def test_copies_are_fitted() -> None:
-    process = KernelGP(SUM, noise=0.3, tune=False, random_state=0)
-    assert process.get_params(deep=False)["kernel"] is SUM
-    assert process.fit(GRAPHS, Y) is process and process.kernel is SUM
-    assert not any(hasattr(kernel, "collection_") for kernel in SUM)
 
 
 def test_model_selection() -> None:
@@ -524,48 +502,33 @@ def test_model_selection() -> None:
 
 
 REFUSED: list[tuple[Any, Any, str]] = [
-    *(
-        (KernelGP(), y, message)
-        for y, message in (
-            (Y[:5], r"y has shape \(5,\): expected \(6,\)"),
-            (1.0, "y has shape"),
-            (np.ones((6, 1, 1)), "y has shape"),
-            (None, "requires y"),
-            ([1, 2, 3, 4, 5, np.inf], "infinite"),
-            ([1] + [np.nan] * 5, "measured on 1 sample"),
-            (np.stack([Y, np.full(6, np.nan)], 1), "measured on 0 samples"),
-            ([1e300, -1e300] * 3, "are not finite: rescale them"),
-            (Y * 1e-200, "squares vanish: rescale them"),
-        )
-    ),
-    *(
-        (KernelGP(**options), Y, message)
-        for options, message in (
-            ({"tune_items": 1}, "tune_items=1"),
-            ({"noise": 0.0}, "noise=0.0"),
-            ({"noise": float("nan")}, "noise=nan"),
-            ({"noise": np.inf}, "noise=inf"),
-            ({"noise": "small"}, "noise='small'"),
-            ({"noise": np.ones(2)}, r"noise has shape \(2,\): expected a number or \(1,\)"),
-            ({"prior": -1.0}, "prior=-1.0"),
-            ({"tune": False, "weights": np.ones(3)}, r"expected \(4,\) or \(4, 1\) finite"),
-            ({"tune": False, "weights": -np.ones(4)}, "numbers of at least 0"),
-            ({"split": 1}, "split=1"),
-            ({"tune": None}, "tune=None"),
-            ({"random_state": -1}, "Seed"),
-        )
-    ),
-    *(
-        (KernelGPClassifier(), y, message)
-        for y, message in (
-            (["a"] * 6, "target 0 has 1 class"),
-            ([0, 1], r"y has shape \(2,\): expected \(6,\)"),
-            (np.arange(6) + 0.5, "Unknown label type"),
-            (np.stack([[0, 1] * 3, [1] * 6], 1), "target 1 has 1 class"),
-            ([np.nan] * 6, "target 0 has 0 class"),
-            (None, "KernelGPClassifier requires y"),
-        )
-    ),
+    (KernelGP(), Y[:5], r"y has shape \(5,\): expected \(6,\)"),
+    (KernelGP(), 1.0, "y has shape"),
+    (KernelGP(), np.ones((6, 1, 1)), "y has shape"),
+    (KernelGP(), None, "requires y"),
+    (KernelGP(), [1, 2, 3, 4, 5, np.inf], "infinite"),
+    (KernelGP(), [1] + [np.nan] * 5, "measured on 1 sample"),
+    (KernelGP(), np.stack([Y, np.full(6, np.nan)], 1), "measured on 0 samples"),
+    (KernelGP(), [1e300, -1e300] * 3, "are not finite: rescale them"),
+    (KernelGP(), Y * 1e-200, "squares vanish: rescale them"),
+    (KernelGP(tune_items=1), Y, "tune_items=1"),
+    (KernelGP(noise=0.0), Y, "noise=0.0"),
+    (KernelGP(noise=np.nan), Y, "noise=nan"),
+    (KernelGP(noise=np.inf), Y, "noise=inf"),
+    (KernelGP(noise="small"), Y, "noise='small'"),
+    (KernelGP(noise=np.ones(2)), Y, r"noise has shape \(2,\): expected a number or \(1,\)"),
+    (KernelGP(prior=-1.0), Y, "prior=-1.0"),
+    (KernelGP(tune=False, weights=np.ones(3)), Y, r"expected \(4,\) or \(4, 1\) finite"),
+    (KernelGP(tune=False, weights=-np.ones(4)), Y, "numbers of at least 0"),
+    (KernelGP(split=1), Y, "split=1"),
+    (KernelGP(tune=None), Y, "tune=None"),
+    (KernelGP(random_state=-1), Y, "Seed"),
+    (KernelGPClassifier(), ["a"] * 6, "target 0 has 1 class"),
+    (KernelGPClassifier(), [0, 1], r"y has shape \(2,\): expected \(6,\)"),
+    (KernelGPClassifier(), np.arange(6) + 0.5, "Unknown label type"),
+    (KernelGPClassifier(), np.stack([[0, 1] * 3, [1] * 6], 1), "target 1 has 1 class"),
+    (KernelGPClassifier(), [np.nan] * 6, "target 0 has 0 class"),
+    (KernelGPClassifier(), None, "KernelGPClassifier requires y"),
     *((KernelGP(kernel), Y, "expected a kernel") for kernel in ("minmax", [], [SUM[0], 3], Kernel)),
 ]
 
@@ -580,25 +543,26 @@ def test_refused(process: Any, y: Any, message: str) -> None:
 
 
 def test_forms_of_collections() -> None:
-    graphs, y = graphs_and_targets(12)
-    expected = KernelGP(tune=False).fit(graphs, y)
-    values = expected.predict(graphs)
-    series = pd.Series(graphs, index=range(100, 112))
-    for form in (series, object_array(graphs), tuple(graphs), Batch.from_data_list(graphs)):
-        process = KernelGP(tune=False).fit(form, y)
-        assert np.array_equal(process.predict(form), values)
-        assert np.array_equal(expected.predict(form, return_std=True)[0], values)
-    same(expected.predict(graphs[3]), values[3:4])  # one graph
-    same(expected.predict(graphs[3], return_std=True)[1].shape, (1,))
+    """Kernels that were handed over are copied, and stay as they were."""
+    process = KernelGP(SUM, tune=False)
+    assert process.fit(OLD, OLD_Y) is process and process.kernel is SUM
+    assert not any(hasattr(kernel, "collection_") for kernel in SUM)
+    values = process.predict(OLD)
+    series = pd.Series(OLD, index=range(100, 130))
+    for form in (series, object_array(OLD), tuple(OLD), Batch.from_data_list(OLD)):
+        assert np.array_equal(KernelGP(SUM, tune=False).fit(form, OLD_Y).predict(form), values)
+        assert np.array_equal(process.predict(form, return_std=True)[0], values)
+    same(process.predict(OLD[3]), values[3:4])  # one graph
+    assert process.predict(OLD[3], return_std=True)[1].shape == (1,)
     ring = nx.cycle_graph(3)
     nx.set_node_attributes(ring, 1, "x")
     assert KernelGP(WLSubtreeKernel(1)).fit([ring, ring], [0.0, 1.0]).predict(ring).shape == (1,)
-    with pytest.raises(ValueError, match=r"y has shape \(12,\): expected \(1,\)"):
-        KernelGP(tune=False).fit(graphs[0], y)
+    with pytest.raises(ValueError, match=r"y has shape \(30,\): expected \(1,\)"):
+        KernelGP(tune=False).fit(OLD[0], OLD_Y)
     with pytest.raises(ValueError, match="at least one item"):
         KernelGP().fit([], [])
     with pytest.raises(ValueError, match="at least one graph"):
-        expected.predict([])
+        process.predict([])
 
 
 def test_single_precision_with_large_products(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from pyg_kernels.kernels import (
     WLSubtreeKernel,
     arc_cosine,
     inverse_polynomial,
+    reading,
 )
 from tests.graphs import SMILES
 from tests.kernels.cases import (
@@ -159,7 +160,6 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -174,24 +174,25 @@ FORMS: dict[str, Callable[[Tensor], Any]] = {
     ],
     ids=lambda kernel: type(kernel).__name__,
 )
-def test_forms_of_labels(kernel: Any, form: str) -> None:
+def test_forms_of_labels(kernel: Any) -> None:
     """The last three are also the labels of batches; numbers of any type are one label."""
-    change, graphs = FORMS[form], [graph for graph in GRAPHS if graph.num_nodes]
-    others = [changed(g, kind=change(g.kind), bond=change(g.bond)) for g in graphs]
+    graphs = [graph for graph in GRAPHS if graph.num_nodes]
     expected = kernel(graphs)
-    close_sums(kernel(others), expected)
-    close_sums(kernel(Batch.from_data_list(others)), expected)
-    close_sums(torch.as_tensor(kernel.fit(others[:2]).transform(others[2:])), expected[2:, :2])
-    if form in ("int32", "uint8", "float") and isinstance(kernel, WLSubtreeKernel):
-        close_sums(kernel(graphs, others), expected)
+    for form, change in FORMS.items():
+        others = [changed(g, kind=change(g.kind), bond=change(g.bond)) for g in graphs]
+        close_sums(kernel(others), expected)
+        close_sums(kernel(Batch.from_data_list(others)), expected)
+        close_sums(torch.as_tensor(kernel.fit(others[:2]).transform(others[2:])), expected[2:, :2])
+        if form in ("int32", "uint8", "float") and isinstance(kernel, WLSubtreeKernel):
+            close_sums(kernel(graphs, others), expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8, torch.bool])
-def test_integer_rows_are_vectors_and_integers_labels(dtype: torch.dtype) -> None:
+def test_integer_rows_are_vectors_and_integers_labels() -> None:
     signs = [changed(g, x=(g.x > 0).double()) for g in GRAPHS[:3]]
-    rows = [changed(g, x=g.x.to(dtype), bond=g.bond.to(dtype)) for g in signs]
-    for kernel in (RandomWalkKernel(edge_feature=name, dtype=F64) for name in (None, "bond")):
-        close(kernel(rows), defined(kernel, signs))
+    for dtype in (torch.int32, torch.int64, torch.uint8, torch.bool):
+        rows = [changed(g, x=g.x.to(dtype), bond=g.bond.to(dtype)) for g in signs]
+        for kernel in (RandomWalkKernel(edge_feature=name, dtype=F64) for name in (None, "bond")):
+            close(kernel(rows), defined(kernel, signs))
 
 
 def test_labels_that_are_almost_alike() -> None:
@@ -203,12 +204,15 @@ def test_labels_that_are_almost_alike() -> None:
     kernel = WLSubtreeKernel(0, output="gram").fit([narrow])
     assert kernel.transform([wide]).item() == 0
     assert WLSubtreeKernel(0)([ring(2**24 + k, torch.int64) for k in (0, 1)])[0, 1] == 0
+    assert WLSubtreeKernel(0)([ring(6.0, torch.int64)]).item() == 9  # which are no vectors
 
 
 def test_types_that_differ() -> None:
     generator = torch.Generator().manual_seed(0)
     edges = torch.randint(2, (6, 2), generator=generator)
     eye = torch.eye(2)
+    with pytest.raises(ValueError, match="combine='max'"):
+        GeneralizedRelabeling(eye, eye, eye, combine="max")
     wide = GeneralizedRelabeling(eye, eye, torch.cat([eye, eye], 1), edge_feature="edge_attr")
     for dtype in (torch.int64, torch.float64, torch.float32):
         graph = ring(x=torch.rand(3, 2, generator=generator), edge_attr=edges.to(dtype))
@@ -218,13 +222,6 @@ def test_types_that_differ() -> None:
             torch.testing.assert_close(
                 kernel([graph]).double(), kernel([double]), rtol=1e-5, atol=1e-6
             )
-
-
-def test_what_none_reads() -> None:
-    """With node_label=None nothing is read but edges, not even a missing attribute."""
-    bare = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in GRAPHS]
-    for kernel in (WLSubtreeKernel(2, None), ShortestPathKernel(node_label=None)):
-        close(kernel(bare), defined(kernel, GRAPHS))
 
 
 # networkx, data sets, batches --------------------------------------------------------------------
@@ -279,13 +276,23 @@ def test_molecules() -> None:
     close(walks(dataset).double(), expected)
 
 
-def test_data_sets_with_a_transform() -> None:
+def test_what_is_read() -> None:
+    """A data set's transform; nothing but edges with node_label=None; a copy that is kept."""
+    bare = [Data(edge_index=g.edge_index, num_nodes=g.num_nodes) for g in GRAPHS]
+    for own in (WLSubtreeKernel(2, None), ShortestPathKernel(node_label=None)):
+        close(own(bare), defined(own, GRAPHS))
+
     def alike(data: Data) -> Data:
         return changed(data, kind=torch.zeros_like(data.kind))
 
     kernel = WLSubtreeKernel(3, "kind", "bond")
     expected = kernel([alike(g) for g in GRAPHS[:2]], GRAPHS[0])
     close(kernel(Stored(GRAPHS[:2], alike), GRAPHS[0]), expected)
+    graph = ring()
+    fitted = RandomWalkKernel(2).fit([graph])
+    before = fitted.transform([ring()])
+    graph.x.mul_(10)
+    np.testing.assert_array_equal(fitted.transform([ring()]), before)
 
 
 def test_a_batch_whose_edges_are_not_sorted_by_graph() -> None:
@@ -306,25 +313,17 @@ def test_a_batch_whose_edges_are_not_sorted_by_graph() -> None:
         ShortestPathKernel(node_label="kind", compare="minmax", output="gram"),
     ],
 )
-def test_collections_that_are_read_in_chunks(kernel: Any) -> None:
-    """Of some thousand graphs each."""
-    count = -(-5000 // len(GRAPHS))
-    expected = torch.from_numpy(kernel.fit(GRAPHS).transform(GRAPHS)).repeat(count, 1)
-    for form in (GRAPHS * count, Batch.from_data_list(GRAPHS * count)):
+def test_collections_that_are_read_in_chunks(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "GRAPHS_AT_A_TIME", 16)
+    many = GRAPHS * 6
+    expected = torch.from_numpy(kernel.fit(GRAPHS).transform(GRAPHS)).repeat(6, 1)
+    for form in (many, Batch.from_data_list(many)):
         close_sums(torch.from_numpy(kernel.transform(form)), expected)
-    found = kernel.fit(GRAPHS * count).transform(GRAPHS[:1])
-    close_sums(torch.from_numpy(found), expected[: len(GRAPHS), :1].repeat(count, 1).t())
-    broken = [*(GRAPHS * count)[:4500], changed(GRAPHS[0], x=GRAPHS[0].x * nan), GRAPHS[6]]
-    with pytest.raises(ValueError, match="graph 4500 has NaN"):
+    found = kernel.fit(many).transform(GRAPHS[:1])
+    close_sums(torch.from_numpy(found), expected[: len(GRAPHS), :1].repeat(6, 1).t())
+    broken = [*many[:38], changed(GRAPHS[0], x=GRAPHS[0].x * nan), GRAPHS[6]]
+    with pytest.raises(ValueError, match="graph 38 has NaN"):
         RandomWalkKernel().fit(broken)
-
-
-def test_the_fitted_collection_is_a_copy() -> None:
-    graph = ring()
-    kernel = RandomWalkKernel(2).fit([graph])
-    expected = kernel.transform([ring()])
-    graph.x.mul_(10)
-    np.testing.assert_array_equal(kernel.transform([ring()]), expected)
 
 
 def test_small_and_large_values() -> None:
@@ -380,7 +379,7 @@ def test_gradients_with_threads() -> None:
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_modes_with_threads() -> None:
+def test_modes_and_errors_with_threads() -> None:
     kernel = RandomWalkKernel(max_memory=1)
     expected = kernel(rings())
     for mode in (torch.inference_mode(), torch.autocast("cpu", torch.bfloat16)):
@@ -388,9 +387,6 @@ def test_modes_with_threads() -> None:
             close(kernel(rings()), expected)
     assert torch.get_num_threads() == 2
 
-
-@pytest.mark.usefixtures("two_threads")
-def test_an_error_in_a_thread() -> None:
     def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
         if bool((k_xy > 1e3).any()):
             raise RuntimeError("too large")
@@ -460,7 +456,6 @@ VALUE_ERRORS: list[tuple[Any, Any, str]] = [
     (SUBTREES, [ring(2, torch.int64), ring()], r"graph 1 .*one type"),
     (SUBTREES, [ring(x=["C"])], "graph 0"),
     (SUBTREES, [ring(nan)], "graph 0"),
-    (WLSubtreeKernel(2, "x", "bond"), rings(2), "graph 0 .*bond"),
     (DeepGraphKernel(edge_feature="absent"), rings(2), "graph 0 .*absent"),
     (DeepGraphKernel(activation=DIVERGING), [ring(9.0)], r"needs K\(x, x\) < 2"),
     (DeepStringKernel(2, 1, 0.5, DIVERGING), [2 * vectors(4)], r"needs K\(x, x\) < 2"),
@@ -509,12 +504,6 @@ def test_refused(error: type[Exception], kernel: Any, items: Any, match: str) ->
     for call in (kernel, kernel.fit_transform):
         with pytest.raises(error, match=match):
             call(items)
-
-
-def test_refused_before_there_is_a_kernel() -> None:
-    with pytest.raises(ValueError, match="combine='max'"):
-        GeneralizedRelabeling(SQUARE, SQUARE, SQUARE, combine="max")
-    assert WLSubtreeKernel(0)([CODES[2]]).item() == 9  # what are no vectors may be labels
 
 
 def test_gram_matrices_as_pandas() -> None:

@@ -145,8 +145,7 @@ def min_max(ones: list[str], others: list[str], num_iterations: int = 2) -> Any:
     return defined(kernel, *codes).numpy()
 
 
-@pytest.mark.parametrize("max_memory", [1, 1000, 2**26])
-@pytest.mark.parametrize("num_iterations", [0, 2, 3])
+@pytest.mark.parametrize(("num_iterations", "max_memory"), [(0, 1), (2, 1000), (3, 2**26)])
 def test_is_the_largest_min_max_similarity(num_iterations: int, max_memory: int) -> None:
     similarity = MoleculeSimilarity(num_iterations, max_memory=max_memory).fit(TRAIN)
     found = similarity.nearest(NEW)
