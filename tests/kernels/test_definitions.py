@@ -61,7 +61,7 @@ def identified(kernels: list[Any]) -> pytest.MarkDecorator:
 ARC_COSINE = [arc_cosine(0), arc_cosine(1)]
 ACTIVATIONS = [None, inverse_polynomial(), polynomial((0.3, 0.2, 0.1)), *ARC_COSINE]
 CHOICES = {
-    "order": [1, 2, 4],
+    "order": [np.int64(1), 2, 4],
     "combine": COMBINE,
     "weighting": WEIGHTING,
     "normalize": [False, "weights", "cosine"],
@@ -75,7 +75,7 @@ DEEP_STRINGS = {
     "normalize": EITHER,
 }
 TEXT_KERNELS = [
-    *(StringKernel(**row) for row in covering(3, decay=[0.0, 0.4, 1.0], **CHOICES)),
+    *(StringKernel(**row) for row in covering(3, decay=[0.0, 0.4, 1], **CHOICES)),
     *(GatedSequenceKernel(*pair) for pair in product(ACTIVATIONS, EITHER)),
     *(DeepStringKernel(**row) for row in covering(**DEEP_STRINGS)),
 ]
@@ -204,8 +204,8 @@ GRAPH_KERNELS = [
     *(
         RandomWalkKernel(**named(*row.pop("names"), **row))
         for row in covering(
-            order=[1, 2, 3],
-            decay=[0.0, 0.4, 2.5],
+            order=[1, np.int64(2), 3],
+            decay=[0, 0.4, 2.5],
             sum_orders=EITHER,
             non_backtracking=EITHER,
             names=NAMES,
