@@ -379,7 +379,7 @@ COUNTED = [
     *(
         LabelSequenceKernel(number, min_nodes=least, **row)
         for row in covering(
-            nodes=[(1, 1), (2, 2), (3, 2), (4, 1)],
+            nodes=[(1, 1), (2, 2), (3, 3), (4, 1)],
             non_backtracking=EITHER,
             **LABELS,
         )

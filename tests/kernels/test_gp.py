@@ -216,25 +216,19 @@ def test_the_most_likely_weights(prior: float, known: Any, monkeypatch: pytest.M
             assert by_hand(best + size * step) > by_hand(best)
 
 
-@pytest.mark.parametrize("noise", [0.05, 0.3])
-def test_noise_is_found(noise: float) -> None:
-    """Of data drawn from the process; in units of standardized targets."""
-    graphs, _, y = drawn([0.2, 0.5, 0.3], noise, 500)
-    process = KernelGP(WLSubtreeKernel(2, compare="minmax"), random_state=0).fit(graphs, y)
-    assert 0.7 < process.noise_.item() * y.var() / noise < 1.4
-
-
 def test_intervals_cover() -> None:
-    """50, 80 and 95 % intervals of new items, over several draws."""
-    found = []
+    """50, 80 and 95 % intervals of new items, and the noise, over several draws."""
+    found, noises = [], []
     for seed in range(6):
         graphs, _, y = drawn([0.2, 0.5, 0.3], 0.2, 300, seed)
         process = KernelGP(WLSubtreeKernel(2, compare="minmax"), random_state=0)
         mean, std = process.fit(graphs[:200], y[:200]).predict(graphs[200:], return_std=True)
         found.append(np.abs(y[200:] - mean) / std)
+        noises.append(process.noise_.item() * y[:200].var())  # of standardized targets
     errors = np.concatenate(found)
     for width, share in ((0.6745, 0.5), (1.2816, 0.8), (1.96, 0.95)):
         assert abs((errors < width).mean() - share) < 0.05
+    assert min(noises) / 0.2 > 0.7 and max(noises) / 0.2 < 1.4
 
 
 def test_tuning_on_some_items() -> None:
@@ -404,40 +398,23 @@ def test_classification(count: int) -> None:
 def test_several_targets_of_classes() -> None:
     """Each as if it were learned alone, from where it was measured."""
     (old, labels), (new, _) = graphs_and_classes(60), graphs_and_classes(15, seed=1)
-    several: Any = np.stack([labels, np.where(labels == "first", "yes", "no"), labels[::-1]], 1)
-    several = several.astype(object)
-    several[:20, 2] = None
-    process = KernelGPClassifier(random_state=0).fit(old, several)
-    assert [classes.tolist() for classes in process.classes_] == [
-        ["first", "neither", "second"],
-        ["no", "yes"],
-        ["first", "neither", "second"],
-    ]
-    given, found = (
-        own.predict_proba(new)
-        for own in (KernelGPClassifier(SUM[:1], tune=False).fit(old, several), process)
-    )
-    for place, (column, first) in enumerate(zip(several.T, (0, 0, 20), strict=True)):
-        alone = KernelGPClassifier(SUM[:1], tune=False).fit(old[first:], column[first:].astype(str))
+    names = ["first", "neither", "second"]
+    several = pd.DataFrame({"a": labels, "b": labels == "first", "c": labels[::-1]}, dtype=object)
+    several.loc[:19, "c"] = None
+    process = KernelGPClassifier(SUM[:1], tune=False).fit(old, several)
+    assert [classes.tolist() for classes in process.classes_] == [names, [False, True], names]
+    predicted, found = process.predict(new), process.predict_proba(new)
+    assert predicted.dtype == object and set(predicted[:, 1]) <= {True, False}
+    for place, first in enumerate((0, 0, 20)):
+        column = several.iloc[first:, place].to_numpy().tolist()
+        alone = KernelGPClassifier(SUM[:1], tune=False).fit(old[first:], column)
         atol = 1e-2 if first else 1e-9
-        np.testing.assert_allclose(given[place], alone.predict_proba(new), atol=atol)
-        assert np.array_equal(
-            process.predict(new)[:, place], process.classes_[place][found[place].argmax(1)]
-        )
-
-
-def test_classes_of_several_kinds_and_their_score() -> None:
-    (old, labels), _ = graphs_and_classes(30), None
-    several = pd.DataFrame({"a": labels == "first", "b": labels})
-    process = KernelGPClassifier(random_state=0).fit(old, several)
-    found = process.predict(old)
-    assert found.dtype == object and set(found[:, 0]) <= {True, False}
-    right = (found == several.to_numpy(object)).mean()
-    assert process.score(old, several) == pytest.approx(right)
-    some = several.to_numpy(object)
-    some[:20, 1] = None
-    expected = ((found == some)[:, 0].mean() + (found == some)[20:, 1].mean()) / 2
-    assert process.score(old, some) == pytest.approx(expected)
+        np.testing.assert_allclose(found[place], alone.predict_proba(new), atol=atol)
+        likely = process.classes_[place][found[place].argmax(1)]
+        assert np.array_equal(predicted[:, place], likely)
+    right = process.predict(old) == several.to_numpy(object)
+    expected = (right[:, 0].mean() + right[:, 1].mean() + right[20:, 2].mean()) / 3
+    assert process.score(old, several) == pytest.approx(expected)
     kept = KernelGPClassifier(tune=False).fit(old, (labels == "first").astype(np.uint8))
     assert kept.predict(old).dtype == np.uint8
 

@@ -69,27 +69,20 @@ def rings(count: int = 8) -> list[Data]:
 TEXT_KERNELS = [StringKernel(3, 0.5), DeepStringKernel(1), GatedSequenceKernel()]
 of_texts = pytest.mark.parametrize("kernel", TEXT_KERNELS, ids=lambda kernel: type(kernel).__name__)
 SENTENCES = ["The cat sat on the mat", "a Cat is no dog", "", "mat mat"]
-TOKENS = {
-    "char": list,
-    "word": CountVectorizer().build_analyzer(),
-    "split": lambda text: text.lower().split(),
-    "codes": lambda text: [ord(c) % 7 for c in text],
-}
-ANALYZERS: list[tuple[str, dict[str, Any]]] = [
-    ("char", {}),
-    ("char", {"analyzer": "char"}),
-    ("word", {"analyzer": "word"}),
-    ("split", {"analyzer": "word", "tokenizer": str.split}),
-    ("split", {"analyzer": TOKENS["split"]}),
-    ("codes", {"analyzer": TOKENS["codes"]}),
+ANALYZERS: list[tuple[Callable[[str], list[Any]], dict[str, Any]]] = [
+    (list, {}),
+    (list, {"analyzer": "char"}),
+    (CountVectorizer().build_analyzer(), {"analyzer": "word"}),
+    (lambda text: text.lower().split(), {"analyzer": "word", "tokenizer": str.split}),
+    *((f, {"analyzer": f}) for f in (str.split, lambda text: [ord(c) % 7 for c in text])),
 ]
 
 
 @pytest.mark.parametrize(("tokens", "options"), ANALYZERS)
 @of_texts
-def test_tokens_of_strings(kernel: Any, tokens: str, options: dict[str, Any]) -> None:
+def test_tokens_of_strings(kernel: Any, tokens: Any, options: dict[str, Any]) -> None:
     """As scikit-learn's vectorizers split them, in every form of a collection."""
-    lists = [TOKENS[tokens](text) for text in SENTENCES]
+    lists = list(map(tokens, SENTENCES))
     expected = kernel(lists)
     kernel = clone(kernel).set_params(**options)
     for form in (

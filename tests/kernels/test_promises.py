@@ -65,9 +65,7 @@ def test_the_gram_matrix(case: Case) -> None:
     for i in (0, 2, 5):  # alone as among others
         close(kernel([xs[i]], [ys[1]])[0, 0], between[i, 1], atol=case.tolerance)
     moved = torch.randperm(len(xs), generator=torch.Generator().manual_seed(1)).tolist()
-    shuffled = [xs[i] for i in moved]
-    close(kernel(shuffled), gram[moved][:, moved], atol=case.tolerance)
-    close(kernel(shuffled, xs), gram[moved], atol=case.tolerance)
+    close(kernel([xs[i] for i in moved], xs), gram[moved], atol=case.tolerance)
     values = torch.linalg.eigvalsh(kernel(case.collection(16)))
     assert values.min() >= -max(case.tolerance, 1e-10) * values.max()
     empty = case.inputs.make(0, 0, F64)  # no tokens, no nodes: K = 0, alone or among others
@@ -105,7 +103,6 @@ def test_transform_is_a_block_of_the_whole(case: Case) -> None:
     close(dense(again.transform(b)), dense(transformed), atol=case.tolerance)
     other = pickle.loads(pickle.dumps(again))
     close(dense(other.transform(b)), dense(transformed), atol=case.tolerance)
-    close(pickle.loads(pickle.dumps(case.build()))(a), kernel(a), atol=case.tolerance)
     before = pickle.dumps(b)  # what is compared is left alone
     again.fit(b).transform(b)
     assert pickle.dumps(b) == before
