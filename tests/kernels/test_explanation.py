@@ -223,18 +223,18 @@ PARTS = covering(
 @pytest.mark.parametrize("options", PARTS, ids=str)
 def test_parts_add_up(options: dict[str, Any]) -> None:
     options = dict(options)
-    kernel = clone(options.pop("kernel")).set_params(**options, output="features")
-    for linear in (Ridge(), LogisticRegression()):
-        model = make_pipeline(kernel, linear)
-        model.fit(GRAPHS, Y if isinstance(linear, Ridge) else Y > 0)
-        predict = model.predict if isinstance(linear, Ridge) else model.decision_function
+    kernel = clone(options.pop("kernel")).set_params(**options)
+    for estimator, y in (
+        (Ridge(), Y),
+        (LogisticRegression(), Y > 0),
+        (KernelRidge(kernel="precomputed"), Y),
+        (SVR(kernel="precomputed"), Y),
+        (SVC(kernel="precomputed"), Y > 0),
+    ):
+        kernel.set_params(output="gram" if hasattr(estimator, "kernel") else "features")
+        model = make_pipeline(kernel, estimator).fit(GRAPHS, y)
+        predict = model.predict if y is Y else model.decision_function
         assert_adds_up(model, NEW, predict([NEW])[0])
-    kernel.set_params(output="gram")
-    for dual in (KernelRidge(kernel="precomputed"), SVR(kernel="precomputed")):
-        model = make_pipeline(kernel, dual).fit(GRAPHS, Y)
-        assert_adds_up(model, NEW, model.predict([NEW])[0])
-    model = make_pipeline(kernel, SVC(kernel="precomputed")).fit(GRAPHS, Y > 0)
-    assert_adds_up(model, NEW, model.decision_function([NEW])[0])
     for split in (False, True):
         gp = KernelGP([kernel, RandomWalkKernel(2, node_feature="x")], split=split)
         gp.fit(GRAPHS, np.stack([Y, Y**2], 1))

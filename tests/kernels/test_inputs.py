@@ -373,11 +373,11 @@ def test_gradients_with_threads() -> None:
 
 @pytest.mark.usefixtures("two_threads")
 def test_modes_and_errors_with_threads() -> None:
-    kernel = RandomWalkKernel(max_memory=1)
-    expected = kernel(rings())
+    kernel, items = RandomWalkKernel(max_memory=1), [ring(x=g.x.float()) for g in rings()]
+    expected = kernel(items)
     for mode in (torch.inference_mode(), torch.autocast("cpu", torch.bfloat16)):
         with mode:
-            close(kernel(rings()), expected)
+            close(kernel(items), expected)
     assert torch.get_num_threads() == 2
 
     def activation(k_xy: Tensor, k_xx: Tensor, k_yy: Tensor) -> Tensor:
