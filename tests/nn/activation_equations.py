@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,12 +96,6 @@ class Case:
         centers = module.centers
         out = direct_sum(a, centers, module.coefficients, self.green, self.width(centers.size(1)))
         return out + module.slope * a + module.intercept if self.affine else out
-
-
-CASES = [
-    Case(green, affine, shared, normalize)
-    for green, affine, shared, normalize in itertools.product(GREENS, *[(False, True)] * 3)
-]
 
 
 @torch.no_grad()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -9,7 +11,8 @@ from pyg_kernels.ops.ragged import Layout
 from pyg_kernels.ops.scan.walk import Form, walk_scan
 from pyg_kernels.propagation import PathPropagation
 from pyg_kernels.propagation.graph import GraphPropagation, as_edges
-from pyg_kernels.walk import Combine, walk
+from pyg_kernels.walk import walk
+from tests.covering import covering
 from tests.graphs import random_graph
 
 # Reading edges, and the propagation operator as a dense matrix product
@@ -133,15 +136,19 @@ def test_a_transposed_adjacency_has_one_flow() -> None:
 CHANNELS = 3
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-@pytest.mark.parametrize("combine", ["mul", "add"])
-@pytest.mark.parametrize("order", [1, 2, 4])
-@pytest.mark.parametrize("lengths", [(6, 6), (70, 4, 1, 0), (1, 1), (0, 0)], ids=str)
-def test_the_walk_of_the_scan(
-    lengths: tuple[int, ...], order: int, combine: Combine, normalize: bool
-) -> None:
+WALKS = covering(
+    2,
+    lengths=[(6, 6), (70, 4, 1, 0), (1, 1), (0, 0)],
+    order=[1, 2, 4],
+    sums=[("mul", False), ("mul", True), ("add", False), ("add", True)],
+)
+
+
+@pytest.mark.parametrize("options", WALKS, ids=str)
+def test_the_walk_of_the_scan(options: dict[str, Any]) -> None:
     """`walk` with the operator, one order after the other, and the scan of all orders at once."""
     torch.manual_seed(0)
+    lengths, order, (combine, normalize) = options.values()
     ptr = torch.tensor([0, *lengths]).cumsum(0)
     layout = Layout.of_ptr(ptr, max(lengths), int(ptr[-1]))
     decay, *p = (

@@ -164,21 +164,19 @@ def test_equation_9(order: int, combine: str) -> None:
 # The relabelling (eq. 10) node by node, and the states beside it
 
 
-@pytest.mark.parametrize("relabel", ["add", "mul"])
-@pytest.mark.parametrize("act", ["relu", "tanh", "elu", None])
-@pytest.mark.parametrize("bonds", [False, True])
-@pytest.mark.parametrize("kinds", [None, 2])
-def test_relabeling(relabel: str, act: str | None, bonds: bool, kinds: int | None) -> None:
+ACTS = {"relu": torch.relu, "tanh": torch.tanh, "elu": torch.nn.functional.elu}
+RELABELINGS = covering(
+    2, relabel=["add", "mul"], act=[*ACTS, None], bonds=[False, True], kinds=[None, 2]
+)
+
+
+@pytest.mark.parametrize("options", RELABELINGS, ids=str)
+def test_relabeling(options: dict[str, Any]) -> None:
     torch.manual_seed(0)
-    graph = random_graph(1, kinds=kinds)
+    relabel, act, bonds, kinds = options.values()
+    graph, sigma = random_graph(1, kinds=kinds), ACTS.get(act, lambda x: x)
     conv = WLKernelConv(4, act=act, relabel=relabel, edge_dim=3 if bonds else None).double()
     maps = conv.relabeling
-    sigma = {
-        "relu": torch.relu,
-        "tanh": torch.tanh,
-        "elu": torch.nn.functional.elu,
-        None: lambda x: x,
-    }[act]
     total = torch.zeros(graph.num_nodes, 4, dtype=torch.float64)
     for (source, target), bond in zip(graph.edge_index.t().tolist(), graph.edge_attr, strict=True):
         inner = maps.lin_neighbor.weight @ graph.x[source]

@@ -145,7 +145,8 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
     monkeypatch.setattr(torch.nn.functional, "dropout", lambda x, p, training: 3.0 * x + p)
     graph = random_graph(0)
     x, index, bonds = graph.x, graph.edge_index, graph.edge_attr
-    common = {"gated": gated, "norm": norm, "dropout": 0.25, "act": "tanh", "edge_dim": 3}
+    given = {"gated": gated, "norm": norm, "edge_dim": 3}
+    common = {**given, "dropout": 0.25, "act": "tanh"}
 
     def normed(module: torch.nn.Module | None, value: Tensor) -> Tensor:
         assert (module is None) == (norm in (None, "head"))
@@ -177,16 +178,10 @@ def test_formulas_of_the_deep_models(norm: str | None, gated: bool, monkeypatch)
         h = 3.0 * torch.tanh(normed(conv.norm, label)) + 0.25
     torch.testing.assert_close(wl(x, index, edge_attr=bonds), head(wl, total))
 
-
-@pytest.mark.parametrize("norm", ["batch", "layer", "head"])
-def test_random_walk_net_normalizes_the_sum(norm: str) -> None:
-    torch.manual_seed(0)
-    graph = random_graph(0)
-    model = settled(norm, RandomWalkNet(4, 6, 2, norm=norm, edge_dim=3).double())
-    total = model.convs[0](graph.x, graph.edge_index, graph.edge_attr).sum(dim=0, keepdim=True)
-    expected = model.head(torch.tanh(model.norm(total)))
-    out = model(graph.x, graph.edge_index, edge_attr=graph.edge_attr)
-    torch.testing.assert_close(out, expected)
+    walk = settled(norm, RandomWalkNet(4, 6, 2, **given).double())
+    total = walk.convs[0](x, index, bonds).sum(dim=0, keepdim=True)
+    total = total if norm is None else walk.norm(total)
+    torch.testing.assert_close(walk(x, index, edge_attr=bonds), walk.head(torch.tanh(total)))
 
 
 def test_batch_norm_trains_on_a_batch_of_one_graph() -> None:
@@ -333,9 +328,5 @@ def test_misplaced_arguments() -> None:
             model(graph.x, graph.edge_index, graph.edge_attr)
         with pytest.raises(ValueError, match=r"batch has shape \(9, 3\) and dtype torch.float32"):
             model(graph.x, graph.edge_index, batch=graph.edge_attr)
-
-
-def test_batch_size_without_batch() -> None:
-    graph = random_graph(0, dtype=torch.float32)
-    with pytest.raises(ValueError, match="batch_size=3"):
-        RandomWalkNet(4, 6, 1)(graph.x, graph.edge_index, batch_size=3)
+        with pytest.raises(ValueError, match="batch_size=3"):
+            model(graph.x, graph.edge_index, edge_attr=graph.edge_attr, batch_size=3)
