@@ -30,7 +30,6 @@ def _parametrize(variants: dict[str, Variant]) -> pytest.MarkDecorator:
 
 ONE_WAY = _variants(lambda family: family.one_way)
 BOTH_WAYS = _variants(lambda family: family.both_ways)
-DERIVATIVES = _variants(lambda family: family.derivatives)
 EVERY = {**ONE_WAY, **BOTH_WAYS}
 
 #: One of each kind of cell, state, stack and direction, for what does not depend on formulas.
@@ -50,9 +49,7 @@ some_one_way = _parametrize({k: v for k, v in SOME.items() if k in ONE_WAY})
 one_way = _parametrize(ONE_WAY)
 both_ways = _parametrize(BOTH_WAYS)
 single_layers = _parametrize({k: v for k, v in ONE_WAY.items() if "num_layers" not in v.options})
-derivatives_of_one_cell = _parametrize(
-    {k: v for k, v in DERIVATIVES.items() if not {"num_layers", "bidirectional"} & {*v.options}}
-)
+of_derivatives = _parametrize(_variants(lambda family: family.derivatives))
 families: pytest.MarkDecorator = pytest.mark.parametrize(
     "family", FAMILIES, ids=[family.name for family in FAMILIES]
 )

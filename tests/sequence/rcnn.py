@@ -153,7 +153,7 @@ DERIVATIVES: dict[str, Options] = {
     name: EVERY[name]
     for name in (
         *("unnormalized", "learned", "input", "highway", "recurrent", "scalar-recurrent"),
-        *("stack", "both-ways-recurrent", "max-add-learned"),
+        "max-add-learned",
     )
 } | {"max": {"pooling": "max", "order": 2, "decay": "input"}}
 FULL: Options = {"output_map": True, "output_gate": True, "highway": True}
@@ -221,6 +221,5 @@ FAMILY = Family(
     reads=reads,
     uncompared=("best",),
     in_single=("best", "c_max", "c_min"),
-    particular_states=tuple(MAX),
     parts=PARTS,
 )

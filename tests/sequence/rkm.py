@@ -211,7 +211,13 @@ BOTH_WAYS: dict[str, Options] = {
     "both-ways-scan": {"bidirectional": True, "feedback": False, "ngram": 3, "dilation": 2},
     "both-ways-stack": {"bidirectional": True, "num_layers": 2, "cell": "rkm-cifg", "ngram": 2},
 }
-EVERY = {**ONE_WAY, **BOTH_WAYS}
+DERIVATIVES = {
+    name: ONE_WAY[name]
+    for name in (
+        *("lstm", "rkm-lstm", "rkm-cifg", "linear-gated", "cnn", "ran", "general", "wavelets"),
+        *("scan-lstm", "scan-linear", "stepped"),
+    )
+}
 
 
 def build(options: Options, **more: Any) -> RKM:
@@ -262,7 +268,7 @@ FAMILY = Family(
     hidden_size=HIDDEN,
     one_way=ONE_WAY,
     both_ways=BOTH_WAYS,
-    derivatives=EVERY,
+    derivatives=DERIVATIVES,
     shapes=shapes,
     reads=reads,
     side_by_side=(2,),

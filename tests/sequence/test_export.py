@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 from torch.export import Dim
 from torch.nn import Module
 
@@ -14,54 +14,58 @@ from pyg_kernels.sequence import KBRN, RCNN, RKM
 
 pytestmark = pytest.mark.traces
 
-LAYERS: dict[str, Callable[[], Module]] = {
-    "rcnn-bidirectional": lambda: RCNN(4, 5, order=1, decay="input", bidirectional=True),
-    "rcnn-recurrent": lambda: RCNN(4, 5, decay="recurrent"),
-    "rkm": lambda: RKM(4, 5),
-    "kbrn": lambda: KBRN(4, 5).eval(),
-}
+
+class Layers(Module):
+    """One of each kind, side by side on the same texts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = torch.nn.ModuleList([RCNN(4, 5, decay="recurrent"), RKM(4, 5), KBRN(4, 5)])
+        self.eval()
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [layer(x)[0] for layer in self.layers]
 
 
-@pytest.mark.parametrize("name", ["rcnn-bidirectional", "rkm", "kbrn"])
-def test_other_sizes_than_those_exported(name: str) -> None:
-    layer: Module = LAYERS[name]()
+def test_other_sizes_than_those_exported() -> None:
+    layers = Layers()
+    layers.layers[0] = RCNN(4, 5, order=1, decay="input", bidirectional=True)
     sizes = ({0: Dim("steps", min=2, max=99), 1: Dim("texts", min=2, max=99)},)
-    program = torch.export.export(layer, (torch.randn(6, 3, 4),), dynamic_shapes=sizes)
+    program = torch.export.export(layers, (torch.randn(6, 3, 4),), dynamic_shapes=sizes)
     x = torch.randn(9, 5, 4)
-    torch.testing.assert_close(program.module()(x)[0], layer(x)[0])
+    torch.testing.assert_close(program.module()(x), layers(x))
 
 
-@pytest.mark.parametrize("name", ["rcnn-recurrent", "rkm", "kbrn"])
-def test_compiles_in_one_graph(name: str) -> None:
-    layer: Module = LAYERS[name]()
-    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
+def test_compiles_in_one_graph() -> None:
+    layers = Layers()
+    compiled = torch.compile(layers, fullgraph=True, dynamic=True, backend="aot_eager")
     x = torch.randn(6, 3, 4, requires_grad=True)
     results = []
-    for run in (compiled, layer):
-        output = run(x)[0]
-        results.append([output, *torch.autograd.grad(output.square().sum(), x)])
-    for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected)
+    for run in (compiled, layers):
+        outputs = run(x)
+        total = sum(t.square().sum() for t in outputs)
+        results.append([*outputs, *torch.autograd.grad(total, [x, *layers.parameters()])])
+    torch.testing.assert_close(*results)
 
 
-@pytest.mark.parametrize("name", ["rcnn-recurrent", "rkm", "kbrn"])
-def test_onnx(name: str) -> None:
+def test_onnx() -> None:
     if not hasattr(torch, "while_loop"):
         pytest.skip("loops of any length need torch.while_loop")
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    layer: Module = LAYERS[name]().eval()
-    sizes = ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
+    layers, sizes = Layers(), ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            layer, (torch.randn(6, 3, 4),), dynamo=True, dynamic_shapes=sizes, verbose=False
+            layers, (torch.randn(6, 3, 4),), dynamo=True, dynamic_shapes=sizes, verbose=False
         )
     assert program is not None
     session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
     for steps, texts in ((6, 3), (9, 1), (1, 5)):
         x = torch.randn(steps, texts, 4)
-        found = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
-        torch.testing.assert_close(
-            torch.from_numpy(found), layer(x)[0].detach(), rtol=1e-5, atol=1e-5
-        )
+        found = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        for output, expected in zip(found, layers(x), strict=True):
+            torch.testing.assert_close(
+                torch.from_numpy(output), expected.detach(), rtol=1e-5, atol=1e-5
+            )

@@ -14,19 +14,12 @@ from tests.sequence.layers import families, of_every, of_some
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
 from tests.sequence.variants import Family, Variant, named_parts, parts_of
 
-
-@of_every
-def test_single_precision(variant: Variant) -> None:
-    assert_precision(variant, torch.float32, 1e-5)
+PRECISIONS = {torch.float32: 1e-5, torch.bfloat16: 0.06, torch.float16: 0.06}
 
 
 @of_some
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_half_precision(variant: Variant, dtype: torch.dtype) -> None:
-    assert_precision(variant, dtype, 0.06)
-
-
-def assert_precision(variant: Variant, dtype: torch.dtype, tolerance: float) -> None:
+@pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS.items(), ids=map(str, PRECISIONS))
+def test_precision(variant: Variant, dtype: torch.dtype, tolerance: float) -> None:
     """Other dtypes in and out, close to float64."""
     layer, pieces = variant.build(scale=0.3), texts(6, 0, 3)
     x, ptr = torch.cat(pieces), pointers(pieces)

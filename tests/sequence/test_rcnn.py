@@ -23,7 +23,7 @@ LENGTH, FEATURES, HIDDEN = 7, 3, 4
 LINEAR: dict[str, Any] = {"act": None, "bias": False}
 SUMS = covering(
     3,
-    order=[1, 2, 3, 4],
+    order=[1, 2, 4],
     combine=["mul", "add"],
     normalize=[False, True],
     decay=[0.0, 0.6, "learned", "input"],
@@ -71,7 +71,7 @@ def test_tabulated_additive_form_needs_zeros_on_the_left(order: int, readout: st
     """Thesis, table 2.1: normalised, its weights are the recurrence's after many zero tokens."""
     rcnn, exactly = layer(order=order, combine="add", readout=readout), readout == "z"
     x = random_text(5, FEATURES)
-    padded, output = after_zeros(x, 60), rcnn(x)[0][-1]
+    padded, output = after_zeros(x, 45), rcnn(x)[0][-1]
     close(rcnn(padded)[0][-1], output)  # zero tokens do not change the recurrence
 
     value, total = tabulated_additive_state(projections(rcnn.cells[0], padded), 0.5, exactly)
@@ -89,7 +89,7 @@ def test_tabulated_additive_form_never_agrees_unnormalized(order: int) -> None:
     rcnn = layer(order=order, combine="add", normalize=False, seed=3)
     (cell,), x = rcnn.cells, random_text(5, FEATURES)
     output = rcnn(x)[0][-1]
-    for zeros in (0, 5, 60):
+    for zeros in (0, 5, 45):
         p = projections(cell, after_zeros(x, zeros))
         value, _ = tabulated_additive_state(p, 0.5, exactly=False)
         assert (value - output).abs().max() > 1e-2

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.sequence.layers import derivatives_of_one_cell, of_some, some_one_way
+from tests.sequence.layers import of_derivatives, of_some, some_one_way
 from tests.sequence.texts import SIZE, close, random_text
 from tests.sequence.variants import Variant, like, parts_of, plain
 
@@ -30,7 +30,7 @@ def of_parameters(
     return call, [t.detach().clone().requires_grad_() for t in leaves]
 
 
-@derivatives_of_one_cell
+@of_derivatives
 def test_second_derivatives(variant: Variant) -> None:
     """By texts, states and parameters; the first are those of the equations."""
     layer, state = variant.tiny(), []

@@ -67,7 +67,7 @@ class Family:
         hidden_size: Its outputs, on inputs of :obj:`SIZE`.
         one_way: Options by name.
         both_ways: Those in two directions.
-        derivatives: Those whose second derivatives are tested.
+        derivatives: Those of one cell whose second derivatives are tested.
         shapes: The shapes of a cell's state, the texts first, of as many of its parts as do not
             depend on the text: from the options, the number of texts, of features and of outputs.
         reads: What a cell makes of texts by its equations: see :func:`equations.reading`.
@@ -76,7 +76,6 @@ class Family:
         uncompared: The parts of the state that depend on how texts are cut or batched.
         in_single: The parts of the state that are in float32 where the layer is in fewer bits.
         state_argument: What errors about a state name, as a regular expression.
-        particular_states: Those of :obj:`one_way` whose states are not any numbers of the shapes.
         parts: What may have hooks.
     """
 
@@ -94,7 +93,6 @@ class Family:
     uncompared: tuple[str, ...] = ()
     in_single: tuple[str, ...] = ()
     state_argument: str = "state"
-    particular_states: tuple[str, ...] = ()
     parts: dict[str, Part] = field(default_factory=dict)
 
     def compared(self, state: Any) -> dict[str, Tensor]:
@@ -135,9 +133,8 @@ class Variant:
         return self.family.random(SIZE, self.hidden, **{**self.options, **more})
 
     def tiny(self) -> Any:
-        """Of two features and two channels less, and at most two layers."""
-        layers = min(self.options.get("num_layers", 1), 2)
-        return self.family.random(2, self.hidden - 2, **{**self.options, "num_layers": layers})
+        """Of two features and two channels less."""
+        return self.family.random(2, self.hidden - 2, **self.options)
 
     def fresh(self) -> Any:
         """With its initial values."""
