@@ -104,17 +104,7 @@ def test_l1() -> None:
     close(kbrn.cells[1].l1(), kbrn.cells[1].activation.l1())
 
 
-# Initial values and repr of the networks
-
-
-def test_repr() -> None:
-    options = {"num_centers": 20, "green": "abs", "normalize": False, "init": "tanh",
-               "affine": True, "shared": True}  # fmt: skip
-    text = repr(KBRN(3, 4, init_range=(-1, 3), **options))
-    assert all(f"{name}={value!r}" in text for name, value in options.items())
-    assert "init_range=(-1" in text
-    assert "bandwidth=0.5" in repr(KBRNCell(3, 4, green="gaussian", bandwidth=0.5))
-    assert "bias=False" in repr(KBRN(3, 4, bias=False))
+# Initial values of the networks
 
 
 @pytest.mark.parametrize("made", [KBRN, KBRNCell])

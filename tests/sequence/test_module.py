@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-import warnings
 
 import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.sequence.layers import families, of_every, of_some
+from tests.sequence.kbrn import FAMILY as KBRN
+from tests.sequence.layers import FAMILIES, families, of_every, of_some
+from tests.sequence.rcnn import FAMILY as RCNN
+from tests.sequence.rkm import FAMILY as RKM
 from tests.sequence.texts import SIZE, close, pointers, random_text, texts
-from tests.sequence.variants import Family, Variant, named_parts, parts_of
+from tests.sequence.variants import Family, Options, Variant, named_parts, parts_of
 
 PRECISIONS = {torch.float32: 1e-5, torch.bfloat16: 0.06, torch.float16: 0.06}
 
@@ -146,8 +148,23 @@ def test_repr_names_sizes_and_class(family: Family) -> None:
     for made in (family.layer, family.cell):
         assert repr(made(3, 4)).startswith(f"{made.__name__}(3, 4")
         assert "\n" not in repr(made(3, 4))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        text = repr(family.layer(3, 4, num_layers=2, batch_first=True, bidirectional=True))
-    for part in ["num_layers=2", "batch_first=True", "bidirectional=True"]:
-        assert part in text
+
+
+SHOWN: list[tuple[Family, Options]] = [
+    *[(f, {"num_layers": 2, "batch_first": True, "bidirectional": True}) for f in FAMILIES],
+    (RCNN, {"order": 3, "combine": "add", "decay": "input"}),
+    (RKM, {"cell": "linear-gated", "ngram": [1, 3], "dilation": 2, "filters": "syncnet"}),
+    (RKM, {"layer_norm": True, "feedback": False}),
+    (RKM, {"cell": "general", "q": "tanh"}),
+    (KBRN, {"num_centers": 20, "green": "abs", "normalize": False, "init": "tanh"}),
+    (KBRN, {"affine": True, "shared": True, "bias": False, "init_range": (-1.0, 3.0)}),
+    (KBRN, {"green": "gaussian", "bandwidth": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("family", "options"), SHOWN, ids=range(len(SHOWN)))
+@pytest.mark.filterwarnings("error")
+def test_repr_names_options(family: Family, options: Options) -> None:
+    for made in (family.layer, family.cell)[: 1 + ("num_layers" not in options)]:
+        text = repr(made(3, 4, **options))
+        assert all(f"{name}={value!r}" in text for name, value in options.items())

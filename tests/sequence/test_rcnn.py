@@ -238,13 +238,7 @@ def test_unity(options: dict[str, Any]) -> None:
         torch.testing.assert_close(value, expected[readout], rtol=1e-13, atol=1e-14)
 
 
-# Initial values, sizes, activations and repr of the recurrent convolution
-
-
-def test_repr() -> None:
-    text = repr(RCNN(3, 4, order=3, combine="add", decay="input", num_layers=2, pooling="sum"))
-    for part in ["order=3", "combine='add'", "decay='input'", "num_layers=2"]:
-        assert part in text
+# Initial values, sizes and activations of the recurrent convolution
 
 
 def test_initial_values() -> None:
