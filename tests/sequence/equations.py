@@ -62,7 +62,10 @@ def reading(
 def read_in_form(
     layer: Any, pieces: list[Tensor], state: Any = None, form: str = "ptr"
 ) -> tuple[Tensor, Any]:
-    """The outputs of all tokens, text after text, and the state."""
+    """The outputs of all tokens, text after text, and the state; a form may be batch first."""
+    if form.endswith(" first"):
+        layer, form = copy.copy(layer), form.removesuffix(" first")
+        layer.batch_first = True
     lengths = [len(piece) for piece in pieces]
     if form == "ptr":
         return layer(torch.cat(pieces), state, ptr=pointers(pieces).int())

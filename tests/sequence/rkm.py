@@ -30,6 +30,7 @@ GATES = {  # the sigmoid gates of each cell
 }
 CELLS = list(GATES)
 NEVER_FED_BACK = ["gated-cnn", "cnn"]
+STATIC = ["linear", "linear-gated", *NEVER_FED_BACK]  # cells with factors in place of gates
 Q: dict[str, Pointwise] = {
     "identity": lambda t: t,
     "tanh": torch.tanh,

@@ -26,6 +26,7 @@ from tests.sequence.rkm import (
     FAMILY,
     NEVER_FED_BACK,
     ONE_WAY,
+    STATIC,
     Q,
     build,
     filters_of,
@@ -72,9 +73,6 @@ def test_a_q_with_parameters_is_trained_in_each_layer() -> None:
     assert all(p.grad is not None and p.grad != 0 for p in scales)
 
 
-STATIC = ["linear", "linear-gated", "cnn", "gated-cnn"]
-
-
 @pytest.mark.parametrize("cell", STATIC)
 @torch.no_grad()
 def test_static_gates(cell: str) -> None:
@@ -91,12 +89,6 @@ def test_static_gates(cell: str) -> None:
         torch.nn.init.constant_(p, 0.4)
     moved = (math.exp(0.4), 0.0 if memoryless else 1 / (1 + math.exp(-0.4)))
     assert [float(s) for s in part.static] == pytest.approx(moved, rel=1e-12)
-
-
-def test_cells_with_gates_have_nothing_static() -> None:
-    for cell in set(CELLS) - {*STATIC}:
-        q = {"q": "tanh"} if cell == "general" else {}
-        assert RKMCell(3, 4, cell=cell, **q).static is None
 
 
 @pytest.mark.parametrize("name", ["lstm", "rkm-lstm", "scan-lstm", "wavelets"])
