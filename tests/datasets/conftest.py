@@ -20,6 +20,13 @@ def real_data() -> Path:
     return Path(folder)
 
 
+def present(path: Path) -> Path:
+    """A folder or file of the real data; skips where it is not there."""
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    return path
+
+
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, bytes]], list[str]]:
     """Makes these addresses give these contents; returns the list of what will be asked for."""

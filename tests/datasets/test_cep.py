@@ -8,32 +8,24 @@ from rdkit import Chem
 from torch_geometric.data import Batch
 
 from pyg_kernels.datasets import CEP
+from tests.datasets.conftest import present
 from tests.datasets.test_molecules import assert_same_graphs
 
 RAW = "smiles,PCE\nc1ccsc1,3.51\nC1=CC=CC1,-1.25\nc1ccc2nsnc2c1,0\n"
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "raw").mkdir()
-    (tmp_path / "raw" / "cep-processed.csv").write_text(RAW)
-    return tmp_path
-
-
-def test_uses_the_raw_file_where_it_lies(root: Path) -> None:
-    molecules = CEP(root)
-    assert molecules.smiles == ["c1ccsc1", "C1=CC=CC1", "c1ccc2nsnc2c1"]
-    assert molecules.targets.tolist() == [[3.51], [-1.25], [0]]
-    assert (molecules.target_names, molecules.row_numbers) == (["PCE"], [2, 3, 4])
-
-
-def test_downloads_the_known_file(tmp_path: Path, serve, monkeypatch) -> None:
+def test_downloads_the_known_file_and_uses_it_where_it_lies(
+    tmp_path: Path, serve, monkeypatch
+) -> None:
     asked = serve({CEP.url: RAW.encode()})
     monkeypatch.setattr(CEP, "sha256", hashlib.sha256(RAW.encode()).hexdigest())
-    assert len(CEP(tmp_path)) == 3
+    for _ in range(2):
+        molecules = CEP(tmp_path)
+        assert molecules.smiles == ["c1ccsc1", "C1=CC=CC1", "c1ccc2nsnc2c1"]
+        assert molecules.targets.tolist() == [[3.51], [-1.25], [0]]
+        assert (molecules.target_names, molecules.row_numbers) == (["PCE"], [2, 3, 4])
     assert (tmp_path / "raw" / "cep-processed.csv").read_text() == RAW
     assert [file.name for file in (tmp_path / "raw").iterdir()] == ["cep-processed.csv"]
-    CEP(tmp_path)
     assert asked == [CEP.url]
 
 
@@ -54,34 +46,21 @@ def test_a_file_that_cannot_be_had_is_one_line_and_leaves_no_trace(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture(scope="session")
-def cep(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> CEP:
-    path = real_data / "molecules" / "cep-processed.csv"
-    if not path.is_file():
-        pytest.skip(f"{path} is missing")
-    root = tmp_path_factory.mktemp("cep")
-    (root / "raw").mkdir()
-    shutil.copy(path, root / "raw")
-    found = CEP(root)
-    found.raw = root / "raw" / CEP.raw_name
-    return found
-
-
-def test_is_the_public_sample(cep: CEP) -> None:
+def test_is_the_public_sample(real_data: Path, tmp_path: Path) -> None:
+    path = present(real_data / "molecules" / "cep-processed.csv")
+    (tmp_path / "raw").mkdir()
+    shutil.copy(path, tmp_path / "raw" / CEP.raw_name)
+    cep = CEP(tmp_path)
     assert len(cep) == 29978
     assert float(cep.targets.mean()) == pytest.approx(3.90, abs=0.005)
     assert float(cep.targets.std()) == pytest.approx(2.54, abs=0.005)
     whole = cep.batch(range(len(cep)))
     assert whole.num_nodes / len(cep) == pytest.approx(27.7, abs=0.05)
     assert whole.num_edges / len(cep) == pytest.approx(66.8, abs=0.05)
-    raw = cep.raw
-    assert hashlib.sha256(raw.read_bytes()).hexdigest() == CEP.sha256
-
-
-def test_molecules_and_batches_of_the_public_sample(cep: CEP) -> None:
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == CEP.sha256
     chosen = torch.randperm(len(cep), generator=torch.Generator().manual_seed(0))[:64]
     assert_same_graphs(cep.batch(chosen), Batch.from_data_list([cep[i] for i in chosen]))
-    lines = cep.raw.read_text().splitlines()
+    lines = path.read_text().splitlines()
     for i in chosen.tolist():
         smiles, pce = lines[cep.row_numbers[i] - 1].split(",")
         assert cep[i].smiles == smiles

@@ -19,7 +19,7 @@ def test_bins_are_equally_likely_within_sampling_error():
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(5000, dtype=torch.float64, generator=generator).exp()
     bins = UniformBins(values, width=0.05)
-    num = 400_000
+    num = 100_000
     drawn = bins.draw(num, generator)
     counts = torch.bincount(bins.bins[drawn], minlength=len(bins.counts)).double()
     expected = num / len(bins.counts)
@@ -55,7 +55,6 @@ def test_same_generator_same_draw():
         ([1.0], math.nan, "width must be a positive number, not nan"),
         ([1.0], 1e-300, "too small"),
     ],
-    ids=["empty", "nan", "infinite", "zero width", "nan width", "tiny width"],
 )
 def test_refuses(values, width, message):
     with pytest.raises(ValueError, match=message):

@@ -27,7 +27,9 @@ from pyg_kernels.datasets import (
     shard_folder,
     sharding,
 )
+from tests.benchmarks.interruption import interrupt_once
 from tests.chem.nci import readable_nci_smiles
+from tests.datasets.conftest import present
 from tests.datasets.test_molecules import assert_same_graphs
 
 # Odd ones among ordinary ones: single atoms, salts, a wildcard, hydrogens, isotopes, long chains.
@@ -63,9 +65,7 @@ def written(path: Path, smiles: list[str] = SMILES) -> Path:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five shards, of 9 molecules and a last one of 5, beside their source."""
     folder = tmp_path_factory.mktemp("shards")
-    MoleculeShards.from_csv(
-        written(folder / "m.csv"), folder / "shards", split_column="part", shard_size=9
-    )
+    make(folder / "shards", written(folder / "m.csv"))
     return folder / "shards"
 
 
@@ -86,9 +86,10 @@ def copied(folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folder, tmp_path / "shards"))
 
 
-def make(folder: Path, **changes: Any) -> MoleculeShards:
+def make(folder: Path, source: Path | None = None, **changes: Any) -> MoleculeShards:
+    """The shards of a file, by default of the one beside the folder."""
     arguments: dict[str, Any] = {"split_column": "part", "shard_size": 9, **changes}
-    return MoleculeShards.from_csv(folder.parent / "m.csv", folder, **arguments)
+    return MoleculeShards.from_csv(source or folder.parent / "m.csv", folder, **arguments)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -206,8 +207,7 @@ def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
 
 
 def test_several_processes_write_the_same_bytes(folder: Path, tmp_path: Path) -> None:
-    shutil.copy(folder.parent / "m.csv", tmp_path)
-    make(tmp_path / "shards", num_workers=2)
+    make(tmp_path / "shards", folder.parent / "m.csv", num_workers=2)
     assert contents(tmp_path / "shards") == contents(folder)
 
 
@@ -227,14 +227,13 @@ def test_a_compressed_file_and_its_own_columns(tmp_path: Path) -> None:
 
 def test_unreadable_smiles_are_all_listed_or_left_out(tmp_path: Path) -> None:
     path = written(tmp_path / "m.csv", ["C(C", "CC", "C", "", "FF(F)", "x", "O"])
-    arguments: dict[str, Any] = {"split_column": "part", "shard_size": 2}
     with pytest.raises(InvalidMolecules) as error:
-        MoleculeShards.from_csv(path, tmp_path / "s", **arguments)
+        make(tmp_path / "s", shard_size=2)
     with pytest.raises(InvalidMolecules) as expected:
         MoleculeCSV(path)
     assert str(error.value) == str(expected.value)
     before = contents(tmp_path / "s")
-    shards = MoleculeShards.from_csv(path, tmp_path / "s", skip_invalid=True, **arguments)
+    shards = make(tmp_path / "s", shard_size=2, skip_invalid=True)
     assert contents(tmp_path / "s") == before  # nothing was featurised again
     molecules = MoleculeCSV(path, split_column="part", skip_invalid=True)
     assert list(shards.smiles) == molecules.smiles == ["CC", "C", "O"]
@@ -247,9 +246,7 @@ def test_unreadable_smiles_are_all_listed_or_left_out(tmp_path: Path) -> None:
 def test_too_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sharding, "MOST_PARTS", 2)
     with pytest.raises(ValueError, match="split column has more than 2 different values"):
-        MoleculeShards.from_csv(
-            written(tmp_path / "m.csv"), tmp_path / "shards", split_column="part"
-        )
+        make(tmp_path / "shards", written(tmp_path / "m.csv"))
 
 
 def test_a_folder_that_is_made_again(tmp_path: Path) -> None:
@@ -288,18 +285,15 @@ def fail_at_shard(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(os, "fsync", full)
 
 
-@pytest.mark.parametrize("number", [0, 1, 4])
+@pytest.mark.parametrize("number", [0, 4])
 def test_a_full_disk_is_named_and_what_is_finished_is_continued(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    shutil.copy(folder.parent / "m.csv", tmp_path)
-    target = tmp_path / "shards"
+    source, target = folder.parent / "m.csv", tmp_path / "shards"
     with monkeypatch.context() as patch:
         fail_at_shard(patch, number)
-        with pytest.raises(
-            OSError, match=r"No space left on device.*finished shards are kept"
-        ) as e:
-            make(target)
+        with pytest.raises(OSError, match=r"No space left .*finished shards are kept") as e:
+            make(target, source)
     assert e.value.errno == errno.ENOSPC
     assert e.value.filename == str(target)
     with pytest.raises(ValueError, match=f"not finished: it has {9 * number} of {M} rows of m.csv"):
@@ -307,33 +301,24 @@ def test_a_full_disk_is_named_and_what_is_finished_is_continued(
     encoded = []
     append = sharding._append
     monkeypatch.setattr(sharding, "_append", lambda *a: (encoded.append(a[2]), append(*a)))
-    make(target)
+    make(target, source)
     assert len(encoded) == 5 - number
     assert contents(target) == contents(folder)
 
 
-def test_an_interruption_between_shard_and_manifest(folder: Path, tmp_path: Path) -> None:
-    shutil.copy(folder.parent / "m.csv", tmp_path)
-    target = tmp_path / "shards"
-
-    class Killed(BaseException):
-        pass
-
-    def kill(*arguments: Any) -> None:
-        raise Killed
-
-    with pytest.MonkeyPatch.context() as patch:
-        write, calls = shard_folder.ShardFolder.write, []
-        patch.setattr(
-            shard_folder.ShardFolder,
-            "write",
-            lambda *a: kill() if len(calls) == 3 else (calls.append(1), write(*a)),
+def test_an_interruption_between_shard_and_manifest(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = folder.parent / "m.csv", tmp_path / "shards"
+    with monkeypatch.context() as patch:
+        calls = interrupt_once(
+            patch, shard_folder.ShardFolder, "write", lambda held: len(held.shards) == 3
         )
-        with pytest.raises(Killed):
-            make(target)
-    assert len(np.load(target / "lengths.npy")) == 27  # of the manifest's 18
+        with pytest.raises(KeyboardInterrupt):
+            make(target, source)
+    assert calls and len(np.load(target / "lengths.npy")) == 27  # of the manifest's 18
     (target / "manifest.json.4711").write_bytes(b"half")
-    make(target)
+    make(target, source)
     assert contents(target) == contents(folder)
 
 
@@ -341,22 +326,16 @@ def test_a_finished_folder_is_opened_and_nothing_is_written(
     copied: Path, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.setattr(sharding, "_tables", lambda *_: pytest.fail("read again"))
-    (copied.parent / "m.csv").rename(copied.parent / "renamed.csv")
-    arguments: dict[str, Any] = {"split_column": "part", "shard_size": 9}
+    renamed = (copied.parent / "m.csv").rename(copied.parent / "renamed.csv")
     for targets in (None, ["a", "b"]):
-        shards = MoleculeShards.from_csv(
-            copied.parent / "renamed.csv", copied, target_columns=targets, **arguments
-        )
-        assert len(shards) == M
+        assert len(make(copied, renamed, target_columns=targets)) == M
     assert contents(copied) == contents(folder)
 
 
 def test_molecules_of_the_clean_energy_project_take_few_bytes(
     real_data: Path, tmp_path: Path
 ) -> None:
-    source = real_data / "molecules" / "cep-processed.csv"
-    if not source.is_file():
-        pytest.skip(f"{source} is missing")
+    source = present(real_data / "molecules" / "cep-processed.csv")
     path = tmp_path / "cep.csv"
     path.write_text("\n".join(source.read_text().splitlines()[:601]))
     shards = MoleculeShards.from_csv(path, tmp_path / "s", shard_size=200, num_workers=0)
@@ -374,43 +353,6 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new, 1))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"smiles_column": "name"}, "m.csv with smiles_column 'smiles', not 'name'"),
-        ({"target_columns": ["b"]}, r"target_columns \['a', 'b'\], not \['b'\]"),
-        ({"split_column": None}, "split_column 'part', not None"),
-        ({"shard_size": 10}, "shard_size 9, not 10"),
-        ({"featurizer": OGBFeaturizer()}, "featurizer '[0-9a-f]{12}', not '"),
-    ],
-)
-def test_a_folder_made_otherwise(copied: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make(copied, **changes)
-
-
-def test_a_folder_made_with_another_rdkit(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharding, "rdBase", type("rdBase", (), {"rdkitVersion": "1999.01.1"}))
-    with pytest.raises(ValueError, match=r"with rdkit '20.*, not '1999\.01\.1'"):
-        make(copied)
-
-
-@pytest.mark.parametrize("finished", [True, False])
-def test_a_header_that_has_changed(copied: Path, finished: bool) -> None:
-    if not finished:
-        shrink(copied, 2)
-    edit(copied.parent / "m.csv", "name,smiles,a", "name,mol,a")
-    with pytest.raises(ValueError, match=r"from m.csv with columns") as error:
-        make(copied)
-    assert "['name', 'smiles', 'a', 'b', 'part'], not ['name', 'mol'" in str(error.value)
-
-
-def test_a_file_that_has_changed(copied: Path) -> None:
-    edit(copied.parent / "m.csv", "m3,", "n3,")
-    with pytest.raises(ValueError, match=r"from m.csv with sha256 "):
-        make(copied)
-
-
 def shrink(folder: Path, num_shards: int) -> None:
     """The folder as it was after so many shards, with what was begun of the next."""
     held = shard_folder.ShardFolder.read(folder)
@@ -418,10 +360,32 @@ def shrink(folder: Path, num_shards: int) -> None:
     held.write()
 
 
-def flip(path: Path, place: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[place] ^= 1
-    path.write_bytes(bytes(content))
+def test_a_folder_made_otherwise(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    otherwise: list[tuple[dict[str, Any], str]] = [
+        ({"smiles_column": "name"}, "m.csv with smiles_column 'smiles', not 'name'"),
+        ({"target_columns": ["b"]}, r"target_columns \['a', 'b'\], not \['b'\]"),
+        ({"split_column": None}, "split_column 'part', not None"),
+        ({"shard_size": 10}, "shard_size 9, not 10"),
+        ({"featurizer": OGBFeaturizer()}, "featurizer '[0-9a-f]{12}', not '"),
+    ]
+    for changes, message in otherwise:
+        with pytest.raises(ValueError, match=message):
+            make(copied, **changes)
+    monkeypatch.setattr(sharding, "rdBase", type("rdBase", (), {"rdkitVersion": "1999.01.1"}))
+    with pytest.raises(ValueError, match=r"with rdkit '20.*, not '1999\.01\.1'"):
+        make(copied)
+
+
+def test_a_file_that_has_changed(copied: Path) -> None:
+    edit(copied.parent / "m.csv", "m3,", "n3,")
+    with pytest.raises(ValueError, match=r"from m.csv with sha256 "):
+        make(copied)
+    edit(copied.parent / "m.csv", "name,smiles,a", "name,mol,a")
+    said = r"from m.csv with columns.*\['name', 'smiles', 'a', 'b', 'part'\], not \['name', 'mol'"
+    for _ in ("finished", "unfinished"):
+        with pytest.raises(ValueError, match=said):
+            make(copied)
+        shrink(copied, 2)
 
 
 @pytest.mark.parametrize("name", shard_folder.ARRAYS)
@@ -448,58 +412,38 @@ def test_damage_is_named_when_a_shard_is_opened_or_read(copied: Path, name: str)
             read()
 
 
-@pytest.mark.parametrize(
-    ("name", "size", "message"),
-    [
-        *[("records", size, "records.npy is damaged") for size in (0, 40, 130, -8)],
-        ("targets", -8, "targets.npy is damaged"),
-        ("split", None, "split.npy is missing"),
-    ],
-)
-def test_an_array_that_is_cut_off_or_missing(
-    copied: Path, name: str, size: int | None, message: str
-) -> None:
-    path = copied / f"{name}.npy"
-    content = path.read_bytes()[:size]
-    path.unlink()
-    if size is not None:
-        path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        MoleculeShards(copied)
-
-
-def test_arrays_of_another_folder(copied: Path, tmp_path: Path) -> None:
+def test_an_array_that_is_cut_off_missing_or_from_elsewhere(copied: Path, tmp_path: Path) -> None:
     other = MoleculeShards.from_csv(written(tmp_path / "n.csv", ["C", "CC"]), tmp_path / "o")
-    shutil.copy(other.folder / "records.npy", copied)
-    with pytest.raises(ValueError, match=r"records.npy is damaged: it has \d+ rows, not"):
-        MoleculeShards(copied)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "manifest.json is damaged: it is not JSON"),
-        ("[]", "manifest.json is not the manifest of molecule shards"),
-        ('{"format": "other"}', "manifest.json is not the manifest of molecule shards"),
-    ],
-)
-def test_a_manifest_that_is_none(copied: Path, content: str, message: str) -> None:
-    (copied / "manifest.json").write_text(content)
-    for read in (MoleculeShards, make):
+    whole, records = contents(copied), "records.npy"
+    for name, content, message in (
+        *((records, whole[records][:size], "records.npy is damaged") for size in (0, 40, 130, -8)),
+        (records, contents(other.folder)[records], r"records.npy is damaged: it has \d+ rows, not"),
+        ("targets.npy", whole["targets.npy"][:-8], "targets.npy is damaged"),
+    ):
+        (copied / name).write_bytes(content)
         with pytest.raises(ValueError, match=message):
-            read(copied)
+            MoleculeShards(copied)
+        (copied / name).write_bytes(whole[name])
+    (copied / "split.npy").unlink()
+    with pytest.raises(ValueError, match=r"split.npy is missing"):
+        MoleculeShards(copied)
 
 
-def test_a_manifest_that_was_changed(copied: Path) -> None:
-    content = json.loads((copied / "manifest.json").read_text())
+def test_a_manifest_that_is_none_or_was_changed(copied: Path) -> None:
+    path = copied / "manifest.json"
+    content = json.loads(path.read_text())
     content["split_names"][0] += "1"
-    (copied / "manifest.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"manifest.json is damaged: its checksum"):
-        MoleculeShards(copied)
-    content["version"] = 7
-    (copied / "manifest.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"has the format version 7; .* reads 3"):
-        MoleculeShards(copied)
+    for text, message in (
+        ("{", r"manifest.json is damaged: it is not JSON"),
+        ("[]", r"manifest.json is not the manifest of molecule shards"),
+        ('{"format": "other"}', r"manifest.json is not the manifest of molecule shards"),
+        (json.dumps(content), r"manifest.json is damaged: its checksum"),
+        (json.dumps({**content, "version": 7}), r"has the format version 7; .* reads 3"),
+    ):
+        path.write_text(text)
+        for read in (MoleculeShards, make):
+            with pytest.raises(ValueError, match=message):
+                read(copied)
 
 
 def test_folders_that_are_none(copied: Path, tmp_path: Path) -> None:
@@ -513,26 +457,23 @@ def test_folders_that_are_none(copied: Path, tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"no file .*none.csv"):
-        MoleculeShards.from_csv(tmp_path / "none.csv", tmp_path / "s")
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(ValueError, match="two passes"):
-        MoleculeShards.from_csv(tmp_path / "pipe.csv", tmp_path / "s")
     (tmp_path / "m.csv").write_text("smiles,y\nC,1\nCC,high\n")
-    with pytest.raises(ValueError, match=r"m.csv, line 3: the target 'y'"):
-        MoleculeShards.from_csv(tmp_path / "m.csv", tmp_path / "s")
-    assert not (tmp_path / "s").exists()
-    for size in 0, 2.5:
-        with pytest.raises(ValueError, match=f"shard_size must be a whole number .*, not {size}"):
-            MoleculeShards.from_csv(tmp_path / "m.csv", tmp_path / "s", shard_size=size)  # type: ignore[arg-type]
+    cases: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+        ("none.csv", {}, FileNotFoundError, r"no file .*none.csv"),
+        ("pipe.csv", {}, ValueError, "two passes"),
+        ("m.csv", {}, ValueError, r"m.csv, line 3: the target 'y'"),
+        ("m.csv", {"shard_size": 0}, ValueError, "shard_size must be a whole number .*, not 0"),
+        ("m.csv", {"shard_size": 2.5}, ValueError, "shard_size must be a whole .*, not 2.5"),
+    ]
+    for name, changes, error, message in cases:
+        with pytest.raises(error, match=message):
+            MoleculeShards.from_csv(tmp_path / name, tmp_path / "s", **changes)
+        assert not (tmp_path / "s").exists()
 
 
-def test_the_digest_follows_the_content(folder: Path, tmp_path: Path) -> None:
-    first = MoleculeShards(folder).digest
-    shutil.copy(folder.parent / "m.csv", tmp_path / "other.csv")
-    arguments: dict[str, Any] = {"split_column": "part", "shard_size": 9}
-    again = MoleculeShards.from_csv(tmp_path / "other.csv", tmp_path / "s", **arguments)
-    assert again.digest == first
+def test_the_digest_follows_the_content(shards: MoleculeShards, tmp_path: Path) -> None:
+    again = make(tmp_path / "s", written(tmp_path / "other.csv"))
+    assert again.digest == shards.digest
     edit(tmp_path / "other.csv", "0.25", "0.75")
-    changed = MoleculeShards.from_csv(tmp_path / "other.csv", tmp_path / "t", **arguments)
-    assert changed.digest != first
+    assert make(tmp_path / "t", tmp_path / "other.csv").digest != shards.digest

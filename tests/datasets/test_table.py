@@ -17,9 +17,9 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def written(tmp_path: Path) -> Write:
-    def write(text: str, encoding: str = "utf-8") -> Path:
+    def write(text: str) -> Path:
         path = tmp_path / "molecules.csv"
-        path.write_bytes(text.encode(encoding))
+        path.write_text(text)
         return path
 
     return write
@@ -48,19 +48,14 @@ def test_named_columns(written: Write) -> None:
     assert read_molecule_table(path, "mol").target_names == ["a", "b"]
 
 
-@pytest.mark.parametrize("missing", ["", " ", "nan", "NaN", "NA", "n/a", "null", "None"])
-def test_missing_targets(written: Write, missing: str) -> None:
-    table = read_molecule_table(written(f"smiles,y\nC,1\nCC,{missing}\n"))
-    assert table.targets.isnan().tolist() == [[False], [True]]
-
-
-def test_targets_keep_the_precision_of_the_file(written: Write) -> None:
+def test_targets_may_be_missing_and_keep_the_precision_of_the_file(written: Write) -> None:
+    missing = ["", " ", "nan", "NaN", "NA", "n/a", "null", "None"]
     numbers = ["-100000000.25", "1e-45", "0.1"]
-    table = read_molecule_table(
-        written("smiles,y\n" + "".join(f"C,{number}\n" for number in numbers))
-    )
-    assert table.targets.dtype == torch.float64
-    assert table.targets.flatten().tolist() == [float(number) for number in numbers]
+    rows = "".join(f"C,{value}\n" for value in (*missing, *numbers))
+    targets = read_molecule_table(written(f"smiles,y\n{rows}")).targets.flatten()
+    assert targets.dtype == torch.float64
+    assert targets[:8].isnan().all()
+    assert targets[8:].tolist() == [float(number) for number in numbers]
 
 
 def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -> None:
@@ -68,9 +63,8 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
     assert read_molecule_table(path).target_names == ["y"]
     with pytest.raises(ValueError, match="2 columns named ''"):
         read_molecule_table(path, target_columns=[""])
-    assert read_molecule_table(written(",smiles\n3,C\n"), target_columns=[""]).targets.tolist() == [
-        [3]
-    ]
+    table = read_molecule_table(written(",smiles\n3,C\n"), target_columns=[""])
+    assert table.targets.tolist() == [[3]]
 
 
 @pytest.mark.parametrize(
@@ -89,11 +83,7 @@ def test_a_column_without_a_name_is_a_target_only_if_asked_for(written: Write) -
         ("smiles,y\nC,high\n", {}, "no column of numbers"),
         ("smiles,y\nC,\nCC,\n", {}, "no column of numbers"),
         ("smiles\nC\n", {}, "no column of numbers"),
-        (
-            "smiles,y\nC,\nCC,\n",
-            {"target_columns": ["y"]},
-            "molecules.csv: the target column 'y' has no values",
-        ),
+        ("smiles,y\nC,\n", {"target_columns": ["y"]}, "molecules.csv: .* 'y' has no values"),
         ("smiles,y\nC\n", {}, "molecules.csv, line 2: it has 1 cells, the first row 2"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.corpora.ag_news import AGNews
+from tests.datasets.conftest import present
 
 
 def write(path: Path, content: str) -> Path:
@@ -48,9 +49,7 @@ def test_ag_news_without_its_training_part_is_split(tmp_path: Path, serve) -> No
 
 
 def test_the_real_news(real_data: Path) -> None:
-    root = real_data / "text" / "ag_news"
-    if not root.is_dir():
-        pytest.skip(f"{root} is not there")
+    root = present(real_data / "text" / "ag_news")
     corpus = AGNews(root)
     assert corpus.labels.bincount().tolist() == [1900] * 4
     assert corpus.labels[corpus.parts["test"]].bincount().tolist() == [380] * 4

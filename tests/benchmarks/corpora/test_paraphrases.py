@@ -11,6 +11,7 @@ from benchmarks.corpora.bm25 import BM25Index
 from benchmarks.corpora.paraphrases import MSRPQuestions
 from benchmarks.corpora.questions import QuestionCorpus
 from pyg_kernels.datasets.text import tokenize
+from tests.datasets.conftest import present
 
 pytest.importorskip("bm25s", reason="search needs the extra 'bench'")
 
@@ -179,10 +180,7 @@ def test_sentences_of_the_same_words_are_one_question(tmp_path: Path) -> None:
 
 
 def test_the_published_corpus(real_data: Path) -> None:
-    root = real_data / "text" / "msrp"
-    if not root.is_dir():
-        pytest.skip(f"{root} is not there")
-    data = MSRPQuestions(root)
+    data = MSRPQuestions(present(real_data / "text" / "msrp"))
     # Every test pair labelled a paraphrase, with 20 candidates; no two queries are one sentence.
     assert len(data.parts["test"]) == 1147
     assert all(len(ranking.candidates) == 20 for ranking in data.parts["test"])

@@ -8,6 +8,7 @@ import torch
 
 from benchmarks.corpora.movie_reviews import MR
 from benchmarks.corpora.planted_evidence import PlantedEvidence
+from tests.datasets.conftest import present
 
 CLASSES = ("negative", "positive")
 
@@ -116,10 +117,7 @@ def test_numbers_of_questions_that_do_not_fit(root: Path) -> None:
 
 
 def test_the_real_documents(real_data: Path) -> None:
-    folders = (real_data / "text" / "mr", real_data / "text" / "trec")
-    if not all(folder.is_dir() for folder in folders):
-        pytest.skip(f"{real_data} has no text/mr and text/trec")
-    corpus = PlantedEvidence(*folders)
+    corpus = PlantedEvidence(*(present(real_data / "text" / name) for name in ("mr", "trec")))
     # MR's sentences are all different in lower case.
     assert [len(places) for places in corpus.parts.values()] == [8528, 1067, 1067]
     for part, share in ((None, 0.32), ("test", 0.38)):

@@ -69,28 +69,23 @@ def test_classes_that_are_integers_stand_by_value(labels, classes) -> None:
     assert [corpus.classes[k] for k in corpus.labels] == [*names, names[0]]
 
 
+TWO, APART = [["x"]] * 2, {"train": [0], "test": [1]}
+
+
 @pytest.mark.parametrize(
-    ("texts", "labels", "parts", "said"),
+    ("texts", "labels", "parts", "error", "said"),
     [
-        ([["x"]], ["a", "b"], {"train": [0], "test": [0]}, "labels must be 1"),
-        ([["x"], []], ["a", "a"], {"train": [0], "test": [1]}, "text 1 has no words"),
-        ([["x"]] * 2, ["a", "a"], {"train": [0]}, "parts must be train, test"),
-        ([["x"]] * 2, ["a", "a"], {"train": [0], "test": [1], "dev": [1]}, "got train, test, dev"),
-        ([["x"]] * 2, ["a", "a"], {"train": [0, 1], "test": []}, "test part has no texts"),
-        ([["x"]] * 2, ["a", "a"], {"train": [0, 1], "test": [1]}, "text 1 is in more than one"),
-        ([["x"]] * 2, ["a", "b"], {"train": [0], "test": [1]}, "no text of class 'b'"),
+        ([["x"]], "ab", {"train": [0], "test": [0]}, ValueError, "labels must be 1"),
+        ([["x"], []], "aa", APART, ValueError, "text 1 has no words"),
+        (TWO, "aa", {"train": [0]}, ValueError, "parts must be train, test"),
+        (TWO, "aa", {**APART, "dev": [1]}, ValueError, "got train, test, dev"),
+        (TWO, "aa", {"train": [0, 1], "test": []}, ValueError, "test part has no texts"),
+        (TWO, "aa", {"train": [0, 1], "test": [1]}, ValueError, "text 1 is in more than one"),
+        (TWO, "ab", APART, ValueError, "no text of class 'b'"),
+        (TWO, "aa", {**APART, "train": [-1]}, IndexError, "train part has .* beyond the 2 texts"),
+        (["how far", "who"], "aa", APART, TypeError, "of words, got the string 'how far'"),
     ],
 )
-def test_bad_corpora_are_refused(texts, labels, parts, said) -> None:
-    with pytest.raises(ValueError, match=said):
-        TextCorpus(texts, labels, parts)
-
-
-def test_a_string_is_no_text() -> None:
-    with pytest.raises(TypeError, match="sequence of words, got the string 'how far'"):
-        TextCorpus(["how far", "who"], ["a", "a"], {"train": [0], "test": [1]})
-
-
-def test_positions_must_be_there() -> None:
-    with pytest.raises(IndexError, match="train part has positions beyond the 2 texts"):
-        TextCorpus([["x"]] * 2, ["a", "a"], {"train": [-1], "test": [1]})
+def test_bad_corpora_are_refused(texts, labels, parts, error, said) -> None:
+    with pytest.raises(error, match=said):
+        TextCorpus(texts, list(labels), parts)

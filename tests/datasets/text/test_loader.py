@@ -56,9 +56,6 @@ def test_goes_through_the_given_texts_in_order(texts: EncodedTexts) -> None:
     assert len(loader) == 2
     assert [contents(batch) for batch in loader] == [[WORDS[7], WORDS[1]], [WORDS[5]]]
     assert repr(loader) == "TextLoader(3 texts, batch_size=2, shuffle=False)"
-
-
-def test_texts_are_chosen_by_a_list_or_a_mask(texts: EncodedTexts) -> None:
     mask = torch.tensor([k in (1, 4, 7) for k in range(12)])
     for indices in ([1, 4, 7], [1, 4, -5], mask, mask.numpy()):
         (batch,) = TextLoader(texts, indices)

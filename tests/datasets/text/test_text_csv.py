@@ -101,8 +101,6 @@ def test_a_file_without_a_test_part_is_split_within_each_class(tmp_path: Path) -
     assert sorted([*train.tolist(), *test.tolist()]) == list(range(44))
     assert corpus.labels[test].bincount().tolist() == [2, 6]  # of 11 and 33
     assert corpus.split == "random 20% of each class of all.csv for testing (seed 5)"
-    corpus.hold_out(0.1, seed=5)
-    assert corpus.labels[corpus.parts["valid"]].bincount(minlength=2).tolist() == [0, 2]
     assert torch.equal(TextCSV(path, seed=5).parts["test"], test)
     assert not torch.equal(TextCSV(path, seed=6).parts["test"], test)
     half = TextCSV(path, test_fraction=0.5).parts["test"]

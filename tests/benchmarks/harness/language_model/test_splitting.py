@@ -7,6 +7,7 @@ import pytest
 from benchmarks.corpora.language import LanguageVocabulary
 from benchmarks.harness.language_model.splitting import WordSplitter
 from pyg_kernels.datasets.text.lines import read_lines
+from tests.datasets.conftest import present
 
 PENN = (
     "mr. smith corp. third-quarter long-term so-called s&p at&t u.s. no. ill n't 's ' the of said "
@@ -17,9 +18,7 @@ PLAIN = "the ( ) , . - 3 long term do n't it 's"
 
 
 def lines_of(folder: Path, part: str) -> list[list[str]]:
-    path = folder / "text" / "ptb" / f"ptb.{part}.txt.gz"
-    if not path.is_file():
-        pytest.skip(f"no file {path}")
+    path = present(folder / "text" / "ptb" / f"ptb.{part}.txt.gz")
     return [line.split() for line in read_lines(path)]
 
 
