@@ -1,7 +1,5 @@
 """Small rationalizers in float64, and their definitions written out token by token."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Draws of one token's selection: their distributions, closed forms and gradients."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """What moves from batch to batch: the running baseline, and the price that leads to a rate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from pyg_kernels.rationale import Generator, Rationalizer
+from pyg_kernels.rationale import Generator, Rationale, Rationalizer
 from pyg_kernels.rationale.control import RateControl, RunningBaseline
 from tests.rationale.cases import rationalizer
 from tests.sequence.texts import F64, close, joined, pointers, texts
@@ -32,10 +30,19 @@ def test_running_baseline() -> None:
     assert baseline.value() == before
 
 
-def test_the_baseline_of_a_batch_is_of_those_before() -> None:
-    model, pieces = rationalizer(), texts(3, 4)
+def whole(**options: Any) -> tuple[Rationalizer, Rationale, Tensor]:
+    """A rationalizer, two texts of which all is selected, and their losses."""
+    model, pieces = rationalizer(**options), texts(3, 4)
     found = model.given(torch.ones(7), joined(pieces), ptr=pointers(pieces))
-    losses = torch.tensor([[1.0, 3.0]], dtype=F64)
+    return model, found, torch.tensor([[1.0, 3.0]], dtype=F64)
+
+
+def buffers(model: Module) -> dict[str, Tensor]:
+    return {name: buffer.clone() for name, buffer in model.named_buffers()}
+
+
+def test_the_baseline_of_a_batch_is_of_those_before() -> None:
+    model, found, losses = whole()
     costs = model.cost(found, losses)
     assert found.log_prob is not None
     weight = model.generator.logit.of_token.weight
@@ -77,13 +84,15 @@ def test_price() -> None:
 
 
 def test_sparsity_is_what_the_next_batch_pays() -> None:
-    model, pieces = rationalizer(rate=0.3), texts(3, 4)
+    model, found, losses = whole(rate=0.3)
+    before = buffers(model)
     assert model.sparsity == 0.0
-    found = model.given(torch.ones(7), joined(pieces), ptr=pointers(pieces))
-    losses = torch.tensor([[1.0, 3.0]], dtype=F64)
     model.objective(found, losses)
     assert model.sparsity > 0.0
     close(model.cost(found, losses), losses + model.sparsity * found.size, rtol=1e-6)
+    model.reset_parameters()  # forgets the price and the baseline
+    for name, buffer in model.named_buffers():
+        close(buffer, before[name], rtol=1e-6)
     assert rationalizer().sparsity == 0.05
 
 
@@ -109,12 +118,7 @@ class Total(Module):
 
 @pytest.mark.parametrize(
     ("estimator", "rate", "scale"),
-    [
-        ("reinforce", 0.1, 10.0),
-        ("reinforce", 0.5, 0.01),
-        ("gumbel", 0.1, 10.0),
-        ("hardkuma", 0.5, 0.01),
-    ],
+    [("reinforce", 0.5, 0.01), ("gumbel", 0.1, 10.0), ("hardkuma", 0.5, 0.01)],
 )
 def test_leads_to_the_rate(estimator: Any, rate: float, scale: float) -> None:
     """Where losses fall with every token, whatever their scale."""
@@ -124,12 +128,12 @@ def test_leads_to_the_rate(estimator: Any, rate: float, scale: float) -> None:
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     shares = []
-    for _ in range(300):
+    for _ in range(250):
         lengths = torch.randint(8, 20, (8,))
         x = torch.rand(int(lengths.sum()), 3)
-        found = model(x, ptr=torch.cat((torch.zeros(1).long(), lengths.cumsum(0))))
-        target = Total()(x, ptr=torch.cat((torch.zeros(1).long(), lengths.cumsum(0))))
-        miss = found.output.view(2, 8) / target.view(1, 8) - 1
+        ptr = torch.cat((torch.zeros(1).long(), lengths.cumsum(0)))
+        found = model(x, ptr=ptr)
+        miss = found.output.view(2, 8) / Total()(x, ptr=ptr).view(1, 8) - 1
         optimizer.zero_grad()
         model.objective(found, scale * (1 + miss.square())).backward()
         optimizer.step()
@@ -139,23 +143,11 @@ def test_leads_to_the_rate(estimator: Any, rate: float, scale: float) -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_batch_without_a_finite_loss_is_forgotten(bad: float) -> None:
-    model, pieces = rationalizer(rate=0.3), texts(3, 4)
-    found = model.given(torch.ones(7), joined(pieces), ptr=pointers(pieces))
-    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    model, found, _ = whole(rate=0.3)
+    before = buffers(model)
     model.objective(found, torch.tensor([[bad, 1.0]], dtype=F64))
     for name, buffer in model.named_buffers():
         assert buffer.equal(before[name]), name
-
-
-def test_reset_forgets_prices_and_baseline() -> None:
-    model, pieces = rationalizer(rate=0.3), texts(3, 4)
-    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    found = model.given(torch.ones(7), joined(pieces), ptr=pointers(pieces))
-    model.objective(found, torch.tensor([[1.0, 3.0]], dtype=F64))
-    assert model.sparsity > 0.0
-    model.reset_parameters()
-    for name, buffer in model.named_buffers():
-        close(buffer, before[name], rtol=1e-6)
 
 
 def test_tokens_are_counted_in_single_precision() -> None:

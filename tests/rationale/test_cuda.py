@@ -1,7 +1,5 @@
 """On a CUDA device the rationalizer gives the CPU's numbers, and trains."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the rationalizers and their parts refuse, and what they say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Graphs: the encoder sees the subgraph that selected atoms induce, and coherence is over bonds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """REINFORCE against the exact gradient: all selections enumerated, each with its probability."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest
@@ -10,13 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from pyg_kernels.rationale import Rationale, Rationalizer
-from tests.rationale.cases import (
-    SELECTIONS,
-    changes,
-    every_selection,
-    probabilities,
-    rationalizer,
-)
+from tests.rationale.cases import SELECTIONS, changes, every_selection, probabilities, rationalizer
 from tests.sequence.texts import F64, close, joined, pointers, texts
 
 of_both = pytest.mark.parametrize("selection", SELECTIONS)
@@ -79,7 +71,7 @@ def samples(found: Rationale, numbers: list[int], num_texts: int) -> Rationale:
 
 
 @of_both
-@pytest.mark.parametrize("lengths", [(8,), (1,), (3, 4), (2, 0, 3)], ids=str)
+@pytest.mark.parametrize("lengths", [(5,), (1,), (2, 0, 3)], ids=str)
 def test_expectation(selection: str, lengths: tuple[int, ...]) -> None:
     """The estimator's mean over all selections is the exact gradient, whatever the baseline."""
     model, pieces = rationalizer(selection), texts(*lengths)
