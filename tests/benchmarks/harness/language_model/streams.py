@@ -3,14 +3,14 @@
 import random
 from pathlib import Path
 
-PARTS = {"train": 150, "valid": 12, "test": 9}
 
-
-def write_corpus(root: Path, pattern: str = "ptb.{}.txt", known: int = 20) -> Path:
+def write_corpus(
+    root: Path, pattern: str = "ptb.{}.txt", known: int = 20, train: int = 150
+) -> Path:
     """Sentences in which each word says which three may follow; a few words of their own a part."""
     root.mkdir(parents=True, exist_ok=True)
     draw = random.Random(0)
-    for part, size in PARTS.items():
+    for part, size in {"train": train, "valid": 12, "test": 9}.items():
         lines = []
         for _ in range(size):
             word, line = draw.randrange(known), []

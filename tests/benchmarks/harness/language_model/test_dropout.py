@@ -32,33 +32,25 @@ def test_words_are_dropped_whole() -> None:
     torch.testing.assert_close(dropped[~gone], vectors[~gone] / 0.9)
 
 
+def torch_lstm(layer: DroppedLSTM, weight: Tensor) -> nn.LSTM:
+    """PyTorch's layer with the same weights, but for this recurrent matrix."""
+    lstm = nn.LSTM(4, 6).double()
+    with torch.no_grad():
+        for name in ("weight_ih", "bias_ih", "bias_hh"):
+            getattr(lstm, f"{name}_l0").copy_(getattr(layer.cell, name))
+        lstm.weight_hh_l0.copy_(weight)
+    return lstm
+
+
 def test_the_lstm_is_torch_s() -> None:
     torch.manual_seed(0)
-    layer, lstm = DroppedLSTM(4, 6, 0.5).double().eval(), nn.LSTM(4, 6).double()
-    cell: Any = layer.cell
-    with torch.no_grad():
-        for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
-            getattr(lstm, f"{name}_l0").copy_(getattr(cell, name))
+    layer = DroppedLSTM(4, 6, 0.5).double().eval()
+    lstm = torch_lstm(layer, layer.cell.weight_hh)
     x = torch.randn(5, 3, 4, dtype=torch.float64)
     output, state = layer(x)
     expected, expected_state = lstm(x)
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(layer(x, state)[0], lstm(x, expected_state)[0])
-
-
-def unrolled(layer: DroppedLSTM, weight: Tensor, x: Tensor) -> Tensor:
-    """The layer with this recurrent matrix, step by step."""
-    cell: Any = nn.LSTMCell(4, 6).double()
-    with torch.no_grad():
-        for name in ("weight_ih", "bias_ih", "bias_hh"):
-            getattr(cell, name).copy_(getattr(layer.cell, name))
-        cell.weight_hh.copy_(weight)
-    h = c = x.new_zeros(x.size(1), 6)
-    outs = []
-    for token in x:
-        h, c = cell(token, (h, c))
-        outs.append(h)
-    return torch.stack(outs)
 
 
 def test_one_mask_of_the_recurrent_weights_holds_for_all_steps() -> None:
@@ -73,7 +65,7 @@ def test_one_mask_of_the_recurrent_weights_holds_for_all_steps() -> None:
     dropped = weight == 0
     assert 0.2 < dropped.double().mean() < 0.8
     torch.testing.assert_close(weight[~dropped], 2 * original[~dropped])
-    torch.testing.assert_close(output, unrolled(layer, weight, x))
+    torch.testing.assert_close(output, torch_lstm(layer, weight)(x)[0])
     output.sum().backward()
     assert not original.grad[dropped].any()
     assert not torch.equal(layer(x)[0], output)

@@ -24,7 +24,7 @@ SHARED = TrainingConfig(device="cpu", precision="32-true")
 
 @pytest.fixture
 def data(tmp_path: Path) -> TextStreams:
-    return load_corpus(LanguageModel(data=str(write_corpus(tmp_path / "corpus"))))
+    return load_corpus(LanguageModel(data=str(write_corpus(tmp_path / "corpus", train=90))))
 
 
 def setup(data: TextStreams, name: str = "rcnn-5m", **changes: Any) -> Preset:
@@ -60,7 +60,7 @@ def columns(stream: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tens
     return ids.view(number, length).t(), targets.view(number, length).t()
 
 
-@pytest.mark.parametrize("name", ["rcnn-5m", "lstm-5m", "cnn", "awd-lstm", "awd-rkm-lstm"])
+@pytest.mark.parametrize("name", ["rcnn-5m", "lstm-5m", "awd-lstm", "awd-rkm-lstm"])
 def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, name: str) -> None:
     """Without dropout and at no rate, the training loss is that of streams read at once."""
     changes = {"learning_rate": 1e-30, "alpha": 0.0, "beta": 0.0, "variable_steps": False}
@@ -82,10 +82,10 @@ def test_state_is_carried_through_an_epoch(data: TextStreams, tmp_path: Path, na
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("rcnn-5m", {"epochs": 5}),
-        ("adam-rcnn-16m", {"epochs": 5, "learning_rate": 0.1}),  # goes back to the best epoch
+        ("rcnn-5m", {}),
+        ("adam-rcnn-16m", {"learning_rate": 0.1}),  # goes back to the best epoch
         # Averages from the second epoch on.
-        ("rcnn-5m", {"epochs": 5, "learning_rate": 0.2, "optimizer": "nt-asgd"}),
+        ("rcnn-5m", {"learning_rate": 0.2, "optimizer": "nt-asgd"}),
     ],
 )
 def test_best_epoch_is_kept_as_it_was_measured(
@@ -94,7 +94,7 @@ def test_best_epoch_is_kept_as_it_was_measured(
     monkeypatch.setattr(
         NTASGD, "note", lambda self, error: self.param_groups[0].update(triggered=True)
     )
-    run = trained(data, setup(data, name, **changes), tmp_path / "run")
+    run = trained(data, setup(data, name, epochs=4, **changes), tmp_path / "run")
     valid = [epoch["valid_perplexity"] for epoch in run.history]
     best = valid.index(min(valid))
     if "optimizer" in changes:
@@ -114,10 +114,10 @@ def test_best_epoch_is_kept_as_it_was_measured(
 
 
 def test_learning_rate_follows_the_epoch(data: TextStreams, tmp_path: Path) -> None:
-    found = setup(data, learning_rate=0.5, decay=0.8, decay_after=2, epochs=5)
+    found = setup(data, learning_rate=0.5, decay=0.8, decay_after=2, epochs=4, batch_size=20)
     run = trained(data, found, tmp_path / "run")
     rates = [epoch["learning_rate"] for epoch in run.history]
-    assert rates == pytest.approx([0.5, 0.5, 0.4, 0.32, 0.256])
+    assert rates == pytest.approx([0.5, 0.5, 0.4, 0.32])
 
 
 def test_learning_rate_follows_a_varying_number_of_steps(

@@ -11,14 +11,11 @@ from torch import Tensor, nn
 
 from benchmarks.harness.language_model.config import PRESETS, LanguageModelConfig
 from benchmarks.harness.language_model.encoders import RCNNEncoder
-from benchmarks.harness.language_model.models import (
-    LanguageModel,
-    Reading,
-    fitted,
-    penalty,
-)
+from benchmarks.harness.language_model.models import LanguageModel, Reading, fitted, penalty
 
 WORDS = 400
+# The others are networks of these with more dropout.
+NETWORKS = [name for name in PRESETS if not name.endswith(("-wt2", "-20m", "-16m"))]
 
 
 def small(name: str) -> LanguageModelConfig:
@@ -43,18 +40,23 @@ def words(steps: int, streams: int) -> Tensor:
     return torch.randint(WORDS, (steps, streams), generator=generator)
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_first_loss_is_that_of_chance(name: str) -> None:
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_first_loss_is_that_of_chance_and_every_parameter_learns(name: str) -> None:
     # The sum of three projections, twice, has less variance at the width of the preset.
     model = built(name, hidden=250) if name == "adam-cnn" else built(name)
     ids = words(36, 20)
-    for training in (True, False):
-        hidden, _ = model.train(training)(ids[:-1])
-        loss = F.cross_entropy(model.scores(hidden).flatten(0, 1), ids[1:].flatten())
+    for training in (False, True):
+        reading = model.train(training).read(ids[:-1])
+        loss = F.cross_entropy(model.scores(reading.hidden).flatten(0, 1), ids[1:].flatten())
         assert abs(loss.item() - math.log(WORDS)) < 0.1
+    torch.as_tensor(loss + penalty(reading, 2.0, 1.0)).backward()
+    for key, weight in model.named_parameters():
+        assert weight.grad is not None, key
+        assert weight.grad.isfinite().all(), key
+        assert weight.grad.any(), key
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_a_stream_read_in_pieces_is_the_same_stream(name: str) -> None:
     model = built(name).double().eval()
     ids = words(11, 3)
@@ -141,16 +143,3 @@ def test_penalties() -> None:
     assert penalty(reading, 0.0, 0.0) == 0.0
     one = Reading(hidden[:1], None, output[:1])
     torch.testing.assert_close(penalty(one, 2.0, 3.0), 2 * hidden[:1].square().mean())
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_parameter_learns(name: str) -> None:
-    model = built(name)
-    ids = words(6, 3)
-    reading = model.read(ids[:-1])
-    loss = F.cross_entropy(model.scores(reading.hidden).flatten(0, 1), ids[1:].flatten())
-    torch.as_tensor(loss + penalty(reading, 2.0, 1.0)).backward()
-    for key, weight in model.named_parameters():
-        assert weight.grad is not None, key
-        assert weight.grad.isfinite().all(), key
-        assert weight.grad.any(), key

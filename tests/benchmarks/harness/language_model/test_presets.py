@@ -4,9 +4,7 @@ import dataclasses
 
 import pytest
 
-from benchmarks.harness.language_model.config import (
-    PRESETS,
-)
+from benchmarks.harness.language_model.config import PRESETS
 from benchmarks.harness.language_model.models import count_parameters, fitted
 
 WORDS = 10_000  # of the Penn Treebank
@@ -32,13 +30,12 @@ def test_sizes_of_table_2_4(name: str, expected: tuple[int, float]) -> None:
     assert round(count_parameters(config) / 1e6, 1) == millions
 
 
-@pytest.mark.parametrize("name", [n for n, preset in PRESETS.items() if preset.parameters])
+@pytest.mark.parametrize("name", ["rcnn-5m", "rcnn-20m-variational-4", "lstm-5m", "cnn"])
 def test_budgets_are_used(name: str) -> None:
     preset = PRESETS[name]
     assert preset.parameters is not None
     config = fitted(preset, WORDS)
-    used = count_parameters(config)
-    assert 0.99 * preset.parameters < used <= preset.parameters
+    assert 0.99 * preset.parameters < count_parameters(config) <= preset.parameters
     wider = dataclasses.replace(config, hidden=config.hidden + 1)
     assert count_parameters(wider) > preset.parameters
 
@@ -61,9 +58,6 @@ def test_the_numbers_of_parameters_are_those_of_the_formulas() -> None:
         assert abs(fitted(PRESETS[name], WORDS).hidden - width) < 0.02 * width
     lstm = count_parameters(fitted(PRESETS["lstm-5m"], WORDS, hidden=123))
     assert lstm == WORDS * 124 + 2 * (8 * 123 * 123 + 8 * 123)
-
-
-def test_the_size_of_the_awd_lstm() -> None:
     # Merity et al. (2018) call it 24 M on the Penn Treebank and 33 M on WikiText-2.
     assert round(count_parameters(fitted(PRESETS["awd-lstm"], WORDS)) / 1e6) == 24
     assert round(count_parameters(fitted(PRESETS["awd-lstm-wt2"], 33_278)) / 1e6) == 34

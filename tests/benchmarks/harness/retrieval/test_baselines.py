@@ -13,12 +13,7 @@ pytest.importorskip("torchmetrics", reason="the benchmark needs the extra 'bench
 
 from benchmarks.corpora.bm25 import BM25Index
 from benchmarks.corpora.questions import Question, QuestionCorpus, Ranking, TrainQuery
-from benchmarks.harness.retrieval.baselines import (
-    Baselines,
-    standardized,
-    tf_idf,
-    tuned_tf_idf,
-)
+from benchmarks.harness.retrieval.baselines import Baselines, standardized, tf_idf, tuned_tf_idf
 from benchmarks.harness.retrieval.metrics import METRICS
 
 ASKED = {
@@ -136,22 +131,15 @@ def test_cross_validation_does_not_see_the_query_itself() -> None:
     assert [len(score) for score in found["valid"]] == [CANDIDATES] * QUERIES
 
 
-SOME, NONE, ALL = ([True, False], [False, False], [True, True])
-
-
-@pytest.mark.parametrize(
-    ("similar", "enough"),
-    [
-        ([SOME], False),
-        ([SOME, NONE], False),
-        ([ALL, ALL, ALL], False),
-        ([SOME, SOME], True),
-        ([SOME, NONE, NONE, ALL], True),
-    ],
-)
-def test_there_is_no_reranker_without_enough_to_learn_from(similar, enough) -> None:
-    both = (
-        [[torch.tensor([2.0, 1.0])] * len(similar)],
-        [torch.tensor(row) for row in similar],
-    )
-    assert set(Made(both, both).measures) == ({"0", "re-ranker"} if enough else {"0"})
+def test_there_is_no_reranker_without_enough_to_learn_from() -> None:
+    some, none, every = ([True, False], [False, False], [True, True])
+    too_few, enough = {"0"}, {"0", "re-ranker"}
+    for similar, expected in (
+        ([some], too_few),
+        ([some, none], too_few),
+        ([every, every, every], too_few),
+        ([some, some], enough),
+        ([some, none, none, every], enough),
+    ):
+        both = [[torch.tensor([2.0, 1.0])] * len(similar)], [torch.tensor(row) for row in similar]
+        assert set(Made(both, both).measures) == expected

@@ -4,8 +4,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.corpora.questions import TrainQuery
 from benchmarks.harness.retrieval.batches import NegativesLoader, question_batch
 from benchmarks.harness.retrieval.data import drawn, trained_questions

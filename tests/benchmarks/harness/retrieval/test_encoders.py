@@ -6,8 +6,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
-
 from benchmarks.harness.retrieval.models import (
     ENCODERS,
     QuestionModelConfig,

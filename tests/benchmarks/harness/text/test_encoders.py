@@ -122,11 +122,10 @@ def test_the_paper_s_model() -> None:
     layers = 2 * (300 * 200 + 2 * 200 * 200) + 3 * 200
     head = 600 * 5 + 5
     assert count_parameters(paper) == layers + head
-    assert count_parameters(replace(paper, decay="input")) == layers + head + (
-        300 * 200 + 2 * 200 * 200 + 3 * 200
-    )
+    decays = 300 * 200 + 2 * 200 * 200 + 3 * 200
+    assert count_parameters(replace(paper, decay="input")) == layers + head + decays
     recurrent = count_parameters(replace(paper, decay="recurrent"))
-    assert recurrent == count_parameters(replace(paper, decay="input")) + 3 * 200 * 200
+    assert recurrent == layers + head + decays + 3 * 200 * 200
     torch.manual_seed(0)
     net = build_text_model(paper)
     bounds = [(net.encoder.layers[0].cells[0].lins[0].weight, 300), (net.head.weight, 600)]
@@ -135,9 +134,12 @@ def test_the_paper_s_model() -> None:
     assert not net.head.bias.any()
 
 
-@pytest.mark.parametrize("readout", ["last", "mean"])
 @pytest.mark.parametrize(
-    ("model", "ngram"), [*((model, 0) for model in MODELS), ("rkm-lstm", 1), ("cnn", 3)]
+    ("model", "ngram", "readout"),
+    [
+        *((model, 0, "mean") for model in MODELS),
+        *(("rcnn", 0, "last"), ("lstm", 0, "last"), ("rkm-lstm", 1, "last"), ("cnn", 3, "last")),
+    ],
 )
 def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, readout) -> None:
     torch.manual_seed(0)
@@ -162,21 +164,19 @@ def test_a_text_has_the_same_scores_alone_and_among_longer_ones(model, ngram, re
 
 
 def test_cnn_is_the_maximum_over_windows() -> None:
-    torch.manual_seed(0)
-    config = TextModelConfig("cnn", 9, 4, False, 2, hidden=3)
-    encoder = CNNEncoder(config).double()
-    words = torch.randn(2, 4, dtype=torch.double)
-    batch = TextBatch(torch.arange(2), torch.tensor([0, 2]), torch.zeros(1))
-    expected = []
-    for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
-        ends = torch.zeros(width - 1, 4, dtype=torch.double)
-        padded = torch.cat([ends, words, ends])
-        windows = [
-            torch.einsum("hdw,wd->h", conv.weight, padded[i : i + width]) + conv.bias
-            for i in range(2 + width - 1)
-        ]
-        expected.append(torch.stack(windows).amax(0).clamp(min=0))
-    torch.testing.assert_close(encoder(words, batch)[0], torch.cat(expected), rtol=1e-10, atol=0)
+    encoder, x = built(config("cnn")), words()
+    assert isinstance(encoder, CNNEncoder)
+    for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
+        expected = []
+        for width, conv in zip((3, 4, 5), encoder.convs, strict=True):
+            ends = torch.zeros(width - 1, 4, dtype=torch.double)
+            padded = torch.cat([ends, text, ends])
+            windows = [
+                torch.einsum("hdw,wd->h", conv.weight, padded[i : i + width]) + conv.bias
+                for i in range(len(text) + width - 1)
+            ]
+            expected.append(torch.stack(windows).amax(0).clamp(min=0))
+        torch.testing.assert_close(row, torch.cat(expected), rtol=1e-10, atol=0)
 
 
 # Thousands of weights of 1-gram and 3-gram cells: table 2 of Liang et al. 2019, and of RAN, which
