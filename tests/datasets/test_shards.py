@@ -34,18 +34,8 @@ from tests.datasets.test_molecules import assert_same_graphs
 
 # Odd ones among ordinary ones: single atoms, salts, a wildcard, hydrogens, isotopes, long chains.
 SMILES = [
-    "C",
-    "[Na+].[Cl-]",
-    "*",
-    "[H][H]",
-    "[2H]O[2H]",
-    "[13CH4]",
-    "C" * 255,
-    "C" * 256 + "O",
-    "c1ccccc1",
-    *readable_nci_smiles()[:30],
-    "N" * 300,
-    "[He]",
+    *("C", "[Na+].[Cl-]", "*", "[H][H]", "[2H]O[2H]", "[13CH4]", "C" * 255, "C" * 256 + "O"),
+    *("c1ccccc1", *readable_nci_smiles()[:30], "N" * 300, "[He]"),
 ]
 M = len(SMILES)
 PARTS = ("train", "valid", "test")

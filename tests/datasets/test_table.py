@@ -6,11 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from pyg_kernels.datasets.table import (
-    find_columns,
-    read_molecule_table,
-    stream_molecule_rows,
-)
+from pyg_kernels.datasets.table import find_columns, read_molecule_table, stream_molecule_rows
 
 Write = Callable[..., Path]
 

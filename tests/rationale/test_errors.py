@@ -149,10 +149,7 @@ CALLS: list[tuple[Callable[..., Any], list[tuple[dict[str, Any], str]]]] = [
             ({"selection": torch.full((2, 3), 0.5)}, "nothing but 0 and 1"),
         ],
     ),
-    (
-        ATOMS,
-        [({"x": X, "edge_index": NO_EDGES}, "selection='dependent' with edge_index")],
-    ),
+    (ATOMS, [({"x": X, "edge_index": NO_EDGES}, "selection='dependent' with edge_index")]),
     (
         Rationalizer(ATOMS, RandomWalkNet(4, 5, 2), sparsity=0.1).double(),
         [({"x": GRAPH.x, "edge_index": GRAPH.edge_index}, "selection='dependent'")],

@@ -80,26 +80,16 @@ def test_induced_subgraphs(build: Any, training: bool) -> None:
             close(outputs[s, b], expected[0])
             assert found.size[s, b] == z.sum()
             assert found.transitions[s, b] == sum(bool(z[u] != z[v]) for u, v in bonds(graph))
-    log_prob = rationalizer.generator.log_prob(
-        found.selection,
-        union.x,
-        edge_index=union.given["edge_index"],
-        edge_attr=union.given["edge_attr"],
-    )
+    edges = {name: union.given[name] for name in ("edge_index", "edge_attr")}
+    log_prob = rationalizer.generator.log_prob(found.selection, union.x, **edges)
     sums = [part.sum(dim=1) for part in log_prob.split(union.sizes, dim=1)]
     assert found.log_prob is not None
     close(found.log_prob, torch.stack(sums, dim=1))
-
-
-def test_gradients_reach_everything() -> None:
-    union = molecules()
-    rationalizer = model(5, union.given["edge_attr"].size(1), num_samples=2)
-    torch.manual_seed(0)
-    found = rationalizer(union.x, **union.given)
-    losses = found.output.square().sum(dim=1).view(2, -1)
+    losses = found.output.square().sum(dim=1).view(samples, count)
     rationalizer.objective(found, losses).backward()
     for name, parameter in rationalizer.named_parameters():
-        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        reached = parameter.grad is not None and parameter.grad.isfinite().all()
+        assert reached or not training, name
 
 
 def test_unselected_atoms_leave_no_trace() -> None:

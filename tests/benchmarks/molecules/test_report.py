@@ -70,7 +70,7 @@ def test_lines_are_models_over_seeds_and_folders_the_best_first(gather, tmp_path
     assert "*" in found["bad"][-2] and "*" not in found[names[1]][-2]
     report = tmp_path / "report"
     assert {path.name for path in report.iterdir()} == {
-        *("table.md", "report.html", "predictions-set-random.png", "learning-set-random.png"),
+        *("table.md", "report.html", "predictions-set-random.png", "learning-set-random.png")
     }
     page = (report / "report.html").read_text()
     assert "a&lt;b&gt;" in page and "<b>" not in page and "<script" not in page
@@ -115,10 +115,7 @@ def test_sections_are_of_the_same_molecules_and_one_kind_of_score(gather, tmp_pa
 def test_what_is_damaged_or_unfinished_is_named_and_the_rest_reported(gather, tmp_path):
     write(tmp_path / "a", "net", 0, 0.1)
     (write(tmp_path / "a", "net", 1, 0.1) / "record.json").unlink()
-    for name, file, content in (
-        ("record", "record.json", b"{"),
-        ("numbers", "test.npz", b"PK"),
-    ):
+    for name, file, content in (("record", "record.json", b"{"), ("numbers", "test.npz", b"PK")):
         run = write(tmp_path / name, "net", 2, 0.1)
         (run / file).write_bytes(content)
     (write(tmp_path / "other", "net", 3, 0.1) / "record.json").write_text('{"task": "lfp"}')

@@ -6,11 +6,7 @@ from torch.nn import Parameter
 from torch.optim import SGD, Adam, Optimizer
 
 from benchmarks.harness.language_model.config import PRESETS
-from benchmarks.harness.language_model.optimizer import (
-    NTASGD,
-    RevertingAdam,
-    build_optimizer,
-)
+from benchmarks.harness.language_model.optimizer import NTASGD, RevertingAdam, build_optimizer
 
 
 def parameters() -> list[Parameter]:

@@ -6,12 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmarks.harness.retrieval.models import (
-    ENCODERS,
-    QuestionModelConfig,
-    QuestionNet,
-    pooled,
-)
+from benchmarks.harness.retrieval.models import ENCODERS, QuestionModelConfig, QuestionNet, pooled
 from benchmarks.harness.retrieval.report import weights_by_position
 from pyg_kernels.datasets.text import TextBatch
 
@@ -29,18 +24,8 @@ def features(size: int = 4) -> torch.Tensor:
 
 
 def config(**options) -> QuestionModelConfig:
-    defaults = {
-        "name": "rcnn-last",
-        "encoder": "rcnn",
-        "pooling": "last",
-        "fields": "title+body",
-        "pretrained": False,
-        "num_words": 10,
-        "embedding_dim": 200,
-        "fixed_embedding": True,
-        "hidden": 1,
-    }
-    return QuestionModelConfig(**{**defaults, **options})
+    usual = ("rcnn-last", "rcnn", "last", "title+body", False)
+    return replace(QuestionModelConfig(*usual, 10, 200, fixed_embedding=True, hidden=1), **options)
 
 
 @pytest.mark.parametrize("encoder", list(ENCODERS))

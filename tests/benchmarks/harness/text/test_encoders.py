@@ -52,8 +52,7 @@ def test_means_of_all_layers_stand_side_by_side(name: str) -> None:
 
 
 def test_bidirectional_lstm_gives_both_ends() -> None:
-    encoder = built(config("bi-lstm"))
-    x = words()
+    encoder, x = built(config("bi-lstm")), words()
     for row, text in zip(encoder(x, BATCH), x.split(LENGTHS), strict=True):
         output, _ = encoder.lstm(text)
         expected = torch.cat((output[-1, :5], output[0, 5:]))
@@ -61,8 +60,7 @@ def test_bidirectional_lstm_gives_both_ends() -> None:
 
 
 def test_bag_of_vectors_sees_no_order() -> None:
-    encoder = built(config("bag-of-vectors"))
-    x = words()
+    encoder, x = built(config("bag-of-vectors")), words()
     found = encoder(x, BATCH)
     for row, text in zip(found, x.split(LENGTHS), strict=True):
         mean = sum(text) / len(text)
