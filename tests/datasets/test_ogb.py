@@ -39,8 +39,8 @@ def esol(unchanged: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(unchanged, tmp_path, dirs_exist_ok=True))
 
 
-def test_molecules_targets_and_split_are_those_of_the_files(esol: Path) -> None:
-    dataset = ogb_dataset("ogbg-molesol", esol)
+def test_molecules_graphs_targets_and_split_are_those_of_the_files(esol: Path) -> None:
+    dataset = ogb_dataset("ogbg_molesol", esol)
     assert isinstance(dataset, MoleculeDataset)
     about = (dataset.name, dataset.task_type, dataset.eval_metric)
     assert about == ("ogbg-molesol", "regression", "rmse")
@@ -55,13 +55,9 @@ def test_molecules_targets_and_split_are_those_of_the_files(esol: Path) -> None:
     assert dataset.split.train.tolist() == [k for k in range(30) if k % 5 < 3]
     with pytest.raises(ValueError, match="the whole set"):
         _ = dataset[:5].split
-
-
-def test_graphs_are_those_of_the_featurizer(esol: Path) -> None:
-    dataset, featurizer = ogb_dataset("ogbg_molesol", esol), OGBFeaturizer()
     batch = dataset.batch(range(len(dataset)))
     for k, smiles in enumerate(SMILES):
-        expected = featurizer(smiles)
+        expected = dataset.featurizer(smiles)
         for data in (dataset[k], batch[k]):
             for key in ("x", "edge_index", "edge_attr"):
                 assert torch.equal(data[key], expected[key]), smiles

@@ -52,16 +52,13 @@ def test_samples(selection: str) -> None:
             assert abs(share - p) <= 5 * (p * (1 - p) / count) ** 0.5
 
 
-def test_most_probable_of_independent_selections() -> None:
+def test_most_probable() -> None:
+    """Greedy where selections depend: each token as is most probable given those before."""
     gen = randomized(Generator(Table(), 1))
     gen.logit.of_token.weight.data.fill_(1.0)
     gen.logit.of_token.bias.data.fill_(0.0)
     x = torch.tensor([[-1.0], [0.0], [2.0]], dtype=F64)
     assert gen.most_probable(x, ptr=torch.tensor([0, 3])).tolist() == [False, True, True]
-
-
-def test_most_probable_of_dependent_selections() -> None:
-    """Greedy: each token as is most probable given those chosen before."""
     gen, pieces = generator("dependent"), texts(7, 0, 4, 1)
     found = gen.most_probable(joined(pieces), ptr=pointers(pieces))
     states, _ = gen.network(joined(pieces), ptr=pointers(pieces))

@@ -28,9 +28,6 @@ def test_reads_the_published_format_in_latin_1(trec_root: Path) -> None:
     assert corpus.parts["train"].tolist() == [0, 1, 2]
     assert corpus.part("test") == [["what", "is", "the", "capital", "of", "japan", "?"]]
     assert repr(corpus) == "TREC(4 texts, 2 classes, train=3, test=1)"
-
-
-def test_fine_classes(trec_root: Path) -> None:
     corpus = TREC(trec_root, labels="fine")
     assert corpus.classes == ("LOC:city", "NUM:dist")
     assert corpus.texts[2] == ["how", "far", "is", "the", "moon", "?"]

@@ -70,9 +70,7 @@ def test_a_paragraph_is_in_one_part_alone(library: Path) -> None:
     before = PythonDocumentation(library).digest()
     write(library, "z.py", '"""line 3\n\nline 4\n\n*line* 5"""')
     assert PythonDocumentation(library).digest() == before
-
-
-def test_topics_come_first(library: Path) -> None:
+    # Topics come first.
     write(library, "pydoc_data/topics.py", "# Made\ntopics = {'b': 'Two\\n', 'a': 'One *\\n***'}\n")
     found = lines(PythonDocumentation(library, min_count=1), "train")
     assert found[:3] == ["one", "two", "the module ."]

@@ -16,9 +16,7 @@ def test_columns_line_up():
         "| wl-gated | 0.912 ± 0.010 |",
         "| mean | 2.5 |",
     ]
-
-
-def test_no_name_breaks_the_columns():
+    # No name breaks the columns.
     table = Table("caption", ("model", "a|b\nc"), [["mean", "2.5"]])
     assert len({len(line) for line in table.text().splitlines()[2:]}) == 1
     assert table.markdown().splitlines()[2] == "| model | a\\|b c |"
