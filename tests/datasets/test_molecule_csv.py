@@ -46,9 +46,6 @@ def test_or_are_skipped_and_listed(path: Path) -> None:
     assert [part.tolist() for part in split] == [[0], [1], [2]]
     view = molecules[1:]
     assert (view.row_numbers, view.split_values) == ([4, 6], ["valid", "test"])
-
-
-def test_molecules_to_predict_need_no_target(path: Path) -> None:
-    molecules = MoleculeCSV(str(path), target_columns=(), skip_invalid=True)
+    molecules = MoleculeCSV(str(path), target_columns=(), skip_invalid=True)  # to predict
     assert molecules.num_tasks == 0
     assert molecules.batch([0, 2]).x.shape == (9, 65)

@@ -130,7 +130,7 @@ def test_several_molecules_are_a_data_set_in_memory(
     assert_same_graphs(some.batch(range(len(some))), others.batch(range(len(others))))
 
 
-def test_what_the_shards_say_of_themselves(
+def test_what_the_shards_say_of_themselves_and_columns_that_are_read_when_asked_for(
     shards: MoleculeShards, molecules: MoleculeCSV, folder: Path
 ) -> None:
     assert len(shards) == M
@@ -143,9 +143,6 @@ def test_what_the_shards_say_of_themselves(
     assert shards.skipped == []
     assert shards.num_bytes == sum(path.stat().st_size for path in folder.iterdir())
     shards.verify()
-
-
-def test_columns_are_read_when_asked_for(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
     assert shards.split_values is not None
     for column, expected in (
         (shards.smiles, molecules.smiles),
@@ -163,20 +160,15 @@ def test_columns_are_read_when_asked_for(shards: MoleculeShards, molecules: Mole
 
 
 def test_splits_and_loaders_take_them(shards: MoleculeShards, molecules: MoleculeCSV) -> None:
-    assert shards.split_values is not None
-    by_column = column_split(shards.split_values)
+    by_column = column_split(shards.split_values or ())
     assert by_column.train.tolist() == list(range(0, M, 3))
-    for part, expected in zip(
-        scaffold_split(shards.smiles), scaffold_split(molecules.smiles), strict=True
-    ):
-        assert torch.equal(part, expected)
-    pairs = zip(
-        MoleculeLoader(shards, by_column.train, 4, shuffle=True),
-        MoleculeLoader(molecules, by_column.train, 4, shuffle=True),
-        strict=True,
+    found, expected = (scaffold_split(held.smiles) for held in (shards, molecules))
+    assert all(map(torch.equal, found, expected))
+    loaders = (
+        MoleculeLoader(held, by_column.train, 4, shuffle=True) for held in (shards, molecules)
     )
-    for batch, expected_batch in pairs:
-        assert_same_graphs(batch, expected_batch)
+    for batch, other in zip(*loaders, strict=True):
+        assert_same_graphs(batch, other)
 
 
 def test_what_is_held_does_not_grow_with_the_molecules(folder: Path) -> None:
@@ -263,25 +255,20 @@ def test_a_column_without_molecules_is_found_at_once(tmp_path: Path) -> None:
         MoleculeShards.from_csv(path, tmp_path / "t", smiles_column="name", skip_invalid=True)
 
 
-def fail_at_shard(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+@pytest.mark.parametrize("number", [0, 4])
+def test_a_full_disk_is_named_and_what_is_finished_is_continued(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """The disk is full when the bytes of this shard (from 0) go to it."""
-    calls = []
+    source, target, calls = folder.parent / "m.csv", tmp_path / "shards", []
 
     def full(descriptor: int) -> None:
         calls.append(descriptor)
         if len(calls) > 5 * number + 2:  # five arrays a shard
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
-
-
-@pytest.mark.parametrize("number", [0, 4])
-def test_a_full_disk_is_named_and_what_is_finished_is_continued(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    source, target = folder.parent / "m.csv", tmp_path / "shards"
     with monkeypatch.context() as patch:
-        fail_at_shard(patch, number)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match=r"No space left .*finished shards are kept") as e:
             make(target, source)
     assert e.value.errno == errno.ENOSPC
