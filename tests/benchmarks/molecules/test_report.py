@@ -139,7 +139,7 @@ def test_intervals_of_paired_differences_contain_the_true_one_as_often_as_said()
         y, shared = random.normal(size=(2, 60, 1))
         seeds = [[y + shared + random.normal(size=y.shape) * 0.1 for _ in range(3)] for _ in "ab"]
         same, (low, high) = paired_differences(
-            y, seeds, 0, lambda y, p, n: score("rmse", y, p, n), rounds=200
+            y, seeds, 0, lambda y, p, n: score("rmse", y, p, n), rounds=100
         )
         assert same == (0, 0)
         inside += low <= 0 <= high
