@@ -7,20 +7,47 @@ import signal
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+
+if TYPE_CHECKING:
+    import pandas
 
 if importlib.util.find_spec("lightning") is None:
     collect_ignore_glob = ["*"]  # all need the extra 'bench'
 
 Rows = list[dict[str, str]]
+Call = Callable[..., tuple[int, str, str]]
 
 
 def metrics_of(out: Path) -> Any:
     """What ``metrics.json`` of a results folder holds."""
     return json.loads((out / "metrics.json").read_text())
+
+
+def runs_of(
+    out: Path, table: "pandas.DataFrame", **columns: str
+) -> Iterator[tuple[dict[str, Any], "pandas.DataFrame"]]:
+    """Each record of a results folder with its rows of the predictions.
+
+    Args:
+        out (Path): The results folder.
+        table (DataFrame): Its predictions.
+        columns: Beside model and seed, columns of the table and what the records call them.
+    """
+    keys = {"model": "model", "seed": "seed", **columns}
+    for record in metrics_of(out):
+        wanted = [record[key] for key in keys.values()]
+        yield record, table[(table[list(keys)] == wanted).all(axis=1)]
+
+
+def printed(result: tuple[int, str, str]) -> str:
+    """What a command prints that ends well and says nothing of errors."""
+    status, out, err = result
+    assert (status, err) == (0, "")
+    return out
 
 
 def assert_refused(result: tuple[int, str, str], said: str) -> None:
@@ -40,6 +67,14 @@ def _leave_no_trace() -> Iterator[None]:
     signal.signal(signal.SIGINT, handler)
     torch.set_num_threads(threads)
     torch.set_rng_state(state)
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves pictures empty, which take most of the time of a small experiment."""
+    from benchmarks.harness import study
+
+    monkeypatch.setattr(study, "_png", lambda draw: b"")
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +111,7 @@ def molecules_csv(sulfonamides: Rows, write_csv: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture
-def call_main(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def call_main(capsys: pytest.CaptureFixture[str]) -> Call:
     """Calls a main function; gives exit status, standard output and standard error."""
 
     def run(main: Callable[[list[str]], int], *words: object) -> tuple[int, str, str]:
@@ -92,7 +127,7 @@ def call_main(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, st
 
 
 @pytest.fixture
-def call(call_main: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+def call(call_main: Call) -> Call:
     """Calls the command line of the molecule benchmark."""
     pytest.importorskip("rdkit", reason="molecules need the extra 'mol'")
     from benchmarks.molecules.__main__ import main
@@ -101,14 +136,8 @@ def call(call_main: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[
 
 
 @pytest.fixture
-def compare(
-    call: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
+def compare(call: Call, tmp_path: Path) -> Call:
     """Fits small models, networks for 2 epochs, into ``out`` unless the words say otherwise."""
 
-    def run(*words: object) -> tuple[int, str, str]:
-        small = ("--device", "cpu", "--hidden", 8, "--layers", 2, "--batch-size", 16, "--quiet")
-        defaults = ("--epochs", 2, "--out", tmp_path / "out")
-        return call(*small, *defaults, *words)
-
-    return run
+    small = ("--device", "cpu", "--hidden", 8, "--layers", 2, "--batch-size", 16, "--quiet")
+    return partial(call, *small, "--epochs", 2, "--out", tmp_path / "out")

@@ -1,15 +1,17 @@
 """Interrupting a run, and what must not depend on it."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 
 def results(folder: Path) -> tuple[list[dict[str, Any]], str]:
-    """Everything that must not depend on interruptions; seconds do."""
+    """Records and predictions, which must not depend on interruptions; seconds do."""
     runs = []
     for path in sorted(folder.glob("runs/*/record.json")):
         content = json.loads(path.read_text())
@@ -18,6 +20,20 @@ def results(folder: Path) -> tuple[list[dict[str, Any]], str]:
             epoch.pop("seconds")
         runs.append(content)
     return runs, (folder / "predictions.csv").read_text()
+
+
+def outcome(out: Path) -> dict[str, Any]:
+    """Records, predictions and weights of whatever network, without the seconds."""
+    found: dict[str, Any] = {}
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        if path.name in ("record.json", "metrics.json", "predictions.csv"):
+            text = re.sub(r'"\w*seconds\w*": [\d.e+-]+', "", path.read_text())
+            found[str(path.relative_to(out))] = text
+        elif path.name in ("best.ckpt", "checkpoint.pt"):
+            content = torch.load(path, weights_only=True)
+            weights = content.get("state_dict", content.get("network"))
+            found[str(path.relative_to(out))] = {k: v.tolist() for k, v in weights.items()}
+    return found
 
 
 def interrupt_once(

@@ -60,16 +60,11 @@ def test_class_of_a_sequence_depends_on_its_first_two_bits_alone(name) -> None:
     assert counts.max() <= 18
 
 
-PRINTED = [  # the two examples of section 4.2, whose last step is left open there
-    ((0, 0, 0, 4, 0, 0, 0, 0, 0, 0), (0, 0, 0, 1, 1, 1, 1, 0, 0, 0)),
-    ((0, 0, 0, 4, 0, 2, 0, 0, 0, 0), (0, 0, 0, 1, 1, 1, 1, 1, 1, 0)),
-]
-
-
-@pytest.mark.parametrize(("x", "y"), PRINTED, ids=["one charge", "charged again"])
-def test_system_is_charged_as_the_paper_prints(x, y) -> None:
-    states = charged(torch.tensor(x, dtype=torch.float)[:, None])
-    assert tuple(states[:, 0].int().tolist()) == y
+def test_system_is_charged_as_the_paper_prints() -> None:
+    """The two examples of section 4.2, whose last step is left open there."""
+    x = [[0, 0, 0, 4, 0, 0, 0, 0, 0, 0], [0, 0, 0, 4, 0, 2, 0, 0, 0, 0]]
+    y = [[0, 0, 0, 1, 1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1, 1, 1, 0]]
+    assert charged(torch.tensor(x, dtype=torch.float).t()).t().int().tolist() == y
 
 
 def test_charging_sequences_follow_equation_7() -> None:
@@ -117,11 +112,7 @@ def test_sigmoid_network_is_the_recurrence() -> None:
     output, last = net(x)
     h = torch.zeros(5, 3, dtype=torch.double)
     for step in range(4):
-        a = (
-            x[step] @ net.lin_input.weight.t()
-            + net.lin_input.bias
-            + h @ net.lin_recurrent.weight.t()
-        )
+        a = net.lin_input(x[step]) + h @ net.lin_recurrent.weight.t()
         h = 1 / (1 + torch.exp(-a))
         torch.testing.assert_close(output[step], h, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(last, h, rtol=1e-10, atol=1e-10)
@@ -158,12 +149,7 @@ def numerical_slope(function: Expansion, a: float, step: float = 1e-6) -> float:
     return (direct(function, a + step) - direct(function, a - step)) / (2 * step)
 
 
-GREEN_OPTIONS = [
-    ("relu", {}),
-    ("abs", {}),
-    ("relu", {"slope": -0.7, "intercept": 0.3}),
-    ("abs", {"slope": 0.4, "intercept": -1.0}),
-]
+GREEN_OPTIONS = [("relu", {}), ("abs", {"slope": 0.4, "intercept": -1.0})]
 
 
 @pytest.mark.parametrize(("green", "options"), GREEN_OPTIONS)
@@ -194,14 +180,13 @@ def test_variation_is_that_of_the_numerical_slope(green, bounds) -> None:
         assert function.variation(*bounds) == pytest.approx(expected, abs=1e-6)
 
 
-UNITS_OPTIONS = [
-    {"green": "relu"},
-    {"green": "abs", "shared": True},
-    {"green": "relu", "affine": True, "init": "tanh", "normalize": True},
-]
-
-
-@pytest.mark.parametrize("options", UNITS_OPTIONS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"green": "abs", "shared": True},
+        {"green": "relu", "affine": True, "init": "tanh", "normalize": True},
+    ],
+)
 def test_expansions_are_the_functions_of_the_module(options) -> None:
     torch.manual_seed(0)
     module = KernelActivation(3, 9, **options).double()
@@ -238,14 +223,13 @@ def test_picture_marks_exactly_the_steep_parts(green, options) -> None:
 
 
 def test_accuracy_curve_keeps_the_last_accuracy_of_a_trial_that_ended() -> None:
-    curves = [
-        ("kbrn", [(1, 0.5), (10, 1.0)]),
-        ("kbrn", [(1, 0.7), (10, 0.8), (100, 0.6)]),
-        ("lstm", [(1, 0.25), (7, 0.75)]),
-    ]
     records = [
         {"model": model, "history": [{"iteration": n, "accuracy": a} for n, a in checks]}
-        for model, checks in curves
+        for model, checks in (
+            ("kbrn", [(1, 0.5), (10, 1.0)]),
+            ("kbrn", [(1, 0.7), (10, 0.8), (100, 0.6)]),
+            ("lstm", [(1, 0.25), (7, 0.75)]),
+        )
     ]
     (axes,) = accuracy_plot(records).axes
     lines = [np.asarray(line.get_xydata()).tolist() for line in axes.lines]

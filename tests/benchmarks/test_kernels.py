@@ -1,5 +1,7 @@
 """``python -m benchmarks.kernels``: what it measures, and that nothing is measured twice."""
 
+import os
+import pickle
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -12,6 +14,8 @@ pytest.importorskip("matplotlib", reason="the benchmark needs the extra 'bench'"
 pytest.importorskip("rdkit", reason="the benchmark's molecules need the extra 'mol'")
 
 from benchmarks.harness import memory
+from benchmarks.harness.errors import MeasurementError
+from benchmarks.harness.study import in_own_process
 from benchmarks.harness.task import PARTS
 from benchmarks.kernels import __main__ as kernels
 from benchmarks.kernels import accuracy, libraries, measure, options, regression
@@ -26,7 +30,7 @@ from benchmarks.kernels.options import (
     planned,
 )
 from pyg_kernels.datasets import ChEMBLSulfonamides
-from tests.benchmarks.conftest import metrics_of
+from tests.benchmarks.conftest import metrics_of, printed
 
 SMALL = Kernels(
     device="cpu", molecules=40, walk_molecules=3, copies=(1, 2), features=(8, 16), rounds=1
@@ -52,12 +56,16 @@ def write_set(path, number=40):
 
 @contextmanager
 def small(molecules):
-    """Measures few molecules in this process; gives the list of what is measured."""
+    """Measures few molecules in this process, as if it were another one.
+
+    Gives the list of what is measured.
+    """
     measured = []
 
     def in_this_process(work, options, measurement, folder):
         measured.append(measurement)
-        return measure.outcome(options, measurement, folder)
+        work, *sent = pickle.loads(pickle.dumps((work, options, measurement, folder)))
+        return pickle.loads(pickle.dumps(work(*sent)))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(libraries, "load", lambda options: molecules)
@@ -66,6 +74,7 @@ def small(molecules):
         patch.setattr(options, "FEWER", 20)
         patch.setattr(accuracy, "PENALTIES", (1.0,))
         patch.setattr(accuracy, "DEPTHS", range(1))
+        patch.setattr(accuracy, "INNER", 2)
         patch.setattr(measure, "in_own_process", in_this_process)
         patch.setattr(memory.gc, "collect", lambda: 0)  # slow in a process as large as this one
         patch.setattr(options, "EXACT_SIZES", (20, 40, 80))
@@ -146,9 +155,14 @@ def test_differences_are_noticed(study, tmp_path, monkeypatch):
     assert found["relative_difference"] == pytest.approx(0.01)
 
 
-def test_bond_labels_change_the_counts(study, whole, tmp_path):
+def test_bond_labels_change_the_counts(study, whole, tmp_path, monkeypatch):
     run, measured = study
-    assert run("--tasks", "wl-features", "wl-gram", "--bond-labels")[0] == 0
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    status, out, _ = run("--tasks", "wl-features", "wl-gram", "--bond-labels", "--threads", 2)
+    assert status == 0
+    assert os.environ["OMP_NUM_THREADS"] == "2"
+    assert result_of(tmp_path / "out", "wl-features", OURS, 1)["threads"] == 2
+    assert "wl-features 1, pyg_kernels: 0." in out
     assert GRAKEL not in {m.method for m in measured}
     with_bonds = result_of(tmp_path / "out", "wl-features", OURS, 1)["columns"]
     assert with_bonds > result_of(whole[0], "wl-features", OURS, 1)["columns"]
@@ -182,8 +196,7 @@ def test_without_grakel_its_rows_say_so(study, tmp_path, monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(libraries, "import_module", absent)
-    status, out, err = run("--tasks", "wl-gram", "--quiet")
-    assert (status, err) == (0, "")
+    out = printed(run("--tasks", "wl-gram", "--quiet"))
     assert out.count("GraKeL is not installed: pip install grakel") == 3
     assert result_of(tmp_path / "out", "wl-gram", OURS, 40)["seconds"] > 0
 
@@ -201,16 +214,10 @@ def test_a_failure_is_one_line(study, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("out/runs/*/record.json"))
 
 
-def test_a_process_of_its_own(call_main, tmp_path):
-    """The real way of measuring, once."""
-    words = ("--tasks", "wl-features", "--copies", 1, "--rounds", 1, "--device", "cpu")
-    words += ("--threads", 1, "--out", tmp_path / "out")
-    status, out, err = call_main(kernels.main, *words)
-    assert (status, err) == (0, "")
-    assert "wl-features 1, pyg_kernels: 0." in out
-    found = result_of(tmp_path / "out", "wl-features", OURS, 1)
-    assert found["threads"] == 1
-    assert found["peak_mib"] > 1
+def test_a_process_of_its_own():
+    assert in_own_process(os.getpid) != os.getpid()
+    with pytest.raises(MeasurementError, match="the process was killed"):
+        in_own_process(os._exit, 1)
 
 
 def test_copies_are_in_other_orders(molecules):

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Callable
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -15,18 +14,15 @@ import torch
 pytest.importorskip("lightning", reason="the benchmark needs the extra 'bench'")
 
 import pandas
-from matplotlib.figure import Figure
 
 from benchmarks.corpora.recordings import PlantedRecordings, PlantedState, Recordings
-from benchmarks.papers.lfp import report
 from benchmarks.papers.lfp.__main__ import main
 from benchmarks.papers.lfp.data import TrialLoader, leave_one_out
 from benchmarks.papers.lfp.filters import FilterBank, found
 from benchmarks.papers.lfp.models import RecordingModelConfig, RecordingNet
 from benchmarks.papers.lfp.task import RecordingClassifier, load_classifier
-from tests.benchmarks.conftest import assert_refused, metrics_of
+from tests.benchmarks.conftest import Call, assert_refused, metrics_of, printed, runs_of
 
-PICTURES = ("wavelets.png", "spectra.png")
 SUBJECTS = ("s01", "s02", "s03")
 STATES = (
     PlantedState("up", 50.0, math.pi / 2),
@@ -54,32 +50,21 @@ def mice(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def call(call_main) -> Callable[..., tuple[int, str, str]]:
+def call(call_main) -> Call:
     return partial(call_main, main)
 
 
 @pytest.fixture
-def compare(call, mice: Path, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+def compare(call, mice: Path, tmp_path: Path) -> Call:
     """Trains small models for 2 epochs into ``out`` unless the words say otherwise."""
-
-    def run(*words: object) -> tuple[int, str, str]:
-        small = ("--device", "cpu", "--hidden", 4, "--ngram", 9, "--batch-size", 16)
-        data = ("--data", mice, "--models", "cnn", "rkm-lstm")
-        return call(*data, *small, "--epochs", 2, "--out", tmp_path / "out", "--quiet", *words)
-
-    return run
+    small = ("--device", "cpu", "--hidden", 4, "--ngram", 9, "--batch-size", 16, "--epochs", 2)
+    data = ("--data", mice, "--models", "cnn", "rkm-lstm", "--out", tmp_path / "out")
+    return partial(call, *small, *data, "--quiet")
 
 
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves the pictures empty, which takes most of the time of a small experiment."""
-    for name in ("wavelet_plot", "spectrum_plot"):
-        monkeypatch.setattr(report, name, lambda *args: Figure(figsize=(1, 1)))
-
-
+@pytest.mark.usefixtures("undrawn")
 def test_leaves_out_every_subject(compare, tmp_path) -> None:
-    status, out, err = compare("--seeds", 0, 1)
-    assert (status, err) == (0, "")
+    out = printed(compare("--seeds", 0, 1, "--epochs", 1))
     records = metrics_of(tmp_path / "out")
     assert sorted((r["subject"], r["model"], r["seed"]) for r in records) == [
         (subject, model, seed)
@@ -90,15 +75,13 @@ def test_leaves_out_every_subject(compare, tmp_path) -> None:
     splits = {r["subject"]: r["split"] for r in records}
     assert splits["s01"] == "s01 left out, s02 validated on"
     assert splits["s03"] == "s03 left out, s01 validated on"
-    assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("npz", "accuracy", 2)}
+    assert {(r["dataset"], r["metric"], r["epochs"]) for r in records} == {("npz", "accuracy", 1)}
 
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
     columns = ["model", "seed", "part", "left_out", "row", "subject", "label", "predicted"]
     assert list(table) == columns
     data = planted()
-    for record in records:
-        keys = {"model": record["model"], "seed": record["seed"], "left_out": record["subject"]}
-        run = table[(table[list(keys)] == pandas.Series(keys)).all(axis=1)]
+    for record, run in runs_of(tmp_path / "out", table, left_out="subject"):
         assert sorted(run["row"]) == list(range(72))
         for row, subject, label in run[["row", "subject", "label"]].itertuples(index=False):
             assert data.subjects[data.subject[row]] == subject
@@ -121,14 +104,11 @@ def test_leaves_out_every_subject(compare, tmp_path) -> None:
                 for s in SUBJECTS
             ]
             assert f"{np.mean(means):.2f} ± {np.std(means, ddof=1):.2f}" in text
-    for name in PICTURES:
-        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
 
 
 def test_made_recordings_say_what_was_found_of_them(call, tmp_path) -> None:
     words = ("--subjects", 3, "--trials", 2, "--models", "gated-cnn", "--folds", 1, "--hidden", 3)
-    status, out, err = call(*words, "--epochs", 1, "--device", "cpu", "--out", tmp_path / "out")
-    assert (status, err) == (0, "")
+    out = printed(call(*words, "--epochs", 1, "--device", "cpu", "--out", tmp_path / "out"))
     assert "made recordings: 18 trials of 11 channels and 1,000 samples (1 s at 1000 Hz)" in out
     assert "gated-cnn without s01 (seed 0): epoch 1/1, valid accuracy" in out
     (record,) = metrics_of(tmp_path / "out")
@@ -136,11 +116,8 @@ def test_made_recordings_say_what_was_found_of_them(call, tmp_path) -> None:
     # 3 wavelets of 11 amplitudes and phases, a frequency and a decay, twice; 3 biases; the norm's
     # 3 scales and shifts; 3 * 3 weights and 3 biases of the classifier.
     assert record["num_parameters"] == 2 * 3 * 24 + 3 + 6 + 12
-    assert [(s["state"], s["hz"]) for s in record["planted"]] == [
-        ("backward", 40.0),
-        ("fast", 80.0),
-        ("forward", 40.0),
-    ]
+    frequencies = {state["state"]: state["hz"] for state in record["planted"]}
+    assert frequencies == {"backward": 40.0, "fast": 80.0, "forward": 40.0}
     for state in record["planted"]:
         distances = [abs(hz - state["hz"]) for hz in record["center_hz"]]
         nearest = record["center_hz"][int(np.argmin(distances))]
@@ -153,8 +130,7 @@ def test_made_recordings_say_what_was_found_of_them(call, tmp_path) -> None:
 def test_learns_frequency_and_phase(compare, tmp_path, model, filters) -> None:
     data = save(tmp_path / "more.npz", planted(num_subjects=4, trials=12, seconds=0.15))
     words = ("--model", model, "--filters", filters, "--folds", 1, "--data", data, "--hidden", 12)
-    status, _, err = compare(*words, "--epochs", 10, "--lr", 0.02, "--ngram", 20)
-    assert (status, err) == (0, "")
+    printed(compare(*words, "--epochs", 10, "--lr", 0.02, "--ngram", 20))
     (record,) = metrics_of(tmp_path / "out")
     # Without the phases two of three at most.
     assert record["test"] > 80
@@ -201,8 +177,7 @@ def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     data = planted(num_subjects=2, trials=10)
     subjects = np.array(["a/b $1_{", "c|d\né"])[data.subject]
     path = save(tmp_path / "two.npz", data, subject=subjects, y=10 * data.y.numpy())
-    status, _, err = compare("--data", path)
-    assert (status, err) == (0, "")
+    printed(compare("--data", path, "--epochs", 1))
     records = metrics_of(tmp_path / "out")
     assert {record["subject"] for record in records} == set(subjects)
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv", dtype=str)
@@ -211,9 +186,8 @@ def test_two_subjects_of_any_names_and_any_classes(compare, tmp_path) -> None:
     for (left_out, _), run in table.groupby(["left_out", "model"]):
         for part, number in (("train", 8), ("valid", 2), ("test", 10)):
             rows = run[run["part"] == part]
-            assert rows["label"].value_counts().to_dict() == dict.fromkeys(
-                ["0", "10", "20"], number
-            )
+            counts = rows["label"].value_counts().to_dict()
+            assert counts == dict.fromkeys(["0", "10", "20"], number)
             assert set(rows["subject"] == left_out) == {part == "test"}
 
 

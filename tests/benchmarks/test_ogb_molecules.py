@@ -13,7 +13,7 @@ import pandas
 from benchmarks.molecules.options import OGB_SETS
 from pyg_kernels.datasets.ogb import SETS
 from pyg_kernels.molecules.command import main as pyg_kernels
-from tests.benchmarks.conftest import metrics_of
+from tests.benchmarks.conftest import metrics_of, printed, runs_of
 from tests.ogb_sets import SMILES, write_ogb_set
 
 NAN = math.nan
@@ -46,6 +46,7 @@ def official(dataset, metric, table):
     return Evaluator(dataset).eval({"y_true": y, "y_pred": prediction})[metric]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("dataset", "metric", "title", "targets"),
     [
@@ -58,14 +59,12 @@ def test_results_are_those_of_ogbs_evaluator(
     compare, root, tmp_path, dataset, metric, title, targets
 ):
     words = ("--data", dataset, "--root", root, "--model", "gine", "wl-subtree-3", "mean")
-    status, out, err = compare(*words, "--seeds", 0, 1)
-    assert (status, err) == (0, "")
+    out = printed(compare(*words, "--seeds", 0, 1))
     records = metrics_of(tmp_path / "out")
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
     assert len(records) == 4 and len(table) == 4 * 30 * targets
-    for record in records:
+    for record, run in runs_of(tmp_path / "out", table):
         assert record["split"] == "official"
-        run = table[(table["model"] == record["model"]) & (table["seed"] == record["seed"])]
         for part in ("train", "valid", "test"):
             expected = official(dataset, metric, run[run["part"] == part])
             assert record[part] == pytest.approx(expected, rel=1e-6)
@@ -79,10 +78,9 @@ def test_results_are_those_of_ogbs_evaluator(
     if targets > 1:  # more targets than columns: a row each, a dash where a class is absent
         rows = [line.split() for line in out.splitlines() if line.startswith("c3 ")]
         assert rows == [["c3", "-", "-", "-"]]
-    name = f"predictions-{dataset}-official.png"
-    assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_predicts_new_molecules_with_the_features_of_its_set(compare, root, tmp_path):
     assert compare("--data", "ogbg-molhiv", "--root", root, "--model", "gine")[0] == 0
     table = pandas.read_csv(tmp_path / "out" / "predictions.csv")
@@ -94,6 +92,7 @@ def test_a_run_predicts_new_molecules_with_the_features_of_its_set(compare, root
     assert predicted.tolist() == pytest.approx(table["prediction"].tolist(), abs=1e-5)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_classes_of_a_csv(compare, tmp_path):
     lines = [
         f"{text},{k % 2},{'' if k % 3 == 0 else int(text[0] == 'C')}"
@@ -102,8 +101,7 @@ def test_classes_of_a_csv(compare, tmp_path):
     path = tmp_path / "classes.csv"
     path.write_text("\n".join(["smiles,odd,aliphatic", *lines]) + "\n")
     words = ("--data", path, "--task", "classification", "--model", "gine", "mean")
-    status, out, err = compare(*words)
-    assert (status, err) == (0, "")
+    out = printed(compare(*words))
     gine, mean = metrics_of(tmp_path / "out")
     assert (gine["metric"], mean["test"]) == ("roc-auc", 0.5)
     assert "Test ROC-AUC of each target" in out

@@ -28,6 +28,8 @@ SMALL = ("--shapes", "3x2x8", "--rounds", 1, "--threads", 1)
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    language_case = partial(cases.language_case, num_words=9, hidden=4)
+    monkeypatch.setattr(cases, "language_case", language_case)
     for device in ("cpu", "cuda"):
         monkeypatch.setitem(cases.MOLECULES, device, 4)
         monkeypatch.setitem(cases.INPUTS, device, (30, 4))
@@ -37,12 +39,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 @pytest.mark.usefixtures("small")
 def test_all_tables_and_their_comparison(device: str, tmp_path: Path, call_main) -> None:
-    small = partial(cases.language_case, num_words=9, hidden=4)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cases, "language_case", small)
-        names = TABLES[:7]
-        words = (*names, *SMALL, "--device", device, "--out", tmp_path / "new" / "folder")
-        status, out, _ = call_main(main, *words)
+    names = TABLES[:7]
+    words = (*names, *SMALL, "--device", device, "--out", tmp_path / "new" / "folder")
+    status, out, _ = call_main(main, *words)
     assert status == 0
     path = tmp_path / "new" / "folder" / "metrics.json"
     content = json.loads(path.read_text())
