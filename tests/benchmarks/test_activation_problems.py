@@ -149,7 +149,10 @@ def numerical_slope(function: Expansion, a: float, step: float = 1e-6) -> float:
     return (direct(function, a + step) - direct(function, a - step)) / (2 * step)
 
 
-GREEN_OPTIONS = [("relu", {}), ("abs", {"slope": 0.4, "intercept": -1.0})]
+GREEN_OPTIONS = [
+    ("relu", {"slope": -0.7, "intercept": 0.3}),
+    ("abs", {"slope": 0.4, "intercept": -1.0}),
+]
 
 
 @pytest.mark.parametrize(("green", "options"), GREEN_OPTIONS)

@@ -29,7 +29,6 @@ from benchmarks.kernels.options import (
     Measurement,
     planned,
 )
-from pyg_kernels.datasets import ChEMBLSulfonamides
 from tests.benchmarks.conftest import metrics_of, printed
 
 SMALL = Kernels(
@@ -42,7 +41,7 @@ WORDS += ("--rounds", 1, "--device", "cpu")
 @pytest.fixture(scope="module")
 def molecules():
     """The 60 smallest of the 1,017: GraKeL multiplies matrices of |V| |V'| rows."""
-    molecules = ChEMBLSulfonamides()
+    molecules = libraries.load(SMALL)
     sizes = molecules.batch(range(len(molecules))).ptr.diff()
     return molecules[sizes.argsort(stable=True)[:60]]
 

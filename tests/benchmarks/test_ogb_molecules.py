@@ -46,7 +46,6 @@ def official(dataset, metric, table):
     return Evaluator(dataset).eval({"y_true": y, "y_pred": prediction})[metric]
 
 
-@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("dataset", "metric", "title", "targets"),
     [
@@ -78,6 +77,8 @@ def test_results_are_those_of_ogbs_evaluator(
     if targets > 1:  # more targets than columns: a row each, a dash where a class is absent
         rows = [line.split() for line in out.splitlines() if line.startswith("c3 ")]
         assert rows == [["c3", "-", "-", "-"]]
+    name = f"predictions-{dataset}-official.png"
+    assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.usefixtures("undrawn")
