@@ -170,6 +170,9 @@ def test_shards_and_a_configuration_give_the_same_results(call, compare, molecul
     expected = [[record[part] for part in PARTS] for record in metrics(tmp_path / "out")]
     for out in (tmp_path / "on-disk", again):
         assert [[record[part] for part in PARTS] for record in metrics(out)] == expected
+    record = tmp_path / "again" / "runs" / "molecules-random-wl-seed0" / "record.json"
+    training = json.loads(record.read_text())["about"]["settings"]["training_options"]
+    assert training == {"schedule": "exponential", "resample": 0.5}
     table = pandas.read_csv(tmp_path / "on-disk" / "predictions.csv")
     assert set(table["part"]) == {"test"}
 
