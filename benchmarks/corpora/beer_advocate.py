@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,21 +43,18 @@ class BeerAdvocate(PartedTexts):
         if not 0 <= aspect < len(ASPECTS):
             raise ValueError(f"aspect must be from 0 to {len(ASPECTS) - 1}, got {aspect}")
         self.aspect = aspect
-        reader = _Reader()
-        parts: dict[str, list[_Review]] = {}
-        for part, name in (("train", "train"), ("valid", "heldout")):
-            file = f"reviews.aspect{aspect}.{name}.txt"
-            parts[part] = reader.reviews(obtain_text(root, file, SOURCE))
-        parts["test"] = reader.annotated(obtain_text(root, "annotations.json", SOURCE))
-        reviews = [review for part in parts.values() for review in part]
+        first, second = (f"reviews.aspect{aspect}.{name}.txt" for name in ("train", "heldout"))
+        files = {"train": first, "valid": second, "test": "annotations.json"}
+        reviews: list[_Review] = []
+        self.parts = {}
+        for part, name in files.items():
+            read, start = _annotated if part == "test" else _rated, len(reviews)
+            lines = numbered(obtain_text(root, name, SOURCE))
+            reviews += [read(line, where) for where, line in lines]
+            self.parts[part] = torch.arange(start, len(reviews))
         self.texts = [review.words for review in reviews]
         self.ratings = torch.tensor([review.ratings for review in reviews], dtype=torch.float32)
         self.evidence = [None if one.marks is None else one.marks[aspect] for one in reviews]
-        self.parts: dict[str, Tensor] = {}
-        start = 0
-        for part, some in parts.items():
-            self.parts[part] = torch.arange(start, start + len(some))
-            start += len(some)
         self.split = "published parts, annotated reviews to test on"
 
     def digest(self) -> str:
@@ -71,47 +69,37 @@ class _Review(NamedTuple):
     marks: Tensor | None = None
 
 
-class _Reader:
-    """Reads reviews; holds each word once, since large sets have few different ones."""
+def _rated(line: str, where: str) -> _Review:
+    """The review of a line ``y1 .. y5 <tab> words``."""
+    ratings, tab, text = line.partition("\t")
+    if not tab or not text.split():
+        raise ValueError(f"{where} is not 'y1 y2 y3 y4 y5 <tab> words'")
+    return _review(text.split(), ratings.split(), where)
 
-    def __init__(self) -> None:
-        self._words: dict[str, str] = {}
 
-    def reviews(self, path: Path) -> list[_Review]:
-        """The lines ``y1 .. y5 <tab> words`` of a file."""
-        found = []
-        for where, line in numbered(path):
-            ratings, tab, text = line.partition("\t")
-            if not tab or not text.split():
-                raise ValueError(f"{where} is not 'y1 y2 y3 y4 y5 <tab> words'")
-            found.append(self._review(text.split(), ratings.split(), where))
-        return found
+def _annotated(line: str, where: str) -> _Review:
+    """The review of a line that is a JSON object."""
+    try:
+        record = json.loads(line)
+        words, ratings = list(record["x"]), list(record["y"])
+        marks = torch.zeros(len(ASPECTS), len(words), dtype=torch.bool)
+        for aspect in range(len(ASPECTS)):
+            for start, end in record[str(aspect)]:
+                if not 0 <= start <= end <= len(words):
+                    raise ValueError(f"[{start}, {end}] is not within {len(words)} words")
+                marks[aspect, start:end] = True
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{where} is no annotated review: {error}") from error
+    return _review(words, ratings, where)._replace(marks=marks)
 
-    def annotated(self, path: Path) -> list[_Review]:
-        """The reviews of a file of one JSON object a line."""
-        found = []
-        for where, line in numbered(path):
-            try:
-                record = json.loads(line)
-                words, ratings = list(record["x"]), list(record["y"])
-                marks = torch.zeros(len(ASPECTS), len(words), dtype=torch.bool)
-                for aspect in range(len(ASPECTS)):
-                    for start, end in record[str(aspect)]:
-                        if not 0 <= start <= end <= len(words):
-                            raise ValueError(f"[{start}, {end}] is not within {len(words)} words")
-                        marks[aspect, start:end] = True
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{where} is no annotated review: {error}") from error
-            found.append(self._review(words, ratings, where)._replace(marks=marks))
-        return found
 
-    def _review(self, words: list[Any], values: list[Any], where: str) -> _Review:
-        try:
-            ratings = [float(value) for value in values]
-        except (TypeError, ValueError):
-            ratings = []
-        if len(ratings) != len(ASPECTS) or not all(0 <= rating <= 1 for rating in ratings):
-            raise ValueError(f"{where}: expected {len(ASPECTS)} ratings from 0 to 1, got {values}")
-        if not words or not all(isinstance(word, str) for word in words):
-            raise ValueError(f"{where}: expected words, got {words}")
-        return _Review([self._words.setdefault(word, word) for word in words], ratings)
+def _review(words: list[Any], values: list[Any], where: str) -> _Review:
+    try:
+        ratings = [float(value) for value in values]
+    except (TypeError, ValueError):
+        ratings = []
+    if len(ratings) != len(ASPECTS) or not all(0 <= rating <= 1 for rating in ratings):
+        raise ValueError(f"{where}: expected {len(ASPECTS)} ratings from 0 to 1, got {values}")
+    if not words or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{where}: expected words, got {words}")
+    return _Review(list(map(sys.intern, words)), ratings)  # large sets have few different words

@@ -43,22 +43,16 @@ class MR(TextCorpus):
     )
 
     def __init__(self, root: str | Path, seed: int = 0) -> None:
-        texts: list[list[str]] = []
-        names: list[str] = []
         files = {"negative": self.negative_file, "positive": self.positive_file}
-        for name, file in files.items():
-            found, _, _ = labelled({name: file.obtain(root)}, _sentence)
-            texts += found
-            names += [name] * len(found)
+        paths = {name: file.obtain(root) for name, file in files.items()}
+        texts, _, places = labelled(paths, _sentence)
+        names = [name for name, some in places.items() for _ in some]
         order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed))
         # Fold k of the sentence at place i of the random order is i modulo 10.
         folds = torch.empty_like(order)
         folds[order] = torch.arange(len(order)) % 10
-        parts = {
-            "train": (folds > 1).nonzero().flatten(),
-            "valid": (folds == 1).nonzero().flatten(),
-            "test": (folds == 0).nonzero().flatten(),
-        }
+        masks = {"train": folds > 1, "valid": folds == 1, "test": folds == 0}
+        parts = {part: mask.nonzero().flatten() for part, mask in masks.items()}
         super().__init__(texts, names, parts, f"fold 0 of 10 random folds (seed {seed})")
 
 

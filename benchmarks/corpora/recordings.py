@@ -7,7 +7,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -185,71 +185,37 @@ class PlantedRecordings(Recordings):
         amplitude: float = 0.08,
         seed: int = 0,
     ) -> None:
-        samples = round(seconds * rate)
         self.states = tuple(sorted(states, key=lambda state: state.name))  # as classes are
-        subjects = [
-            _PlantedSubject.draw(np.random.default_rng([seed, s]), self.states, num_channels)
-            for s in range(num_subjects)
-        ]
+        frequency, lag, strength = np.array([s[1:] for s in map(astuple, self.states)]).T
         y = np.tile(np.arange(len(self.states)), trials)
-        x = [s.record(y, samples, rate, self.states, amplitude) for s in subjects]
+        time = np.arange(round(seconds * rate)) / rate
+        x, drawn = [], []
+        for subject in range(num_subjects):
+            generator = np.random.default_rng([seed, subject])
+            shift = PHASE_SPREAD * generator.standard_normal(num_channels)
+            frequencies = frequency * (1 + FREQUENCY_SPREAD * generator.standard_normal())
+            phases = lag[:, None] * np.arange(num_channels) + shift
+            gains = np.exp(GAIN_SPREAD * generator.standard_normal(num_channels))
+            level = math.exp(NOISE_SPREAD * generator.standard_normal())
+            size = amplitude * strength[y]
+            size = size * np.exp(STRENGTH_SPREAD * generator.standard_normal(len(y)))
+            start = generator.uniform(0, 2 * math.pi, len(y))
+            angle = (
+                2 * math.pi * frequencies[y][:, None, None] * time
+                + (phases[y] + start[:, None])[:, :, None]
+            )
+            noise = _pink_noise(generator, (len(y), num_channels, len(time)))
+            oscillation = math.sqrt(2) * size[:, None, None] * np.cos(angle)
+            x.append(gains[:, None] * (oscillation + level * noise))
+            drawn.append((frequencies, phases, gains, level))
         super().__init__(
             np.concatenate(x),
             np.array([state.name for state in self.states])[np.tile(y, num_subjects)],
             np.repeat([f"s{s + 1:02d}" for s in range(num_subjects)], len(y)),
             rate,
         )
-        self.frequencies = torch.tensor(np.stack([s.frequencies for s in subjects]))
-        self.phases = torch.tensor(np.stack([s.phases for s in subjects]))
-        self.gains = torch.tensor(np.stack([s.gains for s in subjects]))
-        self.noise = torch.tensor([s.noise for s in subjects], dtype=torch.float64)
-
-
-@dataclass(frozen=True)
-class _PlantedSubject:
-    """What is drawn once for a subject, and the generator of its trials."""
-
-    frequencies: np.ndarray  # (K,)
-    phases: np.ndarray  # (K, C)
-    gains: np.ndarray  # (C,)
-    noise: float
-    generator: np.random.Generator
-
-    @classmethod
-    def draw(
-        cls, generator: np.random.Generator, states: Sequence[PlantedState], num_channels: int
-    ) -> _PlantedSubject:
-        lags = np.array([state.lag for state in states])
-        shift = PHASE_SPREAD * generator.standard_normal(num_channels)
-        return cls(
-            frequencies=np.array([state.frequency for state in states])
-            * (1 + FREQUENCY_SPREAD * generator.standard_normal()),
-            phases=lags[:, None] * np.arange(num_channels) + shift,
-            gains=np.exp(GAIN_SPREAD * generator.standard_normal(num_channels)),
-            noise=math.exp(NOISE_SPREAD * generator.standard_normal()),
-            generator=generator,
-        )
-
-    def record(
-        self,
-        y: np.ndarray,
-        samples: int,
-        rate: float,
-        states: Sequence[PlantedState],
-        amplitude: float,
-    ) -> np.ndarray:
-        """Trials of the states `y`, (M,): (M, C, T)."""
-        strength = amplitude * np.array([state.strength for state in states])[y]
-        strength = strength * np.exp(STRENGTH_SPREAD * self.generator.standard_normal(len(y)))
-        start = self.generator.uniform(0, 2 * math.pi, len(y))
-        time = np.arange(samples) / rate
-        angle = (
-            2 * math.pi * self.frequencies[y][:, None, None] * time
-            + (self.phases[y] + start[:, None])[:, :, None]
-        )
-        noise = _pink_noise(self.generator, (len(y), len(self.gains), samples))
-        oscillation = math.sqrt(2) * strength[:, None, None] * np.cos(angle)
-        return self.gains[:, None] * (oscillation + self.noise * noise)
+        found = (torch.tensor(np.stack(each)) for each in zip(*drawn, strict=True))
+        self.frequencies, self.phases, self.gains, self.noise = found
 
 
 def _pink_noise(generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
