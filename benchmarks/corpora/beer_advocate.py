@@ -40,8 +40,6 @@ class BeerAdvocate(PartedTexts):
     """
 
     def __init__(self, root: str | Path, aspect: int = 0) -> None:
-        if not 0 <= aspect < len(ASPECTS):
-            raise ValueError(f"aspect must be from 0 to {len(ASPECTS) - 1}, got {aspect}")
         self.aspect = aspect
         first, second = (f"reviews.aspect{aspect}.{name}.txt" for name in ("train", "heldout"))
         files = {"train": first, "valid": second, "test": "annotations.json"}

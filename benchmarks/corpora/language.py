@@ -97,9 +97,22 @@ class LanguageCorpus(TextStreams):
     """
 
     def __init__(self, root: str | Path) -> None:
-        name, files = find_parts(root)
+        root = Path(root).expanduser()
+        trained = {name: find_file(root, names.format("train")) for name, names in FILES.items()}
+        name = next(filter(trained.get, FILES), None)
+        if name is None:
+            if not root.is_dir():
+                raise FileNotFoundError(f"{root}: no such folder or file")
+            wanted = ", ".join(names.format("train") for names in FILES.values())
+            raise FileNotFoundError(
+                f"{root} has none of the training files {wanted}, nor one with .gz"
+            )
         parts = {}
-        for part, file in files.items():
+        for part in PARTS:
+            wanted = FILES[name].format(part)
+            file = find_file(root, wanted)
+            if file is None:
+                raise FileNotFoundError(f"{root} has no file {wanted} or {wanted}.gz")
             parts[part] = [line.split() for line in read_lines(file)]
             if not any(parts[part]):
                 raise ValueError(f"{file} has no words")
@@ -141,23 +154,3 @@ def stream(lines: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[Tens
         words.append(END)
     ids, _ = vocabulary.encode([words])
     return ids, int((ids == vocabulary.unknown).sum()) - words.count(UNKNOWN)
-
-
-def find_parts(root: str | Path) -> tuple[str, dict[str, Path]]:
-    """The name of the family of files in a folder, and the file of each part."""
-    root = Path(root).expanduser()
-    for name, pattern in FILES.items():
-        if find_file(root, pattern.format("train")) is None:
-            continue
-        files = {}
-        for part in PARTS:
-            file = find_file(root, pattern.format(part))
-            if file is None:
-                wanted = pattern.format(part)
-                raise FileNotFoundError(f"{root} has no file {wanted} or {wanted}.gz")
-            files[part] = file
-        return name, files
-    if not root.is_dir():
-        raise FileNotFoundError(f"{root}: no such folder or file")
-    wanted = ", ".join(pattern.format("train") for pattern in FILES.values())
-    raise FileNotFoundError(f"{root} has none of the training files {wanted}, nor one with .gz")

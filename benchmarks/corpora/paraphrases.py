@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -35,7 +35,57 @@ class Pair(NamedTuple):
     paraphrase: bool
 
 
-class MSRPQuestions(QuestionCorpus):
+class _PairCorpus(QuestionCorpus):
+    """The corpus of the pairs that a reader has read, to train on (from `source`) and to test on;
+    `split` says how these came about.
+    """
+
+    def __init__(
+        self,
+        reader: _Reader,
+        training: Sequence[Pair],
+        testing: Sequence[Pair],
+        source: str | Path,
+        split: str,
+        seed: int,
+    ) -> None:
+        pairs = [*training, *testing]
+        similar, groups = _paraphrases(pairs), _groups(pairs, len(reader.questions))
+        tested = [pair for pair in testing if pair.paraphrase]
+        taken = {groups[pair.first] for pair in tested}
+        paraphrases = [pair for pair in training if pair.paraphrase]
+        apart = [pair for pair in paraphrases if groups[pair.first] not in taken]
+        dev, train = _divided(apart, groups, DEV_FRACTION, seed)
+        if not dev:
+            raise ValueError(
+                f"{source} is too small for a dev part of {DEV_FRACTION:g}: it has {len(apart)} "
+                "pairs of paraphrases to train on"
+            )
+        pool = np.array(list(dict.fromkeys(pair.second for pair in pairs)))
+        index = BM25Index(reader.questions[place].title for place in pool)
+
+        def ranking(pair: Pair) -> Ranking:
+            """The candidates of a pair, the best first; of equal ones the earlier."""
+            scores = index.scores(reader.questions[pair.first].title).numpy()
+            order = np.argsort(-scores, kind="stable")
+            order = order[pool[order] != pair.first]
+            true = pool[order] == pair.second
+            best = order[true | (np.cumsum(~true) < NUM_CANDIDATES)]
+            candidates = tuple(pool[best].tolist())
+            relevant = tuple(place in similar[pair.first] for place in candidates)
+            return Ranking(pair.first, candidates, relevant, tuple(scores[best].tolist()))
+
+        parts = {"dev": map(ranking, dev), "test": map(ranking, tested)}
+        split = f"{split}, {100 * DEV_FRACTION:g}% of training for dev (seed {seed})"
+        super().__init__(reader.questions, _train_queries(train, seed), parts, split)
+        reasons = {
+            "pairs of one and the same sentence": reader.identical,
+            "training pairs connected with the test part": len(paraphrases) - len(apart),
+        }
+        self.left_out = {reason: number for reason, number in reasons.items() if number}
+
+
+class MSRPQuestions(_PairCorpus):
     """Sentences of news, their paraphrases to be found among what a search engine gives.
 
     The Microsoft Research Paraphrase Corpus (Dolan, Quirk and Brockett 2004): 4,076 and 1,725 pairs
@@ -56,23 +106,16 @@ class MSRPQuestions(QuestionCorpus):
         seed: of the dev part and of the 100 negatives of each training query.
     """
 
-    def __init__(
-        self,
-        root: str | Path,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, root: str | Path, seed: int = 0) -> None:
         reader = _Reader()
         paths = {part: obtain_text(root, name, SOURCE) for part, name in FILES.items()}
         train, test = (reader.read(paths[part]) for part in ("train", "test"))
         if not any(pair.paraphrase for pair in test):
             raise ValueError(f"{paths['test']} has no paraphrases")
-        split = f"official test part, {100 * DEV_FRACTION:g}% of training for dev (seed {seed})"
-        fields, left_out = _corpus(reader, train, test, paths["train"], seed)
-        super().__init__(*fields, split)
-        self.left_out = left_out
+        super().__init__(reader, train, test, paths["train"], "official test part", seed)
 
 
-class OwnPairs(QuestionCorpus):
+class OwnPairs(_PairCorpus):
     """Pairs of texts of one's own, similar ones to be found among what a search engine gives.
 
     Queries, candidates and parts are as in :class:`MSRPQuestions`; a text is its own id.
@@ -96,65 +139,18 @@ class OwnPairs(QuestionCorpus):
     ) -> None:
         reader = _Reader()
         pairs = reader.table(path, columns, encoding)
-        ending = f"{100 * DEV_FRACTION:g}% of training for dev (seed {seed})"
         if test is None:
             similar = [pair for pair in pairs if pair.paraphrase]
             groups = _groups(pairs, len(reader.questions))
             tested, train = _divided(similar, groups, TEST_FRACTION, seed)
             # Pairs that are not similar give candidates alone, in whatever part.
             train += [pair for pair in pairs if not pair.paraphrase]
-            split = f"random {100 * TEST_FRACTION:g}% of the similar pairs for testing, {ending}"
+            split = f"random {100 * TEST_FRACTION:g}% of the similar pairs for testing"
         else:
-            train, tested = pairs, reader.table(test, columns, encoding)
-            split = f"given test part, {ending}"
+            train, tested, split = pairs, reader.table(test, columns, encoding), "given test part"
         if not any(pair.paraphrase for pair in tested):
             raise ValueError(f"{test or path} has too few similar pairs to test on")
-        fields, left_out = _corpus(reader, train, tested, Path(path), seed)
-        super().__init__(*fields, split)
-        self.left_out = left_out
-
-
-def _corpus(
-    reader: _Reader,
-    training: Sequence[Pair],
-    testing: Sequence[Pair],
-    source: Path,
-    seed: int,
-) -> tuple[tuple[Any, Any, Any], dict[str, int]]:
-    """Questions, queries to train on and parts of a corpus of pairs, and what is left out."""
-    pairs = [*training, *testing]
-    similar, groups = _paraphrases(pairs), _groups(pairs, len(reader.questions))
-    tested = [pair for pair in testing if pair.paraphrase]
-    taken = {groups[pair.first] for pair in tested}
-    paraphrases = [pair for pair in training if pair.paraphrase]
-    apart = [pair for pair in paraphrases if groups[pair.first] not in taken]
-    dev, train = _divided(apart, groups, DEV_FRACTION, seed)
-    if not dev:
-        raise ValueError(
-            f"{source} is too small for a dev part of {DEV_FRACTION:g}: it has {len(apart)} pairs "
-            "of paraphrases to train on"
-        )
-    pool = np.array(list(dict.fromkeys(pair.second for pair in pairs)))
-    index = BM25Index(reader.questions[place].title for place in pool)
-
-    def ranking(pair: Pair) -> Ranking:
-        """The candidates of a pair of paraphrases, the best first; of equal ones the earlier."""
-        scores = index.scores(reader.questions[pair.first].title).numpy()
-        order = np.argsort(-scores, kind="stable")
-        order = order[pool[order] != pair.first]
-        true = pool[order] == pair.second
-        best = order[true | (np.cumsum(~true) < NUM_CANDIDATES)]
-        candidates = tuple(pool[best].tolist())
-        relevant = tuple(place in similar[pair.first] for place in candidates)
-        return Ranking(pair.first, candidates, relevant, tuple(scores[best].tolist()))
-
-    parts = {"dev": map(ranking, dev), "test": map(ranking, tested)}
-    reasons = {
-        "pairs of one and the same sentence": reader.identical,
-        "training pairs connected with the test part": len(paraphrases) - len(apart),
-    }
-    left_out = {reason: number for reason, number in reasons.items() if number}
-    return (reader.questions, _train_queries(train, seed), parts), left_out
+        super().__init__(reader, train, tested, path, split, seed)
 
 
 class _Reader:

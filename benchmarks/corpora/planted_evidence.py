@@ -71,17 +71,16 @@ class PlantedEvidence(TextCorpus):
             for place in polar[part]:
                 chosen = generator.sample(range(len(pool)), generator.randint(*questions))
                 cut, sentence = generator.randint(0, len(chosen)), reviews.texts[place]
-                before = [word for k in chosen[:cut] for word in pool[k]]
-                after = [word for k in chosen[cut:] for word in pool[k]]
-                texts.append([*before, *sentence, *after])
-                marks = torch.zeros(len(texts[-1]), dtype=torch.bool)
-                marks[len(before) : len(before) + len(sentence)] = True
-                self.evidence.append(marks)
+                around = [pool[k] for k in chosen]
+                pieces = [*around[:cut], sentence, *around[cut:]]
+                texts.append([word for piece in pieces for word in piece])
+                sizes = torch.tensor([len(piece) for piece in pieces])
+                self.evidence.append((torch.arange(len(pieces)) == cut).repeat_interleave(sizes))
                 names.append(reviews.classes[int(reviews.labels[place])])
             parts[part] = range(start, len(texts))
         low, high = questions
-        around = f"{reviews.split}; each sentence among {low} to {high} questions"
-        super().__init__(texts, names, parts, around)
+        split = f"{reviews.split}; each sentence among {low} to {high} questions"
+        super().__init__(texts, names, parts, split)
 
     def digest(self) -> str:
         """A fingerprint of texts, classes, parts and evidence: equal only if all are."""

@@ -41,14 +41,14 @@ class SST(TextCorpus):
     """
 
     def __init__(
-        self,
-        root: str | Path,
-        labels: str = "fine",
-        phrases: bool | None = False,
+        self, root: str | Path, labels: str = "fine", phrases: bool | None = False
     ) -> None:
-        if labels not in CLASSES:
-            raise ValueError(f"labels must be 'fine' or 'binary', got {labels!r}")
-        phrase_file = None if phrases is False else _phrase_file(root, labels, bool(phrases))
+        name = f"stsa.{labels}.phrases.train"
+        phrase_file = None if phrases is False else find_file(root, name)
+        if phrases and phrase_file is None:
+            raise FileNotFoundError(
+                f"{Path(root).expanduser()} has no file {name}, of the sentences and their phrases"
+            )
         self.phrases = phrase_file is not None
         paths: dict[str, Path] = {}
         for part in PARTS:
@@ -65,13 +65,3 @@ class SST(TextCorpus):
 
         split = "official parts, training on phrases too" if self.phrases else "official parts"
         super().__init__(*labelled(paths, parse), split)
-
-
-def _phrase_file(root: str | Path, labels: str, needed: bool) -> Path | None:
-    name = f"stsa.{labels}.phrases.train"
-    path = find_file(root, name)
-    if path is None and needed:
-        raise FileNotFoundError(
-            f"{Path(root).expanduser()} has no file {name}, of the sentences and their phrases"
-        )
-    return path
