@@ -205,7 +205,7 @@ class RankingRationales(RationaleTask):
         """MAP of each part; the other measures and the share of words of those to rank."""
         cosines = {part: found[:, 0] for part, found in predictions.items()}
         shares = {f"{p}_share": 100 * self._share(p, predictions[p]) for p in ("valid", "test")}
-        return self.ranking.measures(cosines, self.measure.key) | shares
+        return self.ranking.scores(cosines, self.measure.key) | shares
 
     def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
         """The same, and what is read."""

@@ -42,11 +42,12 @@ def ranked_pairs(rankings: Sequence[Ranking]) -> Tensor:
     )
 
 
-class PairLoader:
-    """Goes through pairs of questions in their order."""
+class CandidateLoader:
+    """Goes through the candidates of a part, in larger batches than those to train on."""
 
-    def __init__(self, texts: EncodedTexts, pairs: Tensor, batch_size: int, bodies: bool) -> None:
-        self.texts, self.groups, self.bodies = texts, pairs.split(batch_size), bodies
+    def __init__(self, data: QuestionData, part: str, batch_size: int, bodies: bool) -> None:
+        self.texts, self.bodies = data.texts, bodies
+        self.groups = ranked_pairs(data.rankings[part]).split(PAIRS_A_QUERY * batch_size)
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -179,10 +180,6 @@ def question_batches(
     training = NegativesLoader(
         data.texts, queries, num_negatives, batch_size, bodies, 10_000 * seed
     )
-    return Batches(training, {part: candidates(data, part, batch_size, bodies) for part in PARTS})
-
-
-def candidates(data: QuestionData, part: str, batch_size: int, bodies: bool) -> PairLoader:
-    """The candidates of a part, in larger batches than those to train on."""
-    pairs = ranked_pairs(data.rankings[part])
-    return PairLoader(data.texts, pairs, PAIRS_A_QUERY * batch_size, bodies)
+    return Batches(
+        training, {part: CandidateLoader(data, part, batch_size, bodies) for part in PARTS}
+    )

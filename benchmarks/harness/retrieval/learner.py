@@ -80,22 +80,21 @@ class QuestionRanker(Learner):
 
         That of training (with dropout) is of a similar question among its random ones.
         """
-        errors: dict[str, Metric] = {"train": self.train_error, "valid": self.valid_error}
-        return {f"{part}_MRR": 100 * (1 - error.compute().item()) for part, error in errors.items()}
+        return {
+            "train_MRR": 100 * (1 - self.train_error.compute().item()),
+            "valid_MRR": 100 * (1 - self.valid_error.compute().item()),
+        }
 
     def training_step(self, batch: QuestionBatch, batch_idx: int) -> Tensor:
-        """The loss of a batch."""
         scores = self.net(batch).float()
         rank = 1 + (scores[:, 1:] >= scores[:, :1]).sum(dim=1)
         self.train_error.update(1 - 1 / rank)
         return hinge_loss(scores, self.net.config.margin)
 
     def validation_step(self, batch: QuestionBatch, batch_idx: int) -> None:
-        """Adds pairs to the validation error."""
         self.valid_error.update(self(batch))
 
     def predict_step(self, batch: QuestionBatch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The cosine of each pair of a batch, ``(P,)``."""
         return self(batch)
 
 
@@ -119,19 +118,17 @@ class TitleWriter(Learner):
 
     def epoch_measures(self) -> dict[str, float]:
         """Perplexities, and the mean reciprocal rank of the validation part by titles alone."""
-        errors = {"train": self.train_error, "valid": self.valid_error}
-        perplexities = {
-            f"{part}_perplexity": error.compute().exp().item() for part, error in errors.items()
+        return {
+            "train_perplexity": self.train_error.compute().exp().item(),
+            "valid_perplexity": self.valid_error.compute().exp().item(),
+            "valid_MRR": 100 * (1 - self.ranking_error.compute().item()),
         }
-        return {**perplexities, "valid_MRR": 100 * (1 - self.ranking_error.compute().item())}
 
     def on_validation_epoch_start(self) -> None:
-        """Forgets the epoch before."""
         super().on_validation_epoch_start()
         self.ranking_error.reset()
 
     def training_step(self, batch: TitleBatch, batch_idx: int) -> Tensor:
-        """The loss of a batch."""
         losses = self.net(batch)
         self.train_error.update(losses.detach())
         return losses.mean()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torchmetrics import MetricCollection
 from torchmetrics.retrieval import RetrievalMAP, RetrievalMRR, RetrievalPrecision
 
 METRICS = ("MAP", "MRR", "P@1", "P@5")
@@ -20,25 +21,23 @@ def evaluate(scores: Sequence[Tensor], relevance: Sequence[Tensor]) -> dict[str,
     if any(bool(score.isnan().any()) for score in scores):
         return dict.fromkeys(METRICS, float("nan"))
     generator = torch.Generator().manual_seed(TIES)
-    predicted, target, queries = [], [], []
-    for query, (score, similar) in enumerate(zip(scores, relevance, strict=True)):
+    predicted, target = [], []
+    for score, similar in zip(scores, relevance, strict=True):
         order = torch.randperm(len(score), generator=generator)
         # Places from the worst, 1, up, for scores: torchmetrics need not keep equal scores in order
         # and takes a candidate whose score is not positive, as a cosine can be, for not retrieved.
         places = 1 + score.detach().cpu()[order].argsort(stable=True).argsort()
         predicted.append(places.float())
         target.append(similar.cpu()[order].bool())
-        queries.append(torch.full((len(score),), query))
     if not any(bool(similar.any()) for similar in target):
         raise ValueError("no query has a similar candidate")
-    ranked = torch.cat(predicted), torch.cat(target), torch.cat(queries)
+    lengths = torch.tensor(list(map(len, target)))
+    queries = torch.repeat_interleave(torch.arange(len(target)), lengths)
     measures = {
         "MAP": RetrievalMAP(empty_target_action="skip"),
         "MRR": RetrievalMRR(empty_target_action="skip"),
         "P@1": RetrievalPrecision(empty_target_action="skip", top_k=1),
         "P@5": RetrievalPrecision(empty_target_action="skip", top_k=5),
     }
-    return {
-        name: 100 * float(measure(ranked[0], ranked[1], indexes=ranked[2]))
-        for name, measure in measures.items()
-    }
+    ranked = MetricCollection(measures)(torch.cat(predicted), torch.cat(target), indexes=queries)
+    return {name: 100 * float(ranked[name]) for name in METRICS}

@@ -22,7 +22,7 @@ from benchmarks.harness.retrieval.learner import QuestionRanker
 from benchmarks.harness.retrieval.metrics import METRICS
 from benchmarks.harness.retrieval.models import QuestionNet
 from benchmarks.harness.retrieval.task import PretrainingTask, RetrievalTask
-from benchmarks.harness.study import RUNS, Report, grouped
+from benchmarks.harness.study import RUNS, Report, grouped, rows_table
 from benchmarks.harness.summary import (
     by_model,
     learning_curves,
@@ -102,14 +102,16 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
     rows = [[name, "-", *_numbers([each]), "-"] for name, each in baselines.measures.items()]
     for group in groups:
         record, seconds = group[0].record, f"{mean_seconds(group):.2f}"
-        parameters = f"{record['encoder_parameters']:,}"
-        values = [[run.record[name] for run in group] for name in keys]
-        cells = [spread(value, DIGITS) for value in values]
-        rows.append([record["model"], parameters, *cells, seconds])
+        cells = [spread([run.record[name] for run in group], DIGITS) for name in keys]
+        rows.append([record["model"], f"{record['encoder_parameters']:,}", *cells, seconds])
     reranker = f"no {RERANKER}: the dev part is too small for one"
     if baselines.has_reranker:
         best = max(groups, key=lambda group: statistics.mean(run.record["valid"] for run in group))
-        both = [baselines.reranked(_scores(run, task)) for run in best]
+        both = []
+        for run in best:  # its scores of candidates
+            scores = {part: run.predictions.query("part == @part")["score"] for part in RANKED}
+            own = {p: task.rankings(p, torch.tensor(s.to_numpy())) for p, s in scores.items()}
+            both.append(baselines.reranked(own))
         rows.append([f"{RERANKER} with {best[0].record['model']}", "-", *_numbers(both), "-"])
         reranker = (
             f"{RERANKER}: a logistic regression over the baselines' scores, and over those of the "
@@ -131,23 +133,25 @@ def _methods(runs: Sequence[Run], task: RetrievalTask, baselines: Baselines) -> 
 
 def _perplexities(runs: Sequence[Run]) -> Table:
     """Perplexities of pre-trained encoder-decoders, and how their encoders rank as they are."""
-    rows = []
-    for group in by_model(runs):
-        best = [min(run.history, key=lambda epoch: epoch["valid_error"]) for run in group]
-        values = [[run.record[part] for run in group] for part in RANKED]
-        values.append([epoch["valid_MRR"] for epoch in best])
-        numbers = [spread(each, DIGITS) for each in values]
-        record = group[0].record
-        row = [record["model"], f"{record['hidden_size']:,}", *numbers]
-        rows.append([*row, f"{mean_seconds(group):.2f}"])
+
+    def ranked(run: Run) -> float:
+        return min(run.history, key=lambda epoch: epoch["valid_error"])["valid_MRR"]
+
+    columns: dict[str, Callable[[list[Run]], object]] = {
+        "encoder": lambda group: group[0].record["model"],
+        "width": lambda group: f"{group[0].record['hidden_size']:,}",
+        "perplexity valid": lambda group: spread([run.record["valid"] for run in group], DIGITS),
+        "test": lambda group: spread([run.record["test"] for run in group], DIGITS),
+        "MRR": lambda group: spread([ranked(run) for run in group], DIGITS),
+        "s/epoch": lambda group: f"{mean_seconds(group):.2f}",
+    }
     caption = (
         f"Pre-training on {runs[0].record['dataset']}: perplexity of titles held out, valid: those "
         "by which the epoch is chosen\n"
         "MRR of the dev part in percent, by titles alone and the encoder as it is then; "
         f"{seeds_text(runs)}"
     )
-    header = ["encoder", "width", "perplexity valid", "test", "MRR", "s/epoch"]
-    return Table(caption, header, rows)
+    return rows_table(caption, by_model(runs), columns)
 
 
 def _runs_of_pretraining(task: RetrievalTask, runs: Sequence[Run]) -> list[Run]:
@@ -158,13 +162,6 @@ def _runs_of_pretraining(task: RetrievalTask, runs: Sequence[Run]) -> list[Run]:
     names = dict.fromkeys(f"{record['encoder']}-seed{record['seed']}" for record in records)
     found = (Run.read(task.pretraining / RUNS / name) for name in names)
     return [run for run in found if run is not None]
-
-
-def _scores(run: Run, task: RetrievalTask) -> dict[str, list[Tensor]]:
-    """A network's scores of candidates."""
-    table = run.predictions
-    parts = {part: table.loc[table["part"] == part, "score"].to_numpy() for part in RANKED}
-    return {part: task.rankings(part, torch.tensor(scores)) for part, scores in parts.items()}
 
 
 def _numbers(measures: Sequence[Measures]) -> list[str]:

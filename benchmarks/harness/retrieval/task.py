@@ -15,8 +15,8 @@ from benchmarks.harness.checkpoint import UNREADABLE, lost_checkpoint
 from benchmarks.harness.errors import InputError, as_input_error
 from benchmarks.harness.learner import OptimizerConfig
 from benchmarks.harness.retrieval.batches import (
+    CandidateLoader,
     TitleLoader,
-    candidates,
     held_out_pairs,
     question_batches,
     written_pairs,
@@ -47,14 +47,12 @@ class QuestionTask(Task):
         self.data, self.dataset, self.split = data, data.choice.dataset, data.corpus.split
 
     def identity(self) -> dict[str, Any]:
-        """The number of questions, and fingerprints of questions and word vectors."""
         return self.data.identity()
 
     def set_word_vectors(self, embedding: nn.Embedding) -> None:
         """Gives the words of the vocabulary their vectors, if there are any."""
         if self.data.vectors is not None:
-            with torch.no_grad():
-                embedding.weight.copy_(self.data.vectors.vectors)
+            embedding.load_state_dict({"weight": self.data.vectors.vectors})
 
     def ids(self, places: Iterable[int]) -> list[str]:
         """The names of some questions."""
@@ -76,7 +74,6 @@ class RetrievalTask(QuestionTask):
         self.parts = {part: torch.arange(sum(map(len, self.relevance[part]))) for part in PARTS}
 
     def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> QuestionRanker:
-        """An untrained network, with the word vectors."""
         words = self.data.vocabulary.words[2:]
         ranker = QuestionRanker(asdict(model), words, asdict(optimizer), self.relevance["valid"])
         self.set_word_vectors(ranker.net.embedding)
@@ -104,7 +101,9 @@ class RetrievalTask(QuestionTask):
         """The scores of a part's pairs, ``(P,)``, list by list."""
         return list(scores.split([len(relevant) for relevant in self.relevance[part]]))
 
-    def measures(self, predictions: Mapping[str, Tensor], first: str) -> dict[str, float]:
+    def scores(
+        self, predictions: Mapping[str, Tensor], first: str = measure.key
+    ) -> dict[str, float]:
         """One measure of each part, and all others of those to rank."""
         found = {
             part: evaluate(self.rankings(part, predictions[part]), self.relevance[part])
@@ -115,20 +114,10 @@ class RetrievalTask(QuestionTask):
         }
         return {part: found[part][first] for part in PARTS} | others
 
-    def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
-        """The mean reciprocal rank of each part, and all other measures of those to rank."""
-        return self.measures(predictions, self.measure.key)
-
     def details(self, model: QuestionModelConfig, learner: QuestionRanker) -> dict[str, Any]:
-        """What a network is, and the number of its encoder's parameters."""
-        return {
-            "encoder": model.encoder,
-            "pretrained": model.pretrained,
-            "pooling": model.pooling,
-            "fields": model.fields,
-            "hidden_size": model.hidden,
-            "encoder_parameters": model.encoder_parameters(),
-        }
+        kept = ("encoder", "pretrained", "pooling", "fields")
+        sizes = {"hidden_size": model.hidden, "encoder_parameters": model.encoder_parameters()}
+        return {name: getattr(model, name) for name in kept} | sizes
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
         """Of each pair of a query and a candidate, whether it is similar and the cosine."""
@@ -177,11 +166,9 @@ class PretrainingTask(QuestionTask):
         self.title_words = sorted({*common, unknown + 1})
 
     def identity(self) -> dict[str, Any]:
-        """The number of titles, and fingerprints of questions and word vectors."""
         return {**self.data.identity(), "pairs": len(self.written)}
 
     def learner(self, model: QuestionModelConfig, optimizer: OptimizerConfig) -> TitleWriter:
-        """An untrained encoder-decoder, with the word vectors."""
         words, relevance = self.data.vocabulary.words[2:], self.data.corpus.relevance("dev")
         writer = TitleWriter(asdict(model), words, self.title_words, asdict(optimizer), relevance)
         self.set_word_vectors(writer.net.question.embedding)
@@ -193,7 +180,7 @@ class PretrainingTask(QuestionTask):
             self.data, self.written, batch_size, shuffle=True, seed=10_000 * seed
         )
         parts = {part: TitleLoader(self.data, self.pairs[part], batch_size) for part in PARTS}
-        also = [candidates(self.data, "valid", batch_size, bodies=False)]
+        also = [CandidateLoader(self.data, "valid", batch_size, bodies=False)]
         return Batches(training, parts, also)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
@@ -202,7 +189,6 @@ class PretrainingTask(QuestionTask):
         return {part: (total[0] / total[1]).exp().item() for part, total in totals.items()}
 
     def details(self, model: QuestionModelConfig, learner: TitleWriter) -> dict[str, Any]:
-        """The width, and how many words can be written."""
         return {"hidden_size": model.hidden, "title_words": len(self.title_words)}
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
@@ -217,7 +203,6 @@ class PretrainingTask(QuestionTask):
         }
 
     def run_name(self, model: str, seed: int) -> str:
-        """What a run is called where it is shown."""
         return f"{model} (pre-training, seed {seed})"
 
 
