@@ -42,7 +42,6 @@ class SelectionCost(Metric):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
     def update(self, predicted: Tensor, reading: Reading) -> None:
-        """Adds a batch."""
         self.predicted.append(predicted.detach().cpu())
         self.chosen.append((reading.scores >= SELECTED).cpu())
         self.transitions.append(reading.transitions.cpu())
@@ -56,7 +55,6 @@ class SelectionCost(Metric):
         return self.goal.error(self.goal.answers(torch.cat(self.predicted)), self.right)
 
     def compute(self) -> Tensor:
-        """The cost so far."""
         cost = self.goal.risk(torch.cat(self.predicted), self.right)
         if self.config.selects:
             changes = float(torch.cat(self.transitions).double().mean())
@@ -118,14 +116,12 @@ class RationaleLearner(Learner):
         self.net.set_stage(self.global_step / steps)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
-        """The objective of a batch."""
         inputs = self.net.inputs(batch)
         objective, cost = self.net.learn(inputs, lambda output: self.goal.losses(output, batch))
         self.train_error.update(cost)
         return objective
 
     def on_validation_epoch_start(self) -> None:
-        """Forgets the epoch before."""
         super().on_validation_epoch_start()
         self._chosen = []
 

@@ -1,7 +1,7 @@
 """The tables, the pictures and the page of rationales."""
 
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from benchmarks.harness.checkpoint import load_learner, lost_checkpoint
 from benchmarks.harness.errors import InputError
 from benchmarks.harness.figures import picture_grid
 from benchmarks.harness.files import write_text
-from benchmarks.harness.study import Record, Report
+from benchmarks.harness.study import Report, grouped, rows_table
 from benchmarks.harness.summary import by_model, mean_seconds, seeds_text, spread, spread_or_dash
 from benchmarks.harness.table import Table, number_format
 from benchmarks.harness.training import BEST, Run
@@ -47,11 +47,10 @@ Examples = list[tuple[str, tuple[int, Tensor]]]  # what each model says, the ite
 def report(out: Path, runs: list[Run], task: ItemRationales | RankingRationales) -> Report:
     """What finished runs, model by model, are shown by."""
     if isinstance(task, RankingRationales):
-        tables, sections = [_ranking_table(runs, task)], list(_queries(runs, task))
+        tables, sections = [_comparison(runs, task)], list(_queries(runs, task))
         about, label = "Marked: the words that stand for the question.", "MAP in percent, test part"
     else:
-        judged = _judge_table(out, runs, task)
-        tables = [_table(runs, task), *([] if judged is None else [judged])]
+        tables = [_comparison(runs, task), *_judge_table(out, runs, task)]
         found = _examples(runs, task, EXAMPLES)
         sections = [[(name, task.data.marked(*what)) for name, what in each] for each in found]
         about = f"Marked: selected {task.data.unit}."
@@ -78,53 +77,45 @@ def page(title: str, about: str, sections: Sequence[Entries]) -> str:
     return str(made.render(title=title, about=about, sections=sections))
 
 
-def _table(runs: Sequence[Run], task: ItemRationales) -> Table:
-    """The comparison of models, each reading what is there and what it selects itself."""
-    digits = task.measure.format(run.record["test_full"] for run in runs)
-    measures = {"precision": ("test_precision", ".1f"), "selected": ("test_share", ".1f")}
-    keys = {"rationale": "test", "full": "test_full", "rest": "test_rest"}
-    measures |= {name: (key, digits) for name, key in keys.items()}
-    unit, number = task.data.unit, task.data.num_annotated("test")
-    partial_ = 0 < number < len(task.parts["test"])
-    where = f" of the {number:,} {task.data.kind} with evidence" if partial_ else ""
-    caption = (
-        f"{task.about}\n"
-        f"Test part: of the {unit} selected{where}, percent that say it (precision); percent of "
-        f"all {unit} selected; {task.measure.title} with the rationale alone, with all {unit}, and "
-        f"with all but the rationale, each read by the model itself; {seeds_text(runs)}"
-    )
-    return _comparison(caption, runs, measures)
+def _comparison(runs: Sequence[Run], task: ItemRationales | RankingRationales) -> Table:
+    """The models, each reading what is there and what it selects itself; of questions rationales
+    beside whole titles and whole bodies: thesis Table 3.4.
+    """
+    if isinstance(task, RankingRationales):
+        measured = (
+            "Mean average precision in percent of the dev part, by which the epoch is chosen, and "
+            "of the test part, and what percent of the words of its questions stand for them"
+        )
+        keys = {"MAP dev": "valid", "MAP test": "test", "words": "test_share"}
+        digits = ".1f"
+    else:
+        unit, number = task.data.unit, task.data.num_annotated("test")
+        some = 0 < number < len(task.parts["test"])
+        where = f" of the {number:,} {task.data.kind} with evidence" if some else ""
+        measured = (
+            f"Test part: of the {unit} selected{where}, percent that say it (precision); percent "
+            f"of all {unit} selected; {task.measure.title} with the rationale alone, with all "
+            f"{unit}, and with all but the rationale, each read by the model itself"
+        )
+        keys = {"precision": "test_precision", "selected": "test_share"}
+        keys |= {"rationale": "test", "full": "test_full", "rest": "test_rest"}
+        digits = task.measure.format(run.record["test_full"] for run in runs)
+
+    def column(key: str) -> Callable[[list[Run]], object]:
+        own = ".1f" if key in ("test_precision", "test_share") else digits
+        return lambda group: spread_or_dash([run.record.get(key) for run in group], own)
+
+    columns: dict[str, Callable[[list[Run]], object]] = {
+        "model": lambda group: group[0].record["model"],
+        "parameters": lambda group: f"{group[0].record['num_parameters']:,}",
+        **{name: column(key) for name, key in keys.items()},
+        "s/epoch": lambda group: f"{mean_seconds(group):.1f}",
+    }
+    caption = f"{task.about}\n{measured}; {seeds_text(runs)}"
+    return rows_table(caption, by_model(runs), columns)
 
 
-def _ranking_table(runs: Sequence[Run], task: RankingRationales) -> Table:
-    """Rationales beside whole titles and whole bodies: thesis Table 3.4."""
-    keys = {"MAP dev": "valid", "MAP test": "test", "words": "test_share"}
-    caption = (
-        f"{task.about}\n"
-        "Mean average precision in percent of the dev part, by which the epoch is chosen, and of "
-        "the test part, and what percent of the words of its questions stand for them; "
-        f"{seeds_text(runs)}"
-    )
-    return _comparison(caption, runs, {name: (key, ".1f") for name, key in keys.items()})
-
-
-def _comparison(
-    caption: str, runs: Sequence[Run], measures: Mapping[str, tuple[str, str]]
-) -> Table:
-    """A row a model: its name, parameters, measures (keys of records, digits) and seconds."""
-    rows = []
-    for group in by_model(runs):
-        records = [run.record for run in group]
-        cells = [
-            spread_or_dash([r.get(key) for r in records], digits)
-            for key, digits in measures.values()
-        ]
-        number, seconds = f"{records[0]['num_parameters']:,}", f"{mean_seconds(group):.1f}"
-        rows.append([records[0]["model"], number, *cells, seconds])
-    return Table(caption, ("model", "parameters", *measures, "s/epoch"), rows)
-
-
-def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> Table | None:
+def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> list[Table]:
     """The errors of the network that reads everything on each model's selections, if there is one.
 
     A run is read by the network of its own seed, or of the first seed where there is none.
@@ -132,7 +123,7 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> Table 
     seeds = sorted(run.record["seed"] for run in runs if run.record["model"] == FULL)
     groups = [group for group in by_model(runs) if group[0].record["model"] != FULL]
     if not seeds or not groups:
-        return None
+        return []
     judges = {}
     for seed in seeds:
         path = out / "runs" / f"{FULL}-seed{seed}" / BEST
@@ -152,7 +143,7 @@ def _judge_table(out: Path, runs: Sequence[Run], task: ItemRationales) -> Table 
         f"Test part: {task.measure.title} of the network {FULL}, which has learned from whole "
         f"{task.data.kind}, on rationales alone and on all but them; {seeds_text(runs)}"
     )
-    return Table(caption, ("rationales of", "rationale", "rest"), rows)
+    return [Table(caption, ("rationales of", "rationale", "rest"), rows)]
 
 
 @torch.no_grad()
@@ -187,12 +178,15 @@ def _examples(runs: Sequence[Run], task: ItemRationales, most: int) -> list[Exam
     shown, places = _shown(runs), task.parts["test"].tolist()
     found = []
     for row in _drawn(len(places), most) if shown else ():
-        place, each = places[row], []
-        for name, table in shown:
-            line = table.iloc[row].to_dict()
-            chosen = read_spans(str(line["selection"]), int(task.data.lengths[place]))
-            each.append((f"{name}: {_said(line)}", (place, chosen)))
-        found.append(each)
+        place = places[row]
+        lines = [(name, table.iloc[row].to_dict()) for name, table in shown]
+        length = int(task.data.lengths[place])
+        found.append(
+            [
+                (f"{name}: {_said(line)}", (place, read_spans(str(line["selection"]), length)))
+                for name, line in lines
+            ]
+        )
     return found
 
 
@@ -268,14 +262,12 @@ def share_plot(runs: Sequence[Run], key: str, label: str) -> Figure:
     A point is a model, over its seeds; points of one kind are joined. What reads everything is a
     level. The precision of what scores words is drawn at several shares.
     """
-    kinds: dict[str, list[list[Record]]] = {}
-    for group in by_model(runs):
-        if all(key in run.record for run in group):
-            records = [run.record for run in group]
-            kinds.setdefault(records[0]["kind"], []).append(records)
+    models = grouped([run.record for run in runs], "model")
+    known = [one for group in models if all(key in one for one in group) for one in group]
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
-    for j, (kind, groups) in enumerate(kinds.items()):
+    for j, records in enumerate(grouped(known, "kind")):
+        kind, groups = records[0]["kind"], grouped(records, "model")
         points = [
             (statistics.mean(one["test_share"] for one in group), [one[key] for one in group])
             for group in groups

@@ -54,7 +54,7 @@ class SVMEstimator:
                 machines[cost] = make_pipeline(counter, machine).fit(texts, y)
 
         def error(cost: float) -> float:
-            found = _predicted(machines[cost], self.data.words("valid"))
+            found = torch.from_numpy(machines[cost].predict(self.data.words("valid")))
             return self.data.goal().error(found, self.data.right("valid"))
 
         self.cost = min(COSTS, key=error)
@@ -71,8 +71,8 @@ class SVMEstimator:
     def details(self) -> dict[str, Any]:
         """What it is, and its precision at several shares."""
         number, texts = len(self.data.parts["train"]), self.data.words("test")
-        method = f"C = {self.cost:g}"
-        found = {"method": method, "fitted_on": number, "kind": SVM, "rate": self.rate}
+        found: dict[str, Any] = {"method": f"C = {self.cost:g}", "fitted_on": number}
+        found |= {"kind": SVM, "rate": self.rate}
         for key, share in CURVE.items():
             value = self.data.precision("test", torch.cat(self.select(texts, share)))
             found |= {} if value is None else {key: value}
@@ -114,16 +114,12 @@ class SVMEstimator:
         chosen = self.select(texts, self.rate)
         selected = [list(compress(*each)) for each in zip(texts, chosen, strict=True)]
         rest = [list(compress(text, ~marks)) for text, marks in zip(texts, chosen, strict=True)]
-        answers = [_predicted(self.machine, some) for some in (selected, texts, rest)]
+        # A text of no words has an answer, too.
+        answers = [self.machine.predict(some) for some in (selected, texts, rest)]
         scores = torch.zeros(len(texts), int(self.data.lengths.max()))
         for row, marks in zip(scores, chosen, strict=True):
             row[: len(marks)] = marks.float()
-        return torch.cat([torch.stack(answers, dim=1).float(), scores], dim=1)
-
-
-def _predicted(machine: Pipeline, texts: Texts) -> Tensor:
-    """The class or number of each text, ``(M,)``; a text may have no words."""
-    return torch.from_numpy(machine.predict(texts))
+        return torch.cat([torch.from_numpy(np.stack(answers, axis=1)).float(), scores], dim=1)
 
 
 def best_words(

@@ -74,7 +74,6 @@ class RationaleTask(Task):
         return found
 
     def learner(self, model: ModelConfig, optimizer: OptimizerConfig) -> RationaleLearner:
-        """An untrained network, with the word vectors."""
         words = [] if self.vocabulary is None else self.vocabulary.words[2:]
         given = {"optimizer": asdict(optimizer), "longest": self.longest, **self.validation}
         learner = RationaleLearner(asdict(model), words, **given)
@@ -108,15 +107,12 @@ class ItemRationales(RationaleTask):
         }
 
     def identity(self) -> dict[str, Any]:
-        """The number of texts or molecules, and fingerprints of all that is learned from."""
         return self.data.identity
 
     def estimator(self, model: ModelConfig) -> SVMEstimator | None:
-        """The SVM of a configuration, ``None`` if it is a network."""
         return SVMEstimator(self.data, model.rate) if model.kind == SVM else None
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
-        """Texts or molecules in an order of each epoch."""
         return self.data.batches(batch_size, seed)
 
     def scores(self, predictions: Mapping[str, Tensor]) -> dict[str, float]:
@@ -146,10 +142,16 @@ class ItemRationales(RationaleTask):
         """Of each item what is right, what is said from what, and what is selected."""
         places, sizes = self.parts[part].tolist(), self.data.lengths[self.parts[part]].tolist()
         chosen = (self._scores_of(part, predictions) >= SELECTED).split(sizes)
+        names = self.data.classes
+        columns = [self.data.right(part).tolist(), *predictions[:, :3].t().tolist()]
+        keys = ("y", "prediction", "full", "rest")
+        if names:
+            keys = ("label", "predicted", "full", "rest")
+            columns = [[names[int(k)] for k in column] for column in columns]
         return {
             "row": places,
             "text": [self.data.lines[place] for place in places],
-            **self._answers(part, predictions),
+            **dict(zip(keys, columns, strict=True)),
             "selection": list(map(spans_text, chosen)),
         }
 
@@ -162,15 +164,6 @@ class ItemRationales(RationaleTask):
         """The precision of selections, where evidence is known and something is selected."""
         found = {key: self.data.precision(part, marks) for key, marks in chosen.items()}
         return {key: value for key, value in found.items() if value is not None}
-
-    def _answers(self, part: str, predictions: Tensor) -> dict[str, list[Any]]:
-        """The columns of what is right, and what is said from rationale, all and the rest."""
-        names, columns = self.data.classes, predictions[:, :3].t().tolist()
-        columns = [self.data.right(part).tolist(), *columns]
-        if not names:
-            return dict(zip(("y", "prediction", "full", "rest"), columns, strict=True))
-        columns = [[names[int(k)] for k in column] for column in columns]
-        return dict(zip(("label", "predicted", "full", "rest"), columns, strict=True))
 
 
 class RankingRationales(RationaleTask):
@@ -192,7 +185,6 @@ class RankingRationales(RationaleTask):
         self.fields = {"inputs": "questions", "out": options.chosen().hidden, **words}
 
     def identity(self) -> dict[str, Any]:
-        """The number of questions, and fingerprints of questions and word vectors."""
         return self.data.identity()
 
     def batches(self, learner: RationaleLearner, batch_size: int, seed: int) -> Batches:
@@ -208,7 +200,6 @@ class RankingRationales(RationaleTask):
         return self.ranking.scores(cosines, self.measure.key) | shares
 
     def details(self, model: ModelConfig, learner: RationaleLearner) -> dict[str, Any]:
-        """The same, and what is read."""
         return {"fields": model.fields, **super().details(model, learner)}
 
     def rows(self, part: str, predictions: Tensor) -> dict[str, Any]:
@@ -238,20 +229,13 @@ def read_texts(data: QuestionData, fields: str) -> EncodedTexts:
     if fields == TITLE:
         return data.texts
     number = len(data.corpus)
-    swapped = data.texts.batch(torch.arange(2 * number).roll(number))
-    return EncodedTexts(swapped.ids, swapped.ptr, swapped.y)
+    return EncodedTexts(*data.texts.batch(torch.arange(2 * number).roll(number)))
 
 
 def task_of(options: Rationales) -> ItemRationales | RankingRationales:
     """The task of the data that are asked for, which are read."""
     if options.dataset not in QUESTIONS:
         return ItemRationales(load_items(options))
-    name, seed = options.dataset, options.split_seed
-    questions = Questions(
-        data=(name,),
-        root=options.folder,
-        vectors=options.vectors,
-        split_seed=seed,
-        leave_out=options.leave_out,
-    )
+    same = {name: getattr(options, name) for name in ("data", "vectors", "split_seed", "leave_out")}
+    questions = Questions(root=options.folder, **same)
     return RankingRationales(load_questions(questions), options)
